@@ -182,7 +182,10 @@ async fn run<T: Send + 'static>(
     let worker = tokio::task::spawn_blocking(move || {
         let _activity = activity.enter();
         let from = shared.clock.now();
-        let answer = work(&shared, &cancel);
+        let answer = match &cancel.place {
+            Some(place) => place.run(|| work(&shared, &cancel)),
+            None => work(&shared, &cancel),
+        };
         shared.meters.query(shared.clock.now().saturating_sub(from));
         answer
     });

@@ -1,8 +1,8 @@
 //! Places that clients share fairly: whoever waits and has lately used least gets the next one.
 //!
 //! Invariants: no asker has more than its share of the places, under however many tenants; of those who wait the one whose asker and tenant
-//! have used least gets the next place, and of equal ones the one who came first. What was used is the time for which places were held,
-//! and half of it is forgotten every [`HALF_LIFE_NS`]: who has used much waits behind those who used little, not for ever.
+//! have used least gets the next place, and of equal ones the one who came first. What was used is the processor's time of what ran in
+//! them (for how long they were held, where nothing is known of that), and half of it is forgotten every [`HALF_LIFE_NS`]: who has used much waits behind those who used little, not for ever.
 //! Limits: who waits has been let in to ask before; [`USERS_MAX`] askers and tenants are remembered.
 
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl Usage {
     }
 
     /// What the client's asker and tenant have used.
-    fn of(&self, client: &Client, now_ns: u64) -> f64 {
+    pub(super) fn of(&self, client: &Client, now_ns: u64) -> f64 {
         let used = |users: &HashMap<String, Used>, name: &str| users.get(name).map_or(0.0, |used| used.now(now_ns));
         used(&self.askers, &client.asker) + used(&self.tenants, &client.tenant)
     }

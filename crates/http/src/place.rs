@@ -67,6 +67,12 @@ fn now_ns() -> u64 {
     Clock::global().now()
 }
 
+/// For how long this thread had a processor.
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 /// All places.
 #[derive(Clone)]
 pub(super) struct QueryPlaces {
@@ -124,7 +130,15 @@ impl QueryPlaces {
         let held = both(&requested.client, own.small.clone(), self.all.small.clone()).await;
         let client = requested.client.clone();
         let held = Mutex::new((Some(held), false));
-        QueryPlace { held, client, own, all: Arc::clone(&self.all), from_ns: now_ns(), waited_ns: AtomicU64::new(0) }
+        QueryPlace {
+            held,
+            client,
+            own,
+            all: Arc::clone(&self.all),
+            from_ns: now_ns(),
+            waited_ns: AtomicU64::new(0),
+            cpu_ns: AtomicU64::new(0),
+        }
     }
 }
 
@@ -144,6 +158,8 @@ pub(super) struct QueryPlace {
     from_ns: u64,
     /// Of the time since then, that without a place.
     waited_ns: AtomicU64,
+    /// Time on a processor; 0 while it is not known.
+    cpu_ns: AtomicU64,
 }
 
 impl Drop for QueryPlace {
@@ -152,12 +168,26 @@ impl Drop for QueryPlace {
         // ORDERING: Relaxed; who drops it has it alone.
         let waited_ns = self.waited_ns.load(Ordering::Relaxed);
         let held_ns = now_ns.saturating_sub(self.from_ns).saturating_sub(waited_ns);
+        // Who held it while others had the processor took nothing from them.
+        let used_ns = match self.cpu_ns.load(Ordering::Relaxed) {
+            0 => held_ns,
+            cpu_ns => cpu_ns,
+        };
         // Before the place goes: who gets it next is chosen by what was used.
-        self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, held_ns, now_ns);
+        self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, used_ns, now_ns);
     }
 }
 
 impl QueryPlace {
+    /// Runs the work that it is for, on this thread: that takes so much time on a processor.
+    pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let from_ns = thread_cpu_ns();
+        let done = work();
+        // ORDERING: Relaxed; read by who drops the place, behind all that use it.
+        self.cpu_ns.fetch_add(thread_cpu_ns().saturating_sub(from_ns), Ordering::Relaxed);
+        done
+    }
+
     /// Makes a place of one who reads so many series and samples one among the large, if these are many. Gives up when nobody waits for
     /// the answer any more.
     pub(super) fn fit(&self, series: usize, samples: usize, is_gone: impl Fn() -> bool) {
@@ -259,6 +289,26 @@ mod tests {
         assert_eq!(free(&places.all), [SMALL, 0, WAITING], "it has the place of the one that ended");
         drop((all, next));
         assert_eq!(free(&places.all), [SMALL, LARGE, WAITING]);
+    }
+
+    /// A query that waited for a busy processor or a disk was charged as if it had worked.
+    #[tokio::test]
+    async fn who_waits_for_a_processor_is_not_charged() {
+        let places = QueryPlaces::new();
+        let used = |name: &str| places.all.usage.lock().unwrap().of(&client(name), now_ns());
+        taken(&places, "sleeps").await.run(|| std::thread::sleep(Duration::from_millis(200)));
+        let works = taken(&places, "works").await;
+        works.run(|| {
+            let from_ns = thread_cpu_ns();
+            while thread_cpu_ns() - from_ns < 50_000_000 {}
+        });
+        drop(works);
+        assert!(used("sleeps") < used("works"), "{} {}", used("sleeps"), used("works"));
+        // Work that nobody measured: for as long as it held its place.
+        let place = taken(&places, "holds").await;
+        std::thread::sleep(Duration::from_millis(2));
+        drop(place);
+        assert!(used("holds") > 1e6, "{}", used("holds"));
     }
 
     #[tokio::test]

@@ -5,10 +5,14 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use common::authority::Authority;
 use common::clients::{Client, heavy};
 use common::programs::{Program, free_address};
-use common::{SOURCE, Server, eventually, float, histogram, now_ms};
+use common::{SOURCE, Server, eventually, float, histogram, new_token, now_ms};
+use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
 /// A server that forwards to `to`, at this address.
@@ -133,6 +137,55 @@ fn what_comes_late_is_merged_by_another_ogive() {
     assert_eq!(here.number(OBSERVED), Some(10.0));
 }
 
+/// Parts of a cell of a minute ago, one after the other, each sent until it is acknowledged, up to `last`: the server is killed and starts again.
+fn late_until_acknowledged(address: &str, source: &str, time: i64, last: &AtomicU64) -> u64 {
+    let mut sequence = 0;
+    // ORDERING: Relaxed; one number that only grows less far away.
+    while sequence < last.load(Ordering::Relaxed) {
+        sequence += 1;
+        let samples = json!([{"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 1}}}]);
+        let body =
+            json!({"source": source, "sequence": sequence, "series": [histogram("rpc_seconds")], "samples": samples});
+        let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {}", common::JSON);
+        eventually("the batch is acknowledged", || {
+            let answer = common::request_at(address, &head, body.to_string().as_bytes());
+            answer.is_ok_and(|(status, _)| status == 200).then_some(())
+        });
+    }
+    sequence
+}
+
+/// Late samples that were acknowledged in the last second before a kill were stored here, and never forwarded.
+#[test]
+fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
+    let kills: u64 = std::env::var("OGIVE_KILLS").map_or(5, |text| text.parse().unwrap());
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (here_at, there_at) = (free_address(), free_address());
+    let there = Server::start_at(directories[1].path(), &there_at);
+    let mut here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    let (time, last) = (now_ms() - 60_000, AtomicU64::new(u64::MAX));
+    let sources = [SOURCE, "7f2c1e60-95a4-4c0f-8a2b-3f9d5b6c7d8e"];
+    let sent: u64 = std::thread::scope(|scope| {
+        let senders = sources.map(|source| scope.spawn(|| late_until_acknowledged(&here_at, source, time, &last)));
+        let mut moment = now_ms().unsigned_abs();
+        for _ in 0..kills {
+            // Anywhere within the second and a half of a few turns of the forward.
+            moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            std::thread::sleep(Duration::from_millis(100 + (moment >> 33) % 1_500));
+            here.kill();
+            here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+        }
+        last.store(0, Ordering::Relaxed);
+        senders.into_iter().map(|sender| sender.join().unwrap()).sum()
+    });
+    assert!(sent > kills, "{sent} late samples");
+    assert_eq!(here.number(OBSERVED), Some(sent as f64), "what was acknowledged is here");
+    there.grows_to(OBSERVED, sent as f64);
+    // What had come twice would still grow.
+    send(&here, 1 << 40);
+    there.grows_to(OBSERVED, (sent + 3) as f64);
+}
+
 #[test]
 fn what_comes_late_for_remote_write_is_counted() {
     let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -150,12 +203,22 @@ fn what_comes_late_for_remote_write_is_counted() {
 /// OTLP as its own messages read it, in a program that is not ours.
 #[test]
 fn an_otlp_receiver_has_every_cell() {
+    otlp_receiver_has_every_cell("otlp", &[]);
+}
+
+/// The same in calls; the receiver says to the first that it should come later.
+#[test]
+fn an_otlp_receiver_has_every_cell_by_grpc() {
+    otlp_receiver_has_every_cell("otlp-grpc", &["grpc"]);
+}
+
+fn otlp_receiver_has_every_cell(form: &str, how: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let (here_at, there_at) = (free_address(), free_address());
     let port = there_at.rsplit(':').next().unwrap().to_owned();
-    let mut receiver = Client::start("otlp_receiver.py", &[&port]);
+    let mut receiver = Client::start("otlp_receiver.py", &[&[&*port], how].concat());
     receiver.wait_for("listening");
-    let here = forwarding(directory.path(), &here_at, &format!("http://{there_at}/v1/metrics"), "otlp");
+    let here = forwarding(directory.path(), &here_at, &format!("http://{there_at}/v1/metrics"), form);
     let series = json!([
         {"labels": {"__name__": "rpc_seconds", "job": "shop"}, "kind": "histogram", "temporality": "delta", "unit": "s", "width_ms": 1000},
         {"labels": {"__name__": "rpc_depth", "job": "shop"}, "kind": "float"},
@@ -177,6 +240,58 @@ fn an_otlp_receiver_has_every_cell() {
 }
 
 /// A changed file needed a restart, and a restart with a file that was half written did not come.
+/// Our own listener of gRPC, behind TLS and a token, which goes away and comes back.
+#[test]
+fn another_ogive_takes_calls_of_otlp_behind_tls() {
+    let (files, directories) =
+        (tempfile::tempdir().unwrap(), [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()]);
+    let authority = Authority::new();
+    let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(file("ca.pem"), authority.0.pem()).unwrap();
+    authority.certify(files.path(), "server", ExtendedKeyUsagePurpose::ServerAuth);
+    let (token, entry) = new_token(&["--name", "forward", "--allow", "write"]);
+    std::fs::write(file("token"), token).unwrap();
+    let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    let users = format!("basic_auth_users:\n  reader: {}\n", bcrypt::hash("builder", 4).unwrap());
+    std::fs::write(file("web.yml"), format!("{tls}{users}tokens:\n{entry}")).unwrap();
+    let (here_at, there_at) = (free_address(), free_address());
+    let arguments = ["--listen", &there_at, "--web-config", &file("web.yml")];
+    let start =
+        || Server::try_start(directories[1].path(), &arguments).unwrap_or_else(|said| panic!("no start: {said}"));
+    let mut there = start();
+    let port = there_at.rsplit(':').next().unwrap();
+    let table = format!(
+        "[[forward]]\nname = 'there'\nto = 'https://127.0.0.1:{port}'\nform = 'otlp-grpc'\nmatch = ['{{__name__=~\"rpc_.*\"}}']\n\
+         lateness = '1s'\ntimeout = '5s'\nca-file = {:?}\ntoken-file = {:?}\n",
+        file("ca.pem"),
+        file("token")
+    );
+    std::fs::write(file("forward.toml"), table).unwrap();
+    let here = Server::try_start(directories[0].path(), &["--listen", &here_at, "--forward", &file("forward.toml")]);
+    let here = here.unwrap_or_else(|said| panic!("no start: {said}"));
+    let observed = |wanted: f64| {
+        eventually("all observations are there", || {
+            let query = format!("https://127.0.0.1:{port}/api/v1/query?query={}", common::form(OBSERVED));
+            let output = Command::new("curl")
+                .args(["-s", "--cacert", &file("ca.pem"), "-u", "reader:builder", &query])
+                .output()
+                .unwrap();
+            let body: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let found: Option<f64> = body["data"]["result"][0]["value"][1].as_str().map(|text| text.parse().unwrap());
+            assert!(found.unwrap_or(0.0) <= wanted, "{found:?}, more than {wanted}");
+            (found == Some(wanted)).then_some(())
+        });
+    };
+    (1..=3).for_each(|sequence| send(&here, sequence));
+    observed(9.0);
+    there.kill();
+    send(&here, 4);
+    eventually("a call is made in vain", || here.number("ogive_forward_failures_total{forward=\"there\"} > 0"));
+    let _there = start();
+    observed(12.0);
+    assert_eq!(here.get("/v1/status").1["forward_refused_total"].as_u64().unwrap_or(0), 0);
+}
+
 #[test]
 fn the_file_is_taken_again_and_a_broken_one_refused() {
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());

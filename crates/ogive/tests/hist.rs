@@ -198,7 +198,7 @@ fn diff_says_how_much_slower_and_whether_it_is_chance() {
     assert_eq!((&value["modes"][0], &value["counts"][1]), (&1.into(), &20_000.0.into()));
     let same = ogive(&["hist", "diff", &before, "-"], &numbers(1.0));
     assert_eq!(same.status.code(), Some(0), "{}", err(&same));
-    assert!(out(&same).contains("within noise"), "{}", out(&same));
+    assert!(out(&same).contains("within its noise floor"), "{}", out(&same));
     // A thousand numbers a tenth greater: more than twice the floor, less than three times.
     let thousand = |factor: f64| -> String {
         let value = |step: u32| factor * (f64::from(step * 619 % 1_000) / 300.0).exp();
@@ -219,6 +219,18 @@ fn diff_says_how_much_slower_and_whether_it_is_chance() {
             assert_eq!(found["differ"], times > floors.parse::<f64>().unwrap(), "{factor}, {floors}: {found}");
         }
     }
+    // "No difference" stood beside a distance above its floor.
+    let mut undecided = 0;
+    for percent in 100..115 {
+        let factor = f64::from(percent) / 100.0;
+        let (found, shown) = (value(&[], factor), ogive(&["hist", "diff", &small, "-"], &thousand(factor)));
+        let times = found["times"].as_f64().unwrap();
+        assert_eq!(out(&shown).contains("no difference"), times <= 1.0, "{}", out(&shown));
+        assert_eq!(out(&shown).contains("undecided"), 1.0 < times && times <= 2.0, "{}", out(&shown));
+        assert_eq!(found["undecided"], 1.0 < times && times <= 2.0, "{found}");
+        undecided += u32::from(found["undecided"] == true);
+    }
+    assert!(undecided > 0);
     assert_eq!(value(&[], 1.1)["differ"], true);
     let shown = ogive(&["hist", "diff", &small, "-"], &thousand(1.1));
     assert!(out(&shown).contains("greater than before; chance alone"), "{}", out(&shown));

@@ -7,8 +7,11 @@ mod wire;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{FRAME, JSON, SOURCE, Server, float, form, gzip, now_ms};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::{FRAME, JSON, SOURCE, Server, eventually, float, form, gzip, now_ms};
 use serde_json::{Value, json};
 use wire::{field, varint};
 
@@ -555,6 +558,65 @@ fn floods_of_http_2_end_their_connection() {
     let open = ids().take(5_000).map(|id| frame(HEADERS, END_HEADERS, id, &[&[0x83][..], &GET[1..]].concat()));
     flood(&target.server, open);
     target.lives("streams without end");
+}
+
+/// So many heavy queries of each of two logins, and how many are answered before a small one may be.
+const FLOOD: usize = 16;
+
+/// Two logins had every place with heavy queries, one behind the other, and a third one's small query waited for all of them.
+#[test]
+fn a_small_query_goes_before_the_queues_of_two_floods() {
+    let directory = tempfile::tempdir().unwrap();
+    let hash = |password: &str| bcrypt::hash(password, 4).unwrap();
+    let web = directory.path().join("web.yml");
+    let users: String = ["alice", "carol", "bob"].map(|name| format!("  {name}: {}\n", hash(name))).concat();
+    std::fs::write(&web, format!("basic_auth_users:\n{users}")).unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--web-config", web.to_str().unwrap()];
+    let server = Server::try_start(&directory.path().join("data"), &arguments).unwrap_or_else(|said| panic!("{said}"));
+    let ask = |name: &str, path: &str, kind: &str, body: &[u8]| {
+        let login = STANDARD.encode(format!("{name}:{name}"));
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let head = format!("{method} {path} HTTP/1.1\r\nauthorization: Basic {login}\r\ncontent-type: {kind}");
+        server.request(&head, body).unwrap()
+    };
+    let end = now_ms() / 1000;
+    let label = |at: usize| json!({"labels": {"__name__": "many", "id": at.to_string()}, "kind": "float"});
+    let sample = |at: usize| json!({"series": at, "time_ms": end * 1000, "float": 1});
+    let series: Vec<_> = (0..200).map(label).collect();
+    let samples: Vec<_> = (0..200).map(sample).collect();
+    let body = json!({"source": SOURCE, "sequence": 1, "series": series, "samples": samples}).to_string();
+    let (status, said) = ask("alice", "/v1/batch", JSON, body.as_bytes());
+    assert_eq!(status, 200, "{said}");
+    let heavy = form("sum(sum_over_time(many[30m]) + sum_over_time(many[20m]))");
+    let heavy = format!("/api/v1/query_range?query={heavy}&start={end}&end={}&step=1", end + 300);
+    let small = format!("/api/v1/query?query=vector(7)&time={end}");
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for at in 0..2 * FLOOD {
+            let (ask, answered, heavy) = (&ask, &answered, &heavy);
+            scope.spawn(move || {
+                let (status, said) = ask(["alice", "carol"][at % 2], heavy, "text/plain", b"");
+                assert_eq!(status, 200, "{said}");
+                // ORDERING: SeqCst, here and below; a test.
+                answered.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        // Both floods run, and their queues are there.
+        eventually("a first heavy query is answered", || (answered.load(Ordering::SeqCst) > 0).then_some(()));
+        for _ in 0..3 {
+            let (before, (status, said)) = (answered.load(Ordering::SeqCst), ask("bob", &small, "text/plain", b""));
+            let after = answered.load(Ordering::SeqCst);
+            assert!(status == 200 && said.contains("\"7\""), "{status} {said}");
+            // Those that ran may end before it, and as many that were on their way out.
+            assert!(
+                after - before <= FLOOD / 2,
+                "{} of {} heavy queries before a small one",
+                after - before,
+                2 * FLOOD
+            );
+        }
+        assert!(answered.load(Ordering::SeqCst) < 2 * FLOOD, "the floods were over before the small queries");
+    });
 }
 
 /// What many series cost to ask is bounded by the limits of a query, which the answer names.

@@ -5,7 +5,7 @@ mod common;
 use std::process::{Command, Stdio};
 
 use common::authority::Authority;
-use common::{Server, eventually, now_ms};
+use common::{Server, eventually, new_token, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
@@ -70,17 +70,6 @@ impl Guarded {
         let line = format!("ogive_turned_away_total{{reason=\"{reason}\"}} ");
         text.lines().find_map(|found| found.strip_prefix(&line)).expect("it is counted").parse().unwrap()
     }
-}
-
-/// A new token of the command line, and its entry.
-fn new_token(args: &[&str]) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["token", "new"]).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let (token, rest) = text.split_once("\n\n").unwrap();
-    let (_, entry) = rest.split_once("tokens:\n").unwrap();
-    assert!(!entry.contains(token), "the secret is not in what is kept");
-    (token.to_owned(), entry.to_owned())
 }
 
 fn bearer(token: &str) -> String {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod grpc;
 mod secret;
 mod witness;
 

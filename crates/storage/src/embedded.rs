@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use ogive_journal::MemberState;
-use ogive_model::sequence::SourceTable;
+use ogive_model::sequence::{Seen, SourceTable};
 use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store, TenantLimits};
@@ -12,6 +12,7 @@ use ogive_store::{Observer, Options, Store, TenantLimits};
 use crate::disk_space;
 use crate::keeping::Keeping;
 use crate::late::Watches;
+use crate::late_log::{self, Identity};
 use crate::limits::IngestLimits as Limits;
 use crate::live::{self, Live};
 use crate::quantize::Marks;
@@ -51,6 +52,7 @@ impl Embedded {
             meters: meters.clone(),
             flush_problem: Mutex::default(),
             arrivals: Mutex::default(),
+            in_flight: Mutex::new(late_log::in_flight(upkeep.mirror.root())),
         });
         let options = Options {
             observer: Some(heard.clone()),
@@ -75,7 +77,9 @@ impl Embedded {
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self { store, upkeep, live, arrivals, marks, source_times: Arc::default(), clock, watches: Arc::default() })
+        let stored = std::mem::take(&mut *heard.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
+        let watches = Arc::new(Watches::new(stored.into_iter().collect()));
+        Ok(Self { store, upkeep, live, arrivals, marks, source_times: Arc::default(), clock, watches })
     }
 
     /// What forwards have read of it.
@@ -142,6 +146,8 @@ struct StoreMeters {
     flush_problem: Mutex<Option<String>>,
     /// Requests without times that were stored before this start.
     arrivals: Mutex<Vec<(SourceId, u64)>>,
+    /// Batches that were in flight when the process before ended; after recovery those of them that the store has.
+    in_flight: Mutex<Vec<(Tenant, Identity)>>,
 }
 
 impl Observer for StoreMeters {
@@ -170,6 +176,10 @@ impl Observer for StoreMeters {
 
     fn recovered(&self, sources: &SourceTable) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = ogive_door::numbers::recalled(sources);
+        let has = |(tenant, (source, sequence)): &(Tenant, Identity)| {
+            sources.seen(tenant, *source, *sequence) == Seen::Duplicate
+        };
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).retain(has);
     }
 
     /// Told once for each problem: it is tried again many times.

@@ -6,14 +6,17 @@
 //! Threads: one short lock for each batch, taken by whoever submits it and by the store's writer; none while nothing is forwarded.
 //! Limits: [`LATE_MAX`] late samples of a forward wait for it, [`ATTEMPTS`] reads of one stretch.
 //! Failure: what is beyond them, and what arrived during the last attempt, is not forwarded and counted as dropped. The samples are in memory until the
-//! forward takes them: those of the last second before a kill are not forwarded.
+//! forward takes them, and in its [`LateLog`] for the next start should this process be killed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Batch, Kind, Matcher, Sample, SeriesDef, SeriesId, Tenant, Verdict};
+use ogive_model::{Batch, Kind, Matcher, Sample, SeriesDef, Tenant, Verdict};
+
+use crate::late_log::{Identity, LateLog};
+pub use crate::late_sample::{Key, LateSample};
 
 /// 100,000 late samples: twenty requests; of histograms some 50 MB.
 pub const LATE_MAX: usize = 100_000;
@@ -24,29 +27,13 @@ const LOOK: Duration = Duration::from_millis(5);
 /// 400 looks, 2 s: what takes longer waits for a disk, and the forward does not.
 const LOOKS_MAX: usize = 400;
 
-/// Which series a sample is of.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Key {
-    /// Its batch has its labels.
-    Declared(SeriesDef),
-    /// Its labels are in the store.
-    Known(SeriesId),
-}
-
-/// A sample that came too late for what was read; its index into a batch's series means nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LateSample {
-    /// Of which series.
-    pub key: Key,
-    /// As it came.
-    pub sample: Sample,
-}
-
 /// What all forwards watch.
 #[derive(Default)]
 pub struct Watches {
     inner: Mutex<Inner>,
     count: AtomicUsize,
+    /// Of the batches that were in flight when the process before ended, those that the store has.
+    stored: HashSet<(Tenant, Identity)>,
 }
 
 #[derive(Default)]
@@ -79,6 +66,7 @@ struct Watched {
     unsure: (u64, i64, i64),
     late: Vec<LateSample>,
     dropped: u64,
+    log: Option<LateLog>,
 }
 
 /// What a forward has read, as the submitters see it; ends when dropped.
@@ -97,6 +85,18 @@ pub struct Arrival {
 }
 
 impl Watches {
+    /// Of the batches that were in flight when the process before ended, the store has `stored`.
+    #[must_use]
+    pub(crate) fn new(stored: HashSet<(Tenant, Identity)>) -> Self {
+        Self { stored, ..Self::default() }
+    }
+
+    /// Of the batches that were in flight when the process before ended, those that the store has.
+    #[must_use]
+    pub const fn stored(&self) -> &HashSet<(Tenant, Identity)> {
+        &self.stored
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,14 +122,25 @@ impl Watches {
                 continue;
             }
             watched.is_disturbed |= times().any(|time| watched.is_read(time));
-            late.push((watched.id, watched.late_of(batch)));
+            let of = watched.late_of(batch);
+            if let Some(log) = watched.log.as_mut().filter(|_| !of.is_empty()) {
+                log.submit(id, batch, &of);
+            }
+            late.push((watched.id, of));
         }
         drop(inner);
         Some(Arrival { all: Arc::clone(self), id, samples: batch.samples.len() as u64, late })
     }
 
-    /// Begins to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read.
-    pub fn watch(self: &Arc<Self>, tenant: Tenant, matchers: Vec<Vec<Matcher>>, until_ms: i64) -> Watch {
+    /// Begins to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read; with the log of what comes late,
+    /// and what is in it.
+    pub fn watch(
+        self: &Arc<Self>,
+        (tenant, matchers): (Tenant, Vec<Vec<Matcher>>),
+        until_ms: i64,
+        log: Option<(LateLog, Vec<LateSample>)>,
+    ) -> Watch {
+        let (log, late) = log.map_or_else(Default::default, |(log, late)| (Some(log), late));
         let mut inner = self.lock();
         let id = inner.next;
         inner.next += 1;
@@ -141,8 +152,9 @@ impl Watches {
             until_ms,
             is_disturbed: false,
             unsure: (0, 0, 0),
-            late: Vec::new(),
+            late,
             dropped: 0,
+            log,
         });
         // ORDERING: Relaxed; as in `arrival`.
         self.count.store(inner.watched.len(), Ordering::Relaxed);
@@ -188,12 +200,17 @@ impl Arrival {
         let late = std::mem::take(&mut self.late);
         let mut inner = self.all.lock();
         inner.flights.remove(&self.id);
-        if verdict.duplicate > 0 && verdict.duplicate == self.samples {
-            return;
-        }
+        let is_known = verdict.duplicate > 0 && verdict.duplicate == self.samples;
         let rejected: HashSet<u32> = verdict.rejected.iter().map(|(at, _)| *at).collect();
         for (id, late) in late {
             let Some(watched) = inner.watched.iter_mut().find(|watched| watched.id == id) else { continue };
+            if let Some(log) = &mut watched.log {
+                let places = (0..).zip(&late).filter(|(_, (at, _))| rejected.contains(at)).map(|(place, _)| place);
+                log.answer(self.id, (!is_known).then(|| places.collect()));
+            }
+            if is_known {
+                continue;
+            }
             for (at, one) in late {
                 if !rejected.contains(&at) {
                     watched.take(self.id, one);
@@ -219,7 +236,14 @@ impl Watched {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.all.lock().flights.remove(&self.id);
+        let mut inner = self.all.lock();
+        inner.flights.remove(&self.id);
+        for (id, _) in &self.late {
+            let watched = inner.watched.iter_mut().find(|watched| watched.id == *id);
+            if let Some(log) = watched.and_then(|watched| watched.log.as_mut()) {
+                log.answer(self.id, None);
+            }
+        }
     }
 }
 
@@ -279,16 +303,29 @@ impl Watch {
                 watched.unsure = (next, from_ms, until_ms);
             }
             watched.from_ms = until_ms;
+            if let Some(log) = &mut watched.log {
+                log.read(from_ms, until_ms);
+            }
             true
         })
     }
 
-    /// What came late since it was called last, and how many samples were dropped.
-    pub fn take(&self) -> (Vec<LateSample>, u64) {
+    /// What came late since it was called last, and how many samples were dropped. The forward's next request gets the number `sequence`.
+    pub fn take(&self, sequence: u64) -> (Vec<LateSample>, u64) {
         self.with(|watched, _, _| {
             debug_assert_eq!(watched.from_ms, watched.until_ms, "nothing is being read");
+            if let Some(log) = watched.log.as_mut().filter(|_| !watched.late.is_empty()) {
+                log.take(sequence);
+            }
             (std::mem::take(&mut watched.late), std::mem::take(&mut watched.dropped))
         })
+    }
+}
+
+impl Watch {
+    /// What was taken is in the forward's file.
+    pub fn settle_taken(&self) {
+        self.with(|watched, _, _| watched.log.iter_mut().for_each(LateLog::settle));
     }
 }
 
@@ -323,7 +360,7 @@ mod tests {
     }
 
     fn taken(watch: &Watch) -> (Vec<i64>, u64) {
-        let (late, dropped) = watch.take();
+        let (late, dropped) = watch.take(1);
         (late.iter().map(|late| late.sample.time_ms()).collect(), dropped)
     }
 
@@ -335,7 +372,7 @@ mod tests {
     fn what_comes_behind_a_read_is_late_once() {
         let all = Arc::new(Watches::default());
         assert!(all.arrival(&batch(&[500])).is_none(), "nobody watches");
-        let watch = all.watch(Tenant::default(), matchers(), 1_000);
+        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
         // What is in time, what is late, what was rejected, refused or there before.
         all.arrival(&batch(&[500, 1_500])).unwrap().acknowledged(&accepted(4));
         assert_eq!(taken(&watch), (vec![500], 0));
@@ -356,7 +393,7 @@ mod tests {
     #[test]
     fn a_read_that_a_batch_disturbs_is_made_again() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), 1_000);
+        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
         let before = all.arrival(&batch(&[1_500])).unwrap();
         watch.begin(1_000, 2_000);
         before.acknowledged(&accepted(2));
@@ -385,7 +422,7 @@ mod tests {
     #[test]
     fn fewer_seconds_than_meant_leave_the_rest_for_the_next_read() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), 0);
+        let watch = all.watch((Tenant::default(), matchers()), 0, None);
         watch.begin(0, 4_000);
         watch.settle();
         let during = all.arrival(&batch(&[3_000])).unwrap();
@@ -399,7 +436,7 @@ mod tests {
     #[test]
     fn as_many_late_samples_wait_as_may() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), i64::MAX / 2_000_000);
+        let watch = all.watch((Tenant::default(), matchers()), i64::MAX / 2_000_000, None);
         let many: Vec<i64> = (1..=LATE_MAX as i64 + 1).collect();
         all.arrival(&batch(&many)).unwrap().acknowledged(&accepted(2 * many.len() as u64));
         let (late, dropped) = taken(&watch);

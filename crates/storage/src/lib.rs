@@ -8,6 +8,10 @@ pub mod disk_space;
 mod embedded;
 pub mod keeping;
 pub mod late;
+pub mod late_log;
+#[cfg(test)]
+mod late_log_tests;
+mod late_sample;
 mod limits;
 pub mod live;
 pub mod quantize;

@@ -3,7 +3,7 @@
 //! `cargo bench -p ogive-store --bench search` writes a block of log lines to a directory (1 GiB of lines, or OGIVE_SEARCH_BYTES), ten of
 //! which have a word that no other has, and reads it for that word a window after the other, as `/v1/logs` does, with the words passed to the
 //! block and without: both sides in turn, five times. Lines are a generated access log, or those of the file that OGIVE_BENCH_LOG names,
-//! again and again, each time with other numbers in front.
+//! again and again, each time with other numbers in front. Bytes read are those that the process had from the system (`rchar`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,16 +87,17 @@ fn main() {
     let mut seconds = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         for (side, words) in [None, Some(&words)].into_iter().enumerate() {
-            let (from, mut read, mut found) = (Instant::now(), 0, 0);
+            let (from, bytes_before, mut read, mut found) = (Instant::now(), bytes_read(), 0, 0);
             for start in (0..lines).step_by(LINES) {
                 let texts = window(&block, start as i64 * STEP_MS - 1, words);
                 read += texts.len();
                 found += texts.iter().filter(|text| has(text)).count();
             }
             seconds[side].push(from.elapsed().as_secs_f64());
+            let mib = (bytes_read() - bytes_before) as f64 / 1048576.0;
             assert_eq!(found, 10, "{read} lines read");
             if seconds[side].len() == 1 {
-                println!("{} lines read {}", read, if side == 0 { "without words" } else { "with words" });
+                println!("{read} lines, {mib:.1} MiB read {}", if side == 0 { "without words" } else { "with words" });
             }
         }
     }
@@ -105,6 +106,13 @@ fn main() {
         println!("{name}: {:.3} s, {:.3} to {:.3}", seconds[ROUNDS / 2], seconds[0], seconds[ROUNDS - 1]);
     }
     println!("ratio {:.1}", seconds[0][ROUNDS / 2] / seconds[1][ROUNDS / 2]);
+}
+
+/// Of this process, also from the system's cache.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").expect("Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("bytes read");
+    line.parse().expect("a number")
 }
 
 fn window(block: &Block, start_ms: i64, words: Option<&Arc<Words>>) -> Vec<String> {

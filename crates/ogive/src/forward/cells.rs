@@ -31,7 +31,7 @@ pub(super) fn requests(
                 }
                 ogive_protocol::snappy::pack(&message)?
             }
-            Form::Otlp => {
+            Form::Otlp | Form::OtlpGrpc => {
                 let written = ogive_protocol::otlp::write_request(&part);
                 unfit += u64::from(written.unfit);
                 samples -= written.unfit;

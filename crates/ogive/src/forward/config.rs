@@ -33,6 +33,8 @@ pub(crate) enum Form {
     RemoteWrite,
     /// OTLP over HTTP, with exponential histograms.
     Otlp,
+    /// The same messages over gRPC.
+    OtlpGrpc,
     /// Batches, for another Ogive.
     Batch,
 }
@@ -147,7 +149,7 @@ impl Forward {
             return Err("cert-file and key-file belong together".into());
         }
         let url = match raw.form {
-            Form::RemoteWrite | Form::Otlp => raw.to,
+            Form::RemoteWrite | Form::Otlp | Form::OtlpGrpc => raw.to,
             Form::Batch => format!("{}/v1/batch", raw.to.trim_end_matches('/')),
         };
         Ok(Self {
@@ -188,6 +190,7 @@ mod tests {
         let batch = format!("{good}form = 'batch'\nlateness = '2s'\ntenant = 't'\n").replace("/api/v1/write", "/");
         assert_eq!(parse(&batch).unwrap()[0].url, "http://a:9090/v1/batch");
         assert_eq!(parse(&format!("{good}form = 'otlp'\n")).unwrap()[0].form, Form::Otlp);
+        assert_eq!(parse(&format!("{good}form = 'otlp-grpc'\n")).unwrap()[0].form, Form::OtlpGrpc);
         assert!(is_empty_list("forward = []\n") && !is_empty_list("") && !is_empty_list(good));
         for (change, word) in [
             (("'central'", "'../x'"), "no name"),

@@ -14,6 +14,7 @@
 
 mod cells;
 mod config;
+mod far;
 mod state;
 mod work;
 
@@ -22,26 +23,26 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ogive_door::Door;
 use ogive_door::audit::{self, Entry};
 use ogive_door::reload::{Marks, Which, settled};
-use ogive_export::{Client, ClientOptions};
 use ogive_journal::{Disk, RealDisk};
 use ogive_text::mistake;
 use tokio::signal::unix::{SignalKind, signal};
 
-use config::Forward;
 pub(crate) use config::parse;
+use config::{Form, Forward};
+use far::Far;
 use ogive_outgoing::Files;
-use ogive_storage::late::Watches;
+use ogive_outgoing::grpc;
+use ogive_storage::late::{LateSample, Watches};
+use ogive_storage::late_log::{self, LateLog};
+use state::State;
 use work::Work;
 
-/// 16 MiB: a word on each of many samples.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Directory of the files, in that of the data.
 const DIRECTORY: &str = "forward";
-
 /// What is to be forwarded.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "forward_options")]
@@ -62,7 +63,7 @@ pub(crate) struct Forwards {
 /// A forward with what it needs to speak.
 struct Ready {
     forward: Forward,
-    client: Client,
+    client: Far,
     /// Its files as they were read.
     marks: Marks,
 }
@@ -73,7 +74,7 @@ pub(crate) struct Running(Arc<Shared>);
 struct Shared {
     door: Arc<Door>,
     watches: Arc<Watches>,
-    directory: PathBuf,
+    data: PathBuf,
     file: Option<PathBuf>,
     files: Files,
     threads: Mutex<Threads>,
@@ -109,7 +110,7 @@ impl Forwards {
         let shared = Arc::new(Shared {
             door: door.clone(),
             watches: watches.clone(),
-            directory: data.join(DIRECTORY),
+            data: data.to_owned(),
             file: self.file,
             files: self.files,
             threads: Mutex::default(),
@@ -144,16 +145,30 @@ fn end(threads: Vec<Thread>) {
 
 impl Shared {
     fn begin(&self, Ready { forward, client, marks }: Ready) -> anyhow::Result<Thread> {
-        RealDisk.create_dir_all(&self.directory)?;
-        let path = self.directory.join(&forward.name);
+        let directory = self.data.join(DIRECTORY);
+        RealDisk.create_dir_all(&directory)?;
+        let path = directory.join(&forward.name);
         let state = work::load(&path, work::closed_ms(&self.door, &forward), forward.form)
             .with_context(|| format!("{} cannot be read; remove it, and the forward begins at now", path.display()))?;
-        let watch = self.watches.watch(forward.tenant.clone(), forward.matchers.clone(), state.until_ms);
+        // What is in requests was read: what comes later is late.
+        let log = match forward.form {
+            Form::Batch => Some(self.log(&forward, &state)?),
+            _ => None,
+        };
+        let watch = self.watches.watch((forward.tenant.clone(), forward.matchers.clone()), state.next_ms, log);
         let (stop, stopped) = channel();
         let mut work = Work::new(self.door.clone(), (forward.clone(), client), (path, state), watch);
         let name = format!("forward {}", forward.name);
         let thread = std::thread::Builder::new().name(name).spawn(move || work.run(&stopped));
         Ok(Thread { forward, marks, stop, thread: thread.context("cannot start a thread")? })
+    }
+
+    /// The log of what comes late for a far side that merges it, and what a process before did not forward of it.
+    fn log(&self, forward: &Forward, state: &State) -> anyhow::Result<(LateLog, Vec<LateSample>)> {
+        let path = late_log::path_of(&self.data, &forward.name);
+        let place = (state.source, state.sequence, state.next_ms);
+        LateLog::open(&path, place, self.watches.stored(), &forward.tenant)
+            .with_context(|| format!("forward {}: the log of late samples", forward.name))
     }
 
     /// Takes the file again: what is as it was goes on, what is gone ends, and what changed goes on where it was.
@@ -230,43 +245,19 @@ fn load(path: &Path, files: Files) -> Result<(Vec<Ready>, Marks), String> {
     marks.count(all.len(), config::is_empty_list(&text));
     let mut out = Vec::new();
     for forward in all {
-        let (client, own) = client(&forward, files).map_err(|error| format!("{error:#}"))?;
+        let (client, own) = far::client(&forward, files).map_err(|error| format!("{error:#}"))?;
         marks.extend(own.clone());
         out.push(Ready { forward, client, marks: own });
     }
     Ok((out, marks))
 }
 
-fn client(forward: &Forward, files: Files) -> anyhow::Result<(Client, Marks)> {
-    let mut marks = Marks::default();
-    let mut file = |path: &Option<PathBuf>| -> anyhow::Result<Option<Vec<u8>>> {
-        let Some(path) = path else { return Ok(None) };
-        let bytes = (files.read)(path).with_context(|| format!("cannot read {}", path.display()))?;
-        if bytes.trim_ascii().is_empty() {
-            bail!("forward {}: {} is empty", forward.name, path.display());
-        }
-        marks.note(path, &bytes);
-        Ok(Some(bytes))
-    };
-    let (ca, chain, key) = (file(&forward.ca_file)?, file(&forward.cert_file)?, file(&forward.key_file)?);
-    let token = file(&forward.token_file)?.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
-    let client = Client::new(&ClientOptions {
-        token: token.as_deref(),
-        ca_pem: ca.as_deref(),
-        identity_pem: chain.as_deref().zip(key.as_deref()),
-        user_agent: concat!("ogive-forward/", env!("CARGO_PKG_VERSION")),
-        idle_connections: 1,
-        answer_bytes_max: ANSWER_BYTES_MAX,
-    });
-    let client = client.with_context(|| {
-        format!("forward {}: its token, authorities, certificate or key are of no use", forward.name)
-    })?;
-    Ok((client, marks))
-}
-
-/// Reads any bytes as each kind of input of a forward that comes from outside: its tables, how far it is, and the answer of an OTLP receiver.
+/// Reads any bytes as each kind of input of a forward that comes from outside: its tables, how far it is, its log of late samples, and the
+/// answers of an OTLP receiver.
 pub fn forward_input(bytes: &[u8]) {
     state::read_any(bytes);
+    late_log::read_any(bytes);
+    grpc::read_any(bytes);
     let _ = ogive_protocol::otlp::PartialSuccess::read(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = parse(text);

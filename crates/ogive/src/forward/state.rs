@@ -63,7 +63,7 @@ impl State {
 
     /// Goes on in `form`. Requests of another are not sent: their cells are read again.
     pub(super) fn becomes(&mut self, form: Form) {
-        if self.form.is_some_and(|before| before != form) {
+        if self.form.is_some() && number(self.form) != number(Some(form)) {
             self.requests.clear();
             self.next_ms = self.until_ms;
         }
@@ -118,7 +118,8 @@ const fn number(form: Option<Form>) -> u32 {
         None => 0,
         Some(Form::RemoteWrite) => 1,
         Some(Form::Batch) => 2,
-        Some(Form::Otlp) => 3,
+        // Requests of both are the same messages.
+        Some(Form::Otlp | Form::OtlpGrpc) => 3,
     }
 }
 

@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ogive_door::Door;
-use ogive_export::{Body, Client, FRAME, Outcome, Reply, random_source};
+use ogive_export::{Body, FRAME, Outcome, Reply, random_source};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
 use ogive_model::{Resolution, SelectError, Selection, SeriesData, SeriesDef, SeriesId, TimeRange};
+use ogive_outgoing::grpc::Ended;
 use ogive_protocol::otlp::PartialSuccess;
 
 use super::cells;
 use super::config::{Form, Forward};
+use super::far::Far;
 use super::state::{self, State};
 use ogive_storage::late::{ATTEMPTS, Key, LateSample, Watch};
+use tokio::runtime::Handle;
 
 /// A minute at once when there is something to catch up with.
 const CATCH_UP_MS: i64 = 60_000;
@@ -31,6 +34,8 @@ const SLICE: Duration = Duration::from_secs(1);
 /// How far it is stands in the file each 10 s even when there was nothing to send.
 const SAVE_EVERY_MS: i64 = 10_000;
 const SECOND_MS: i64 = 1_000;
+/// The status of gRPC for what is wrong however often it comes.
+const INVALID_ARGUMENT: u32 = 3;
 
 /// The last second that is over, with the lateness.
 pub(super) fn closed_ms(door: &Door, forward: &Forward) -> i64 {
@@ -48,7 +53,11 @@ pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<St
         }
         Err(DiskError::NotFound { .. }) => {
             let (source, until_ms) = (random_source(), closed_ms);
-            Ok(State { source, sequence: 1, until_ms, next_ms: until_ms, form: Some(form), requests: Vec::new() })
+            let form = Some(form);
+            let state = State { source, sequence: 1, until_ms, next_ms: until_ms, form, requests: Vec::new() };
+            // A kill before the first cell was sent made it begin anew, at another now, and its late samples nobody's.
+            RealDisk.replace(path, &state.encode())?;
+            Ok(state)
         }
         Err(error) => Err(error.into()),
     }
@@ -57,26 +66,43 @@ pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<St
 pub(super) struct Work {
     door: Arc<Door>,
     forward: Forward,
-    client: Client,
+    client: Far,
+    runtime: Handle,
     path: PathBuf,
     state: State,
     watch: Watch,
     /// What the file says of how far it is.
     saved_ms: i64,
+    /// The requests are not in the file: it could not be written.
+    is_unsaved: bool,
     pause: Duration,
     /// What went wrong last, said once.
     said: Option<String>,
 }
 
 impl Work {
+    /// Called within the runtime.
     pub(super) fn new(
         door: Arc<Door>,
-        (forward, client): (Forward, Client),
+        (forward, client): (Forward, Far),
         (path, state): (PathBuf, State),
         watch: Watch,
     ) -> Self {
         let saved_ms = state.until_ms;
-        Self { door, forward, client, path, state, watch, saved_ms, pause: PAUSE, said: None }
+        let runtime = Handle::current();
+        Self {
+            door,
+            forward,
+            client,
+            runtime,
+            path,
+            state,
+            watch,
+            saved_ms,
+            is_unsaved: false,
+            pause: PAUSE,
+            said: None,
+        }
     }
 
     pub(super) fn run(&mut self, stopped: &Receiver<()>) {
@@ -119,7 +145,7 @@ impl Work {
 
     /// Makes requests of what came late, where the far side merges them with what it has, and counts it; true when there are some.
     fn absorb_late(&mut self) -> anyhow::Result<bool> {
-        let (late, mut dropped) = self.watch.take();
+        let (late, mut dropped) = self.watch.take(self.state.sequence);
         if late.is_empty() && dropped == 0 {
             return Ok(false);
         }
@@ -144,6 +170,7 @@ impl Work {
         if corrected > 0 {
             self.save()?;
         }
+        self.watch.settle_taken();
         Ok(corrected > 0)
     }
 
@@ -193,6 +220,9 @@ impl Work {
     /// Sends what waits, or reads what closed; how long to wait then.
     fn turn(&mut self) -> anyhow::Result<Duration> {
         self.absorb_late()?;
+        if self.is_unsaved {
+            self.save()?;
+        }
         if !self.state.requests.is_empty() {
             return self.send();
         }
@@ -224,10 +254,12 @@ impl Work {
     }
 
     fn save(&mut self) -> anyhow::Result<()> {
+        self.is_unsaved = true;
         RealDisk
             .replace(&self.path, &self.state.encode())
             .with_context(|| format!("cannot write {}", self.path.display()))?;
         self.saved_ms = self.state.until_ms;
+        self.is_unsaved = false;
         Ok(())
     }
 
@@ -285,22 +317,8 @@ impl Work {
     /// Sends the first request that waits.
     fn send(&mut self) -> anyhow::Result<Duration> {
         let request = self.state.requests.first().expect("something waits");
-        let (samples, bytes) = (u64::from(request.samples), &*request.body);
-        let (kind, encoding, headers): (_, _, &[_]) = match self.forward.form {
-            Form::RemoteWrite => (
-                "application/x-protobuf;proto=io.prometheus.write.v2.Request",
-                Some("snappy"),
-                &[("x-prometheus-remote-write-version", "2.0.0")],
-            ),
-            Form::Otlp => ("application/x-protobuf", None, &[]),
-            Form::Batch => (FRAME, None, &[]),
-        };
-        let body = Body { kind, encoding, bytes };
-        let sent = self.client.post_with(&self.forward.url, self.forward.timeout, body, headers);
-        let outcome = match sent {
-            Ok(reply) => FarReply::of(&reply, self.forward.form),
-            Err(outcome) => outcome.into(),
-        };
+        let samples = u64::from(request.samples);
+        let outcome = self.said(&request.body);
         match outcome {
             FarReply::Taken { refused, detail } => {
                 if refused > 0 {
@@ -321,6 +339,32 @@ impl Work {
                 self.say(&detail);
                 Ok(self.again(after))
             }
+        }
+    }
+
+    /// What the far side says to a request of `bytes`.
+    fn said(&self, bytes: &[u8]) -> FarReply {
+        let (kind, encoding, headers): (_, _, &[_]) = match self.forward.form {
+            Form::RemoteWrite => (
+                "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+                Some("snappy"),
+                &[("x-prometheus-remote-write-version", "2.0.0")],
+            ),
+            Form::Otlp | Form::OtlpGrpc => ("application/x-protobuf", None, &[]),
+            Form::Batch => (FRAME, None, &[]),
+        };
+        let client = match &self.client {
+            Far::Http(client) => client,
+            Far::Grpc(caller) => {
+                let ended = caller.call(&self.runtime, bytes, self.forward.timeout);
+                return ended.map_or_else(|detail| FarReply::Later { after: None, detail }, FarReply::of_call);
+            }
+        };
+        let body = Body { kind, encoding, bytes };
+        let sent = client.post_with(&self.forward.url, self.forward.timeout, body, headers);
+        match sent {
+            Ok(reply) => FarReply::of(&reply, self.forward.form),
+            Err(outcome) => outcome.into(),
         }
     }
 
@@ -350,18 +394,33 @@ impl FarReply {
     fn of(reply: &Reply, form: Form) -> Self {
         let text = || String::from_utf8_lossy(&reply.body[..reply.body.len().min(300)]).trim().to_owned();
         match form {
+            // Another Ogive says for good what it refuses.
             Form::Batch => reply.outcome().into(),
             // Its answer has no body.
             Form::RemoteWrite if (200..300).contains(&reply.status) => {
                 Self::Taken { refused: 0, detail: String::new() }
             }
-            Form::Otlp if (200..300).contains(&reply.status) => match PartialSuccess::read(&reply.body) {
-                Ok(answer) => Self::Taken { refused: answer.rejected, detail: answer.message },
-                // It has said that it took it, in words that are no OTLP.
-                Err(_) => Self::Taken { refused: 0, detail: String::new() },
-            },
-            Form::RemoteWrite | Form::Otlp if reply.status == 400 => Self::Refused { detail: text() },
-            Form::RemoteWrite | Form::Otlp => reply.outcome().into(),
+            Form::Otlp | Form::OtlpGrpc if (200..300).contains(&reply.status) => Self::partly(&reply.body),
+            _ if reply.status == 400 => Self::Refused { detail: text() },
+            Form::RemoteWrite | Form::Otlp | Form::OtlpGrpc => reply.outcome().into(),
+        }
+    }
+
+    /// What an OTLP receiver took says how much of it.
+    fn partly(answer: &[u8]) -> Self {
+        match PartialSuccess::read(answer) {
+            Ok(answer) => Self::Taken { refused: answer.rejected, detail: answer.message },
+            // It has said that it took it, in words that are no OTLP.
+            Err(_) => Self::Taken { refused: 0, detail: String::new() },
+        }
+    }
+
+    fn of_call(ended: Ended) -> Self {
+        match ended.code {
+            0 => Self::partly(&ended.message),
+            INVALID_ARGUMENT => Self::Refused { detail: ended.said },
+            // Also who has not to be let in, or has no such service: that can be mended over there, and the store keeps the cells.
+            code => Self::Later { after: None, detail: format!("the far side says {code}: {}", ended.said) },
         }
     }
 }

@@ -268,6 +268,17 @@ pub fn eventually<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A new token of the command line, and its entry.
+pub fn new_token(args: &[&str]) -> (String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["token", "new"]).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (token, rest) = text.split_once("\n\n").unwrap();
+    let (_, entry) = rest.split_once("tokens:\n").unwrap();
+    assert!(!entry.contains(token), "the secret is not in what is kept");
+    (token.to_owned(), entry.to_owned())
+}
+
 /// The pieces in one gzip stream.
 pub fn gzip(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

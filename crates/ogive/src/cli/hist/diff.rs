@@ -23,7 +23,7 @@ const FLOORS: f64 = 2.0;
 #[command(after_help = "\
 The distance is the area between both distribution functions on a logarithmic axis: 0.049 when every number is 5 % greater.
 Its noise floor is what it is expected to be when nothing differs but the samples. As with diff, the exit code is 1 when the
-files differ: when the distance is more than twice the floor. Chance alone passes twice the floor about once in fifteen times, and three
+files differ: when the distance is more than twice the floor. Between once and twice the floor it is undecided. Chance alone passes twice the floor about once in fifteen times, and three
 times the floor hardly ever: --floors 3 is for who would rather miss a difference than see one that is not there.
 
   ogive hist diff before.txt after.txt --unit ms
@@ -100,6 +100,8 @@ struct Report {
     times: Option<f64>,
     floors: f64,
     differ: bool,
+    /// It does not differ, and is above the floor.
+    undecided: bool,
 }
 
 fn json(sides: [&Tally; 2], distance: &Distance, floors: f64) -> anyhow::Result<String> {
@@ -114,6 +116,7 @@ fn json(sides: [&Tally; 2], distance: &Distance, floors: f64) -> anyhow::Result<
         times: distance.log.map(|log| times(log.emd, log.noise)),
         floors,
         differ: differ(distance, floors),
+        undecided: !differ(distance, floors) && differ(distance, 1.0),
     };
     Ok(serde_json::to_string(&report)? + "\n")
 }
@@ -157,8 +160,13 @@ fn text(sides: [&Tally; 2], distance: &Distance, options: &Diff) -> String {
 fn verdict(out: &mut String, log: &LogDistance, durations: bool, limit: f64) {
     let (more, less) = if durations { ("slower", "faster") } else { ("greater", "less") };
     let (size, way) = (log.slower().abs() * 100.0, if log.shift < 0.0 { less } else { more });
-    let sentence = if log.emd <= limit * log.noise {
-        format!("no difference is shown: the distance is within noise, {limit} times the floor")
+    let sentence = if log.emd <= limit * log.noise && log.emd <= log.noise {
+        "no difference is shown: the distance is within its noise floor".to_owned()
+    } else if log.emd <= limit * log.noise {
+        format!(
+            "undecided: the distance is above its noise floor and not above {limit} times that, as chance alone often is; \
+             more numbers decide it"
+        )
     } else if log.shift.abs() < log.emd / 2.0 {
         format!(
             "the shape differs: numbers moved by {:.1} % both ways, {size:.1} % {way} on the whole",

@@ -1,0 +1,288 @@
+//! Calls of gRPC with one message each way, over one HTTP/2 connection that is kept.
+//!
+//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Threads: a call waits on the thread that makes it; the connection is a task of
+//! the runtime. Limits: [`CallOptions::answer_bytes_max`] of an answer.
+//! Failure: after a call without an answer the connection is made anew by the next one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Request, StatusCode, Uri, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio_rustls::TlsConnector;
+
+use super::address::{Origin, authorities, authority, certificates};
+use super::{AGENT, Body};
+
+/// The byte that says whether a message is packed, and its length.
+const PREFIX: usize = 5;
+/// 300 bytes of what a server says of a failure.
+const SAID_BYTES_MAX: usize = 300;
+
+/// How to reach a server.
+#[derive(Clone, Copy, Debug)]
+pub struct CallOptions<'a> {
+    /// The value of `Authorization` behind `Bearer`.
+    pub token: Option<&'a str>,
+    /// Who vouches for the server, in place of the system's authorities.
+    pub ca_pem: Option<&'a [u8]>,
+    /// What is shown to it: certificates and their key.
+    pub identity_pem: Option<(&'a [u8], &'a [u8])>,
+    /// The largest answer that is read.
+    pub answer_bytes_max: usize,
+}
+
+/// See the module. `Debug` shows no token.
+pub struct Caller {
+    url: Uri,
+    origin: Origin,
+    tls: Option<Arc<ClientConfig>>,
+    authorization: Option<HeaderValue>,
+    answer_bytes_max: usize,
+    connection: Mutex<Option<SendRequest<Body>>>,
+}
+
+/// How a call ended: with a status of github.com/grpc/grpc/blob/master/doc/statuscodes.md, and a message when that is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// 0 when it went well.
+    pub code: u32,
+    /// What the server says of it.
+    pub said: String,
+    /// The message; empty when it did not go well.
+    pub message: Vec<u8>,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Caller").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// Calls of `method`, a path such as `/package.Service/Method`, at `to`, an http or https address whose path is not looked at.
+    ///
+    /// # Errors
+    /// A sentence on what of it is wrong.
+    pub fn new((to, method): (&str, &str), options: CallOptions<'_>) -> Result<Self, String> {
+        let to: Uri = to.parse().map_err(|error| format!("{to:?}: {error}"))?;
+        let origin = Origin::of(&to)?;
+        let scheme = if origin.is_tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}{method}", authority(&to)).parse().map_err(|error| format!("{to}: {error}"))?;
+        let authorization = options.token.map(|token| {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| "the token is no header")?;
+            value.set_sensitive(true);
+            Ok::<_, String>(value)
+        });
+        Ok(Self {
+            tls: if origin.is_tls { Some(tls(&options)?) } else { None },
+            url,
+            origin,
+            authorization: authorization.transpose()?,
+            answer_bytes_max: options.answer_bytes_max,
+            connection: Mutex::default(),
+        })
+    }
+
+    /// Sends `message`, and waits for `timeout` at most; the connection is a task of `runtime`. Not to be called on a thread of that.
+    ///
+    /// # Errors
+    /// A sentence when there is no answer, or none of gRPC.
+    pub fn call(&self, runtime: &Handle, message: &[u8], timeout: Duration) -> Result<Ended, String> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = connection.take().filter(|open| !open.is_closed());
+        let call = async {
+            let mut open = match open {
+                Some(open) => open,
+                None => self.connect().await?,
+            };
+            let ended = self.exchange(&mut open, message, timeout).await?;
+            Ok::<_, String>((ended, open))
+        };
+        let call = async { tokio::time::timeout(timeout, call).await };
+        let (ended, open) =
+            runtime.block_on(call).map_err(|_| format!("{}: no answer within {timeout:?}", self.url))??;
+        *connection = Some(open);
+        Ok(ended)
+    }
+
+    fn wrong(&self, error: impl std::fmt::Display) -> String {
+        format!("{}: {error}", self.url)
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Body>, String> {
+        let Origin { host, port, .. } = &self.origin;
+        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| self.wrong(error))?;
+        let _ = stream.set_nodelay(true);
+        let builder = http2::Builder::new(TokioExecutor::new());
+        // It ends when the sender is dropped.
+        if let Some(tls) = &self.tls {
+            let name = ServerName::try_from(host.clone()).map_err(|error| self.wrong(error))?;
+            let stream = TlsConnector::from(tls.clone()).connect(name, stream).await;
+            let stream = TokioIo::new(stream.map_err(|error| self.wrong(error))?);
+            let (sender, connection) = builder.handshake(stream).await.map_err(|error| self.wrong(error))?;
+            tokio::spawn(connection);
+            Ok(sender)
+        } else {
+            let (sender, connection) =
+                builder.handshake(TokioIo::new(stream)).await.map_err(|error| self.wrong(error))?;
+            tokio::spawn(connection);
+            Ok(sender)
+        }
+    }
+
+    async fn exchange(&self, open: &mut SendRequest<Body>, message: &[u8], timeout: Duration) -> Result<Ended, String> {
+        let mut request = Request::post(self.url.clone())
+            .version(Version::HTTP_2)
+            .header(header::CONTENT_TYPE, "application/grpc+proto")
+            .header(header::TE, "trailers")
+            .header(header::USER_AGENT, AGENT)
+            .header("grpc-accept-encoding", "identity")
+            // At most eight digits: of milliseconds a day.
+            .header("grpc-timeout", format!("{}m", timeout.as_millis().clamp(1, 86_400_000)));
+        if let Some(login) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, login);
+        }
+        let request = request.body(Body::new(framed(message)?)).map_err(|error| self.wrong(error))?;
+        open.ready().await.map_err(|error| self.wrong(error))?;
+        let (head, body) = open.send_request(request).await.map_err(|error| self.wrong(error))?.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(self.wrong(format_args!("answered {} and is no server of gRPC for it", head.status)));
+        }
+        let collected = Limited::new(body, self.answer_bytes_max).collect().await;
+        let collected = collected.map_err(|error| self.wrong(error))?;
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        let status = if trailers.contains_key("grpc-status") { &trailers } else { &head.headers };
+        ended(status, &collected.to_bytes()).map_err(|error| self.wrong(error))
+    }
+}
+
+fn tls(options: &CallOptions<'_>) -> Result<Arc<ClientConfig>, String> {
+    let roots = match options.ca_pem {
+        None => authorities(),
+        Some(pem) => {
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in certificates(pem)? {
+                roots.add(certificate).map_err(|error| format!("ca: {error}"))?;
+            }
+            roots
+        }
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots);
+    let mut config = match options.identity_pem {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("key: {error}"))?;
+            let built = builder.with_client_auth_cert(certificates(chain)?, key);
+            built.map_err(|error| format!("the client certificate: {error}"))?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn framed(message: &[u8]) -> Result<Bytes, String> {
+    let length = u32::try_from(message.len()).map_err(|_| "the message has 4 GiB or more".to_owned())?;
+    let mut out = Vec::with_capacity(PREFIX + message.len());
+    out.push(0);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(message);
+    Ok(out.into())
+}
+
+/// What `status`, the trailers or a head without a body, and `body` say.
+fn ended(status: &HeaderMap, body: &[u8]) -> Result<Ended, String> {
+    let code = status.get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
+    let code: u32 = code.ok_or("the answer has no status of gRPC")?;
+    let said = status.get("grpc-message").map_or(String::new(), |said| decoded(said.as_bytes()));
+    if code != 0 {
+        return Ok(Ended { code, said, message: Vec::new() });
+    }
+    let (prefix, message) = body.split_first_chunk::<PREFIX>().ok_or("the answer has no message")?;
+    let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
+    match (prefix[0], length == message.len()) {
+        (0, true) => Ok(Ended { code, said, message: message.to_vec() }),
+        (0, false) => Err(format!("the answer's message declares {length} bytes and has {}", message.len())),
+        _ => Err("the answer's message is compressed, which was not offered".into()),
+    }
+}
+
+/// A text without its percent signs.
+fn decoded(text: &[u8]) -> String {
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < text.len() && out.len() < SAID_BYTES_MAX {
+        let digits = text.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.filter(|_| text[at] == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(byte.unwrap_or(text[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Reads any bytes as an answer: a line for the status, one for what is said, then the body.
+pub fn read_any(bytes: &[u8]) {
+    let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
+    let mut status = HeaderMap::new();
+    for name in ["grpc-status", "grpc-message"] {
+        if let Ok(value) = HeaderValue::from_bytes(parts.next().unwrap_or_default()) {
+            status.insert(name, value);
+        }
+    }
+    let _ = ended(&status, parts.next().unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_and_what_is_none_is_said() {
+        let of = |status: &[(&'static str, &'static str)], body: &[u8]| {
+            let status = status.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            ended(&status.collect::<HeaderMap>(), body)
+        };
+        let well = [("grpc-status", "0")];
+        assert_eq!(of(&well, b"\0\0\0\0\x02ab").unwrap().message, b"ab");
+        assert_eq!(of(&well, b"\0\0\0\0\0").unwrap().message, b"");
+        let failed = of(&[("grpc-status", "14"), ("grpc-message", "gone %C3%BC%zz%")], b"").unwrap();
+        assert_eq!((failed.code, &*failed.said), (14, "gone ü%zz%"));
+        for (status, body, word) in [
+            (&[][..], &b""[..], "no status"),
+            (&[("grpc-status", "x")], b"", "no status"),
+            (&well, b"\0\0\0", "no message"),
+            (&well, b"\0\0\0\0\x03ab", "declares 3"),
+            (&well, b"\x01\0\0\0\x02ab", "compressed"),
+        ] {
+            let error = of(status, body).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+        let long = decoded(&b"%41".repeat(1_000));
+        assert_eq!(long.len(), SAID_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_a_server_answers_may_be_anything() {
+        let mut seed = 7_u64;
+        for _ in 0..5_000 {
+            let mut bytes = b"0\nwell %20\n\0\0\0\0\x02ab".to_vec();
+            for _ in 0..3 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (seed >> 33) as usize % bytes.len();
+                bytes[at] = (seed >> 24) as u8;
+            }
+            read_any(&bytes);
+        }
+    }
+}

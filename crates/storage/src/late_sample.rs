@@ -1,0 +1,21 @@
+//! A sample that came behind what a forward has read of its second.
+
+use ogive_model::{Sample, SeriesDef, SeriesId};
+
+/// Which series a sample is of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Key {
+    /// Its batch has its labels.
+    Declared(SeriesDef),
+    /// Its labels are in the store.
+    Known(SeriesId),
+}
+
+/// A sample that came too late for what was read; its index into a batch's series means nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateSample {
+    /// Of which series.
+    pub key: Key,
+    /// As it came.
+    pub sample: Sample,
+}
