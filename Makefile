@@ -57,7 +57,7 @@ lint: book
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
 	@scripts/need libelf
 	cargo clippy -p ogive-kernel --features bpf --all-targets --locked -- -D warnings
-	cargo clippy -p ogive --features amqp,cassandra,fastant,lua --all-targets --locked -- -D warnings
+	cargo clippy -p ogive --features amqp,cassandra,fastant,kernel,lua --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/record/Cargo.toml --target-dir target/fuzz --locked --quiet

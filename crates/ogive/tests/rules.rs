@@ -204,13 +204,11 @@ fn transitions(rule: &Value) -> Vec<(i64, String, String)> {
     .collect()
 }
 
-/// Over the directory of the server that has ended a backtest is the same.
-fn over_directories(
-    mut server: Server,
-    directory: &str,
-    document: &Value,
-    backtest: &dyn Fn(&[&str]) -> (Option<i32>, String),
-) {
+/// Runs `ogive rules backtest` with these arguments; the exit code, and what it printed.
+type Backtest<'a> = &'a dyn Fn(&[&str]) -> (Option<i32>, String);
+
+/// A backtest over the directory of the server, once that has ended, is the same.
+fn over_directories(mut server: Server, directory: &str, document: &Value, backtest: Backtest<'_>) {
     let data = |more: &[&'static str]| backtest(&[&["--data", directory][..], more].concat());
     let (code, said) = data(&[]);
     assert!(code == Some(2) && said.contains("in use by another server"), "{code:?} {said}");

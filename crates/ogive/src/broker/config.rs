@@ -162,7 +162,7 @@ impl Destination {
     /// Where they are, but for the address.
     #[cfg(feature = "amqp")]
     pub(crate) fn queue(&self) -> Option<ogive_amqp::Output> {
-        let place = ogive_amqp::Place {
+        let place = ogive_amqp::ServerAddress {
             url: self.endpoints.first()?.clone(),
             user: self.user.clone(),
             password_file: self.password_file.clone(),

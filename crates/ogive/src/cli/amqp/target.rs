@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ogive_amqp::{Output, Place};
+use ogive_amqp::{Output, ServerAddress};
 
 /// Where messages go.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct To {
 impl To {
     pub(super) fn output(&self) -> anyhow::Result<Output> {
         let To { url, password_file, ca_file, exchange, queue, declare } = self.clone();
-        let place = Place { url, password_file, ca_file, ..Place::default() };
+        let place = ServerAddress { url, password_file, ca_file, ..ServerAddress::default() };
         place.check().map_err(anyhow::Error::msg)?;
         Ok(Output { place, exchange, routing_key: queue, declare, is_transient: false })
     }
