@@ -1,17 +1,13 @@
 /** How sure quantiles are: bands, faint lines, and the words under the mouse, beside truth worked out from what was sent. */
 
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, Places, Server, viewWhen } from "./harness.ts";
+import { beforeAll, expect, test } from "vitest";
+import { open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_sparse_seconds";
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor(Date.now() / 1000) - 10;
   const series = [{ labels: { __name__: NAME }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }];
   // Ten seconds of 12 samples, then ten of 10,000, of which 1,000 are at the upper value.
@@ -20,16 +16,11 @@ beforeAll(async () => {
     time_ms: (end - ago) * 1000,
     histogram: { bins: ago < 10 ? { "1.2e-3": 9_000, "3.5e-2": 1_000 } : { "1.2e-3": 11, "3.5e-2": 1 } },
   }));
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 20 });
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 20 });
 });
 
 test("quantiles of few samples are faint and say that they are the maximum", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=${NAME}&start=${end - 20}&end=${end}&q=0.5,0.99`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 20}&end=${end}&q=0.5,0.99`);
   const now = await viewWhen(page, (one) => one.columns === 20);
   const { faint } = now as unknown as { faint: Record<string, number> };
   // The median of 12 lies between the 3rd and the 10th sample; their p99 has nothing above it. 10,000 bound both.

@@ -1,29 +1,20 @@
 /** Asking: the editor and what it fetches, mistakes and what was meant, keys, times. */
 
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, Server } from "./harness.ts";
+import { beforeAll, expect, test } from "vitest";
+import { open, shared } from "./harness.ts";
 
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor(Date.now() / 1000) - 10;
   const series = ["/checkout", "/search"].map((route) => ({ labels: { __name__: "e2e_shop_seconds", route }, kind: "histogram", unit: "s", width_ms: 1000 }));
   const samples = [0, 1].flatMap((one) => [0, 1, 2].map((ago) => ({ series: one, time_ms: (end - ago) * 1000, histogram: { bins: { "1.2e-3": 10 } } })));
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 6 });
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 6 });
 });
 
 test("the editor comes when it is opened, and completes names, labels and values from the server", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
   const scripts: string[] = [];
   page.on("request", (request) => void (request.url().endsWith(".js") && scripts.push(request.url())));
   await page.locator("#cells[data-view]").waitFor();
@@ -52,7 +43,7 @@ test("the editor comes when it is opened, and completes names, labels and values
 });
 
 test("a click puts a quantile and groups around an expression", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
   await page.locator("#editor-button").click();
   await page.locator("#editor select option", { hasText: "route" }).waitFor({ state: "attached" });
   await page.locator("#editor select").selectOption("route");
@@ -65,7 +56,7 @@ test("a click puts a quantile and groups around an expression", async () => {
 });
 
 test("a mistake is underlined in the editor, and a name that is near is offered", async () => {
-  const { page } = await open(browser, `${server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
+  const { page } = await open(all.browser, `${all.server.url}/?query=e2e_shop_seconds&start=${end - 60}&end=${end}`);
   await page.locator("#editor-button").click();
   await page.locator("#editor .cm-content").waitFor();
   await page.locator("#query").fill("summ(e2e_shop_seconds)");
@@ -83,7 +74,7 @@ test("a mistake is underlined in the editor, and a name that is near is offered"
 });
 
 test("times are read as now-7d, and written in the chosen zone; ? shows the keys", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=e2e_shop_seconds&start=1700000000&end=1700000060`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_shop_seconds&start=1700000000&end=1700000060`);
   await page.locator("#range-button").click();
   expect(await page.locator("#range-menu .presets button").last().innerText()).toBe("Last 365d");
   await page.locator("[data-zone=utc]").click();

@@ -1,17 +1,13 @@
 /** A box over time and value, and what the server finds different in it, beside truth from what was sent. */
 
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, Places, Server, viewWhen } from "./harness.ts";
+import { beforeAll, expect, test } from "vitest";
+import { open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_orders_seconds";
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor(Date.now() / 1000) - 10;
   const pairs = ["a", "b", "c"].flatMap((host) => ["/x", "/y", "/z"].map((route) => ({ host, route })));
   const series = pairs.map((labels) => ({ labels: { __name__: NAME, job: "shop", ...labels }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }));
@@ -22,16 +18,11 @@ beforeAll(async () => {
       return { series: i, time_ms: (end - ago) * 1000, histogram: { bins: slow ? { "1.2e-3": 10, "5.1e-1": 40 } : { "1.2e-3": 49, "5.1e-1": 1 } } };
     }),
   );
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 900 });
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 900 });
 });
 
 test("a box over what is slow names its host and route, and a click keeps only those", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=${NAME}&start=${end - 100}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 100}&end=${end}`);
   const now = await viewWhen(page, (one) => one.columns === 100);
   const places = new Places(now);
   const over = (await page.locator("#overlay").boundingBox()) as { x: number; y: number };
@@ -62,7 +53,7 @@ test("a box over what is slow names its host and route, and a click keeps only t
 });
 
 test("a box in which nothing differs says so", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=${NAME}&start=${end - 100}&end=${end}&box=${end - 20},${end - 10},0.0001,0.002`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 100}&end=${end}&box=${end - 20},${end - 10},0.0001,0.002`);
   await expect.poll(() => page.locator("#explain .explain-body").innerText()).toContain("by more than chance explains");
   await page.locator("#explain").getByRole("button", { name: "Close the explanation" }).click();
   await expect.poll(() => page.locator("#explain").isVisible()).toBe(false);

@@ -1,18 +1,14 @@
 /** Numbers as lines: rates of counters, the table below, the line nearest to the mouse; beside what was sent. */
 
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, Server } from "./harness.ts";
+import { beforeAll, expect, test } from "vitest";
+import { open, shared } from "./harness.ts";
 
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 const SECONDS = 600;
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor((Date.now() - 20_000) / 10_000) * 10;
   const hosts = Array.from({ length: 12 }, (_, i) => `h${String(i).padStart(2, "0")}`);
   const series = [
@@ -25,16 +21,11 @@ beforeAll(async () => {
     { series: 0, time_ms: t * 1000, float: 1_000_000 + at * 25_000 },
     ...hosts.map((_, i) => ({ series: i + 1, time_ms: t * 1000, float: (i + 1) * 1e6 * (t === end ? 2 : 1) })),
   ]);
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: samples.length });
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: samples.length });
 });
 
 test("a counter is drawn as its rate, and as it was counted a click later", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=e2e_io_bytes_total&start=${end - 300}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_io_bytes_total&start=${end - 300}&end=${end}`);
   const cells = page.locator(".linetable tbody td");
   await expect.poll(() => cells.allInnerTexts()).toEqual(["2.5 kB/s", "2.5 kB/s", "2.5 kB/s", "2.5 kB/s"]);
   await page.locator("[data-control=raw]").click();
@@ -53,7 +44,7 @@ test("a counter is drawn as its rate, and as it was counted a click later", asyn
 });
 
 test("the table sorts, isolates and hides, and the mouse names the nearest line", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=e2e_heap_bytes&start=${end - SECONDS}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_heap_bytes&start=${end - SECONDS}&end=${end}`);
   const rows = page.locator(".linetable tbody tr");
   await expect.poll(() => rows.count()).toBe(12);
   const names = (): Promise<string[]> => rows.locator("th").allInnerTexts();
@@ -63,7 +54,7 @@ test("the table sorts, isolates and hides, and the mouse names the nearest line"
   const [last, min, max, mean] = await rows.first().locator("td").allInnerTexts();
   expect([last, min, max]).toEqual(["24 MB", "12 MB", "24 MB"]);
   // The server's own steps: the mean over them, worked out here.
-  const range = await server.json<{ data: { result: { values: [number, string][] }[] } }>("api/v1/query_range", { query: 'e2e_heap_bytes{host="h11"}', start: String(end - SECONDS), end: String(end), step: "1" });
+  const range = await all.server.json<{ data: { result: { values: [number, string][] }[] } }>("api/v1/query_range", { query: 'e2e_heap_bytes{host="h11"}', start: String(end - SECONDS), end: String(end), step: "1" });
   const values = (range.data.result[0] as { values: [number, string][] }).values.map(([, value]) => Number(value));
   const truth = values.reduce((sum, value) => sum + value, 0) / values.length / 1e6;
   expect(Number((mean as string).replace(" MB", ""))).toBeCloseTo(truth, 1);

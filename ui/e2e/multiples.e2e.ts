@@ -1,16 +1,15 @@
 /** Heat maps of many groups side by side, compared with what was sent. */
 
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, expect, test } from "vitest";
 import { level } from "../src/colour.ts";
-import { launch, levelOf, mapOf, open, Places, Server, type View } from "./harness.ts";
+import { levelOf, mapOf, open, Places, shared, type View } from "./harness.ts";
 
 const NAME = "e2e_routes_seconds";
 const QUERY = encodeURIComponent(`sum by (route) (${NAME})`);
 const GROUPS = 500;
 const SECONDS = 60;
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 const route = (i: number): string => `/r${String(i).padStart(3, "0")}`;
@@ -18,21 +17,14 @@ const route = (i: number): string => `/r${String(i).padStart(3, "0")}`;
 const counts = (i: number): Record<string, number> => ({ "1.2e-3": 1000 - i, [`${10 + Math.floor(i / 10)}e-3`]: 20 });
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor((Date.now() - 10_000) / 60_000) * 60;
   const numbers = Array.from({ length: GROUPS }, (_, i) => i);
   const series = numbers.map((i) => ({ labels: { __name__: NAME, route: route(i) }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }));
   for (let part = 0; part < 4; part++) {
     const seconds = Array.from({ length: SECONDS / 4 }, (_, at) => end - part * (SECONDS / 4) - at);
     const samples = numbers.flatMap((i) => seconds.map((t) => ({ series: i, time_ms: t * 1000, histogram: { bins: counts(i) } })));
-    expect(await server.push({ source: crypto.randomUUID(), sequence: part + 1, series, samples })).toMatchObject({ accepted: samples.length });
+    expect(await all.server.push({ source: crypto.randomUUID(), sequence: part + 1, series, samples })).toMatchObject({ accepted: samples.length });
   }
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
 });
 
 interface Multiples {
@@ -49,7 +41,7 @@ const shown = async (page: Page): Promise<Multiples> => JSON.parse((await page.l
 const names = (page: Page): Promise<string[]> => page.locator("#multiples .panel b").allInnerTexts();
 
 test("500 groups have one scale, are sorted, and only those in view are there", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=${QUERY}&start=${end - SECONDS}&end=${end}&q=&density=0&scale=linear`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${QUERY}&start=${end - SECONDS}&end=${end}&q=&density=0&scale=linear`);
   await expect.poll(async () => (await shown(page)).total).toBe(GROUPS);
   await expect.poll(async () => (await names(page))[0]).toMatch(/r49\d/);
   const first = await shown(page);
@@ -92,7 +84,7 @@ function panelColours(page: Page, name: string): Promise<[number, number, number
 }
 
 test("scrolling reaches the last group, and a click draws it alone with each of its samples", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?query=${QUERY}&start=${end - SECONDS}&end=${end}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${QUERY}&start=${end - SECONDS}&end=${end}`);
   await expect.poll(async () => (await shown(page)).total).toBe(GROUPS);
   const frames = await page.evaluate(async () => {
     const box = document.querySelector("#multiples .scroller") as HTMLElement;

@@ -2,19 +2,17 @@
 
 import { get, type IncomingMessage } from "node:http";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Heatmap } from "../src/api.ts";
 import { KIND, readFrame } from "../src/frame.ts";
-import { launch, open, Server, viewWhen } from "./harness.ts";
+import { open, Server, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_traffic_seconds";
 const SECONDS = 300;
 /** Samples of a second. */
 const PER_SECOND = 1000;
 
-let server: Server;
-let browser: Browser;
+const all = shared();
 let end: number;
 
 /** A thousand samples of a second, spread as delays are, by a generator of its own: 100 bins and more. */
@@ -31,27 +29,20 @@ function second(random: () => number): Record<string, number> {
 }
 
 beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
   end = Math.floor(Date.now() / 1000) - 10;
   let seed = 5;
   const random = (): number => (seed = (seed * 48271) % 2147483647) / 2147483647;
   const series = [{ labels: { __name__: NAME }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }];
   const samples = Array.from({ length: SECONDS }, (_, ago) => ({ series: 0, time_ms: (end - ago) * 1000, histogram: { bins: second(random) } }));
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: SECONDS });
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: SECONDS });
   const gauges = Array.from({ length: 5000 }, (_, i) => ({ labels: { __name__: "e2e_gauge", id: String(i).padStart(4, "0") }, kind: "float" }));
   const values = gauges.flatMap((_, i) => [0, 15, 30].map((ago) => ({ series: i, time_ms: (end - ago) * 1000, float: i })));
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series: gauges, samples: values })).toMatchObject({ accepted: 15_000 });
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series: gauges, samples: values })).toMatchObject({ accepted: 15_000 });
 });
 
 describe("the heat map", () => {
   test("five minutes of seconds are 40 KB at most, and hold each sample that was sent", async () => {
-    const { page, errors } = await open(browser, "about:blank");
+    const { page, errors } = await open(all.browser, "about:blank");
     const devtools = await page.context().newCDPSession(page);
     await devtools.send("Network.enable");
     const [paths, sizes] = [new Map<string, string>(), new Map<string, number>()];
@@ -66,7 +57,7 @@ describe("the heat map", () => {
     page.on("response", (response) => {
       if (response.url().endsWith(".js")) void response.body().then((body) => (scripts += body.length));
     });
-    await page.goto(`${server.url}/?query=${NAME}&start=${end - SECONDS}&end=${end}`);
+    await page.goto(`${all.server.url}/?query=${NAME}&start=${end - SECONDS}&end=${end}`);
     const now = await viewWhen(page, (one) => one.columns === SECONDS);
     expect([now.step, now.total]).toEqual([1, SECONDS * PER_SECOND]);
     const [path, size] = [...sizes].find(([name]) => name.startsWith("/v1/heatmap")) ?? ["", Infinity];
@@ -82,9 +73,9 @@ describe("the heat map", () => {
 
   test("the bytes say what the JSON says", async () => {
     const view = { first: end - SECONDS + 1, last: end, step: 1 } as Parameters<Server["heatmap"]>[1];
-    const json = await server.heatmap(NAME, view);
+    const json = await all.server.heatmap(NAME, view);
     const params = new URLSearchParams({ query: NAME, start: String(view.first), end: String(view.last), step: "1", quantiles: "0.5,0.9,0.99,0.999" });
-    const answer = await fetch(`${server.url}/v1/heatmap?${params}`, { headers: { accept: KIND } });
+    const answer = await fetch(`${all.server.url}/v1/heatmap?${params}`, { headers: { accept: KIND } });
     expect(answer.headers.get("content-type")).toBe(KIND);
     const { head, columns } = readFrame(new Uint8Array(await answer.arrayBuffer()));
     const framed = (head as { data: Heatmap }).data;
@@ -93,7 +84,7 @@ describe("the heat map", () => {
     expect(columns).toEqual(json.columns.map(plain));
     expect({ ...framed, columns: 0, distribution: 0, quantiles: 0 }).toEqual({ ...json, columns: 0, distribution: 0, quantiles: 0 });
     // Whoever can read JSON alone gets it, and refusals are JSON for everybody.
-    const refused = await fetch(`${server.url}/v1/heatmap?query=(&start=1&end=2&step=1`, { headers: { accept: KIND } });
+    const refused = await fetch(`${all.server.url}/v1/heatmap?query=(&start=1&end=2&step=1`, { headers: { accept: KIND } });
     expect([refused.status, ((await refused.json()) as { status: string }).status]).toEqual([400, "error"]);
   });
 
@@ -101,7 +92,7 @@ describe("the heat map", () => {
     const params = new URLSearchParams({ query: NAME, start: String(end - SECONDS + 1), end: String(end), step: "1", quantiles: "0.5,0.9,0.99,0.999" });
     const bodies = [];
     for (const accept of [KIND, "application/json"]) {
-      const answer = await new Promise<IncomingMessage>((done) => get(`${server.url}/v1/heatmap?${params}`, { headers: { accept, "accept-encoding": encoding } }, done));
+      const answer = await new Promise<IncomingMessage>((done) => get(`${all.server.url}/v1/heatmap?${params}`, { headers: { accept, "accept-encoding": encoding } }, done));
       expect(answer.headers["content-encoding"]).toBe(encoding);
       const pieces: Buffer[] = [];
       for await (const piece of answer) pieces.push(piece as Buffer);
@@ -118,12 +109,12 @@ describe("the heat map", () => {
 });
 
 test("of 5,000 gauges 40 are fetched and drawn, and the page says so", async () => {
-  const { page, errors } = await open(browser, "about:blank");
+  const { page, errors } = await open(all.browser, "about:blank");
   const bodies: Promise<number>[] = [];
   page.on("response", (response) => {
     if (response.url().includes("query_range")) bodies.push(response.body().then((body) => body.length));
   });
-  await page.goto(`${server.url}/?query=e2e_gauge&start=${end - 60}&end=${end}`);
+  await page.goto(`${all.server.url}/?query=e2e_gauge&start=${end - 60}&end=${end}`);
   await expect.poll(() => page.locator("#notices").innerText()).toContain("The first 40 of 5000 series are drawn");
   await page.locator("#lines canvas").waitFor();
   const [bytes] = await Promise.all(bodies);
