@@ -2,8 +2,13 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use common::{SOURCE, Server, eventually, float, now_ms};
 use serde_json::json;
@@ -104,6 +109,43 @@ fn spawn(args: &[&str]) -> Child {
     ogive(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// A way to the receiver that lets so many bytes pass; what is behind them waits for more.
+fn gate(receiver: String, budget: Arc<AtomicU64>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            // Without a receiver the connection ends at once.
+            let (Ok(client), Ok(server)) = (client, TcpStream::connect(&receiver)) else { continue };
+            let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut answers, &mut back);
+                let _ = back.shutdown(Shutdown::Both);
+            });
+            let budget = Arc::clone(&budget);
+            std::thread::spawn(move || pass(client, server, &budget));
+        }
+    });
+    url
+}
+
+fn pass(mut client: TcpStream, mut server: TcpStream, budget: &AtomicU64) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(count @ 1..) = client.read(&mut bytes) {
+        let spend = || {
+            let left = |all: u64| all.checked_sub(count as u64);
+            budget.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok()
+        };
+        while !spend() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if server.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+}
+
 /// The receiver is killed in the middle of the transfer, twice, and the sender once: the command goes on, and what arrived is what was sent.
 #[test]
 fn a_receiver_and_a_sender_that_are_killed_go_on() {
@@ -113,7 +155,9 @@ fn a_receiver_and_a_sender_that_are_killed_go_on() {
     make_long(&from, "monday");
     let mut receiver = Server::start(&to);
     let address = receiver.address.clone();
-    let url = format!("http://{address}");
+    // A request and a half: the transfer is in its middle until there is more.
+    let budget = Arc::new(AtomicU64::new(12 << 20));
+    let url = gate(address.clone(), Arc::clone(&budget));
     let args = ["snapshot", "send", "monday", "--data", from.to_str().unwrap(), "--to", &url];
     let partial: PathBuf = to.join("snapshots/monday/0-long");
     let longer_than = |bytes: u64| {
@@ -125,12 +169,14 @@ fn a_receiver_and_a_sender_that_are_killed_go_on() {
     receiver.kill();
     receiver = Server::start_at(&to, &address);
     assert!(std::fs::metadata(&partial).unwrap().len() >= first, "what came is kept");
+    budget.store(12 << 20, Ordering::SeqCst);
     longer_than(first);
     child.kill().unwrap();
     child.wait().unwrap();
     let child = spawn(&args);
     receiver.kill();
     let receiver = Server::start_at(&to, &address);
+    budget.store(u64::MAX, Ordering::SeqCst);
     let done = child.wait_with_output().unwrap();
     let said = expect(&done, 0);
     assert!(said.contains("monday is there"), "{said}");
