@@ -100,7 +100,7 @@ test("a cell without slow traces says in a line how to get them, by keyboard too
   await page.locator("#overlay").focus();
   await page.keyboard.press("End");
   await page.keyboard.press("Enter");
-  await expect.poll(() => page.locator(".slow-note").innerText()).toContain("trace_path!");
+  await expect.poll(() => panel(page).locator(".slow-note").innerText()).toContain("trace_path!");
   await expect.poll(() => page.locator("#live").getAttribute("aria-pressed")).toBe("false");
   await page.keyboard.press("Escape");
   await expect.poll(() => panel(page).isVisible()).toBe(false);
