@@ -4,7 +4,7 @@
 //! sender hears of it. After a kill, what was acknowledged and is in no request is forwarded; a batch that was in flight then counts
 //! when the store has it. So each late sample is forwarded once.
 //! Threads: the log is used under the lock of its forward's `Watches`.
-//! Limits: [`BYTES_MAX`]; the [`DONE_MAX`] latest batches that were forwarded are known again when they were in flight at a kill.
+//! Limits: `BYTES_MAX`; the `DONE_MAX` latest batches that were forwarded are known again when they were in flight at a kill.
 //! Failure: what cannot be written is forwarded all the same unless a kill comes first; bytes that are no record end the log.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
