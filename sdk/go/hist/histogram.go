@@ -156,20 +156,37 @@ func (h *Histogram) Merge(other *Histogram) {
 	if len(other.real()) > 0 {
 		h.join(other)
 	}
-	merged := make([]entry, 0, len(h.entries)+len(other.entries))
-	left, right := h.entries, other.entries
-	for len(left) > 0 && len(right) > 0 {
-		switch {
-		case left[0].key < right[0].key:
-			merged, left = append(merged, left[0]), left[1:]
-		case left[0].key > right[0].key:
-			merged, right = append(merged, right[0]), right[1:]
-		default:
-			merged = append(merged, entry{left[0].key, saturating(left[0].count, right[0].count)})
-			left, right = left[1:], right[1:]
+	// Bins that both have are added where they are; then those that are missing are put in from the end, if there are any.
+	missing, at := 0, 0
+	for _, e := range other.entries {
+		for at < len(h.entries) && h.entries[at].key < e.key {
+			at++
+		}
+		if at < len(h.entries) && h.entries[at].key == e.key {
+			h.entries[at].count = saturating(h.entries[at].count, e.count)
+		} else {
+			missing++
 		}
 	}
-	h.entries = append(append(merged, left...), right...)
+	if missing > 0 {
+		h.insert(other.entries, missing)
+	}
+}
+
+// insert puts those entries in whose bins are missing here, as many as missing says.
+func (h *Histogram) insert(entries []entry, missing int) {
+	from := len(h.entries)
+	h.entries = slices.Grow(h.entries, missing)[:from+missing]
+	for at := len(entries) - 1; missing > 0; at-- {
+		for from > 0 && h.entries[from-1].key > entries[at].key {
+			from--
+			h.entries[from+missing] = h.entries[from]
+		}
+		if from == 0 || h.entries[from-1].key < entries[at].key {
+			missing--
+			h.entries[from+missing] = entries[at]
+		}
+	}
 }
 
 // Subtract takes the samples of another histogram away and returns how many bins held fewer than were to be taken; those

@@ -2,7 +2,9 @@ package hist
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -87,6 +89,31 @@ func TestLocalKnowsSumAndExtremes(t *testing.T) {
 	}
 }
 
+// One comparison decides whether an extreme changes, or a number needs the longer way.
+func TestLocalKnowsExtremesInEveryOrder(t *testing.T) {
+	for _, values := range [][]uint64{
+		{0}, {math.MaxUint64}, {math.MaxUint64, 0}, {0, math.MaxUint64}, {math.MaxUint64, math.MaxUint64, 7}, {5, 3, 9, 4}, {9, 9, 1},
+		{1 << 53, 1<<53 - 1}, {math.MaxUint64, math.MaxUint64 - 1, 1},
+	} {
+		local := NewLocal()
+		for range 2 {
+			over, total := uint64(0), uint64(0)
+			for _, value := range values {
+				local.RecordNanoseconds(value)
+				var carry uint64
+				total, carry = bits.Add64(total, value, 0)
+				over += carry
+			}
+			taken := local.Take()
+			sum, _ := taken.ExactSum()
+			least, most, known := taken.Extremes()
+			if !known || least != seconds(0, slices.Min(values)) || most != seconds(0, slices.Max(values)) || sum != seconds(over, total) {
+				t.Fatalf("%d: %v %v %v", values, sum, least, most)
+			}
+		}
+	}
+}
+
 func TestRecordingAllocatesNothing(t *testing.T) {
 	local, recorder := NewLocal(), NewRecorder()
 	if n := testing.AllocsPerRun(1000, func() { local.Record(1234); recorder.Record(1234) }); n != 0 {
@@ -124,4 +151,34 @@ func BenchmarkRecorderParallel(b *testing.B) {
 			recorder.RecordNanoseconds(values[n&(1<<16-1)])
 		}
 	})
+}
+
+// Merging adds in place and inserts what is missing: every mixture of bins must be what a map of counts says.
+func TestMergesAreThoseOfAMap(t *testing.T) {
+	source := rand.New(rand.NewPCG(3, 4))
+	for round := range 2000 {
+		total, model := &Histogram{}, map[key]uint64{}
+		for range 4 {
+			part := &Histogram{}
+			for range source.IntN(12) {
+				bin, n := keyOfFlat(source.IntN(30)), uint64(source.IntN(5)+1)
+				part.add(bin, n)
+				model[bin] += n
+			}
+			if source.IntN(4) == 0 {
+				part.Record(math.NaN())
+				model[nanKey]++
+			}
+			total.Merge(part)
+		}
+		total.Merge(total)
+		for at, e := range total.entries {
+			if e.count != 2*model[e.key] || at > 0 && total.entries[at-1].key >= e.key {
+				t.Fatalf("round %d: %v of %v", round, total.entries, model)
+			}
+		}
+		if len(total.entries) != len(model) {
+			t.Fatalf("round %d: %d bins of %d", round, len(total.entries), len(model))
+		}
+	}
 }
