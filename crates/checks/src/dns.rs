@@ -10,8 +10,8 @@ use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+use super::entropy;
 use super::net::Network;
-use super::plan::Random;
 use super::run::{Failure, Reason, Run};
 use super::target::HostAndPort;
 
@@ -69,13 +69,13 @@ pub(super) struct Answer {
     data: Vec<String>,
 }
 
-pub(super) async fn run(network: &Network, run: &mut Run, dns: &Dns, random: &mut Random) -> Result<(), Failure> {
+pub(super) async fn run(network: &Network, run: &mut Run, dns: &Dns) -> Result<(), Failure> {
     let server = match &dns.server {
         Some(place) => network.resolve(run, &place.host, place.port).await?[0],
         None => usual(network).await?,
     };
     run.phase("answer");
-    let id = random.next() as u16;
+    let id = u16::from_ne_bytes(entropy::bytes()?);
     let question = question(id, &dns.query, dns.record)?;
     let answer = match over_udp(server, id, &question, dns).await? {
         Some(answer) => answer,

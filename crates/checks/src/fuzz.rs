@@ -11,7 +11,6 @@ use tokio::io::BufReader;
 use super::config::{Config, Probe};
 use super::dns::Dns;
 use super::net::Stream;
-use super::plan::Random;
 use super::run::Run;
 use super::{certificate, cloudwatch, dns, http, icmp, postgres, redis};
 
@@ -49,7 +48,7 @@ pub fn dns(bytes: &[u8]) {
 pub fn postgres(bytes: &[u8]) {
     let mut stream = BufReader::new(said(bytes));
     let _ = done(async {
-        postgres::log_in(&mut stream, "user", Some("pencil"), &mut Random::new(1)).await?;
+        postgres::log_in(&mut stream, "user", Some("pencil"), "abc").await?;
         postgres::until_ready(&mut stream, |_, _| {}).await
     });
 }

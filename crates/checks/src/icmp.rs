@@ -13,8 +13,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use ogive_probe::Clock;
 use tokio::net::UdpSocket;
 
+use super::entropy;
 use super::net::Network;
-use super::plan::Random;
 use super::run::{Failure, Reason, Run};
 
 /// Pings of one run are this far apart, as those of `ping -A` at most.
@@ -37,13 +37,12 @@ pub(super) async fn run(
     run: &mut Run,
     (host, count): (&str, u32),
     (timeout, clock): (Duration, Clock),
-    random: &mut Random,
 ) -> Result<(), Failure> {
     let address = network.resolve(run, host, 0).await?[0].ip();
     run.phase("wait");
     let socket = Socket::open(address)?;
-    let identifier = random.next() as u16;
-    let token = random.next();
+    let identifier = u16::from_ne_bytes(entropy::bytes()?);
+    let token = u64::from_ne_bytes(entropy::bytes()?);
     // What is left of the time, shared among the pings: one that is lost must not cost the others theirs.
     let patience = timeout.mul_f64(0.9 / f64::from(count)).saturating_sub(APART.min(timeout / (4 * count)));
     let (mut lost, mut last) = (0, None);

@@ -17,6 +17,7 @@ mod cloudwatch;
 mod config;
 mod dns;
 mod ends;
+mod entropy;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod http;
@@ -57,7 +58,7 @@ use ogive_door::outbox::Outbox;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
 use ogive_text::mistake;
-use plan::{DueRun, Plan, Random};
+use plan::{DueRun, Plan};
 use run::{Failure, Reason, Run};
 
 /// 128 checks under way, a socket and some 20 KiB each.
@@ -201,7 +202,6 @@ struct Work {
     places: Arc<Semaphore>,
     plan: Plan,
     checks: BTreeMap<String, Arc<Check>>,
-    random: Random,
 }
 
 impl Work {
@@ -222,7 +222,6 @@ impl Work {
             places: Arc::new(Semaphore::new(RUNNING_MAX)),
             plan: Plan::new(seed),
             checks: BTreeMap::new(),
-            random: Random::new(!seed),
         }
     }
 
@@ -273,9 +272,8 @@ impl Work {
                 self.skip(&check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
                 continue;
             };
-            let random = Random::new(self.random.next());
             tokio::spawn(async move {
-                guard.shared.check(&check, random).await;
+                guard.shared.check(&check).await;
                 drop((guard, place));
             });
         }
@@ -295,9 +293,9 @@ impl Shared {
         }
     }
 
-    async fn check(&self, check: &Arc<Check>, random: Random) {
+    async fn check(&self, check: &Arc<Check>) {
         let mut run = Run::begin(self.door.clock);
-        let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
+        let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check)).await;
         let end = run.ended(requested.ok(), check.timeout);
         let batch = run.batch(&end, &check.labels, check.period);
         let marks = self.ends.reported(check, &batch, self.door.clock.wall());
@@ -305,17 +303,17 @@ impl Shared {
         self.mark(marks);
     }
 
-    async fn ask(&self, run: &mut Run, check: &Check, mut random: Random) -> Result<(), Failure> {
+    async fn ask(&self, run: &mut Run, check: &Check) -> Result<(), Failure> {
         let network = &self.network;
         match &check.ask {
             Probe::Http(http) => http::run(network, run, http).await,
             Probe::Tcp(place) => network.connect(run, place).await.map(drop),
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
-            Probe::Dns(dns) => dns::run(network, run, dns, &mut random).await,
+            Probe::Dns(dns) => dns::run(network, run, dns).await,
             Probe::Icmp { host, count } => {
-                icmp::run(network, run, (host, *count), (check.timeout, self.door.clock), &mut random).await
+                icmp::run(network, run, (host, *count), (check.timeout, self.door.clock)).await
             }
-            Probe::Postgres(login) => postgres::run(network, run, login, &mut random).await,
+            Probe::Postgres(login) => postgres::run(network, run, login).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]

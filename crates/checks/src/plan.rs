@@ -20,16 +20,16 @@ pub(super) const GAP_MIN: f64 = 0.51;
 #[cfg(test)]
 const GAP_MAX: f64 = 1.72;
 
-/// Numbers that look random: SplitMix64 (Steele, Lea and Flood 2014).
+/// Numbers that look random, for the schedule alone (others are in `entropy`): SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

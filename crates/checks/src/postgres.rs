@@ -11,8 +11,8 @@ use base64::prelude::BASE64_STANDARD;
 use ring::{digest, hmac, pbkdf2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 
+use super::entropy;
 use super::net::{Network, Stream};
-use super::plan::Random;
 use super::run::{Failure, Reason, Run};
 use super::sigv4::hex;
 use super::target::Login;
@@ -24,12 +24,14 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const MESSAGES_MAX: usize = 200;
 /// 100,000 rounds of a password's hash, 25 times the usual: 50 ms.
 const ITERATIONS_MAX: u32 = 100_000;
+/// 18 bytes, 24 letters of base64: as PostgreSQL's own client sends.
+const NONCE_BYTES: usize = 18;
 const VERSION: u32 = 3 << 16;
 const TLS_PLEASE: u32 = 80_877_103;
 
 type Connection = BufReader<Box<dyn Stream>>;
 
-pub(super) async fn run(network: &Network, run: &mut Run, login: &Login, random: &mut Random) -> Result<(), Failure> {
+pub(super) async fn run(network: &Network, run: &mut Run, login: &Login) -> Result<(), Failure> {
     let mut stream = network.connect(run, &login.place).await?;
     let stream: Box<dyn Stream> = match &login.trust {
         None => Box::new(stream),
@@ -51,7 +53,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, login: &Login, random:
         Some(password) => Some(network.words(password).await?),
         None => None,
     };
-    log_in(&mut stream, user, password.as_deref(), random).await?;
+    log_in(&mut stream, user, password.as_deref(), &nonce()?).await?;
     run.phase("query");
     write(&mut stream, &message(b'Q', b"SELECT 1\0")).await?;
     let mut rows = 0;
@@ -66,7 +68,7 @@ pub(super) async fn log_in(
     stream: &mut Connection,
     user: &str,
     password: Option<&str>,
-    random: &mut Random,
+    nonce: &str,
 ) -> Result<(), Failure> {
     let mut scram: Option<Scram> = None;
     for _ in 0..MESSAGES_MAX {
@@ -93,7 +95,7 @@ pub(super) async fn log_in(
                 if scram.is_some() {
                     return Err(strange());
                 }
-                let started = scram.insert(Scram::new(password.ok_or_else(missing)?, random));
+                let started = scram.insert(Scram::new(password.ok_or_else(missing)?, nonce));
                 let first = format!("n,,{}", started.first);
                 let length = u32::try_from(first.len()).expect("it is short").to_be_bytes();
                 [b"SCRAM-SHA-256\0", &length[..], first.as_bytes()].concat()
@@ -190,6 +192,11 @@ fn md5_answer(user: &str, password: &str, salt: &[u8]) -> Vec<u8> {
     format!("md5{outer}\0").into_bytes()
 }
 
+/// What makes a login unlike every other: whoever plays the server could prepare its answers to one that can be predicted.
+fn nonce() -> Result<String, Failure> {
+    Ok(BASE64_STANDARD.encode(entropy::bytes::<NONCE_BYTES>()?))
+}
+
 /// The client's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 struct Scram {
     password: String,
@@ -201,10 +208,9 @@ struct Scram {
 }
 
 impl Scram {
-    fn new(password: &str, random: &mut Random) -> Self {
-        let nonce = BASE64_STANDARD.encode([random.next(), random.next()].map(u64::to_be_bytes).concat());
+    fn new(password: &str, nonce: &str) -> Self {
         // The user's name was said at the start.
-        Self::with("", password, &nonce)
+        Self::with("", password, nonce)
     }
 
     fn with(user: &str, password: &str, nonce: &str) -> Self {
@@ -265,6 +271,15 @@ mod tests {
         assert_eq!(scram.check("v=x").unwrap_err().reason, Reason::Login);
     }
 
+    /// The nonce came from the numbers of the schedule, 64 bits of state that each answer showed: whoever saw one knew the next.
+    #[test]
+    fn a_nonce_is_of_the_system_and_each_its_own() {
+        let nonces: Vec<String> = (0..100).map(|_| nonce().unwrap()).collect();
+        let different: std::collections::BTreeSet<_> = nonces.iter().collect();
+        assert_eq!(different.len(), nonces.len());
+        assert!(nonces.iter().all(|nonce| BASE64_STANDARD.decode(nonce).unwrap().len() == NONCE_BYTES));
+    }
+
     #[test]
     fn a_server_that_cheats_is_reported() {
         let answer = |server: &str| Scram::with("", "x", "abc").answer(server).unwrap_err().reason;
@@ -280,14 +295,14 @@ mod tests {
     #[test]
     fn a_password_is_hashed_once() {
         let said = |method: u32, words: &str| message(b'R', &[&method.to_be_bytes()[..], words.as_bytes()].concat());
-        let nonce = Scram::new("p", &mut Random::new(1)).nonce;
+        let nonce = "abc";
         let (start, first) = (said(10, "SCRAM-SHA-256\0\0"), said(11, &format!("r={nonce}x,s=W22Z,i=1")));
         let end = |messages: &[&[u8]]| {
             let stream: Box<dyn Stream> =
                 Box::new(tokio::io::join(std::io::Cursor::new(messages.concat()), tokio::io::sink()));
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = BufReader::new(stream);
-            let done = runtime.block_on(log_in(&mut stream, "u", Some("p"), &mut Random::new(1)));
+            let done = runtime.block_on(log_in(&mut stream, "u", Some("p"), "abc"));
             done.unwrap_err().reason
         };
         assert_eq!(end(&[&start, &first]), Reason::Closed, "what comes next is waited for");
@@ -316,7 +331,7 @@ mod tests {
             let _ = Scram::with("", "x", "a").answer(&text);
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let stream: Box<dyn Stream> = Box::new(tokio::io::join(std::io::Cursor::new(bytes), tokio::io::sink()));
-            let done = runtime.block_on(log_in(&mut BufReader::new(stream), "u", Some("p"), &mut Random::new(1)));
+            let done = runtime.block_on(log_in(&mut BufReader::new(stream), "u", Some("p"), "abc"));
             prop_assert!(done.is_err());
         }
     }
