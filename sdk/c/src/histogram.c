@@ -86,10 +86,16 @@ static void join(ogive_hist *hist, bool first, const ogive_hist *other) {
   hist->extremes_known = hist->extremes_known && other->extremes_known;
 }
 
+static bool has_numbers(const ogive_hist *hist) {
+  size_t length;
+  ogive_numbers(hist, &length);
+  return length > 0;
+}
+
 bool ogive_hist_record(ogive_hist *hist, double value, uint64_t n) {
   if (n == 0) return true;
   int key = ogive_key_of(ogive_bin_of(value));
-  bool first = ogive_hist_real(hist) == 0;
+  bool first = !has_numbers(hist);
   if (!ogive_add(hist, key, n)) return false;
   ogive_hist one = {.sum = value * (double)n, .min = value, .max = value, .sum_known = true, .extremes_known = true};
   if (key != OGIVE_KEY_NAN) join(hist, first, &one);
@@ -106,27 +112,25 @@ bool ogive_hist_record_bin(ogive_hist *hist, ogive_bin bin, uint64_t n) {
 }
 
 bool ogive_hist_merge(ogive_hist *hist, const ogive_hist *other) {
+  size_t missing = 0, at = 0;
+  for (size_t from = 0; from < other->length; from++) {
+    while (at < hist->length && hist->entries[at].key < other->entries[from].key) at++;
+    missing += at == hist->length || hist->entries[at].key != other->entries[from].key;
+  }
   /* All memory first, so that a failure changes nothing. */
-  if (!reserve(hist, hist->length + other->length)) return false;
-  if (ogive_hist_real(other) > 0)
-    join(hist, ogive_hist_real(hist) == 0, other);
-  size_t left = hist->length, right = other->length, to = left + right;
+  if (!reserve(hist, hist->length + missing)) return false;
+  if (has_numbers(other)) join(hist, !has_numbers(hist), other);
+  /* From the end, so that what moves up has left its place. Where nothing is missing nothing moves. */
+  size_t left = hist->length, right = other->length, to = left + missing;
+  hist->length = to;
   while (right > 0) {
     ogive_entry taken = other->entries[right - 1];
-    if (left > 0 && hist->entries[left - 1].key > taken.key) {
-      hist->entries[--to] = hist->entries[--left];
-    } else if (left > 0 && hist->entries[left - 1].key == taken.key) {
-      left--, right--;
-      hist->entries[--to] = (ogive_entry){taken.key, ogive_saturating(hist->entries[left].count, taken.count)};
-    } else {
-      right--;
-      hist->entries[--to] = taken;
-    }
+    while (left > 0 && hist->entries[left - 1].key > taken.key) hist->entries[--to] = hist->entries[--left];
+    uint64_t held = 0;
+    if (left > 0 && hist->entries[left - 1].key == taken.key) held = hist->entries[--left].count;
+    hist->entries[--to] = (ogive_entry){taken.key, ogive_saturating(held, taken.count)};
+    right--;
   }
-  /* What is left stands at the beginning; the gap up to `to` is closed. */
-  size_t merged = hist->length + other->length - to;
-  memmove(hist->entries + left, hist->entries + to, merged * sizeof *hist->entries);
-  hist->length = left + merged;
   return true;
 }
 
@@ -139,7 +143,7 @@ static void compact(ogive_hist *hist) {
 
 size_t ogive_hist_subtract(ogive_hist *hist, const ogive_hist *other) {
   size_t missing = 0;
-  if (ogive_hist_real(other) > 0) ogive_forget(hist);
+  if (has_numbers(other)) ogive_forget(hist);
   for (size_t at = 0; at < other->length; at++) {
     ogive_entry taken = other->entries[at];
     size_t found = place(hist, taken.key);
@@ -233,10 +237,10 @@ void ogive_hist_bin_at(const ogive_hist *hist, size_t at, ogive_bin *bin, uint64
 
 bool ogive_hist_exact_sum(const ogive_hist *hist, double *sum) {
   *sum = hist->sum;
-  return hist->sum_known && ogive_hist_real(hist) > 0;
+  return hist->sum_known && has_numbers(hist);
 }
 
 bool ogive_hist_extremes(const ogive_hist *hist, double *min, double *max) {
   *min = hist->min, *max = hist->max;
-  return hist->extremes_known && ogive_hist_real(hist) > 0;
+  return hist->extremes_known && has_numbers(hist);
 }

@@ -5,16 +5,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FLAT_BINS 2048
 /* What a flat bin's number lacks to its key: 1 ns is 1.0e-9 s. */
 #define FLAT_TO_KEY ((128 - 9) * 90)
-#define CELLS (64 * 128)
-
-typedef struct {
-  uint64_t edge; /* the least value of the bin above */
-  uint64_t bin;
-} cell;
+#define CELL_BITS 7
+#define CELLS (64 << CELL_BITS)
+#define MANTISSA_BITS 52
+/* Integers from here on are not all doubles: 104 days. */
+#define EXACT_END (UINT64_C(1) << 53)
 
 struct ogive_recorder {
   _Atomic uint64_t counts[FLAT_BINS];
@@ -23,8 +23,10 @@ struct ogive_recorder {
   uint64_t seen_sum;
 };
 
-/* Filled once, and then only read. */
-static cell TABLE[CELLS];
+/* The leading bits of a number as a double (exponent and seven more) name a cell of 1/128 of it, in which lies one edge at most.
+ * Its entry holds that edge, as the mantissa moved to the top, and in the eleven bits below the flat bin that begins there. A cell
+ * without an edge has edge 0, which every number reaches. Filled once, and then only read. */
+static uint64_t TABLE[CELLS];
 static pthread_once_t FILLED = PTHREAD_ONCE_INIT;
 
 static int flat_of(uint64_t nanoseconds) {
@@ -37,6 +39,7 @@ static int flat_of(uint64_t nanoseconds) {
 
 /* The least number of nanoseconds above a flat bin, or 0 when there is none. */
 static uint64_t edge_above(int bin) {
+  if (bin == 0) return 1;
   uint64_t digits = (uint64_t)((bin - 1) % 90 + 11);
   int exponent = (bin - 1) / 90;
   if (exponent == 0) return (digits + 9) / 10;
@@ -47,18 +50,21 @@ static uint64_t edge_above(int bin) {
   return digits;
 }
 
+/* The entry of the numbers with that highest bit whose leading bits are these. They are one more than what is counted: a double
+ * has no exponent for zero that would name a cell. */
+static uint64_t entry_of(unsigned exponent, uint64_t leading) {
+  uint64_t first = exponent < CELL_BITS ? leading >> (CELL_BITS - exponent) : leading << (exponent - CELL_BITS);
+  uint64_t last = exponent < CELL_BITS ? first : first + (UINT64_C(1) << (exponent - CELL_BITS)) - 1;
+  uint64_t below = (uint64_t)flat_of(first - 1), bin = (uint64_t)flat_of(last - 1);
+  /* 0 has its cell alone: an edge that its mantissa does not reach. */
+  if (bin == 0) return FLAT_BINS + 1;
+  return below == bin ? bin : (edge_above((int)below) + 1) << (63 - exponent) << 1 | bin;
+}
+
 static void fill_table(void) {
-  for (int at = 0; at < CELLS; at++) {
-    int lead = at >> 7;
-    uint64_t digits = (uint64_t)(at & 127) | 128;
-    uint64_t start = lead < 7 ? digits >> (7 - lead) : digits << (lead - 7);
-    int bin = flat_of(start);
-    uint64_t edge = edge_above(bin);
-    /* Where no integer is above, every one is above the bin before. */
-    TABLE[at] = (cell){edge, (uint64_t)(edge == 0 ? bin - 1 : bin)};
-  }
-  /* The first cell holds 0 and 1, whose bins are neighbours. */
-  TABLE[0] = (cell){1, 0};
+  for (unsigned exponent = 0; exponent <= 53; exponent++)
+    for (uint64_t part = 0; part < 1 << CELL_BITS; part++)
+      TABLE[(((uint64_t)exponent + 1023) << CELL_BITS | part) & (CELLS - 1)] = entry_of(exponent, 1 << CELL_BITS | part);
 }
 
 ogive_recorder *ogive_recorder_new(void) {
@@ -68,10 +74,20 @@ ogive_recorder *ogive_recorder_new(void) {
 
 void ogive_recorder_free(ogive_recorder *recorder) { free(recorder); }
 
-static unsigned flat_bin(uint64_t nanoseconds) {
-  unsigned lead = 63u - (unsigned)__builtin_clzll(nanoseconds | 1);
-  const cell *at = &TABLE[(lead << 7 | (unsigned)(nanoseconds << (63 - lead) >> 56 & 127)) & (CELLS - 1)];
-  return (unsigned)(at->bin + (nanoseconds >= at->edge)) & (FLAT_BINS - 1);
+/* The flat bin of a number below EXACT_END. */
+static inline uint64_t near_bin(uint64_t nanoseconds) {
+  double number = (double)(int64_t)(nanoseconds + 1);
+  uint64_t bits, entry;
+  memcpy(&bits, &number, sizeof bits);
+  entry = TABLE[bits >> (MANTISSA_BITS - CELL_BITS) & (CELLS - 1)];
+  /* With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin stands in it. */
+  return (entry - ((bits << (64 - MANTISSA_BITS) | (FLAT_BINS - 1)) < entry)) & (FLAT_BINS - 1);
+}
+
+static inline uint64_t flat_bin(uint64_t nanoseconds) {
+  /* Beyond, the bin of a millionth, six decades up: both have the same leading digits, cut off at the same place. */
+  if (__builtin_expect(nanoseconds >= EXACT_END, 0)) return near_bin(nanoseconds / 1000000) + 6 * 90;
+  return near_bin(nanoseconds);
 }
 
 void ogive_recorder_record(ogive_recorder *recorder, uint64_t nanoseconds) {
