@@ -195,7 +195,7 @@ async fn run<T: Send + 'static>(
     }
 }
 
-/// Makes a batch of a body, when few enough others are being read. `what` begins the sentence if it breaks.
+/// Makes a batch of a body, when few enough others are being read, and freed pages were given back. `what` begins the sentence if it breaks.
 pub(super) async fn reading<T: Send + 'static>(
     app: &App,
     what: &str,
@@ -205,6 +205,8 @@ pub(super) async fn reading<T: Send + 'static>(
     let work = move || {
         // Held by the work itself, also when its client has gone.
         let _place = place;
+        // What the bodies before it have freed would stay resident beside what it takes.
+        ogive_observe::memory::give_back_freed();
         work()
     };
     blocking(what, work).await

@@ -2,7 +2,7 @@
 //!
 //! What may be in it: own series and their help texts, the state of the host's clock, the process' memory. What may not: a protocol, HTTP, files
 //! (what the kernel says of its clocks is an argument).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod broker;
 pub mod clock;
@@ -10,6 +10,8 @@ mod facts;
 mod help;
 pub mod memory;
 mod observer;
+#[allow(unsafe_code, reason = "the allocator's control has no safe wrapper for this call")]
+mod purge;
 
 pub use facts::{facts, memory_parts};
 pub use help::{TURNED_AWAY, UNREADABLE, help};
