@@ -62,6 +62,15 @@ pub(crate) enum Reach {
     One,
 }
 
+/// Which copies a read is answered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// A majority, or all that answer when there is none.
+    Majority,
+    /// All that answer: for rows that one of them has damaged.
+    All,
+}
+
 /// A statement for a majority, and for a single copy.
 #[derive(Debug)]
 struct Prepared {
@@ -191,23 +200,16 @@ impl Cluster {
     /// The rows of a series from one minute to another, both included, in one bucket.
     pub(crate) async fn cells(
         &self,
-        series: SeriesId,
-        bucket: i32,
+        (series, bucket): (SeriesId, i32),
         (from, to): (i32, i32),
+        copies: Copies,
     ) -> Result<(Vec<CellRow>, Consistent), Error> {
         let id = series.0.to_be_bytes();
-        self.read(&self.read_cells, (&id[..], bucket, from, to), &(&id[..], bucket)).await
-    }
-
-    /// As [`Cluster::cells`], of every copy that answers: for rows that one of them has damaged.
-    pub(crate) async fn cells_of_copies(
-        &self,
-        series: SeriesId,
-        bucket: i32,
-        (from, to): (i32, i32),
-    ) -> Result<(Vec<CellRow>, Consistent), Error> {
-        let id = series.0.to_be_bytes();
-        self.union(&self.read_cells, (&id[..], bucket, from, to), &(&id[..], bucket)).await
+        let (values, partition) = ((&id[..], bucket, from, to), (&id[..], bucket));
+        match copies {
+            Copies::Majority => self.read(&self.read_cells, values, &partition).await,
+            Copies::All => self.union(&self.read_cells, values, &partition).await,
+        }
     }
 
     pub(crate) async fn days(&self) -> Result<(Vec<i32>, Consistent), Error> {

@@ -21,7 +21,7 @@ pub(crate) struct Figures {
     pub(crate) conflicts: Counter,
     /// Reads that no majority answered.
     pub(crate) unions: Counter,
-    /// Samples that were acknowledged and break a rule that only their series tells of.
+    /// Samples that were acknowledged and break a rule that only their series shows.
     pub(crate) dropped: Counter,
     /// Records of the spool that its disk has lost.
     pub(crate) lost: Counter,

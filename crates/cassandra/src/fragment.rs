@@ -62,7 +62,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// What tells it from every other piece of its series.
+    /// What distinguishes it from every other piece of its series.
     pub(crate) const fn identity(&self) -> (i32, SourceId, u64, u32) {
         (self.minute, self.source, self.sequence, self.part)
     }
@@ -127,13 +127,13 @@ impl Fragment {
             plain.extend_from_slice(&piece.frame);
         }
         let digest = XxHash3_64::oneshot(&plain) as i64;
-        let packed = zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Local(error.to_string()))?;
-        let mut body = Vec::with_capacity(HEADER_BYTES + packed.len());
+        let compressed = zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Local(error.to_string()))?;
+        let mut body = Vec::with_capacity(HEADER_BYTES + compressed.len());
         body.extend_from_slice(&[VERSION, COMPRESSION]);
         body.extend_from_slice(&(pieces.len() as u16).to_le_bytes());
         body.extend_from_slice(&(plain.len() as u32).to_le_bytes());
         body.extend_from_slice(&[0; 4]);
-        body.extend_from_slice(&packed);
+        body.extend_from_slice(&compressed);
         let checksum = checksum(&key, digest, &body);
         body[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
         Ok(Self { key, digest, body })
@@ -206,7 +206,7 @@ pub(crate) struct Split {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// A batch apart, and how many of its samples are not in it: they break a rule that only their series tells of.
+/// A batch apart, and how many of its samples are not in it: they break a rule that only their series shows.
 pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
     let Batch { source, sequence, tenant, series, samples, .. } = batch;
     let wall_ns = arrival_ms.saturating_mul(1_000_000);

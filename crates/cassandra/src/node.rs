@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ogive_broker::{Options as SpoolOptions, Prepared, Spool};
-use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
+use ogive_broker::{Options as SpoolOptions, Spool};
+use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use ogive_door::own_value::OwnValue;
 use ogive_export::random_source;
 use ogive_journal::{DirectoryLock, Disk, RealDisk};
@@ -45,7 +45,7 @@ pub struct Options {
     pub address: Address,
     /// Where its spool is.
     pub directory: PathBuf,
-    /// What tells time.
+    /// The clock.
     pub clock: Clock,
 }
 
@@ -204,8 +204,7 @@ impl Backend for Node {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let is_changed = check(&mut batch, self.shared.clock.wall());
-        let frame = frame_of(&batch, frame.filter(|_| !is_changed))?;
-        self.shared.spooling.submit(Prepared::of(batch, frame), stamps, reply)
+        self.shared.spooling.submit(batch, frame.filter(|_| !is_changed), stamps, reply)
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {

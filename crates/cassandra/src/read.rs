@@ -13,7 +13,7 @@ use ogive_model::{
     SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
 };
 
-use crate::cluster::{CellRow, Cluster, Consistent, all_of};
+use crate::cluster::{CellRow, Cluster, Consistent, Copies, all_of};
 use crate::columns::{self, Pieces};
 use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Known;
@@ -101,8 +101,8 @@ impl View<'_> {
         let minutes = minutes(range);
         let days = day(*minutes.start())..=day(*minutes.end());
         let cluster = self.cluster()?;
-        let told = (&*self.shared.figures, self.shared.clock);
-        let reached = self.shared.block_on(self.shared.index.refresh(cluster, &days, told)).map_err(unavailable)?;
+        let report = (&*self.shared.figures, self.shared.clock);
+        let reached = self.shared.block_on(self.shared.index.refresh(cluster, &days, report)).map_err(unavailable)?;
         reached.into_iter().for_each(|one| doubts.reached(one));
         let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
         let key = |known: &Known| (known.def.labels.clone(), known.def.meta.kind);
@@ -172,7 +172,9 @@ impl View<'_> {
         }
         let mut out: Vec<Pieces> = some.iter().map(|_| Pieces::default()).collect();
         for places in places.chunks(PARTITIONS) {
-            let reads = places.iter().map(|(at, bucket, span)| cluster.cells(some[*at].known.id, *bucket, *span));
+            let reads = places
+                .iter()
+                .map(|(at, bucket, span)| cluster.cells((some[*at].known.id, *bucket), *span, Copies::Majority));
             let read = self.shared.block_on(all_of(reads.collect()));
             for ((at, bucket, span), read) in places.iter().zip(read) {
                 let (rows, consistent) = read.map_err(unavailable)?;
@@ -183,7 +185,7 @@ impl View<'_> {
                 doubts.corrupt += bad;
                 if bad > 0 && consistent == Consistent::Majority {
                     // The others may have the rows as they were written.
-                    let copies = self.shared.block_on(cluster.cells_of_copies(series, *bucket, *span));
+                    let copies = self.shared.block_on(cluster.cells((series, *bucket), *span, Copies::All));
                     let (rows, consistent) = copies.map_err(unavailable)?;
                     doubts.reached(consistent);
                     self.take(series, rows, &mut out[*at]);

@@ -3,53 +3,29 @@
 //! Invariants: a reply comes after the fsync; batches that wait together become durable with one.
 //! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the cursors and tells the
 //! writer which segments nobody needs.
-//! Limits: [`QUEUE_BATCHES`] and [`QUEUE_BYTES_MAX`] wait, [`GROUP_BYTES_MAX`] in a group. More is answered 429.
+//! Limits: those of the group commit (`ogive_spooling`). More is answered 429.
 //! Failure: a full disk is reported to senders; a failed fsync refuses the whole group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
 
 use anyhow::Context;
 use ogive_broker::{Appended, Prepared, Refusal as SpoolRefusal, Spool, Why};
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange};
 
 use super::shared::Broker;
 use super::view;
-use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, Step, frame_of};
+use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
+use ogive_spooling::{Committed, Queue, TURN};
 use ogive_storage::disk_space;
-
-/// 1,024 batches wait: two fsyncs' worth of a thousand senders.
-const QUEUE_BATCHES: usize = 1_024;
-/// 64 MiB: two of the largest batches.
-const QUEUE_BYTES_MAX: u64 = 64 << 20;
-/// 8 MiB become durable with one fsync; more would only wait longer.
-const GROUP_BYTES_MAX: usize = 8 << 20;
-/// 1 MiB: when nobody is behind, the spool takes no more than this and what comes in a second.
-const CAUGHT_UP_BYTES: u64 = 1 << 20;
-/// Limits are looked at each second.
-const TURN: Duration = Duration::from_secs(1);
-
-/// A batch on its way.
-struct Submission {
-    batch: Prepared,
-    stamps: Arc<dyn Stamps>,
-    reply: Reply,
-}
-
-enum Command {
-    Submit(Box<Submission>),
-    End,
-}
 
 /// See the module.
 pub(super) struct Spooling {
     pub(super) broker: Arc<Broker>,
-    queue: SyncSender<Command>,
+    queue: Queue,
 }
 
 impl Spooling {
@@ -59,22 +35,15 @@ impl Spooling {
         broker: Arc<Broker>,
         meters: Arc<Meters>,
     ) -> anyhow::Result<(Self, std::thread::JoinHandle<()>)> {
-        let (queue, commands) = sync_channel(QUEUE_BATCHES);
-        let writer = Writer {
-            age_clock: age_clock(&broker),
-            spool,
-            broker: Arc::clone(&broker),
-            meters,
-            commands,
-            problem: None,
-        };
-        let thread = std::thread::Builder::new().name("spool".into()).spawn(move || writer.run());
+        let (queue, writer) = Queue::new(spool, broker.around.clock);
+        let owner = Owner { age_clock: age_clock(&broker), broker: Arc::clone(&broker), meters, problem: None };
+        let thread = std::thread::Builder::new().name("spool".into()).spawn(move || writer.run(owner));
         Ok((Self { broker, queue }, thread.context("cannot start a thread")?))
     }
 
     /// Lets the writer end behind what was submitted.
     pub(super) fn end(&self) {
-        let _ = self.queue.send(Command::End);
+        self.queue.end();
     }
 }
 
@@ -86,22 +55,7 @@ impl Backend for Spooling {
         stamps: Arc<dyn Stamps>,
         reply: Reply,
     ) -> Result<(), Refusal> {
-        let frame = frame_of(&batch, frame)?;
-        let bytes = frame.len() as u64;
-        let waiting = &self.broker.queue_bytes;
-        // ORDERING: Relaxed; a bound on memory, exact but for what is added at the same instant.
-        if waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > QUEUE_BYTES_MAX {
-            waiting.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Refusal::Busy);
-        }
-        let submission = Submission { batch: Prepared::of(batch, frame), stamps, reply };
-        self.queue.try_send(Command::Submit(Box::new(submission))).map_err(|refused| {
-            waiting.fetch_sub(bytes, Ordering::Relaxed);
-            match refused {
-                TrySendError::Full(_) => Refusal::Busy,
-                TrySendError::Disconnected(_) => Refusal::Failed("the broker is ending".into()),
-            }
-        })
+        self.queue.submit(batch, frame, stamps, reply)
     }
 
     fn of<'a>(&'a self, _tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
@@ -223,108 +177,38 @@ fn age_clock(broker: &Broker) -> AgeClock {
     AgeClock::new(newest_ms, broker.around.times())
 }
 
-/// Owns the spool.
-struct Writer {
-    spool: Spool,
+/// What the group commit does for a broker's spool.
+struct Owner {
     age_clock: AgeClock,
     broker: Arc<Broker>,
     meters: Arc<Meters>,
-    commands: Receiver<Command>,
     /// Why limits could not be kept, as it was last reported.
     problem: Option<String>,
 }
 
-/// A batch of the open group.
-type Waiting = (Reply, Verdict, Arc<dyn Stamps>);
-
-impl Writer {
-    fn run(mut self) {
-        let mut due = self.broker.around.clock.now() + TURN.as_nanos() as u64;
-        loop {
-            let left = due.saturating_sub(self.broker.around.clock.now());
-            let first = match self.commands.recv_timeout(Duration::from_nanos(left)) {
-                Ok(Command::Submit(first)) => Some(first),
-                Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => None,
-            };
-            let is_last = first.is_some_and(|first| self.group(first));
-            if is_last {
-                return;
-            }
-            if self.broker.around.clock.now() >= due {
-                self.turn();
-                due = self.broker.around.clock.now() + TURN.as_nanos() as u64;
-            }
-        }
-    }
-
-    /// Takes what waits and makes it durable. True when nothing comes after it.
-    fn group(&mut self, first: Box<Submission>) -> bool {
-        let (mut open, mut bytes, mut next, mut is_last) = (Vec::new(), 0, Some(first), false);
-        while let Some(submission) = next.take() {
-            bytes += submission.batch.bytes();
-            self.take(*submission, &mut open);
-            if bytes < GROUP_BYTES_MAX {
-                match self.commands.try_recv() {
-                    Ok(Command::Submit(more)) => next = Some(more),
-                    Ok(Command::End) => is_last = true,
-                    Err(_) => {}
-                }
-            }
-        }
-        self.commit(open);
-        is_last
-    }
-
-    fn take(&mut self, submission: Submission, open: &mut Vec<Waiting>) {
-        let Submission { batch, stamps, reply } = submission;
-        // ORDERING: Relaxed; see `submit`.
-        self.broker.queue_bytes.fetch_sub(batch.bytes() as u64, Ordering::Relaxed);
-        stamps.stamp(Step::Taken);
+impl ogive_spooling::Owner for Owner {
+    fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
         let reserved = self.broker.reserved();
         let now_ms = self.broker.around.now_ms();
-        let appended = if *reserved { self.spool.append(now_ms, batch) } else { Err(SpoolRefusal::DiskFull) };
-        drop(reserved);
-        stamps.stamp(Step::Journaled);
-        match appended.map(Appended::verdict) {
-            Ok(verdict) => open.push((reply, verdict, stamps)),
-            Err(refused) => {
-                let refusal = refusal(refused);
-                if self.spool.is_poisoned() {
-                    self.spool.abandon();
-                    open.drain(..).for_each(|(reply, ..)| reply(Err(refusal.clone())));
-                }
-                reply(Err(refusal));
-            }
-        }
+        if *reserved { spool.append(now_ms, batch) } else { Err(SpoolRefusal::DiskFull) }
     }
 
-    fn commit(&mut self, open: Vec<Waiting>) {
-        if open.is_empty() {
-            return;
-        }
-        let from = self.broker.around.clock.now();
-        let synced = self.spool.sync();
-        self.meters.fsync.record_ns(self.broker.around.clock.now().saturating_sub(from));
+    fn synced(&mut self, spool: &Spool, took_ns: u64, is_durable: bool) {
+        self.meters.fsync.record_ns(took_ns);
         // ORDERING: Relaxed; figures for people.
-        self.broker.series.store(self.spool.series() as u64, Ordering::Relaxed);
-        if synced.is_err() {
-            self.broker.fsync_failures.fetch_add(1, Ordering::Relaxed);
-        }
-        for (reply, verdict, stamps) in open {
-            stamps.stamp(Step::Durable);
-            reply(match &synced {
-                Ok(()) => Ok(verdict),
-                Err(error) => Err(Refusal::Failed(error.to_string())),
-            });
-        }
+        self.broker.series.store(spool.series() as u64, Ordering::Relaxed);
+        self.broker.fsync_failures.fetch_add(u64::from(!is_durable), Ordering::Relaxed);
+    }
+
+    fn durable(&mut self, group: Vec<Committed>) {
+        group.into_iter().for_each(|Committed { reply, verdict }| reply(Ok(verdict)));
         self.broker.bell().ring();
     }
 
     /// Lets go what nobody needs, and gives up what is beyond the limits.
-    fn turn(&mut self) {
+    fn turn(&mut self, spool: &mut Spool) {
         let broker = Arc::clone(&self.broker);
-        let done = broker.on_full_disk(|| self.let_go()).and_then(|()| self.limit());
+        let done = broker.on_full_disk(|| self.truncate(spool)).and_then(|()| self.limit(spool));
         let problem = done.err().map(|error| format!("{error:#}"));
         if problem != self.problem {
             let said = problem.as_deref().unwrap_or("the spool is within its limits again");
@@ -332,22 +216,16 @@ impl Writer {
             self.problem = problem;
         }
     }
+}
 
-    fn let_go(&mut self) -> anyhow::Result<()> {
+impl Owner {
+    fn truncate(&self, spool: &mut Spool) -> anyhow::Result<()> {
         // ORDERING: Relaxed; see `save`.
-        let floor = self.broker.floor.load(Ordering::Relaxed);
-        let board = &self.broker.around.board;
-        self.spool.reopen()?;
-        self.spool.truncate_before(floor)?;
-        if floor >= board.end() && board.bytes() > CAUGHT_UP_BYTES {
-            // Everybody has everything: the segment under way can go too.
-            self.spool.rotate()?;
-            self.spool.truncate_before(floor)?;
-        }
-        Ok(self.spool.rotate_by_age(self.broker.around.now_ms(), self.broker.limits())?)
+        ogive_spooling::truncate(spool, self.broker.floor.load(Ordering::Relaxed))?;
+        Ok(spool.rotate_by_age(self.broker.around.now_ms(), self.broker.limits())?)
     }
 
-    fn limit(&mut self) -> anyhow::Result<()> {
+    fn limit(&mut self, spool: &mut Spool) -> anyhow::Result<()> {
         let until = self.broker.around.clock.now() + TURN.as_nanos() as u64;
         let (now_ms, tell) = self.age_clock.look(self.broker.around.times());
         if tell && self.broker.limits().age_ms_max.is_some() {
@@ -356,9 +234,9 @@ impl Writer {
                  that passes, until it is caught up with"
             );
         }
-        while let Some((segment, is_age)) = self.spool.excess(now_ms, self.broker.limits()) {
+        while let Some((segment, is_age)) = spool.excess(now_ms, self.broker.limits()) {
             if segment.positions().end >= self.broker.around.board.end() {
-                self.spool.rotate()?;
+                spool.rotate()?;
             }
             // What everybody has goes without a word.
             let mut floor = self.broker.save();
@@ -369,23 +247,13 @@ impl Writer {
                 }
                 floor = self.broker.save();
             }
-            self.spool.truncate_before(floor)?;
+            spool.truncate_before(floor)?;
             // Who submits is not kept waiting for long.
             if self.broker.around.board.first() < segment.positions().end || self.broker.around.clock.now() > until {
                 break;
             }
         }
         Ok(())
-    }
-}
-
-fn refusal(refused: SpoolRefusal) -> Refusal {
-    let message = refused.to_string();
-    match refused {
-        SpoolRefusal::Unknown(unknown) => Refusal::UnknownSeries { message, unknown },
-        SpoolRefusal::TooLarge(_) => Refusal::TooLarge(message),
-        SpoolRefusal::DiskFull => Refusal::DiskFull(message),
-        SpoolRefusal::Failed(_) => Refusal::Failed(message),
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum ClusterCommand {
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
         store: Address,
     },
-    /// Tells whether the tables are as they should be, and how many nodes answer; exit code 1 when one does not.
+    /// Reports whether the tables are as they should be, and how many nodes answer; exit code 1 when one does not.
     Check {
         /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
