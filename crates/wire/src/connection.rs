@@ -8,12 +8,14 @@
 //! exactly at the acknowledged byte. Whether the client pipelines after all shows as an answer too many; so what follows is held
 //! back until a further request finds nothing open, or the connection closes with nothing open. A client that keeps `n` requests in
 //! flight, and sends one for each answer, shows no answer too many: with `k` of them unseen, `n - k` seem to be open. So as many have
-//! to be open at once as there were before the loss. (Of a connection seen from its middle, that number is not known.)
+//! to be open at once as there were before the loss. Of a connection seen from its middle that number is not known: what it holds is
+//! certain once a hidden pipeline is refuted ([`ShiftTest`]), or when the client took its leave, and the server closed owing nothing.
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
 use crate::rare::Rare;
 use crate::runs::Runs;
+use crate::shift::ShiftTest;
 use crate::span::{Nanos, Span};
 
 /// Unread bytes that a decoder may wait for on one side: 64 KiB, more than any server accepts as the head of a message.
@@ -96,11 +98,16 @@ impl Direction {
     }
 }
 
+/// Times that a client has to speak with nothing open before its depth counts as known: one that pipelines steadily does so once.
+const TURNS: u8 = 3;
+
 /// How many exchanges were open at once.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
     certain: u16,
     uncertain: u16,
+    /// Times that the client spoke with nothing open, for certain; at most [`TURNS`].
+    turns: u8,
 }
 
 const _: () = assert!(crate::exchange::MAX_OPEN <= u16::MAX as usize);
@@ -117,6 +124,8 @@ pub struct Connection {
     depth: Depth,
     /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
     server_at_loss: Option<u64>,
+    /// Whether older answers are owed; `None` once they are not.
+    shift: Option<Box<ShiftTest>>,
     counts: Rare<Counts>,
 }
 
@@ -141,6 +150,7 @@ impl Connection {
             is_uncertain: false,
             depth: Depth::default(),
             server_at_loss: None,
+            shift: None,
             counts: Rare::default(),
         }
     }
@@ -152,6 +162,9 @@ impl Connection {
         for side in [Side::Client, Side::Server] {
             connection.sides[side.index()].is_lost = true;
             connection.decoder.lost(side, &mut connection.exchanges);
+        }
+        if connection.decoder.pairing() == Pairing::Order {
+            connection.shift = Some(Box::default());
         }
         connection
     }
@@ -206,12 +219,14 @@ impl Connection {
         if bytes.is_empty() {
             return;
         }
-        if side == Side::Client {
-            self.confirm(acked);
+        match side {
+            Side::Client => self.confirm(acked, at),
+            Side::Server => self.hear(acked, at),
         }
         let starts = self.sides[side.index()].is_lost && self.may_begin(side, bytes, acked);
         if starts {
             self.begin(side);
+            self.take_turn(at);
         }
         let direction = &mut self.sides[side.index()];
         direction.extend(bytes.len() as u64, Some(at));
@@ -418,6 +433,10 @@ impl Connection {
             self.exchanges.finish_all(|_| Fate::Discarded(reason));
             self.is_uncertain = false;
             self.server_at_loss = Some(server_received);
+            if self.shift.is_some() || self.depth.turns < TURNS {
+                // What was counted was of another place.
+                self.shift = Some(Box::default());
+            }
         }
     }
 
@@ -453,10 +472,48 @@ impl Connection {
 
     /// A client that speaks again, having had all that the server sent, with nothing open, does not pipeline, or has as many open at once
     /// as ever: what is held is certain.
-    fn confirm(&mut self, acked: Option<u64>) {
-        let is_deep = self.depth.uncertain >= self.depth.certain;
-        if self.is_uncertain && is_deep && acked == Some(self.sides[1].received) && self.is_settled() {
-            self.is_uncertain = false;
+    fn confirm(&mut self, acked: Option<u64>, at: Nanos) {
+        let is_known = !self.is_uncertain && !self.sides.iter().any(|side| side.is_lost);
+        if self.depth.turns < TURNS && is_known && self.exchanges.is_empty() {
+            self.depth.turns += 1;
+        }
+        if !self.is_uncertain || acked != Some(self.sides[1].received) || !self.is_settled() {
+            return;
+        }
+        let is_certain = match &self.shift {
+            Some(shift) => shift.is_refuted(),
+            None => self.depth.uncertain >= self.depth.certain,
+        };
+        if is_certain {
+            self.be_certain();
+        } else {
+            self.take_turn(at);
+        }
+    }
+
+    /// What is held is certain, and so is how many the client has open at once.
+    fn be_certain(&mut self) {
+        self.is_uncertain = false;
+        self.shift = None;
+        self.depth.turns = TURNS;
+        self.depth.certain = self.depth.certain.max(self.depth.uncertain);
+    }
+
+    /// The client speaks, and nothing seems to be open.
+    fn take_turn(&mut self, at: Nanos) {
+        let [client, server] = &self.sides;
+        if let (Some(shift), Some(last)) = (&mut self.shift, server.last) {
+            shift.client_spoke(last, at, client.received);
+        }
+    }
+
+    /// The server speaks: not to a request that it has not had.
+    fn hear(&mut self, acked: Option<u64>, at: Nanos) {
+        if let Some(shift) = self.shift.as_mut().filter(|_| self.is_uncertain)
+            && !shift.server_spoke(at, acked)
+        {
+            let received = self.sides[Side::Server.index()].received;
+            self.lose(Side::Server, Reason::Gap, received);
         }
     }
 
@@ -499,7 +556,8 @@ impl Connection {
     /// The connection ended: whatever is open gets its verdict.
     pub fn finish(&mut self, end: End, sink: &mut dyn Sink) {
         if end != End::Cut {
-            if self.is_settled() {
+            let is_certain = self.shift.is_none() || (end == End::Closed && self.decoder.said_goodbye());
+            if is_certain && self.is_settled() {
                 self.is_uncertain = false;
             }
             self.open_partial();
@@ -532,7 +590,14 @@ impl Connection {
     }
 
     fn report(&mut self, sink: &mut dyn Sink) {
-        if self.is_uncertain && self.exchanges.is_held_full() {
+        if self.is_uncertain {
+            self.exchanges.hold();
+        }
+        if self.is_uncertain && self.exchanges.is_held_full() && self.shift.is_some() {
+            // What was counted still holds, and what comes may be shown to be certain.
+            self.exchanges.doubt_finished();
+            self.exchanges.report(sink);
+        } else if self.is_uncertain && self.exchanges.is_held_full() {
             let before = self.sides[Side::Server.index()].received;
             self.lose(Side::Client, Reason::Gap, before);
         }

@@ -113,6 +113,12 @@ pub trait Decoder: Send {
     fn begins_whole(&self) -> bool {
         true
     }
+
+    /// Whether the client has sent what ends the connection once all before it is answered (PostgreSQL's Terminate): when the server has
+    /// closed after it, nothing is owed.
+    fn said_goodbye(&self) -> bool {
+        false
+    }
 }
 
 /// What a step may use: the table of open exchanges, and where the view stands.

@@ -14,6 +14,9 @@ pub const MAX_OPEN: usize = 16_384;
 /// Exchanges held back on a connection until it is certain that they pair rightly: see [`crate::Connection`].
 const MAX_HELD: usize = 1_024;
 
+/// Exchanges held back on all connections that a thread observes: of some 400 bytes each, 26 MB.
+const MAX_HELD_IN_ALL: usize = 65_536;
+
 /// Answers in order that wait this long behind one are blocked by it: 50 ms is far beyond what a pipeline's own length takes.
 pub const STALL: Nanos = 50_000_000;
 
@@ -222,7 +225,11 @@ pub struct Exchanges {
     /// The next one is.
     is_partial: bool,
     keeps_heads: bool,
+    /// How many of `finished` are counted in [`HELD`].
+    held: u16,
 }
+
+const _: () = assert!(MAX_OPEN + MAX_HELD < u16::MAX as usize);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -242,6 +249,7 @@ impl Exchanges {
             opened: 0,
             is_partial: false,
             keeps_heads: false,
+            held: 0,
         }
     }
 
@@ -434,8 +442,21 @@ impl Exchanges {
         !self.finished.is_empty()
     }
 
+    /// What finished stays until it is certain.
+    pub(crate) fn hold(&mut self) {
+        let count = u16::try_from(self.finished.len()).unwrap_or(u16::MAX);
+        HELD.set((HELD.get() + usize::from(count)).saturating_sub(usize::from(self.held)));
+        self.held = count;
+    }
+
+    fn release(&mut self) {
+        let held = usize::from(std::mem::take(&mut self.held));
+        HELD.set(HELD.get().saturating_sub(held));
+    }
+
     /// Takes what finished, in order.
     pub(crate) fn report(&mut self, sink: &mut dyn Sink) {
+        self.release();
         let mut finished = std::mem::take(&mut self.finished);
         for (exchange, fate) in finished.drain(..) {
             match fate {
@@ -450,9 +471,9 @@ impl Exchanges {
         }
     }
 
-    /// Whether more is held back than a connection may hold.
+    /// Whether more is held back than a connection, or all of them, may hold.
     pub(crate) fn is_held_full(&self) -> bool {
-        self.finished.len() > MAX_HELD
+        self.finished.len() > MAX_HELD || (HELD.get() > MAX_HELD_IN_ALL && self.has_finished())
     }
 
     /// What finished and was held back is not certain.
@@ -460,6 +481,12 @@ impl Exchanges {
         for (_, fate) in &mut self.finished {
             *fate = Fate::Discarded(Reason::Gap);
         }
+    }
+}
+
+impl Drop for Exchanges {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -472,6 +499,9 @@ const MAX_TEXT: usize = 1_024;
 thread_local! {
     /// Room for what finishes: of use from one segment to the next only.
     static FINISHED: Cell<Vec<(Box<Exchange>, Fate)>> = const { Cell::new(Vec::new()) };
+    /// Exchanges held back by the thread's connections. A connection that moves to another thread takes nothing along: the count is a
+    /// bound, not an account.
+    static HELD: Cell<usize> = const { Cell::new(0) };
     /// Used again by the thread's next exchanges: one then costs no allocation, and an idle connection holds none.
     #[allow(clippy::vec_box, reason = "they are handed out boxed")]
     static SPARE: RefCell<Vec<Box<Exchange>>> = const { RefCell::new(Vec::new()) };

@@ -57,6 +57,7 @@ mod path;
 mod rare;
 mod reassembly;
 mod runs;
+mod shift;
 mod span;
 mod tls;
 mod udp;

@@ -2,36 +2,13 @@
 
 mod common;
 
+use common::packets::{ipv4, segment};
 use common::truth::Report;
 use ogive_wire::frame::{Link, decode};
 use ogive_wire::{Observer, Options, file};
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
-
-/// A TCP segment: flags 2 SYN, 16 ACK, 8 PSH, 1 FIN, 4 RST.
-fn segment(from: u16, to: u16, sequence: u32, acknowledges: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend(from.to_be_bytes());
-    bytes.extend(to.to_be_bytes());
-    bytes.extend(sequence.to_be_bytes());
-    bytes.extend(acknowledges.to_be_bytes());
-    bytes.extend([0x50, flags, 1, 0, 0, 0, 0, 0]);
-    bytes.extend(payload);
-    bytes
-}
-
-fn ipv4(protocol: u8, is_to_server: bool, id: u16, fragment: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0x45, 0];
-    bytes.extend(u16::try_from(20 + payload.len()).unwrap().to_be_bytes());
-    bytes.extend(id.to_be_bytes());
-    bytes.extend(fragment.to_be_bytes());
-    bytes.extend([64, protocol, 0, 0]);
-    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
-    bytes.extend(if is_to_server { [client, server] } else { [server, client] }.concat());
-    bytes.extend(payload);
-    bytes
-}
 
 fn ipv6(is_to_server: bool, next: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];

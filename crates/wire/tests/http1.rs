@@ -49,15 +49,18 @@ fn chunks_are_skipped_across_a_hole_and_a_cut() {
 #[test]
 fn a_hole_in_a_head_gives_up_one_exchange() {
     let mut http = connection("http1");
-    let mut kept = Kept::default();
     let request = b"GET / HTTP/1.1\r\n\r\n";
     let response = b"HTTP/1.1 204 No\r\n\r\n";
+    // A client that was seen to wait for its answers.
+    let turn: [(_, &[u8]); 2] = [(Client, request), (Server, response)];
+    feed(&mut http, &turn.repeat(3));
+    let mut kept = Kept::default();
     http.hole(Client, 18, &mut kept);
-    http.data(Server, response, 1, Some(18), &mut kept);
-    http.data(Client, request, 2, Some(19), &mut kept);
-    http.data(Server, response, 3, Some(36), &mut kept);
+    http.data(Server, response, 1, Some(18 * 4), &mut kept);
+    http.data(Client, request, 2, Some(19 * 4), &mut kept);
+    http.data(Server, response, 3, Some(18 * 5), &mut kept);
     assert!(kept.answered.is_empty(), "held back until the client speaks again");
-    http.data(Client, request, 4, Some(38), &mut kept);
+    http.data(Client, request, 4, Some(19 * 5), &mut kept);
     assert_eq!(kept.answered.len(), 1);
     assert_eq!((kept.answered[0].request.first, kept.answered[0].response.last), (Some(2), Some(3)));
 }

@@ -35,10 +35,11 @@ impl Output for Count {
     }
 }
 
-/// Bytes of memory that the process has now.
+/// Bytes of memory that the process has now, without its files' pages: those come and go with the machine's load.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4_096
+    let pages: Vec<u64> = statm.split_whitespace().map_while(|pages| pages.parse().ok()).collect();
+    (pages[1] - pages[2]) * 4_096
 }
 
 struct Traffic {

@@ -70,6 +70,11 @@ pub(super) trait Frames: Send {
     fn begins_whole(&self) -> bool {
         true
     }
+
+    /// See [`Decoder::said_goodbye`].
+    fn said_goodbye(&self) -> bool {
+        false
+    }
 }
 
 /// The decoder of a protocol of frames.
@@ -132,6 +137,10 @@ impl<F: Frames> Decoder for Framed<F> {
 
     fn begins_whole(&self) -> bool {
         self.frames.begins_whole()
+    }
+
+    fn said_goodbye(&self) -> bool {
+        self.frames.said_goodbye()
     }
 }
 

@@ -54,6 +54,10 @@ impl Decoder for Memcached {
         *self = Self::Unknown;
     }
 
+    fn said_goodbye(&self) -> bool {
+        matches!(self, Self::Text(text) if text.has_quit())
+    }
+
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
         match self {
             Self::Unknown => binary::is_message(side, bytes) || text::is_message(side, bytes),

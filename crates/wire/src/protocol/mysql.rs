@@ -62,6 +62,8 @@ struct MySql {
     logged_in: bool,
     /// What the server can, and then what both use.
     capabilities: u32,
+    /// The client has sent COM_QUIT, which the server reads when it has answered all before it.
+    quit: bool,
     /// The client sends a file, up to an empty packet.
     is_file: bool,
     /// The next packet of the side continues a message.
@@ -132,6 +134,11 @@ impl Frames for MySql {
         self.goes_on = [false; 2];
         self.reply.reset();
         self.passing = [Passing::Nothing; 2];
+        self.quit = false;
+    }
+
+    fn said_goodbye(&self) -> bool {
+        self.quit
     }
 
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
@@ -165,6 +172,7 @@ impl MySql {
             return if belongs { Ok(Passing::Request { ends: true }) } else { Err(Stop::Lost) };
         }
         let name = command::name(code).ok_or(Stop::Lost)?;
+        self.quit = u64::from(code) == command::QUIT;
         let detail = self.detail(code, body);
         let exchange = cx.open(name, code.into());
         exchange.detail = detail;

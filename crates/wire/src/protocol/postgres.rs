@@ -66,6 +66,8 @@ struct Postgres {
     single: u32,
     /// An extended batch is open.
     batch: bool,
+    /// The client sent Terminate, which the server reads when it has answered all before it, and no error came after.
+    terminated: bool,
     passing: [Passing; 2],
     /// Fingerprints by the hash of the statement's name.
     prepared: HashMap<u64, Box<str>>,
@@ -133,6 +135,7 @@ impl Frames for Postgres {
     fn lost(&mut self, _side: Side, _exchanges: &mut Exchanges) {
         self.passing = [Passing::Nothing; 2];
         self.batch = false;
+        self.terminated = false;
         self.single = 0;
         self.started = true;
     }
@@ -145,6 +148,10 @@ impl Frames for Postgres {
 
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
         chain(side, bytes)
+    }
+
+    fn said_goodbye(&self) -> bool {
+        self.terminated
     }
 }
 
@@ -200,7 +207,10 @@ impl Postgres {
                 Ok(Passing::Request { ends: !self.batch })
             }
             b'p' => Ok(newest.map_or(Passing::Nothing, |_| Passing::Request { ends: true })),
-            b'X' => Ok(Passing::Nothing),
+            b'X' => {
+                self.terminated = true;
+                Ok(Passing::Nothing)
+            }
             _ => Err(Stop::Lost),
         }
     }
@@ -242,6 +252,7 @@ impl Postgres {
             };
         }
         let Some(exchange) = cx.exchanges.unanswered_mut() else {
+            self.terminated &= bytes[0] != b'E';
             return if b"NASE".contains(&bytes[0]) { Ok(Passing::Nothing) } else { Err(Stop::Lost) };
         };
         let mut is_fatal = false;

@@ -69,6 +69,8 @@ struct Redis {
     subscribed: bool,
     /// A stream follows.
     is_monitor: bool,
+    /// QUIT was answered, as the last command is.
+    quit: bool,
 }
 
 impl Decoder for Redis {
@@ -85,6 +87,11 @@ impl Decoder for Redis {
             Side::Server => self.reply = Reply::default(),
         }
         self.silence = Silence::None;
+        self.quit = false;
+    }
+
+    fn said_goodbye(&self) -> bool {
+        self.quit
     }
 
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
@@ -311,6 +318,7 @@ impl Redis {
         exchange.response.add(span);
         exchange.note -= 1 << NOTE_SHIFT;
         exchange.response_done = exchange.note >> NOTE_SHIFT == 0;
+        self.quit = exchange.op == "QUIT";
         self.is_monitor |= exchange.note & NOTE_MONITOR != 0;
         cx.exchanges.settle();
     }

@@ -72,6 +72,7 @@ pub(crate) struct Report {
     pub(crate) t0: i64,
     pub(crate) answered: Vec<Row>,
     pub(crate) unanswered: Vec<OpenRow>,
+    pub(crate) discarded: usize,
     pub(crate) findings: Vec<Finding>,
     pub(crate) summaries: Vec<Summary>,
     pub(crate) exchanges: Vec<Exchange>,
@@ -109,7 +110,9 @@ impl Output for Report {
         });
     }
 
-    fn discarded(&mut self, _path: &Path, _exchange: &Exchange, _reason: Reason) {}
+    fn discarded(&mut self, _path: &Path, _exchange: &Exchange, _reason: Reason) {
+        self.discarded += 1;
+    }
 
     fn connected(&mut self, _path: &Path, _took: i64, _at: i64) {}
 

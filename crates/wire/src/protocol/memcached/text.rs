@@ -106,6 +106,8 @@ pub(super) struct Text {
     sides: [SideState; 2],
     /// Where the answer began that goes on with the next line.
     answer: Option<Mark>,
+    /// The client has sent `quit`, which the server reads when it has answered all before it.
+    quit: bool,
 }
 
 impl Text {
@@ -130,6 +132,11 @@ impl Text {
         step.unwrap_or(Step::Lost)
     }
 
+    /// Whether the client's last command was `quit`.
+    pub(super) fn has_quit(&self) -> bool {
+        self.quit
+    }
+
     pub(super) fn closed(&mut self, side: Side, cx: &mut Context<'_>) {
         if let (Side::Client, SideState::Request(mark, _)) = (side, self.sides[0]) {
             let span = cx.since(mark);
@@ -142,6 +149,7 @@ impl Text {
     fn command(&mut self, line: &[u8], length: usize, cx: &mut Context<'_>) -> Option<Step> {
         let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let name = words.next().unwrap_or_default();
+        self.quit = name == b"quit";
         let rest: Vec<&[u8]> = words.take(COUNT as usize).collect();
         let mark = cx.mark();
         let exchange = cx.exchanges.open(Key::Order);
