@@ -50,17 +50,18 @@ test-package: package
 test: lint test-rust test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
+# Everything that a feature adds is checked with all of them at once, and what is there without them once more.
+ALL_FEATURES := ogive/amqp,ogive/cassandra,ogive/fastant,ogive/kernel,ogive/lua,ogive-probe/tracing
+
 lint: book
 	@scripts/need cargo cc
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
 	@scripts/need libelf
-	cargo clippy -p ogive-kernel --features bpf --all-targets --locked -- -D warnings
-	cargo clippy -p ogive --features amqp,cassandra,fastant,kernel,lua --all-targets --locked -- -D warnings
-	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
-	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
-	cargo check --manifest-path bench/record/Cargo.toml --target-dir target/fuzz --locked --quiet
+	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
+	cargo clippy --workspace --locked -- -D warnings
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir target --locked --quiet
+	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target --locked --quiet
+	cargo check --manifest-path bench/record/Cargo.toml --target-dir target --locked --quiet
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
@@ -123,9 +124,9 @@ bench-record:
 	cargo run --release --locked --manifest-path bench/record/Cargo.toml --target-dir target/bench-record
 	cargo run --release --locked --manifest-path bench/record/Cargo.toml --target-dir target/bench-record --bin spans
 
-# The same work for Ogive and its peers from Debian, beside each other: `make bench-peers ARGS='--rounds 1 --scale 0.1'`.
+# The same work for Ogive and the current releases of its peers, beside each other: `make bench-peers ARGS='--rounds 1 --scale 0.1'`.
 bench-peers: build
-	@scripts/need prometheus victoria-metrics
+	scripts/peers
 	cargo run --release --locked --manifest-path bench/peers/Cargo.toml --target-dir target/bench-peers -- $(ARGS)
 
 # The FlatBuffers schema as Rust. The generator is `cargo install planus-cli --version 1.3.0`.
