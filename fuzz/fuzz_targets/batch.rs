@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use ogive_model::Batch;
 
-/// Pieces of the payload, each in a frame, one behind the other: they are told from each other, also when the body is cut.
+/// Pieces of the payload, each in a frame, one behind the other: each is found, also when the body is cut.
 fn several(payload: &[u8]) {
     let count = payload.first().map_or(1, |byte| usize::from(byte % 4) + 1);
     let pieces = payload.chunks(payload.len().div_ceil(count).max(1));

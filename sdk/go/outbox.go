@@ -249,7 +249,7 @@ func (o *outbox) refused(status, why string) (time.Duration, error) {
 	return -1, fmt.Errorf("ogive: a batch was refused with %s: %s", status, why)
 }
 
-// report tells the program of a failure, once until something else happens.
+// report notifies the program of a failure, once until something else happens.
 func (o *outbox) report(err error) {
 	text := ""
 	if err != nil {

@@ -46,7 +46,7 @@ test("a broker's page shows who is behind, why, and what of the spool each has",
   await expect.poll(() => done(page, "near")).toContain(1);
   if (process.env["OGIVE_SCREENSHOT"] === "1") await page.screenshot({ path: resolve(import.meta.dirname, "../../docs/images/broker.png") });
 
-  // It comes back and gets everything, and the page tells without being loaded again.
+  // It comes back and gets everything, and the page shows it without a reload.
   await away.run();
   await expect.poll(() => words(page, "away")).toContain("up to date");
   await expect.poll(() => words(page, "away")).toContain("Not there yet 0 B");

@@ -75,7 +75,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   await expect.poll(() => stages(other.page)).toEqual(["decode", "journal", "matched", "publish"]);
   await other.page.close();
 
-  // A text tells of it in short, and leads to it as well.
+  // A text describes it in short, and leads to it as well.
   const texts = await open(all.browser, `${all.server.url}/?query=order_path_slow&range=15m`);
   await expect.poll(() => texts.page.locator("#table td:last-child").allInnerTexts()).toEqual(["<b>by hand</b>", "OrderPath of feed 1: 10 ms, journal 99.93 %"]);
   await texts.page.locator("#table button").click();

@@ -2,7 +2,7 @@
  * The page of alerts: what fires, what is quiet and why, and what a rule would have done.
  *
  * Invariants: what is shown is the last answer of the server; what somebody writes (a reason, rules) survives each turn.
- * Failure: a server that does not answer is said so above the last list, and asked again.
+ * Failure: that a server does not answer is shown above the last list, and the request is retried.
  */
 
 import "./style.css";

@@ -2,7 +2,7 @@
  * The page of a broker: what it holds, and how far each destination is behind.
  *
  * Invariants: what is shown is the last answer of the broker; one question is under way at a time.
- * Failure: a broker that does not answer is said so above the last picture, and asked again.
+ * Failure: that a broker does not answer is shown above the last picture, and the request is retried.
  */
 
 import "./style.css";

@@ -30,7 +30,7 @@ export interface Look {
   readonly max: number;
 }
 
-/** Parts that amounts are told apart in: fine enough that neighbours differ by at most one colour where any is seen. */
+/** Parts by which amounts are distinguished: fine enough that neighbours differ by at most one colour where any is seen. */
 const SHADES = 65_536;
 
 /** Looks up what `level` would compute: a picture asks a million times, and a table answers five times faster. */

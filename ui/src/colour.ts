@@ -119,7 +119,7 @@ export function paletteWords(colours: readonly Rgb[]): Uint32Array {
   return Uint32Array.from(colours, ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
 }
 
-/** Ratio of the greatest to the least amount that the log scaling tells apart. */
+/** Ratio of the greatest to the least amount that the log scaling distinguishes. */
 const LOG_RANGE = 1000;
 
 /** Place of `amount` between 0 (nothing) and 1 (`max`). */

@@ -266,7 +266,7 @@ class Page {
     this.hint = undefined;
   }
 
-  /** A trace that a text tells of: its cell ends there and is a second wide. */
+  /** A trace that a text describes: its cell ends there and is a second wide. */
   private openTrace(t: number, trace: string): void {
     this.hint = { seconds: null, focus: true };
     this.change({ slow: { start: t - 1, end: t }, trace });

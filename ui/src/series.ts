@@ -3,13 +3,13 @@
 import type { Labels } from "./api.ts";
 import { quote } from "./selector.ts";
 
-/** More lines than this cannot be told apart; the rest is named in a notice and not fetched. */
+/** More lines than this look alike; the rest is named in a notice and not fetched. */
 export const LINES_MAX = 40;
 
 /** Eight hues that the common kinds of colour blindness keep apart (Okabe and Ito, "Color Universal Design", 2008, lightened). */
 const HUES = ["#56b4e9", "#e69f00", "#00b887", "#cc79a7", "#d55e00", "#9d8cff", "#c9b400", "#7f8ea3"];
 
-/** Strokes that tell lines of one hue apart: five times eight is `LINES_MAX`. */
+/** Strokes that distinguish lines of one hue: five times eight is `LINES_MAX`. */
 const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 3], [12, 3, 2, 3], [5, 2, 5, 8]];
 
 /** How a line is drawn. */

@@ -2,7 +2,7 @@
  * The page of services: who talks to whom as `ogive wire` measured it, and what is wrong on the wire.
  *
  * Invariants: what is shown belongs to the last question (`turn`); a range that moves with the clock is asked for again.
- * Failure: a server that does not answer is said so above what was shown before, and asked again.
+ * Failure: that a server does not answer is shown above the data from before, and the request is retried.
  */
 
 import "./style.css";

@@ -1,4 +1,4 @@
-/** What a broker tells of itself at `/v1/broker`, and what follows from it. Pure. */
+/** What a broker reports of itself at `/v1/broker`, and what follows from it. Pure. */
 
 import { formatDuration } from "./format.ts";
 
@@ -96,15 +96,15 @@ export function blocks(segments: readonly Segment[], name: string): Block[] {
 /** Lag in bytes at some times, seconds, oldest first. */
 export type Course = readonly (readonly [number, number])[];
 
-/** So much of a course tells where it goes. */
+/** So much of a course shows where it goes. */
 const COURSE_SECONDS = 60;
 
-/** A course with one more point, without what is too old to tell. */
+/** A course with one more point, without what is too old to count. */
 export function follow(course: Course, now: number, bytes: number): Course {
   return [...course.filter(([time]) => time > now - COURSE_SECONDS && time < now), [now, bytes]];
 }
 
-/** Where a lag goes, when that can be told: grows, or will be gone in so long. */
+/** Where a lag goes, when that is known: grows, or will be gone in so long. */
 export function outlook(course: Course): string {
   const [first, last] = [course[0], course.at(-1)];
   if (first === undefined || last === undefined || last[0] - first[0] < 5 || last[1] === 0) return "";

@@ -12,7 +12,7 @@ const READ = new Set(["histogram_quantile", "histogram_avg", "histogram_stddev"]
 /** Functions whose result is what goes in, per second. */
 const RATE = new Set(["rate", "irate", "deriv"]);
 
-/** Unit of `expression`, where `unitOf` knows the units of names; empty when it cannot be told. */
+/** Unit of `expression`, where `unitOf` knows the units of names; empty when it is not known. */
 export function resultUnit(expression: string, unitOf: (name: string) => string | undefined): string {
   // `max(x) by (y)` is `max by (y) (x)`.
   const text = expression.trim().replace(/\)\s*(?:by|without)\s*\([^()]*\)$/, ")");

@@ -55,7 +55,7 @@ test("strings and ranges are asked for at one instant", () => {
   for (const one of ["a", "rate(a[5m])", 'a{b="]"}', "1"]) expect(isInstantOnly(one)).toBe(false);
 });
 
-test("texts are told from numbers", () => {
+test("texts are distinguished from numbers", () => {
   for (const number of ["1", "-1.5e-7", "NaN", "+Inf", "-Inf", ".5", "5."]) expect(isText(number)).toBe(false);
   for (const text of ["", "up", "1 s", "0x10", "infinite"]) expect(isText(text)).toBe(true);
   expect(hasText({ resultType: "matrix", result: [{ metric: {}, values: [[1, "1"], [2, "restarted"]] }] })).toBe(true);

@@ -25,7 +25,7 @@ test("a destination is behind only when it lags, and gone only when no endpoint 
   expect(condition(destination(61, []))).toEqual({ level: "bad", text: "behind" });
 });
 
-test("the course of a lag tells where it goes, once it is long enough", () => {
+test("the course of a lag shows where it goes, once it is long enough", () => {
   const course = (...points: [number, number][]): Course => points.reduce<Course>((before, [time, bytes]) => follow(before, time, bytes), []);
   expect(outlook([])).toBe("");
   expect(outlook(course([0, 900], [4, 800]))).toBe("");
@@ -33,7 +33,7 @@ test("the course of a lag tells where it goes, once it is long enough", () => {
   expect(outlook(course([0, 800], [10, 900]))).toBe("growing");
   expect(outlook(course([0, 800], [10, 800]))).toBe("standing still");
   expect(outlook(course([0, 800], [10, 0]))).toBe("");
-  // What is older than a minute, or of a clock that was set back since, tells nothing.
+  // What is older than a minute, or of a clock that was set back since, shows nothing.
   expect(course([0, 5], [50, 4], [100, 3])).toEqual([[50, 4], [100, 3]]);
   expect(course([50, 5], [10, 4])).toEqual([[10, 4]]);
 });

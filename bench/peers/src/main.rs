@@ -179,7 +179,7 @@ fn kill(options: &Options, peer: Peer, form: Form, load: &Load, seconds: f64) ->
     let acknowledged = std::thread::scope(|scope| {
         let sender = scope.spawn(|| send::send(&address, &lanes, &stop));
         std::thread::sleep(Duration::from_secs_f64(seconds));
-        // ORDERING: Relaxed; the senders look at it after each request, and a broken connection tells them too.
+        // ORDERING: Relaxed; the senders look at it after each request, and a broken connection stops them too.
         stop.store(true, Ordering::Relaxed);
         server.kill()?;
         sender.join().expect("a sender does not panic").context("sending")

@@ -2,7 +2,7 @@
 //!
 //! Each server gets the same remote write requests, is restarted, and answers each query in turn with the others: a
 //! repeat asks every server, so a busy moment of the machine meets all. Processor time is that of the server's process,
-//! less what it uses when nobody asks; the kernel tells it in steps of 10 ms, so cheap queries are asked many times a repeat.
+//! less what it uses when nobody asks; the kernel counts it in steps of 10 ms, so cheap queries are asked many times a repeat.
 
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! some message is acknowledged with one word, and nobody waits until that word is on the wire.
 //! Threads: a task for each queue, with a channel of its own; those of one input share a connection, and end together.
 //! Limits: `prefetch` messages of a queue are in flight, and fewer of large ones ([`Room`]); the server holds the rest.
-//! Failure: a store that is busy is asked again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
+//! Failure: a store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
 //! meanwhile: the queue waits.
 
 use std::collections::VecDeque;

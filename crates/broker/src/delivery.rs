@@ -605,7 +605,7 @@ impl Delivery {
         count
     }
 
-    /// The cursor's bytes, if they are not those of the file. When they are durable tell [`Delivery::saved`].
+    /// The cursor's bytes, if they are not those of the file. When they are durable, call [`Delivery::saved`].
     #[must_use]
     pub fn to_save(&mut self) -> Option<Snapshot> {
         if self.version <= self.saved_version {

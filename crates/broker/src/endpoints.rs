@@ -89,7 +89,7 @@ pub struct Endpoint {
     pub failures: u32,
     /// Batches that it was sent.
     pub sent: u64,
-    /// How often it asked for less.
+    /// How often it requested less.
     pub busy: u64,
     /// It gets nothing before this.
     pub until_ns: u64,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why the spool or a cursor did not do what was asked.
+/// Why an operation of the spool or a cursor failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -179,7 +179,7 @@ impl Gap {
         out
     }
 
-    /// The batch that tells `destination` of it, under this number, its samples at `time_ms`.
+    /// The batch that reports it to `destination`, under this number, its samples at `time_ms`.
     #[must_use]
     pub fn batch(&self, (source, sequence): (SourceId, u64), time_ms: i64, names: (&str, &str)) -> Batch {
         let (broker, destination) = names;

@@ -1,4 +1,4 @@
-//! Scheduled checks: what others serve is asked for again and again, and each answer stored, and each that did not come.
+//! Scheduled checks: what others serve is requested at intervals, and each answer is stored, and each that did not come.
 //!
 //! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
 //! - `http`, `dns`, `icmp`, `postgres`, `redis`, `cloudwatch`, `lua`: how each kind asks; `net`: what they share.

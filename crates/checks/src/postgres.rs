@@ -18,7 +18,7 @@ use super::sigv4::hex;
 use super::target::Login;
 use md5::{Digest as _, Md5};
 
-/// 64 KiB of a message: what is asked for takes some bytes, an error some hundred.
+/// 64 KiB of a message: a reply takes some bytes, an error some hundred.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// 200 messages until an answer is there: a server reports some 15 settings.
 const MESSAGES_MAX: usize = 200;

@@ -90,7 +90,7 @@ pub fn start(start: &Start, arguments: &[OsString], known: u64) -> Result<(), Er
 
 fn install(socket: OwnedFd, start: &[u8], known: u64) -> Result<(), Error> {
     send(socket.as_raw_fd(), &message::head(message::START, thread()), start, MsgFlags::empty());
-    // Kept until the process ends: its end is what tells the writer to go.
+    // Kept until the process ends: its end is what lets the writer end.
     // ORDERING: Release; pairs with the Acquire of `socket`, and publishes a socket that is ready.
     SOCKET.store(socket.into_raw_fd(), Ordering::Release);
     // ORDERING: Relaxed; a figure that guards nothing.

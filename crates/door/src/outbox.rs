@@ -5,7 +5,7 @@
 //! Threads: one task of the async runtime sends; anybody may add.
 //! Limits: a batch that has more series than one may have, or more bytes, goes in parts. `WAITING_BYTES_MAX` of encoded batches
 //! wait. What is beyond is given up, the oldest first, and counted as unreadable with the reason `waited_too_long`.
-//! Failure: a store that is busy, full or failing is asked again each `PAUSE`; at the end, for `LAST_TRIES`.
+//! Failure: a store that is busy, full or failing is retried each `PAUSE`; at the end, for `LAST_TRIES`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -33,7 +33,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// 300 bytes of what a server says to people.
 const SENTENCE_BYTES_MAX: usize = 300;
 
-/// 60 s: whatever `Retry-After` says, the server is asked again then.
+/// 60 s: whatever `Retry-After` says, the request is retried then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// How a [`Client`] goes to servers.

@@ -153,7 +153,7 @@ impl Outbox {
         self.make_room();
     }
 
-    /// Takes `values` that tell that `report` was dropped. Nothing makes room for it before the next cell comes.
+    /// Takes `values`, which report that `report` was dropped. Nothing makes room for it before the next cell comes.
     pub(crate) fn push_report(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
         for (reason, amount) in &report {
             *self.reported.entry(reason.clone()).or_default() += *amount;

@@ -1,7 +1,7 @@
 //! Listeners: every address serves the same routes, over HTTP/1.1 and HTTP/2.
 //!
-//! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; who speaks plain HTTP all the same is
-//! told so. Which of the two a client speaks shows in its first bytes: HTTP/2 without TLS begins with its preface ("prior
+//! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; plain HTTP all the same is answered
+//! with an error. Which of the two a client speaks shows in its first bytes: HTTP/2 without TLS begins with its preface ("prior
 //! knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade from one to the other.
 //! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
 //! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then gets the place of the connection that waits for its client longest

@@ -17,7 +17,7 @@ use crate::flat::Malformed;
 use crate::identity;
 use crate::record::{Counting, Datum, Record, Tags};
 
-/// Records whose faults are described: the first few tell a person enough.
+/// Records whose faults are described: the first few are enough for a person.
 const DETAILS_MAX: usize = 20;
 
 /// Why a body is refused whole.

@@ -1,6 +1,6 @@
 //! What can be wrong with data from outside.
 
-/// Why labels or a batch cannot be taken. Every variant means: reject the input and tell its sender.
+/// Why labels or a batch cannot be taken. Every variant means: reject the input and report it to the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

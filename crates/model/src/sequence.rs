@@ -3,7 +3,7 @@
 //! Invariants: while its source is remembered, a marked number is never called new again, and a number is
 //! called new or duplicate only when that is known. Numbers need not be contiguous (a sender may count by its clock); gaps stay open until
 //! [`Sequences::RUNS_MAX`] of them are, then the oldest gap is given up: what arrives in it later is
-//! [`Seen::TooOld`], an honest "cannot tell".
+//! [`Seen::TooOld`], an honest "not known".
 //! A source is one of its tenant: whoever knows the source of another tenant's sender marks nothing of it.
 //! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; of the tenant that has most of them those that were
 //! silent longest make room.
@@ -68,7 +68,7 @@ impl Sequences {
             (false, false) => self.runs.insert(after, (sequence, sequence)),
         }
         if self.runs.len() > Self::RUNS_MAX {
-            // Gives up the gap after the first run. That run's numbers are then "cannot tell" too.
+            // Gives up the gap after the first run. That run's numbers are then "not known" too.
             self.runs.remove(0);
             self.forgotten_below = self.runs[0].0;
         }

@@ -145,7 +145,7 @@ fn pipe(mut from: TcpStream, mut to: TcpStream, mute: Arc<AtomicBool>) {
     });
 }
 
-/// Sends numbered batches until told to stop; one that is not acknowledged is sent again. Gives the observations.
+/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again. Gives the observations.
 fn keep_sending(address: &str, source: &str, stop: &AtomicBool, base: i64, sent: &AtomicU64) {
     let mut sequence = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -394,8 +394,8 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     let missing = eventually("some of those in doubt had arrived", || {
         Some(300 - texts(&server, "lines").len() as u64).filter(|missing| *missing < reported)
     });
-    assert!(reported - missing <= in_doubt, "{reported} told, {missing} missing, {in_doubt} in doubt");
-    println!("{reported} lines told, {missing} missing, {in_doubt} samples in doubt");
+    assert!(reported - missing <= in_doubt, "{reported} reported, {missing} missing, {in_doubt} in doubt");
+    println!("{reported} lines reported, {missing} missing, {in_doubt} samples in doubt");
 }
 
 /// An endpoint that answers 429, and counts.

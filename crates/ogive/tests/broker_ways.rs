@@ -165,7 +165,7 @@ fn every_address_of_a_name_is_an_endpoint() {
     });
 }
 
-/// A supervisor that told a server to end, or to read its configuration again, as soon as it said that it serves, killed it: the signals
+/// A supervisor that signalled a server to end, or to read its configuration again, as soon as it logged that it serves, killed it: the signals
 /// were listened for only then. Now they are before.
 #[test]
 fn signals_are_heard_when_it_says_that_it_serves() {

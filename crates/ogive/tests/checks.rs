@@ -263,7 +263,7 @@ fn postgres(directory: &Path, port: u16) -> Program {
     let arguments = ["-U", "postgres", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8"];
     let made = command.arg("-D").arg(&data).args(arguments).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // Before it starts: it reads them again some time after it is told to.
+    // Before it starts: it reads them again some time after the signal.
     let rules =
         "local all all trust\nhost all scram all scram-sha-256\nhost all hashed all md5\nhost all plain all password\n";
     std::fs::write(data.join("pg_hba.conf"), rules).unwrap();

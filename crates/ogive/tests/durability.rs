@@ -55,7 +55,7 @@ struct Sender {
 /// Measurements in each batch.
 const PER_BATCH: u64 = 7;
 
-/// Sends numbered batches until told to stop; one that is not acknowledged is sent again, to whatever server is there.
+/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again, to whatever server is there.
 fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, base: i64) {
     let mut sequence = 1;
     loop {

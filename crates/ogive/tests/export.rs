@@ -35,7 +35,7 @@ fn stored(server: &Server, expr: &str) -> u64 {
     columns.iter().map(|column| column["count"].as_str().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Threads that record until they are told to stop, and how often they did.
+/// Threads that record until the stop flag is set, and how often they did.
 struct Load {
     stop: AtomicBool,
     recorded: AtomicU64,

@@ -63,7 +63,7 @@ fn an_end_in_order_leaves_nothing_to_replay_and_yesterday_is_rolled_up() {
         assert_eq!(status, 200, "{body}");
         body
     };
-    // The first server may have made it before it ended: its answers tell, not the second one's counter.
+    // The first server may have made it before it ended: its answers show it, not the second one's counter.
     let rolled_up = || Some(ask("")).filter(|body| body["resolution_ms"].is_u64());
     let auto = eventually("the rollup", rolled_up);
     let (raw, minutes) = (ask("&resolution=1s"), ask("&resolution=1m"));

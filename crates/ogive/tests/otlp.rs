@@ -113,7 +113,7 @@ fn deliver(directory: &Path, script: &str, job: &str, protocol: &str) {
             let level = format!("sum({})", all("client_level_bytes", &labels, temporality));
             assert_number(&server, &level, N as f64 / 2.0);
             assert_number(&server, &format!("client_temperature_celsius{{{labels}}}"), 23.5);
-            // SDKs tell the extremes of each interval.
+            // SDKs send the extremes of each interval.
             let greatest = format!("histogram_max(sum({}))", all("fine_seconds", &labels, temporality));
             assert_number(&server, &greatest, (N - 1) as f64 * 0.001);
         }

@@ -82,7 +82,7 @@ fn attribute(name: &str, value: &str) -> Vec<u8> {
     [field(1, name), field(2, field(1, value))].concat()
 }
 
-/// Three attributes, the last of which tells the series.
+/// Three attributes, the last of which identifies the series.
 fn attributes(number: u8, at: usize) -> Vec<u8> {
     let all =
         [attribute("http.method", "GET"), attribute("http.status", "200"), attribute("http.route", &format!("/{at}"))];

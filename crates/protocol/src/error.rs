@@ -1,6 +1,6 @@
 //! Why bytes from outside cannot be read.
 
-/// What is wrong with a message. Every variant means: refuse it and tell its sender; sending it again would not help.
+/// What is wrong with a message. Every variant means: refuse it and report it to the sender; sending it again would not help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -175,7 +175,7 @@ fn listings_have_views() {
     assert_eq!(values(METRIC_NAME, &[]), all);
     assert_eq!(values(METRIC_NAME, &[matcher(METRIC_NAME, MatchOp::Regex, "rpc.*_(count|sum)")]), all[1..]);
     assert_eq!(values(METRIC_NAME, &[named("rpc_seconds_sum")]), ["rpc_seconds_sum"]);
-    assert!(values("host", &[named("rpc_seconds")]).is_empty(), "what is stored is not the views' to tell");
+    assert!(values("host", &[named("rpc_seconds")]).is_empty(), "what is stored is not the views' to report");
     let names = |matchers: &[Matcher]| -> Vec<String> {
         views.label_names(matchers, TimeRange::ALL).unwrap().into_iter().collect()
     };

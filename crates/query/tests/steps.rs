@@ -153,7 +153,7 @@ const QUERIES: &[&str] = &[
     "vector(time()) + m_total",
 ];
 
-/// Points by labels, as texts that tell NaN from NaN but hold all bits that matter.
+/// Points by labels, as texts that distinguish NaN from NaN but hold all bits that matter.
 fn at(rows: &[Series], time: i64) -> Vec<String> {
     let mut out: Vec<String> = rows
         .iter()

@@ -39,7 +39,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store, and tells on standard error what its recovery found.
+    /// Opens the store, and logs what its recovery found.
     pub fn open(
         upkeep: Upkeep,
         (limits, keeping, live): (&Limits, &Keeping, live::Options),

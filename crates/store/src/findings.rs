@@ -168,7 +168,7 @@ impl State {
         cut(&mut problem, PROBLEM_BYTES_MAX);
         let known = |one: &&mut StoredFinding| one.problem == problem;
         if let Some(before) = self.all.iter_mut().find(known) {
-            // Met again, perhaps with less beside it to tell the range from.
+            // Met again, perhaps with less beside it to take the range from.
             return self.unsaved |= before.widen(tenant.as_ref(), range, silent);
         }
         self.unsaved = true;

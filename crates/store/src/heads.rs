@@ -157,7 +157,7 @@ impl Heads<'_> {
         })
     }
 
-    /// Has every shard answer page after page: `message` asks for the page at a place, `take` adds it to what is there and tells
+    /// Has every shard answer page after page: `message` asks for the page at a place, `take` adds it to what is there and returns
     /// where the next one begins.
     fn walk<A, P, C: Default>(
         self,

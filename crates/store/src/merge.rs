@@ -481,7 +481,7 @@ mod tests {
             prop_assert_eq!(bits(&merge(sources)), bits(&expected));
         }
 
-        /// Values that add up exactly, so that not even the last bits of sums tell the order.
+        /// Values that add up exactly, so that not even the last bits of sums show the order.
         #[test]
         fn the_order_of_the_sources_does_not_matter(
             mut sources in proptest::collection::vec(any_source(8, 30), 2..5), turn in 0..4_usize,

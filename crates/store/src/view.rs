@@ -132,7 +132,7 @@ impl View {
         Ok(())
     }
 
-    /// Which blocks answer for which time and for which series of a selection: in the order in which their answers merge. `held` tells
+    /// Which blocks answer for which time and for which series of a selection: in the order in which their answers merge. `held` returns
     /// whether the heads have numbers or histograms of a time.
     pub(crate) fn groups(
         &self,

@@ -179,7 +179,7 @@ fn stamp_ns(source: Slowed) -> f64 {
     source.clock.ns_between(start, source.ticks_ordered()) as f64 / f64::from(READS)
 }
 
-/// Makes orders, one each half millisecond, until it is told to stop.
+/// Makes orders, one each half millisecond, until the stop flag is set.
 fn gateway(source: Slowed, fault: Fault, stop: &AtomicBool, to: &SyncSender<Message>) -> u64 {
     let (mut sent, mut state) = (0_u64, 0x5eed_u64);
     // ORDERING: Relaxed; as where it is stored.

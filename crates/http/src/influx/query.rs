@@ -1,5 +1,5 @@
 //! `/query` of InfluxDB 1.x: the statements that its clients send around their writes. There is nothing to create here, and questions about
-//! data are asked in PromQL.
+//! data are queried in PromQL.
 //!
 //! Format: docs.influxdata.com/influxdb/v1/query_language; each statement between semicolons has its result. Names may stand in double
 //! quotes. A statement comes in the address, or in a form; the type of a body that holds none does not matter.

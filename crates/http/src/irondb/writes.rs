@@ -113,7 +113,7 @@ async fn decoded(
             Err(Refused::Malformed(why)) => return Err(ApiError::bad_data(why)),
             Err(Refused::TooLarge(why)) => return Err(ApiError::too_large(why.to_string())),
         };
-        // Texts of one time are told apart by the request that they came with alone.
+        // Texts of one time differ only by the request that they came with.
         let fingerprint = || ogive_protocol::fingerprint(&tenant, "irondb", &held.bytes);
         if let Some(content) = Content::of(&taken.batch, true, fingerprint) {
             let number = shared.numbers.of_content(content, shared.clock.wall());

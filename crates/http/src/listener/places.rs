@@ -37,7 +37,7 @@ pub(super) struct ConnectionPlaces {
 struct Table {
     next: u64,
     slots: HashMap<u64, Arc<Slot>>,
-    /// Those that were told to end and have not yet.
+    /// Those that have to end and have not yet.
     leaving: usize,
 }
 

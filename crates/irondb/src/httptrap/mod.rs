@@ -32,7 +32,7 @@ use metric::{Metric, Scalar, number};
 pub use checks::{Admission, TrapCheck, TrapChecks, parse_uuid};
 pub use metric::DEPTH_MAX;
 
-/// Metrics whose faults are described: the first few tell a person enough.
+/// Metrics whose faults are described: the first few are enough for a person.
 const DETAILS_MAX: usize = 20;
 
 /// 1 s: what a histogram with a time covers, as nobody says it: brokers flush histograms each second.

@@ -1,7 +1,7 @@
 //! `ogive broker`: the listeners of the server before a spool, and the threads that bring what is in it to every destination.
 //!
 //! Invariants: a batch is acknowledged when it is durable in the spool; a configuration is taken whole or not at all.
-//! Threads: the async runtime's, the observer's, one writer, one keeper of cursors, and each destination's senders.
+//! Threads: the async runtime's, the observer's, one writer, one that saves cursors, and each destination's senders.
 //! Failure: what keeps the broker from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM end it
 //! in order; what is in the spool is sent by the next start. A changed configuration that is wrong changes nothing.
 

@@ -1,8 +1,8 @@
 //! The spool as the listeners see it: a backend that acknowledges when a batch is durable here.
 //!
 //! Invariants: a reply comes after the fsync; batches that wait together become durable with one.
-//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the cursors and tells the
-//! writer which segments nobody needs.
+//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the cursors and notifies
+//! the writer which segments nobody needs.
 //! Limits: those of the group commit (`ogive_spooling`). More is answered 429.
 //! Failure: a full disk is reported to senders; a failed fsync refuses the whole group.
 

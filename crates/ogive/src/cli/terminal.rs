@@ -30,7 +30,7 @@ impl Terminal {
         let size = terminal_size::terminal_size();
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
         Self {
-            // 200: bars longer than that tell no more.
+            // 200: bars longer than that show no more.
             width: size.map(|(width, _)| usize::from(width.0)).or(columns).unwrap_or(80).clamp(40, 200),
             height: size.map_or(40, |(_, height)| usize::from(height.0)),
             unicode: unicode(),

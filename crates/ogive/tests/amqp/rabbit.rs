@@ -160,7 +160,7 @@ impl Drop for Rabbit {
         if self.child.is_some() {
             self.kill();
         }
-        // It ends by itself no sooner than it is told to, and does not listen before it has noticed that its node is gone.
+        // It ends by itself no sooner than it is signalled, and does not listen before it has noticed that its node is gone.
         let port = self.mapper_port;
         within_minutes("Erlang's daemon is gone", || {
             let _ = Command::new("epmd").args(["-port", &port.to_string(), "-kill"]).output();

@@ -20,7 +20,7 @@ def number(text):
     return bits(float(text.replace("Inf", "inf")))
 
 
-def told(found):
+def parsed(found):
     """A histogram of the JSON answer, as the file has it."""
     zero, buckets = ["0.0", "0.0"], []
     for rule, lower, upper, count in found.get("buckets", []):
@@ -43,7 +43,7 @@ def expected(data):
         for time, value in floats:
             yield series["metric"], round(time * 1000), number(value), None, None
         for time, value in series.get("histograms", []) + [series[key] for key in ("histogram",) if key in series]:
-            yield series["metric"], round(time * 1000), None, None, told(value)
+            yield series["metric"], round(time * 1000), None, None, parsed(value)
 
 
 def read(table):

@@ -1,6 +1,6 @@
 """The `datadog` package: HOST PORT SOCKET COUNT; every kind of metric over UDP and a Unix socket.
 
-A kernel queues ten datagrams of a Unix socket; by default this client drops what has no room, so it is told to wait."""
+A kernel queues ten datagrams of a Unix socket; by default this client drops what has no room, so it is configured to wait."""
 
 import sys
 

@@ -34,7 +34,7 @@ def resolved(node):
 
 
 def absolute(node):
-    """The schema with its references told from the document's root."""
+    """The schema with its references resolved from the document's root."""
     if isinstance(node, dict):
         return {
             key: "urn:api" + value if key == "$ref" else absolute(value) for key, value in node.items()

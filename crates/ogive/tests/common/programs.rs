@@ -36,7 +36,7 @@ pub(super) fn signal(pid: u32, name: &str) {
     assert!(done.success());
 }
 
-/// An address that is free, and stays so until somebody binds it: for programs that cannot tell theirs, and servers that keep it
+/// An address that is free, and stays so until somebody binds it: for programs that do not report theirs, and servers that keep it
 /// over restarts.
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())

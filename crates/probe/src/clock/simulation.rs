@@ -402,7 +402,7 @@ fn a_difference_that_is_known_better_is_no_step() {
     assert_eq!(world.current.epoch, epoch + 1);
 }
 
-/// As the environment tells it: a suspend, a live migration to a processor of another frequency, a restored snapshot after which
+/// As the environment shows it: a suspend, a live migration to a processor of another frequency, a restored snapshot after which
 /// both clocks have jumped.
 #[test]
 fn a_machine_that_was_moved_begins_a_new_epoch() {

@@ -31,7 +31,7 @@ pub struct Family<'a> {
     pub unit: Cow<'a, str>,
 }
 
-/// How the series `sample` of a metric of this type relates to time. Of unknown ones the name tells.
+/// How the series `sample` of a metric of this type relates to time. Of unknown ones the name decides.
 pub(super) fn temporality(kind: MetricKind, sample: &str) -> Temporality {
     /// The names of what only grows, by convention.
     const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];

@@ -10,7 +10,7 @@ use crate::gather::untyped;
 use crate::lines::{Fault, Faults, Names, Pairs};
 use crate::{Error, Gather};
 
-/// Lines whose faults are described: the first few tell a person enough.
+/// Lines whose faults are described: the first few are enough for a person.
 const DETAILS_MAX: usize = 100;
 
 /// How a body is read.

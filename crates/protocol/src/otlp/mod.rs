@@ -40,7 +40,7 @@ use crate::remote_write::{Declared, KnownSeries};
 /// 524,288 samples: more than fit into 32 MiB when each brings a value, a time and one attribute.
 pub const POINTS_MAX: usize = 1 << 19;
 
-/// Descriptions kept of what is wrong: the first few tell a person enough.
+/// Descriptions kept of what is wrong: the first few are enough for a person.
 const DETAILS_MAX: usize = 10;
 
 /// What a request is read with.

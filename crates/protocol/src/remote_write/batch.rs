@@ -23,7 +23,7 @@ const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
 /// Marks the number of a known series until it is known how many are declared in front of them.
 const KNOWN: u32 = 1 << 31;
 
-/// Descriptions kept of what is wrong: the first few tell a person enough.
+/// Descriptions kept of what is wrong: the first few are enough for a person.
 const DETAILS_MAX: usize = 10;
 
 /// A request that was read.

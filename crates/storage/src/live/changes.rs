@@ -1,7 +1,7 @@
 //! From what time on something changed that a continuous query reads: the oldest sample that came since it looked last.
 //!
-//! Invariants: a sample of a watched series is heard of after queries see it, so that a query made after looking reads everything that was
-//! not told before. Threads: the shards' followers and the readers share one number a watch, without a lock on the way of samples.
+//! Invariants: a sample of a watched series is reported after queries see it, so that a query made after looking reads everything that was
+//! not reported before. Threads: the shards' followers and the readers share one number a watch, without a lock on the way of samples.
 //! Limits: `series_max` places of series in all; a watch beyond it says that anything may have changed.
 
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 //!
 //! Invariants: what a watch is given is what the store would answer: it is fed with what the store has made durable and did not
 //! know before, and where a cell is not certain the store is asked. Nothing of this is state that a restart could lose.
-//! Threads: while somebody watches, `--stream-shards` workers and one that tells the seconds; nobody else ever waits for them. While nobody
+//! Threads: while somebody watches, `--stream-shards` workers and one that reports the seconds; nobody else ever waits for them. While nobody
 //! does there are none, and ingest pays nothing (docs/decisions/live.md has the figures).
 //! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
 
@@ -163,7 +163,7 @@ impl Live {
         Some(Reading { live: Arc::clone(self), board, id, key })
     }
 
-    /// Starts workers, followers, and who tells the seconds.
+    /// Starts workers, followers, and the thread that reports the seconds.
     fn begin(self: &Arc<Self>, store: &Store) -> Arc<Board> {
         let workers = usize::from(self.options.stream_shards);
         let series_max = self.options.live_series as usize;

@@ -1,7 +1,7 @@
 //! What continuous queries read, kept between two seconds: each second the samples that came are added and those that left dropped,
 //! instead of the whole window being read again. All streams of one selector share one window.
 //!
-//! Invariants: a window answers what the store would: it has been told of every sample that came behind its newest ([`Changing`]), and
+//! Invariants: a window answers what the store would: every sample that came behind its newest was reported to it ([`Changing`]), and
 //! reads again from the oldest of them on. What it cannot answer the same way the store is asked: older times, longer ranges, rollups,
 //! texts, and series beyond those that are watched.
 //! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MS_MAX`], [`AGO_MS_MAX`] and
@@ -176,7 +176,7 @@ impl Recent {
         let window = kept.window.take();
         // ORDERING: Relaxed; a sum: the window is counted again when it is put back.
         self.bytes.fetch_sub(window.as_ref().map_or(0, Window::bytes), Ordering::Relaxed);
-        // What comes from here on is told of at the next look.
+        // What comes from here on is reported at the next look.
         let window = match entry.changing.take() {
             // More series than are watched.
             Some(i64::MIN) => return Ok(None),

@@ -99,7 +99,7 @@ impl Rig {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        panic!("second {second} was never told");
+        panic!("second {second} was never reported");
     }
 
     /// What the store answers of a second.

@@ -48,7 +48,7 @@ const RECOVER_MS: i64 = 3_600_000;
 /// How far back a start looks for where it left off: hours, a day, a month.
 const RECALL_MS: [i64; 3] = [3_600_000, 86_400_000, 30 * 86_400_000];
 
-/// Samples are dropped so often at most: a deletion is work for the keeper.
+/// Samples are dropped so often at most: a deletion is work for the maintenance thread.
 const DROP_EVERY_MS: i64 = 600_000;
 
 /// Names that one matcher of a deletion has at the most.

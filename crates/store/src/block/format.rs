@@ -122,7 +122,7 @@ pub(crate) fn header(version: u32) -> Vec<u8> {
     out
 }
 
-/// The version that a header tells.
+/// The version that a header names.
 pub(crate) fn check_header(header: &[u8], path: &Path) -> Result<u32, Error> {
     let corrupt = |offset: u64, problem: String| Error::Corrupt { path: path.into(), offset, problem };
     let mut cursor = Cursor::new(header);

@@ -691,7 +691,7 @@ impl Block {
             } else if range.contains(chunk.time_min) || range.contains(chunk.time_max) {
                 any = true;
             } else {
-                // The range is inside the chunk and may fall between two samples: only the times can tell.
+                // The range is inside the chunk and may fall between two samples: only the times can show it.
                 let bytes = self.chunk_bytes(chunk)?;
                 let opened = Chunk::open(&bytes).map_err(|broken| self.corrupt(chunk.offset, broken))?;
                 any |= !opened.rows(range).is_empty();

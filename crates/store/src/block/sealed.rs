@@ -58,7 +58,7 @@ fn seal_twins(out: &mut [u8], sections: &[Section; SectionId::ALL.len()], footer
     Some(())
 }
 
-/// The dictionary, the chunks, and the pages that tell their checksums.
+/// The dictionary, the chunks, and the pages that hold their checksums.
 fn seal_pages(out: &mut [u8], sections: &[Section; SectionId::ALL.len()], version: u32) -> Option<()> {
     let of = |id: SectionId| sections[id as usize - 1];
     let (summary_at, chunks) = (place(of(SectionId::Summary)), place(of(SectionId::Chunks)));

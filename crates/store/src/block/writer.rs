@@ -256,8 +256,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Number of a unit; 0 is the empty one, and what is too much becomes empty: a unit only tells a reader what
-    /// to print.
+    /// Number of a unit; 0 is the empty one, and what is too much becomes empty: a unit only says what a reader
+    /// prints.
     fn unit(&mut self, unit: &str) -> u32 {
         let units = &mut self.summary.units;
         if let Some(at) = units.iter().position(|held| held == unit) {

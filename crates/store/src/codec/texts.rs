@@ -107,7 +107,7 @@ pub(crate) enum Beginning {
     RuledOut,
     /// They may, or nothing can be believed without the checksum of the whole.
     MayMatch,
-    /// So many more bytes tell.
+    /// The length is in so many more bytes.
     Short(usize),
 }
 

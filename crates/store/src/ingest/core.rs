@@ -337,7 +337,7 @@ impl Core {
         self.tell_size();
         let group = Group::new(self.shards.len(), open.replies, &self.stats);
         for ((shard, series), samples) in self.shards.iter().zip(series).zip(open.placed) {
-            // A shard that is gone panicked; its replies are never sent, which tells their senders.
+            // A shard that is gone panicked; its replies are never sent, which their senders see.
             let _ = shard.send(ToShard::Apply { series, samples, group: Arc::clone(&group) });
         }
     }

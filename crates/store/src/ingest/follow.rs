@@ -161,7 +161,7 @@ impl Following {
         }
     }
 
-    /// Puts a number without a start into the head, and tells it: each counts.
+    /// Puts a number without a start into the head, and reports it: each counts.
     pub(crate) fn apply_float(&mut self, head: &mut Head, row: FloatRow) {
         let FloatRow { index: slot, time_ms, value } = row;
         head.apply_float(row);
@@ -173,7 +173,7 @@ impl Following {
         }
     }
 
-    /// Puts a sample into the head, and tells it when it counts; false when it is a point that was there already.
+    /// Puts a sample into the head, and reports it when it counts; false when it is a point that was there already.
     pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
         let Placed { index: slot, time_ms, start_ms, .. } = placed;
         if self.ears.is_empty() || !head.is_followed(slot) {

@@ -590,7 +590,7 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
     windows
 }
 
-/// Copies the times inside `range`, and lets `take` copy each value, or keep one that was unpacked, and tell its weight.
+/// Copies the times inside `range`, and lets `take` copy each value, or keep one that was unpacked, and return its weight.
 fn copy<V: Pack>(
     parts: &[Arc<Part<V>>],
     range: TimeRange,

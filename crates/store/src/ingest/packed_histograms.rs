@@ -386,7 +386,7 @@ mod tests {
     fn check(rows: &[(i64, HistogramValue)]) -> usize {
         let packed: Packed = Pack::pack(rows).unwrap();
         let back = <HistogramValue as Pack>::unpack(&packed);
-        // The texts of floats tell -0 and NaN; of NaNs the payload is compared apart.
+        // The texts of floats distinguish -0 and NaN; of NaNs the payload is compared apart.
         assert_eq!(format!("{back:?}"), format!("{rows:?}"));
         for (back, row) in back.iter().zip(rows) {
             assert_eq!(bits(&back.1), bits(&row.1));

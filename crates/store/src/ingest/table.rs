@@ -49,7 +49,7 @@ impl Table {
         (place + 1) & (self.places.len() - 1)
     }
 
-    /// The number of `id`; `id_of` tells that of a number.
+    /// The number of `id`; `id_of` returns that of a number.
     pub(super) fn find(&self, id: [u64; 2], id_of: impl Fn(u32) -> [u64; 2]) -> Option<u32> {
         let mut place = self.home(id);
         loop {

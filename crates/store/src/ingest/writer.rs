@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Cut(PathBuf, Sender<Result<(), DiskError>>),
 }
 
-/// Closes the queue when its reader ends, however that is, and drops what is in it: a dropped reply tells its
+/// Closes the queue when its reader ends, however that is, and drops what is in it: a dropped reply notifies its
 /// sender.
 struct Closer(Arc<Queue<Command>>);
 

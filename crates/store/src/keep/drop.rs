@@ -102,7 +102,7 @@ impl Bounds<'_> {
     }
 }
 
-/// What should go next. `is_held` tells of a block whether the next coarser rollup holds what is in it, or is not to be.
+/// What should go next. `is_held` returns for a block whether the next coarser rollup holds what is in it, or is not to be.
 pub(crate) fn plan(blocks: &[&BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
     let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
     for meta in blocks {

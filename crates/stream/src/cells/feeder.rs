@@ -169,7 +169,7 @@ impl Feeder {
         fed
     }
 
-    /// The clock came to `now_ns`: tells the shards when cells can close. To be called some times a second, also when nothing is fed.
+    /// The clock came to `now_ns`: notifies the shards when cells can close. To be called some times a second, also when nothing is fed.
     pub fn tick(&mut self, now_ns: i64) {
         self.tick_with(now_ns, false);
     }

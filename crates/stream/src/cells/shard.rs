@@ -216,7 +216,7 @@ impl Shard {
         self.refusals.drain(..)
     }
 
-    /// No more is expected from before `watermark_ns`: tells the cells that ended, the earlier ones first, and what came late for those
+    /// No more is expected from before `watermark_ns`: reports the cells that ended, the earlier ones first, and what came late for those
     /// that were reported.
     pub fn advance(&mut self, watermark_ns: i64, sink: &mut impl Sink) {
         // What is at the watermark may still come.

@@ -120,7 +120,7 @@ impl cells::Sink for Tally {
 /// does not count. With the recorded timing there is that one pass alone, and it counts.
 pub(crate) fn quantize(recorded: &Recorded, how: How) -> anyhow::Result<Cost> {
     let options = cells::Options {
-        // Nothing is too late, and only the sources tell the time.
+        // Nothing is too late, and only the sources give the time.
         lateness_ns: i64::MAX,
         patience_ns: None,
         ahead_ns: i64::MAX,

@@ -17,7 +17,7 @@ use crate::eval::rows::{Grid, Row, merged, without_metadata};
 use crate::value::Point;
 
 impl Evaluator<'_> {
-    /// The number of modes of each histogram; nothing where there are too few samples to tell.
+    /// The number of modes of each histogram; nothing where there are too few samples to decide.
     pub(super) fn modes_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut too_few = false;

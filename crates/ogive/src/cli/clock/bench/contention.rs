@@ -135,7 +135,7 @@ impl Visit for Slice<'_> {
             for reading in &mut readings {
                 *reading = read();
             }
-            // A clock with coarse steps cannot tell its own rate; ours can.
+            // A clock with coarse steps cannot measure its own rate; ours can.
             let now = self.clock.now();
             self.tally.measured_ns += now - start;
             self.tally.calls += readings.len() as u64;
