@@ -106,6 +106,11 @@ impl Capture {
 
     /// What the observer makes of the capture, once `is_enough`.
     pub(crate) fn report(self, is_enough: impl Fn(&Report) -> bool) -> Report {
+        self.frames_and_report(is_enough).1
+    }
+
+    /// The same, and the frames that it was made of.
+    pub(crate) fn frames_and_report(self, is_enough: impl Fn(&Report) -> bool) -> (Vec<OwnedFrame>, Report) {
         let report = eventually("the capture shows what was asked", || {
             let mut reader = file::open(std::fs::File::open(&self.path).ok()?).ok()?;
             let mut frames = Vec::new();
@@ -118,7 +123,8 @@ impl Capture {
                     length: frame.length,
                 });
             }
-            Some(observe(&frames, 0)).filter(&is_enough)
+            let report = observe(&frames, 0);
+            is_enough(&report).then_some((frames, report))
         });
         drop(self.program);
         report

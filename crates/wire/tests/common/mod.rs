@@ -7,6 +7,7 @@ pub(crate) mod cql;
 pub(crate) mod jars;
 pub(crate) mod live;
 pub(crate) mod packets;
+pub(crate) mod postgres;
 pub(crate) mod truth;
 
 use ogive_wire::{Connection, Exchange, Reason, Side, Sink, Unanswered, protocol};

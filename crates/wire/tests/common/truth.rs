@@ -181,7 +181,12 @@ pub(crate) fn frames(path: &FilePath) -> Vec<OwnedFrame> {
 
 /// What an observer says of frames; times count from `t0`.
 pub(crate) fn observe<'a>(frames: impl IntoIterator<Item = &'a OwnedFrame>, t0: i64) -> Report {
-    let mut observer = Observer::new(Options::default());
+    observe_with(Options::default(), frames, t0)
+}
+
+/// The same, with options.
+pub(crate) fn observe_with<'a>(options: Options, frames: impl IntoIterator<Item = &'a OwnedFrame>, t0: i64) -> Report {
+    let mut observer = Observer::new(options);
     let mut report = Report { t0, ..Report::default() };
     for frame in frames {
         let frame = file::Frame { at: frame.at, link: frame.link, bytes: &frame.bytes, length: frame.length };
