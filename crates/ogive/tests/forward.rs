@@ -186,6 +186,39 @@ fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
     there.grows_to(OBSERVED, (sent + 3) as f64);
 }
 
+/// Late samples that were in flight or came between the end of a forward that was changed and its new beginning were nobody's.
+#[test]
+fn what_comes_late_while_the_file_is_taken_again_is_forwarded_once() {
+    const RELOADS: u64 = 8;
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (here_at, there_at) = (free_address(), free_address());
+    let there = Server::start_at(directories[1].path(), &there_at);
+    let here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    let file = directories[0].path().join("forward.toml");
+    let table = std::fs::read_to_string(&file).unwrap();
+    let (time, last) = (now_ms() - 60_000, AtomicU64::new(u64::MAX));
+    let sources: Vec<String> = (0..4).map(|at| format!("7f2c1e60-95a4-4c0f-8a2b-3f9d5b6c7d{at:02x}")).collect();
+    let sent: u64 = std::thread::scope(|scope| {
+        let (at, last) = (&here_at, &last);
+        let one = |source| scope.spawn(move || late_until_acknowledged(at, source, time, last));
+        let senders: Vec<_> = sources.iter().map(|source| one(source)).collect();
+        for reload in 1..=RELOADS {
+            std::fs::write(&file, table.replace("timeout = '2s'", &format!("timeout = '{}s'", 2 + reload))).unwrap();
+            here.signal("HUP");
+            here.becomes("ogive_config_reloads_total{config=\"forwards\"}", reload as f64);
+        }
+        // ORDERING: Relaxed; as in `late_until_acknowledged`.
+        last.store(0, Ordering::Relaxed);
+        senders.into_iter().map(|sender| sender.join().unwrap()).sum()
+    });
+    assert!(sent > RELOADS, "{sent} late samples");
+    assert_eq!(here.number(OBSERVED), Some(sent as f64), "what was acknowledged is here");
+    there.grows_to(OBSERVED, sent as f64);
+    // What had come twice would still grow.
+    send(&here, 1 << 40);
+    there.grows_to(OBSERVED, (sent + 3) as f64);
+}
+
 #[test]
 fn what_comes_late_for_remote_write_is_counted() {
     let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

@@ -323,6 +323,22 @@ impl Watch {
 }
 
 impl Watch {
+    /// Goes on for the same forward, of which everything up to `until_ms` was read, with what it now selects: what is late or in flight
+    /// between its former work and the next is not lost.
+    pub fn select(&self, matchers: Vec<Vec<Matcher>>, until_ms: i64) {
+        self.begin(until_ms, until_ms);
+        self.with(|watched, _, _| watched.matchers = matchers);
+    }
+
+    /// From now on what comes late is in this log, with what is in it already; or in none.
+    pub fn replace_log(&self, log: Option<(LateLog, Vec<LateSample>)>) {
+        let (log, late) = log.map_or_else(Default::default, |(log, late)| (Some(log), late));
+        self.with(|watched, _, _| {
+            watched.log = log;
+            watched.late.extend(late);
+        });
+    }
+
     /// What was taken is in the forward's file.
     pub fn settle_taken(&self) {
         self.with(|watched, _, _| watched.log.iter_mut().for_each(LateLog::settle));
@@ -417,6 +433,27 @@ mod tests {
         assert!(watch.commit(true));
         other.acknowledged(&accepted(2));
         assert_eq!(taken(&watch), (vec![], 2));
+    }
+
+    /// A forward that was changed began to watch anew, and what was in flight then was nobody's.
+    #[test]
+    fn a_forward_that_changes_keeps_what_is_late_and_in_flight() {
+        let all = Arc::new(Watches::default());
+        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
+        let in_flight = all.arrival(&batch(&[500])).unwrap();
+        all.arrival(&batch(&[600])).unwrap().acknowledged(&accepted(2));
+        let other = vec![vec![Matcher::new("__name__", MatchOp::Equal, "b").unwrap()]];
+        watch.select(other, 1_000);
+        watch.replace_log(None);
+        in_flight.acknowledged(&accepted(2));
+        all.arrival(&batch(&[700])).unwrap().acknowledged(&accepted(2));
+        let (late, dropped) = watch.take(1);
+        let name = |late: &LateSample| match &late.key {
+            Key::Declared(def) => (late.sample.time_ms(), def.labels.metric_name().to_owned()),
+            Key::Known(id) => panic!("{id:?}"),
+        };
+        let expected = [(600, "a"), (500, "a"), (700, "b")].map(|(time, name)| (time, name.to_owned()));
+        assert_eq!((late.iter().map(name).collect::<Vec<_>>(), dropped), (expected.into(), 0));
     }
 
     #[test]

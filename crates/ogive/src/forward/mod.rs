@@ -10,7 +10,7 @@
 //! Limits: a minute and two million samples at once.
 //! Failure: a request without an answer is sent again, ever more rarely, at least every 30 s; one that is refused for good is counted and gone past.
 //! A second with more cells than may be read at once is skipped and counted. A file that is wrong keeps the server from starting; one that
-//! becomes wrong is refused and counted, and the forwards go on as they were.
+//! becomes wrong is refused and counted, and the forwards go on as they were. A forward that changes goes on with what was late for it.
 
 mod cells;
 mod config;
@@ -36,7 +36,7 @@ use config::{Form, Forward};
 use far::Far;
 use ogive_outgoing::Files;
 use ogive_outgoing::grpc;
-use ogive_storage::late::{LateSample, Watches};
+use ogive_storage::late::{LateSample, Watch, Watches};
 use ogive_storage::late_log::{self, LateLog};
 use state::State;
 use work::Work;
@@ -92,7 +92,13 @@ struct Thread {
     marks: Marks,
     /// It ends when this is dropped.
     stop: Sender<()>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<Watch>,
+}
+
+/// What a forward that has ended was, and what watches for its late samples as long as this lives.
+struct Former {
+    forward: Forward,
+    watch: Watch,
 }
 
 impl Forwards {
@@ -117,7 +123,7 @@ impl Forwards {
         });
         let mut threads = Threads { marks: self.marks, ..Threads::default() };
         for ready in self.all {
-            threads.all.push(shared.begin(ready)?);
+            threads.all.push(shared.begin(ready, None)?);
         }
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         if shared.file.is_some() {
@@ -132,35 +138,54 @@ impl Running {
     pub(crate) fn stop(self) {
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.is_over = true;
-        end(std::mem::take(&mut threads.all));
+        drop(end(std::mem::take(&mut threads.all)));
     }
 }
 
 /// Ends some at once, and waits for them.
-fn end(threads: Vec<Thread>) {
-    let waiting: Vec<JoinHandle<()>> =
-        threads.into_iter().map(|Thread { stop, thread, .. }| (drop(stop), thread).1).collect();
-    waiting.into_iter().for_each(|thread| drop(thread.join()));
+fn end(threads: Vec<Thread>) -> Vec<Former> {
+    let waiting: Vec<(Forward, JoinHandle<Watch>)> =
+        threads.into_iter().map(|Thread { stop, thread, forward, .. }| (drop(stop), (forward, thread)).1).collect();
+    let ended = |(forward, thread): (Forward, JoinHandle<Watch>)| Some(Former { forward, watch: thread.join().ok()? });
+    waiting.into_iter().filter_map(ended).collect()
 }
 
 impl Shared {
-    fn begin(&self, Ready { forward, client, marks }: Ready) -> anyhow::Result<Thread> {
+    /// Begins `ready`, which may be another form of what `former` was.
+    fn begin(&self, Ready { forward, client, marks }: Ready, former: Option<Former>) -> anyhow::Result<Thread> {
         let directory = self.data.join(DIRECTORY);
         RealDisk.create_dir_all(&directory)?;
         let path = directory.join(&forward.name);
         let state = work::load(&path, work::closed_ms(&self.door, &forward), forward.form)
             .with_context(|| format!("{} cannot be read; remove it, and the forward begins at now", path.display()))?;
-        // What is in requests was read: what comes later is late.
-        let log = match forward.form {
-            Form::Batch => Some(self.log(&forward, &state)?),
-            _ => None,
-        };
-        let watch = self.watches.watch((forward.tenant.clone(), forward.matchers.clone()), state.next_ms, log);
+        let watch = self.watch(&forward, &state, former)?;
         let (stop, stopped) = channel();
         let mut work = Work::new(self.door.clone(), (forward.clone(), client), (path, state), watch);
         let name = format!("forward {}", forward.name);
-        let thread = std::thread::Builder::new().name(name).spawn(move || work.run(&stopped));
+        let run = move || {
+            work.run(&stopped);
+            work.into_watch()
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(run);
         Ok(Thread { forward, marks, stop, thread: thread.context("cannot start a thread")? })
+    }
+
+    /// What watches for the late samples of `forward`: what did so for `former`, where that was the same one. What is in requests was read:
+    /// what comes later is late.
+    fn watch(&self, forward: &Forward, state: &State, former: Option<Former>) -> anyhow::Result<Watch> {
+        let log = || (forward.form == Form::Batch).then(|| self.log(forward, state)).transpose();
+        let matchers = forward.matchers.clone();
+        let is_same = |before: &Forward| (&before.name, &before.tenant) == (&forward.name, &forward.tenant);
+        match former.filter(|former| is_same(&former.forward)) {
+            Some(Former { forward: before, watch }) => {
+                watch.select(matchers, state.next_ms);
+                if before.form != forward.form {
+                    watch.replace_log(log()?);
+                }
+                Ok(watch)
+            }
+            None => Ok(self.watches.watch((forward.tenant.clone(), matchers), state.next_ms, log()?)),
+        }
     }
 
     /// The log of what comes late for a far side that merges it, and what a process before did not forward of it.
@@ -191,13 +216,14 @@ impl Shared {
         };
         let ended = names(&mut old.iter().map(|thread| &*thread.forward.name));
         let (mut all, mut begun, mut failed) = (kept, Vec::new(), Vec::new());
-        end(old);
+        let mut former = end(old);
         for ready in next {
             if all.iter().any(|thread| is_same(thread, &ready)) {
                 continue;
             }
             let name = ready.forward.name.clone();
-            match self.begin(ready) {
+            let before = former.iter().position(|former| former.forward.name == name).map(|at| former.swap_remove(at));
+            match self.begin(ready, before) {
                 Ok(thread) => {
                     all.push(thread);
                     begun.push(name);

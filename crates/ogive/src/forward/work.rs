@@ -123,6 +123,11 @@ impl Work {
         }
     }
 
+    /// What watches for late samples, for whoever goes on.
+    pub(super) fn into_watch(self) -> Watch {
+        self.watch
+    }
+
     /// Waits; what comes late meanwhile goes into the file.
     fn is_stopped(&mut self, stopped: &Receiver<()>, mut pause: Duration) -> bool {
         loop {
