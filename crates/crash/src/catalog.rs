@@ -115,6 +115,7 @@ mod tests {
             panic: None,
             thread: String::new(),
             activity: String::new(),
+            traces: Vec::new(),
             role: "server".into(),
             version: String::new(),
             build_id: String::new(),

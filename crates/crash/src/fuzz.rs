@@ -48,6 +48,9 @@ mod tests {
             message::Registers { signal: 11, code: 1, address: 8, instruction: 16, stack: 24, frame: 32, link: 0 };
         let start = br#"{"role":"server","version":"1","pid":1,"directory":"/nowhere","webhook":null,"configuration":[["a","b"]]}"#;
         let maps = b"00400000-0040b000 r-xp 00001000 08:01 42 /usr/bin/ogive\n7ffd0000-7ffe0000 rw-p 00000000 00:00 0 [stack]\n";
+        let mut trace = message::Trace::new(true, 7, "OgiveIngest");
+        trace.point(0, "received");
+        trace.point(5, "read");
         let good = [
             packet(message::START, start),
             packet(message::LOG, b"one record"),
@@ -56,6 +59,7 @@ mod tests {
                 message::REGISTERS,
                 &[&registers.to_bytes()[..], b"worker\0\0\0\0\0\0\0\0\0\0GET /metrics"].concat(),
             ),
+            packet(message::TRACE, trace.bytes()),
             packet(message::MAPS, maps),
             packet(message::MEMORY, &[24_u64.to_le_bytes(), [1; 8]].concat()),
             packet(message::END, b""),

@@ -18,6 +18,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::sys::time::TimeVal;
 
+use ogive_probe::{Clock, each_under_way};
+
 use crate::Error;
 use crate::activity;
 use crate::message::{self, Registers};
@@ -83,6 +85,8 @@ pub fn start(start: &Start, arguments: &[OsString], known: u64) -> Result<(), Er
         .stderr(Stdio::null())
         .spawn()
         .map_err(Error::Writer)?;
+    // Read once: the handler must not be the first to look for the machine's counter.
+    let _ = Clock::global().now();
     let text = serde_json::to_vec(start).unwrap_or_default();
     *WRITER.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
     install(ours, &text, known)
@@ -258,11 +262,24 @@ fn report(registers: &Registers, page: &Page) {
     if !send(socket, &message::head(message::REGISTERS, thread), fixed, MsgFlags::empty()) {
         return;
     }
+    send_traces(socket, thread);
     send_maps(socket, thread, page);
     send_stack(socket, thread, registers.stack);
     if send(socket, &message::head(message::END, thread), &[], MsgFlags::empty()) {
         wait(socket, thread);
     }
+}
+
+/// Sends the messages that are under way. The clock is one that [`start`] has read, so that this is loads and arithmetic.
+fn send_traces(socket: c_int, thread: u32) {
+    let clock = Clock::global();
+    let now = clock.ticks();
+    each_under_way(|message| {
+        let Some(began) = message.began() else { return };
+        let mut trace = message::Trace::new(message.is_of_thread, clock.ns_between(began, now), message.path);
+        message.points().for_each(|(name, ticks)| trace.point(clock.ns_between(began, ticks), name));
+        send(socket, &message::head(message::TRACE, thread), trace.bytes(), MsgFlags::empty());
+    });
 }
 
 /// Sends /proc/self/maps in parts.

@@ -2,7 +2,11 @@
 //!
 //! *Format*, little endian: kind u8, thread u32, then by kind: `S`, `P` JSON; `L` text; `R` signal i32, code i32, address u64,
 //! instruction, stack, frame and link pointers u64, the name of the thread in 16 bytes, then the activity as text; `M` a part of /proc/self/maps; `K` an address u64 and
-//! the memory there; `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not written.
+//! the memory there; `T` a message that is under way (see [`Trace`]); `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not written.
+
+use ogive_probe::POINTS_MAX;
+
+use crate::report::{TracePoint, TraceUnderWay};
 
 /// Bytes before what a kind holds.
 pub(crate) const HEAD_BYTES: usize = 5;
@@ -20,6 +24,7 @@ pub(crate) const PANIC: u8 = b'P';
 pub(crate) const REGISTERS: u8 = b'R';
 pub(crate) const MAPS: u8 = b'M';
 pub(crate) const MEMORY: u8 = b'K';
+pub(crate) const TRACE: u8 = b'T';
 pub(crate) const END: u8 = b'E';
 pub(crate) const STORED: u8 = b'A';
 
@@ -64,6 +69,77 @@ impl Registers {
     }
 }
 
+/// Bytes of a trace: its head, and 12 points whose names are cut at [`TRACE_NAME_BYTES`].
+pub(crate) const TRACE_BYTES_MAX: usize = 9 + (1 + TRACE_NAME_BYTES) + POINTS_MAX * (9 + TRACE_NAME_BYTES);
+/// 64 bytes: as long as a name of a path or point may be.
+const TRACE_NAME_BYTES: usize = 64;
+
+/// A message of a measured path that is under way: whether the thread of the crash stamped it u8, its age in nanoseconds u64, the
+/// length of the path's name u8 and the name, then for each point nanoseconds since the first u64, the length of its name u8 and it.
+pub(crate) struct Trace {
+    bytes: [u8; TRACE_BYTES_MAX],
+    length: usize,
+}
+
+impl Trace {
+    /// In a signal handler: without the heap.
+    pub(crate) fn new(is_of_thread: bool, age_ns: u64, path: &str) -> Self {
+        let mut trace = Self { bytes: [0; TRACE_BYTES_MAX], length: 0 };
+        trace.put(&[u8::from(is_of_thread)]);
+        trace.put(&age_ns.to_le_bytes());
+        trace.name(path);
+        trace
+    }
+
+    /// One more point; one that there is no room for is left out.
+    pub(crate) fn point(&mut self, ns: u64, name: &str) {
+        if self.length + 9 + TRACE_NAME_BYTES <= self.bytes.len() {
+            self.put(&ns.to_le_bytes());
+            self.name(name);
+        }
+    }
+
+    /// What the packet holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn name(&mut self, name: &str) {
+        let name = &name.as_bytes()[..name.len().min(TRACE_NAME_BYTES)];
+        self.put(&[name.len() as u8]);
+        self.put(name);
+    }
+}
+
+/// What [`Trace`] made.
+pub(crate) fn parse_trace(body: &[u8]) -> Option<TraceUnderWay> {
+    fn number(rest: &mut &[u8]) -> Option<u64> {
+        let (head, behind) = rest.split_first_chunk::<8>()?;
+        *rest = behind;
+        Some(u64::from_le_bytes(*head))
+    }
+    fn name(rest: &mut &[u8]) -> Option<String> {
+        let (length, behind) = rest.split_first()?;
+        let (name, behind) = behind.split_at_checked(usize::from(*length))?;
+        *rest = behind;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+    let (is_of_thread, mut rest) = body.split_first()?;
+    let age_seconds = number(&mut rest)? as f64 / 1e9;
+    let mut trace =
+        TraceUnderWay { path: name(&mut rest)?, is_of_thread: *is_of_thread != 0, age_seconds, points: Vec::new() };
+    while !rest.is_empty() && trace.points.len() < POINTS_MAX {
+        let seconds = number(&mut rest)? as f64 / 1e9;
+        trace.points.push(TracePoint { name: name(&mut rest)?, seconds });
+    }
+    Some(trace)
+}
+
 /// The head of a message.
 pub(crate) fn head(kind: u8, thread: u32) -> [u8; HEAD_BYTES] {
     let [a, b, c, d] = thread.to_le_bytes();
@@ -79,6 +155,20 @@ pub(crate) fn parse(packet: &[u8]) -> Option<(u8, u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_comes_back_and_a_cut_is_no_panic() {
+        let mut trace = Trace::new(true, 3_000_000_000, "Path");
+        (0..POINTS_MAX as u64 + 3).for_each(|at| trace.point(at * 1_000_000_000, &"n".repeat(100)));
+        let read = parse_trace(trace.bytes()).unwrap();
+        assert_eq!((read.path.as_str(), read.is_of_thread, read.age_seconds), ("Path", true, 3.0));
+        assert_eq!(read.points.len(), POINTS_MAX);
+        assert_eq!(read.points[2], TracePoint { name: "n".repeat(TRACE_NAME_BYTES), seconds: 2.0 });
+        for end in 0..trace.bytes().len() {
+            let _ = parse_trace(&trace.bytes()[..end]);
+        }
+        assert_eq!(parse_trace(&[]), None);
+    }
 
     #[test]
     fn registers_come_back_and_a_cut_is_none() {

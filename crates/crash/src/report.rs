@@ -45,6 +45,28 @@ pub struct Frame {
     pub address: u64,
 }
 
+/// A message of a measured path that was under way, such as a batch on its way into the store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceUnderWay {
+    /// Name of its path.
+    pub path: String,
+    /// Whether it is the message that the crashed thread stamped last.
+    pub is_of_thread: bool,
+    /// From its first stamp to the crash.
+    pub age_seconds: f64,
+    /// Points that it reached, in the order of the path.
+    pub points: Vec<TracePoint>,
+}
+
+/// A stamp of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracePoint {
+    /// Name of the point.
+    pub name: String,
+    /// Since the message's first stamp.
+    pub seconds: f64,
+}
+
 /// What happened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -68,6 +90,9 @@ pub struct Report {
     pub thread: String,
     /// What the thread worked on; empty when it is not known.
     pub activity: String,
+    /// Messages that were under way, that of the crashed thread first.
+    #[serde(default)]
+    pub traces: Vec<TraceUnderWay>,
     /// `server` or `broker`.
     pub role: String,
     /// Of the program.

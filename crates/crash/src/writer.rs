@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use nix::sys::socket::{MsgFlags, recv, send};
 use ogive_journal::{Disk, RealDisk};
-use ogive_probe::Clock;
+use ogive_probe::{Clock, UNDER_WAY_MAX};
 use ogive_text::calendar;
 
 use crate::catalog::Catalog;
 use crate::message::{self, Registers};
-use crate::report::{FORMAT, Panic, Report, Start};
+use crate::report::{FORMAT, Panic, Report, Start, TraceUnderWay};
 use crate::stack::{self, Memory};
 use crate::{handler, webhook};
 
@@ -35,6 +35,7 @@ struct Crash {
     registers: Registers,
     thread: String,
     activity: String,
+    traces: Vec<TraceUnderWay>,
     maps: Vec<u8>,
     memory: Memory,
 }
@@ -82,6 +83,7 @@ impl Writer {
             && self.events.iter().all(|event| event.len() <= 3 * EVENT_BYTES_MAX)
             && self.crashes.len() <= CRASHES_MAX
             && self.crashes.values().all(|crash| crash.maps.len() <= MAPS_BYTES_MAX)
+            && self.crashes.values().all(|crash| crash.traces.len() <= UNDER_WAY_MAX)
     }
 
     /// Takes one message; the number of a report, 0 when it was not stored, where one was due.
@@ -120,6 +122,13 @@ impl Writer {
                 crash.thread = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
                 crash.activity = String::from_utf8_lossy(activity).into_owned();
             }
+            message::TRACE if crash.traces.len() < UNDER_WAY_MAX => {
+                // That of the thread first: it is the likeliest to matter.
+                if let Some(trace) = message::parse_trace(body) {
+                    let at = if trace.is_of_thread { 0 } else { crash.traces.len() };
+                    crash.traces.insert(at, trace);
+                }
+            }
             message::MAPS if crash.maps.len() + body.len() <= MAPS_BYTES_MAX => crash.maps.extend_from_slice(body),
             message::MEMORY => {
                 if let Some((address, bytes)) = body.split_first_chunk::<8>() {
@@ -148,6 +157,7 @@ impl Writer {
             panic: crash.panic.clone().filter(|_| !is_signal),
             thread: crash.thread.clone(),
             activity: crash.activity.clone(),
+            traces: crash.traces.clone(),
             role: start.role.clone(),
             version: start.version.clone(),
             build_id,
@@ -182,7 +192,7 @@ mod tests {
         let clock = Clock::global();
         // Any byte of it as kind, thread and body, cut anywhere.
         let mut rng = fastrand::Rng::with_seed(1);
-        let kinds = [b'S', b'L', b'P', b'R', b'M', b'K', b'E', 0, 255];
+        let kinds = [b'S', b'L', b'P', b'R', b'M', b'K', b'T', b'E', 0, 255];
         for round in 0..20_000_u32 {
             let body: Vec<u8> = rng.u64(..).to_le_bytes().repeat(rng.usize(1..=900));
             let body = &body[..rng.usize(..body.len())];

@@ -12,6 +12,16 @@ use ogive_crash::handler::{self, Fault};
 use ogive_crash::report::{Report, Start};
 use ogive_crash::{activity, symbols, writer};
 use ogive_journal::RealDisk;
+use ogive_probe::{Clock, ListedPath, UnderWay, trace_path};
+
+trace_path! {
+    /// What the role that crashes works on.
+    TestedWay {
+        received: infra,
+        stored: infra,
+        answered: infra,
+    }
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +60,15 @@ fn role(fault: &str, directory: &str, webhook: &str) {
     };
     let work = move || {
         let _activity = activity::enter("GET /api/v1/query trace 42");
+        let (path, clock) = (ListedPath::new::<TestedWay>(), Clock::global());
+        let mut messages = [TestedWay::begin(clock), TestedWay::begin(clock)];
+        let mut places = messages.each_ref().map(|message| UnderWay::begin(path, message));
+        for message in 0..2 {
+            messages[message].mark(clock, TestedWay::stored);
+            places[message].mark(TestedWay::stored, clock.ticks());
+        }
+        // What has ended is not in a report.
+        places[1] = UnderWay::begin(path, &TestedWay::begin(clock));
         a_function_with_a_name(fault);
     };
     let thread = std::thread::Builder::new().name("worker-7".into()).spawn(work).unwrap();
@@ -124,6 +143,12 @@ fn is_described(report: &Report) {
     assert_eq!((report.role.as_str(), report.version.as_str()), ("server", "1.2.3"));
     assert_eq!(report.thread, "worker-7");
     assert_eq!(report.activity, "GET /api/v1/query trace 42");
+    let points = |at: usize| report.traces[at].points.iter().map(|point| point.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(report.traces.len(), 2, "{:?}", report.traces);
+    assert!(report.traces.iter().all(|trace| trace.path == "TestedWay" && trace.age_seconds < 60.0));
+    assert_eq!(report.traces.iter().map(|trace| trace.is_of_thread).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((points(0), points(1)), (vec!["received"], vec!["received", "stored"]), "{:?}", report.traces);
+    assert!(report.traces[1].points[1].seconds <= report.traces[1].age_seconds);
     assert_eq!(report.configuration, [("listen".to_owned(), "127.0.0.1:1".to_owned())]);
     assert_eq!(report.events.len(), writer::EVENTS_MAX);
     assert_eq!(report.events.last().unwrap(), "record 59");

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ogive_probe::{Clock, Threshold, TraceRecorder, TraceWriter, trace_path};
+use ogive_probe::{Clock, ListedPath, Point, Threshold, TraceRecorder, TraceWriter, UnderWay, trace_path};
 
 use crate::backend::{Stamps, Step};
 use crate::counters::Protocol;
@@ -63,6 +63,8 @@ const fn publisher_name(protocol: Protocol) -> &'static str {
 pub struct Steps {
     clock: Clock,
     ticks: [AtomicU64; 4],
+    /// Lists the batch for a crash report until everybody is done with it.
+    under_way: UnderWay,
 }
 
 const TAKEN: usize = 0;
@@ -70,8 +72,17 @@ const JOURNALED: usize = 1;
 const DURABLE: usize = 2;
 const APPLIED: usize = 3;
 
+/// Where the steps are on the path.
+const STEP_POINTS: [Point<OgiveIngest>; 4] =
+    [OgiveIngest::queued, OgiveIngest::journaled, OgiveIngest::durable, OgiveIngest::applied];
+
 impl Steps {
+    fn new(clock: Clock, listed: ListedPath, path: &OgiveIngest) -> Arc<Self> {
+        Arc::new(Self { clock, ticks: Default::default(), under_way: UnderWay::begin(listed, path) })
+    }
+
     fn set(&self, step: usize, ticks: u64) {
+        self.under_way.mark(STEP_POINTS[step], ticks);
         // ORDERING: Relaxed; the reply, which comes through a channel, orders the stamps before whoever reads them.
         self.ticks[step].store(ticks, Ordering::Relaxed);
     }
@@ -100,24 +111,30 @@ impl Stamps for Steps {
 /// The stamps of one batch.
 pub struct OnTheWay {
     path: OgiveIngest,
+    listed: ListedPath,
     steps: Arc<Steps>,
 }
 
 impl OnTheWay {
     /// The body is here.
     pub fn read(&mut self) {
-        self.path.mark(self.steps.clock, OgiveIngest::read);
+        self.mark(OgiveIngest::read);
     }
 
     /// It is a batch.
     pub fn decoded(&mut self) {
-        self.path.mark(self.steps.clock, OgiveIngest::decoded);
+        self.mark(OgiveIngest::decoded);
+    }
+
+    fn mark(&mut self, point: Point<OgiveIngest>) {
+        let ticks = self.steps.clock.ticks_ordered();
+        self.path.mark_at(point, ticks);
+        self.steps.under_way.mark(point, ticks);
     }
 
     /// The way of one of several batches that came together: what was stamped is of each, what the store stamps its own.
     pub fn another(&self) -> Self {
-        let steps = Arc::new(Steps { clock: self.steps.clock, ticks: Default::default() });
-        Self { path: self.path, steps }
+        Self { path: self.path, listed: self.listed, steps: Steps::new(self.steps.clock, self.listed, &self.path) }
     }
 
     /// What the store stamps.
@@ -129,6 +146,7 @@ impl OnTheWay {
 /// What measures the batches.
 pub struct Ingest {
     clock: Clock,
+    listed: ListedPath,
     recorder: TraceRecorder<OgiveIngest>,
     protocols: [Mutex<TraceWriter<OgiveIngest>>; Protocol::ALL.len()],
     own: Mutex<TraceWriter<OgiveIngest>>,
@@ -146,13 +164,13 @@ impl Ingest {
         let writer = |publisher: &str| Mutex::new(recorder.handle(publisher));
         let protocols = Protocol::ALL.map(|protocol| writer(publisher_name(protocol)));
         let own = writer("own cells");
-        Self { clock, recorder, protocols, own }
+        Self { clock, listed: ListedPath::new::<OgiveIngest>(), recorder, protocols, own }
     }
 
     /// A batch begins to arrive.
     pub fn begin(&self) -> OnTheWay {
-        let steps = Arc::new(Steps { clock: self.clock, ticks: Default::default() });
-        OnTheWay { path: OgiveIngest::begin(self.clock), steps }
+        let path = OgiveIngest::begin(self.clock);
+        OnTheWay { path, listed: self.listed, steps: Steps::new(self.clock, self.listed, &path) }
     }
 
     /// A batch that is there already begins its way.
@@ -165,9 +183,8 @@ impl Ingest {
 
     /// A batch was answered with a verdict.
     pub fn finish(&self, way: OnTheWay, publisher: Publisher) {
-        let OnTheWay { mut path, steps } = way;
-        let points = [OgiveIngest::queued, OgiveIngest::journaled, OgiveIngest::durable, OgiveIngest::applied];
-        for (step, point) in points.into_iter().enumerate() {
+        let OnTheWay { mut path, steps, .. } = way;
+        for (step, point) in STEP_POINTS.into_iter().enumerate() {
             // What a store does not stamp is missing, and counted so.
             match steps.get(step) {
                 0 => {}

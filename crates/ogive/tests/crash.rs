@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -27,6 +28,13 @@ fn a_server_that_crashed_says_so_when_it_starts_again() {
     let webhook = "http://user:geheim@127.0.0.1:1/very/secret";
     let options = ["--listen", "127.0.0.1:0", "--rules", rules.to_str().unwrap(), "--alerting-webhook", webhook];
     let mut server = Server::try_start(held.path(), &options).unwrap_or_else(|said| panic!("{said}"));
+    // A batch whose body does not come: the server has begun to read it when it says so.
+    let mut sender = server.connect();
+    let head = "POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
+    sender.write_all(head.as_bytes()).unwrap();
+    let mut asked = [0; 12];
+    sender.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100");
     server.signal("SEGV");
     assert_eq!(server.wait().signal(), Some(11));
     let listed = crash(&["list", "--json"], &directory);
@@ -35,6 +43,13 @@ fn a_server_that_crashed_says_so_when_it_starts_again() {
     assert_eq!((&cause["count"], &cause["role"]), (&1.into(), &"server".into()));
     let report: Value = serde_json::from_slice(&crash(&["show", "1", "--json"], &directory).stdout).unwrap();
     assert_eq!(report["signal"], "SIGSEGV");
+    let is_waiting = |trace: &&Value| {
+        let points = trace["points"].as_array().unwrap();
+        trace["path"] == "OgiveIngest" && points.len() == 1 && points[0]["name"] == "received"
+    };
+    assert_eq!(report["traces"].as_array().unwrap().iter().filter(is_waiting).count(), 1, "{report}");
+    let shown = text(&crash(&["show", "1"], &directory).stdout);
+    assert!(shown.contains("under way\n") && shown.contains("received 0.000000"), "{shown}");
     assert!(report["frames"].as_array().unwrap().len() > 2, "{report}");
     let events = report["events"].as_array().unwrap();
     assert!(events.iter().any(|event| event.as_str().unwrap().contains("serving http://")), "{report}");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use ogive_crash::catalog::Catalog;
 use ogive_crash::handler::{self, Fault};
-use ogive_crash::report::{Report, Start};
+use ogive_crash::report::{Report, Start, TraceUnderWay};
 use ogive_crash::symbols::{self, Named};
 use ogive_journal::RealDisk;
 use serde_json::json;
@@ -178,9 +178,17 @@ fn picture(report: &Report, names: &[Option<Named>]) -> String {
     if names.iter().all(Option::is_none) && !report.frames.is_empty() {
         out += "  no debug information of this build is here: name it with --debug-file\n";
     }
+    section(&mut out, "under way", report.traces.iter().map(trace));
     section(&mut out, "configuration", report.configuration.iter().map(|(name, value)| format!("{name} = {value}")));
     section(&mut out, "log before it", report.events.iter().cloned());
     out
+}
+
+/// One message that was under way: its path, its age, and the points that it reached.
+fn trace(trace: &TraceUnderWay) -> String {
+    let points = trace.points.iter().map(|point| format!("{} {:.6}", point.name, point.seconds));
+    let here = if trace.is_of_thread { ", stamped by this thread" } else { "" };
+    format!("{} {:.6} s{here}: {}", trace.path, trace.age_seconds, points.collect::<Vec<_>>().join(", "))
 }
 
 fn section(out: &mut String, title: &str, lines: impl Iterator<Item = String>) {

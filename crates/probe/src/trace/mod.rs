@@ -46,12 +46,14 @@ mod path;
 mod ring;
 mod slow;
 mod table;
+mod under_way;
 
 pub use cell::{MarkCell, PublisherCell, StageCell, TraceCell, TraceCounts};
 pub use list::{MARK_NAME_BYTES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, MarkName, Marker, SLOW_MARKS_MAX};
 pub use names::{MARK_NAMES_MAX, PUBLISHERS_MAX};
 pub use path::{Class, POINTS_MAX, Point, PointDef, Stamps, TickSource, TracePath};
 pub use slow::{ClockNote, SlowMark, SlowStage, SlowTrace};
+pub use under_way::{ListedPath, MessageUnderWay, PATHS_MAX, UNDER_WAY_MAX, UnderWay, each_under_way};
 
 use crate::memory::{Machine, Memory};
 use crate::recorder::handover::{Entry, Sides};

@@ -116,6 +116,11 @@ impl<P: TracePath> Point<P> {
         assert!(index < P::POINTS.len(), "the path has no such point");
         Self { index, ordered: P::POINTS[index].ordered, _path: PhantomData }
     }
+
+    /// Its place on the path.
+    pub(super) const fn index(self) -> usize {
+        self.index
+    }
 }
 
 /// What a path is made of. Use it through the type that [`trace_path!`](crate::trace_path) makes.
