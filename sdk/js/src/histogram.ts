@@ -27,7 +27,7 @@ export class Histogram {
     const key = keyOf(value);
     if (key !== NAN_KEY) {
       const added = { sum: value * Number(n), min: value, max: value };
-      this.#exact = this.real === 0n ? added : joined(this.#exact, added);
+      this.#exact = this.#hasNumbers ? joined(this.#exact, added) : added;
     }
     this.#add(key, n);
   }
@@ -72,6 +72,10 @@ export class Histogram {
     return saturating(this.#counts.reduce((sum, count) => sum + count, 0n));
   }
 
+  get #hasNumbers(): boolean {
+    return this.#keys.length > 1 || (this.#keys.length === 1 && this.#keys[0] !== NAN_KEY);
+  }
+
   /** Samples that are numbers. */
   get real(): bigint {
     return saturating(this.#counts.reduce((sum, count) => sum + count, -this.nan));
@@ -107,10 +111,52 @@ export class Histogram {
     for (const entry of this.entries()) if (entry[0] !== NAN_KEY) yield entry;
   }
 
+  /** The bin at whose end at least `rank` samples that are numbers have passed, or the last; the samples below it and in it. */
+  find(rank: number): { key: Key; below: number; count: number } {
+    let [key, below, count] = [0, 0, 0];
+    for (let at = this.#keys[0] === NAN_KEY ? 1 : 0; at < this.#keys.length && (below + count < rank || count === 0); at += 1) {
+      below += count;
+      key = this.#keys[at];
+      count = Number(this.#counts[at]);
+    }
+    return { key, below, count };
+  }
+
+  /** Samples that are numbers, as a double. */
+  get total(): number {
+    let sum = 0;
+    for (let at = this.#keys[0] === NAN_KEY ? 1 : 0; at < this.#keys.length; at += 1) sum += Number(this.#counts[at]);
+    return sum;
+  }
+
   /** Adds the samples of another histogram. Bins merge exactly. */
   merge(other: Histogram): void {
-    if (other.real > 0n) this.#exact = this.real === 0n ? other.exact : joined(this.#exact, other.exact);
-    for (const [key, count] of other.entries()) this.#add(key, count);
+    if (other.#hasNumbers) this.#exact = this.#hasNumbers ? joined(this.#exact, other.exact) : other.exact;
+    // Bins that both have are added where they are; then those that are missing are put in from the end, if there are any.
+    let [missing, at] = [0, 0];
+    for (let from = 0; from < other.#keys.length; from += 1) {
+      const key = other.#keys[from];
+      while (at < this.#keys.length && this.#keys[at] < key) at += 1;
+      if (this.#keys[at] === key) this.#counts[at] = saturating(this.#counts[at] + other.#counts[from]);
+      else missing += 1;
+    }
+    if (missing > 0) this.#insert(other, missing);
+  }
+
+  /** Puts in what bins of another are missing here, as many as `missing` says. */
+  #insert(other: Histogram, missing: number): void {
+    let from = this.#keys.length;
+    for (let at = other.#keys.length - 1; missing > 0; at -= 1) {
+      const key = other.#keys[at];
+      for (; from > 0 && this.#keys[from - 1] > key; from -= 1) {
+        this.#keys[from - 1 + missing] = this.#keys[from - 1];
+        this.#counts[from - 1 + missing] = this.#counts[from - 1];
+      }
+      if (from > 0 && this.#keys[from - 1] === key) continue;
+      missing -= 1;
+      this.#keys[from + missing] = key;
+      this.#counts[from + missing] = other.#counts[at];
+    }
   }
 
   /**

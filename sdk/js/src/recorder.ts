@@ -50,9 +50,8 @@ const HIGH = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 1 : 0;
 /** Counts durations of one thread. What is below zero counts as zero, what is above 2^53 ns (104 days) as 2^53 ns. */
 export class Recorder {
   readonly #counts = new Float64Array(FLAT_BINS);
-  #sum = 0;
-  #min = Infinity;
-  #max = 0;
+  /** Sum, minimum and maximum, in an array: a field that holds a double is an object of its own, made anew by each change. */
+  readonly #exact = Float64Array.of(0, Infinity, 0);
 
   /** Counts a duration in nanoseconds; fractions of one are cut off. */
   recordNanoseconds(nanoseconds: number): void {
@@ -65,9 +64,10 @@ export class Recorder {
       bin = BINS[cell] + (value >= EDGES[cell] ? 1 : 0);
     }
     this.#counts[bin] += 1;
-    this.#sum += value;
-    if (value < this.#min) this.#min = value;
-    if (value > this.#max) this.#max = value;
+    const exact = this.#exact;
+    exact[0] += value;
+    if (value < exact[1]) exact[1] = value;
+    if (value > exact[2]) exact[2] = value;
   }
 
   /** Counts a duration in milliseconds, such as a difference of performance.now(). */
@@ -100,8 +100,9 @@ export class Recorder {
       taken.recordKey(key, BigInt(this.#counts[bin]));
       this.#counts[bin] = 0;
     }
-    if (taken.count > 0n) taken.setExact({ sum: this.#sum / 1e9, min: this.#min / 1e9, max: this.#max / 1e9 });
-    [this.#sum, this.#min, this.#max] = [0, Infinity, 0];
+    const [sum, min, max] = this.#exact;
+    if (taken.count > 0n) taken.setExact({ sum: sum / 1e9, min: min / 1e9, max: max / 1e9 });
+    this.#exact.set([0, Infinity, 0]);
     return taken;
   }
 }

@@ -10,22 +10,13 @@ export interface Quantile {
   readonly hi: number;
 }
 
-function total(histogram: Histogram): number {
-  let sum = 0;
-  for (const [, count] of histogram.numbers()) sum += Number(count);
-  return sum;
-}
+const total = (histogram: Histogram): number => histogram.total;
 
 /** The bin at whose end at least `rank` samples have passed, or the last. */
 function walk(histogram: Histogram, rank: number): { lo: number; hi: number; below: number; count: number } {
-  let [passed, found, below, inside] = [0, 0, 0, 0];
-  for (const [key, count] of histogram.numbers()) {
-    [found, below, inside] = [key, passed, Number(count)];
-    if (passed + inside >= rank) break;
-    passed += inside;
-  }
-  const [lo, hi] = bounds(found);
-  return { lo, hi, below, count: inside };
+  const { key, below, count } = histogram.find(rank);
+  const [lo, hi] = bounds(key);
+  return { lo, hi, below, count };
 }
 
 /** The q quantile, 0 <= q <= 1: rank max(1, ceil(q n)). Null without samples or with another q. */

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import test from "node:test";
 
-import { binOfInteger, Recorder } from "../dist/esm/index.js";
+import { binOfInteger, binOfLabel, Histogram, labelOfBin, Recorder } from "../dist/esm/index.js";
 
 function binRecorded(nanoseconds) {
   const recorder = new Recorder();
@@ -30,6 +30,27 @@ test("a take holds count, sum and extremes, and begins anew", () => {
   assert.equal(taken.count, 1000n);
   assert.deepEqual(taken.exact, { sum: 500500 / 1e9, min: 1e-9, max: 1e-6 });
   assert.equal(recorder.take().count, 0n);
+});
+
+// Merging adds in place and inserts what is missing: every mixture of bins must be what a map of counts says.
+test("merges are those of a map", () => {
+  for (let round = 0; round < 2000; round += 1) {
+    const [total, model] = [new Histogram(), new Map()];
+    for (let part = 0; part < 4; part += 1) {
+      const added = new Histogram();
+      for (let bins = Math.floor(Math.random() * 12); bins > 0; bins -= 1) {
+        const bin = binOfInteger(Math.floor(Math.random() * 40) - 10, 0);
+        const label = Math.random() < 0.1 ? "NaN" : labelOfBin(bin);
+        added.recordBin(binOfLabel(label), 2n);
+        model.set(label, (model.get(label) ?? 0n) + 2n);
+      }
+      total.merge(added);
+    }
+    const found = [...total.bins()];
+    assert.deepEqual(new Map(found.map(([bin, count]) => [labelOfBin(bin), count])), new Map(model));
+    const order = found.map(([bin]) => (labelOfBin(bin) === "NaN" ? -Infinity : Number(labelOfBin(bin))));
+    assert.deepEqual(order, order.toSorted((a, b) => a - b));
+  }
 });
 
 test("work is timed, also when it throws, and a promise until it settles", async () => {

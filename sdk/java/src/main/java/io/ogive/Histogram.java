@@ -39,9 +39,12 @@ public final class Histogram {
     }
     int key = Bin.keyOf(value);
     if (key != Bin.NAN_KEY) {
-      Histogram one = new Histogram();
-      one.setExact(value * unsigned(count), value, value);
-      join(one);
+      boolean first = first() == length;
+      sum = first ? value * unsigned(count) : sum + value * unsigned(count);
+      min = first ? value : Math.min(min, value);
+      max = first ? value : Math.max(max, value);
+      sumKnown |= first;
+      extremesKnown |= first;
     }
     add(key, count);
   }
@@ -195,23 +198,45 @@ public final class Histogram {
     if (other.first() < other.length) {
       join(other);
     }
-    int[] mergedKeys = new int[length + other.length];
-    long[] mergedCounts = new long[mergedKeys.length];
-    int left = 0;
-    int right = 0;
-    int to = 0;
-    while (left < length || right < other.length) {
-      boolean mine = right == other.length || (left < length && keys[left] <= other.keys[right]);
-      boolean theirs = left == length || (right < other.length && other.keys[right] <= keys[left]);
-      mergedKeys[to] = mine ? keys[left] : other.keys[right];
-      mergedCounts[to] = mine && theirs ? saturating(counts[left], other.counts[right]) : mine ? counts[left] : other.counts[right];
-      left += mine ? 1 : 0;
-      right += theirs ? 1 : 0;
-      to++;
+    // Bins that both have are added where they are; then those that are missing are put in from the end, if there are any.
+    int missing = 0;
+    int at = 0;
+    for (int from = 0; from < other.length; from++) {
+      while (at < length && keys[at] < other.keys[from]) {
+        at++;
+      }
+      if (at < length && keys[at] == other.keys[from]) {
+        counts[at] = saturating(counts[at], other.counts[from]);
+      } else {
+        missing++;
+      }
     }
-    keys = mergedKeys.length == 0 ? new int[8] : mergedKeys;
-    counts = mergedKeys.length == 0 ? new long[8] : mergedCounts;
-    length = to;
+    if (missing > 0) {
+      insert(other, missing);
+    }
+  }
+
+  /** Puts in what bins of another are missing here, as many as {@code missing} says. */
+  private void insert(Histogram other, int missing) {
+    int from = length;
+    length += missing;
+    if (length > keys.length) {
+      keys = Arrays.copyOf(keys, Math.max(length, 2 * keys.length));
+      counts = Arrays.copyOf(counts, keys.length);
+    }
+    int left = missing;
+    for (int at = other.length - 1; left > 0; at--) {
+      while (from > 0 && keys[from - 1] > other.keys[at]) {
+        from--;
+        keys[from + left] = keys[from];
+        counts[from + left] = counts[from];
+      }
+      if (from == 0 || keys[from - 1] < other.keys[at]) {
+        left--;
+        keys[from + left] = other.keys[at];
+        counts[from + left] = other.counts[at];
+      }
+    }
   }
 
   /**

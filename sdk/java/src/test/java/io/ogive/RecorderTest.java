@@ -1,18 +1,19 @@
 package io.ogive;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
 /** Flat bins against the rule of integers, and takes beside writers. */
 class RecorderTest {
   private static void binIsTheRules(long nanoseconds) {
-    int flat = Recorder.flatBin(nanoseconds);
-    Bin found = flat == 0 ? Bin.ZERO : Bin.ofKey((128 - 9) * 90 + flat);
+    Bin found = Bin.ofKey(FlatBins.key(FlatBins.of(nanoseconds)));
     assertEquals(Bin.ofInteger(nanoseconds, -9), found, () -> nanoseconds + " ns");
   }
 
@@ -29,7 +30,7 @@ class RecorderTest {
       }
     }
     new SplittableRandom(1).longs(1_000_000).forEach(value -> binIsTheRules(value >>> 1 + (value & 31)));
-    binIsTheRules(Long.MAX_VALUE - 1);
+    binIsTheRules(Long.MAX_VALUE);
   }
 
   @Test
@@ -55,6 +56,57 @@ class RecorderTest {
     double expected = 6.0 * each * (each + 1.0) / 2 / 1e9;
     assertTrue(all.isSumExact());
     assertEquals(expected, Statistics.sum(all), expected * 1e-12);
+  }
+
+  @Test
+  void aSingleWritersTakesAddUpToo() throws InterruptedException {
+    SingleWriterRecorder recorder = new SingleWriterRecorder();
+    int each = 2_000_000;
+    Thread writer = new Thread(() -> {
+      for (long at = 1; at <= each; at++) {
+        recorder.recordNanoseconds(at);
+      }
+      recorder.recordNanoseconds(-5);
+    });
+    writer.start();
+    Histogram all = new Histogram();
+    while (writer.isAlive()) {
+      all.merge(recorder.take());
+    }
+    writer.join();
+    all.merge(recorder.take());
+    Histogram model = new Histogram();
+    model.recordBin(Bin.ZERO, 1);
+    for (long at = 1; at <= each; at++) {
+      model.recordBin(Bin.ofInteger(at, -9), 1);
+    }
+    assertArrayEquals(Codec.encode(model), Codec.encode(all));
+    double expected = each * (each + 1.0) / 2 / 1e9;
+    assertEquals(expected, Statistics.sum(all), expected * 1e-12);
+    assertTrue(Double.isNaN(all.min()));
+    assertEquals(0, recorder.take().count());
+  }
+
+  /** Merging adds in place and inserts what is missing: every mixture of bins must be what a map of counts says. */
+  @Test
+  void mergesAreThoseOfAMap() {
+    SplittableRandom random = new SplittableRandom(3);
+    for (int round = 0; round < 2000; round++) {
+      Histogram total = new Histogram();
+      TreeMap<Integer, Long> model = new TreeMap<>();
+      for (int part = 0; part < 4; part++) {
+        Histogram added = new Histogram();
+        for (int bins = random.nextInt(12); bins > 0; bins--) {
+          int key = random.nextInt(4) == 0 ? Bin.NAN_KEY : random.nextInt(30) - 10;
+          added.add(key, 2);
+          model.merge(key, 2L, Long::sum);
+        }
+        total.merge(added);
+      }
+      TreeMap<Integer, Long> found = new TreeMap<>();
+      total.forEach((bin, count) -> found.put(bin.key(), count));
+      assertEquals(model, found);
+    }
   }
 
   @Test
