@@ -16,7 +16,7 @@ pub trait Runner: Send + Sync {
     fn reload(&self, by: &str) -> Result<(), String>;
 
     /// Every group as it is now.
-    fn groups(&self) -> Vec<Group>;
+    fn groups(&self) -> Vec<Arc<Group>>;
 
     /// Addresses of the Alertmanagers, and every destination with what waits for it.
     fn destinations(&self) -> (Vec<String>, Vec<Value>);

@@ -73,6 +73,15 @@ struct Member {
     is_muted: bool,
 }
 
+/// Whether there is room for one more alert.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// Another alert went.
+    Made,
+    None,
+}
+
 /// What is kept of an alert.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct KeptMember {
@@ -118,27 +127,32 @@ impl Groups {
         if alert.is_resolved {
             return 0;
         }
-        let dropped = self.make_room();
+        let room = self.make_room_for(&labels);
+        if room == Room::None {
+            return 1;
+        }
         let fresh = || Group { members: BTreeMap::new(), since_ms: now_ms, notified_ms: None };
         let group = self.0.entry(labels).or_insert_with(fresh);
         group.members.insert(alert.labels.clone(), Member { alert, is_known: false, is_muted: false });
-        dropped
+        u64::from(room == Room::Made)
     }
 
-    /// Lets the alert go that began first when there is no room for one more.
-    fn make_room(&mut self) -> u64 {
+    /// Makes room for an alert in the group of these labels, in the largest group. There is none when that is the group itself, or has
+    /// hardly more alerts: a flood of alerts pushes out none of another group.
+    fn make_room_for(&mut self, labels: &Labels) -> Room {
         let count: usize = self.0.values().map(|group| group.members.len()).sum();
         if count < ALERTS_MAX {
-            return 0;
+            return Room::Free;
         }
-        let all = self.0.iter().flat_map(|(name, group)| group.members.values().map(move |one| (name, &one.alert)));
-        let oldest =
-            all.min_by_key(|(_, alert)| alert.starts_ms).map(|(name, alert)| (name.clone(), alert.labels.clone()));
-        let Some((name, labels)) = oldest else { return 0 };
-        if let Some(group) = self.0.get_mut(&name) {
-            group.members.remove(&labels);
+        let own = self.0.get(labels).map_or(0, |group| group.members.len());
+        let largest = self.0.values_mut().max_by_key(|group| group.members.len()).expect("alerts are in groups");
+        if largest.members.len() <= own + 1 {
+            return Room::None;
         }
-        1
+        let newest = largest.members.iter().max_by_key(|(_, one)| (!one.is_known, one.alert.starts_ms));
+        let newest = newest.map(|(labels, _)| labels.clone()).expect("the largest group has alerts");
+        largest.members.remove(&newest);
+        Room::Made
     }
 
     /// What is to be said at `now_ms` of alerts whose state is on disk (`saved`).
@@ -320,5 +334,8 @@ mod tests {
         assert_eq!(groups.kept().len(), ALERTS_MAX);
         assert_eq!(groups.push(of("z", "new", false), &grouping, 0), 1);
         assert_eq!(groups.count(), ALERTS_MAX);
+        assert_eq!(groups.push(of("x", "one more", false), &grouping, 0), 1, "the largest group takes none");
+        let of_others = groups.kept().iter().filter(|one| one.alert.labels["team"] != "x").count();
+        assert_eq!((groups.count(), of_others), (ALERTS_MAX, 1), "the group of z keeps its alert");
     }
 }

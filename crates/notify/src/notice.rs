@@ -19,6 +19,9 @@ pub struct Notice {
     pub is_resolved: bool,
     /// Where people see its expression.
     pub generator_url: String,
+    /// Which group of rules it is of, as a number: alerts of one group do not hold up those of others.
+    #[serde(default)]
+    pub lane: u64,
     /// The state that it is of; it may leave when that is on disk.
     #[serde(skip)]
     pub generation: u64,
@@ -55,6 +58,7 @@ pub(crate) fn example(name: &str, is_resolved: bool) -> Notice {
         ends_ms: 1_000_000_000,
         is_resolved,
         generator_url: String::new(),
+        lane: 0,
         generation: 1,
     }
 }

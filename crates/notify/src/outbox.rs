@@ -1,6 +1,7 @@
 //! What waits for one destination, and how it went so far.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::answer::Answer;
 use crate::destination::Destination;
 use crate::grouping::{Grouping, Groups, KeptMember, Notification};
 use crate::notice::Notice;
-use crate::queue::Queue;
+use crate::queue::{Queue, Shared};
 
 /// 30 s between tries at the most: an Alertmanager that is back hears of what fires well before it would be taken as resolved.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -45,7 +46,7 @@ pub struct Counts {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(from = "KeptForm")]
 pub struct PersistedOutbox {
-    waiting: Vec<Notice>,
+    waiting: Vec<Shared>,
     groups: Vec<KeptMember>,
 }
 
@@ -53,8 +54,8 @@ pub struct PersistedOutbox {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum KeptForm {
-    List(Vec<Notice>),
-    Object { waiting: Vec<Notice>, groups: Vec<KeptMember> },
+    List(Vec<Shared>),
+    Object { waiting: Vec<Shared>, groups: Vec<KeptMember> },
 }
 
 impl From<KeptForm> for PersistedOutbox {
@@ -100,9 +101,12 @@ impl Outbox {
     }
 
     /// Takes a state of an alert.
-    pub fn push(&mut self, alert: Notice, destination: &Destination, grouping: &Grouping, now_ms: i64) {
-        self.counts.dropped +=
-            if destination.is_grouped() { self.groups.push(alert, grouping, now_ms) } else { self.queue.push(alert) };
+    pub fn push(&mut self, alert: &Arc<Notice>, destination: &Destination, grouping: &Grouping, now_ms: i64) {
+        self.counts.dropped += if destination.is_grouped() {
+            self.groups.push(Notice::clone(alert), grouping, now_ms)
+        } else {
+            self.queue.push(Arc::clone(alert))
+        };
     }
 
     /// Keeps alerts quiet for whose labels `is_quiet` answers true. Alertmanagers have silences of their own.
@@ -182,7 +186,7 @@ mod tests {
     fn what_fails_is_tried_again_after_growing_pauses_and_survives_being_kept() {
         let destination = Destination::Alertmanager { url: "http://a".to_owned() };
         let (mut outbox, grouping) = (Outbox::default(), Grouping::default());
-        outbox.push(example("a", false), &destination, &grouping, 0);
+        outbox.push(&Arc::new(example("a", false)), &destination, &grouping, 0);
         let batch = outbox.next(&destination, &grouping, 0, 1).unwrap();
         let failed = || Answer::Failed("no".to_owned());
         assert!(outbox.answered(&batch, failed(), 0).is_some());
@@ -203,8 +207,8 @@ mod tests {
         let slack = Destination::Slack { url_file: "/s".into(), channel: None };
         for (destination, count) in [(webhook, 1), (slack, 2)] {
             let (mut outbox, grouping) = (Outbox::default(), Grouping::default());
-            outbox.push(example("a", false), &destination, &grouping, 0);
-            outbox.push(example("b", false), &destination, &grouping, 0);
+            outbox.push(&Arc::new(example("a", false)), &destination, &grouping, 0);
+            outbox.push(&Arc::new(example("b", false)), &destination, &grouping, 0);
             let batch = outbox.next(&destination, &grouping, 30_000, 1).unwrap();
             assert!(matches!(&batch, Batch::Groups(groups) if groups.len() == count), "{batch:?}");
             assert_eq!(outbox.waiting(), 2);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 use ogive_notify::{Answer, Batch, Destination, Email, Grouping, Heartbeat, Notice, Outbox, Pulse, ReadFile, Sender};
 use serde_json::{Value, json};
@@ -61,6 +62,7 @@ fn notice(name: &str, host: &str) -> Notice {
         ends_ms: 1_800_000_000_000,
         is_resolved: false,
         generator_url: "http://ogive/graph?g0.expr=up&g0.tab=1".to_owned(),
+        lane: 0,
         generation: 0,
     }
 }
@@ -69,7 +71,7 @@ fn notice(name: &str, host: &str) -> Notice {
 fn digest(destination: &Destination) -> (Outbox, Batch) {
     let (mut outbox, grouping) = (Outbox::default(), Grouping::default());
     for (name, host) in [("Down", "a"), ("Down", "b"), ("Slow", "a"), ("Slow", "c")] {
-        outbox.push(notice(name, host), destination, &grouping, 0);
+        outbox.push(&Arc::new(notice(name, host)), destination, &grouping, 0);
     }
     let batch = outbox.next(destination, &grouping, 30_000, 0).expect("the wait is over");
     (outbox, batch)

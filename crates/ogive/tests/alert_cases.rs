@@ -5,15 +5,15 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::alertmanager::{alerts_at, hooked};
 use common::clients::Client;
 use common::programs::{Program, free_address};
-use common::{Server, eventually, form, now_ms, remote, request_at};
+use common::{Server, eventually, form, now_ms, remote};
 use ogive_text::calendar::instant_ms;
 use serde_json::{Value, json};
 
@@ -110,20 +110,6 @@ struct Cases {
     _directory: tempfile::TempDir,
 }
 
-fn manager(directory: &Path, address: &str, hook: u64) -> Program {
-    let config = directory.join("alertmanager.yml");
-    let text = format!(
-        "route: {{receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 1s}}\n\
-         receivers: [{{name: hook, webhook_configs: [{{url: 'http://127.0.0.1:{hook}/hook', send_resolved: true}}]}}]\n"
-    );
-    std::fs::write(&config, text).unwrap();
-    let mut command = Command::new("prometheus-alertmanager");
-    command.arg(format!("--config.file={}", config.display()));
-    command.arg(format!("--storage.path={}", directory.join("alertmanager").display()));
-    command.arg(format!("--web.listen-address={address}")).arg("--cluster.listen-address=");
-    Program::start(command)
-}
-
 impl Cases {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -132,7 +118,7 @@ impl Cases {
         let mut posts = Client::run("receivers.py (scripts/need aiosmtpd)", command);
         let ports: Value = serde_json::from_str(&posts.line()).unwrap();
         let address = free_address();
-        let program = manager(directory.path(), &address, ports["http"].as_u64().unwrap());
+        let program = hooked(directory.path(), &address, ports["http"].as_u64().unwrap());
         let rules = directory.path().join("rules.yml");
         std::fs::write(&rules, RULES).unwrap();
         let url = format!("http://{address}");
@@ -190,13 +176,6 @@ impl Cases {
         let (_, body) = self.server.get(&format!("/api/v1/query?query={}", form(expr)));
         body["data"]["result"].as_array().unwrap_or_else(|| panic!("{expr}: {body}")).len()
     }
-}
-
-/// None while it does not answer.
-fn alerts_at(address: &str) -> Option<Vec<Value>> {
-    let head = "GET /api/v2/alerts HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
-    let Ok((200, body)) = request_at(address, head, b"") else { return None };
-    serde_json::from_str(&body).ok()
 }
 
 fn instant(value: &Value) -> i64 {

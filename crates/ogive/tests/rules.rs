@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::path::Path;
 use std::process::Command;
 
+use common::alertmanager::{alerts_at, silent};
 use common::clients::Client;
-use common::programs::{Program, free_address};
-use common::{SOURCE, Server, eventually, now_ms, request_at};
+use common::programs::free_address;
+use common::{SOURCE, Server, eventually, now_ms};
 use serde_json::{Value, json};
 
 const RULES: &str = "groups:
@@ -22,25 +22,6 @@ const RULES: &str = "groups:
     labels: {severity: page}
     annotations: {summary: '{{ $labels.job }} is down, {{ $value | humanize }}'}
 ";
-
-fn alertmanager(directory: &Path, address: &str) -> Program {
-    let config = directory.join("alertmanager.yml");
-    std::fs::write(&config, "route: {receiver: none}\nreceivers: [{name: none}]\n").unwrap();
-    let mut command = Command::new("prometheus-alertmanager");
-    command.arg(format!("--config.file={}", config.display()));
-    command.arg(format!("--storage.path={}", directory.join("alertmanager").display()));
-    command.arg(format!("--web.listen-address={address}")).arg("--cluster.listen-address=");
-    Program::start(command)
-}
-
-/// The alerts that an Alertmanager has; none while it does not answer.
-fn alerts_at(address: &str) -> Vec<Value> {
-    let Ok((200, body)) = request_at(address, "GET /api/v2/alerts HTTP/1.1\r\nhost: a\r\nconnection: close\r\n", b"")
-    else {
-        return Vec::new();
-    };
-    serde_json::from_str(&body).unwrap_or_default()
-}
 
 fn put(server: &Server, sequence: u64, value: f64) {
     let series = json!([{"labels": {"__name__": "my_up", "job": "x"}, "kind": "float"}]);
@@ -71,17 +52,17 @@ fn an_alert_outlives_a_kill_and_an_alertmanager_that_comes_late() {
     assert_eq!(fired["annotations"]["summary"], "x is down, 0");
     server.kill();
     drop(server);
-    let _manager = alertmanager(directory.path(), &manager);
+    let _manager = silent(directory.path(), &manager);
     let server = start();
-    let sent = eventually("the alert is delivered", || alerts_at(&manager).into_iter().next());
+    let sent = eventually("the alert is delivered", || alerts_at(&manager)?.into_iter().next());
     assert_eq!(sent["labels"], json!({"alertname": "Down", "job": "x", "severity": "page"}));
     let again = eventually("the alert is there", || Some(state(&server)).filter(|alert| !alert.is_null()));
     assert_eq!((&again["state"], &again["activeAt"]), (&json!("firing"), &fired["activeAt"]));
     let started = &sent["startsAt"];
     server.becomes("ALERTS{alertname=\"Down\",alertstate=\"firing\"}", 1.0);
-    assert_eq!(&alerts_at(&manager)[0]["startsAt"], started, "it is the same alert");
+    assert_eq!(&alerts_at(&manager).unwrap()[0]["startsAt"], started, "it is the same alert");
     put(&server, 2, 1.0);
-    eventually("the alert is resolved", || alerts_at(&manager).is_empty().then_some(()));
+    eventually("the alert is resolved", || alerts_at(&manager)?.is_empty().then_some(()));
     server.becomes("job:up:max", 1.0);
 }
 

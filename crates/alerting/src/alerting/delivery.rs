@@ -63,12 +63,12 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
     }
 }
 
-/// An alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again.
+/// An alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again; of the group with the number `lane`.
 pub(super) fn notice(
     due: &DueAlert,
     (expr, valid_until_ms): (&str, i64),
     options: &AlertingOptions,
-    generation: u64,
+    lane: u64,
 ) -> Notice {
     let alert = &due.alert;
     let mut labels: BTreeMap<String, String> =
@@ -84,6 +84,7 @@ pub(super) fn notice(
         ends_ms: alert.resolved_at_ms.unwrap_or(valid_until_ms),
         is_resolved: alert.resolved_at_ms.is_some(),
         generator_url: format!("{}/graph?g0.expr={expr}&g0.tab=1", options.alerting_external_url),
-        generation,
+        lane,
+        generation: 0,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a notification leaves only after the state that it is of is on disk, so a kill at any instant neither resolves a
 //! firing alert nor sends it as new; rule files are taken whole or not at all.
-//! Threads: `WORKERS` that evaluate groups, one a destination, one for signs of life, one that hears signals.
+//! Threads: `WORKERS` that evaluate groups, one that keeps the state on disk, one a destination, one for signs of life, one that hears
+//! signals.
 //! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old rules stay.
 
 mod beats;
@@ -11,6 +12,7 @@ mod files;
 mod heartbeat;
 mod options;
 mod quiet;
+mod schedule;
 mod snapshot;
 mod storage;
 mod work;
@@ -28,9 +30,6 @@ pub use options::AlertingOptions;
 use tokio::sync::watch;
 pub use work::Context;
 use work::Work;
-
-/// 2 threads evaluate groups: a slow group does not hold up the others.
-const WORKERS: usize = 2;
 
 /// Rules that were read at the start.
 pub struct Alerting {
@@ -69,11 +68,15 @@ impl Alerting {
         let runner: Arc<dyn Runner> = work.clone();
         view.run_by(&runner);
         let mut threads = Vec::new();
-        for number in 0..WORKERS {
+        for number in 0..schedule::WORKERS {
             let own = Arc::clone(&work);
             let thread = std::thread::Builder::new().name(format!("rules-{number}"));
             threads.push(thread.spawn(move || own.evaluate_until_end()).context("cannot start a thread for rules")?);
         }
+        let own = Arc::clone(&work);
+        let thread = std::thread::Builder::new().name("rules-state".to_owned());
+        threads
+            .push(thread.spawn(move || own.keep_until_end()).context("cannot start a thread for the state of alerts")?);
         for number in 0..work.destinations_count() {
             let own = Arc::clone(&work);
             let thread = std::thread::Builder::new().name(format!("alerts-{number}"));

@@ -11,8 +11,8 @@ use std::time::Duration;
 use ogive_detect::rules::{AlertState, Group, GroupDefaults, RuleFile, Surroundings};
 use ogive_model::Tenant;
 use ogive_notify::{
-    Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Outbox, Pulse, Sender, Silence, Silences,
-    exactly,
+    Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Notice, Outbox, Pulse, Sender, Silence,
+    Silences, exactly,
 };
 use ogive_query::{ClassicViews, Engine};
 use ogive_text::duration;
@@ -23,6 +23,7 @@ use super::delivery::{grouping, notice};
 use super::files;
 use super::options::AlertingOptions;
 use super::quiet::Quiet;
+use super::schedule::{self, Slot};
 use super::snapshot::{Snapshot, SnapshotPath};
 use super::storage::ServerStorage;
 use crate::rules_view::{Figures, Runner, Setting, View, Wish};
@@ -38,20 +39,14 @@ use ogive_storage::upkeep::Upkeep;
 const TICK: Duration = Duration::from_millis(50);
 /// The state is kept so often at least: what changes between is when series end.
 const KEEP_EVERY_MS: i64 = 30_000;
+/// Figures are reported so often, for what stores them every ten seconds.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// A group that is three intervals behind its next evaluation is late: signs of life end.
 const LATE_INTERVALS: i64 = 3;
 
-/// A group, and whether a worker has it.
-struct Slot {
-    group: Group,
-    /// Its next evaluation, milliseconds.
-    next_ms: i64,
-    is_busy: bool,
-}
-
 /// A group that a worker has, for one of its slots.
 struct TakenGroup {
-    group: Group,
+    group: Arc<Group>,
     slot_ms: i64,
     /// Of the rules.
     version: u64,
@@ -68,6 +63,8 @@ struct State {
     maintenance: Vec<Maintenance>,
     /// Rises with every state that is to be kept.
     generation: u64,
+    /// The last one that somebody waits for.
+    wanted: u64,
     /// The last one that is on disk.
     saved: u64,
     saved_at_ms: i64,
@@ -140,7 +137,7 @@ impl Work {
         let mut slots = slots(&loaded.files, &options, now_ms);
         for slot in &mut slots {
             if let Some(state) = before.remove(&(slot.group.file.clone(), slot.group.name.clone())) {
-                slot.group.restore(state, now_ms);
+                Arc::make_mut(&mut slot.group).restore(state, now_ms);
             }
         }
         let grouping = grouping(&options);
@@ -159,6 +156,7 @@ impl Work {
             silences: kept.silences,
             maintenance: loaded.maintenance,
             generation: 0,
+            wanted: 0,
             saved: 0,
             saved_at_ms: 0,
             counts: Evaluations::default(),
@@ -213,26 +211,23 @@ impl Work {
         if state.is_ending {
             return None;
         }
-        let due = |slot: &Slot| {
-            let offset = slot.group.query_offset_ms;
-            !slot.is_busy
-                && slot.next_ms <= now
-                && (now - slot.next_ms >= wait || self.context.sources.have(slot.next_ms - offset, now))
-        };
-        let number =
-            (0..state.slots.len()).filter(|at| due(&state.slots[*at])).min_by_key(|at| state.slots[*at].next_ms)?;
+        let number = schedule::next(&state.slots, |slot| {
+            let wants_ms = slot.next_ms - slot.group.query_offset_ms;
+            slot.next_ms <= now && (now - slot.next_ms >= wait || self.context.sources.have(wants_ms, now))
+        })?;
         let slot = &mut state.slots[number];
         // A group that is behind skips what it has missed.
         let missed = (now - slot.next_ms) / slot.group.interval_ms;
         let slot_ms = slot.next_ms + missed * slot.group.interval_ms;
         slot.is_busy = true;
-        let group = slot.group.clone();
+        let group = Arc::clone(&slot.group);
         state.counts.missed += missed.unsigned_abs();
         Some(TakenGroup { group, slot_ms, version: state.version })
     }
 
     fn evaluate(&self, taken: TakenGroup) {
-        let TakenGroup { mut group, slot_ms, version } = taken;
+        let TakenGroup { group, slot_ms, version } = taken;
+        let mut group = Arc::unwrap_or_clone(group);
         let tenant = Tenant::default();
         let reader = self.context.door.backend.of(&tenant);
         let views = ClassicViews::new(&*reader);
@@ -244,8 +239,8 @@ impl Work {
         };
         let labels = self.options.alerting_label.iter().cloned().collect();
         let clock = self.context.door.clock;
-        let longest = self.context.query_timeout.min(Duration::from_millis(group.interval_ms.unsigned_abs().max(1000)));
-        let deadline_ns = clock.now() + longest.as_nanos() as u64;
+        // Not the interval: on a busy machine each evaluation would be cut, and no alert ever come.
+        let deadline_ns = clock.now() + self.context.query_timeout.as_nanos() as u64;
         let around = Surroundings {
             engine: &self.context.engine,
             external_url: &self.options.alerting_external_url,
@@ -254,65 +249,81 @@ impl Work {
             cancelled: &|| clock.now() > deadline_ns,
         };
         let outcome = group.evaluate(&storage, slot_ms, &around);
-        let due = group.take_due(slot_ms, self.options.alerting_resend.as_millis() as i64);
-        let valid_until_ms = group.valid_until_ms(slot_ms, self.options.alerting_resend.as_millis() as i64);
-        let now_ms = self.now_ms();
+        let resend_ms = self.options.alerting_resend.as_millis() as i64;
+        let due = group.take_due(slot_ms, resend_ms);
+        let valid_until_ms = group.valid_until_ms(slot_ms, resend_ms);
+        let lane = group.number();
+        let notices: Vec<Notice> = due
+            .iter()
+            .map(|one| notice(one, (&group.rules[one.rule].spec.expr, valid_until_ms), &self.options, lane))
+            .collect();
+        let is_changed = !notices.is_empty() || !outcome.transitions.is_empty();
         let mut state = lock(&self.state);
-        let generation = state.generation + 1;
-        for one in &due {
-            let expr = &group.rules[one.rule].spec.expr;
-            let notice = notice(one, (expr, valid_until_ms), &self.options, generation);
-            if notice.is_resolved {
-                state.silences.ceased(&notice.labels);
-            }
-            for (outbox, destination) in state.outboxes.iter_mut().zip(&self.destinations) {
-                outbox.push(notice.clone(), destination, &self.grouping, now_ms);
-            }
-        }
         state.counts.done += 1;
         state.counts.failed += outcome.failures as u64;
         state.counts.transitions += outcome.transitions.len() as u64;
         state.counts.rejected += *storage.rejected.borrow();
-        state.generation = generation;
-        let next_ms = group.slot_after(slot_ms);
-        let is_reloaded = state.version != version;
-        let same =
-            |slot: &&mut Slot| slot.is_busy && (&slot.group.file, &slot.group.name) == (&group.file, &group.name);
-        if let Some(slot) = state.slots.iter_mut().find(same) {
-            (slot.next_ms, slot.is_busy) = (next_ms, false);
-            if is_reloaded {
-                slot.next_ms = slot.group.slot_after(slot_ms);
-                slot.group.take_over(group);
-            } else {
-                slot.group = group;
+        state.generation += 1;
+        self.hand_over(&mut state, notices);
+        put_back(&mut state, group, (slot_ms, version));
+        if is_changed || slot_ms - state.saved_at_ms >= KEEP_EVERY_MS {
+            state.wanted = state.generation;
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Hands alerts to every destination; they leave once the state of this generation is on disk.
+    fn hand_over(&self, state: &mut State, notices: Vec<Notice>) {
+        let now_ms = self.now_ms();
+        for mut notice in notices {
+            notice.generation = state.generation;
+            if notice.is_resolved {
+                state.silences.ceased(&notice.labels);
+            }
+            let notice = Arc::new(notice);
+            for (outbox, destination) in state.outboxes.iter_mut().zip(&self.destinations) {
+                outbox.push(&notice, destination, &self.grouping, now_ms);
             }
         }
-        let is_old = slot_ms - state.saved_at_ms >= KEEP_EVERY_MS;
-        drop(state);
-        self.report();
-        if !due.is_empty() || !outcome.transitions.is_empty() || is_old {
-            self.save();
+    }
+
+    /// Keeps the state on disk as it changes, until the server ends; evaluations go on meanwhile. Once a second it reports figures.
+    pub(super) fn keep_until_end(&self) {
+        loop {
+            let state = lock(&self.state);
+            if state.is_ending {
+                return;
+            }
+            if state.wanted > state.saved {
+                drop(state);
+                self.save();
+            } else {
+                let is_kept = |state: &mut State| !state.is_ending && state.wanted <= state.saved;
+                drop(
+                    self.changed
+                        .wait_timeout_while(state, REPORT_EVERY, is_kept)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+            }
+            self.report();
         }
     }
 
     /// Keeps the state on disk, and lets go what it is about.
     pub(super) fn save(&self) {
         let saving = lock(&self.saving);
-        let (snapshot, generation) = {
+        let (groups, queues, silences, generation) = {
             let state = lock(&self.state);
             let queues = self.destinations.iter().zip(&state.outboxes).map(|(one, outbox)| (one.name(), outbox.kept()));
-            (
-                Snapshot::new(
-                    state.slots.iter().map(|slot| slot.group.state()).collect(),
-                    queues.collect(),
-                    state.silences.clone(),
-                ),
-                state.generation,
-            )
+            (shared_groups(&state), queues.collect(), state.silences.clone(), state.generation)
         };
+        // Without the lock: texts of 50,000 alerts take a while.
+        let snapshot = Snapshot::new(groups.iter().map(|group| group.state()).collect(), queues, silences);
         let done = snapshot.encode().and_then(|bytes| place(&self.context.upkeep).write(&bytes));
         let now = self.now_ms();
         let mut state = lock(&self.state);
+        assert!(state.saved <= generation, "states are kept in their order");
         match done {
             Ok(()) => {
                 (state.saved, state.saved_at_ms, state.problem) = (generation, now, None);
@@ -384,10 +395,12 @@ impl Work {
         if let Some(sentence) = state.outboxes[number].answered(batch, answer, now_ms) {
             tracing::warn!("{sentence}");
         }
-        if is_done {
+        // What an Alertmanager has may be sent to it again after a kill; people hear of a group once.
+        if is_done && (self.destinations[number].is_grouped() || state.outboxes[number].waiting() == 0) {
             state.generation += 1;
+            state.wanted = state.generation;
             drop(state);
-            self.save();
+            self.changed.notify_all();
         }
     }
 
@@ -464,7 +477,7 @@ impl Runner for Work {
                 slot.next_ms = slot
                     .group
                     .slot_after(before.group.evaluated_at_ms.unwrap_or(slot.next_ms - slot.group.interval_ms));
-                slot.group.take_over(before.group);
+                Arc::make_mut(&mut slot.group).take_over(Arc::unwrap_or_clone(before.group));
             }
         }
         let changed = state.marks != marks;
@@ -489,8 +502,8 @@ impl Runner for Work {
         Ok(())
     }
 
-    fn groups(&self) -> Vec<Group> {
-        lock(&self.state).slots.iter().map(|slot| slot.group.clone()).collect()
+    fn groups(&self) -> Vec<Arc<Group>> {
+        shared_groups(&lock(&self.state))
     }
 
     fn destinations(&self) -> (Vec<String>, Vec<Value>) {
@@ -512,11 +525,13 @@ impl Runner for Work {
 
     fn alerts(&self) -> Vec<Value> {
         let now_ms = self.now_ms();
-        let mut state = lock(&self.state);
-        state.silences.end(now_ms);
-        let quiet = Quiet { silences: &state.silences, maintenance: &state.maintenance, now_ms };
-        let groups = state.slots.iter().map(|slot| &slot.group);
-        super::quiet::alerts(groups, &quiet, &self.options.alerting_label)
+        let (groups, silences, maintenance) = {
+            let mut state = lock(&self.state);
+            state.silences.end(now_ms);
+            (shared_groups(&state), state.silences.clone(), state.maintenance.clone())
+        };
+        let quiet = Quiet { silences: &silences, maintenance: &maintenance, now_ms };
+        super::quiet::alerts(groups.iter().map(|group| &**group), &quiet, &self.options.alerting_label)
     }
 
     fn silences(&self) -> Value {
@@ -557,6 +572,8 @@ impl Runner for Work {
     }
 
     fn figures(&self) -> Figures {
+        let groups = shared_groups(&lock(&self.state));
+        let (firing, pending) = active(&groups);
         let state = lock(&self.state);
         let counts = state.counts;
         let mut out = vec![
@@ -572,16 +589,10 @@ impl Runner for Work {
                 out.push(("ogive_alert_heartbeats_total", vec![("outcome", outcome.to_owned())], count as f64));
             }
         }
-        let alerts = state.slots.iter().flat_map(|slot| &slot.group.rules).flat_map(|rule| rule.alerts());
-        let (mut firing, mut pending) = (0_u64, 0_u64);
-        for alert in alerts {
-            firing += u64::from(alert.state == AlertState::Firing);
-            pending += u64::from(alert.state == AlertState::Pending);
-        }
         for (name, count) in [("firing", firing), ("pending", pending)] {
             out.push(("ogive_alerts", vec![("state", name.to_owned())], count as f64));
         }
-        let rules: usize = state.slots.iter().map(|slot| slot.group.rules.len()).sum();
+        let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
         out.push(("ogive_rules", Vec::new(), rules as f64));
         for (one, queue) in self.destinations.iter().zip(&state.outboxes) {
             let labels = || vec![("destination", one.name())];
@@ -595,6 +606,35 @@ impl Runner for Work {
     }
 }
 
+fn shared_groups(state: &State) -> Vec<Arc<Group>> {
+    state.slots.iter().map(|slot| Arc::clone(&slot.group)).collect()
+}
+
+/// Alerts that fire, and that are pending.
+fn active(groups: &[Arc<Group>]) -> (u64, u64) {
+    let (mut firing, mut pending) = (0, 0);
+    for alert in groups.iter().flat_map(|group| &group.rules).flat_map(|rule| rule.alerts()) {
+        firing += u64::from(alert.state == AlertState::Firing);
+        pending += u64::from(alert.state == AlertState::Pending);
+    }
+    (firing, pending)
+}
+
+/// Puts a group back that was evaluated for a slot, with rules of a version.
+fn put_back(state: &mut State, group: Group, (slot_ms, version): (i64, u64)) {
+    let is_reloaded = state.version != version;
+    let same = |slot: &&mut Slot| slot.is_busy && (&slot.group.file, &slot.group.name) == (&group.file, &group.name);
+    let Some(slot) = state.slots.iter_mut().find(same) else { return };
+    slot.is_busy = false;
+    if is_reloaded {
+        slot.next_ms = slot.group.slot_after(slot_ms);
+        Arc::make_mut(&mut slot.group).take_over(group);
+    } else {
+        slot.next_ms = group.slot_after(slot_ms);
+        slot.group = Arc::new(group);
+    }
+}
+
 fn place(upkeep: &Upkeep) -> SnapshotPath<'_> {
     SnapshotPath { disk: &upkeep.mirror, directory: upkeep.mirror.root().to_owned() }
 }
@@ -604,6 +644,6 @@ fn slots(files: &[(String, RuleFile)], options: &AlertingOptions, now_ms: i64) -
     let defaults = GroupDefaults { interval_ms: options.alerting_interval.as_millis() as i64, query_offset_ms: 0 };
     let groups =
         files.iter().flat_map(|(path, file)| file.groups.iter().map(move |spec| Group::new(path, spec, defaults)));
-    let slot = |group: Group| Slot { next_ms: group.slot_after(now_ms), is_busy: false, group };
+    let slot = |group: Group| Slot { next_ms: group.slot_after(now_ms), is_busy: false, group: Arc::new(group) };
     groups.map(slot).collect()
 }

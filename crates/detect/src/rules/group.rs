@@ -86,12 +86,17 @@ impl Group {
         }
     }
 
+    /// A number for its file and name, always the same.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        XxHash64::oneshot(0, format!("{}\0{}", self.file, self.name).as_bytes())
+    }
+
     /// The first slot after `time_ms`. Groups of one interval are spread over it by the hash of their name and file.
     #[must_use]
     pub fn slot_after(&self, time_ms: i64) -> i64 {
-        let hash = XxHash64::oneshot(0, format!("{}\0{}", self.file, self.name).as_bytes());
         let interval = self.interval_ms;
-        let offset = i64::try_from(hash % interval.unsigned_abs()).expect("below an i64");
+        let offset = i64::try_from(self.number() % interval.unsigned_abs()).expect("below an i64");
         offset + ((time_ms - offset).div_euclid(interval) + 1) * interval
     }
 

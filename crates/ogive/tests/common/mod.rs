@@ -1,6 +1,7 @@
 //! A real `ogive serve` in a directory of its own, and a client that can also be rude.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod alertmanager;
 pub mod authority;
 pub mod brokers;
 pub mod clients;
