@@ -94,7 +94,7 @@ test-rust: ui
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need cc cmake go java mvn node npm pkg-config postgres python3-venv
+	@scripts/need cc chromium cmake go java mvn node npm pkg-config postgres python3-venv
 	cargo build --locked -p ogive
 	sdk/test
 

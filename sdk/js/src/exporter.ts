@@ -112,6 +112,26 @@ export class Exporter {
   }
 
   /**
+   * Takes the cell that has begun and hands what waits to the browser, which sends it when the page is gone, by sendBeacon, or by a
+   * fetch that outlives the page where a token, a tenant or another origin's address is needed. Browsers take 64 KiB. What they take stays here until the
+   * server has acknowledged it: should the page come back it is sent again, under its number, and counts once.
+   */
+  beacon(): void {
+    if (this.#closed) return;
+    this.#takeAll(this.#nextEnd());
+    const headers = this.#headers();
+    const isOwn = new URL(this.#url).origin === location.origin;
+    for (const { frame } of this.#waiting) {
+      const body = new Blob([frame as BlobPart], { type: headers["Content-Type"] });
+      if (isOwn && Object.keys(headers).length === 1) {
+        if (!navigator.sendBeacon(this.#url, body)) return;
+      } else {
+        fetch(this.#url, { method: "POST", headers, body, keepalive: true }).catch(() => {});
+      }
+    }
+  }
+
+  /**
    * Takes the cell that has begun and sends what waits, for `timeoutMs` at most. Returns how many samples the server could
    * not have by then; they are counted as dropped.
    */
@@ -213,11 +233,8 @@ export class Exporter {
 
   /** Sends once. Negative when the batch is done with, else the least wait before the next attempt. */
   async #attempt({ frame, samples }: Waiting): Promise<number> {
-    const headers: Record<string, string> = { "Content-Type": "application/x-ogive-batch-flatbuffer" };
-    if (this.#options.token !== undefined) headers.Authorization = `Bearer ${this.#options.token}`;
-    if (this.#options.tenant !== undefined) headers["X-Scope-OrgID"] = this.#options.tenant;
     const signal = AbortSignal.any([this.#abort.signal, AbortSignal.timeout(ANSWER_MS)]);
-    const response = await fetch(this.#url, { method: "POST", headers, body: frame as BodyInit, signal });
+    const response = await fetch(this.#url, { method: "POST", headers: this.#headers(), body: frame as BodyInit, signal });
     const text = await response.text();
     const answer = objectIn(text);
     if (response.status === 200) {
@@ -240,6 +257,13 @@ export class Exporter {
     this.#report(new Error(`the server answers ${response.status}: ${String(answer?.error ?? "")}`));
     const seconds = Number(response.headers.get("Retry-After"));
     return Number.isFinite(seconds) ? Math.min(Math.max(seconds, 0), 3600) * 1000 : 0;
+  }
+
+  #headers(): Record<string, string> {
+    const headers: Record<string, string> = { "Content-Type": "application/x-ogive-batch-flatbuffer" };
+    if (this.#options.token !== undefined) headers.Authorization = `Bearer ${this.#options.token}`;
+    if (this.#options.tenant !== undefined) headers["X-Scope-OrgID"] = this.#options.tenant;
+    return headers;
   }
 
   #report(error: Error): void {

@@ -4,6 +4,8 @@ export { decode, decodeBase64, encode, encodeBase64, FormatError, type Repairs }
 export { type Exact, Histogram } from "./histogram.js";
 export { Exporter, type ExporterOptions, type Status } from "./exporter.js";
 export { middleware } from "./express.js";
+export { fastifyPlugin } from "./fastify.js";
+export { type NodeOptions, observeNode, observePage, type PageOptions } from "./performance.js";
 export { Recorder } from "./recorder.js";
 export * from "./statistics.js";
 export { clamped, compressedBelow, type ForeignBucket, fromBuckets, type Placement } from "./transform.js";

@@ -46,8 +46,8 @@ export class Server {
   }
 
   /** The one number that an expression gives. The last cell ends after its shutdown, at the end of its interval. */
-  async query(expression) {
-    const time = Math.ceil(Date.now() / 1000) + 2;
+  async query(expression, aheadSeconds = 2) {
+    const time = Math.ceil(Date.now() / 1000) + aheadSeconds;
     const answer = await fetch(`${this.url}/api/v1/query?time=${time}&query=${encodeURIComponent(expression)}`);
     const { data } = await answer.json();
     return data.result.length === 1 ? Number(data.result[0].value[1]) : data.result;

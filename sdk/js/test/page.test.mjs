@@ -1,0 +1,81 @@
+// A real browser measures a page, and sends what it measured when the user leaves: to its own site, which passes it on to Ogive.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import http from "node:http";
+import { join, normalize } from "node:path";
+import test from "node:test";
+
+import { chromium } from "playwright-core";
+
+import { Server, sleep } from "./server.mjs";
+
+const skip = process.env.OGIVE_BIN ? false : "NOT TESTED against a server: OGIVE_BIN names no ogive binary";
+const HERE = new URL("..", import.meta.url).pathname;
+
+const PAGE = `<!doctype html><title>items</title><h1>Items</h1><script type="importmap">
+{"imports": {"ogive": "/dist/esm/index.js", "flatbuffers": "/node_modules/flatbuffers/mjs/flatbuffers.js"}}</script>
+<script type="module">
+import { Exporter, observePage } from "ogive";
+const exporter = new Exporter(location.origin, { intervalMs: 10_000, labels: { service: "shop" } });
+observePage(exporter, { route: "/items", requestRoute: (url) => (url.pathname.startsWith("/api/items/") ? "/api/items/:id" : null) });
+Object.assign(globalThis, { exporter });
+for (const id of [1, 2, 3]) await (await fetch("/api/items/" + id)).text();
+await (await fetch("/other")).text();
+globalThis.ready = true;
+</script>`;
+
+/** Passes a batch on as a site's proxy does: with the host that the browser named. */
+function pass(request, response, ogive) {
+  const on = http.request(`${ogive}/v1/batch`, { method: request.method, headers: request.headers }, (answer) => {
+    response.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(response);
+  });
+  request.pipe(on);
+}
+
+/** Serves the page, the package as it is published, and an interface. */
+function site(ogive) {
+  return http.createServer((request, response) => {
+    const { pathname } = new URL(request.url, "http://site");
+    const file = normalize(join(HERE, pathname));
+    if (pathname === "/v1/batch") pass(request, response, ogive);
+    else if (pathname === "/items") response.setHeader("Content-Type", "text/html").end(PAGE);
+    else if (/^\/(dist|node_modules\/flatbuffers)\//.test(pathname) && file.startsWith(HERE) && existsSync(file))
+      response.setHeader("Content-Type", "text/javascript").end(readFileSync(file));
+    else response.end("{}");
+  });
+}
+
+test("a page's timings arrive when its user leaves, each once", { skip }, async () => {
+  const server = await Server.start();
+  const web = site(server.url).listen(0, "127.0.0.1");
+  await new Promise((resolve) => web.once("listening", resolve));
+  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+  const tab = await browser.newPage();
+  await tab.goto(`http://127.0.0.1:${web.address().port}/items`);
+  await tab.waitForFunction(() => globalThis.ready);
+  // A beacon that is sent again under its number, as by a page that came back, counts once.
+  await tab.waitForFunction(() => performance.getEntriesByType("navigation")[0].loadEventEnd > 0);
+  await tab.evaluate(async () => {
+    await new Promise((resolve) => setTimeout(resolve)); // the observers' turn
+    exporter.recorder("twice_seconds").recordMilliseconds(5);
+    exporter.beacon();
+    exporter.beacon();
+  });
+  await tab.goto("about:blank");
+  const count = (of) => server.query(`sum(histogram_count(sum_over_time(${of}[10m])))`, 12);
+  const arrived = async (of, expected) => {
+    for (let found; (found = await count(of)) !== expected; await sleep(50)) assert.ok(!(found > expected), `${of}: ${found} of ${expected}`);
+  };
+  await arrived('fetch_seconds{route="/api/items/:id",service="shop"}', 3);
+  await arrived("fetch_seconds", 3);
+  await arrived("twice_seconds", 1);
+  for (const timing of ["ttfb", "dom_interactive", "dom_complete", "load", "first_contentful_paint", "largest_contentful_paint"])
+    await arrived(`page_seconds{route="/items",timing="${timing}"}`, 1);
+  await browser.close();
+  web.closeAllConnections();
+  web.close();
+  await server.stop();
+});
