@@ -201,8 +201,8 @@ async function fromDist(page: Page): Promise<void> {
 }
 
 /** Opens a page, and fails the test on any error that the page throws. */
-export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900): Promise<{ page: Page; errors: string[] }> {
-  const page = await browser.newPage({ viewport: { width: 1440, height }, colorScheme: theme });
+export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900, width = 1440): Promise<{ page: Page; errors: string[] }> {
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme });
   page.setDefaultTimeout(90_000);
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.stack ?? error.message));

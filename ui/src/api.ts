@@ -191,6 +191,35 @@ export function fetchExplanation(query: string, view: { start: number; end: numb
   return answer("v1/explain", params, signal);
 }
 
+/** A quantile of two ranges: value and bounds of its bin, and how it changed with the bounds of that in 95 of 100 cases. */
+export interface ChangedQuantile {
+  q: number;
+  before: [number, number, number];
+  after: [number, number, number];
+  change: number | null;
+  bounds: [number, number] | null;
+  differs: boolean | null;
+  words: string;
+}
+
+/** Two ranges of one expression. */
+export interface Comparison {
+  unit: string;
+  before: { start: number; end: number; count: number; series: number };
+  after: { start: number; end: number; count: number; series: number };
+  verdict: "alike" | "undecided" | "moved" | "reshaped" | "none";
+  sentence: string;
+  words: string;
+  times: number | null;
+  quantiles: ChangedQuantile[];
+}
+
+/** The distribution of a range beside that of `offset` seconds before it. */
+export function fetchComparison(query: string, group: string | null, start: number, end: number, offset: number, signal?: AbortSignal): Promise<Answer<Comparison>> {
+  const params = { query, ...choice(group), start: String(start), end: String(end), before_start: String(start - offset), before_end: String(end - offset) };
+  return answer("v1/compare", params, signal);
+}
+
 /** A part of the sorted list of groups. */
 export interface GroupPart {
   start: number;
@@ -333,6 +362,95 @@ export async function acknowledge(labels: Labels, reason: string): Promise<void>
 
 export async function endSilence(id: number): Promise<void> {
   await get(`v1/silences/${id}`, {}, undefined, { method: "DELETE" });
+}
+
+/** An expression and what it took since the server started; seconds. */
+export interface QueryCost {
+  readonly query: string;
+  readonly route: string;
+  readonly times: number;
+  readonly refused: number;
+  readonly seconds: number;
+  readonly longest: number;
+  readonly last_ms: number;
+}
+
+export async function fetchQueries(): Promise<readonly QueryCost[]> {
+  return (await get<{ queries: QueryCost[] }>("v1/queries", {})).data.queries;
+}
+
+type Counted = readonly { readonly name: string; readonly value: number }[];
+
+/** Which names, labels and values make most series. */
+export async function fetchTsdb(limit: number): Promise<{ headStats: { numSeries: number; numLabelPairs: number }; seriesCountByMetricName: Counted; labelValueCountByLabelName: Counted; seriesCountByLabelValuePair: Counted }> {
+  return (await get<Awaited<ReturnType<typeof fetchTsdb>>>("api/v1/status/tsdb", { limit: String(limit) })).data;
+}
+
+export interface Target {
+  readonly labels: Labels;
+  readonly scrapePool: string;
+  readonly scrapeUrl: string;
+  readonly health: string;
+  readonly lastScrape: string;
+  readonly lastScrapeDuration: number;
+  readonly lastError: string;
+}
+
+export async function fetchTargets(): Promise<readonly Target[]> {
+  return (await get<{ activeTargets: Target[] }>("api/v1/targets", {})).data.activeTargets;
+}
+
+export interface StoredDisk {
+  readonly path: string;
+  readonly state: string;
+  readonly why: string;
+  readonly free_bytes: number;
+  readonly size_bytes: number;
+  readonly failures: number;
+  readonly healed_bytes: number;
+}
+
+export async function fetchDisks(): Promise<{ disks: readonly StoredDisk[]; problems: readonly unknown[] }> {
+  return (await get<{ disks: StoredDisk[]; problems: unknown[] }>("v1/disks", {})).data;
+}
+
+export interface StoredSnapshot {
+  readonly name: string;
+  readonly created_ms: number;
+  readonly block_bytes: number;
+  readonly journal_bytes: number;
+}
+
+export async function fetchSnapshots(): Promise<readonly StoredSnapshot[]> {
+  return (await get<{ snapshots: StoredSnapshot[] }>("v1/snapshots", {})).data.snapshots;
+}
+
+/** A board in the list. */
+export interface SavedBoard {
+  readonly name: string;
+  readonly title: string;
+  readonly version: number;
+  readonly time_ms: number;
+  readonly by: string;
+  readonly panels: number;
+}
+
+export async function fetchBoards(): Promise<readonly SavedBoard[]> {
+  return (await get<{ boards: SavedBoard[] }>("v1/boards", {})).data.boards;
+}
+
+/** A board as it is saved, and its versions, the oldest first. */
+export async function fetchBoard(name: string, version: number | null): Promise<{ version: number; board: unknown; versions: { version: number; deleted: boolean }[] }> {
+  return (await get<{ version: number; board: unknown; versions: { version: number; deleted: boolean }[] }>(`v1/boards/${encodeURIComponent(name)}`, version === null ? {} : { version: String(version) })).data;
+}
+
+/** Saves a board that was made of version `base`; 0 for one that is new. */
+export async function saveBoard(board: unknown, base: number): Promise<void> {
+  await get("v1/boards", { base: String(base) }, undefined, posted(board));
+}
+
+export async function deleteBoard(name: string): Promise<void> {
+  await get(`v1/boards/${encodeURIComponent(name)}`, {}, undefined, { method: "DELETE" });
 }
 
 /** What rules would have done over the last `stretch`, such as 1d. */

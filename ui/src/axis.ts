@@ -157,6 +157,14 @@ export class ValueAxis {
     return 0;
   }
 
+  /** Whether any of a bin is on the axis: all are, unless a part of the values was chosen. */
+  shows(lo: number, hi: number): boolean {
+    const { positive, negative, zero } = this.domain;
+    const meets = (extent: Extent | null, from: number, to: number): boolean => extent !== null && (from === to ? to >= extent.lo : to > extent.lo) && (from === to ? from <= extent.hi : from < extent.hi);
+    if (zero && lo <= AT_ZERO && hi >= -AT_ZERO) return true;
+    return (hi > AT_ZERO && meets(positive, Math.max(0, lo), hi)) || (lo < -AT_ZERO && meets(negative, Math.max(0, -hi), -lo));
+  }
+
   /** Top and bottom of a bin, unrounded. A bin at zero is the band; a bin that begins at zero ends at it. */
   span(lo: number, hi: number): [number, number] {
     if (lo >= -AT_ZERO && hi <= AT_ZERO) return [this.band[0], this.band[1]];

@@ -28,6 +28,17 @@ export interface Look {
   readonly usual: Float64Array;
   /** Amount that has the last colour. */
   readonly max: number;
+  /** Columns of another time: what is painted is how the shares of a column differ from theirs. */
+  readonly difference?: Difference;
+}
+
+/** What a picture of differences needs. */
+export interface Difference {
+  readonly before: ReadonlyMap<number, Column>;
+  /** Pixel words from "less than before" over "alike" in the middle to "more". */
+  readonly shades: Uint32Array;
+  /** Difference of shares that has the first and the last of them. */
+  readonly max: number;
 }
 
 /** Parts by which amounts are distinguished: fine enough that neighbours differ by at most one colour where any is seen. */
@@ -74,6 +85,11 @@ export function layOut(table: BinTable, axis: ValueAxis, density: boolean, usual
   const blur = density ? windows(table, usual) : null;
   for (let id = 0; id < size; id++) {
     const width = table.logWidth(id);
+    if (!axis.shows(table.lo[id] as number, table.hi[id] as number)) {
+      // A part of the values was chosen, and this is not of it: its rows take nothing.
+      profiles[id] = new Float64Array(0);
+      continue;
+    }
     const profile = blur === null ? null : profileOf(table, id, blur[id] as number, axis);
     if (profile !== null) {
       [first[id], profiles[id]] = profile;
@@ -149,6 +165,45 @@ export function paint(column: Column | undefined, geometry: Geometry, look: Look
   }
 }
 
+/** How the shares of a column's samples in each row differ from those of another; `amounts` is scratch. Pure. */
+export function differences(now: Column, before: Column, geometry: Geometry, amounts: Float64Array, out: Float64Array): void {
+  accumulate(before, geometry, -1 / before.count, amounts);
+  out.set(amounts);
+  accumulate(now, geometry, 1 / now.count, amounts);
+  for (let row = 0; row < out.length; row++) out[row]! += amounts[row] as number;
+}
+
+/** Paints how a column differs from that of another time; nothing where one of them holds nothing. */
+export function paintDifference(now: Column | undefined, slot: number, geometry: Geometry, { before, shades, max }: Difference, scratch: [Float64Array, Float64Array], out: Uint32Array, offset: number): void {
+  const then = before.get(slot);
+  const [amounts, difference] = scratch;
+  if (now === undefined || then === undefined || now.count === 0 || then.count === 0) {
+    out.fill(0, offset, offset + amounts.length);
+    return;
+  }
+  differences(now, then, geometry, amounts, difference);
+  const half = (shades.length - 1) / 2;
+  for (let row = 0; row < difference.length; row++) {
+    const part = Math.min(1, Math.sqrt(Math.abs(difference[row] as number) / max));
+    out[offset + row] = shades[Math.round(half + Math.sign(difference[row] as number) * part * half)] as number;
+  }
+}
+
+/** Greatest difference of any cell from that of another time. */
+export function greatestDifference(table: BinTable, columns: ReadonlyMap<number, Column>, before: ReadonlyMap<number, Column>, axis: ValueAxis, density: boolean, usual: ArrayLike<number>): number {
+  const geometry = layOut(table, axis, density, usual);
+  const rows = Math.max(1, Math.round(axis.height));
+  const [amounts, difference] = [new Float64Array(rows), new Float64Array(rows)];
+  let max = 0;
+  for (const [slot, now] of columns) {
+    const then = before.get(slot);
+    if (then === undefined || now.count === 0 || then.count === 0) continue;
+    differences(now, then, geometry, amounts, difference);
+    for (const one of difference) max = Math.max(max, Math.abs(one));
+  }
+  return max;
+}
+
 /** Greatest amount of any cell: what the last colour stands for, before rounding. */
 export function greatest(table: BinTable, columns: Iterable<Column>, axis: ValueAxis, density: boolean, usual: ArrayLike<number>): number {
   let max = 0;
@@ -172,6 +227,7 @@ export class CellLayer {
   private geometrySize = -1;
   private look: Look | null = null;
   private amounts = new Float64Array(1);
+  private scratch = new Float64Array(1);
 
   constructor(private readonly table: BinTable) {
     const context = this.canvas.getContext("2d", { willReadFrequently: false });
@@ -193,7 +249,7 @@ export class CellLayer {
     const image = new ImageData(rows, RING);
     const words = new Uint32Array(image.data.buffer);
     for (let slot = first; slot <= last; slot++) {
-      paint(columns.get(slot), this.geometry, look, this.amounts, words, mod(slot) * rows);
+      this.put(slot, columns.get(slot), look, this.geometry, words, mod(slot) * rows);
     }
     this.context.putImageData(image, 0, 0);
   }
@@ -206,8 +262,14 @@ export class CellLayer {
       this.geometrySize = this.table.size;
     }
     const image = new ImageData(this.amounts.length, 1);
-    paint(column, this.geometry, this.look, this.amounts, new Uint32Array(image.data.buffer), 0);
+    this.put(slot, column, this.look, this.geometry, new Uint32Array(image.data.buffer), 0);
     this.context.putImageData(image, 0, mod(slot));
+  }
+
+  private put(slot: number, column: Column | undefined, look: Look, geometry: Geometry, words: Uint32Array, offset: number): void {
+    if (look.difference === undefined) return paint(column, geometry, look, this.amounts, words, offset);
+    if (this.scratch.length !== this.amounts.length) this.scratch = new Float64Array(this.amounts.length);
+    paintDifference(column, slot, geometry, look.difference, [this.amounts, this.scratch], words, offset);
   }
 
   /** Draws slots `first..=last` upright and stretched over a rectangle of device pixels, in at most two pieces of the ring. */

@@ -103,6 +103,20 @@ export function palette(name: PaletteName, theme: Theme): Rgb[] {
   return out;
 }
 
+/** Ends and middle of a map of differences: less, alike, more. Blue and orange are told apart by all common kinds of colour blindness. */
+const DIFFERENCE: Record<Theme, readonly Point[]> = {
+  dark: [[0.88, 0.1, 230], [0.6, 0.15, 255], [0.2, 0.02, 275], [0.65, 0.17, 45], [0.92, 0.1, 85]],
+  light: [[0.34, 0.14, 262], [0.62, 0.14, 250], [0.96, 0.01, 90], [0.68, 0.16, 50], [0.4, 0.15, 35]],
+};
+
+/** Colours from "less" over "alike" to "more"; their number is odd, the middle one is alike. */
+export function differencePalette(theme: Theme): Rgb[] {
+  const points = DIFFERENCE[theme].map(lch);
+  const out: Rgb[] = [];
+  for (let i = 0; i <= LEVELS; i++) out.push(toRgb(along(points, (i / LEVELS) * (points.length - 1))));
+  return out;
+}
+
 function along(points: readonly Lab[], at: number): Lab {
   const i = Math.min(points.length - 2, Math.floor(at));
   const [a, b] = [points[i] as Lab, points[i + 1] as Lab];

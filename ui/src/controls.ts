@@ -1,6 +1,7 @@
 /** The choices above the picture: quantiles, colour of the count, and the legend. */
 
-import { formatCompact } from "./format.ts";
+import { formatCompact, formatShare } from "./format.ts";
+import { USUAL } from "./compared.ts";
 import { el } from "./dom.ts";
 import { LEVELS, PALETTE_NAMES, unscaled, type Rgb, type Scaling } from "./colour.ts";
 import { cssName, quantileLabel } from "./quantilelines.ts";
@@ -26,8 +27,11 @@ export function groupName(labels: Labels): string {
 
 const SCALINGS: readonly Scaling[] = ["linear", "sqrt", "log"];
 
+/** What the box of a drag is for. */
+export type Marking = "explain" | "zoom" | null;
+
 export class Controls {
-  private readonly ramp = el("canvas", { width: LEVELS, height: 1, role: "img" });
+  private readonly ramp = el("canvas", { width: LEVELS, height: 1, role: "img", "aria-label": "Colours, from few samples to many" });
   private readonly from = el("span", {}, "0");
   private readonly to = el("span", {});
   private readonly middle = el("small", {});
@@ -36,8 +40,8 @@ export class Controls {
     private readonly parent: HTMLElement,
     legend: HTMLElement,
     private readonly change: (part: Partial<State>) => void,
-    /** Whether the next drag marks a box, and a switch of it. */
-    private readonly marking: { is(): boolean; set(on: boolean): void },
+    /** What the box of the next drag is for, and a switch of it. */
+    private readonly marking: { is(): Marking; set(on: Exclude<Marking, null>): void },
   ) {
     legend.append(this.from, this.ramp, this.to, this.middle);
   }
@@ -61,7 +65,18 @@ export class Controls {
       group("Colour", scalings),
       group("", amounts),
       group("", palettes),
-      group("", [segment("explain", "explain a box", this.marking.is(), () => this.marking.set(!this.marking.is()), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same")]),
+      group("Compare", [
+        ...USUAL.map(([ago, text]) => {
+          const on = state.compare !== null && "ago" in state.compare && state.compare.ago === ago;
+          return segment(`compare-${ago}`, text, on, () => this.change(on ? { compare: null, difference: false } : { compare: { ago } }), "", `Beside the same range ${text}`);
+        }),
+        ...(state.compare === null ? [] : [segment("difference", "difference map", state.difference, () => this.change({ difference: !state.difference }), "", "Cells show where there are more samples than before, and where less")]),
+      ]),
+      group("", [
+        segment("explain", "explain a box", this.marking.is() === "explain", () => this.marking.set("explain"), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same"),
+        segment("zoom", "zoom into a box", this.marking.is() === "zoom", () => this.marking.set("zoom"), "", "Drag a box over time and value: only that part is shown"),
+        ...(state.values === null ? [] : [segment("all-values", "all values", false, () => this.change({ values: null }), "", "Show all values again")]),
+      ]),
     );
     if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
   }
@@ -80,6 +95,18 @@ export class Controls {
     return el("label", { class: "group-of" }, `${groups.total} groups`, select);
   }
 
+  /** What the colours of differences mean. */
+  showDifferences(colours: readonly Rgb[], max: number): void {
+    const context = this.ramp.getContext("2d");
+    if (context === null) return;
+    const image = context.createImageData(LEVELS, 1);
+    for (let i = 0; i < LEVELS; i++) image.data.set([...(colours[Math.round((i * (colours.length - 1)) / (LEVELS - 1))] as Rgb), 255], i * 4);
+    context.putImageData(image, 0, 0);
+    const most = formatShare(max);
+    [this.from.textContent, this.to.textContent] = [`−${most}`, `+${most}`];
+    this.middle.textContent = "share of samples now, less before";
+  }
+
   /** What the colours mean: nothing at the left, `max` at the right. */
   showLegend(colours: readonly Rgb[], max: number, state: State): void {
     const context = this.ramp.getContext("2d");
@@ -87,7 +114,7 @@ export class Controls {
     const image = context.createImageData(LEVELS, 1);
     colours.forEach(([r, g, b], i) => image.data.set([r, g, b, 255], i * 4));
     context.putImageData(image, 0, 0);
-    this.to.textContent = formatCompact(max);
+    [this.from.textContent, this.to.textContent] = ["0", formatCompact(max)];
     const half = formatCompact(Number(unscaled(0.5, max, state.scaling).toPrecision(2)));
     this.middle.textContent = state.density ? `samples per 1 % of value, middle ${half}` : `samples per bin, middle ${half}`;
   }

@@ -31,7 +31,7 @@ export function drawEmpty(parent: HTMLElement, empty: Empty): void {
     el("h2", {}, `No series is called ${empty.name}`),
     ...(empty.meant === null ? [] : [el("p", {}, "Did you mean ", el("button", { type: "button", class: "link", click: () => empty.take(empty.meant as string) }, empty.meant), "?")]),
     el("p", {}, "Choose one from the list at the left, or send the first measurements of this one:"),
-    el("pre", {}, command),
+    el("pre", { tabindex: "0" }, command),
     el("div", { class: "does" }, el("button", { type: "button", click: empty.first }, "ogive_hiccup_seconds")),
   );
 }

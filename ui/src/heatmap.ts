@@ -9,13 +9,13 @@
 
 import { covers, DomainBuilder, niceCeil, stepFor, timeTicks, ValueAxis, type Domain } from "./axis.ts";
 import { merge, type BinTable, type Column, type Merged } from "./bins.ts";
-import { CellLayer, greatest, RING, shadesOf, type Look } from "./cells.ts";
-import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
+import { CellLayer, greatest, greatestDifference, RING, shadesOf, type Look } from "./cells.ts";
+import { differencePalette, palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
 import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
 import { drawMark, spaced } from "./marks.ts";
 import { Pending } from "./pending.ts";
-import { drawQuantiles } from "./quantilelines.ts";
+import { drawGhosts, drawQuantiles } from "./quantilelines.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
@@ -27,6 +27,17 @@ export interface Options {
   readonly quantiles: readonly QuantileName[];
   readonly threshold: number | null;
   readonly unit: string;
+  /** Only values between these; null for all. */
+  readonly values?: readonly [number, number] | null;
+  /** Cells show how their shares differ from those of another time. */
+  readonly difference?: boolean;
+}
+
+/** Another time, moved to where it is compared. */
+export interface Ghost {
+  readonly columns: ReadonlyMap<number, Column>;
+  /** All of it; null where columns add up to it. */
+  readonly merged: Merged | null;
 }
 
 /** Places on the canvas, in CSS pixels. */
@@ -64,6 +75,12 @@ export class Heatmap {
   /** What is in view, each cell once; null when there is no such thing. */
   merged: Merged | null = null;
   max = 1;
+  /** What is compared with; null when nothing is. */
+  ghost: Ghost | null = null;
+  /** All of the other time that is in view. */
+  ghostMerged: Merged | null = null;
+  /** Greatest difference of shares, where differences are drawn. */
+  differenceMax = 0;
   colours: Rgb[] = [];
   private domain: Domain | null = null;
   private readonly cells: CellLayer;
@@ -176,8 +193,25 @@ export class Heatmap {
     this.options = options;
     const differs = (...keys: (keyof Options)[]): boolean => keys.some((key) => before[key] !== options[key]);
     if (differs("theme", "palette", "scaling")) this.recolour();
-    if (differs("theme", "palette", "scaling", "density")) this.fit();
+    if (differs("theme", "palette", "scaling", "density", "difference") || JSON.stringify(before.values ?? null) !== JSON.stringify(options.values ?? null)) this.fit();
     else this.draw();
+  }
+
+  /** Shows another time below, or none. */
+  setGhost(ghost: Ghost | null): void {
+    if (ghost === null && this.ghost === null) return;
+    this.ghost = ghost;
+    this.fit();
+  }
+
+  /** Whether the axis shows a value. */
+  shows(value: number): boolean {
+    return this.axis?.shows(value, value) === true;
+  }
+
+  /** Whether cells are differences. */
+  get differs(): boolean {
+    return this.options.difference === true && this.ghost !== null;
   }
 
   /** Takes options whose unit belongs to columns that `load` brings next: nothing is painted until then. */
@@ -260,6 +294,7 @@ export class Heatmap {
     for (const id of column.ids) builder.add(this.table.lo[id] as number, this.table.hi[id] as number);
     const domain = builder.build();
     if (domain === null) return false;
+    if (this.options.values !== undefined && this.options.values !== null) return this.axis === null || greatest(this.table, [column], this.axis, this.options.density, this.usual) > this.max;
     if (this.domain === null || this.axis === null || !covers(this.domain, domain)) return true;
     return greatest(this.table, [column], this.axis, this.options.density, this.usual) > this.max;
   }
@@ -271,14 +306,17 @@ export class Heatmap {
     const own = this.own;
     for (const column of own) for (const id of column.ids) seen.add(id);
     for (const id of this.given?.merged?.ids ?? []) seen.add(id);
+    for (const id of this.ghost?.merged?.ids ?? []) seen.add(id);
+    for (let slot = this.first; slot <= this.last; slot++) for (const id of this.ghost?.columns.get(slot)?.ids ?? []) seen.add(id);
     for (const id of seen) builder.add(this.table.lo[id] as number, this.table.hi[id] as number);
-    this.domain = builder.build();
+    this.domain = chosen(builder.build(), this.options.values ?? null);
     this.usual = new Float64Array(this.table.size);
     for (const { ids, counts } of own) ids.forEach((id, i) => (this.usual[id]! += (counts[i] as number) / own.size));
     this.axis = this.domain === null ? null : new ValueAxis(this.domain, Math.round(this.layout.plotHeight * this.ratio), this.ratio);
     const amount = this.axis === null ? 0 : greatest(this.table, own, this.axis, this.options.density, this.usual);
     const max = amount > 0 ? niceCeil(amount) : 1;
     this.max = grow ? Math.max(this.max, max) : max;
+    this.differenceMax = this.axis === null || !this.differs ? 0 : Math.max(1e-9, greatestDifference(this.table, this.columns, (this.ghost as Ghost).columns, this.axis, this.options.density, this.usual));
     if (this.axis !== null) this.cells.paintAll(this.look(this.axis), this.columns, this.first, this.last);
     this.summarise();
     this.draw();
@@ -286,11 +324,23 @@ export class Heatmap {
 
   private look(axis: ValueAxis): Look {
     const { density } = this.options;
-    return { axis, shades: this.shades, empty: this.words[0] as number, density, usual: this.usual, max: this.max };
+    const look = { axis, shades: this.shades, empty: this.words[0] as number, density, usual: this.usual, max: this.max };
+    if (!this.differs || this.ghost === null) return look;
+    return { ...look, difference: { before: this.ghost.columns, shades: paletteWords(differencePalette(this.options.theme)), max: this.differenceMax } };
   }
 
   private summarise(): void {
     this.merged = this.given === null ? merge(this.table, this.own) : this.given.merged;
+    this.ghostMerged = this.ghost === null ? null : (this.ghost.merged ?? merge(this.table, this.ghostInView()));
+  }
+
+  private ghostInView(): Set<Column> {
+    const seen = new Set<Column>();
+    for (let slot = this.first; slot <= this.last; slot++) {
+      const column = this.ghost?.columns.get(slot);
+      if (column !== undefined) seen.add(column);
+    }
+    return seen;
   }
 
   draw(): void {
@@ -307,10 +357,11 @@ export class Heatmap {
     this.drawMarks();
     this.drawn();
     if (this.axis === null) return;
+    if (this.ghost !== null) drawGhosts(this, this.options.quantiles, this.ghost.columns);
     this.faint = drawQuantiles(this, this.options.quantiles);
     this.drawThreshold();
     if (layout.sideWidth > 0 && this.merged !== null) {
-      drawMarginal(context, this, this.merged, this.options.density);
+      drawMarginal(context, this, this.merged, this.options.density, this.ghostMerged);
     }
     this.publish();
   }
@@ -406,8 +457,16 @@ export class Heatmap {
     this.canvas.dataset["view"] = JSON.stringify({
       ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
       ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()], pending: this.pending.runs(), faint: this.faint },
+      ...{ ghost: this.ghostMerged?.total ?? null, ghostColumns: this.ghost === null ? 0 : this.ghostInView().size, difference: this.differenceMax },
     });
   }
+}
+
+/** The part of a domain that was chosen; all of it where none was, or where it holds nothing. */
+function chosen(domain: Domain | null, values: readonly [number, number] | null): Domain | null {
+  if (domain === null || values === null) return domain;
+  const [lo, hi] = values;
+  return lo > 0 && hi > lo ? { positive: { lo, hi }, negative: null, zero: false } : domain;
 }
 
 /** A label on the value axis. */

@@ -15,7 +15,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["T", "on the heat map: the threshold"],
   ["L", "on the heat map: the lines of the column"],
   ["Space", "live or paused"],
-  ["Backspace", "the range before"],
+  ["Backspace", "the view before; Shift: the one after it"],
   ["Escape", "close, or remove the threshold"],
 ];
 

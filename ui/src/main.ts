@@ -10,7 +10,10 @@
 import "./style.css";
 import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, merge, snapToEdge } from "./bins.ts";
-import { Controls, groupName, type GroupList } from "./controls.ts";
+import { offsetOf } from "./compared.ts";
+import { ComparePanel } from "./comparepanel.ts";
+import { differencePalette } from "./colour.ts";
+import { Controls, groupName, type GroupList, type Marking } from "./controls.ts";
 import { byId, el, icon } from "./dom.ts";
 import { drawEmpty } from "./empty.ts";
 import { drawFacts } from "./facts.ts";
@@ -27,12 +30,13 @@ import { ExplainPanel } from "./explainpanel.ts";
 import { showKeys } from "./keyhelp.ts";
 import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
+import type { More } from "./more.ts";
 import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
-import { formatState, isLive, parseState, sameData, VIEWS, type Area, type Range, type State } from "./state.ts";
+import { formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
@@ -60,6 +64,9 @@ const GROUPS_EVERY_MS = 10_000;
 /** Columns that overlap are no sum: a live view of them is asked for again after so many seconds. */
 const OVERLAPPING_COLUMNS = 2;
 
+/** What a step back returns to. */
+type View = Pick<State, "range" | "values">;
+
 class Page {
   private state = parseState(location.search);
   private shown: Shown = "empty";
@@ -79,7 +86,10 @@ class Page {
   private why = "";
   private groups: GroupList | null = null;
   private floats: QueryData | null = null;
-  private rangesBefore: Range[] = [];
+  /** Views to go back to, and those that were left by going back. */
+  private viewsBefore: View[] = [];
+  private viewsAfter: View[] = [];
+  private more: More | null = null;
   /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
   private stopped: Range | null = null;
   private hint: Hint | undefined;
@@ -92,8 +102,11 @@ class Page {
   private readonly box: QueryBox;
   private readonly editor: EditorBox;
   private readonly explanation: ExplainPanel;
-  /** The next drag marks a box. */
-  private marking = false;
+  private readonly comparison: ComparePanel;
+  /** What the other time on the picture belongs to. */
+  private ghostOf = "";
+  /** What the box of the next drag is for. */
+  private marking: Marking = null;
   private readonly ranges: RangeBox;
   private readonly controls: Controls;
   private readonly status: StatusBar;
@@ -106,9 +119,9 @@ class Page {
     this.map = new Heatmap(byId<HTMLCanvasElement>("cells"), this.table, this.options());
     this.pointer = new Pointer(this.map, byId<HTMLCanvasElement>("overlay"), byId("tip"), byId("voice"), {
       zoom: (start, end) => this.zoom({ start, end }),
-      explain: (area) => this.explain(area),
+      explain: (area) => (this.marking === "zoom" ? this.zoomBox(area) : this.explain(area)),
       area: () => this.state.area,
-      marking: () => this.marking,
+      marking: () => this.marking !== null,
       lines: (start, end) => location.assign(`logs.html${formatLogState({ search: "", match: "", range: { start, end } })}`),
       pick: (slot, value) => this.openTraces(slot, value),
       picked: () => this.state.slow,
@@ -117,22 +130,27 @@ class Page {
       unit: () => this.unit,
       quantiles: () => this.state.quantiles,
       back: () => this.back(),
+      forward: () => this.forward(),
       toggleLive: () => this.toggleLive(),
     });
     this.lines = new Lines(byId("lines"), (start, end) => this.zoom({ start: Math.floor(start), end: Math.ceil(end) }));
     this.multiples = new Multiples(byId("multiples"), this.options(), { open: (group) => this.change({ group }), failed: (cause) => this.fail(cause, this.state.query) });
-    this.picker = new Picker(byId("series"), (query) => this.change({ query }));
+    this.picker = new Picker(byId("series"), (query) => {
+      this.openSeries(false);
+      this.change({ query });
+    });
     this.box = new QueryBox((query) => this.change({ query }, true), () => this.picker.names());
     this.editor = new EditorBox((query) => this.change({ query }, true));
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span(), () => this.repaint());
     this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part), {
       is: () => this.marking,
       set: (on) => {
-        this.marking = on;
+        this.marking = this.marking === on ? null : on;
         this.controls.show(this.state, this.groups);
       },
     });
     this.explanation = new ExplainPanel(byId("explain"), { filter: (query) => this.change({ query, area: null }), close: () => this.change({ area: null }) });
+    this.comparison = new ComparePanel(byId("compare"), { compare: (compare) => this.change({ compare, ...(compare === null ? { difference: false } : {}) }) });
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
     this.events = new EventMarks(byId("events"), () => this.plot());
@@ -173,6 +191,10 @@ class Page {
 
   private listen(): void {
     byId("back").append(icon("M9.5 3.5 5 8l4.5 4.5"));
+    byId("forward").append(icon("M6.5 3.5 11 8l-4.5 4.5"));
+    byId("forward").addEventListener("click", () => this.forward());
+    byId("add-query").addEventListener("click", () => this.addBelow());
+    byId("series-button").addEventListener("click", () => this.openSeries(!byId("series").classList.contains("open")));
     byId("back").addEventListener("click", () => this.back());
     byId("live").addEventListener("click", () => this.toggleLive());
     byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
@@ -212,8 +234,8 @@ class Page {
   }
 
   private options(): Options {
-    const { palette, scaling, density, quantiles, threshold } = this.state;
-    return { theme: currentTheme(), palette, scaling, density, quantiles, threshold, unit: this.unit };
+    const { palette, scaling, density, quantiles, threshold, values, difference } = this.state;
+    return { theme: currentTheme(), palette, scaling, density, quantiles, threshold, values, difference, unit: this.unit };
   }
 
   /** Takes a part of the state, writes the address, and asks again when the data would differ. */
@@ -232,22 +254,75 @@ class Page {
 
   private zoom(range: Range): void {
     this.stopped = null;
-    this.rangesBefore.push(this.state.range);
+    this.leave();
     this.change({ range });
   }
 
+  /** A part of the time and of the values. */
+  private zoomBox({ start, end, lo, hi }: Area): void {
+    this.marking = null;
+    this.stopped = null;
+    this.leave();
+    this.change({ range: { start, end: Math.max(start + 5, end) }, values: lo > 0 ? [lo, hi] : null });
+  }
+
+  /** Remembers the view that is about to change. */
+  private leave(): void {
+    this.viewsBefore.push({ range: this.state.range, values: this.state.values });
+    this.viewsAfter = [];
+  }
+
   private back(): void {
-    const range = this.rangesBefore.pop();
-    if (range !== undefined) this.change({ range });
+    const view = this.viewsBefore.pop();
+    if (view === undefined) return;
+    this.viewsAfter.push({ range: this.state.range, values: this.state.values });
+    this.change(view);
+  }
+
+  private forward(): void {
+    const view = this.viewsAfter.pop();
+    if (view === undefined) return;
+    this.viewsBefore.push({ range: this.state.range, values: this.state.values });
+    this.change(view);
+  }
+
+  /** The list of series, which a phone shows over the picture. */
+  private openSeries(open: boolean): void {
+    byId("series").classList.toggle("open", open);
+    byId("series-button").setAttribute("aria-expanded", String(open));
+    if (open) byId("series").querySelector("input")?.focus();
+  }
+
+  /** Draws the expression below as well, so that another one can be written. */
+  private addBelow(): void {
+    const { query, more } = this.state;
+    if (query.trim() !== "" && !more.includes(query) && more.length < MORE_MAX) this.change({ more: [...more, query] });
+    this.box.focus();
+  }
+
+  private async showMore(): Promise<void> {
+    const { more } = this.state;
+    if (more.length === 0 && this.more === null) return;
+    if (this.more === null) {
+      const { More } = await import("./more.ts");
+      this.more ??= new More(byId("more"), {
+        take: (at) => this.change({ query: this.state.more[at] as string, more: this.state.more.map((one, i) => (i === at ? this.state.query : one)) }),
+        remove: (at) => this.change({ more: this.state.more.filter((_, i) => i !== at) }),
+        zoom: (start, end) => this.zoom({ start, end }),
+        span: () => this.span(),
+        live: () => isLive(this.state.range),
+      });
+    }
+    this.more.show(this.state.more);
   }
 
   private toggleLive(): void {
     if (isLive(this.state.range)) {
       const { start, end } = this.span();
-      this.rangesBefore.push(this.state.range);
+      this.leave();
       this.change({ range: { start, end } });
     } else {
-      const before = [...this.rangesBefore].reverse().find(isLive);
+      const before = [...this.viewsBefore].reverse().map((view) => view.range).find(isLive);
       this.change({ range: before ?? { last: 300 } });
     }
   }
@@ -285,9 +360,9 @@ class Page {
 
   /** The picture is held, so that the box stays on what was marked and a link shows the same. */
   private explain(area: Area): void {
-    this.marking = false;
+    this.marking = null;
     const { start, end } = this.span();
-    if (isLive(this.state.range)) this.rangesBefore.push(this.state.range);
+    if (isLive(this.state.range)) this.leave();
     this.change({ area, range: isLive(this.state.range) ? { start, end } : this.state.range });
   }
 
@@ -405,17 +480,47 @@ class Page {
     drawNotices(byId("notices"), together ? warnings.filter((warning) => !/^\d+ groups: /.test(warning)) : warnings, infos);
     this.showTitle();
     if (together) return this.showGroups(start, end, step);
+    // Another time belongs to its expression and step; while they stay it stands until it is asked for anew.
+    const ghostOf = JSON.stringify([this.state.query, this.state.group, this.state.compare, step]);
+    if (ghostOf !== this.ghostOf) this.map.ghost = null;
+    this.ghostOf = ghostOf;
     this.show("map");
     this.controls.show(this.state, this.groups);
     this.map.setUnit(this.options());
     const merged = data.distribution === null ? null : merge(this.table, [this.table.column(data.distribution)]);
     this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end, data.additive ? null : { merged });
     if (data.columns.length === 0 && this.groups === null) this.showNothing();
+    void this.compare(start, end, step);
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     void this.events.load(start, end, this.abort.signal);
     this.refresh();
     // The stream of groups wants to know which.
     this.follow();
+  }
+
+  /** Draws the other time below the picture, and asks for the verdict. */
+  private async compare(start: number, end: number, step: number): Promise<void> {
+    const { compare: compared, query } = this.state;
+    if (compared === null) {
+      this.comparison.hide();
+      return this.map.setGhost(null);
+    }
+    const { turn } = this;
+    const group = this.group();
+    const offset = offsetOf(compared, start, step);
+    void this.comparison.show(compared, { query, group, start, end, offset }, this.unit);
+    try {
+      // A live picture moves on until it is loaded anew: what it comes to is known already, where it is over.
+      const ahead = isLive(this.state.range) && this.additive ? Math.min(RELOAD_COLUMNS, Math.floor((serverNow() - end + offset) / step)) : 0;
+      const { data } = await fetchHeatmap(query, group, start - offset + step, end - offset + Math.max(0, ahead) * step, step, false, this.abort.signal);
+      if (turn !== this.turn) return;
+      const columns = data.columns.map((column) => this.table.column({ ...column, t: column.t + offset, ...(column.from === undefined ? {} : { from: column.from + offset }) }));
+      const merged = data.additive || data.distribution === null ? null : merge(this.table, [this.table.column(data.distribution)]);
+      this.map.setGhost({ columns: new Map(columns.map((column) => [this.map.slotOf(column), column])), merged });
+      this.refresh();
+    } catch {
+      // The panel says why, and the picture is right without.
+    }
   }
 
   private showGroups(start: number, end: number, step: number): void {
@@ -490,6 +595,7 @@ class Page {
     for (const id of ["map", "multiples", "lines", "table", "empty"]) byId(id).hidden = id !== what;
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
+    if (what !== "map") this.comparison.hide();
     if (what !== "lines") this.lines.clear();
     byId("line-controls").hidden = true;
     if (what !== "multiples") this.multiples.clear();
@@ -511,7 +617,9 @@ class Page {
     this.showTitle();
     byId("live").setAttribute("aria-pressed", String(isLive(state.range)));
     (byId("live").querySelector("span") as HTMLElement).textContent = isLive(state.range) ? "Live" : "Paused";
-    byId<HTMLButtonElement>("back").disabled = this.rangesBefore.length === 0;
+    byId<HTMLButtonElement>("back").disabled = this.viewsBefore.length === 0;
+    byId<HTMLButtonElement>("forward").disabled = this.viewsAfter.length === 0;
+    void this.showMore();
     this.traces.show(state.query, state.slow, state.trace, this.hint);
     void this.explanation.show(state.query, state.area, this.span(), this.unit);
     this.map.setOptions(this.options());
@@ -531,7 +639,8 @@ class Page {
   private refresh(): void {
     this.pointer.refresh();
     if (this.shown !== "map" || (this.map.merged === null && this.additive)) return;
-    this.controls.showLegend(this.map.colours, this.map.max, this.state);
+    if (this.map.differs) this.controls.showDifferences(differencePalette(currentTheme()), this.map.differenceMax);
+    else this.controls.showLegend(this.map.colours, this.map.max, this.state);
     // A view shorter than a cell shows that cell.
     const seconds = Math.max(this.map.end - this.map.start, this.map.width);
     const view = { table: this.table, merged: this.map.merged, why: this.why, unit: this.unit, seconds, series: this.seriesCount, threshold: this.state.threshold };
@@ -541,6 +650,7 @@ class Page {
   private repaint(): void {
     this.map.setOptions(this.options());
     this.multiples.setOptions(this.options());
+    this.more?.repaint();
     this.refresh();
     if (this.floats !== null) void this.load();
   }

@@ -6,7 +6,7 @@ import type { Heatmap } from "./heatmap.ts";
 import { ink } from "./theme.ts";
 
 /** Draws bars whose length is the amount of a bin, and the share of samples at or below each edge. */
-export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, density: boolean): void {
+export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, density: boolean, ghost: Merged | null = null): void {
   const { sideLeft: left, sideWidth: width, top, plotHeight } = map.layout;
   context.strokeStyle = ink("line");
   context.lineWidth = 1;
@@ -19,6 +19,11 @@ export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, me
   context.beginPath();
   for (const [from, to, amount] of bars) context.rect(left, from, Math.max(1, (amount / max) * (width - 6)), Math.max(0.5, to - from));
   context.fill();
+  if (ghost !== null && ghost.total > 0) {
+    // On the scale of shares: how many samples the other time has does not make it another shape.
+    outline(context, density ? smooth(map, ghost) : binned(map, ghost), (merged.total / ghost.total / max) * (width - 6), left, width);
+    drawOgive(context, map, ghost, left, width, true);
+  }
   drawOgive(context, map, merged, left, width);
   context.font = `11px ${ink("font-numbers")}`;
   context.fillStyle = ink("muted");
@@ -32,9 +37,30 @@ export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, me
   context.fillText("100 %", left + width, labelY);
 }
 
-/** Top, bottom and amount of each bin. */
+/** The same bars of another time, as a line around them. */
+function outline(context: CanvasRenderingContext2D, bars: readonly [number, number, number][], scale: number, left: number, width: number): void {
+  context.save();
+  context.beginPath();
+  let end: number | null = null;
+  for (const [from, to, amount] of [...bars].sort((a, b) => a[0] - b[0])) {
+    const x = left + Math.min(width - 2, amount * scale);
+    if (end === null || from - end > 1) context.moveTo(left, from);
+    context.lineTo(x, from);
+    context.lineTo(x, to);
+    end = to;
+  }
+  context.strokeStyle = ink("text");
+  context.globalAlpha = 0.75;
+  context.setLineDash([3, 2]);
+  context.lineWidth = 1;
+  context.stroke();
+  context.restore();
+}
+
+/** Top, bottom and amount of each bin on the axis. */
 function binned(map: Heatmap, merged: Merged): [number, number, number][] {
-  return merged.ids.map((id, i) => [...map.binSpan(id), merged.counts[i] as number]);
+  const { table, axis } = map;
+  return merged.ids.flatMap((id, i) => (axis?.shows(table.lo[id] as number, table.hi[id] as number) === true ? [[...map.binSpan(id), merged.counts[i] as number] as [number, number, number]] : []));
 }
 
 /** Top, bottom and density of each row of pixels that has any. */
@@ -51,7 +77,7 @@ function smooth({ table, axis, layout, ratio }: Heatmap, merged: Merged): [numbe
   return bars;
 }
 
-function drawOgive(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, left: number, width: number): void {
+function drawOgive(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, left: number, width: number, ghost = false): void {
   const bottom = map.layout.top + map.layout.plotHeight;
   context.beginPath();
   context.moveTo(left, bottom);
@@ -63,6 +89,15 @@ function drawOgive(context: CanvasRenderingContext2D, map: Heatmap, merged: Merg
     context.lineTo(left + share * width, from);
   });
   context.lineTo(left + width, map.layout.top);
+  if (ghost) {
+    context.save();
+    context.setLineDash([5, 4]);
+    context.strokeStyle = ink("muted");
+    context.lineWidth = 1.25;
+    context.stroke();
+    context.restore();
+    return;
+  }
   context.strokeStyle = ink("halo");
   context.lineWidth = 3.5;
   context.stroke();

@@ -33,6 +33,7 @@ export interface PointerHandlers {
   unit(): string;
   quantiles(): readonly QuantileName[];
   back(): void;
+  forward(): void;
   toggleLive(): void;
 }
 
@@ -214,7 +215,7 @@ export class Pointer {
         return this.refresh();
       case "Backspace":
         event.preventDefault();
-        return this.handlers.back();
+        return event.shiftKey ? this.handlers.forward() : this.handlers.back();
       case " ":
         event.preventDefault();
         return this.handlers.toggleLive();

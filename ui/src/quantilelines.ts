@@ -39,6 +39,8 @@ export interface Ground {
   readonly columns: ReadonlyMap<number, Column>;
   slotSpan(slot: number): [number, number];
   yOf(value: number): number;
+  /** Whether the axis shows a value. */
+  shows(value: number): boolean;
 }
 
 /** Value and error bounds of a quantile of a column. The greatest value is exact where the column carries it. */
@@ -110,6 +112,43 @@ export function drawQuantiles(ground: Ground, names: readonly QuantileName[]): R
   return faint;
 }
 
+/** Draws the lines of another time: thin and dashed, without bands. */
+export function drawGhosts(ground: Ground, names: readonly QuantileName[], columns: ReadonlyMap<number, Column>): void {
+  const { context, layout } = ground;
+  context.save();
+  context.beginPath();
+  context.rect(layout.left, layout.top, layout.plotWidth, layout.plotHeight);
+  context.clip();
+  context.setLineDash([5, 4]);
+  for (const name of names) {
+    context.beginPath();
+    let drawing = false;
+    for (let slot = ground.first; slot <= ground.last; slot++) {
+      const column = columns.get(slot);
+      const mark = column === undefined ? null : markOf(column, ground.table, name);
+      if (mark === null || !ground.shows(mark.value)) {
+        drawing = false;
+        continue;
+      }
+      const [from, to] = ground.slotSpan(slot);
+      const y = ground.yOf(mark.value);
+      if (drawing) context.lineTo((from + to) / 2, y);
+      else context.moveTo(from, y);
+      if (!columns.has(slot + 1)) context.lineTo(to, y);
+      drawing = true;
+    }
+    context.strokeStyle = ink("halo");
+    context.lineWidth = 3;
+    context.stroke();
+    context.strokeStyle = ink(`q-${cssName(name)}`);
+    context.globalAlpha = 0.85;
+    context.lineWidth = 1.25;
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+  context.restore();
+}
+
 /** Points of a quantile, in runs that a column without data interrupts. */
 function runsOf(ground: Ground, name: QuantileName): Point[][] {
   const runs: Point[][] = [];
@@ -117,7 +156,7 @@ function runsOf(ground: Ground, name: QuantileName): Point[][] {
   for (let slot = ground.first; slot <= ground.last; slot++) {
     const column = ground.columns.get(slot);
     const mark = column === undefined ? null : markOf(column, ground.table, name);
-    if (mark === null) {
+    if (mark === null || !ground.shows(mark.value)) {
       if (run.length > 0) runs.push(run);
       run = [];
       continue;

@@ -120,9 +120,9 @@ class ServicesPage {
     return [
       el("h2", {}, `Nothing was measured on the wire in ${isLive(this.range) ? "the last " : ""}${formatDuration(end - start)}`),
       el("p", {}, "The wire observer measures services that nobody instrumented, from their packets. On a host whose services are to be seen, with CAP_NET_RAW:"),
-      el("pre", {}, `ogive wire -i eth0 --to ${address}`),
+      el("pre", { tabindex: "0" }, `ogive wire -i eth0 --to ${address}`),
       el("p", {}, "Or within this server, in ogive.toml:"),
-      el("pre", {}, '[wire]\ninterface = ["eth0", "lo"]'),
+      el("pre", { tabindex: "0" }, '[wire]\ninterface = ["eth0", "lo"]'),
       el("p", {}, "What it measures, and which protocols: ", el("a", { href: "docs/wire.html" }, "the wire observer"), "."),
     ];
   }

@@ -1,6 +1,7 @@
 /** What the page shows, as the address says it. Pure: the address in, the state out, and back. */
 
 import { formatDuration, parseDuration, zone } from "./format.ts";
+import { formatCompared, parseCompared, type Compared } from "./compared.ts";
 import { PALETTE_NAMES, type PaletteName, type Scaling } from "./colour.ts";
 
 /** The first thing anybody sees: a thousand real measurements a second and CPU, with nothing set up. */
@@ -44,6 +45,14 @@ export interface State {
   readonly view: NumberView;
   /** Counters as they are, and not their rates. */
   readonly raw: boolean;
+  /** Only values between these are drawn. */
+  readonly values: readonly [number, number] | null;
+  /** What the picture is compared with. */
+  readonly compare: Compared | null;
+  /** Cells show how they differ from what they are compared with. */
+  readonly difference: boolean;
+  /** Expressions that are drawn below the first one. */
+  readonly more: readonly string[];
   /** The box that is explained. */
   readonly area: Area | null;
   /** Slow traces of this time are shown: (start, end], seconds since the epoch. */
@@ -66,10 +75,17 @@ export const DEFAULTS: State = {
   threshold: null,
   view: "lines",
   raw: false,
+  values: null,
+  compare: null,
+  difference: false,
+  more: [],
   area: null,
   slow: null,
   trace: null,
 };
+
+/** Expressions beside the first one: each is a picture of its own. */
+export const MORE_MAX = 7;
 
 /** Longest and shortest range: 10 years and 5 columns of a second. */
 const RANGE_MIN = 5;
@@ -97,10 +113,19 @@ export function parseState(search: string): State {
     threshold: Number.isFinite(threshold) ? threshold : null,
     view: VIEWS.find((view) => view === params.get("view")) ?? DEFAULTS.view,
     raw: params.get("raw") === "1",
+    values: parseValues(params.get("values")),
+    compare: parseCompared(params.get("compare")),
+    difference: params.get("difference") === "1",
+    more: params.getAll("and").filter((query) => query.trim() !== "").slice(0, MORE_MAX),
     area: parseArea(params.get("box")),
     slow: parseSpan(params.get("slow")),
     trace: params.get("trace"),
   };
+}
+
+function parseValues(text: string | null): readonly [number, number] | null {
+  const [lo, hi, ...more] = (text ?? "").split(",").map((part) => (part === "" ? NaN : Number(part))) as [number, number];
+  return more.length === 0 && Number.isFinite(lo) && Number.isFinite(hi) && lo > 0 && hi > lo ? [lo, hi] : null;
 }
 
 function parseArea(text: string | null): Area | null {
@@ -144,6 +169,10 @@ export function formatState(state: State): string {
   if (state.threshold !== null) params.set("threshold", String(state.threshold));
   if (state.view !== DEFAULTS.view) params.set("view", state.view);
   if (state.raw) params.set("raw", "1");
+  if (state.values !== null) params.set("values", state.values.join());
+  if (state.compare !== null) params.set("compare", formatCompared(state.compare));
+  if (state.compare !== null && state.difference) params.set("difference", "1");
+  for (const query of state.more) params.append("and", query);
   if (state.area !== null) params.set("box", [state.area.start, state.area.end, state.area.lo, state.area.hi].join());
   if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
   if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
@@ -153,7 +182,7 @@ export function formatState(state: State): string {
 
 /** True when two states ask the server for the same data. */
 export function sameData(a: State, b: State): boolean {
-  return a.query === b.query && a.raw === b.raw && a.view === b.view && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
+  return a.query === b.query && JSON.stringify(a.compare) === JSON.stringify(b.compare) && a.raw === b.raw && a.view === b.view && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
 }
 
 /** Reads what a person types as an instant: epoch seconds, a date and time of the chosen zone such as `2026-03-01 14:05`, or `now`, `now-7d`, `-1h`. */

@@ -30,6 +30,7 @@ mod quantile;
 mod recorder;
 mod scheme;
 mod simd;
+mod verdict;
 
 pub use bins::Bins;
 pub use convert::ErrorBound;
@@ -45,3 +46,4 @@ pub use quantile::Quantile;
 pub use recorder::{FlatFloatRecorder, FlatRecorder};
 pub use scheme::{Closed, Place, Scheme};
 pub use simd::Digest;
+pub use verdict::{FLOORS, QuantileChange, Verdict};

@@ -49,6 +49,8 @@ pub struct Shared {
     pub scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
     pub flags: Flags,
+    /// Which expressions took most time.
+    pub slowest: super::slowest::Slowest,
     /// What the detectors found.
     pub detection: Arc<ogive_alerting::detection::board::Board>,
 }

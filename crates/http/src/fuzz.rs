@@ -20,6 +20,11 @@ pub fn config_web(bytes: &[u8]) {
     let _ = Web::check(Path::new("web.yml"), |_| Ok(FILE.with_borrow(Vec::clone)));
 }
 
+/// A board.
+pub fn board(bytes: &[u8]) {
+    let _ = crate::board::parse(bytes);
+}
+
 /// The parameters of a query, and what they say of times.
 pub fn params(bytes: &[u8]) {
     let params = Params::parse(bytes);

@@ -16,6 +16,7 @@ mod ask;
 mod backtest;
 mod batch;
 mod batch_frames;
+mod board;
 mod body;
 mod catalog;
 mod cells;
@@ -23,6 +24,7 @@ mod classic_buckets;
 mod client;
 mod column_frame;
 mod columns;
+mod compare;
 mod compression;
 mod continuous;
 mod cors;
@@ -63,6 +65,7 @@ mod pieces;
 mod place;
 mod prometheus;
 mod prometheus_json;
+mod queries;
 mod query_options;
 mod query_stats;
 mod remote_read;
@@ -72,6 +75,7 @@ mod room;
 mod rows;
 mod rules;
 mod shape;
+mod slowest;
 mod source_cells;
 mod sources;
 mod state;
@@ -108,6 +112,7 @@ pub use limits::Limits;
 pub use listener::{Routes, serve};
 pub use otlp::{Options as OtlpOptions, Otlp};
 pub use query_options::QueryLimits;
+pub use slowest::Slowest;
 pub use upkeep::{document_of, snapshot as snapshot_document};
 
 use error::ApiError;
@@ -135,6 +140,9 @@ fn stream_routes() -> Router<App> {
     Router::new()
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
+        .route("/v1/compare", get(compare::get).post(compare::get))
+        .route("/v1/boards", get(board::list).post(board::save))
+        .route("/v1/boards/{name}", get(board::get).delete(board::delete))
         .route("/v1/explain", get(explain::get).post(explain::get))
         .route("/v1/heatmap/groups", get(group_columns::get).post(group_columns::get))
         .route("/v1/events", get(events::get).post(events::post))
@@ -202,6 +210,7 @@ pub fn router(app: App) -> Router {
         .merge(stream_routes())
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
+        .route("/v1/queries", get(queries::get))
         .route("/v1/detections", get(detections::get))
         .route("/v1/detections/run", get(detections::run))
         .route("/v1/status", get(status::get))
@@ -220,6 +229,7 @@ pub fn router(app: App) -> Router {
 fn layered(routes: Router<App>, app: App) -> Router {
     routes
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), queries::measured))
         .layer(axum::middleware::from_fn(client::carry))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
         .layer(axum::middleware::from_fn_with_state(app.cors.clone(), cors::apply))

@@ -14,6 +14,7 @@ use super::body;
 use super::error::ApiError;
 use super::multipart;
 use super::peer::TENANT_HEADER;
+use super::slowest;
 
 /// 6 MiB: the longest expression, each byte of which may be written as three.
 const FORM_BYTES_MAX: usize = 3 * ogive_query::TEXT_BYTES_MAX;
@@ -57,6 +58,9 @@ impl FromRequest<App> for Params {
             };
             // A form's values win, as in Go's `FormValue`.
             params.pairs.splice(0..0, pairs);
+        }
+        if let Some(query) = params.get("query") {
+            slowest::wants(query);
         }
         Ok(params)
     }

@@ -52,6 +52,7 @@ fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
         alerting: Arc::default(),
         scrape: Arc::default(),
         flags: Flags::default(),
+        slowest: Default::default(),
         detection: Arc::default(),
     });
     (app, end)

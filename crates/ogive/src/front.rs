@@ -185,6 +185,7 @@ impl Front {
             alerting: Arc::default(),
             scrape: Arc::default(),
             flags: role.flags,
+            slowest: ogive_http::Slowest::default(),
             detection: Arc::default(),
         });
         Ok(Ready { app, runtime, listeners, irondb: self.irondb, urls, lines, fetching, observer, end })

@@ -13,11 +13,13 @@ pub enum Class {
     Gaps,
     /// What was changed: texts of `ogive_config_change`.
     Audit,
+    /// Boards of the page: texts of `ogive_board`.
+    Boards,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Numbers, Self::Logs, Self::Gaps, Self::Audit];
+    pub const ALL: [Self; 5] = [Self::Numbers, Self::Logs, Self::Gaps, Self::Audit, Self::Boards];
 
     /// The class of the samples of a series.
     #[must_use]
@@ -26,6 +28,7 @@ impl Class {
             (Kind::Float | Kind::Histogram, _) => Self::Numbers,
             (Kind::Text, GAP_METRIC) => Self::Gaps,
             (Kind::Text, AUDIT_METRIC) => Self::Audit,
+            (Kind::Text, BOARD_METRIC) => Self::Boards,
             (Kind::Text, _) => Self::Logs,
         }
     }
@@ -37,6 +40,7 @@ impl Class {
             Self::Logs => u32::MAX,
             Self::Gaps => u32::MAX - 1,
             Self::Audit => u32::MAX - 2,
+            Self::Boards => u32::MAX - 3,
         }
     }
 }
@@ -46,7 +50,7 @@ impl Class {
 pub(crate) struct Classes(u8);
 
 impl Classes {
-    pub(crate) const ALL: Self = Self(0b1111);
+    pub(crate) const ALL: Self = Self(0b1_1111);
 
     /// What [`Classes::to_stored`] gave; what is unknown is left out.
     pub(crate) const fn from_stored(stored: u64) -> Self {
@@ -88,3 +92,5 @@ impl FromIterator<Class> for Classes {
 const GAP_METRIC: &str = "ogive_gap";
 /// The texts of changes.
 const AUDIT_METRIC: &str = "ogive_config_change";
+/// The versions of boards: what somebody arranged is no measurement, and does not age.
+const BOARD_METRIC: &str = "ogive_board";

@@ -16,7 +16,7 @@ pub struct Keep {
     pub age: Option<Duration>,
     /// How long numbers are kept, by resolution in milliseconds; 0 are samples as they came.
     pub ages: BTreeMap<u32, Duration>,
-    /// How long texts are kept, by class. Gaps and audit that are not named are kept for ever.
+    /// How long texts are kept, by class. Gaps, audit and boards that are not named are kept for ever.
     pub texts: BTreeMap<Class, Duration>,
     /// Most bytes of blocks; `None` without a limit. What is in memory and in the journal does not count.
     pub bytes: Option<u64>,
@@ -29,7 +29,7 @@ impl Keep {
         let age = match class {
             Class::Numbers => return self.age_ms(0),
             Class::Logs => self.texts.get(&class).or(self.age.as_ref()),
-            Class::Gaps | Class::Audit => self.texts.get(&class),
+            Class::Gaps | Class::Audit | Class::Boards => self.texts.get(&class),
         };
         Some(i64::try_from(age?.as_millis()).unwrap_or(i64::MAX))
     }

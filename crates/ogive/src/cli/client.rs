@@ -116,6 +116,12 @@ impl Server {
         self.read(self.signed(request).send(body.to_string()))
     }
 
+    /// The answer to a document of JSON, sent as it is to `path` with `params`.
+    pub(super) fn post_document(&self, path: &str, params: &[(&str, &str)], body: &[u8]) -> Result<String, Failure> {
+        let request = self.agent()?.post(&self.address(path)).content_type("application/json");
+        self.read(self.signed(request.query_pairs(params.iter().copied())).send(body))
+    }
+
     /// The same at another address.
     pub(super) fn at_address(&self, url: &str) -> Self {
         Self {

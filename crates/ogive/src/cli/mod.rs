@@ -3,6 +3,7 @@
 #[cfg(feature = "amqp")]
 mod amqp;
 mod audit;
+mod board;
 pub(crate) mod broker;
 mod client;
 mod clock;
@@ -79,6 +80,8 @@ enum Command {
     Audit(audit::Audit),
     Stream(stream::StreamOptions),
     Event(event::EventOptions),
+    #[command(subcommand)]
+    Board(board::Board),
     Subscribe(subscribe::Subscribe),
     Status(status::Status),
     Delete(delete::Delete),
@@ -166,6 +169,7 @@ pub fn run() -> ExitCode {
         Command::Audit(options) => audit::run(options),
         Command::Stream(options) => stream::run(options),
         Command::Event(options) => event::run(options),
+        Command::Board(command) => board::run(command),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
         Command::Crash(command) => crash::run(command),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ogive_hist::{Distance, Histogram, LogDistance};
+use ogive_hist::{Distance, FLOORS, Histogram, Verdict};
 use serde::Serialize;
 
 use super::input::{load, print, quantile};
@@ -14,9 +14,6 @@ use super::report;
 use super::tally::{Input, Tally};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::format::{human, thousands};
-
-/// Chance alone passes twice the noise floor about once in fifteen times, three times the floor hardly ever.
-const FLOORS: f64 = 2.0;
 
 /// Compares the numbers of two files: how much slower (greater) those of the second are, and whether it is more than noise.
 #[derive(clap::Args, Debug)]
@@ -75,15 +72,11 @@ pub(super) fn run(options: &Diff) -> anyhow::Result<ExitCode> {
     let text = if options.json { json(sides, &distance, options.floors)? } else { text(sides, &distance, options) };
     print(&text)?;
     let skipped = sides.iter().any(|tally| tally.skipped > 0);
-    Ok(if skipped || differ(&distance, options.floors) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
-}
-
-/// Whether the distance is beyond chance. Without one over ln x, the other must do.
-fn differ(distance: &Distance, floors: f64) -> bool {
-    match &distance.log {
-        Some(log) => log.emd > floors * log.noise,
-        None => distance.ks > floors * distance.ks_noise,
-    }
+    Ok(if skipped || distance.verdict(options.floors).differs() {
+        ExitCode::from(EXIT_FINDING)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// The JSON object. Its fields are part of the command's contract.
@@ -113,20 +106,16 @@ fn json(sides: [&Tally; 2], distance: &Distance, floors: f64) -> anyhow::Result<
         ks: distance.ks,
         ks_noise: distance.ks_noise,
         modes: sides.map(|tally| modes(&tally.histogram)),
-        times: distance.log.map(|log| times(log.emd, log.noise)),
+        times: distance.log.map(|log| log.floors()),
         floors,
-        differ: differ(distance, floors),
-        undecided: !differ(distance, floors) && differ(distance, 1.0),
+        differ: distance.verdict(floors).differs(),
+        undecided: distance.verdict(floors) == Verdict::Undecided,
     };
     Ok(serde_json::to_string(&report)? + "\n")
 }
 
 fn modes(histogram: &Histogram) -> Option<usize> {
     histogram.modes().ok().map(|found| found.modes.len())
-}
-
-fn times(distance: f64, noise: f64) -> f64 {
-    if noise > 0.0 { distance / noise } else { 0.0 }
 }
 
 fn text(sides: [&Tally; 2], distance: &Distance, options: &Diff) -> String {
@@ -145,46 +134,23 @@ fn text(sides: [&Tally; 2], distance: &Distance, options: &Diff) -> String {
             line(&report::name(*q), [human(left, unit), human(right, unit)], change);
         }
     }
+    let changes = sides[0].finest().changes(sides[1].finest(), &options.quantiles);
+    let durations = dimension == Some(Dimension::Time);
     let count = |tally: &Tally| modes(&tally.histogram).map_or_else(|| "too few".into(), |count| count.to_string());
     line("modes", sides.map(count), String::new());
     out.push('\n');
     match &distance.log {
-        Some(log) => verdict(&mut out, log, dimension == Some(Dimension::Time), options.floors),
+        Some(log) => {
+            let sentence = distance.sentence(options.floors, durations);
+            let (emd, noise, floors) = (log.emd, log.noise, log.floors());
+            writeln!(out, "{sentence}\ndistance {emd:.4}, noise floor {noise:.4}: {floors:.1} times the floor")
+                .expect("writes to memory");
+        }
         None => out.push_str("a side has no numbers above zero: there is no distance on a logarithmic axis\n"),
     }
+    let words: Vec<String> = changes.iter().map(|change| change.words(durations)).collect();
+    writeln!(out, "{} (95 % of such intervals hold the true change)", words.join(", ")).expect("writes to memory");
     writeln!(out, "Kolmogorov-Smirnov {:.4}, noise floor {:.4}", distance.ks, distance.ks_noise)
         .expect("writes to memory");
     out
-}
-
-fn verdict(out: &mut String, log: &LogDistance, durations: bool, limit: f64) {
-    let (more, less) = if durations { ("slower", "faster") } else { ("greater", "less") };
-    let (size, way) = (log.slower().abs() * 100.0, if log.shift < 0.0 { less } else { more });
-    let sentence = if log.emd <= limit * log.noise && log.emd <= log.noise {
-        "no difference is shown: the distance is within its noise floor".to_owned()
-    } else if log.emd <= limit * log.noise {
-        format!(
-            "undecided: the distance is above its noise floor and not above {limit} times that, as chance alone often is; \
-             more numbers decide it"
-        )
-    } else if log.shift.abs() < log.emd / 2.0 {
-        format!(
-            "the shape differs: numbers moved by {:.1} % both ways, {size:.1} % {way} on the whole",
-            log.moved() * 100.0
-        )
-    } else {
-        format!("after is {size:.1} % {way} than before")
-    };
-    let floors = times(log.emd, log.noise);
-    let chance = if log.emd > limit * log.noise && floors < 3.0 {
-        "; chance alone gives twice the floor about once in fifteen times"
-    } else {
-        ""
-    };
-    writeln!(
-        out,
-        "{sentence}{chance}\ndistance {:.4}, noise floor {:.4}: {floors:.1} times the floor",
-        log.emd, log.noise
-    )
-    .expect("writes to memory");
 }

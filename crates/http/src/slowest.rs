@@ -1,0 +1,128 @@
+//! Which expressions took the server most time: counted by text, for whoever looks for what to make cheaper.
+//!
+//! Limits: [`ENTRIES_MAX`] expressions, the one of least time goes for a new one; [`TEXT_BYTES_MAX`] of a text.
+//! Threads: requests note what they took, one after the other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// 300 expressions: with their texts below half a MiB.
+const ENTRIES_MAX: usize = 300;
+/// 1 KiB of an expression; the rest is left out.
+const TEXT_BYTES_MAX: usize = 1 << 10;
+
+tokio::task_local! {
+    /// What the request of this task wants evaluated.
+    static EXPRESSION: Arc<Mutex<Option<String>>>;
+}
+
+/// What was asked, of whom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Expression {
+    /// The tenant that it was evaluated for.
+    pub(super) tenant: String,
+    /// Where it was sent.
+    pub(super) route: &'static str,
+    /// The expression.
+    pub(super) text: String,
+}
+
+/// What an expression took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// How often it was evaluated.
+    pub(super) times: u64,
+    /// Those that were refused.
+    pub(super) refused: u64,
+    /// All of them together.
+    pub(super) total_ns: u64,
+    /// The slowest.
+    pub(super) longest_ns: u64,
+    /// The last one, nanoseconds since 1970.
+    pub(super) last_ns: i64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Slowest(Mutex<HashMap<Expression, Cost>>);
+
+impl Slowest {
+    /// Counts one evaluation.
+    pub(super) fn note(&self, of: Expression, took_ns: u64, is_refused: bool, now_ns: i64) {
+        let mut costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if costs.len() >= ENTRIES_MAX && !costs.contains_key(&of) {
+            let least = costs.iter().min_by_key(|(_, cost)| cost.total_ns).map(|(of, _)| of.clone());
+            // What is cheaper than all that is known would only go again.
+            let Some(least) = least.filter(|least| costs[least].total_ns <= took_ns) else { return };
+            costs.remove(&least);
+        }
+        let cost = costs.entry(of).or_default();
+        cost.times += 1;
+        cost.refused += u64::from(is_refused);
+        cost.total_ns = cost.total_ns.saturating_add(took_ns);
+        cost.longest_ns = cost.longest_ns.max(took_ns);
+        cost.last_ns = now_ns;
+        assert!(costs.len() <= ENTRIES_MAX, "{} expressions", costs.len());
+    }
+
+    /// Those of a tenant, what took most first.
+    pub(super) fn of(&self, tenant: &str) -> Vec<(Expression, Cost)> {
+        let costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out: Vec<(Expression, Cost)> =
+            costs.iter().filter(|(of, _)| of.tenant == tenant).map(|(of, cost)| (of.clone(), *cost)).collect();
+        out.sort_by(|a, b| b.1.total_ns.cmp(&a.1.total_ns).then_with(|| a.0.text.cmp(&b.0.text)));
+        out
+    }
+}
+
+/// The request of this task wants `text` evaluated.
+pub(super) fn wants(text: &str) {
+    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let _ = EXPRESSION.try_with(|cell| {
+        *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(text[..end].to_owned());
+    });
+}
+
+/// Does `work`; what it wanted evaluated is returned beside its result.
+pub(super) async fn observed<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
+    let cell = Arc::new(Mutex::new(None));
+    let out = EXPRESSION.scope(Arc::clone(&cell), work).await;
+    let text = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    (out, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tenant: &str, text: &str) -> Expression {
+        Expression { tenant: tenant.into(), route: "/api/v1/query", text: text.into() }
+    }
+
+    #[test]
+    fn what_took_most_stays() {
+        let slowest = Slowest::default();
+        for at in 0..ENTRIES_MAX as u64 {
+            slowest.note(of("a", &format!("q{at}")), 100 + at, at == 7, 1);
+        }
+        slowest.note(of("a", "cheap"), 1, false, 2);
+        slowest.note(of("a", "dear"), 10_000, false, 3);
+        slowest.note(of("a", "q1"), 20_000, true, 4);
+        slowest.note(of("b", "other"), 50_000, false, 5);
+        let found = slowest.of("a");
+        let texts: Vec<&str> = found.iter().take(2).map(|(of, _)| &*of.text).collect();
+        assert_eq!(texts, ["q1", "dear"]);
+        let expected = Cost { times: 2, refused: 1, total_ns: 20_101, longest_ns: 20_000, last_ns: 4 };
+        assert_eq!(found[0].1, expected);
+        assert_eq!((found.len(), slowest.of("b").len()), (ENTRIES_MAX - 1, 1));
+        assert!(found.iter().all(|(of, _)| of.text != "cheap" && of.text != "q0"));
+    }
+
+    #[tokio::test]
+    async fn a_long_text_is_cut_between_letters() {
+        let ((), text) = observed(async { wants(&"ä".repeat(TEXT_BYTES_MAX)) }).await;
+        assert_eq!(text.map(|text| text.len()), Some(TEXT_BYTES_MAX));
+        wants("outside of a request");
+        assert_eq!(observed(async {}).await.1, None);
+    }
+}

@@ -1,0 +1,143 @@
+/**
+ * The operator's page: who sends and what was lost, which expressions cost most, where the series come from, targets, disks and snapshots.
+ *
+ * Invariants: each part is the last answer of the server; a part that has none keeps its last one and says why.
+ */
+
+import "./style.css";
+import { ApiError, fetchDisks, fetchInstant, fetchQueries, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow, type Series } from "./api.ts";
+import { byId, el, icon } from "./dom.ts";
+import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
+import { growthOf, ledgerOf } from "./operations.ts";
+import { quote } from "./selector.ts";
+import { formatState, parseState } from "./state.ts";
+import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+
+const EVERY_MS = 5_000;
+const DAY = 86_400;
+
+const BY_NAME = 'count by (__name__) ({__name__=~".+"})';
+
+type Cell = string | Node;
+
+applyTheme();
+onSystemTheme(applyTheme);
+byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
+byId("theme").addEventListener("click", toggleTheme);
+byId("grew-button").addEventListener("click", () => void part("grew", grew));
+void turn();
+
+async function turn(): Promise<void> {
+  if (!document.hidden) {
+    await Promise.all([part("summary", summary), part("senders", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots)]);
+  }
+  setTimeout(() => void turn(), EVERY_MS);
+}
+
+/** Draws one part; what fails leaves the others alone. */
+async function part(id: string, make: () => Promise<Node[]>): Promise<void> {
+  const box = byId(id);
+  try {
+    const nodes = await make();
+    box.replaceChildren(...nodes);
+  } catch (cause) {
+    const text = cause instanceof ApiError ? cause.message : String(cause);
+    const why = box.querySelector(".panel-why") ?? el("p", { class: "panel-why problem" });
+    why.textContent = text;
+    box.append(why);
+  }
+}
+
+function table(heads: readonly string[], rows: readonly (readonly Cell[])[], none: string): Node[] {
+  if (rows.length === 0) return [el("p", { class: "note" }, none)];
+  const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
+  const body = rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first as Cell), ...rest.map((cell) => el("td", {}, cell))));
+  return [el("table", { class: "rows" }, el("thead", {}, head), el("tbody", {}, ...body))];
+}
+
+/** An expression, to be looked at. */
+function link(query: string): HTMLElement {
+  return el("a", { href: `./${formatState({ ...parseState(""), query })}` }, query);
+}
+
+function when(ms: number): string {
+  return `${formatDate(ms / 1000)} ${formatClock(ms / 1000)}`;
+}
+
+async function summary(): Promise<Node[]> {
+  const status = await fetchStatus();
+  const number = (name: string): number => Number(status[name] ?? 0);
+  const fact = (key: string, name: string, value: string, note: string): Node => el("div", { class: "fact", "data-fact": key }, el("div", { class: "name" }, name), el("div", { class: "value" }, value), el("div", { class: "note" }, note));
+  const lost = number("rejected_total") + number("refused_total");
+  const received = number("received_total");
+  return [
+    fact("received", "Samples received", formatCompact(received), `${formatCount(number("accepted_total"))} accepted, ${formatCount(number("duplicate_total"))} again`),
+    fact("lost", "Not taken", formatCompact(lost), received > 0 ? formatShare(lost / received) : "nothing came in yet"),
+    fact("series", "Series", formatCompact(number("series")), `${formatValue(number("series_bytes"), "By", 3)} of memory`),
+    fact("memory", "Memory", formatValue(number("memory_anonymous_bytes"), "By", 3), `at most ${formatValue(number("memory_peak_bytes"), "By", 3)}`),
+    fact("stored", "Blocks", formatValue(number("block_bytes"), "By", 3), `${formatCount(number("blocks"))} blocks, journal ${formatValue(number("journal_bytes"), "By", 3)}`),
+    fact("up", "Up", formatDuration(number("uptime_seconds")), `${formatCount(number("queries_timed_out_total"))} queries ran out of time`),
+  ];
+}
+
+function vector(data: { resultType: string; result: unknown }): readonly Series[] {
+  return data.resultType === "vector" ? (data.result as Series[]) : [];
+}
+
+async function senders(): Promise<Node[]> {
+  const { data } = await fetchInstant("sum by (protocol, outcome, reason) (ogive_ingest_samples_total)", Math.floor(serverNow()) - 2);
+  const rows = ledgerOf(vector(data)).map((row) => [
+    row.protocol,
+    formatCount(row.accepted + row.duplicate + row.rejected + row.refused),
+    formatCount(row.accepted),
+    formatCount(row.duplicate),
+    formatCount(row.rejected),
+    formatCount(row.refused),
+    row.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(", ") || "–",
+  ]);
+  return table(["Protocol", "Received", "Accepted", "Again", "Rejected", "Refused", "Why"], rows, "Nobody has sent anything yet.");
+}
+
+async function queries(): Promise<Node[]> {
+  const rows = (await fetchQueries()).map((one) => [link(one.query), one.route, formatCount(one.times), formatValue(one.seconds, "s", 3), formatValue(one.seconds / one.times, "s", 3), formatValue(one.longest, "s", 3), formatCount(one.refused), when(one.last_ms)]);
+  return table(["Expression", "Route", "Times", "In all", "Mean", "Slowest", "Refused", "Last"], rows, "Nothing was asked yet.");
+}
+
+async function cardinality(): Promise<Node[]> {
+  const data = await fetchTsdb(15);
+  const list = (title: string, of: readonly { name: string; value: number }[], query: (name: string) => string | null): Node => {
+    const rows = of.map(({ name, value }) => [query(name) === null ? name : el("a", { href: `./${formatState({ ...parseState(""), query: query(name) as string })}` }, name), formatCount(value)]);
+    return el("div", {}, el("h3", {}, title), ...table(["Name", "Number"], rows, "None."));
+  };
+  const pair = (name: string): string => {
+    const at = name.indexOf("=");
+    return `{${name.slice(0, at)}=${quote(name.slice(at + 1))}}`;
+  };
+  return [
+    el("p", { class: "note" }, `${formatCount(data.headStats.numSeries)} series of the last two hours, ${formatCount(data.headStats.numLabelPairs)} pairs of label and value.`),
+    el("div", { class: "three" }, list("Series by name", data.seriesCountByMetricName, (name) => name), list("Values by label", data.labelValueCountByLabelName, () => null), list("Series by value", data.seriesCountByLabelValuePair, pair)),
+  ];
+}
+
+async function grew(): Promise<Node[]> {
+  const now = Math.floor(serverNow());
+  const [is, was] = await Promise.all([fetchInstant(BY_NAME, now), fetchInstant(BY_NAME, now - DAY)]);
+  const rows = growthOf(vector(is.data), vector(was.data)).map(({ name, now, before }) => [link(name), formatCount(before), formatCount(now), `${now > before ? "+" : "−"}${formatCount(Math.abs(now - before))}`]);
+  return table(["Name", "A day ago", "Now", "Change"], rows, "No name has another number of series than a day ago.");
+}
+
+async function targets(): Promise<Node[]> {
+  const rows = (await fetchTargets()).map((one) => [one.labels["job"] ?? one.scrapePool, one.scrapeUrl, el("span", { class: `condition ${one.health === "up" ? "good" : one.health === "down" ? "bad" : "warn"}` }, one.health), formatValue(one.lastScrapeDuration, "s", 3), one.lastScrape.slice(0, 19).replace("T", " "), one.lastError || "–"]);
+  return table(["Job", "Address", "State", "Took", "Last", "Error"], rows, "Nothing is scraped: ogive serve --scrape-config prometheus.yml.");
+}
+
+async function disks(): Promise<Node[]> {
+  const { disks, problems } = await fetchDisks();
+  const rows = disks.map((one) => [one.path, el("span", { class: `condition ${one.state === "live" ? "good" : "bad"}` }, one.why === "" ? one.state : `${one.state}: ${one.why}`), formatValue(one.free_bytes, "By", 3), formatValue(one.size_bytes, "By", 3), formatShare(one.size_bytes > 0 ? 1 - one.free_bytes / one.size_bytes : 0), formatCount(one.failures), formatValue(one.healed_bytes, "By", 3)]);
+  return [...table(["Directory", "State", "Free", "Size", "In use", "Failures", "Healed"], rows, "This server has no disks of its own."), ...problems.map((text) => el("p", { class: "problem" }, typeof text === "string" ? text : JSON.stringify(text)))];
+}
+
+async function snapshots(): Promise<Node[]> {
+  const rows = (await fetchSnapshots()).map((one) => [one.name, when(one.created_ms), formatValue(one.block_bytes + one.journal_bytes, "By", 3)]);
+  return table(["Name", "Made", "Size"], rows, "None: ogive snapshot create NAME.");
+}
