@@ -159,7 +159,7 @@ impl Board {
     pub fn load(&self, disk: &dyn Disk, segment: &SegmentRange) -> Result<Loaded, Error> {
         let mut loaded = Loaded::default();
         let limit = segment.end.0.min(self.end());
-        segment.replay::<Error>(disk, (segment.first, Position(limit)), |position, bytes| {
+        segment.replay::<Error>(disk, segment.first..Position(limit), |position, bytes| {
             match record::decode(bytes) {
                 Some((arrival_ms, frame)) => {
                     loaded.entries.push(Entry { position: position.0, arrival_ms, frame: frame.into() });

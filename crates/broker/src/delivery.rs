@@ -23,7 +23,7 @@ use ogive_model::{Batch, SourceId};
 use crate::board::{Board, Entry, Loaded, SegmentState};
 use crate::cursor::{GAPS_MAX, GAPS_READ_MAX};
 use crate::retry::{self, Retry};
-use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Ranges, Why};
+use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Names, Ranges, Why};
 
 /// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
 const UNREADABLE_MS: i64 = 60_000;
@@ -104,7 +104,7 @@ struct Flight {
 pub struct Delivery {
     cursor: Cursor,
     /// The broker's and the destination's.
-    names: (String, String),
+    names: Names,
     order: Order,
     in_flight: BTreeMap<u64, Flight>,
     /// Requests of the live lane that are under way: their number, and how many of their records are.
@@ -116,7 +116,7 @@ pub struct Delivery {
     slow_together: usize,
     live_next: u64,
     /// What of a segment is to be sent, and the positions that were read.
-    loaded: (Range<u64>, BTreeMap<u64, Entry>),
+    loaded: Window,
     /// Segments that the disk did not give, and when each is tried again, milliseconds.
     unreadable: Vec<(Range<u64>, i64)>,
     turn: u64,
@@ -133,15 +133,33 @@ pub struct Delivery {
     saved_floor: u64,
 }
 
+/// What of a segment is to be sent.
+#[derive(Debug, Default)]
+struct Window {
+    range: Range<u64>,
+    /// The positions that were read.
+    entries: BTreeMap<u64, Entry>,
+}
+
+/// When the next request is chosen, and over how many connections requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Milliseconds.
+    pub now_ms: i64,
+    /// To all addresses of the destination.
+    pub connections: usize,
+}
+
 impl Delivery {
     /// A destination with what its cursor says; without one it gets what the spool holds from `first` on.
     #[must_use]
     pub fn new(
         cursor: Option<Cursor>,
-        names: (&str, &str),
+        names: Names,
         order: Order,
         gap_source: SourceId,
-        (board, first): (&Board, u64),
+        board: &Board,
+        first: u64,
     ) -> Self {
         let is_known = cursor.is_some();
         let mut cursor = cursor.unwrap_or_else(|| Cursor::new(gap_source));
@@ -152,7 +170,7 @@ impl Delivery {
         Self {
             saved_floor: if is_known { cursor.done.first_missing(0) } else { 0 },
             cursor,
-            names: (names.0.to_owned(), names.1.to_owned()),
+            names,
             order,
             in_flight: BTreeMap::new(),
             live_requests: BTreeMap::new(),
@@ -182,7 +200,7 @@ impl Delivery {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn next(&mut self, board: &Board, disk: &dyn Disk, turn: (i64, usize)) -> Result<Option<Job>, Error> {
+    pub fn next(&mut self, board: &Board, disk: &dyn Disk, turn: Turn) -> Result<Option<Job>, Error> {
         Ok(self.next_request(board, disk, turn, Most { jobs: 1, bytes: 0 })?.pop())
     }
 
@@ -190,14 +208,8 @@ impl Delivery {
     ///
     /// # Errors
     /// What the disk says; then nothing is on its way that was not before.
-    pub fn next_request(
-        &mut self,
-        board: &Board,
-        disk: &dyn Disk,
-        (now_ms, connections): (i64, usize),
-        most: Most,
-    ) -> Result<Vec<Job>, Error> {
-        self.notice_missing(board, now_ms);
+    pub fn next_request(&mut self, board: &Board, disk: &dyn Disk, turn: Turn, most: Most) -> Result<Vec<Job>, Error> {
+        self.notice_missing(board, turn.now_ms);
         self.turn += 1;
         if self.gap_due <= self.turn
             && let Some(job) = self.next_gap()
@@ -213,7 +225,7 @@ impl Delivery {
             return Ok(slow);
         }
         if !self.retry.is_full() {
-            let jobs = self.next_of_lanes(board, disk, (now_ms, connections), most)?;
+            let jobs = self.next_of_lanes(board, disk, turn, most)?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -227,7 +239,7 @@ impl Delivery {
         &mut self,
         board: &Board,
         disk: &dyn Disk,
-        (now_ms, connections): (i64, usize),
+        Turn { now_ms, connections }: Turn,
         most: Most,
     ) -> Result<Vec<Job>, Error> {
         let live_first =
@@ -307,7 +319,7 @@ impl Delivery {
         }
         let (number, time_ms, gap) = self.cursor.gaps.front()?;
         (self.gap_in_flight, self.gap_frozen) = (true, self.gap_frozen.max(number + 1));
-        let batch = gap.batch((self.cursor.gap_source, *number), *time_ms, (&self.names.0, &self.names.1));
+        let batch = gap.batch(self.cursor.gap_source, *number, *time_ms, &self.names);
         Some(Job::Gap { number: *number, batch })
     }
 
@@ -340,10 +352,10 @@ impl Delivery {
             let entry = match board.recent(position) {
                 Some(entry) => Some(entry),
                 None => {
-                    if !self.loaded.0.contains(&position) && !self.load(board, disk, position, now_ms)? {
+                    if !self.loaded.range.contains(&position) && !self.load(board, disk, position, now_ms)? {
                         return Ok(None);
                     }
-                    self.loaded.1.remove(&position)
+                    self.loaded.entries.remove(&position)
                 }
             };
             *from = Some(position);
@@ -400,7 +412,7 @@ impl Delivery {
         let wanted: BTreeMap<u64, Entry> = wanted.map(|entry| (entry.position, entry)).collect();
         let range = segment.range.first.0..end;
         assert!(wanted.keys().all(|position| range.contains(position)), "records of {range:?} alone");
-        self.loaded = (range, wanted);
+        self.loaded = Window { range, entries: wanted };
         Ok(true)
     }
 
@@ -570,13 +582,7 @@ impl Delivery {
     }
 
     /// Gives up what is left of a segment; returns how many records those are.
-    pub fn give_up(
-        &mut self,
-        board: &Board,
-        disk: &dyn Disk,
-        segment: &SegmentState,
-        (why, now_ms): (Why, i64),
-    ) -> u64 {
+    pub fn give_up(&mut self, board: &Board, disk: &dyn Disk, segment: &SegmentState, why: Why, now_ms: i64) -> u64 {
         let range = segment.positions();
         let end = range.end.min(board.end());
         let count = self.cursor.done.missing_count(range.start..end);
@@ -601,7 +607,7 @@ impl Delivery {
         assert_eq!(self.cursor.done.missing_count(range.start..end), 0, "all of the segment is done or in a gap");
         builder.build().into_iter().for_each(|gap| self.add_gap(gap));
         self.retry.forget_before(end);
-        self.loaded.1.retain(|position, _| *position >= end);
+        self.loaded.entries.retain(|position, _| *position >= end);
         count
     }
 

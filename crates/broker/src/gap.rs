@@ -70,6 +70,23 @@ pub struct SeriesGap {
     pub to_ms: i64,
 }
 
+/// Who lost something: labels of what reports a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Of the broker.
+    pub broker: String,
+    /// Of its destination.
+    pub destination: String,
+}
+
+impl Names {
+    /// A broker and one of its destinations.
+    #[must_use]
+    pub fn new(broker: &str, destination: &str) -> Self {
+        Self { broker: broker.to_owned(), destination: destination.to_owned() }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -181,10 +198,15 @@ impl Gap {
 
     /// The batch that reports it to `destination`, under this number, its samples at `time_ms`.
     #[must_use]
-    pub fn batch(&self, (source, sequence): (SourceId, u64), time_ms: i64, names: (&str, &str)) -> Batch {
-        let (broker, destination) = names;
+    pub fn batch(&self, source: SourceId, sequence: u64, time_ms: i64, names: &Names) -> Batch {
+        let Names { broker, destination } = names;
         let labels = |metric| {
-            [("__name__", metric), ("broker", broker), ("destination", destination), ("reason", self.why.as_str())]
+            [
+                ("__name__", metric),
+                ("broker", &**broker),
+                ("destination", &**destination),
+                ("reason", self.why.as_str()),
+            ]
         };
         let def = |metric, kind, temporality| {
             let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };
@@ -375,7 +397,7 @@ mod tests {
             assert_eq!(Gap::take(&mut Fields(&bytes)).as_ref(), Some(gap));
             (0..bytes.len()).for_each(|cut| assert_eq!(Gap::take(&mut Fields(&bytes[..cut])), None));
         }
-        let batch = gaps[1].batch((SourceId(1), 2), gaps[1].time_ms(), ("edge", "dc1"));
+        let batch = gaps[1].batch(SourceId(1), 2, gaps[1].time_ms(), &Names::new("edge", "dc1"));
         let read = Batch::decode(&batch.encode().unwrap()).unwrap();
         assert_eq!((read.tenant.as_str(), read.samples.len()), ("team", 2));
         assert!(read.samples.iter().all(Result::is_ok) && read.series.iter().all(Result::is_ok));
@@ -404,7 +426,7 @@ mod tests {
         let gap = Gap::unread(Why::Missing, 5_000, 3);
         assert_eq!(gap.time_ms(), 5_000);
         assert!(!gap.text().contains("from_ms"), "{}", gap.text());
-        let batch = gap.batch((SourceId(1), 1), 5_000, ("edge", "dc1"));
+        let batch = gap.batch(SourceId(1), 1, 5_000, &Names::new("edge", "dc1"));
         assert!(Batch::decode(&batch.encode().unwrap()).unwrap().samples.iter().all(Result::is_ok));
     }
 }

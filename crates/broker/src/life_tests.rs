@@ -80,10 +80,11 @@ impl Broker {
             let order = if at == 0 { Order::Oldest } else { Order::Newest };
             Delivery::new(
                 cursor,
-                ("b", if at == 0 { "d0" } else { "d1" }),
+                Names::new("b", if at == 0 { "d0" } else { "d1" }),
                 order,
                 SourceId(900 + at as u128),
-                (&board, 0),
+                &board,
+                0,
             )
         };
         let deliveries = cursors.into_iter().enumerate().map(delivery).collect();
@@ -141,7 +142,8 @@ impl Broker {
         // The first destination takes one in a request, the others several.
         let most = Most { jobs: 1 + 3 * at, bytes: 700 };
         while jobs.len() < count as usize {
-            let request = delivery.next_request(&board, &*self.disk, (self.now_ms, 3), most)?;
+            let request =
+                delivery.next_request(&board, &*self.disk, Turn { now_ms: self.now_ms, connections: 3 }, most)?;
             let bytes: usize = request.iter().map(bytes).sum();
             assert!(request.len() <= most.jobs && (request.len() <= 1 || bytes <= most.bytes), "{request:?}");
             if request.is_empty() {
@@ -195,7 +197,7 @@ impl Broker {
             self.spool.rotate()?;
             let board = self.spool.board();
             for delivery in &mut self.deliveries {
-                delivery.give_up(&board, &*self.disk, &segment, (Why::SpoolBytes, self.now_ms));
+                delivery.give_up(&board, &*self.disk, &segment, Why::SpoolBytes, self.now_ms);
             }
             self.save()?;
             if self.spool.board().first() < segment.range.end.0 {
@@ -325,14 +327,16 @@ fn live_data_does_not_wait_for_the_backlog_and_the_backlog_goes_in_its_order() {
     broker.append(&mut world, 3).unwrap();
     let board = broker.spool.board();
     let order = |broker: &mut Broker, at: usize| -> Vec<(u64, Lane)> {
-        std::iter::from_fn(|| match broker.deliveries[at].next(&board, &*broker.disk, (0, 1)).unwrap()? {
-            job @ Job::Record(..) => {
-                let Job::Record(entry, lane) = &job else { unreachable!() };
-                let found = (Batch::decode(&entry.frame).unwrap().sequence, *lane);
-                broker.deliveries[at].acknowledged(&job);
-                Some(found)
+        std::iter::from_fn(|| {
+            match broker.deliveries[at].next(&board, &*broker.disk, Turn { now_ms: 0, connections: 1 }).unwrap()? {
+                job @ Job::Record(..) => {
+                    let Job::Record(entry, lane) = &job else { unreachable!() };
+                    let found = (Batch::decode(&entry.frame).unwrap().sequence, *lane);
+                    broker.deliveries[at].acknowledged(&job);
+                    Some(found)
+                }
+                Job::Gap { .. } => panic!("nothing was given up"),
             }
-            Job::Gap { .. } => panic!("nothing was given up"),
         })
         .collect()
     };
@@ -359,7 +363,8 @@ fn a_bad_segment_and_refused_batches_are_reported_as_gaps() {
     disk.flip_bit(&segment.range.path, (64 + 32) * 8);
     let board = broker.spool.board();
     let mut refused = 0;
-    while let Some(job) = broker.deliveries[0].next(&board, &*broker.disk, (5, 1)).unwrap() {
+    while let Some(job) = broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 5, connections: 1 }).unwrap()
+    {
         if matches!(&job, Job::Record(..)) && refused < 2 {
             refused += 1;
             broker.deliveries[0].refused(&job, 6);
@@ -405,7 +410,7 @@ fn few_batches_become_too_old_too() {
 fn drain(broker: &mut Broker, disk: &dyn Disk, now_ms: i64) -> Vec<u64> {
     let board = broker.spool.board();
     let mut got = Vec::new();
-    while let Some(job) = broker.deliveries[0].next(&board, disk, (now_ms, 1)).unwrap() {
+    while let Some(job) = broker.deliveries[0].next(&board, disk, Turn { now_ms, connections: 1 }).unwrap() {
         if let Job::Record(entry, _) = &job {
             got.push(Batch::decode(&entry.frame).unwrap().sequence % 1_000_000);
         }
@@ -428,7 +433,8 @@ fn a_batch_that_always_fails_holds_up_no_other() {
             broker.append(&mut world, 20).unwrap();
         }
         let most = Most { jobs: jobs_most, bytes: 10_000 };
-        let request = broker.deliveries[0].next_request(&board, &*broker.disk, (1, 1), most).unwrap();
+        let request =
+            broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap();
         let number = |job: &Job| match job {
             Job::Record(entry, _) => Batch::decode(&entry.frame).unwrap().sequence,
             Job::Gap { .. } => panic!("nothing was given up"),
@@ -459,7 +465,9 @@ fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
     broker.append(&mut world, 200).unwrap();
     let board = broker.spool.board();
     let most = Most { jobs: 64, bytes: 1_000_000 };
-    let request = |broker: &mut Broker| broker.deliveries[0].next_request(&board, &*broker.disk, (1, 1), most).unwrap();
+    let request = |broker: &mut Broker| {
+        broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap()
+    };
     for _ in 0..100 {
         request(&mut broker).into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
     }
@@ -483,7 +491,7 @@ fn a_gap_that_always_fails_holds_up_no_batch() {
     let board = broker.spool.board();
     let (mut delivered, mut tries) = (0, 0);
     for _ in 0..200 {
-        match broker.deliveries[0].next(&board, &*broker.disk, (1, 1)).unwrap() {
+        match broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }).unwrap() {
             Some(job @ Job::Gap { .. }) => {
                 tries += 1;
                 broker.deliveries[0].failed(job, true);
@@ -532,12 +540,12 @@ fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
     let board = broker.spool.board();
     let first = board.segments()[0].clone();
     let count = first.positions().end - first.positions().start;
-    assert!(broker.deliveries[0].next(&board, &*dead, (1_000, 1)).is_err());
+    assert!(broker.deliveries[0].next(&board, &*dead, Turn { now_ms: 1_000, connections: 1 }).is_err());
     let live = broker.disk.clone();
     let got = drain(&mut broker, &*live, 2_000);
     assert_eq!(got.len() as u64 + count, board.end());
     assert_eq!(drain(&mut broker, &*live, 61_000).len() as u64, count, "it is tried again a minute later");
-    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, (Why::SpoolBytes, 3));
+    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, Why::SpoolBytes, 3);
     assert_eq!(given_up, count);
     let reported: Vec<(Why, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
     assert_eq!(reported, [(Why::Corrupt, count)]);
@@ -550,7 +558,9 @@ fn what_its_sender_knows_to_be_refused_is_no_gap() {
     let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
     broker.append(&mut world, 2).unwrap();
     let board = broker.spool.board();
-    let Some(Job::Record(entry, _)) = broker.deliveries[0].next(&board, &*broker.disk, (1, 1)).unwrap() else {
+    let Some(Job::Record(entry, _)) =
+        broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }).unwrap()
+    else {
         panic!()
     };
     broker.deliveries[0].samples_refused(&[5], &entry, 1);
@@ -598,8 +608,11 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
         let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
         broker.append(&mut world, 60).unwrap();
         let board = broker.spool.board();
-        let mut next =
-            || broker.deliveries[1].next_request(&board, &*broker.disk, (1, 1), Most { jobs: 1, bytes: 0 }).unwrap();
+        let mut next = || {
+            broker.deliveries[1]
+                .next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, Most { jobs: 1, bytes: 0 })
+                .unwrap()
+        };
         // The second one takes the last first; what is given up here is the oldest.
         let mut jobs: Vec<Job> = std::iter::repeat_with(&mut next).take(200).flatten().collect();
         let position = |job: &Job| match job {
@@ -630,7 +643,7 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
             board.segments().into_iter().take_while(|segment| segment.positions().start <= 5).collect();
         broker.spool.rotate().unwrap();
         for segment in &segments {
-            broker.deliveries[1].give_up(&board, &*broker.disk, segment, (Why::SpoolBytes, 9));
+            broker.deliveries[1].give_up(&board, &*broker.disk, segment, Why::SpoolBytes, 9);
         }
         let gaps: Vec<&Gap> = broker.deliveries[1].gaps().collect();
         let in_doubt: u64 = gaps.iter().map(|gap| gap.in_doubt).sum();

@@ -210,7 +210,7 @@ impl Spool {
             let limit = Position(segment.end.0.min(self.journal.next().0));
             // An error of ours ends the reading at the first record.
             let stop = || Error::Cursor { path: segment.path.clone(), what: "the first record is enough" };
-            let read = segment.replay::<Error>(&*self.disk, (segment.first, limit), |_, bytes| {
+            let read = segment.replay::<Error>(&*self.disk, segment.first..limit, |_, bytes| {
                 found = record::decode(bytes).map(|(arrival_ms, _)| arrival_ms);
                 if found.is_some() { Err(stop()) } else { Ok(()) }
             });

@@ -49,6 +49,19 @@ pub struct Fact {
     pub value: f64,
 }
 
+/// What a request deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion<'a> {
+    /// As it was requested.
+    pub text: &'a str,
+    /// Whose series.
+    pub tenant: &'a Tenant,
+    /// A series that one of them selects.
+    pub selectors: &'a [Vec<Matcher>],
+    /// Samples in it.
+    pub range: TimeRange,
+}
+
 /// A store.
 pub trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
@@ -87,12 +100,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Says in each of the snapshots what was deleted after it, as it was asked for and what [`Backend::delete`] was given, or removes them.
-    fn after_deletion(
-        &self,
-        _snapshots: &[String],
-        _remove: bool,
-        _deletion: (&str, (&Tenant, &[Vec<Matcher>], TimeRange)),
-    ) -> Result<(), Refusal> {
+    fn after_deletion(&self, _snapshots: &[String], _remove: bool, _deletion: Deletion<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::catalog::selector;
 use super::error::ApiError;
 use super::params::Params;
 
-use ogive_door::backend::Refusal;
+use ogive_door::backend::{Deletion, Refusal};
 
 /// 64 selectors in one request: each is a deletion of its own.
 const SELECTORS_MAX: usize = 64;
@@ -93,7 +93,7 @@ fn deleted(
     }
     let names = holding()?;
     let what = params.all("match[]").collect::<Vec<_>>().join(" and ");
-    let deletion = (&*what, (&params.tenant, selectors, range));
+    let deletion = Deletion { text: &what, tenant: &params.tenant, selectors, range };
     backend.after_deletion(&names, snapshots == Snapshots::Delete, deletion).map_err(refused)?;
     if snapshots == Snapshots::Name {
         let all = HeaderValue::from_str(&names.join(",")).map_err(|error| ApiError::unavailable(error.to_string()))?;

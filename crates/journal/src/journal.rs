@@ -11,6 +11,7 @@
 //! stepped over; a full disk refuses the record and leaves none of it; after a failed fsync nothing is taken
 //! until [`Journal::reopen`] goes on in a new segment behind the last durable record.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -484,7 +485,13 @@ impl Journal {
                 // What is missing before an unreadable segment is missing because of it.
                 let ends_at_limit = later.first().is_none_or(|next| next.first.is_some());
                 let reader = SegmentReader::open(&*self.disk, &segment.path)?;
-                replay.segment(reader, segment, &mut expected, (limit, ends_at_limit), &mut visit)?;
+                replay.segment(
+                    reader,
+                    segment,
+                    &mut expected,
+                    Limit { position: limit, is_end: ends_at_limit },
+                    &mut visit,
+                )?;
             }
         }
         Ok(replay)
@@ -527,24 +534,23 @@ impl Journal {
 }
 
 impl SegmentRange {
-    /// Gives its records from `from` on, and before `limit`, to `visit`, in order. `limit` is at most what the writer had
-    /// made durable. Bad bytes are stepped over and reported.
+    /// Gives its records at `positions` to `visit`, in order. Their end is at most what the writer had made durable. Bad bytes are stepped over and reported.
     ///
     /// # Errors
     /// What the disk or `visit` says, which ends the reading; [`Error::NotFound`] when the segment was removed.
     pub fn replay<E: From<Error>>(
         &self,
         disk: &dyn Disk,
-        (from, limit): (Position, Position),
+        positions: Range<Position>,
         mut visit: impl FnMut(Position, &[u8]) -> Result<(), E>,
     ) -> Result<Replay, E> {
         let mut replay = Replay::default();
-        let mut expected = from.0.max(self.first.0);
-        let limit = limit.0.min(self.end.0);
+        let mut expected = positions.start.0.max(self.first.0);
+        let limit = positions.end.0.min(self.end.0);
         if expected < limit {
             let segment = Segment { path: self.path.clone(), first: Some(self.first.0), bytes: self.bytes };
             let reader = SegmentReader::open(disk, &segment.path)?;
-            replay.segment(reader, &segment, &mut expected, (limit, true), &mut visit)?;
+            replay.segment(reader, &segment, &mut expected, Limit { position: limit, is_end: true }, &mut visit)?;
         }
         Ok(replay)
     }
@@ -579,12 +585,27 @@ pub fn read_journal<E: From<Error>>(
             continue;
         }
         match SegmentReader::open(disk, &segment.path) {
-            Ok(reader) => replay.segment(reader, segment, &mut expected, (limit, ends_at_limit), &mut visit)?,
+            Ok(reader) => replay.segment(
+                reader,
+                segment,
+                &mut expected,
+                Limit { position: limit, is_end: ends_at_limit },
+                &mut visit,
+            )?,
             Err(Error::NotFound { .. }) => expected = limit,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(replay)
+}
+
+/// Where the replay of a segment ends.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// No record from here on.
+    position: u64,
+    /// The segment has every record before it: one that is missing is lost.
+    is_end: bool,
 }
 
 impl Replay {
@@ -602,7 +623,7 @@ impl Replay {
         mut reader: SegmentReader,
         segment: &Segment,
         expected: &mut u64,
-        (limit, ends_at_limit): (u64, bool),
+        Limit { position: limit, is_end }: Limit,
         visit: &mut impl FnMut(Position, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let corruption = |offset, end, lost| Corruption { path: segment.path.clone(), offset, end, lost, proven: true };
@@ -644,7 +665,7 @@ impl Replay {
                 Step::End { offset } => break offset,
             }
         };
-        if *expected < limit && ends_at_limit {
+        if *expected < limit && is_end {
             self.report(corruption(end, segment.bytes.max(end), (*expected, limit)));
             *expected = limit;
         }

@@ -790,7 +790,7 @@ fn segments_are_read_beside_the_writer() {
     let read = |segment: &crate::SegmentRange, from: u64, limit: u64| {
         let mut out = Vec::new();
         let replay = segment
-            .replay::<Error>(&disk, (Position(from), Position(limit)), |position, bytes| {
+            .replay::<Error>(&disk, Position(from)..Position(limit), |position, bytes| {
                 out.push((position.0, bytes.to_vec()));
                 Ok(())
             })
@@ -809,7 +809,7 @@ fn segments_are_read_beside_the_writer() {
     assert_eq!(read(second, 0, 40), (records(first + 1..end), vec![(first, first + 1)]));
     journal.truncate_before(second.end).unwrap();
     assert_eq!(journal.segments()[0].first, second.end);
-    let gone = second.replay::<Error>(&disk, (second.first, second.end), |_, _| Ok(()));
+    let gone = second.replay::<Error>(&disk, second.first..second.end, |_, _| Ok(()));
     assert!(matches!(gone, Err(Error::NotFound { .. })));
 }
 

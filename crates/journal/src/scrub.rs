@@ -3,6 +3,7 @@
 //! Invariants: a record is called bad only if it must be there: below the first sequence of the next segment, or below
 //! what is known to be durable. Failure: what is bad in every copy is reported and left as it is.
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::finding::Finding;
@@ -100,19 +101,19 @@ fn scrub_segment(
             Step::Bad(bad) => {
                 let lost = (bad.lost.0, limit.map_or(bad.lost.1, |limit| bad.lost.1.min(limit)));
                 if lost.0 < lost.1 {
-                    findings.push(bad_records(path, bad.offset, bad.end, lost));
+                    findings.push(bad_records(path, bad.offset..bad.end, lost.0..lost.1));
                 }
             }
             Step::End { offset } => {
                 let expected = reader.expected();
                 if let Some(limit) = limit.filter(|limit| expected < *limit && reader.first().is_some()) {
-                    findings.push(bad_records(path, offset, reader.length().max(offset), (expected, limit)));
+                    findings.push(bad_records(path, offset..reader.length().max(offset), expected..limit));
                 }
                 break;
             }
         }
     }
-    let of_copy = |(copy, place, healed): (usize, std::ops::Range<u64>, bool)| {
+    let of_copy = |(copy, place, healed): (usize, Range<u64>, bool)| {
         let problem = "no good record where another copy has one".into();
         Finding::of(BadCopy { path: reader.file().copy_path(copy), problem, healed }, "record", &place)
     };
@@ -120,9 +121,10 @@ fn scrub_segment(
     Ok(findings)
 }
 
-fn bad_records(path: &Path, offset: u64, end: u64, (from, to): (u64, u64)) -> Finding {
-    assert!(from < to && offset <= end, "{from}..{to} are lost in {offset}..{end}");
-    let problem = format!("no copy has the records {from}..{to}");
+fn bad_records(path: &Path, bytes: Range<u64>, lost: Range<u64>) -> Finding {
+    assert!(lost.start < lost.end && bytes.start <= bytes.end, "{lost:?} are lost in {bytes:?}");
+    let problem = format!("no copy has the records {lost:?}");
+    let Range { start: offset, end } = bytes;
     Finding { path: path.to_owned(), section: "records".into(), offset, end, problem, healed: false }
 }
 

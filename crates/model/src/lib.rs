@@ -32,8 +32,8 @@ pub use metadata::MetricKind;
 pub use reader::Reader;
 pub use sample::{Sample, Value};
 pub use select::{
-    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Opening, Partial, ReadSeries, Resolution, RollupUse,
-    Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
+    Aggregate, CounterReading, FloatColumn, HistogramColumn, HistogramValue, Opening, Partial, ReadSeries, Resolution,
+    RollupUse, Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use stale::STALE;

@@ -104,17 +104,25 @@ impl Aggregate {
     }
 }
 
-/// Whether a counter whose value is `value` now, counting since `start`, began anew since it was `before` at `before_time`,
-/// counting since `before_start`. Starts are 0 when they are not known.
+/// When a counter was read, and since when it had counted, on one clock and in one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterReading {
+    /// Of the sample.
+    pub time: i64,
+    /// 0 when it is not known.
+    pub start: i64,
+}
+
+/// Whether a counter that was read `before` began anew until it was read `now`, as far as its starts show.
 ///
 /// A start at the very time of the sample before is a cell that follows a cell, when that one's own start is
 /// known and before it; a cumulative series of unknown start looks the same but for that.
 #[must_use]
-pub fn restarted((before_time, before_start): (i64, i64), (time, start): (i64, i64)) -> bool {
-    if start == 0 || start >= time || start < before_time {
+pub fn restarted(before: CounterReading, now: CounterReading) -> bool {
+    if now.start == 0 || now.start >= now.time || now.start < before.time {
         return false;
     }
-    start > before_time || (before_start != 0 && before_start < before_time)
+    now.start > before.time || (before.start != 0 && before.start < before.time)
 }
 
 /// Float samples of one series, strictly ascending in time. Where they come from a rollup, a row stands for a cell: of a

@@ -27,12 +27,12 @@ use ogive_http::QueryLimits;
 use ogive_listen as listen;
 use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;
-use ogive_storage::Embedded;
 use ogive_storage::IngestLimits;
 use ogive_storage::keeping::Keeping;
 use ogive_storage::live;
 use ogive_storage::quantize::{self, Marks, Quantizer};
 use ogive_storage::upkeep::Upkeep;
+use ogive_storage::{Embedded, Settings};
 
 /// What `ogive serve` was asked to do.
 #[derive(Clone, Debug)]
@@ -86,9 +86,9 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     start_crash_reports(options);
     let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
-    let limits = (&options.limits, &options.keeping, options.live);
+    let settings = Settings { limits: &options.limits, keeping: &options.keeping, live: options.live };
     let marks = Marks::new(&options.quantize)?;
-    let store = Arc::new(Embedded::open(upkeep.clone(), limits, marks.clone(), front.clock, &front.meters)?);
+    let store = Arc::new(Embedded::open(upkeep.clone(), settings, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;
     let role = role(options, &upkeep, &store);
     ogive_observe::memory::started(ogive_observe::memory_parts(&store.facts()));

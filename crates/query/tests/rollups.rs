@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ogive_hist::Histogram;
 use ogive_model::{
-    Aggregate, HistogramValue, Kind, Labels, Resolution, RollupUse, Select, SelectError, Selection, SeriesData,
-    SeriesMeta, Temporality, TimeRange, restarted,
+    Aggregate, CounterReading, HistogramValue, Kind, Labels, Resolution, RollupUse, Select, SelectError, Selection,
+    SeriesData, SeriesMeta, Temporality, TimeRange, restarted,
 };
 use ogive_query::Engine;
 use ogive_query::value::{Point, QueryResult, Series, Value};
@@ -99,6 +99,7 @@ fn rolled(data: &SeriesData, delta: bool) -> SeriesData {
     (out.floats, out.histograms) = Default::default();
     let end = |time: i64| (time + CELL - 1).div_euclid(CELL) * CELL;
     let (times, values) = (&data.floats.times, &data.floats.values);
+    let reading = |time: i64| CounterReading { time, start: 0 };
     let mut from = 0;
     while from < times.len() {
         let count = times[from..].iter().take_while(|time| end(**time) == end(times[from])).count();
@@ -109,7 +110,7 @@ fn rolled(data: &SeriesData, delta: bool) -> SeriesData {
             one.count += 1;
             one.sum += value;
             (one.min, one.max) = (one.min.min(value), one.max.max(value));
-            if value < values[at - 1] || restarted((times[at - 1], 0), (times[at], 0)) {
+            if value < values[at - 1] || restarted(reading(times[at - 1]), reading(times[at])) {
                 one.resets += values[at - 1];
             }
         }

@@ -18,7 +18,7 @@ use crate::live::{self, Live};
 use crate::quantize::Marks;
 use crate::source_times::SourceTimes;
 use crate::upkeep::Upkeep;
-use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
+use ogive_door::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps, frame_of};
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
 
@@ -38,15 +38,27 @@ pub struct Embedded {
     watches: Arc<Watches>,
 }
 
+/// What the store is opened with.
+#[derive(Clone, Copy)]
+pub struct Settings<'a> {
+    /// Of memory, series and queries.
+    pub limits: &'a Limits,
+    /// Retention and rollups.
+    pub keeping: &'a Keeping,
+    /// Live cells.
+    pub live: live::Options,
+}
+
 impl Embedded {
     /// Opens the store, and logs what its recovery found.
     pub fn open(
         upkeep: Upkeep,
-        (limits, keeping, live): (&Limits, &Keeping, live::Options),
+        settings: Settings<'_>,
         marks: Option<Arc<Marks>>,
         clock: Clock,
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
+        let Settings { limits, keeping, live } = settings;
         let Keeping { retention, rollups, replay_bytes_max, arrivals } = keeping.clone();
         let heard = Arc::new(StoreMeters {
             meters: meters.clone(),
@@ -269,16 +281,12 @@ impl Backend for Embedded {
         self.store.snapshots_holding(tenant, selectors, range).map_err(refusal)
     }
 
-    fn after_deletion(
-        &self,
-        snapshots: &[String],
-        remove: bool,
-        (what, deletion): (&str, (&Tenant, &[Vec<Matcher>], TimeRange)),
-    ) -> Result<(), Refusal> {
+    fn after_deletion(&self, snapshots: &[String], remove: bool, deletion: Deletion<'_>) -> Result<(), Refusal> {
         let done = if remove {
             self.store.delete_snapshots(snapshots)
         } else {
-            self.store.note_deletion(snapshots, what, deletion)
+            let Deletion { text, tenant, selectors, range } = deletion;
+            self.store.note_deletion(snapshots, text, (tenant, selectors, range))
         };
         done.map_err(refusal)
     }

@@ -52,6 +52,14 @@ struct Flight {
     last_ms: i64,
 }
 
+/// Batches below a number that are still on their way may be in what was read of (`from_ms`, `until_ms`].
+#[derive(Clone, Copy, Default)]
+struct Unsure {
+    below: u64,
+    from_ms: i64,
+    until_ms: i64,
+}
+
 struct Watched {
     id: u64,
     tenant: Tenant,
@@ -62,8 +70,7 @@ struct Watched {
     until_ms: i64,
     /// A batch with samples in (`from_ms`, `until_ms`] was submitted since the read began.
     is_disturbed: bool,
-    /// Batches below this number that are still on their way may be in what was read: (from, until] of it.
-    unsure: (u64, i64, i64),
+    unsure: Unsure,
     late: Vec<LateSample>,
     dropped: u64,
     log: Option<LateLog>,
@@ -136,7 +143,8 @@ impl Watches {
     /// and what is in it.
     pub fn watch(
         self: &Arc<Self>,
-        (tenant, matchers): (Tenant, Vec<Vec<Matcher>>),
+        tenant: Tenant,
+        matchers: Vec<Vec<Matcher>>,
         until_ms: i64,
         log: Option<(LateLog, Vec<LateSample>)>,
     ) -> Watch {
@@ -151,7 +159,7 @@ impl Watches {
             from_ms: until_ms,
             until_ms,
             is_disturbed: false,
-            unsure: (0, 0, 0),
+            unsure: Unsure::default(),
             late,
             dropped: 0,
             log,
@@ -223,7 +231,7 @@ impl Arrival {
 impl Watched {
     fn take(&mut self, arrival: u64, late: LateSample) {
         let time_ms = late.sample.time_ms();
-        let (below, from_ms, until_ms) = self.unsure;
+        let Unsure { below, from_ms, until_ms } = self.unsure;
         if time_ms > self.until_ms {
             // Fewer seconds were read than it was meant: it comes with the next ones.
         } else if (arrival < below && from_ms < time_ms && time_ms <= until_ms) || self.late.len() == LATE_MAX {
@@ -300,7 +308,7 @@ impl Watch {
                 let before = watched.late.len();
                 watched.late.retain(|late| late.sample.time_ms() <= from_ms);
                 watched.dropped += (before - watched.late.len()) as u64;
-                watched.unsure = (next, from_ms, until_ms);
+                watched.unsure = Unsure { below: next, from_ms, until_ms };
             }
             watched.from_ms = until_ms;
             if let Some(log) = &mut watched.log {
@@ -388,7 +396,7 @@ mod tests {
     fn what_comes_behind_a_read_is_late_once() {
         let all = Arc::new(Watches::default());
         assert!(all.arrival(&batch(&[500])).is_none(), "nobody watches");
-        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
         // What is in time, what is late, what was rejected, refused or there before.
         all.arrival(&batch(&[500, 1_500])).unwrap().acknowledged(&accepted(4));
         assert_eq!(taken(&watch), (vec![500], 0));
@@ -409,7 +417,7 @@ mod tests {
     #[test]
     fn a_read_that_a_batch_disturbs_is_made_again() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
         let before = all.arrival(&batch(&[1_500])).unwrap();
         watch.begin(1_000, 2_000);
         before.acknowledged(&accepted(2));
@@ -439,7 +447,7 @@ mod tests {
     #[test]
     fn a_forward_that_changes_keeps_what_is_late_and_in_flight() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch((Tenant::default(), matchers()), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
         let in_flight = all.arrival(&batch(&[500])).unwrap();
         all.arrival(&batch(&[600])).unwrap().acknowledged(&accepted(2));
         let other = vec![vec![Matcher::new("__name__", MatchOp::Equal, "b").unwrap()]];
@@ -459,7 +467,7 @@ mod tests {
     #[test]
     fn fewer_seconds_than_meant_leave_the_rest_for_the_next_read() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch((Tenant::default(), matchers()), 0, None);
+        let watch = all.watch(Tenant::default(), matchers(), 0, None);
         watch.begin(0, 4_000);
         watch.settle();
         let during = all.arrival(&batch(&[3_000])).unwrap();
@@ -473,7 +481,7 @@ mod tests {
     #[test]
     fn as_many_late_samples_wait_as_may() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch((Tenant::default(), matchers()), i64::MAX / 2_000_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), i64::MAX / 2_000_000, None);
         let many: Vec<i64> = (1..=LATE_MAX as i64 + 1).collect();
         all.arrival(&batch(&many)).unwrap().acknowledged(&accepted(2 * many.len() as u64));
         let (late, dropped) = taken(&watch);

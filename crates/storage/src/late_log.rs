@@ -64,6 +64,17 @@ struct Contents {
     done: VecDeque<Identity>,
 }
 
+/// Where a forward is: what it sends next, and up to where it has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// It sends as this.
+    pub source: SourceId,
+    /// Of its next batch.
+    pub sequence: u64,
+    /// Milliseconds.
+    pub until_ms: i64,
+}
+
 /// See the module.
 pub struct LateLog {
     path: PathBuf,
@@ -105,17 +116,17 @@ pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, Identity)> {
 }
 
 impl LateLog {
-    /// The log of a forward that sends as `source` and whose next batch is `sequence`, with what it has to forward of up to
-    /// `until_ms`. Of what was in flight, the store has the batches in `stored`.
+    /// The log of a forward that is at `place`, with what it has to forward of up to there. Of what was in flight, the store has the batches in `stored`.
     ///
     /// # Errors
     /// Of the disk.
     pub fn open(
         path: &Path,
-        (source, sequence, until_ms): (SourceId, u64, i64),
+        place: Place,
         stored: &HashSet<(Tenant, Identity)>,
         tenant: &Tenant,
     ) -> Result<(Self, Vec<LateSample>), DiskError> {
+        let Place { source, sequence, until_ms } = place;
         let bytes = match RealDisk.read(path) {
             Ok(bytes) => bytes,
             Err(DiskError::NotFound { .. }) => Vec::new(),

@@ -11,7 +11,7 @@ use ogive_model::{
 };
 
 use crate::late::{Watch, Watches};
-use crate::late_log::{COMPACT_BYTES, Identity, LateLog, Record, in_flight, path_of, put, read_any};
+use crate::late_log::{COMPACT_BYTES, Identity, LateLog, Place, Record, in_flight, path_of, put, read_any};
 use crate::late_sample::Key;
 
 const SOURCE: SourceId = SourceId(9);
@@ -44,9 +44,10 @@ impl Process {
         let stored = stored.iter().map(|sequence| (Tenant::default(), (SourceId(1), *sequence))).collect();
         let all = Arc::new(Watches::new(stored));
         let tenant = Tenant::default();
-        let log = LateLog::open(path, (SOURCE, sequence, until), all.stored(), &tenant).unwrap();
+        let log =
+            LateLog::open(path, Place { source: SOURCE, sequence, until_ms: until }, all.stored(), &tenant).unwrap();
         let matchers = vec![vec![Matcher::new("__name__", MatchOp::Equal, "a").unwrap()]];
-        let watch = all.watch((tenant, matchers), until, Some(log));
+        let watch = all.watch(tenant, matchers, until, Some(log));
         Self { all, watch }
     }
 
@@ -177,6 +178,7 @@ fn a_log_that_is_cut_or_damaged_ends_there() {
     // Of another file of the forward: its batches have other numbers.
     RealDisk.replace(&path, &bytes).unwrap();
     let (tenant, none) = (Tenant::default(), HashSet::new());
-    let (_, late) = LateLog::open(&path, (SourceId(8), 1, 1_000), &none, &tenant).unwrap();
+    let (_, late) =
+        LateLog::open(&path, Place { source: SourceId(8), sequence: 1, until_ms: 1_000 }, &none, &tenant).unwrap();
     assert_eq!(late, []);
 }

@@ -18,6 +18,6 @@ pub mod quantize;
 mod source_times;
 pub mod upkeep;
 
-pub use embedded::{Embedded, Time};
+pub use embedded::{Embedded, Settings, Time};
 pub use limits::IngestLimits;
 pub use source_times::SourceTimes;

@@ -10,7 +10,9 @@
 //! - Texts are not rolled up.
 
 use ogive_hist::{Count, CounterReset, Histogram};
-use ogive_model::{Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, Temporality, restarted};
+use ogive_model::{
+    Aggregate, CounterReading, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, Temporality, restarted,
+};
 
 use crate::merge::Clash;
 use crate::window::Window;
@@ -58,11 +60,9 @@ fn thinned(column: HistogramColumn, width: i64) -> HistogramColumn {
     let HistogramColumn { times, values, starts } = column;
     let start = |at: usize| starts.get(at).copied().unwrap_or(0);
     let ends: Vec<i64> = times.iter().map(|time| end_of(*time, width)).collect();
+    let reading = |at: usize| CounterReading { time: times[at], start: start(at) };
     let reset = |at: usize| {
-        at > 0
-            && at < times.len()
-            && (restarted((times[at - 1], start(at - 1)), (times[at], start(at)))
-                || shrank(&values[at - 1], &values[at]))
+        at > 0 && at < times.len() && (restarted(reading(at - 1), reading(at)) || shrank(&values[at - 1], &values[at]))
     };
     let keep = |at: usize| {
         let first = at == 0 || ends[at - 1] != ends[at];
@@ -155,7 +155,8 @@ impl Cell {
         one.sum += of.sum;
         one.min = if of.min < one.min || one.min.is_nan() { of.min } else { one.min };
         one.max = if of.max > one.max || one.max.is_nan() { of.max } else { one.max };
-        if of.first < value || restarted((time, start), (of.first_time, of.first_start)) {
+        let now = CounterReading { time: of.first_time, start: of.first_start };
+        if of.first < value || restarted(CounterReading { time, start }, now) {
             one.resets += value;
         }
         one.resets += of.resets;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::{Count, CounterReset, Histogram};
-use ogive_model::{FloatColumn, HistogramColumn, HistogramValue, Temporality, restarted};
+use ogive_model::{CounterReading, FloatColumn, HistogramColumn, HistogramValue, Temporality, restarted};
 
 /// What the numbers of a window become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,16 +144,16 @@ pub fn numbers(
     debug_assert!(column.times.is_sorted(), "what a counter adds is between neighbours");
     let is_difference = function == Function::Increase && temporality != Temporality::Delta;
     let mut out: BTreeMap<i64, Numbers> = BTreeMap::new();
-    let mut before: Option<(i64, i64, f64)> = None;
+    let mut before: Option<(CounterReading, f64)> = None;
     for (at, (&time, &value)) in column.times.iter().zip(&column.values).enumerate() {
         if value.is_nan() {
             continue;
         }
         let start = column.starts.get(at).copied().unwrap_or(0);
-        let counts = match (is_difference, before.replace((time, start, value))) {
+        let counts = match (is_difference, before.replace((CounterReading { time, start }, value))) {
             (false, _) => Some(value),
-            (true, Some((earlier, earlier_start, less))) => {
-                let began_anew = value < less || restarted((earlier, earlier_start), (time, start));
+            (true, Some((earlier, less))) => {
+                let began_anew = value < less || restarted(earlier, CounterReading { time, start });
                 Some(if began_anew { value } else { value - less })
             }
             (true, None) => windows.is_begun(start, time).then_some(value),
@@ -180,15 +180,15 @@ pub fn histograms(
     debug_assert!(column.times.is_sorted(), "what a histogram adds is between neighbours");
     assert!(column.starts.is_empty() || column.starts.len() == column.times.len(), "a start for each or for none");
     let (mut out, mut unfit) = (BTreeMap::new(), 0);
-    let mut before: Option<(i64, i64, &HistogramValue)> = None;
+    let mut before: Option<(CounterReading, &HistogramValue)> = None;
     for (at, (&time, value)) in column.times.iter().zip(&column.values).enumerate() {
         if is_stale(value) {
             continue;
         }
         let start = column.starts.get(at).copied().unwrap_or(0);
-        let counts = match (temporality, before.replace((time, start, value))) {
+        let counts = match (temporality, before.replace((CounterReading { time, start }, value))) {
             (Temporality::Delta, _) => Some(value.clone()),
-            (_, Some((earlier, earlier_start, less))) => Some(if restarted((earlier, earlier_start), (time, start)) {
+            (_, Some((earlier, less))) => Some(if restarted(earlier, CounterReading { time, start }) {
                 value.clone()
             } else {
                 since(value, less)

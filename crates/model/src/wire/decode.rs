@@ -57,7 +57,7 @@ fn read(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Resu
         }
     }
     let known =
-        message.known()?.map(|known| keys(version, (series.len(), series_max), known)).transpose()?.unwrap_or_default();
+        message.known()?.map(|known| keys(version, series.len(), known, series_max)).transpose()?.unwrap_or_default();
     let schemes = message.schemes()?.map(schemes).transpose()?.unwrap_or_default();
     let mut samples = Vec::new();
     if let Some(column) = message.floats()? {
@@ -159,19 +159,30 @@ fn schemes(declared: planus::Vector<'_, planus::Result<fb::SchemeRef<'_>>>) -> R
 
 fn keys(
     version: u16,
-    (declared, series_max): (usize, usize),
+    declared: usize,
     known: planus::Vector<'_, fb::SeriesKeyRef<'_>>,
+    max: usize,
 ) -> Result<Vec<SeriesId>, Error> {
-    check_known(version, (declared, series_max), known.len())?;
+    check_known(version, SeriesCounts { declared, known: known.len(), max })?;
     Ok(known.iter().map(series_id).collect())
 }
 
-/// Whether a frame of `version` may name `known` series beside those that it declares, of at most `series_max` together.
-pub(super) fn check_known(version: u16, (declared, series_max): (usize, usize), known: usize) -> Result<(), Error> {
-    if version == VERSION_PLAIN && known > 0 {
+/// Series of a frame.
+#[derive(Clone, Copy)]
+pub(super) struct SeriesCounts {
+    pub(super) declared: usize,
+    /// Named by their identity.
+    pub(super) known: usize,
+    /// As many of both together may be there.
+    pub(super) max: usize,
+}
+
+/// Whether a frame of `version` may have so many series.
+pub(super) fn check_known(version: u16, counts: SeriesCounts) -> Result<(), Error> {
+    if version == VERSION_PLAIN && counts.known > 0 {
         return Err(malformed("a frame of version 1 names series by their identity; that takes version 2"));
     }
-    within("the number of series in a batch", declared + known, series_max)
+    within("the number of series in a batch", counts.declared + counts.known, counts.max)
 }
 
 #[inline]

@@ -6,6 +6,7 @@
 
 use planus::ReadAsRoot;
 
+use super::decode::SeriesCounts;
 use super::frame::{FLAG_DEFINITIONS, Parts, SERIES_MAX, malformed, parts, parts_unverified};
 use super::generated::ogive::wire as fb;
 use super::{decode, varint};
@@ -96,7 +97,8 @@ impl<'a> View<'a> {
     pub fn known(&self) -> Result<impl ExactSizeIterator<Item = SeriesId> + use<'a>, Error> {
         let known = self.message.known().map_err(wire)?;
         if let Some(known) = &known {
-            decode::check_known(self.version, (self.declared()?, SERIES_MAX), known.len())?;
+            let counts = SeriesCounts { declared: self.declared()?, known: known.len(), max: SERIES_MAX };
+            decode::check_known(self.version, counts)?;
         }
         Ok(known.unwrap_or_else(planus::Vector::new_empty).iter().map(decode::series_id))
     }

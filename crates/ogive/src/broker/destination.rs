@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_broker::{
-    Board, Cursor, Delivery, EndpointResult, Endpoints, Error, Gap, Job, Lag, SegmentState, Target, Why,
+    Board, Cursor, Delivery, EndpointResult, Endpoints, Error, Gap, Job, Lag, SegmentState, Target, Turn, Why,
 };
 use ogive_export::{Outcome, random_source};
 use ogive_journal::{Disk, RealDisk};
@@ -183,8 +183,8 @@ impl Destination {
             }
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        let names = (&*around.name, &*config.name);
-        let delivery = Delivery::new(cursor, names, config.order, random_source(), (&around.board, first));
+        let names = ogive_broker::Names::new(&around.name, &config.name);
+        let delivery = Delivery::new(cursor, names, config.order, random_source(), &around.board, first);
         let mut endpoints = Endpoints::new(random_source().0 as u64);
         endpoints.set(&config.endpoints.iter().map(|url| Target::of(url)).collect::<Vec<_>>());
         let state = Mutex::new(State { delivery, endpoints, figures: Figures::default(), request_batches: 1 });
@@ -278,7 +278,7 @@ impl Destination {
             .endpoints
             .choose(now_ns)
             .map_err(|until| Duration::from_nanos(until.saturating_sub(now_ns).max(1_000_000)))?;
-        let turn = (self.around.now_ms(), self.config.connections());
+        let turn = Turn { now_ms: self.around.now_ms(), connections: self.config.connections() };
         let most = self.way.most(state.request_batches, self.config.request_batches);
         let problem = match state.delivery.next_request(&self.around.board, &RealDisk, turn, most) {
             Ok(jobs) if jobs.is_empty() => None,
@@ -423,8 +423,8 @@ impl Destination {
     /// Gives up what is left of a segment.
     pub(super) fn give_up(&self, segment: &SegmentState, why: Why) {
         let mut state = self.state();
-        let made = (why, self.around.now_ms());
-        let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, made);
+        let now_ms = self.around.now_ms();
+        let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, why, now_ms);
         if records > 0 {
             let reason = why.as_str();
             self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap names the series"));

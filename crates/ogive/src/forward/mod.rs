@@ -184,14 +184,14 @@ impl Shared {
                 }
                 Ok(watch)
             }
-            None => Ok(self.watches.watch((forward.tenant.clone(), matchers), state.next_ms, log()?)),
+            None => Ok(self.watches.watch(forward.tenant.clone(), matchers, state.next_ms, log()?)),
         }
     }
 
     /// The log of what comes late for a far side that merges it, and what a process before did not forward of it.
     fn log(&self, forward: &Forward, state: &State) -> anyhow::Result<(LateLog, Vec<LateSample>)> {
         let path = late_log::path_of(&self.data, &forward.name);
-        let place = (state.source, state.sequence, state.next_ms);
+        let place = late_log::Place { source: state.source, sequence: state.sequence, until_ms: state.next_ms };
         LateLog::open(&path, place, self.watches.stored(), &forward.tenant)
             .with_context(|| format!("forward {}: the log of late samples", forward.name))
     }

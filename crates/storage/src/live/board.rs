@@ -127,7 +127,7 @@ impl Board {
     }
 
     /// A series is of a watch; what it has up to `applied_ms` is not here. False when it is not to be followed.
-    pub(crate) fn begin(&self, watch: u64, series: SeriesId, (applied_ms, is_wide): (i64, bool)) -> bool {
+    pub(crate) fn begin(&self, watch: u64, series: SeriesId, applied_ms: i64, is_wide: bool) -> bool {
         let mut state = self.state();
         let State { watches, of, passed, .. } = &mut *state;
         let Some(watched) = watches.get_mut(&watch).filter(|watched| watched.unfit.is_none()) else { return false };
@@ -173,8 +173,8 @@ impl Board {
         let second = second_of(time_ms);
         self.counts.doubts.add(1);
         let mut state = self.state();
-        let (passed, closed) = (state.passed, state.closed());
-        state.each(series, |watched| watched.hear(series, second, (passed, closed)));
+        let now = Seconds { passed: state.passed, closed: state.closed() };
+        state.each(series, |watched| watched.hear(series, second, now));
         // Older ones are read from the store in any case.
         if second + SECONDS > state.closed() {
             state.each(series, |watched| _ = watched.columns.insert(second, Column::Doubtful));
@@ -193,8 +193,8 @@ impl Board {
         self.counts.late.add(u64::from(is_late));
         let mut part = Some(part);
         let mut state = self.state();
-        let (passed, closed) = (state.passed, state.closed());
-        state.each(series, |watched| watched.hear(series, second, (passed, closed)));
+        let now = Seconds { passed: state.passed, closed: state.closed() };
+        state.each(series, |watched| watched.hear(series, second, now));
         if second + SECONDS <= state.closed() {
             return;
         }
@@ -275,11 +275,18 @@ impl State {
     }
 }
 
+/// Where time stands: the last second that passed, and the last whose cells closed.
+#[derive(Clone, Copy)]
+struct Seconds {
+    passed: i64,
+    closed: i64,
+}
+
 impl Watched {
     /// A series has a sample in a second; when that is closed already, it changed.
-    fn hear(&mut self, series: SeriesId, second: i64, (passed, closed): (i64, i64)) {
-        self.heard.note(series, second, passed, false);
-        if second <= closed {
+    fn hear(&mut self, series: SeriesId, second: i64, now: Seconds) {
+        self.heard.note(series, second, now.passed, false);
+        if second <= now.closed {
             self.changed += 1;
             self.changes.insert(second, self.changed);
         }
@@ -332,7 +339,7 @@ mod tests {
     #[test]
     fn a_column_is_the_sum_of_the_cells_once_every_worker_told_its_own() {
         let board = board(10);
-        assert!(board.begin(1, A, (i64::MIN, false)) && board.begin(1, B, (i64::MIN, false)));
+        assert!(board.begin(1, A, i64::MIN, false) && board.begin(1, B, i64::MIN, false));
         board.cell(A, 101, false, of(&[1.0]));
         board.reported(0, 101);
         assert_eq!(board.answer(1, 101), Answer::Open);
@@ -355,7 +362,7 @@ mod tests {
     #[test]
     fn a_column_is_forgotten_when_it_is_not_given_any_more() {
         let board = board(10);
-        assert!(board.begin(1, A, (i64::MIN, false)));
+        assert!(board.begin(1, A, i64::MIN, false));
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(A, 102, false, of(&[1.0]));
         close(&board, 101 + SECONDS - 1);
@@ -371,9 +378,9 @@ mod tests {
         let board = board(10);
         board.add(2);
         assert!(
-            board.begin(1, A, (i64::MIN, false))
-                && board.begin(2, A, (i64::MIN, false))
-                && board.begin(2, B, (i64::MIN, false))
+            board.begin(1, A, i64::MIN, false)
+                && board.begin(2, A, i64::MIN, false)
+                && board.begin(2, B, i64::MIN, false)
         );
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(B, 101, false, of(&[2.0]));
@@ -389,7 +396,7 @@ mod tests {
     #[test]
     fn what_is_not_certain_is_asked_of_the_store() {
         let board = board(2);
-        assert!(board.begin(1, A, (102_000, false)), "samples up to 102 s, which are of the cell that ends then");
+        assert!(board.begin(1, A, 102_000, false), "samples up to 102 s, which are of the cell that ends then");
         for second in 101..=103 {
             board.cell(A, second, false, of(&[1.0]));
         }
@@ -413,15 +420,15 @@ mod tests {
         let board = board(2);
         board.add(2);
         assert!(
-            board.begin(1, A, (i64::MIN, false))
-                && board.begin(2, A, (i64::MIN, false))
-                && board.begin(2, B, (i64::MIN, false))
+            board.begin(1, A, i64::MIN, false)
+                && board.begin(2, A, i64::MIN, false)
+                && board.begin(2, B, i64::MIN, false)
         );
-        assert!(!board.begin(2, SeriesId(11), (i64::MIN, false)), "the third series");
+        assert!(!board.begin(2, SeriesId(11), i64::MIN, false), "the third series");
         close(&board, 101);
         assert_eq!(board.answer(2, 101), Answer::Ask(Some(Unfit::Series)));
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Column(None), 1));
-        assert!(!board.begin(2, B, (i64::MIN, false)), "it stays unfit");
+        assert!(!board.begin(2, B, i64::MIN, false), "it stays unfit");
         board.unfit_series(A, Unfit::Kind);
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Ask(Some(Unfit::Kind)), 0));
     }

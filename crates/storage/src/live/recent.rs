@@ -156,7 +156,8 @@ impl Recent {
         &self,
         store: &dyn Select,
         tenant: &Tenant,
-        (selection, opening): (&Selection, &Opening<'_>),
+        selection: &Selection,
+        opening: &Opening<'_>,
     ) -> Result<Option<super::window::Slice>, SelectError> {
         let range = selection.range;
         let span_ms = range.end_ms.saturating_sub(range.start_ms);
@@ -185,7 +186,7 @@ impl Recent {
                 window
             }),
         };
-        let Some(mut window) = brought_to(window, store, (selection, opening), kept.span_ms)? else { return Ok(None) };
+        let Some(mut window) = brought_to(window, store, selection, opening, kept.span_ms)? else { return Ok(None) };
         window.cut_to(window.end_ms().max(range.end_ms) - kept.span_ms - 2 * SLACK_MS);
         let slice = window.slice(range);
         let is_too_large = self.bytes() + window.bytes() > BYTES_MAX;
@@ -203,7 +204,8 @@ impl Recent {
 fn brought_to(
     window: Option<Window>,
     store: &dyn Select,
-    (selection, opening): (&Selection, &Opening<'_>),
+    selection: &Selection,
+    opening: &Opening<'_>,
     span_ms: i64,
 ) -> Result<Option<Window>, SelectError> {
     let TimeRange { start_ms, end_ms } = selection.range;
@@ -267,8 +269,7 @@ impl Select for RecentReader<'_> {
         selection: &Selection,
         opening: &Opening<'_>,
     ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
-        let kept =
-            self.recent.map(|recent| recent.read(&*self.inner, self.tenant, (selection, opening))).transpose()?;
+        let kept = self.recent.map(|recent| recent.read(&*self.inner, self.tenant, selection, opening)).transpose()?;
         match kept.flatten() {
             Some(slice) => Ok(Box::new(slice)),
             None => self.inner.open(selection, opening),

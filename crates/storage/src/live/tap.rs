@@ -35,7 +35,7 @@ impl Follower for Tap {
             return false;
         }
         let is_wide = !(1..=1_000).contains(&def.meta.width_ms);
-        let is_wanted = self.board.begin(watch, series, (applied_ms, is_wide));
+        let is_wanted = self.board.begin(watch, series, applied_ms, is_wide);
         if is_wanted {
             self.slots.insert(slot, series);
         }

@@ -203,7 +203,7 @@ impl Work {
         for _ in 0..SLICES {
             let slice = lock(&marked.dirty).take(closed, turn.windows * rule.width_ms);
             let Some((from, to)) = slice else { break };
-            if let Err(error) = self.slice(turn, marked, (from, to), closed) {
+            if let Err(error) = self.slice(turn, marked, Slice { from_ms: from, to_ms: to, closed_ms: closed }) {
                 lock(&marked.dirty).add(from, to);
                 // A part of its cells may be there.
                 turn.fresh_ms = i64::MAX;
@@ -230,9 +230,9 @@ impl Work {
         Ok(self.door.backend.of(tenant).select(&selection)?)
     }
 
-    /// Makes the cells of (from, to], and with counters those behind it that a late sample changes.
-    fn slice(&self, turn: &mut Turn, marked: &Marked, (from, to): (i64, i64), closed: i64) -> anyhow::Result<()> {
-        let rule = &marked.rule;
+    /// Makes the cells of a slice, and with counters those behind it that a late sample changes.
+    fn slice(&self, turn: &mut Turn, marked: &Marked, slice: Slice) -> anyhow::Result<()> {
+        let (rule, Slice { from_ms: from, to_ms: to, closed_ms: closed }) = (&marked.rule, slice);
         loop {
             let (back, ahead) = if turn.has_counters { (rule.lookback_ms, rule.lookback_ms) } else { (0, 0) };
             // What is fresh is marked by itself, and has no cells yet.
@@ -356,6 +356,14 @@ fn literal(name: &str) -> String {
     out
 }
 
+/// (`from_ms`, `to_ms`] of what is dirty; windows that end after `closed_ms` are still open.
+#[derive(Clone, Copy)]
+struct Slice {
+    from_ms: i64,
+    to_ms: i64,
+    closed_ms: i64,
+}
+
 /// What is to be written so that the cells of `windows` are what `raw` says.
 fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existing, windows: Windows) -> Vec<Write> {
     let mut out = Vec::new();
@@ -366,14 +374,15 @@ fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existin
                 for function in marked.rule.functions(series.meta.temporality) {
                     let cells = align::numbers(&series.floats, function, series.meta.temporality, windows);
                     let cells = cells.into_iter().map(|(end, value)| (end, Cell::Number(value))).collect();
-                    plan_series(turn, marked, (series, Some(function)), cells, (existing, windows), &mut out);
+                    let planned = Planned { series, function: Some(function), existing, windows };
+                    plan_series(turn, marked, planned, cells, &mut out);
                 }
             }
             Kind::Histogram => {
                 let (cells, unfit) = align::histograms(&series.histograms, series.meta.temporality, windows);
                 marked.counts.unfit.add(unfit);
                 let cells = cells.into_iter().map(|(end, value)| (end, Cell::Histogram(Box::new(value)))).collect();
-                plan_series(turn, marked, (series, None), cells, (existing, windows), &mut out);
+                plan_series(turn, marked, Planned { series, function: None, existing, windows }, cells, &mut out);
             }
         }
     }
@@ -398,14 +407,22 @@ enum Step {
     Rewrite,
 }
 
+/// A series, the function that makes cells of its numbers, and what is there of its windows.
+struct Planned<'a> {
+    series: &'a SeriesData,
+    function: Option<align::Function>,
+    existing: &'a Existing,
+    windows: Windows,
+}
+
 fn plan_series(
     turn: &mut Turn,
     marked: &Marked,
-    (series, function): (&SeriesData, Option<align::Function>),
+    planned: Planned<'_>,
     mut cells: BTreeMap<i64, Cell>,
-    (existing, windows): (&Existing, Windows),
     out: &mut Vec<Write>,
 ) {
+    let Planned { series, function, existing, windows } = planned;
     let Some(def) = marked.rule.cell_series(series, function) else {
         return marked.counts.unfit.add(cells.len() as u64);
     };

@@ -11,7 +11,7 @@ use ogive_door::metadata::Metadata;
 use ogive_door::numbers::Numbers;
 
 use super::*;
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Settings};
 use crate::keeping::Keeping;
 use crate::limits::IngestLimits as Limits;
 use crate::quantize::Options;
@@ -71,8 +71,8 @@ impl Rig {
         let marks = Marks::new(&Options { quantize }).unwrap().unwrap();
         let upkeep = Upkeep::open(&[directory.path().to_owned()], false, clock).unwrap();
         let keeping = Keeping { replay_bytes_max: 128 << 20, ..Keeping::default() };
-        let options = (&LIMITS, &keeping, crate::live::Options::default());
-        let store = Embedded::open(upkeep, options, Some(Arc::clone(&marks)), clock, &Arc::default()).unwrap();
+        let settings = Settings { limits: &LIMITS, keeping: &keeping, live: crate::live::Options::default() };
+        let store = Embedded::open(upkeep, settings, Some(Arc::clone(&marks)), clock, &Arc::default()).unwrap();
         let (door, end) = door(Arc::new(store), clock);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let work = Work { marks, door, runtime: runtime.handle().clone() };

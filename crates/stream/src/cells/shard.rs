@@ -142,7 +142,7 @@ impl Shard {
         for batch in items.chunks(self.options.lookahead) {
             self.numbers.make_room(batch.len(), self.closed, &self.options);
             self.values.make_room(batch.len(), self.closed, &self.options);
-            let mut places = [(0, false); Options::LOOKAHEAD_MAX];
+            let mut places = [FirstPlace::default(); Options::LOOKAHEAD_MAX];
             for (item, place) in batch.iter().zip(&mut places) {
                 *place = match item.what {
                     What::Number(_) => self.numbers.look(item.series.0),
@@ -169,7 +169,7 @@ impl Shard {
         // Nothing grows under the places that are looked up now.
         self.numbers.make_room(batch.len(), self.closed, &self.options);
         self.values.make_room(batch.len(), self.closed, &self.options);
-        let mut places = [(0, false); Options::LOOKAHEAD_MAX];
+        let mut places = [FirstPlace::default(); Options::LOOKAHEAD_MAX];
         for (item, place) in batch.iter().zip(&mut places) {
             let item = item.as_ref().expect("filled up to its length");
             *place = match item.what {
@@ -184,7 +184,7 @@ impl Shard {
     }
 
     #[inline]
-    fn put_one(&mut self, item: Item, place: (usize, bool)) {
+    fn put_one(&mut self, item: Item, place: FirstPlace) {
         let (series, time_ns) = (item.series, item.time_ns);
         let taken = match cell_of(item.time_ns) {
             None => Err(Refused::Time),
@@ -238,12 +238,12 @@ impl Shard {
         while let Some(end) = numbers.first_other(until).into_iter().chain(values.first_other(until)).min() {
             assert!(end <= until, "a cell that ends at {end} is open until {until}");
             let is_late = end <= before;
-            numbers.tell_others(end, is_late, reported, sink);
-            values.tell_others(end, is_late, reported, sink);
+            numbers.report_others(end, is_late, reported, sink);
+            values.report_others(end, is_late, reported, sink);
         }
         if is_one_second {
-            numbers.tell_newest(until, reported, sink);
-            values.tell_newest(until, reported, sink);
+            numbers.report_newest(until, reported, sink);
+            values.report_newest(until, reported, sink);
         }
         debug_assert!(self.numbers.is_open_after(until) && self.values.is_open_after(until), "{until} is closed");
         sink.closed(i64::from(until) * WIDTH_NS);
@@ -255,6 +255,13 @@ impl Shard {
 struct At {
     end: u32,
     closed: u32,
+}
+
+/// Where the table looks for a series first, and whether it is there.
+#[derive(Clone, Copy, Default)]
+struct FirstPlace {
+    place: usize,
+    is_there: bool,
 }
 
 impl<C: Held> KindCells<C> {
@@ -278,22 +285,16 @@ impl<C: Held> KindCells<C> {
 
     /// The first place of a series, and whether it is there.
     #[inline]
-    fn look(&self, series: u128) -> (usize, bool) {
+    fn look(&self, series: u128) -> FirstPlace {
         let place = self.table.first_place(series);
-        (place, self.table.is_at(place, series))
+        FirstPlace { place, is_there: self.table.is_at(place, series) }
     }
 
     /// Where a series is; one that is new begins at `end`.
     #[inline]
-    fn place(
-        &mut self,
-        series: u128,
-        end: u32,
-        (first, is_there): (usize, bool),
-        series_max: usize,
-    ) -> Result<usize, Refused> {
+    fn place(&mut self, series: u128, end: u32, first: FirstPlace, series_max: usize) -> Result<usize, Refused> {
         // An entry that was vacant a moment ago may have been filled by an item before this one: it is looked for again.
-        match if is_there { Lookup::At(first) } else { self.table.find(series, first) } {
+        match if first.is_there { Lookup::At(first.place) } else { self.table.find(series, first.place) } {
             Lookup::At(place) => Ok(place),
             Lookup::Vacant(_) if self.table.len() >= series_max || !self.table.has_room(1) => Err(Refused::Series),
             Lookup::Vacant(place) => {
@@ -305,7 +306,7 @@ impl<C: Held> KindCells<C> {
 
     /// Leaves a mark where a series is.
     #[inline]
-    fn touch(&mut self, series: u128, end: u32, first: (usize, bool), series_max: usize) -> Result<(), Refused> {
+    fn touch(&mut self, series: u128, end: u32, first: FirstPlace, series_max: usize) -> Result<(), Refused> {
         let place = self.place(series, end, first, series_max)?;
         self.table.entry(place).end = end;
         Ok(())
@@ -317,7 +318,7 @@ impl<C: Held> KindCells<C> {
         &mut self,
         item: Item,
         At { end, closed }: At,
-        first: (usize, bool),
+        first: FirstPlace,
         options: &Options,
     ) -> Result<bool, Refused> {
         let Item { series, time_ns, what } = item;
@@ -325,7 +326,7 @@ impl<C: Held> KindCells<C> {
             if i64::from(closed - end) * WIDTH_NS >= options.lateness_ns {
                 return Err(Refused::TooLate);
             }
-            return self.put_other(series.0, end, (time_ns, what), options).map(|()| true);
+            return self.put_other(series.0, end, time_ns, what, options).map(|()| true);
         }
         let place = self.place(series.0, end, first, options.series_max)?;
         let entry = self.table.entry(place);
@@ -334,7 +335,7 @@ impl<C: Held> KindCells<C> {
             return entry.cell.add(time_ns, what).map(|()| false);
         }
         if entry.end > end {
-            return self.put_other(series.0, end, (time_ns, what), options).map(|()| false);
+            return self.put_other(series.0, end, time_ns, what, options).map(|()| false);
         }
         if entry.end > closed {
             if self.others_len >= options.cells_max {
@@ -354,7 +355,8 @@ impl<C: Held> KindCells<C> {
         &mut self,
         series: u128,
         end: u32,
-        (time_ns, what): (i64, What),
+        time_ns: i64,
+        what: What,
         options: &Options,
     ) -> Result<(), Refused> {
         if self.others_len >= options.cells_max {
@@ -391,20 +393,20 @@ impl<C: Held> KindCells<C> {
 }
 
 impl<C: Held + CellContent> KindCells<C> {
-    fn tell_others(&mut self, end: u32, is_late: bool, reported: &mut u64, sink: &mut impl Sink) {
+    fn report_others(&mut self, end: u32, is_late: bool, reported: &mut u64, sink: &mut impl Sink) {
         let Some(mut others) = self.others.remove(&end) else { return };
         assert!(self.others_len >= others.len(), "{} cells beside the table", self.others_len);
         self.others_len -= others.len();
         others.merge();
         for (series, cell) in others.iter() {
-            tell(*series, (end, is_late), cell, reported, sink);
+            report(*series, end, is_late, cell, reported, sink);
         }
     }
 
-    /// Tells the cells of the table that end at `end`.
-    fn tell_newest(&mut self, end: u32, reported: &mut u64, sink: &mut impl Sink) {
+    /// Reports the cells of the table that end at `end`.
+    fn report_newest(&mut self, end: u32, reported: &mut u64, sink: &mut impl Sink) {
         for entry in self.table.iter_mut().filter(|entry| entry.end == end) {
-            tell(entry.series, (end, false), &entry.cell, reported, sink);
+            report(entry.series, end, false, &entry.cell, reported, sink);
             entry.cell.clear();
         }
     }
@@ -433,7 +435,7 @@ impl CellContent for Distribution {
     }
 }
 
-fn tell<C: CellContent>(series: u128, (end, is_late): (u32, bool), cell: &C, reported: &mut u64, sink: &mut impl Sink) {
+fn report<C: CellContent>(series: u128, end: u32, is_late: bool, cell: &C, reported: &mut u64, sink: &mut impl Sink) {
     *reported += 1;
     let (series, end_ns) = (SeriesId(series), i64::from(end) * WIDTH_NS);
     sink.cell(&Closed { series, end_ns, is_late, content: cell.content() });

@@ -195,7 +195,8 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
 /// Whether the start time of sample `index` says that its counter began after the sample before.
 pub(super) fn restarted(times: &[i64], starts: &[i64], index: usize) -> bool {
     let (Some(&start), Some(&previous_start)) = (starts.get(index), starts.get(index - 1)) else { return false };
-    ogive_model::restarted((times[index - 1], previous_start), (times[index], start))
+    let before = ogive_model::CounterReading { time: times[index - 1], start: previous_start };
+    ogive_model::restarted(before, ogive_model::CounterReading { time: times[index], start })
 }
 
 /// Warns once about a sample that began before the sample before ended, yet not together with it.

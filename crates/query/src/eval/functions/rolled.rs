@@ -99,7 +99,9 @@ fn extrapolated(window: &Window<'_>, kind: Kind) -> Option<f64> {
         for (at, cell) in cells.iter().enumerate() {
             result += cell.resets;
             let Some(before) = at.checked_sub(1) else { continue };
-            let restarted = ogive_model::restarted((times[before], start(before)), (cell.first_time, cell.first_start));
+            let earlier = ogive_model::CounterReading { time: times[before], start: start(before) };
+            let now = ogive_model::CounterReading { time: cell.first_time, start: cell.first_start };
+            let restarted = ogive_model::restarted(earlier, now);
             if cell.first < values[before] || restarted {
                 result += values[before];
             }
