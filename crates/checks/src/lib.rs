@@ -227,7 +227,7 @@ impl Work {
 
     /// Runs these checks and no others; one that did not change keeps its place.
     fn become_of(&mut self, config: Config) {
-        let now_ns = self.shared.door.clock.now();
+        let (now_ns, wall_ns) = (self.shared.door.clock.now(), self.shared.door.clock.wall());
         let wanted: BTreeMap<String, Check> =
             config.check.into_iter().map(|check| (check.name.clone(), check)).collect();
         for name in self.checks.keys().filter(|name| !wanted.contains_key(*name)) {
@@ -242,7 +242,10 @@ impl Work {
                 continue;
             }
             let period_ns = u64::try_from(check.period.as_nanos()).expect("a week at most");
-            self.plan.add(&name, period_ns, now_ns);
+            // Its periods are the cells, where they are as short.
+            let into_ns =
+                if run::has_own_cells(check.period) { wall_ns.rem_euclid(period_ns as i64) as u64 } else { 0 };
+            self.plan.add(&name, period_ns, now_ns + (period_ns - into_ns) % period_ns);
             let check = Arc::new(check);
             self.shared.mark(self.shared.ends.began(&check, self.shared.door.clock.wall()));
             self.checks.insert(name, check);
@@ -255,32 +258,33 @@ impl Work {
     }
 
     fn begin_due(&mut self) {
-        for DueRun { name, missed, .. } in self.plan.take(self.shared.door.clock.now()) {
+        for DueRun { name, missed, period_from_ns, .. } in self.plan.take(self.shared.door.clock.now()) {
             let check = self.checks[&name].clone();
             for _ in 0..missed.min(u64::from(u8::MAX)) {
-                self.skip(&check, Reason::Crowded, "the machine was busy: a whole period passed");
+                let run = Run::begin(self.shared.door.clock);
+                self.skip(run, &check, Reason::Crowded, "the machine was busy: a whole period passed");
             }
+            let run = Run::begin(self.shared.door.clock).of_period(period_from_ns, check.period);
             let mut under_way = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let is_first = under_way.insert(name.clone());
             drop(under_way);
             if !is_first {
-                self.skip(&check, Reason::Overrun, "the last run is still under way");
+                self.skip(run, &check, Reason::Overrun, "the last run is still under way");
                 continue;
             }
             let guard = UnderWay { shared: self.shared.clone(), name };
             let Ok(place) = self.places.clone().try_acquire_owned() else {
-                self.skip(&check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
+                self.skip(run, &check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
                 continue;
             };
             tokio::spawn(async move {
-                guard.shared.check(&check).await;
+                guard.shared.check(&check, period_from_ns).await;
                 drop((guard, place));
             });
         }
     }
 
-    fn skip(&self, check: &Check, reason: Reason, sentence: &str) {
-        let run = Run::begin(self.shared.door.clock);
+    fn skip(&self, run: Run, check: &Check, reason: Reason, sentence: &str) {
         self.shared.outbox.add(run.batch(&Err(Failure::new(reason, sentence)), &check.labels, check.period));
     }
 }
@@ -293,8 +297,8 @@ impl Shared {
         }
     }
 
-    async fn check(&self, check: &Arc<Check>) {
-        let mut run = Run::begin(self.door.clock);
+    async fn check(&self, check: &Arc<Check>, period_from_ns: u64) {
+        let mut run = Run::begin(self.door.clock).of_period(period_from_ns, check.period);
         let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check)).await;
         let end = run.ended(requested.ok(), check.timeout);
         let batch = run.batch(&end, &check.labels, check.period);

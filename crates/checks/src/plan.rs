@@ -52,10 +52,10 @@ struct Line {
 }
 
 impl Line {
-    fn new(now_ns: u64, period_ns: u64, mut random: Random) -> Self {
+    fn new(from_ns: u64, period_ns: u64, mut random: Random) -> Self {
         assert!(period_ns > 0, "a period takes time");
         let place = random.next();
-        let mut line = Self { from_ns: now_ns, period_ns, place, period: 0, due_ns: 0, random };
+        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, random };
         line.settle();
         line
     }
@@ -91,6 +91,8 @@ pub(super) struct DueRun {
     pub(super) name: String,
     /// When it should have begun.
     pub(super) due_ns: u64,
+    /// When its period began.
+    pub(super) period_from_ns: u64,
     /// Runs before this one that nobody asked for in time.
     pub(super) missed: u64,
 }
@@ -108,10 +110,10 @@ impl Plan {
         Self { lines: BTreeMap::new(), random: Random::new(seed) }
     }
 
-    /// Adds a check, or gives one that is there a new place.
-    pub(super) fn add(&mut self, name: &str, period_ns: u64, now_ns: u64) {
+    /// Adds a check whose first period begins at `from_ns`, or gives one that is there a new place.
+    pub(super) fn add(&mut self, name: &str, period_ns: u64, from_ns: u64) {
         let random = Random::new(self.random.next());
-        self.lines.insert(name.to_owned(), Line::new(now_ns, period_ns, random));
+        self.lines.insert(name.to_owned(), Line::new(from_ns, period_ns, random));
     }
 
     /// Takes a check out.
@@ -128,9 +130,9 @@ impl Plan {
     pub(super) fn take(&mut self, now_ns: u64) -> Vec<DueRun> {
         let mut out = Vec::new();
         for (name, line) in self.lines.iter_mut().filter(|(_, line)| line.due_ns <= now_ns) {
-            let due_ns = line.due_ns;
+            let (due_ns, period_from_ns) = (line.due_ns, line.from_ns + line.period * line.period_ns);
             let missed = line.advance(now_ns);
-            out.push(DueRun { name: name.clone(), due_ns, missed });
+            out.push(DueRun { name: name.clone(), due_ns, period_from_ns, missed });
         }
         out.sort_by_key(|due| due.due_ns);
         out

@@ -147,6 +147,8 @@ struct Figure {
 pub(super) struct Run {
     clock: Clock,
     from: u64,
+    /// The end of the cell that it is counted in, where that is not the one in which it ends.
+    cell_ns: Option<i64>,
     phase: Option<(&'static str, u64)>,
     seconds: Vec<(&'static str, u64)>,
     figures: Vec<Figure>,
@@ -154,7 +156,18 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn begin(clock: Clock) -> Self {
-        Self { clock, from: clock.now(), phase: None, seconds: Vec::new(), figures: Vec::new() }
+        Self { clock, from: clock.now(), cell_ns: None, phase: None, seconds: Vec::new(), figures: Vec::new() }
+    }
+
+    /// It is the run of the period that began at `from_ns` of the clock, and is counted in that period's cell where it has one.
+    pub(super) fn of_period(mut self, from_ns: u64, period: Duration) -> Self {
+        if has_own_cells(period) {
+            let ago_ns = i64::try_from(self.clock.now().saturating_sub(from_ns)).unwrap_or(i64::MAX);
+            // The nearest second: the wall clock may have been set by a little since the first period.
+            let from_ns = (self.clock.wall() - ago_ns + SECOND_NS / 2).div_euclid(SECOND_NS) * SECOND_NS;
+            self.cell_ns = Some(from_ns + SECOND_NS);
+        }
+        self
     }
 
     /// A phase begins; the one before it ends.
@@ -228,7 +241,9 @@ impl Run {
     /// The samples of it, with `labels` in every series; a run is made each `period`.
     pub(super) fn batch(self, end: &Result<(), Failure>, labels: &[(String, String)], period: Duration) -> Batch {
         let now_ns = self.clock.wall();
-        let mut out = Samples { labels, period, batch: Batch::default(), now_ns };
+        // A cell is identified by its end.
+        let cell_ns = self.cell_ns.unwrap_or((now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS);
+        let mut out = Samples { labels, period, batch: Batch::default(), now_ns, cell_ns };
         let result = end.as_ref().map_or_else(|failure| failure.reason.name(), |()| "ok");
         let is_skipped = end.as_ref().is_err_and(|failure| failure.reason.is_skipped());
         // A run that was skipped says nothing of the target.
@@ -258,12 +273,19 @@ impl Run {
     }
 }
 
+/// Whether a check of such a period has a cell for each of them: two of its runs may end in one second, as they are half a period apart at
+/// least, and the next second would look as if a run were missing.
+pub(super) fn has_own_cells(period: Duration) -> bool {
+    period < Duration::from_secs(2)
+}
+
 /// Samples of one check.
 struct Samples<'a> {
     labels: &'a [(String, String)],
     period: Duration,
     batch: Batch,
     now_ns: i64,
+    cell_ns: i64,
 }
 
 impl Samples<'_> {
@@ -272,9 +294,7 @@ impl Samples<'_> {
     }
 
     fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {
-        // A cell is identified by its end.
-        let end_ns = (self.now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS;
-        let time_ns = if temporality == Temporality::Delta { end_ns } else { self.now_ns };
+        let time_ns = if temporality == Temporality::Delta { self.cell_ns } else { self.now_ns };
         self.at(metric, unit, labels, (temporality, self.width_ms()), time_ns, value);
     }
 
@@ -377,6 +397,33 @@ mod tests {
         });
         let times: Vec<i64> = batch.samples.iter().map(|sample| sample.as_ref().unwrap().time_ms() % 10_000).collect();
         assert_eq!(times, [253, 1_000, 1_000, 1_000, 1_000, 253]);
+    }
+
+    /// A check of each second was counted twice in every third second, and not in the next: `presence` of a target that always answered
+    /// was 0.6 to 0.73.
+    #[test]
+    fn runs_of_every_second_have_a_cell_each() {
+        let wall_ns = 1_700_000_000_250_000_000_i64;
+        for period_ms in [1_000, 1_300, 1_999] {
+            let clock = Clock::manual(1_000, wall_ns);
+            let period = Duration::from_millis(period_ms);
+            let mut plan = crate::plan::Plan::new(period_ms);
+            plan.add("a", period_ms * 1_000_000, 1_000 + 750_000_000);
+            let mut cells = std::collections::BTreeSet::new();
+            for _ in 0..200 {
+                clock.advance(plan.next_ns().unwrap() - clock.now());
+                let due = plan.take(clock.now()).remove(0);
+                let run = Run::begin(clock).of_period(due.period_from_ns, period);
+                // It takes as long as it may.
+                clock.advance(period_ms * 1_000_000 / 2 - 1);
+                let check = check();
+                let batch = run.batch(&Ok(()), &check.labels, period);
+                let end_ns = batch.samples[1].as_ref().unwrap().time_ns;
+                let early_ns = wall_ns + (due.due_ns - 1_000) as i64 - (end_ns - SECOND_NS);
+                assert!((-SECOND_NS / 2..SECOND_NS * 5 / 2).contains(&early_ns), "{early_ns}");
+                assert!(cells.insert(end_ns), "{period_ms}: two runs in the cell of {end_ns}");
+            }
+        }
     }
 
     #[test]
