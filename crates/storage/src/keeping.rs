@@ -172,10 +172,10 @@ mod tests {
             let retention = retention(&[ages(text).unwrap()], &[]);
             retention.of(&Tenant::default()).class_age_ms(class).map(|age| age as u64 / 1000 / DAY)
         };
-        assert_eq!(Class::ALL.map(|class| of("1s=1d", class)), [Some(1), None, None, None]);
-        assert_eq!(Class::ALL.map(|class| of("2d", class)), [Some(2), Some(2), None, None]);
+        assert_eq!(Class::ALL.map(|class| of("1s=1d", class)), [Some(1), None, None, None, None]);
+        assert_eq!(Class::ALL.map(|class| of("2d", class)), [Some(2), Some(2), None, None, None]);
         let named = "1s=1d,logs=3d,gaps=4d,audit=5d";
-        assert_eq!(Class::ALL.map(|class| of(named, class)), [Some(1), Some(3), Some(4), Some(5)]);
+        assert_eq!(Class::ALL.map(|class| of(named, class)), [Some(1), Some(3), Some(4), Some(5), None]);
         assert!(of("2d,logs=ever", Class::Logs) > Some(1_000_000));
         assert!(ages("logs=").is_err() && ages("texts=1d").is_err_and(|error| error.contains("logs")));
     }
