@@ -51,7 +51,7 @@ test: lint test-rust test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
-ALL_FEATURES := ogive/amqp,ogive/cassandra,ogive/fastant,ogive/kernel,ogive/lua,ogive-probe/tracing
+ALL_FEATURES := ogive/amqp,ogive/cassandra,ogive/fastant,ogive/kernel,ogive/lua,ogive-probe/tracing,ogive-cassandra/cluster-tests
 
 lint: book
 	@scripts/need cargo cc
@@ -67,12 +67,15 @@ lint: book
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# A node of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes. Not part of `make test`.
+# Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
+# CLUSTER_SHORT is part of `make test`.
+CLUSTER_SHORT := process:: audit::what
+
 test-cluster:
 	@scripts/need cargo cc java mvn python3
-	cargo clippy -p ogive-cassandra --features cluster-tests --all-targets --locked -- -D warnings
-	cargo test --locked -p ogive-cassandra --features cluster-tests --test cluster -- --test-threads=1; \
-		outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
+	cargo build --locked -p ogive --features cassandra
+	OGIVE_BIN=$(CURDIR)/target/debug/ogive cargo test --locked -p ogive-cassandra --features cluster-tests --test cluster -- \
+		--test-threads=1 $(ARGS); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 
 # Three nodes of Cassandra and two of Ogive, at http://127.0.0.1:6448/ and :6449, until a signal comes (4 GiB).
 run-cluster: ui
@@ -87,7 +90,10 @@ test-rust: ui
 	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
-	cargo test --locked -p ogive --features amqp,lua --test amqp --test lua_checks
+	cargo test --locked -p ogive --features amqp,cassandra,lua --test amqp --test lua_checks
+	@scripts/need java mvn python3
+	OGIVE_BIN=$(CURDIR)/target/debug/ogive cargo test --locked -p ogive-cassandra --features cluster-tests --test cluster -- \
+		--test-threads=1 $(CLUSTER_SHORT); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 	cargo test --locked -p ogive-checks --features lua --lib
 	@scripts/need clang libelf llvm-strip
 	cargo test --locked -p ogive-kernel --features bpf

@@ -24,6 +24,8 @@ pub struct Address {
     pub replicas: u8,
     /// How long fragments of a minute and series wait for each other before they become a row.
     pub collect: Duration,
+    /// How often what this node wrote is compared with what each copy holds; zero is never.
+    pub audit: Duration,
     /// How long a new table keeps a row; zero is for ever.
     pub retention: Duration,
     /// Most bytes of the spool on this node's disk.
@@ -33,7 +35,7 @@ pub struct Address {
 }
 
 const SCHEME: &str = "cassandra://";
-const PARAMETERS: &str = "user, password-file, datacentre, replicas, collect, retention, spool and pending";
+const PARAMETERS: &str = "user, password-file, datacentre, replicas, collect, audit, retention, spool and pending";
 /// The port of CQL.
 const PORT: u16 = 9042;
 /// 48 bytes: what Cassandra takes as the name of a keyspace.
@@ -44,6 +46,12 @@ const COLLECT: Duration = Duration::from_secs(10);
 const COLLECT_MIN: Duration = Duration::from_millis(50);
 /// A row belongs to one minute, so waiting longer makes no larger rows.
 const COLLECT_MAX: Duration = Duration::from_secs(60);
+/// 10 min: a partition is read once for ten minutes of rows, which costs far less than writing them.
+const AUDIT: Duration = Duration::from_secs(600);
+/// An hour: what a start audits again.
+const AUDIT_MAX: Duration = Duration::from_secs(3_600);
+/// 1 s: more often nothing new is settled.
+const AUDIT_MIN: Duration = Duration::from_secs(1);
 /// 8 GiB: an hour of 50,000 series with a cell of 40 bytes a second.
 const SPOOL_BYTES_MAX: u64 = 8 << 30;
 /// 256 MiB: a minute of the same with the index of what waits.
@@ -69,6 +77,7 @@ impl Address {
             datacentre: "dc1".into(),
             replicas: 3,
             collect: COLLECT,
+            audit: AUDIT,
             retention: Duration::ZERO,
             spool_bytes_max: SPOOL_BYTES_MAX,
             pending_bytes_max: PENDING_BYTES_MAX,
@@ -98,6 +107,12 @@ impl Address {
                 self.collect = time()?;
                 if !(COLLECT_MIN..=COLLECT_MAX).contains(&self.collect) {
                     return Err(format!("collect={value} is not from 50ms to a minute"));
+                }
+            }
+            "audit" => {
+                self.audit = time()?;
+                if !self.audit.is_zero() && !(AUDIT_MIN..=AUDIT_MAX).contains(&self.audit) {
+                    return Err(format!("audit={value} is neither 0s nor from 1s to an hour"));
                 }
             }
             "retention" => self.retention = time()?,
@@ -164,6 +179,8 @@ mod tests {
             ("cassandra://a/k?collect=61s", "to a minute"),
             ("cassandra://a/k?collect=49ms", "not from 50ms"),
             ("cassandra://a/k?collect=x", "no duration"),
+            ("cassandra://a/k?audit=999ms", "from 1s to an hour"),
+            ("cassandra://a/k?audit=3601s", "from 1s to an hour"),
             ("cassandra://a/k?user=u", "belong together"),
             ("cassandra://a/k?datacentre=a'b", "no name of a datacentre"),
             ("cassandra://a/k?colect=1s", "nothing is called colect"),

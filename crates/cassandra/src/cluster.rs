@@ -60,6 +60,8 @@ pub(crate) enum Reach {
     Majority,
     /// One copy: readers see it.
     One,
+    /// Every copy.
+    All,
 }
 
 /// Which copies a read is answered by.
@@ -71,12 +73,13 @@ pub(crate) enum Copies {
     All,
 }
 
-/// A statement for a majority, and for a single copy.
+/// A statement for a majority, for a single copy and for all of them.
 #[derive(Debug)]
 struct Prepared {
     table: &'static str,
     majority: PreparedStatement,
     one: PreparedStatement,
+    all: PreparedStatement,
 }
 
 /// See the module.
@@ -87,14 +90,20 @@ pub struct Cluster {
     put_cells: Prepared,
     put_segment: Prepared,
     put_day: Prepared,
+    put_manifest: Prepared,
     read_cells: Prepared,
     read_days: Prepared,
     list_segments: Prepared,
     read_segment: Prepared,
+    read_keys: Prepared,
+    list_manifests: Prepared,
+    read_manifest: Prepared,
 }
 
 /// A row of cells: minute, source, sequence, digest, body.
 pub(crate) type CellRow = (i32, Vec<u8>, i64, i64, Vec<u8>);
+/// What orders it: minute, source, sequence, digest.
+pub(crate) type CellKey = (i32, Vec<u8>, i64, i64);
 
 impl Cluster {
     /// Connects, and looks whether the tables are there.
@@ -112,6 +121,7 @@ impl Cluster {
             ),
             ("index_segments", "INSERT INTO %.index_segments (day, shard, writer, digest, body) VALUES (?,?,?,?,?)"),
             ("index_days", "INSERT INTO %.index_days (part, day) VALUES (?,?)"),
+            ("manifests", "INSERT INTO %.manifests (minute, writer, digest, body) VALUES (?,?,?,?)"),
             (
                 "cells",
                 "SELECT minute, source, sequence, digest, body FROM %.cells \
@@ -123,6 +133,13 @@ impl Cluster {
                 "index_segments",
                 "SELECT body FROM %.index_segments WHERE day = ? AND shard = ? AND writer = ? AND digest = ?",
             ),
+            (
+                "cells",
+                "SELECT minute, source, sequence, digest FROM %.cells \
+                 WHERE series = ? AND bucket = ? AND minute >= ? AND minute <= ?",
+            ),
+            ("manifests", "SELECT writer, digest FROM %.manifests WHERE minute = ?"),
+            ("manifests", "SELECT body FROM %.manifests WHERE minute = ? AND writer = ? AND digest = ?"),
         ];
         let mut statements = Vec::new();
         for (table, text) in all {
@@ -135,10 +152,14 @@ impl Cluster {
             put_cells: take(),
             put_segment: take(),
             put_day: take(),
+            put_manifest: take(),
             read_cells: take(),
             read_days: take(),
             list_segments: take(),
             read_segment: take(),
+            read_keys: take(),
+            list_manifests: take(),
+            read_manifest: take(),
             session,
         })
     }
@@ -212,6 +233,41 @@ impl Cluster {
         }
     }
 
+    /// The keys of such rows at each copy; none of a copy that does not answer.
+    pub(crate) async fn keys_of_copies(
+        &self,
+        (series, bucket): (SeriesId, i32),
+        (from, to): (i32, i32),
+    ) -> Result<Vec<Option<Vec<CellKey>>>, Error> {
+        let id = series.0.to_be_bytes();
+        let all = self.copies(&self.read_keys, (&id[..], bucket, from, to), &(&id[..], bucket)).await?;
+        all.into_iter().map(|result| result.ok().map(rows).transpose()).collect()
+    }
+
+    pub(crate) async fn put_manifest(
+        &self,
+        (minute, writer): (i32, u128),
+        digest: i64,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        let values = (minute, &writer.to_be_bytes()[..], digest, body);
+        self.execute(self.put_manifest.at(Reach::Majority), values).await.map(drop)
+    }
+
+    /// Writer and digest of the manifests of a minute.
+    pub(crate) async fn manifests(&self, minute: i32) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
+        self.read(&self.list_manifests, (minute,), &(minute,)).await
+    }
+
+    pub(crate) async fn manifest(
+        &self,
+        minute: i32,
+        writer: &[u8],
+        digest: i64,
+    ) -> Result<(Vec<(Vec<u8>,)>, Consistent), Error> {
+        self.read(&self.read_manifest, (minute, writer, digest), &(minute,)).await
+    }
+
     pub(crate) async fn days(&self) -> Result<(Vec<i32>, Consistent), Error> {
         let (rows, consistent): (Vec<(i32,)>, _) = self.read(&self.read_days, (0_i32,), &(0_i32,)).await?;
         Ok((rows.into_iter().map(|row| row.0).collect(), consistent))
@@ -241,7 +297,7 @@ impl Cluster {
         &self,
         statement: &Prepared,
         values: impl SerializeRow + Copy,
-        partition: &dyn SerializeRow,
+        partition: &(dyn SerializeRow + Sync),
     ) -> Result<(Vec<R>, Consistent), Error>
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm> + Ord,
@@ -257,22 +313,16 @@ impl Cluster {
         &self,
         statement: &Prepared,
         values: impl SerializeRow + Copy,
-        partition: &dyn SerializeRow,
+        partition: &(dyn SerializeRow + Sync),
     ) -> Result<(Vec<R>, Consistent), Error>
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm> + Ord,
     {
-        let state = self.session.get_cluster_state();
-        let endpoints = state.get_endpoints(&self.keyspace, statement.table, partition);
-        let endpoints = endpoints.map_err(|error| Error::Unavailable(error.to_string()))?;
-        let copies = endpoints.len();
-        let mut waiting = Vec::new();
-        for (node, _) in endpoints {
-            waiting.push(self.copy(statement, values, node));
-        }
+        let results = self.copies(statement, values, partition).await?;
+        let copies = results.len();
         let (mut all, mut answered) = (Vec::new(), 0);
         let mut failed = Error::Unavailable("nobody has a copy".into());
-        for result in all_of(waiting).await {
+        for result in results {
             match result {
                 Ok(result) => {
                     all.extend(rows::<R>(result)?);
@@ -287,6 +337,19 @@ impl Cluster {
         all.sort_unstable();
         all.dedup();
         Ok((all, Consistent::Union { answered, copies }))
+    }
+
+    /// What each copy has.
+    async fn copies(
+        &self,
+        statement: &Prepared,
+        values: impl SerializeRow + Copy,
+        partition: &(dyn SerializeRow + Sync),
+    ) -> Result<Vec<Result<QueryResult, Error>>, Error> {
+        let state = self.session.get_cluster_state();
+        let endpoints = state.get_endpoints(&self.keyspace, statement.table, partition);
+        let endpoints = endpoints.map_err(|error| Error::Unavailable(error.to_string()))?;
+        Ok(all_of(endpoints.into_iter().map(|(node, _)| self.copy(statement, values, node)).collect()).await)
     }
 
     /// What one copy has, through its own coordinator.
@@ -337,6 +400,7 @@ impl Prepared {
         match reach {
             Reach::Majority => &self.majority,
             Reach::One => &self.one,
+            Reach::All => &self.all,
         }
     }
 }
@@ -391,7 +455,9 @@ async fn prepare(session: &Session, table: &'static str, text: &str) -> Result<P
     let mut one = majority.clone();
     one.set_consistency(Consistency::LocalOne);
     one.set_request_timeout(Some(COPY_MAX));
-    Ok(Prepared { table, majority, one })
+    let mut all = majority.clone();
+    all.set_consistency(Consistency::All);
+    Ok(Prepared { table, majority, one, all })
 }
 
 /// Whether every table has the columns that are used here.

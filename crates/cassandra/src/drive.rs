@@ -1,6 +1,7 @@
 //! Brings what is pending to a majority of the cluster, group by group.
 //!
-//! Invariants: a group is done when a majority has each of its index segments, and then each of its rows; what fails is tried
+//! Invariants: a group is done when a majority has each of its index segments, then each of its rows, then the manifests that
+//! name the rows; what fails is tried
 //! again for ever, and nothing of the group is let go before.
 //! Limits: [`WRITES`] statements at once, each with its time-out; [`BACK_OFF_MAX`] between two attempts.
 
@@ -9,15 +10,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ogive_model::{SeriesId, SourceId};
+use ogive_probe::Clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::auditor::Audited;
 use crate::cluster::{Cluster, Reach};
 use crate::figures::Figures;
 use crate::fragment::Fragment;
 use crate::index::{self, Index, Known};
+use crate::manifest::{self, Listed};
 use crate::pending::Group;
-use crate::schema::day;
+use crate::schema::{day, minute};
 use crate::spool::Spooling;
 use crate::{Address, Error, Piece};
 
@@ -41,6 +45,8 @@ pub(crate) struct Driver {
     pub(crate) spooling: Arc<Spooling>,
     pub(crate) index: Arc<Index>,
     pub(crate) figures: Arc<Figures>,
+    pub(crate) audited: Arc<Audited>,
+    pub(crate) clock: Clock,
 }
 
 impl Driver {
@@ -95,10 +101,12 @@ impl Driver {
         let Group { end, series } = group;
         self.write_index(&series).await;
         let (permits, mut tasks) = (Arc::new(Semaphore::new(WRITES)), JoinSet::new());
+        let mut written = Vec::new();
         for (known, pieces) in series {
             for rows in grouped(pieces).into_values() {
                 let rows = self.encoded(known.id, &rows);
                 for (row, pieces) in rows {
+                    written.push((row.key, row.digest));
                     let permit = Arc::clone(&permits).acquire_owned().await.expect("it is never closed");
                     let driver = self.clone();
                     tasks.spawn(async move {
@@ -114,6 +122,7 @@ impl Driver {
         while let Some(done) = tasks.join_next().await {
             done.expect("writing a row does not panic");
         }
+        self.write_manifests(written).await;
         self.spooling.done(end);
     }
 
@@ -143,6 +152,15 @@ impl Driver {
             }
             self.index.learn(day, all);
         }
+    }
+
+    /// Makes durable which rows were written.
+    async fn write_manifests(&self, written: Vec<Listed>) {
+        let place = (minute(self.clock.wall().div_euclid(1_000_000)), self.writer);
+        for one in manifest::manifests(place, written).expect("memory is compressed into memory") {
+            self.again(|_| self.cluster().put_manifest(place, one.digest, &one.body)).await;
+        }
+        self.audited.written(place.0);
     }
 
     async fn write_row(&self, row: &Fragment) {

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod audit;
+mod auditor;
 mod cluster;
 mod columns;
 mod drive;
@@ -16,6 +18,7 @@ mod error;
 mod figures;
 mod fragment;
 mod index;
+mod manifest;
 mod node;
 mod pending;
 mod read;
@@ -25,6 +28,7 @@ mod shared;
 mod spool;
 
 pub use address::Address;
+pub use audit::{Audit, Findings};
 pub use cluster::{Cluster, Consistent};
 pub use error::Error;
 pub use fragment::{Fragment, Piece, RowKey};

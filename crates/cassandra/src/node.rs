@@ -17,6 +17,7 @@ use ogive_probe::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use crate::auditor::{Audited, Auditor};
 use crate::cluster::Cluster;
 use crate::drive::Driver;
 use crate::figures::Figures;
@@ -95,10 +96,21 @@ impl Node {
             Err(error) => return Err(error),
         }
         let (figures, index) = (Arc::<Figures>::default(), Arc::<Index>::default());
+        let audited = Arc::<Audited>::default();
         let pending = Arc::new(Pending::new(address.pending_bytes_max, spool.board().first()));
         let started = Spooling::start(spool, address.spool_bytes_max, pending, (Arc::clone(&figures), clock));
         let (spooling, threads) = started.map_err(|error| local(&error))?;
         let (end, ending) = watch::channel(false);
+        let auditor = Auditor {
+            cluster: Arc::clone(&cluster),
+            audited: Arc::clone(&audited),
+            writer,
+            clock,
+            every: address.audit,
+        };
+        if !address.audit.is_zero() {
+            runtime.spawn(auditor.run(ending.clone()));
+        }
         let driver = Driver {
             address,
             writer,
@@ -106,10 +118,12 @@ impl Node {
             spooling: Arc::clone(&spooling),
             index: Arc::clone(&index),
             figures: Arc::clone(&figures),
+            audited: Arc::clone(&audited),
+            clock,
         };
         let driver = runtime.spawn(driver.run(ending));
         let handle = runtime.handle().clone();
-        let shared = Shared { cluster, spooling, index, figures, clock, handle };
+        let shared = Shared { cluster, spooling, index, figures, audited, clock, handle };
         let (driver, threads) = (Mutex::new(Some(driver)), Mutex::new(Some(threads)));
         Ok(Self { shared, runtime: Mutex::new(Some(runtime)), name, end, driver, threads, _lock: lock })
     }
@@ -212,7 +226,8 @@ impl Backend for Node {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let Shared { cluster, spooling, index, figures, .. } = &self.shared;
+        let Shared { cluster, spooling, index, figures, audited, .. } = &self.shared;
+        let (audit, minutes_open) = audited.last();
         let (connected, nodes) = cluster.get().map_or((0, 0), Cluster::nodes);
         let board = &spooling.board;
         [
@@ -235,13 +250,33 @@ impl Backend for Node {
             ("cassandra_conflicts_total", figures.conflicts.get()),
             ("cassandra_union_reads_total", figures.unions.get()),
             ("cassandra_samples_dropped_total", figures.dropped.get()),
+            ("cassandra_audit_bytes", audited.bytes()),
+            ("cassandra_audit_rows_total", audited.rows.get()),
+            ("cassandra_audit_refilled_total", audited.refilled.get()),
+            ("cassandra_audit_minutes_given_up_total", audited.given_up.get()),
+            ("cassandra_audit_minutes_open", minutes_open as u64),
+            ("cassandra_audit_rows_lost", audit.lost),
+            ("cassandra_audit_copies_missing", audit.copies_missing),
+            ("cassandra_audit_copies_unknown", audit.copies_unknown),
         ]
         .map(|(name, value)| Fact { name, value: value as f64 })
         .into()
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        Vec::new()
+        let audited = &self.shared.audited;
+        let (last, minutes_open) = audited.last();
+        let gauge = |name, value: u64| OwnValue::gauge(name, &[], "", value as f64);
+        let counter = |name, value: u64| OwnValue::counter(name, &[], value as f64);
+        vec![
+            counter("ogive_audit_rows_total", audited.rows.get()),
+            counter("ogive_audit_refilled_total", audited.refilled.get()),
+            counter("ogive_audit_minutes_given_up_total", audited.given_up.get()),
+            gauge("ogive_audit_minutes_open", minutes_open as u64),
+            gauge("ogive_audit_rows_lost", last.lost),
+            gauge("ogive_audit_copies_missing", last.copies_missing),
+            gauge("ogive_audit_copies_unknown", last.copies_unknown),
+        ]
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {

@@ -13,11 +13,15 @@ pub(crate) const DAY_MINUTES: i32 = 1_440;
 /// Partitions of a day's label index: the first 4 bits of a series' identity.
 pub(crate) const SHARDS: i16 = 16;
 
+/// 1 day, and an hour: what an audit may look back at. Rows live longer than that, whatever the retention is.
+const MANIFEST_SECONDS: u32 = 90_000;
+
 /// Tables with the columns that are read and written.
-pub(crate) const TABLES: [(&str, &[&str]); 3] = [
+pub(crate) const TABLES: [(&str, &[&str]); 4] = [
     ("cells", &["series", "bucket", "minute", "source", "sequence", "digest", "body"]),
     ("index_segments", &["day", "shard", "writer", "digest", "body"]),
     ("index_days", &["part", "day"]),
+    ("manifests", &["minute", "writer", "digest", "body"]),
 ];
 
 /// The statements that make what is missing, in order.
@@ -50,6 +54,14 @@ pub(crate) fn statements(address: &Address) -> Vec<String> {
         format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.index_days (part int, day int, PRIMARY KEY (part, day)) \
              WITH crc_check_chance = 1.0{kept}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.manifests (minute int, writer blob, digest bigint, body blob, \
+             PRIMARY KEY ((minute), writer, digest)) \
+             WITH compression = {{'class': 'LZ4Compressor', 'chunk_length_in_kb': 64}} AND crc_check_chance = 1.0 \
+             AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', \
+             'compaction_window_size': 1}} AND gc_grace_seconds = 86400 \
+             AND default_time_to_live = {MANIFEST_SECONDS}"
         ),
     ]
 }

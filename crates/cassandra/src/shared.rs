@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use ogive_probe::Clock;
 
+use crate::auditor::Audited;
 use crate::cluster::Cluster;
 use crate::figures::Figures;
 use crate::index::Index;
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     pub(crate) spooling: Arc<Spooling>,
     pub(crate) index: Arc<Index>,
     pub(crate) figures: Arc<Figures>,
+    pub(crate) audited: Arc<Audited>,
     pub(crate) clock: Clock,
     pub(crate) handle: tokio::runtime::Handle,
 }

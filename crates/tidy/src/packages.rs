@@ -108,7 +108,7 @@ fn library(metadata: &Value, package: &str) -> String {
     target.map_or(package, |target| text(&target["name"])).replace('-', "_")
 }
 
-/// The files of a crate, and those of others that it has by their paths.
+/// The files of a crate, and those of others that it has by their paths, with their modules.
 fn sources(directory: &Path) -> Vec<String> {
     let is_rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
     let mut files: Vec<PathBuf> = walkdir::WalkDir::new(directory)
@@ -123,7 +123,10 @@ fn sources(directory: &Path) -> Vec<String> {
             std::fs::read_to_string(&files[at]).unwrap_or_else(|error| panic!("{}: {error}", files[at].display()));
         let beside = files[at].parent().expect("a file has a directory").to_owned();
         let elsewhere = source.lines().filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
-        for path in elsewhere.map(|path| beside.join(path)) {
+        let modules =
+            source.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once("mod ").map(|(_, name)| name));
+        let parts = modules.map(|name| format!("{name}.rs"));
+        for path in elsewhere.map(str::to_owned).chain(parts).map(|path| beside.join(path)) {
             if path.is_file() && !files.contains(&path) {
                 files.push(path);
             }

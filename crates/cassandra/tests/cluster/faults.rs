@@ -24,7 +24,7 @@ fn def(at: usize) -> SeriesDef {
 }
 
 /// One fragment a series; what is stored twice shows as a sum.
-fn batch(sequence: u64) -> Batch {
+pub(crate) fn batch(sequence: u64) -> Batch {
     let sample = |at: usize| {
         let time_ns = (FROM_S + sequence as i64) * 1_000_000_000;
         Ok(Sample { series: at as u32, time_ns, start_ns: None, value: Value::Float(1.0 + at as f64) })
@@ -41,10 +41,10 @@ fn work() -> Selection {
 }
 
 /// Seconds and values by worker.
-type Work = BTreeMap<String, Vec<(i64, f64)>>;
+pub(crate) type Work = BTreeMap<String, Vec<(i64, f64)>>;
 
 /// What is there, and what the answer warns of.
-fn read(node: &Node) -> Result<(Work, Vec<String>), String> {
+pub(crate) fn read(node: &Node) -> Result<(Work, Vec<String>), String> {
     let tenant = Tenant::default();
     let partial = node.of(&tenant).select_partial(&work()).map_err(|error| error.to_string())?;
     let rows = partial.series.into_iter().map(|one| {
@@ -54,7 +54,7 @@ fn read(node: &Node) -> Result<(Work, Vec<String>), String> {
     Ok((rows.collect(), partial.warnings))
 }
 
-fn expected(sequences: &[u64]) -> Work {
+pub(crate) fn expected(sequences: &[u64]) -> Work {
     let rows = |at: usize| sequences.iter().map(|sequence| (*sequence as i64, 1.0 + at as f64)).collect();
     (0..SERIES).map(|at| (at.to_string(), rows(at))).collect()
 }

@@ -3,8 +3,11 @@
 //! `scripts/cassandra` starts three nodes below `target/cassandra`, or goes on with those that run there; `OGIVE_CASSANDRA_DIR` names another
 //! directory of its. The nodes stay up: `scripts/cassandra target/cassandra down` ends them. `OGIVE_SEED` repeats a run.
 
+mod audit;
 mod cells;
 mod conformance;
 mod faults;
+mod login;
+mod process;
 mod promql;
 mod support;

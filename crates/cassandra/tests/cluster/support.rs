@@ -33,6 +33,38 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// One node that wants a login, beside the three; its data go with it.
+pub(crate) struct WithLogin(Three);
+
+impl WithLogin {
+    /// Where CQL is.
+    pub(crate) const HOST: &str = "127.0.0.1:9142";
+
+    pub(crate) fn up() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let this = Self(Three { directory: directory().join("login"), _turn: turn });
+        this.0.run_with(&["up", "1"], &Self::variables());
+        this
+    }
+
+    fn variables() -> [(&'static str, std::ffi::OsString); 3] {
+        let jars = directory().join("lib").into_os_string();
+        [("CASSANDRA_PORT", "9142".into()), ("CASSANDRA_LOGIN", "1".into()), ("CASSANDRA_LIB", jars)]
+    }
+}
+
+impl Drop for WithLogin {
+    fn drop(&mut self) {
+        self.0.run_with(&["wipe"], &Self::variables());
+    }
+}
+
+/// Where `scripts/cassandra` puts nodes.
+fn directory() -> PathBuf {
+    let given = std::env::var_os("OGIVE_CASSANDRA_DIR").map(PathBuf::from);
+    given.unwrap_or_else(|| workspace().join("target/cassandra"))
+}
+
 /// Three nodes of Cassandra, one test at a time: some of them kill.
 pub(crate) struct Three {
     directory: PathBuf,
@@ -45,16 +77,20 @@ impl Three {
     /// All three, up.
     pub(crate) fn up() -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = std::env::var_os("OGIVE_CASSANDRA_DIR").map(PathBuf::from);
-        let this = Self { directory: given.unwrap_or_else(|| workspace().join("target/cassandra")), _turn: turn };
+        let this = Self { directory: directory(), _turn: turn };
         this.run(&["up", "3"]);
         this
     }
 
     /// Runs a command of `scripts/cassandra`.
     pub(crate) fn run(&self, arguments: &[&str]) {
+        self.run_with(arguments, &[]);
+    }
+
+    fn run_with(&self, arguments: &[&str], variables: &[(&str, std::ffi::OsString)]) {
         let mut command = Command::new(workspace().join("scripts/cassandra"));
-        let done = command.arg(&self.directory).args(arguments).output().expect("scripts/cassandra needs python3");
+        let command = command.arg(&self.directory).args(arguments).envs(variables.iter().cloned());
+        let done = command.output().expect("scripts/cassandra needs python3");
         let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         assert!(done.status.success(), "scripts/cassandra {arguments:?}: {said}");
     }

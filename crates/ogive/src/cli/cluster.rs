@@ -1,9 +1,10 @@
 //! `ogive cluster`: the tables in Apache Cassandra that `ogive serve --store` needs.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
-use ogive_cassandra::{Address, Cluster};
+use ogive_cassandra::{Address, Audit, Cluster};
 
 use super::exit::EXIT_FINDING;
 
@@ -22,6 +23,30 @@ pub(crate) enum ClusterCommand {
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
         store: Address,
     },
+    /// Compares what was written with what each copy holds; exit code 1 when a copy lacks a row or cannot be asked.
+    Audit {
+        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
+        store: Address,
+        /// How far back, by the time at which rows were written; at most a day.
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = since)]
+        since: Duration,
+        /// Write the rows that a copy lacks to it, from one that holds them.
+        #[arg(long)]
+        refill: bool,
+    },
+}
+
+/// Manifests are kept for a day.
+const SINCE_MAX: Duration = Duration::from_secs(86_400);
+
+fn since(text: &str) -> Result<Duration, String> {
+    let since = ogive_text::duration::parse(text).ok_or_else(|| format!("{text} is no duration such as 1h"))?;
+    if since <= SINCE_MAX {
+        Ok(since)
+    } else {
+        Err(format!("{text} is more than a day, as long as manifests are kept"))
+    }
 }
 
 pub(crate) fn address(text: &str) -> Result<Address, String> {
@@ -39,8 +64,30 @@ pub(crate) fn run(command: &ClusterCommand) -> anyhow::Result<ExitCode> {
             store
         }
         ClusterCommand::Check { store } => store,
+        ClusterCommand::Audit { store, since, refill } => return runtime.block_on(audit(store, *since, *refill)),
     };
     let (connected, nodes) = runtime.block_on(Cluster::check(store))?;
     println!("keyspace {}: the tables are as they should be; {connected} of {nodes} nodes answer", store.keyspace);
     Ok(if connected < nodes { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+}
+
+async fn audit(store: &Address, since: Duration, refill: bool) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(store).await?;
+    let minute =
+        |ago: Duration| (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32 - (ago.as_secs() / 60) as i32;
+    // A clock of another node may be a minute ahead.
+    let minutes = minute(since)..=minute(Duration::ZERO) + 1;
+    let found = Audit { cluster: &cluster, writer: None, refill }.minutes(minutes).await?;
+    println!("{} rows in {} manifests, {} rows lost", found.rows, found.manifests, found.lost);
+    println!("{} copies hold them; {} miss theirs", found.copies, found.copies_missing);
+    if found.copies_unknown > 0 {
+        println!("{} copies are on nodes that do not answer", found.copies_unknown);
+    }
+    if found.manifests_corrupt > 0 {
+        println!("{} manifests are not what was written: their rows were not compared", found.manifests_corrupt);
+    }
+    if refill {
+        println!("{} rows were written again to every copy", found.refilled);
+    }
+    Ok(if found.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
