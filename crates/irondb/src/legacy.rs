@@ -88,51 +88,57 @@ pub(crate) fn parts(count: f64, others: [f64; 5]) -> impl Iterator<Item = (&'sta
     count.chain(PARTS.into_iter().zip(others).filter(|(_, value)| *value != 0.0))
 }
 
-#[derive(Deserialize)]
-struct NumericItem<'b> {
-    #[serde(borrow)]
-    id: Cow<'b, str>,
-    #[serde(borrow)]
-    metric: Cow<'b, str>,
-    #[serde(borrow)]
-    offset: Number<'b>,
-    #[serde(default)]
+/// Whose measurement an object is, and when it was made.
+struct Head<'i> {
+    id: &'i str,
+    metric: &'i str,
+    offset: &'i Number<'i>,
     account_id: i64,
+}
+
+/// An object with the fields of a head and its own. They are not flattened into one another: that holds every other field of an
+/// object in memory, with 32 bytes for a number that is two bytes of JSON.
+macro_rules! item {
+    ($name:ident { $($(#[$attribute:meta])* $field:ident: $kind:ty,)* }) => {
+        #[derive(Deserialize)]
+        struct $name<'b> {
+            #[serde(borrow)]
+            id: Cow<'b, str>,
+            #[serde(borrow)]
+            metric: Cow<'b, str>,
+            #[serde(borrow)]
+            offset: Number<'b>,
+            #[serde(default)]
+            account_id: i64,
+            $($(#[$attribute])* $field: $kind,)*
+        }
+
+        impl $name<'_> {
+            fn head(&self) -> Head<'_> {
+                Head { id: &self.id, metric: &self.metric, offset: &self.offset, account_id: self.account_id }
+            }
+        }
+    };
+}
+
+item!(NumericItem {
     #[serde(flatten)]
     whole: Rollup,
     #[serde(default)]
     parts: Option<(f64, Option<Vec<Rollup>>)>,
-}
+});
 
-#[derive(Deserialize)]
-struct TextItem<'b> {
-    #[serde(borrow)]
-    id: Cow<'b, str>,
-    #[serde(borrow)]
-    metric: Cow<'b, str>,
-    #[serde(borrow)]
-    offset: Number<'b>,
-    #[serde(default)]
-    account_id: i64,
+item!(TextItem {
     #[serde(borrow)]
     value: Option<Cow<'b, str>>,
-}
+});
 
-#[derive(Deserialize)]
-struct HistogramItem<'b> {
-    #[serde(borrow)]
-    id: Cow<'b, str>,
-    #[serde(borrow)]
-    metric: Cow<'b, str>,
-    #[serde(borrow)]
-    offset: Number<'b>,
-    #[serde(default)]
-    account_id: i64,
+item!(HistogramItem {
     #[serde(default)]
     period: f64,
     #[serde(borrow)]
     histogram: Option<Bins<'b>>,
-}
+});
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -191,37 +197,35 @@ impl<'de> DeserializeSeed<'de> for &mut Items<'_> {
     }
 }
 
-fn record<'b>(account: i64, check: &'b str, name: &'b str, time_ms: i64, value: Datum<'b>) -> Record<'b> {
-    let (check, name) = (CheckId::Text(check), Cow::Borrowed(name));
-    Record { account, check, name, tags: Tags::InName, time_ms, value, part: None }
+impl<'i> Head<'i> {
+    fn record(&self, time_ms: i64, value: Datum<'i>) -> Record<'i> {
+        let (check, name) = (CheckId::Text(self.id), Cow::Borrowed(self.metric));
+        Record { account: self.account_id, check, name, tags: Tags::InName, time_ms, value, part: None }
+    }
+
+    /// Takes what was measured, or counts why it cannot be: a fault of the time first.
+    fn take(&self, value: Result<Datum<'i>, Fault>, intake: &mut Intake) -> Result<(), Refused> {
+        match self.offset.milliseconds().and_then(|time_ms| Ok((time_ms, value?))) {
+            Ok((time_ms, value)) => intake.take(&self.record(time_ms, value)),
+            Err(fault) => {
+                intake.fault(fault, self.metric);
+                Ok(())
+            }
+        }
+    }
 }
 
 fn text(item: &TextItem<'_>, intake: &mut Intake) -> Result<(), Refused> {
     let value = item.value.as_ref().map_or(Datum::Nothing, |text| Datum::Text(Cow::Borrowed(text)));
-    match item.offset.milliseconds() {
-        Ok(time_ms) => intake.take(&record(item.account_id, &item.id, &item.metric, time_ms, value)),
-        Err(fault) => {
-            intake.fault(fault, &item.metric);
-            Ok(())
-        }
-    }
+    item.head().take(Ok(value), intake)
 }
 
 fn histogram(item: &HistogramItem<'_>, intake: &mut Intake) -> Result<(), Refused> {
-    let value = match &item.histogram {
-        None => Ok(Datum::Nothing),
-        Some(bins) => bins_of(bins).map(|histogram| {
-            let period_ms = (item.period.clamp(0.0, 1e9) * 1_000.0) as i64;
-            Datum::Histogram(Box::new(histogram), Counting::During(period_ms))
-        }),
-    };
-    match item.offset.milliseconds().and_then(|time_ms| Ok((time_ms, value?))) {
-        Ok((time_ms, value)) => intake.take(&record(item.account_id, &item.id, &item.metric, time_ms, value)),
-        Err(fault) => {
-            intake.fault(fault, &item.metric);
-            Ok(())
-        }
-    }
+    let value = item.histogram.as_ref().map_or(Ok(Datum::Nothing), |bins| {
+        let period_ms = (item.period.clamp(0.0, 1e9) * 1_000.0) as i64;
+        Ok(Datum::Histogram(Box::new(bins_of(bins)?), Counting::During(period_ms)))
+    });
+    item.head().take(value, intake)
 }
 
 fn bins_of(bins: &Bins<'_>) -> Result<Histogram<u64>, Fault> {
@@ -241,10 +245,11 @@ fn bins_of(bins: &Bins<'_>) -> Result<Histogram<u64>, Fault> {
 }
 
 fn numeric(item: &NumericItem<'_>, intake: &mut Intake) -> Result<(), Refused> {
+    let head = item.head();
     let offset = match item.offset.milliseconds() {
         Ok(offset) => offset,
         Err(fault) => {
-            intake.fault(fault, &item.metric);
+            intake.fault(fault, head.metric);
             return Ok(());
         }
     };
@@ -252,25 +257,24 @@ fn numeric(item: &NumericItem<'_>, intake: &mut Intake) -> Result<(), Refused> {
         Some((period, Some(parts))) if *period > 0.0 && !parts.is_empty() => {
             for (number, part) in parts.iter().enumerate() {
                 let time_ms = offset.saturating_add((number as f64 * period * 1_000.0) as i64);
-                rollup(item, time_ms, part, intake)?;
+                rollup(&head, time_ms, part, intake)?;
             }
             Ok(())
         }
-        _ => rollup(item, offset, &item.whole, intake),
+        _ => rollup(&head, offset, &item.whole, intake),
     }
 }
 
-fn rollup(item: &NumericItem<'_>, time_ms: i64, rollup: &Rollup, intake: &mut Intake) -> Result<(), Refused> {
+fn rollup(head: &Head<'_>, time_ms: i64, rollup: &Rollup, intake: &mut Intake) -> Result<(), Refused> {
     let count = rollup.count.unwrap_or(1.0);
     let value = match rollup.value {
         Some(value) if count > 0.0 => Datum::Number(value),
         _ => Datum::NoNumber,
     };
-    intake.take(&record(item.account_id, &item.id, &item.metric, time_ms, value))?;
+    intake.take(&head.record(time_ms, value))?;
     let others = [rollup.stddev, rollup.derivative, rollup.derivative_stddev, rollup.counter, rollup.counter_stddev];
     for (part, value) in parts(count, others.map(|value| value.unwrap_or(0.0))) {
-        let value = Datum::Number(value);
-        intake.take(&Record { part: Some(part), ..record(item.account_id, &item.id, &item.metric, time_ms, value) })?;
+        intake.take(&Record { part: Some(part), ..head.record(time_ms, Datum::Number(value)) })?;
     }
     Ok(())
 }
