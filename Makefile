@@ -100,7 +100,7 @@ test-rust: ui
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need cc chromium cmake go java mvn node npm pkg-config postgres python3-venv
+	@scripts/need cc c++ chromium cmake go java mvn node npm pkg-config postgres python3-venv
 	cargo build --locked -p ogive
 	sdk/test
 
