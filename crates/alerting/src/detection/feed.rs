@@ -20,6 +20,8 @@ const BYTES_MAX: usize = 64 << 20;
 const SAMPLE_BYTES: usize = 64;
 /// What a histogram weighs beside its bins.
 const HISTOGRAM_BYTES: usize = 200;
+/// 1,024 samples: below 100 KiB there is nothing to give back.
+const PARTS_MIN: usize = 1_024;
 /// What the entries of a series in both tables of its shard take.
 const ENTRIES_BYTES: usize = 112;
 /// The watch of the series that the monitor judges; the limits have those behind it.
@@ -175,7 +177,7 @@ impl Feed {
             .iter()
             .map(|shard| {
                 let shard = lock(shard);
-                shard.bytes + shard.slots.values().map(|(_, known)| each(known)).sum::<usize>()
+                shard.parts_bytes() + shard.slots.values().map(|(_, known)| each(known)).sum::<usize>()
             })
             .sum()
     }
@@ -229,7 +231,18 @@ impl Shard {
     fn take(&mut self, until_ms: i64) -> Vec<(SeriesId, i64, Value)> {
         let taken: Vec<_> = self.parts.extract_if(.., |(_, time_ms, _)| *time_ms <= until_ms).collect();
         self.bytes -= taken.iter().map(|(.., value)| weight(value)).sum::<usize>();
+        let held = self.parts.len().max(PARTS_MIN);
+        if self.parts.capacity() > 4 * held {
+            self.parts.shrink_to(2 * held);
+        }
         taken
+    }
+
+    /// What the samples take, with the room for more.
+    fn parts_bytes(&self) -> usize {
+        let beside = self.parts.len() * SAMPLE_BYTES;
+        debug_assert!(self.bytes >= beside, "{} bytes of {} samples", self.bytes, self.parts.len());
+        self.bytes - beside + self.parts.capacity() * size_of::<(SeriesId, i64, Value)>()
     }
 }
 
@@ -377,6 +390,24 @@ mod tests {
         assert!(feed.closed((0, 1_000)).expect("certain").is_empty());
         let late = feed.closed((1_000, 2_000)).expect("certain");
         assert_eq!(late[&Tenant::default()].judged[0].histograms.times, [2_000]);
+    }
+
+    /// A feed kept the room of the most samples that it had ever held, and did not count it: 12 to 23 MiB of 11,000 series stayed for good
+    /// after a load of a few seconds, and `detect_bytes` was 5 MiB.
+    #[test]
+    fn the_room_of_a_load_is_counted_and_given_back() {
+        const SAMPLES: usize = 200_000;
+        let feed = Feed::new(1, 10, Vec::new());
+        let mut tap = Tap::new(&feed, 0);
+        assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
+        let before = feed.memory_bytes();
+        (0..SAMPLES).for_each(|at| tap.sample(1, at as i64 + 1, Value::Float(1.0), true));
+        let during = feed.memory_bytes();
+        assert!(during - before >= SAMPLES * size_of::<(SeriesId, i64, Value)>(), "{during}");
+        feed.skip(SAMPLES as i64 - 10);
+        let after = feed.memory_bytes();
+        assert!(after - before < 256 << 10, "{before} {during} {after}");
+        assert_eq!(feed.closed((0, SAMPLES as i64)).expect("certain").len(), 1, "what was not skipped is there");
     }
 
     #[test]
