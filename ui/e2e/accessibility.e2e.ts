@@ -83,6 +83,7 @@ test("a phone has the list of series, and what is chosen there is drawn", async 
   const { page, errors } = await open(all.browser, all.server.url, "dark", 844, 390);
   expect(await page.locator("#series").isVisible()).toBe(false);
   await page.getByRole("button", { name: "Series" }).click();
+  await page.locator("#series input").fill("clock_epoch");
   await page.locator("#series").getByRole("button", { name: "ogive_clock_epoch" }).click();
   await expect.poll(() => page.locator("#title").innerText()).toBe("ogive_clock_epoch");
   await expect.poll(() => page.locator("#series").isVisible()).toBe(false);

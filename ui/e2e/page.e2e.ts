@@ -535,6 +535,7 @@ describe("data as senders have them", () => {
 
   test("a click on classic buckets shows their heat map and quantiles", async () => {
     const { page, errors } = await open(browser, `${server.url}/?${range(1200)}`);
+    await page.locator("#series input").fill("classic_");
     await page.locator("#series button.item", { hasText: "classic_" }).first().click();
     const now = await viewWhen(page, (one) => one.columns > 70);
     expect([now.step, now.total]).toEqual([15, 790]);

@@ -1,27 +1,23 @@
 /** The searchable list of what the server holds; the chosen one opens into its labels and their values. */
 
-import { fetchLabels, fetchLabelValues, fetchMetadata, type Metadata } from "./api.ts";
+import { fetchLabels, fetchLabelValues, fetchMetadata, fetchRange, serverNow, type Metadata } from "./api.ts";
 import type { Offer } from "./complete.ts";
 import { el, icon } from "./dom.ts";
+import { coursesOf, GROUPINGS, inView, rowsOf, topsOf, type Entry, type Grouping, type Row } from "./serieslist.ts";
 import { formatSelector, isChosen, parseSelector, toggle } from "./selector.ts";
-
-export interface Entry {
-  readonly name: string;
-  readonly meta: Metadata | undefined;
-}
+import { ink, recall, remember } from "./theme.ts";
 
 /** Values of one label that are shown before "and n more". */
 const VALUES_MAX = 30;
-/** Entries that are drawn; the search narrows the rest down. */
-const ENTRIES_MAX = 500;
 
-const GROUPS: readonly [string, string][] = [
-  ["histogram", "Histograms"],
-  ["counter", "Counters"],
-  ["gauge", "Gauges"],
-  ["text", "Texts"],
-  ["", "Others"],
-];
+const GROUPING_KEY = "ogive.series.by";
+
+/** Courses are asked for when the list has stood still for so long, for so many names at once, and are old after a minute. */
+const STILL_MS = 500;
+const COURSES_MAX = 40;
+const COURSE_SECONDS = 900;
+const COURSE_OLD_MS = 60_000;
+const SPARK = { width: 46, height: 16 };
 
 const GLYPHS: Record<string, string[]> = {
   histogram: ["M2.5 13.5v-3M5.5 13.5V7M8.5 13.5V2.5M11.5 13.5V6M14 13.5v-2"],
@@ -48,11 +44,6 @@ export function expressionFor(entry: Entry): string {
   return entry.meta?.type === "counter" ? `rate(${entry.name}[1m])` : entry.name;
 }
 
-/** A name that may be broken after its underscores and colons. */
-function breakable(name: string): Node[] {
-  return name.split(/(?<=[_:.])/).flatMap((part) => [document.createTextNode(part), document.createElement("wbr")]);
-}
-
 export class Picker {
   private entries: Entry[] = [];
   private labels = new Map<string, string[]>();
@@ -60,19 +51,30 @@ export class Picker {
   private query = "";
   private failure = "";
   private readonly search = el("input", { type: "search", placeholder: "Search series", "aria-label": "Search series" });
-  private readonly list = el("div", { class: "list" });
+  private readonly space = el("div", { class: "space" });
+  private readonly list = el("div", { class: "list" }, this.space);
+  private readonly by = el("div", { class: "segments by", role: "group", "aria-label": "Series by" });
+  private grouping: Grouping = recall(GROUPING_KEY) === "type" ? "type" : "prefix";
+  private rows: Row[] = [];
+  private tops: Float64Array = new Float64Array(1);
+  private readonly drawn = new Map<number, HTMLElement>();
+  private labelBox: HTMLElement | null = null;
+  private readonly courses = new Map<string, { at: number; values: number[] }>();
+  private still: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     parent: HTMLElement,
     private readonly choose: (query: string) => void,
   ) {
     const glass = icon("M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9z", "M10.5 10.5 14 14");
-    parent.append(el("div", { class: "find" }, glass, this.search), this.list);
+    parent.append(el("div", { class: "find" }, glass, this.search), this.by, this.list);
+    this.list.addEventListener("scroll", () => this.arrange());
+    new ResizeObserver(() => this.arrange()).observe(this.list);
     this.search.addEventListener("input", () => this.draw());
     this.search.addEventListener("keydown", (event) => {
       const first = this.entries.find((entry) => matches(entry, this.search.value));
       if (event.key === "Enter" && first !== undefined) this.choose(expressionFor(first));
-      if (event.key === "ArrowDown") this.list.querySelector<HTMLElement>("button")?.focus();
+      if (event.key === "ArrowDown") this.focus(this.rows.findIndex((row) => row.kind === "item"));
     });
     this.list.addEventListener("keydown", (event) => this.walk(event));
   }
@@ -134,35 +136,134 @@ export class Picker {
 
   private draw(): void {
     const found = this.entries.filter((entry) => matches(entry, this.search.value));
-    const parts: Node[] = [];
-    const known = new Set(GROUPS.map(([type]) => type));
-    for (const [type, title] of GROUPS) {
-      const group = found.filter((entry) => (known.has(entry.meta?.type ?? "") ? (entry.meta?.type ?? "") : "") === type);
-      if (group.length === 0) continue;
-      parts.push(el("div", { class: "group" }, title));
-      for (const entry of group.slice(0, ENTRIES_MAX)) parts.push(...this.item(entry));
-      if (group.length > ENTRIES_MAX) parts.push(el("div", { class: "note" }, `and ${group.length - ENTRIES_MAX} more: search to narrow them down`));
-    }
-    if (this.failure !== "") parts.unshift(el("div", { class: "note" }, this.failure));
-    else if (parts.length === 0) parts.push(el("div", { class: "note" }, this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help."));
-    const focused = [...this.list.querySelectorAll("button")].indexOf(document.activeElement as HTMLButtonElement);
-    const { scrollTop } = this.list;
-    this.list.replaceChildren(...parts);
-    this.list.scrollTop = scrollTop;
-    if (focused >= 0) this.list.querySelectorAll("button")[focused]?.focus();
+    this.by.replaceChildren(...GROUPINGS.map((one) => el("button", { type: "button", "data-by": one, "aria-pressed": String(this.grouping === one), click: () => this.groupBy(one) }, `by ${one}`)));
+    this.labelBox = this.labelsOfChosen();
+    this.rows = rowsOf(found, this.grouping, this.labelBox === null ? null : this.chosenName());
+    const focused = [...this.drawn].find(([, node]) => node === document.activeElement);
+    const name = focused?.[1].dataset["name"];
+    for (const node of this.drawn.values()) node.remove();
+    this.drawn.clear();
+    this.space.replaceChildren();
+    if (this.labelBox !== null) this.space.append(this.labelBox);
+    this.tops = topsOf(this.rows, (this.labelBox?.offsetHeight ?? 0) + 10);
+    this.labelBox?.remove();
+    this.space.style.height = `${this.tops[this.rows.length] as number}px`;
+    const note = this.failure !== "" ? this.failure : this.rows.length > 0 ? "" : this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help.";
+    if (note !== "") this.space.append(el("div", { class: "note" }, note));
+    this.arrange();
+    if (name !== undefined) this.focus(this.rows.findIndex((row) => row.kind === "item" && row.entry.name === name));
   }
 
-  private item(entry: Entry): Node[] {
+  private groupBy(grouping: Grouping): void {
+    this.grouping = grouping;
+    remember(GROUPING_KEY, grouping);
+    this.list.scrollTop = 0;
+    this.draw();
+    this.by.querySelector<HTMLElement>(`[data-by=${grouping}]`)?.focus();
+  }
+
+  /** Makes the rows that are in view, and lets the others go. */
+  private arrange(): void {
+    if (this.rows.length === 0) return;
+    const [first, last] = inView(this.tops, this.list.scrollTop, this.list.clientHeight);
+    for (const [at, node] of this.drawn) {
+      // What has the focus keeps it.
+      if ((at >= first && at <= last) || node === document.activeElement) continue;
+      node.remove();
+      this.drawn.delete(at);
+    }
+    let before: HTMLElement | null = null;
+    for (let at = first; at <= last; at++) {
+      let node = this.drawn.get(at);
+      if (node === undefined) {
+        node = this.node(this.rows[at] as Row);
+        node.style.top = `${this.tops[at] as number}px`;
+        this.drawn.set(at, node);
+        // In their order, which is that of Tab.
+        if (before === null) this.space.prepend(node);
+        else before.after(node);
+      }
+      before = node;
+    }
+    clearTimeout(this.still);
+    this.still = setTimeout(() => void this.loadCourses(), STILL_MS);
+  }
+
+  private node(row: Row): HTMLElement {
+    if (row.kind === "labels") return this.labelBox ?? el("div", {});
+    if (row.kind === "item") return this.item(row.entry);
+    return el("div", { class: "group" }, row.title, el("span", {}, String(row.count)));
+  }
+
+  /** Goes to a row, wherever it is. */
+  private focus(at: number): void {
+    if (at < 0 || at >= this.rows.length) return;
+    const [top, bottom] = [this.tops[at] as number, this.tops[at + 1] as number];
+    if (top < this.list.scrollTop) this.list.scrollTop = top;
+    if (bottom > this.list.scrollTop + this.list.clientHeight) this.list.scrollTop = bottom - this.list.clientHeight;
+    this.arrange();
+    this.drawn.get(at)?.focus();
+  }
+
+  /** Asks for the courses of what is in view: two requests for all, and none while nobody looks. */
+  private async loadCourses(): Promise<void> {
+    if (document.hidden || this.list.clientHeight === 0) return;
+    const now = Date.now();
+    const wanted = [...this.drawn.values()].flatMap((node) => (node.dataset["name"] === undefined ? [] : [node.dataset["name"]])).filter((name) => now - (this.courses.get(name)?.at ?? 0) > COURSE_OLD_MS);
+    const type = (name: string): string => this.meta(name)?.type ?? "";
+    const names = wanted.filter((name) => type(name) !== "text" && !isBuckets(name)).slice(0, COURSES_MAX);
+    for (const name of names) this.courses.set(name, { at: now, values: this.courses.get(name)?.values ?? [] });
+    const end = Math.floor(serverNow() / 60) * 60;
+    const ask = async (some: readonly string[], around: (inner: string) => string): Promise<void> => {
+      if (some.length === 0) return;
+      const pattern = some.map((name) => name.replace(/[.]/g, "\\\\.")).join("|");
+      const sum = `sum by (series) (label_replace({__name__=~"${pattern}"}, "series", "$1", "__name__", "(.+)"))`;
+      // What the server refuses has no course: the list is right without.
+      const answer = await fetchRange(around(sum), end - COURSE_SECONDS, end, 60, COURSES_MAX).catch(() => null);
+      if (answer === null || answer.data.resultType !== "matrix") return;
+      for (const [name, values] of coursesOf(answer.data.result, (name) => type(name) === "counter")) this.courses.set(name, { at: now, values });
+    };
+    const isHistogram = (name: string): boolean => type(name) === "histogram";
+    await Promise.all([ask(names.filter(isHistogram), (sum) => `histogram_count(${sum})`), ask(names.filter((name) => !isHistogram(name)), (sum) => sum)]);
+    for (const node of this.drawn.values()) this.drawCourse(node);
+  }
+
+  private drawCourse(node: HTMLElement): void {
+    const canvas = node.querySelector("canvas");
+    const values = this.courses.get(node.dataset["name"] ?? "")?.values ?? [];
+    const context = canvas?.getContext("2d");
+    if (canvas === null || context === null || context === undefined) return;
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    canvas.dataset["points"] = String(values.length);
+    if (values.length < 2) return;
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    context.beginPath();
+    values.forEach((value, at) => context.lineTo((at / (values.length - 1)) * (canvas.width - 2) + 1, canvas.height - 2 - (high > low ? (value - low) / (high - low) : 0.5) * (canvas.height - 4)));
+    context.strokeStyle = ink("muted");
+    context.lineWidth = devicePixelRatio;
+    context.stroke();
+  }
+
+  private item(entry: Entry): HTMLElement {
     const current = entry.name === this.chosenName();
     const glyph = icon(...(GLYPHS[entry.meta?.type ?? ""] ?? (GLYPHS[""] as string[])));
+    const help = entry.meta?.help ?? "";
+    const canvas = el("canvas", { width: SPARK.width * devicePixelRatio, height: SPARK.height * devicePixelRatio, "aria-hidden": "true" });
     const button = el(
       "button",
-      { class: "item", type: "button", title: entry.meta?.help ?? "", "aria-current": String(current), click: () => this.choose(expressionFor(entry)) },
+      { class: "item", type: "button", title: help === "" ? entry.name : `${entry.name}: ${help}`, "aria-current": String(current), "data-name": entry.name, click: () => this.choose(expressionFor(entry)) },
       glyph,
-      el("span", {}, ...breakable(entry.name)),
+      el("span", {}, entry.name),
+      canvas,
     );
+    this.drawCourse(button);
+    return button;
+  }
+
+  /** The labels and values of what is chosen; null for what has none. */
+  private labelsOfChosen(): HTMLElement | null {
     const selector = parseSelector(this.query);
-    if (!current || selector === null || this.labels.size === 0) return [button];
+    if (selector === null || this.labels.size === 0 || this.labelsOf !== selector.name) return null;
     const box = el("div", { class: "labels" });
     for (const [label, values] of this.labels) {
       const chips = values.slice(0, VALUES_MAX).map((value) =>
@@ -171,15 +272,18 @@ export class Picker {
       const more = values.length > VALUES_MAX ? [el("span", { class: "note" }, `and ${values.length - VALUES_MAX} more`)] : [];
       box.append(el("h3", {}, label), el("div", { class: "values" }, ...chips, ...more));
     }
-    return [button, box];
+    return box;
   }
 
   private walk(event: KeyboardEvent): void {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const buttons = [...this.list.querySelectorAll<HTMLElement>("button")];
-    const at = buttons.indexOf(document.activeElement as HTMLElement);
-    const next = buttons[at + (event.key === "ArrowDown" ? 1 : -1)];
+    const at = [...this.drawn].find(([, node]) => node === document.activeElement)?.[0];
+    if (at === undefined) return;
     event.preventDefault();
-    (next ?? this.search).focus();
+    const way = event.key === "ArrowDown" ? 1 : -1;
+    let next = at + way;
+    while (next >= 0 && next < this.rows.length && this.rows[next]?.kind !== "item") next += way;
+    if (next < 0) this.search.focus();
+    else this.focus(next);
   }
 }

@@ -1,0 +1,57 @@
+/** The list of series: grouped by prefix, with courses, and fluid with 5,000 names. */
+
+import { beforeAll, expect, test } from "vitest";
+import { open, shared } from "./harness.ts";
+
+const COUNT = 5_000;
+const all = shared();
+
+beforeAll(async () => {
+  const now = Math.floor(Date.now() / 60_000) * 60_000;
+  const names = Array.from({ length: COUNT }, (_, i) => `many${i % 50}_of_${String(i).padStart(4, "0")}`);
+  for (let from = 0; from < COUNT; from += 1_000) {
+    const some = names.slice(from, from + 1_000);
+    const series = some.map((name) => ({ labels: { __name__: name }, kind: "float" }));
+    const samples = some.flatMap((_, i) => [3, 2, 1].map((ago) => ({ series: i, time_ms: now - ago * 60_000, float: ago })));
+    expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 3_000 });
+  }
+});
+
+test("5,000 names are a list that scrolls, searches and walks at once", async () => {
+  const { page, errors } = await open(all.browser, all.server.url);
+  const list = page.locator("#series .list");
+  const head = page.locator("#series .group").first();
+  await expect.poll(() => head.innerText()).toContain("many0_");
+  expect(await head.locator("span").innerText()).toBe("100");
+  // Nothing is drawn that is not near to what is seen.
+  expect(await page.locator("#series .item").count()).toBeLessThan(80);
+  expect(await list.evaluate((node) => node.scrollHeight)).toBeGreaterThan(COUNT * 32);
+  // What is in view has its course: three minutes of a number, and the minutes for which the last one stands.
+  await expect.poll(async () => Number(await page.locator('#series .item[data-name="many0_of_0000"] canvas').getAttribute("data-points"))).toBeGreaterThanOrEqual(3);
+  // Each step of a scroll through all of it draws its rows in that frame.
+  const slow = await page.evaluate(async () => {
+    const node = document.querySelector("#series .list") as HTMLElement;
+    const blank: number[] = [];
+    for (let top = 0; top < node.scrollHeight; top += 4_000) {
+      node.scrollTop = top;
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      const box = node.getBoundingClientRect();
+      if (!node.contains(document.elementFromPoint(box.left + 60, box.top + box.height / 2)) || document.querySelectorAll("#series .item").length === 0) blank.push(top);
+    }
+    return blank;
+  });
+  expect(slow).toEqual([]);
+  await page.locator("#series input").fill("of_4999");
+  await expect.poll(() => page.locator("#series .item").allInnerTexts()).toEqual(["many49_of_4999"]);
+  await page.locator("#series input").press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.locator("#title").innerText()).toBe("many49_of_4999");
+  // By type, and the choice is kept.
+  await page.locator("#series input").fill("");
+  await page.locator("[data-by=type]").click();
+  await expect.poll(() => head.innerText()).toContain("Histograms");
+  await page.reload();
+  await expect.poll(() => head.innerText()).toContain("Histograms");
+  expect(errors).toEqual([]);
+  await page.close();
+});
