@@ -25,7 +25,7 @@ use clap::Parser;
 use recorded::Recording;
 use report::{Figures, Report};
 use requests::Form;
-use server::{Peer, Server};
+use server::{Peer, Programs, Server};
 use work::{Load, WORKS};
 
 #[derive(Parser)]
@@ -33,9 +33,8 @@ struct Options {
     /// What to measure.
     #[arg(value_enum, default_value_t = What::Ingest)]
     what: What,
-    /// The `ogive` binary.
-    #[arg(long, default_value = "target/release/ogive")]
-    ogive: PathBuf,
+    #[command(flatten)]
+    programs: Programs,
     /// Rounds; in each, every server takes every workload.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -82,7 +81,7 @@ fn main() -> anyhow::Result<()> {
         options.peer.clone()
     };
     if options.what == What::Queries {
-        return queries::run(&options.ogive, &peers, options.scale, options.repeats, options.keep.as_deref());
+        return queries::run(&options.programs, &peers, options.scale, options.repeats, options.keep.as_deref());
     }
     if let (Some(address), Some(file)) = (&options.record, &options.recording) {
         return recorded::record(address, now_ms() - 5_000, file);
@@ -138,7 +137,7 @@ fn now_ms() -> i64 {
 fn measure(options: &Options, peer: Peer, form: Form, load: &Load, round: usize) -> anyhow::Result<Figures> {
     let directory = tempfile::tempdir()?;
     let lanes = load.requests(form, &format!("r{round}"), now_ms());
-    let server = Server::start(peer, &options.ogive, &directory.path().join("data"))?;
+    let server = Server::start(peer, &options.programs, &directory.path().join("data"))?;
     let idle_memory = server.memory()?;
     let (cpu, began) = (server.cpu()?, Instant::now());
     let acknowledged = send::send(&server.address, &lanes, &AtomicBool::new(false))?;
@@ -166,14 +165,14 @@ fn stored(server: &Server, load: &Load) -> anyhow::Result<f64> {
 
 /// Processor time from start to ready.
 fn restart(options: &Options, peer: Peer, data: &std::path::Path) -> anyhow::Result<Duration> {
-    Server::start(peer, &options.ogive, data)?.cpu()
+    Server::start(peer, &options.programs, data)?.cpu()
 }
 
 fn kill(options: &Options, peer: Peer, form: Form, load: &Load, seconds: f64) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let data = directory.path().join("data");
     let lanes = load.requests(form, "kill", now_ms());
-    let server = Server::start(peer, &options.ogive, &data)?;
+    let server = Server::start(peer, &options.programs, &data)?;
     let address = server.address.clone();
     let stop = AtomicBool::new(false);
     let acknowledged = std::thread::scope(|scope| {
@@ -184,7 +183,7 @@ fn kill(options: &Options, peer: Peer, form: Form, load: &Load, seconds: f64) ->
         server.kill()?;
         sender.join().expect("a sender does not panic").context("sending")
     })?;
-    let server = Server::start(peer, &options.ogive, &data)?;
+    let server = Server::start(peer, &options.programs, &data)?;
     let found = stored(&server, load)?;
     let lost = (acknowledged as f64 - found).max(0.0);
     println!(

@@ -14,7 +14,7 @@ use anyhow::Context;
 use crate::data::{Sample, Series, Shape};
 use crate::requests::Form;
 use crate::send::{self, REMOTE_WRITE, Request};
-use crate::server::{Peer, Server, encoded};
+use crate::server::{Peer, Programs, Server, encoded};
 use crate::wire::WriteRequest;
 use crate::work::{Load, WORKS};
 
@@ -38,7 +38,7 @@ struct Query {
 enum Data {
     /// Floats, which everybody has.
     Floats,
-    /// Cumulative native histograms, which VictoriaMetrics 1.79 cannot store.
+    /// Cumulative native histograms, which VictoriaMetrics does not answer as such.
     Native,
     /// The same measurements as cells, which only Ogive can store: beside Prometheus' native ones.
     Cells,
@@ -80,7 +80,7 @@ const QUERIES: [Query; 17] = [
 ];
 
 /// Loads, restarts, asks, prints.
-pub fn run(ogive: &Path, peers: &[Peer], scale: f64, repeats: usize, keep: Option<&Path>) -> anyhow::Result<()> {
+pub fn run(programs: &Programs, peers: &[Peer], scale: f64, repeats: usize, keep: Option<&Path>) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir()?;
     let directory = keep.unwrap_or(temporary.path());
     let now_ms = when(directory)?;
@@ -88,9 +88,9 @@ pub fn run(ogive: &Path, peers: &[Peer], scale: f64, repeats: usize, keep: Optio
     for peer in peers {
         let data = directory.join(peer.name());
         if !data.exists() {
-            load(Server::start(*peer, ogive, &data)?, now_ms, scale).with_context(|| peer.name())?.terminate()?;
+            load(Server::start(*peer, programs, &data)?, now_ms, scale).with_context(|| peer.name())?.terminate()?;
         }
-        let server = Server::start(*peer, ogive, &data)?;
+        let server = Server::start(*peer, programs, &data)?;
         server.settle()?;
         servers.push(server);
     }

@@ -9,6 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+/// Where the servers' programs are.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Programs {
+    /// The `ogive` binary.
+    #[arg(long, default_value = "target/release/ogive")]
+    pub ogive: PathBuf,
+    /// The directory with `prometheus` and `victoria-metrics`, as scripts/peers fills it.
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    pub peers: PathBuf,
+}
+
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Peer {
@@ -26,11 +37,11 @@ impl Peer {
         }
     }
 
-    fn command(self, ogive: &Path, data: &Path, port: u16) -> anyhow::Result<Command> {
+    fn command(self, programs: &Programs, data: &Path, port: u16) -> anyhow::Result<Command> {
         let address = format!("127.0.0.1:{port}");
         let show = |path: &Path| path.display().to_string();
         let (program, arguments) = match self {
-            Self::Ogive => (show(ogive), vec!["serve".into(), "--data".into(), show(data), "--listen".into(), address]),
+            Self::Ogive => (show(&programs.ogive), vec!["serve".into(), "--data".into(), show(data), "--listen".into(), address]),
             Self::Prometheus => {
                 let config = data.join("prometheus.yml");
                 fs::write(&config, "global: {scrape_interval: 1h}\n")?;
@@ -42,7 +53,7 @@ impl Peer {
                     "--web.enable-admin-api".into(),
                     "--enable-feature=native-histograms".into(),
                 ];
-                ("prometheus".into(), arguments)
+                (show(&programs.peers.join("prometheus")), arguments)
             }
             Self::Victoria => {
                 let arguments = vec![
@@ -52,7 +63,7 @@ impl Peer {
                     "-search.latencyOffset=0s".into(),
                     "-search.maxUniqueTimeseries=10000000".into(),
                 ];
-                ("victoria-metrics".into(), arguments)
+                (show(&programs.peers.join("victoria-metrics")), arguments)
             }
         };
         let mut command = Command::new(program);
@@ -78,17 +89,17 @@ pub struct Server {
 
 impl Server {
     /// Starts on `data` and waits until it is ready.
-    pub fn start(peer: Peer, ogive: &Path, data: &Path) -> anyhow::Result<Self> {
+    pub fn start(peer: Peer, programs: &Programs, data: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(data)?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let log = fs::File::create(data.with_extension("log"))?;
         let child = peer
-            .command(ogive, data, port)?
+            .command(programs, data, port)?
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .with_context(|| format!("{} does not start; is it installed?", peer.name()))?;
+            .with_context(|| format!("{} does not start; scripts/peers builds the peers", peer.name()))?;
         let server = Self { peer, address: format!("127.0.0.1:{port}"), data: data.to_owned(), child };
         let began = Instant::now();
         while server.get(peer.ready_path()).map_or(0, |answer| answer.0) != 200 {
