@@ -29,10 +29,17 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
-        let view = View { manifest: Arc::new(manifest.clone()), blocks, flushed: 0 };
+        let view = View { manifest: Arc::new(manifest.clone()), blocks, ..View::default() };
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
         let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
         Self { disk, directory, reserve, manifest: Mutex::new(manifest), view }
+    }
+
+    /// With readers to whom a cell of a rollup of floats costs as much as `float_cell_cost` samples.
+    pub(crate) fn with_float_cell_cost(mut self, float_cell_cost: u64) -> Self {
+        let view = View { float_cell_cost, ..View::clone(&self.view()) };
+        self.view = Mutex::new(Arc::new(view));
+        self
     }
 
     /// With a reserve of up to `bytes` for its changes.
@@ -73,7 +80,7 @@ impl Ledger {
         let before = self.view();
         if before.blocks.failures().next().is_some() {
             let blocks = Blocks::open(&*self.disk, &self.directory, &held);
-            let view = View { manifest: Arc::clone(&before.manifest), blocks, flushed: before.flushed };
+            let view = View { blocks, ..View::clone(&before) };
             *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         }
     }
@@ -105,7 +112,8 @@ impl Ledger {
         let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
         self.reserve.spend(|| next.replace(&*self.disk, &self.directory))?;
         sway();
-        let view = View { manifest: Arc::new(next.clone()), blocks, flushed: flushed.unwrap_or(before.flushed) };
+        let flushed = flushed.unwrap_or(before.flushed);
+        let view = View { manifest: Arc::new(next.clone()), blocks, flushed, ..View::clone(&before) };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         let live: HashSet<BlockId> = next.blocks.iter().map(|meta| meta.id).collect();
         let gone: Vec<BlockId> = held.blocks.iter().map(|meta| meta.id).filter(|id| !live.contains(id)).collect();

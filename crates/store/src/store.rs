@@ -89,7 +89,9 @@ impl Store {
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let from = manifest.replay_from;
-        let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
+        let ledger = Ledger::new(disk, directory, manifest, blocks)
+            .with_float_cell_cost(options.float_cell_cost)
+            .with_reserve(options.reserve_bytes);
         let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let (oldest, retention_clock, finding) = retention_of(&options, &ledger, &clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =

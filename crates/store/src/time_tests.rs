@@ -30,6 +30,7 @@ pub(crate) fn options() -> Options {
         lateness: Duration::ZERO,
         compact_blocks: 3,
         rollups: vec![10_000, 60_000],
+        float_cell_cost: 0,
         journal_mark: Some(7),
         ..Options::default()
     }
@@ -511,6 +512,24 @@ fn samples_wait_for_a_rollup_that_a_bad_disk_delayed() {
     rig.settle();
     assert_eq!((rig.blocks(0), rig.store().status().rollup_failures > 0), (0, true));
     assert_eq!(rig.all()[0].floats.values, [10.0, 20.0, 30.0, 40.0]);
+}
+
+#[test]
+fn a_rollup_is_left_out_where_its_cells_would_take_longer_to_read_than_the_samples() {
+    for (step, resolution_ms) in [(1, 10_000), (10, 0)] {
+        let mut rig = Rig::new(1000, Options { float_cell_cost: 8, ..options() });
+        for second in (step..=60).step_by(step as usize) {
+            rig.send(vec![(gauge("g"), second, Value::Float(second as f64))]);
+        }
+        rig.flush();
+        rig.settle();
+        for use_as in [RollupUse::Together, RollupUse::Numbers, RollupUse::Last] {
+            let read = rig.read(within(0, 60), Resolution::Aligned { step_ms: 60_000, use_as });
+            assert_eq!(read[0].rollup_ms, resolution_ms, "{use_as:?}, a sample each {step} s");
+        }
+        let width = rig.read(within(0, 60), Resolution::Width(10_000));
+        assert_eq!((width[0].rollup_ms, width[0].floats.times.len()), (10_000, 6), "who names a width gets it");
+    }
 }
 
 #[test]

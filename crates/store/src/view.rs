@@ -2,6 +2,7 @@
 //!
 //! Invariants: each instant of a range is answered by blocks of one resolution; a rollup answers only where finer data is
 //! gone, or where it holds everything finer that there is and the asker said that it serves.
+//! - A rollup whose cells take longer to read than what they were made of is left out, while that is there.
 //! - Raw samples answer for what is above the horizon of raw samples, a rollup for what is above its own and not above
 //!   those of all finer ones.
 //! - A rollup is fresh when no block of finer data in its window arrived after it was made, no deletion is meant for it, and no
@@ -20,6 +21,9 @@ use crate::merge::merge_telling;
 use crate::window::Window;
 use crate::{BlockMeta, Budget, Error};
 
+/// A cell of a rollup of histograms is a histogram, as what it was made of; for those of floats see `Options`.
+const HISTOGRAM_CELL_COST: u64 = 1;
+
 /// See the module.
 #[derive(Clone, Default)]
 pub(crate) struct View {
@@ -27,6 +31,8 @@ pub(crate) struct View {
     pub(crate) blocks: Blocks,
     /// Frozen heads up to this epoch are in the blocks.
     pub(crate) flushed: u64,
+    /// See [`crate::Options::float_cell_cost`].
+    pub(crate) float_cell_cost: u64,
 }
 
 /// A part of a range and what answers for it.
@@ -69,6 +75,17 @@ impl Manifest {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Whether reading a rollup, of which a cell costs as much as `cell_cost` samples, is cheaper than reading what it was
+    /// made of; true when part of that is gone.
+    fn saves(&self, rollup: &BlockMeta, cell_cost: u64) -> bool {
+        if self.horizon(&rollup.tenant, 0) > rollup.window.range().start_ms {
+            return true;
+        }
+        let of = |meta: &&BlockMeta| meta.tenant == rollup.tenant && meta.resolution_ms == 0;
+        let shares = self.blocks.iter().filter(of).map(|meta| meta.samples_inside(rollup.window));
+        rollup.samples.saturating_mul(cell_cost) <= shares.sum()
     }
 
     /// Whether a rollup holds everything finer of its window that is in blocks, less what was deleted.
@@ -154,33 +171,40 @@ impl View {
         let finest = self.finest(tenant, selection.range);
         let group = |pieces, wanted| Group { pieces, wanted, without_texts: false };
         let all = |pieces| vec![group(pieces, any)];
-        let (wanted, others): (KindFilter, KindFilter) = match selection.resolution {
+        let (floats, histograms, others): (KindFilter, Option<KindFilter>, KindFilter) = match selection.resolution {
             _ if selection.labels_only => return all(finest),
             Resolution::Finest => return all(finest),
             Resolution::Width(0) => {
                 let start_ms = selection.range.start_ms.max(self.manifest.horizon(tenant, 0));
                 return all(vec![Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 }]);
             }
-            Resolution::Width(_) => (|kind, _| kind != Kind::Text, |kind, _| kind == Kind::Text),
-            Resolution::Aligned { use_as: RollupUse::Together, .. } => (together, |a, b| !together(a, b)),
-            Resolution::Aligned { use_as: RollupUse::Numbers, .. } => {
-                (|a, _| a == Kind::Float, |a, _| a != Kind::Float)
+            Resolution::Width(_) => (is_float, Some(|kind, _| kind == Kind::Histogram), texts),
+            Resolution::Aligned { use_as: RollupUse::Together, .. } => {
+                (is_float, Some(delta_histograms), |kind, temporality| {
+                    kind != Kind::Float && !delta_histograms(kind, temporality)
+                })
             }
-            Resolution::Aligned { use_as: RollupUse::Last, .. } => (last, |a, b| !last(a, b)),
+            Resolution::Aligned { use_as: RollupUse::Numbers, .. } => (is_float, None, |kind, _| kind != Kind::Float),
+            Resolution::Aligned { use_as: RollupUse::Last, .. } => (last, None, |a, b| !last(a, b)),
         };
-        let serves = |resolution_ms: u32| match selection.resolution {
-            Resolution::Width(width_ms) => width_ms == resolution_ms,
-            Resolution::Aligned { step_ms, .. } => step_ms % i64::from(resolution_ms) == 0,
+        let serves = |meta: &BlockMeta, cell_cost| match selection.resolution {
+            Resolution::Width(width_ms) => width_ms == meta.resolution_ms,
+            Resolution::Aligned { step_ms, .. } => {
+                step_ms % i64::from(meta.resolution_ms) == 0 && self.manifest.saves(meta, cell_cost)
+            }
             Resolution::Finest => false,
         };
-        let usable =
-            |meta: &BlockMeta| serves(meta.resolution_ms) && self.manifest.is_fresh(meta) && !held(meta.window.range());
-        let pieces = self.plan(tenant, selection.range, usable);
-        if pieces == finest {
-            // No rollup serves: one reading is for both.
+        let plan = |cell_cost| {
+            let is_complete = |meta: &BlockMeta| self.manifest.is_fresh(meta) && !held(meta.window.range());
+            self.plan(tenant, selection.range, |meta| serves(meta, cell_cost) && is_complete(meta))
+        };
+        let mut plans = vec![(plan(self.float_cell_cost), floats)];
+        plans.extend(histograms.map(|wanted| (plan(HISTOGRAM_CELL_COST), wanted)));
+        if plans.iter().all(|(pieces, _)| *pieces == finest) {
+            // No rollup serves: one reading is for all.
             return all(finest);
         }
-        vec![group(pieces, wanted), group(finest, others)]
+        plans.into_iter().chain([(finest, others)]).map(|(pieces, wanted)| group(pieces, wanted)).collect()
     }
 
     fn finest(&self, tenant: &Tenant, range: TimeRange) -> Vec<Piece> {
@@ -251,9 +275,13 @@ fn texts(kind: Kind, _: Temporality) -> bool {
     kind == Kind::Text
 }
 
-/// Series whose rollups hold what all samples of a cell come to.
-fn together(kind: Kind, temporality: Temporality) -> bool {
-    kind == Kind::Float || (kind == Kind::Histogram && temporality == Temporality::Delta)
+fn is_float(kind: Kind, _: Temporality) -> bool {
+    kind == Kind::Float
+}
+
+/// Histograms whose rollups hold what all of a cell come to.
+fn delta_histograms(kind: Kind, temporality: Temporality) -> bool {
+    kind == Kind::Histogram && temporality == Temporality::Delta
 }
 
 /// Series whose rollups hold the last sample of a cell as it was.
@@ -301,6 +329,28 @@ mod tests {
     use super::*;
     use crate::manifest::Horizon;
     use crate::testing::meta;
+
+    #[test]
+    fn a_rollup_saves_when_its_cells_cost_less_than_the_samples_of_its_window() {
+        let window = Window::of(120_000, 120_000);
+        let rollup = BlockMeta { resolution_ms: 10_000, window, samples: 10, ..meta(0) };
+        let raw = |samples, window| BlockMeta { samples, window, ..meta(1) };
+        let manifest = |blocks: &[BlockMeta]| Manifest {
+            blocks: blocks.iter().chain([&rollup]).cloned().collect(),
+            ..Manifest::default()
+        };
+        let half = |samples| raw(samples, window);
+        assert!(manifest(&[half(40), half(40)]).saves(&rollup, 8));
+        assert!(!manifest(&[half(40), half(39)]).saves(&rollup, 8));
+        assert!(manifest(&[half(40), half(39)]).saves(&rollup, 1), "histograms");
+        let (next, longer) = (Window::of(240_000, 120_000), Window::of(120_000, 480_000));
+        assert!(!manifest(&[half(40), raw(40, next)]).saves(&rollup, 8), "another window");
+        assert!(manifest(&[raw(320, longer)]).saves(&rollup, 8), "a quarter of it is in the window");
+        assert!(!manifest(&[raw(319, longer)]).saves(&rollup, 8));
+        let mut gone = manifest(&[]);
+        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 60_000 });
+        assert!(gone.saves(&rollup, 8), "there is nothing else");
+    }
 
     #[test]
     fn a_rollup_is_fresh_when_nothing_finer_of_its_window_arrived_later() {

@@ -71,6 +71,14 @@ pub struct BlockMeta {
 }
 
 impl BlockMeta {
+    /// About how many of its samples are inside `window`, as if they were spread evenly over its own.
+    pub(crate) fn samples_inside(&self, window: Window) -> u64 {
+        let (own, other) = (self.window.range(), window.range());
+        let common = own.end_ms.min(other.end_ms).saturating_sub(own.start_ms.max(other.start_ms)).max(0);
+        let length = own.end_ms.saturating_sub(own.start_ms).max(1);
+        u64::try_from(u128::from(self.samples) * common as u128 / length as u128).unwrap_or(u64::MAX)
+    }
+
     /// What retention has dropped from it.
     pub(crate) const fn dropped(&self) -> Classes {
         Classes::from_stored(if self.resolution_ms == 0 { self.rolled } else { 0 })
