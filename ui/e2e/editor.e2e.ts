@@ -82,7 +82,7 @@ test("times are read as now-7d, and written in the chosen zone; ? shows the keys
   await page.reload();
   await expect.poll(() => page.locator("#range-button").innerText()).toContain("UTC");
   await page.locator("#range-button").click();
-  await page.getByLabel("From").fill("now-7d");
+  await page.getByLabel("From", { exact: true }).fill("now-7d");
   await page.getByLabel("To", { exact: true }).fill("now");
   await page.getByRole("button", { name: "Show this range" }).click();
   await expect.poll(() => page.locator("#range-button").innerText()).toContain("Last 7d");
