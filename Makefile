@@ -53,15 +53,19 @@ test: lint test-rust test-sdk test-ui test-e2e
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
 ALL_FEATURES := ogive/amqp,ogive/cassandra,ogive/fastant,ogive/kernel,ogive/lua,ogive-probe/tracing,ogive-cassandra/cluster-tests
 
+# They have lock files of their own, which a new dependency of a crate changes too: looked at before anything is built.
+OTHER_WORKSPACES := fuzz bench/peers bench/record
+
 lint: book
 	@scripts/need cargo cc
 	cargo fmt --all --check
+	@for manifest in Cargo.toml $(OTHER_WORKSPACES:=/Cargo.toml); do \
+		cargo metadata --manifest-path $$manifest --format-version 1 --locked >/dev/null || exit 1; done
 	@scripts/need libelf
 	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
 	cargo clippy --workspace --locked -- -D warnings
-	cargo check --manifest-path fuzz/Cargo.toml --target-dir target --locked --quiet
-	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target --locked --quiet
-	cargo check --manifest-path bench/record/Cargo.toml --target-dir target --locked --quiet
+	@for workspace in $(OTHER_WORKSPACES); do \
+		cargo check --manifest-path $$workspace/Cargo.toml --target-dir target --locked --quiet || exit 1; done
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
