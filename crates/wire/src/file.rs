@@ -101,10 +101,15 @@ impl<'a, R: Read> Reader<'a, R> {
     ///
     /// # Errors
     /// When the file ends inside a record or holds what cannot be. Nothing can be read after that.
+    #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
         match &mut self.kind {
             Kind::Pcap(pcap) => pcap.next(&mut self.input),
-            Kind::Pcapng(section) => section.next(&mut self.input),
+            // Taken apart, so that the other kind's frame stays in registers.
+            Kind::Pcapng(section) => match section.next(&mut self.input)? {
+                Some(Frame { at, link, bytes, length }) => Ok(Some(Frame { at, link, bytes, length })),
+                None => Ok(None),
+            },
         }
     }
 }
@@ -117,6 +122,7 @@ impl Pcap {
         Ok(Self { is_big, unit, link: Link::from_number(link) })
     }
 
+    #[inline]
     fn next<'a, R: Read>(&self, input: &'a mut Input<'_, R>) -> Result<Option<Frame<'a>>, Error> {
         let offset = input.offset;
         let available = input.fill(16)?;

@@ -6,7 +6,7 @@ use crate::decoder::Side;
 use crate::finding::{ConnectionHistory, Finding, FindingKind};
 use crate::frame::Segment;
 use crate::output::{Output, Reporter, Summary, Tally, TcpEvent};
-use crate::path::Path;
+use crate::path::{FlowKey, Path};
 use crate::protocol::Hint;
 use crate::reassembly::{Arrival, Part, Reassembly};
 use crate::span::Nanos;
@@ -17,6 +17,8 @@ pub(crate) use reader::Reader;
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) path: Path,
+    /// Whether the client is the lower endpoint of the [`FlowKey`].
+    pub(crate) client_is_lower: bool,
     streams: Reassembly,
     reader: Reader,
     tally: Tally,
@@ -39,6 +41,7 @@ impl Flow {
     pub(crate) fn new(path: Path, at: Nanos) -> Self {
         Self {
             path,
+            client_is_lower: FlowKey::of((&path.client.ip, path.client.port), (&path.server.ip, path.server.port)).1,
             streams: Reassembly::default(),
             reader: Reader::default(),
             tally: Tally::default(),

@@ -123,6 +123,7 @@ pub struct Fragment {
 ///
 /// # Errors
 /// Why it is not read.
+#[inline]
 pub fn decode(link: Link, bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     let skipped = match link {
         Link::Ethernet => return ethernet(bytes, length),
@@ -148,11 +149,13 @@ pub fn decode(link: Link, bytes: &[u8], length: usize) -> Result<Packet<'_>, Ign
     ip(bytes.get(skipped..).ok_or(Ignored::Cut)?, length.saturating_sub(skipped))
 }
 
+#[inline]
 fn ethernet(bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     ether_type(bytes, length, 12)
 }
 
 /// The type at `at`, behind any VLAN tags, and the packet behind it.
+#[inline]
 fn ether_type(bytes: &[u8], length: usize, mut at: usize) -> Result<Packet<'_>, Ignored> {
     for _ in 0..MAX_HEADERS {
         let kind = be16(bytes, at)?;
@@ -166,6 +169,7 @@ fn ether_type(bytes: &[u8], length: usize, mut at: usize) -> Result<Packet<'_>, 
     Err(Ignored::Malformed)
 }
 
+#[inline]
 fn by_type(kind: u16, bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     match kind {
         0x0800 | 0x86dd => ip(bytes, length),
@@ -174,6 +178,7 @@ fn by_type(kind: u16, bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored
     }
 }
 
+#[inline]
 fn ip(bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     match bytes.first().ok_or(Ignored::Cut)? >> 4 {
         4 => ipv4(bytes, length),
@@ -182,6 +187,7 @@ fn ip(bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     }
 }
 
+#[inline]
 fn ipv4(bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     let header = bytes.get(..20).ok_or(Ignored::Cut)?;
     let start = usize::from(header[0] & 15) * 4;
@@ -253,6 +259,7 @@ fn ipv6(bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     carried(from, to, next, bytes, start, total, fragment)
 }
 
+#[inline]
 fn carried(
     from: IpAddr,
     to: IpAddr,
@@ -269,6 +276,7 @@ fn carried(
     Ok(Packet { from, to, protocol, payload, length: total - start, fragment })
 }
 
+#[inline]
 fn be16(bytes: &[u8], at: usize) -> Result<u16, Ignored> {
     let value = bytes.get(at..at + 2).ok_or(Ignored::Cut)?;
     Ok(u16::from_be_bytes([value[0], value[1]]))

@@ -133,8 +133,11 @@ impl Observer {
         self.totals.bytes += frame.length as u64;
         self.totals.first.get_or_insert(frame.at);
         self.totals.last = Some(frame.at);
-        let taken =
-            decode(frame.link, frame.bytes, frame.length).and_then(|packet| self.packet(&packet, frame.at, output));
+        // By reference: see `FlowKey::of`.
+        let taken = match &decode(frame.link, frame.bytes, frame.length) {
+            Ok(packet) => self.packet(packet, frame.at, output),
+            Err(ignored) => Err(*ignored),
+        };
         if let Err(ignored) = taken {
             self.totals.ignored[ignored as usize] += 1;
         }
@@ -163,7 +166,7 @@ impl Observer {
         let Some(fragment) = packet.fragment else {
             return if packet.protocol == TCP {
                 let segment = Segment::parse(packet.payload, packet.length)?;
-                self.segment(packet.from, packet.to, &segment, at, output);
+                self.segment((&packet.from, &packet.to), &segment, at, output);
                 Ok(())
             } else {
                 self.datagram(packet.from, packet.to, &Datagram::parse(packet.payload, packet.length, at, at)?, output)
@@ -191,7 +194,7 @@ impl Observer {
                 length: payload.len(),
                 ..segment
             };
-            self.segment(packet.from, packet.to, &part, piece.at, output);
+            self.segment((&packet.from, &packet.to), &part, piece.at, output);
         }
         Ok(())
     }
@@ -207,9 +210,8 @@ impl Observer {
         if self.datagrams.take(from, to, datagram, output) { Ok(()) } else { Err(Ignored::Protocol) }
     }
 
-    fn segment(&mut self, from: IpAddr, to: IpAddr, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
-        let (from, to) = (Endpoint { ip: from, port: segment.from }, Endpoint { ip: to, port: segment.to });
-        let key = FlowKey::new(from, to);
+    fn segment(&mut self, addresses: (&IpAddr, &IpAddr), segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
+        let (key, is_from_lower) = FlowKey::of((addresses.0, segment.from), (addresses.1, segment.to));
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
             && let Slot::Used { flow } = &self.slots[used]
@@ -221,15 +223,17 @@ impl Observer {
         let slot = match slot {
             Some(slot) => slot,
             // Only what opens a connection or carries bytes makes one: stray acknowledgements do not.
-            None if segment.syn || segment.length > 0 => self.add(key, self.roles(from, to, segment), at, output),
+            None if segment.syn || segment.length > 0 => self.add(key, self.roles(addresses, segment), at, output),
             None => return,
         };
-        let hint = self.hint(slot);
-        let Slot::Used { flow } = &mut self.slots[slot] else { return };
-        let side = if from == flow.path.client { Side::Client } else { Side::Server };
+        let Slot::Used { flow } = &self.slots[slot] else { return };
         if flow.is_over {
             return;
         }
+        // Only bytes say what they are.
+        let hint = if segment.length == 0 && !flow.is_blocked() { Hint::default() } else { self.hint(slot) };
+        let Slot::Used { flow } = &mut self.slots[slot] else { return };
+        let side = if flow.client_is_lower == is_from_lower { Side::Client } else { Side::Server };
         let held = flow.held_bytes();
         let was_known = flow.protocol().is_some();
         flow.segment(side, segment, at, hint, output);
@@ -282,7 +286,9 @@ impl Observer {
     }
 
     /// Who is the client: whoever sent the SYN, or who by the ports looks like it.
-    fn roles(&self, from: Endpoint, to: Endpoint, segment: &Segment<'_>) -> Path {
+    fn roles(&self, addresses: (&IpAddr, &IpAddr), segment: &Segment<'_>) -> Path {
+        let from = Endpoint { ip: *addresses.0, port: segment.from };
+        let to = Endpoint { ip: *addresses.1, port: segment.to };
         let is_server =
             |endpoint: Endpoint| self.learned.contains_key(&endpoint) || self.named(endpoint.port).is_some();
         let from_is_client = if segment.syn {

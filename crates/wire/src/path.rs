@@ -37,8 +37,15 @@ pub(crate) struct FlowKey {
 
 impl FlowKey {
     pub(crate) fn new(a: Endpoint, b: Endpoint) -> Self {
-        let words = |endpoint: Endpoint| -> (u64, [u64; 2]) {
-            match endpoint.ip {
+        Self::of((&a.ip, a.port), (&b.ip, b.port)).0
+    }
+
+    /// The key, and whether `a` is the lower of the two. Addresses are read where they are: a copy of one is stored in other pieces than it
+    /// is read again, which a processor waits for.
+    #[inline]
+    pub(crate) fn of(a: (&IpAddr, u16), b: (&IpAddr, u16)) -> (Self, bool) {
+        let words = |ip: &IpAddr| -> (u64, [u64; 2]) {
+            match ip {
                 IpAddr::V4(ip) => (0, [0, u64::from(ip.to_bits())]),
                 IpAddr::V6(ip) => {
                     let [high, low] = [ip.to_bits() >> 64, ip.to_bits() & u128::from(u64::MAX)];
@@ -46,12 +53,12 @@ impl FlowKey {
                 }
             }
         };
-        let ((a_kind, a_words), (b_kind, b_words)) = (words(a), words(b));
-        let is_ordered = (a_words, a.port) <= (b_words, b.port);
+        let ((a_kind, a_words), (b_kind, b_words)) = (words(a.0), words(b.0));
+        let is_ordered = (a_words, a.1) <= (b_words, b.1);
         let ([low, high], [first, second]) =
-            if is_ordered { ([a_words, b_words], [a.port, b.port]) } else { ([b_words, a_words], [b.port, a.port]) };
+            if is_ordered { ([a_words, b_words], [a.1, b.1]) } else { ([b_words, a_words], [b.1, a.1]) };
         let ports = u64::from(first) | u64::from(second) << 16 | (a_kind | b_kind) << 32;
-        Self { addresses: [low[0], low[1], high[0], high[1]], ports }
+        (Self { addresses: [low[0], low[1], high[0], high[1]], ports }, is_ordered)
     }
 }
 
