@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { launch, open, Server } from "./harness.ts";
 
 const RULES = `groups:
@@ -14,9 +14,23 @@ const RULES = `groups:
     annotations: {summary: '{{ $labels.host }} takes {{ $value }} s'}
 `;
 
+/** A rule on the p99 of a histogram, and one on what a lost instance sent. */
+const PICTURED = `groups:
+- name: pictured
+  interval: 1s
+  rules:
+  - alert: SlowRequests
+    expr: histogram_quantile(0.99, sum by (host) (rate(shop_seconds[1m]))) > 0.5
+    labels: {severity: page}
+  - alert: QueueLong
+    expr: last_over_time(queue_length[30m]) > 5
+`;
+
 let server: Server;
 let browser: Browser;
 let file: string;
+let pictured: Server;
+let otherFile: string;
 
 beforeAll(async () => {
   browser = await launch();
@@ -25,12 +39,18 @@ beforeAll(async () => {
     writeFileSync(file, RULES);
     return ["serve", "--data", own.data, "--listen", `127.0.0.1:${own.port}`, "--rules", file, "--alerting-wait", "0s"];
   });
+  pictured = await Server.start((own) => {
+    otherFile = join(own.data, "..", `rules-${own.port}.yml`);
+    writeFileSync(otherFile, PICTURED);
+    return ["serve", "--data", own.data, "--listen", `127.0.0.1:${own.port}`, "--rules", otherFile, "--alerting-wait", "0s"];
+  });
 });
 
 afterAll(async () => {
   await browser?.close();
   await server?.end();
-  if (file !== undefined) rmSync(file, { force: true });
+  await pictured?.end();
+  for (const one of [file, otherFile]) if (one !== undefined) rmSync(one, { force: true });
 });
 
 test("alerts are listed, acknowledged with a reason, and rules tested while somebody writes", async () => {
@@ -80,5 +100,85 @@ test("alerts are listed, acknowledged with a reason, and rules tested while some
 
   await page.locator(".silence button").click();
   await expect.poll(() => page.locator(".silence").count()).toBe(0);
+  expect(errors).toEqual([]);
+});
+
+test("an alert has its picture, and what is lost with a parent stands below it", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  // The instance b sent each second until five minutes ago; a goes on, and its host x became slow a minute ago.
+  const names = ["queue_length", "queue_age"].flatMap((name) => Array.from({ length: 4 }, (_, at) => ({ labels: { __name__: name, instance: "b", queue: `q${at}` }, kind: "float" })));
+  const lost = Array.from({ length: 120 }, (_, at) => now - 420 + at).flatMap((second) => names.map((_, at) => ({ series: at, time_ms: second * 1000, float: 9 })));
+  expect(await pictured.push({ source: crypto.randomUUID(), sequence: 1, series: names, samples: lost })).toMatchObject({ accepted: lost.length });
+  const cells = ["x", "y"].map((host) => ({ labels: { __name__: "shop_seconds", instance: "a", host }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }));
+  const bins = (second: number, at: number): Record<string, number> => (at === 0 && second > now - 60 ? { "1e-2": 50, "2e+0": 50 } : { "1e-2": 100 });
+  const [source, sent] = [crypto.randomUUID(), { sequence: 0, upTo: now - 480 }];
+  const send = async (): Promise<void> => {
+    const [from, to] = [sent.upTo, Math.floor(Date.now() / 1000)];
+    if (to === from) return;
+    sent.upTo = to;
+    const seconds = Array.from({ length: to - from }, (_, at) => from + at + 1);
+    const samples = seconds.flatMap((second) => cells.map((_, at) => ({ series: at, time_ms: second * 1000, histogram: { bins: bins(second, at) } })));
+    expect(await pictured.push({ source, sequence: ++sent.sequence, series: cells, samples })).toMatchObject({ accepted: samples.length });
+  };
+  await send();
+  // A start reads the last hours again.
+  await pictured.stop();
+  await pictured.run();
+  const sender = setInterval(() => void send(), 500);
+  onTestFinished(() => clearInterval(sender));
+
+  const { page, errors } = await open(browser, `${pictured.url}/alerts.html`);
+  const family = page.locator(".finding.family");
+  await expect.poll(() => family.count(), { timeout: 90_000 }).toBe(1);
+  expect(await family.locator("summary .text").first().innerText()).toContain('instance="b" is lost: 8 of its 8 series');
+  await expect.poll(() => family.locator(".alert").count(), { timeout: 60_000 }).toBe(4);
+  expect(await family.locator("summary .counts").first().innerText()).toMatch(/^8 series suppressed · 4 alerts/);
+  const rest = page.locator("#groups .alert");
+  await expect.poll(() => rest.count(), { timeout: 60_000 }).toBe(1);
+  expect(await page.locator("#groups .alert-group b").allInnerTexts()).toEqual(["SlowRequests"]);
+
+  // The picture is of the host that is slow alone, with the threshold above what was usual, and says what changed.
+  await rest.locator("summary").click();
+  const picture = rest.locator(".alert-picture");
+  await expect.poll(() => picture.getAttribute("data-view"), { timeout: 60_000 }).not.toBe(null);
+  // It is drawn anew as cells come: some after the begin, of the slow host.
+  const cellsOf = (name: string): Promise<string[]> => picture.locator("tr", { has: page.getByRole("rowheader", { name, exact: true }) }).locator("td").allInnerTexts();
+  await expect.poll(async () => (await cellsOf("p99"))[1], { timeout: 90_000 }).toMatch(/^[12][.0-9]*.s \([^)]* to [^)]*\)$/);
+  const view = JSON.parse((await picture.getAttribute("data-view")) as string) as { x: number; y: number; width: number; height: number; columns: number; before: number; after: number };
+  expect(view.x).toBeGreaterThan(0);
+  expect(view.x).toBeLessThan(view.width);
+  expect(view.y).toBeGreaterThan(0);
+  expect(view.y).toBeLessThan(view.height);
+  expect(view.before).toBeGreaterThan(0);
+  expect(view.after % 100).toBe(0);
+  expect(await picture.locator(".note").innerText()).toMatch(/: it begins; threshold 500.ms$/);
+  // Both lines are on the canvas: their pixels are all of one colour, and no cell has it.
+  const lines = await picture.locator("canvas").evaluate((canvas: HTMLCanvasElement, [x, y]) => {
+    const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+    const colours = (left: number, top: number, width: number, height: number): number => {
+      const words = new Uint32Array(context.getImageData(left, top, width, height).data.buffer);
+      return new Set(words).size;
+    };
+    return [colours(0, y as number, canvas.width, 1), colours(x as number, 0, 1, canvas.height)];
+  }, [view.x, view.y]);
+  expect(lines[0]).toBe(1);
+  expect(lines[1]).toBe(2);
+
+  // It outlives a turn of the list.
+  await picture.evaluate((element) => element.classList.add("before"));
+  await rest.evaluate((element) => element.classList.add("old"));
+  await expect.poll(() => page.locator(".alert.old").count(), { timeout: 30_000 }).toBe(0);
+  expect(await page.locator(".alert-picture.before").count()).toBe(1);
+  // The stored states of the alerts have the labels of what is lost: they once made it look as if half of it were back.
+  const judged = async (): Promise<number> => (await pictured.json<{ watermark_ms: number }>("v1/detections")).watermark_ms;
+  const later = (await judged()) + 10_000;
+  await expect.poll(judged, { timeout: 60_000 }).toBeGreaterThan(later);
+  const { active } = await pictured.json<{ active: { kind: string; sentence: string }[] }>("v1/detections");
+  expect(active.map((one) => one.kind)).toContain("lost_parent");
+  expect(await family.count()).toBe(1);
+  if (process.env["OGIVE_SCREENSHOT"] === "1") {
+    await family.locator("summary").first().click();
+    await page.screenshot({ path: resolve(import.meta.dirname, "../../docs/images/alert.png"), fullPage: true });
+  }
   expect(errors).toEqual([]);
 });

@@ -34,6 +34,43 @@ export interface Silence extends Quiet {
   readonly inForce: boolean;
 }
 
+/** What a detector found. */
+export interface Finding {
+  readonly kind: string;
+  readonly sentence: string;
+  readonly began_ms: number;
+  readonly labels: Labels;
+  readonly evidence: Record<string, number>;
+}
+
+/** A lost parent with what is lost with it. */
+export interface Family {
+  readonly parent: Finding;
+  readonly alerts: readonly Alert[];
+  readonly findings: readonly Finding[];
+  /** Series that have no finding of their own. */
+  readonly series: number;
+}
+
+/** Lost parents with the alerts and findings of their labels; what belongs to none stays. */
+export function familiesOf(findings: readonly Finding[], alerts: readonly Alert[]): { families: Family[]; findings: Finding[]; alerts: Alert[] } {
+  const lost = findings.filter((finding) => finding.kind === "lost_parent");
+  const covers = (parent: Finding, labels: Labels): boolean => {
+    const pairs = Object.entries(parent.labels).filter(([name]) => name !== "__name__");
+    // The finding as a series has the parent's labels too: an alert on it is the parent's own, and no child.
+    return pairs.length > 0 && labels["kind"] !== "lost_parent" && pairs.every(([name, value]) => labels[name] === value);
+  };
+  const parentOf = (labels: Labels): Finding | undefined => lost.find((parent) => covers(parent, labels));
+  const others = findings.filter((finding) => finding.kind !== "lost_parent");
+  const families = lost.map((parent) => ({
+    parent,
+    alerts: alerts.filter((alert) => parentOf(alert.labels) === parent),
+    findings: others.filter((finding) => parentOf(finding.labels) === parent),
+    series: parent.evidence["silent"] ?? parent.evidence["series"] ?? 0,
+  }));
+  return { families, findings: others.filter((one) => parentOf(one.labels) === undefined), alerts: alerts.filter((one) => parentOf(one.labels) === undefined) };
+}
+
 export interface AlertGroup {
   readonly name: string;
   readonly alerts: readonly Alert[];
@@ -106,6 +143,20 @@ export function compared(query: string): { query: string; threshold: number | nu
   // A quantile's picture is its distribution, with the threshold across it.
   const quantile = /^histogram_quantile\(\s*[0-9.e-]+\s*,\s*(.*)\)$/is.exec(left);
   return { query: quantile?.[1] ?? left, threshold: Number(number) };
+}
+
+/** A selector, as the inside of a rate or alone. */
+const SELECTOR = String.raw`[a-zA-Z_:][\w:]*(?:\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})?`;
+const RATE = new RegExp(String.raw`\b(?:rate|increase)\(\s*(${SELECTOR})\s*\[[^\]]+\]\s*\)`);
+const ALONE = new RegExp(`^${SELECTOR}$`);
+
+/** The cells that an alert watches, separated by the names of its labels: the sum of what it rates, whose group it is. */
+export function watched(query: string, labels: Labels): string | null {
+  const inner = compared(query).query.trim();
+  const selector = RATE.exec(inner)?.[1] ?? (ALONE.test(inner) ? inner : undefined);
+  if (selector === undefined) return null;
+  const names = Object.keys(labels).filter((name) => name !== "alertname").toSorted();
+  return names.length === 0 ? selector : `sum by (${names.join(", ")}) (${selector})`;
 }
 
 export interface Tested {

@@ -6,10 +6,11 @@
  */
 
 import "./style.css";
-import { ApiError, acknowledge, backtest, endSilence, fetchAlertHours, fetchAlerts, fetchSilences, makeSilence, serverNow } from "./api.ts";
-import { HOURS, compared, groupsOf, hoursOf, identity, ownLabels, shared, spans, type Alert, type AlertGroup, type Silence, type Tested } from "./alertlist.ts";
+import { ApiError, acknowledge, backtest, endSilence, fetchAlertHours, fetchAlerts, fetchFindings, fetchSilences, makeSilence, serverNow } from "./api.ts";
+import { HOURS, compared, familiesOf, groupsOf, hoursOf, identity, ownLabels, shared, spans, type Alert, type AlertGroup, type Family, type Finding, type Silence, type Tested } from "./alertlist.ts";
+import { AlertPicture } from "./alertpicture.ts";
 import { byId, el, icon } from "./dom.ts";
-import { formatClock, formatDate, formatDuration } from "./format.ts";
+import { formatClock, formatCount, formatDate, formatDuration } from "./format.ts";
 import { DEFAULTS, formatState } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 
@@ -24,6 +25,8 @@ let hoursAt = 0;
 const opened = new Set<string>();
 /** Somebody is in the form of an alert: the list stands still. */
 let writing = false;
+/** Pictures of alerts that somebody opened, by identity and begin: they outlive a turn of the list. */
+const pictures = new Map<string, AlertPicture>();
 /** Reasons that were begun, by the identity of their alert. */
 const reasons = new Map<string, string>();
 
@@ -42,7 +45,7 @@ async function turn(): Promise<void> {
 async function load(): Promise<void> {
   const lost = byId("lost");
   try {
-    const [alerts, silences] = await Promise.all([fetchAlerts(), fetchSilences()]);
+    const [alerts, silences, findings] = await Promise.all([fetchAlerts(), fetchSilences(), fetchFindings()]);
     if (Date.now() - hoursAt > HOURS_EVERY_MS) {
       const end = Math.floor(serverNow());
       hours = hoursOf(await fetchAlertHours(end, HOURS), end);
@@ -50,7 +53,7 @@ async function load(): Promise<void> {
     }
     lost.hidden = true;
     // A form may have been entered since the server was asked.
-    if (!writing) draw(alerts, silences);
+    if (!writing) draw(alerts, silences, findings);
   } catch (cause) {
     say(cause);
   }
@@ -62,8 +65,10 @@ function say(cause: unknown): void {
   lost.textContent = cause instanceof ApiError ? cause.message : String(cause);
 }
 
-function draw(alerts: readonly Alert[], silences: readonly Silence[]): void {
-  const groups = groupsOf(alerts);
+function draw(alerts: readonly Alert[], silences: readonly Silence[], findings: readonly Finding[]): void {
+  const sorted = familiesOf(findings, alerts);
+  const groups = groupsOf(sorted.alerts);
+  forgetPictures(alerts);
   const firing = alerts.filter((alert) => alert.state === "firing");
   const quiet = firing.filter((alert) => alert.quiet !== undefined).length;
   document.title = `${firing.length - quiet} firing · Ogive alerts`;
@@ -71,9 +76,11 @@ function draw(alerts: readonly Alert[], silences: readonly Silence[]): void {
     fact("Firing", String(firing.length - quiet), groups.length === 0 ? "nothing fires" : groups.length === 1 ? "of one name" : `of ${groups.length} names`),
     fact("Quiet", String(quiet), "firing, and nobody hears of it"),
     fact("Pending", String(alerts.length - firing.length), "for a while yet"),
+    fact("Findings", String(findings.length), sorted.families.length === 0 ? "of the detectors" : `${sorted.families.length} lost, with all that is theirs`),
     fact("Silences", String(silences.length), "in force or to come"),
   );
   byId("groups").replaceChildren(...groups.map(groupOf));
+  byId("findings").replaceChildren(...sorted.families.map(familyOf), ...sorted.findings.map(findingOf));
   byId("silences").replaceChildren(...silences.map(silenceOf));
 }
 
@@ -91,6 +98,52 @@ function groupOf(group: AlertGroup): HTMLElement {
   );
   remember(out, `group ${group.name}`, group.firing > group.quiet);
   return out;
+}
+
+/** A lost parent, with the alerts and findings of what is lost with it below. */
+function familyOf(family: Family): HTMLElement {
+  const { parent, alerts, findings, series } = family;
+  const what = [`${formatCount(series)} series suppressed`, alerts.length > 0 ? `${alerts.length} alerts` : "", findings.length > 0 ? `${findings.length} findings` : ""];
+  const key = `family ${identity(parent.labels)}`;
+  const out = el("details", { class: "finding family", "data-kind": parent.kind, "data-parent": identity(parent.labels) },
+    el("summary", {}, el("span", { class: "condition bad" }, "lost"), el("span", { class: "text" }, parent.sentence), el("span", { class: "counts" }, what.filter((text) => text !== "").join(" · "))),
+    ...alerts.map((alert) => alertOf(alert, `${alert.labels["alertname"] ?? ""} ${ownLabels(alert, parent.labels)}`)),
+    ...findings.map(findingOf),
+  );
+  remember(out, key, false);
+  return out;
+}
+
+function findingOf(finding: Finding): HTMLElement {
+  const began = finding.began_ms / 1000;
+  const labels = Object.entries(finding.labels).map(([name, value]) => `${name}=${value}`).join(" ");
+  return el("p", { class: "finding", "data-kind": finding.kind },
+    el("span", { class: "condition quiet" }, finding.kind.replaceAll("_", " ")), el("span", { class: "text" }, finding.sentence),
+    el("span", { class: "labels" }, labels), el("span", { class: "since", title: `${formatDate(began)} ${formatClock(began)}` }, formatDuration(Math.max(Math.round(serverNow() - began), 0))));
+}
+
+function pictureKey(alert: Alert): string {
+  return `${alert.activeAt} ${identity(alert.labels)}`;
+}
+
+/** Pictures of alerts that are over go. */
+function forgetPictures(alerts: readonly Alert[]): void {
+  const active = new Set(alerts.map(pictureKey));
+  for (const key of pictures.keys()) if (!active.has(key)) pictures.delete(key);
+}
+
+/** The picture of an alert that is open; it is asked for when somebody opens it. */
+function pictureOf(alert: Alert, details: HTMLDetailsElement, parent: HTMLElement): void {
+  const show = (): void => {
+    if (!details.open) return;
+    const key = pictureKey(alert);
+    const picture = pictures.get(key) ?? new AlertPicture();
+    pictures.set(key, picture);
+    parent.append(picture.element);
+    picture.show(alert);
+  };
+  details.addEventListener("toggle", show);
+  show();
 }
 
 /** Keeps open what somebody opened, and closed what they closed. */
@@ -118,6 +171,7 @@ function alertOf(alert: Alert, own: string): HTMLElement {
     detail(alert),
   );
   remember(out, `alert ${key}`, false);
+  pictureOf(alert, out, out.querySelector<HTMLElement>(".alert-detail") ?? out);
   return out;
 }
 

@@ -1,6 +1,6 @@
 /** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
 
-import type { Alert, Silence, Tested } from "./alertlist.ts";
+import type { Alert, Finding, Silence, Tested } from "./alertlist.ts";
 import type { WireColumn } from "./bins.ts";
 import { KIND, readFrame } from "./frame.ts";
 import type { LogColumns, LogLines } from "./loglines.ts";
@@ -337,6 +337,11 @@ export async function fetchAlerts(): Promise<readonly Alert[]> {
 
 export async function fetchSilences(): Promise<readonly Silence[]> {
   return (await get<{ silences: Silence[] }>("v1/silences", {})).data.silences;
+}
+
+/** What the detectors find now; the answer has no envelope. */
+export async function fetchFindings(): Promise<readonly Finding[]> {
+  return ((await get("v1/detections", {})) as unknown as { active: Finding[] }).active;
 }
 
 /** The hours up to `end` (seconds) in which alerts fired: 1 at the end of each. */

@@ -9,13 +9,14 @@
 import { fetchGroups, type GroupPanel, type GroupPart } from "./api.ts";
 import { DomainBuilder, niceCeil, sameDomain, ValueAxis } from "./axis.ts";
 import { BinTable, type Column } from "./bins.ts";
-import { greatest, layOut, paint, shadesOf, type Look } from "./cells.ts";
+import { greatest, shadesOf, type Look } from "./cells.ts";
 import { palette, paletteWords } from "./colour.ts";
 import { groupName } from "./controls.ts";
 import { el } from "./dom.ts";
 import { formatCompact, formatValue } from "./format.ts";
 import type { Options } from "./heatmap.ts";
 import { cssName, markOf } from "./quantilelines.ts";
+import { drawCells, drawScale, usualOf } from "./smallmap.ts";
 import { ink } from "./theme.ts";
 
 export type GroupOrder = "quantile" | "count" | "labels";
@@ -196,8 +197,7 @@ export class Multiples {
     const domain = new DomainBuilder();
     for (const bound of this.bounds ?? []) domain.add(bound, bound);
     const columns = [...this.panels.values()].flatMap((panel) => [...panel.columns.values()]);
-    const usual = new Float64Array(this.table.size);
-    for (const { ids, counts } of columns) ids.forEach((id, i) => (usual[id]! += (counts[i] as number) / columns.length));
+    const usual = usualOf(this.table, columns);
     for (let id = 0; id < this.table.size; id++) domain.add(this.table.lo[id] as number, this.table.hi[id] as number);
     const built = domain.build();
     if (built === null) return void (this.shared = null);
@@ -261,23 +261,9 @@ export class Multiples {
     const { view, shared } = this;
     if (context === null || view === null || shared === null) return;
     const [first, last] = [Math.round(view.start / view.step) + 1, Math.round(view.end / view.step)];
-    const rows = Math.max(1, Math.round(shared.axis.height));
-    const geometry = layOut(this.table, shared.axis, shared.look.density, shared.look.usual);
-    const image = new ImageData(last - first + 1, rows);
-    const words = new Uint32Array(image.data.buffer);
-    const [amounts, one] = [new Float64Array(rows), new Uint32Array(rows)];
-    for (let slot = first; slot <= last; slot++) {
-      paint(columns.get(slot), geometry, shared.look, amounts, one, 0);
-      for (let row = 0; row < rows; row++) words[row * image.width + slot - first] = one[row] as number;
-    }
-    const small = new OffscreenCanvas(image.width, rows);
-    small.getContext("2d")?.putImageData(image, 0, 0);
-    context.fillStyle = ink("plot");
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(small, 0, 0, canvas.width, canvas.height);
+    drawCells(context, columns, this.table, shared.look, [first, last]);
     this.drawLines(context, columns, first, last);
-    this.drawScale(context, shared.axis);
+    drawScale(context, shared.axis, this.unit);
   }
 
   private drawLines(context: CanvasRenderingContext2D, columns: ReadonlyMap<number, Column>, first: number, last: number): void {
@@ -302,21 +288,6 @@ export class Multiples {
       context.strokeStyle = ink(`q-${cssName(name)}`);
       context.lineWidth = devicePixelRatio;
       context.stroke();
-    }
-  }
-
-  private drawScale(context: CanvasRenderingContext2D, axis: ValueAxis): void {
-    context.font = `${9 * devicePixelRatio}px ${ink("font-numbers")}`;
-    context.textBaseline = "middle";
-    const every = 22 * devicePixelRatio;
-    let free = -every;
-    for (const tick of [...axis.ticks()].filter((one) => one.major).sort((a, b) => a.at - b.at)) {
-      if (tick.at - free < every || tick.at < 6 || tick.at > axis.height - 6) continue;
-      free = tick.at;
-      context.fillStyle = ink("grid");
-      context.fillRect(0, tick.at, context.canvas.width, 1);
-      context.fillStyle = ink("muted");
-      context.fillText(formatValue(tick.value, this.unit, 3), 4 * devicePixelRatio, tick.at);
     }
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compared, groupsOf, hoursOf, ownLabels, shared, spans, type Alert } from "../src/alertlist.ts";
+import { compared, familiesOf, groupsOf, hoursOf, ownLabels, shared, spans, watched, type Alert, type Finding } from "../src/alertlist.ts";
 
 function alert(name: string, state: "pending" | "firing", more: Partial<Alert> = {}, labels: Record<string, string> = {}): Alert {
   const texts = { annotations: {}, activeAt: "2026-11-23T10:00:00Z", firedAt: null, value: 1, group: "g", file: "f", query: "up == 0", watermark: null };
@@ -47,4 +47,25 @@ test("spans of a backtest begin and end with the stretch", () => {
   const of = (time: number, from: string, to: string, host: string) => ({ time: at(time), from, to, labels: { host } });
   const transitions = [of(100, "pending", "firing", "a"), of(150, "pending", "firing", "b"), of(200, "firing", "inactive", "a")];
   expect(spans({ name: "A", type: "alerting", failures: 0, transitions }, 0, 400)).toEqual([{ from: 0.25, to: 0.5 }, { from: 0.375, to: 1 }]);
+});
+
+test("what is lost with a parent stands below it", () => {
+  const finding = (kind: string, labels: Record<string, string>): Finding => ({ kind, labels, sentence: "", began_ms: 0, evidence: { silent: 2000 } });
+  const alerts = [
+    alert("Down", "firing", {}, { broker: "b7", host: "a" }),
+    alert("Down", "firing", {}, { broker: "b8" }),
+    alert("OgiveLostParent", "firing", {}, { broker: "b7", kind: "lost_parent" }),
+  ];
+  const found = familiesOf([finding("shape", { broker: "b7" }), finding("shape", { broker: "b8" }), finding("lost_parent", { broker: "b7" })], alerts);
+  expect(found.families.map(({ parent, alerts: own, findings, series }) => [parent.kind, own.length, findings.length, series])).toEqual([["lost_parent", 1, 1, 2000]]);
+  expect(found.alerts.map((one) => one.labels["alertname"])).toEqual(["Down", "OgiveLostParent"]);
+  expect(found.findings.map((one) => one.labels["broker"])).toEqual(["b8"]);
+});
+
+test("what an alert watches is the sum of its rate by the names of its labels", () => {
+  const labels = { alertname: "Slow", job: "a", severity: "page" };
+  expect(watched("histogram_quantile(0.99, sum by (job) (rate(x_seconds{path=\"{a}\"}[5m]))) > 0.5", labels)).toBe('sum by (job, severity) (x_seconds{path="{a}"})');
+  expect(watched("rate(x[1m]) > 2", { alertname: "Slow" })).toBe("x");
+  expect(watched("x > 2", labels)).toBe("sum by (job, severity) (x)");
+  expect(watched("x / y > 2", labels)).toBe(null);
 });

@@ -14,7 +14,7 @@ pub struct Options {
     #[arg(
         long,
         value_name = "SELECTOR",
-        default_value = r#"{__name__=~".+",__name__!~"ogive_.*"}"#,
+        default_value = r#"{__name__=~".+",__name__!~"ogive_.*|ALERTS|ALERTS_FOR_STATE"}"#,
         env = "OGIVE_DETECT"
     )]
     pub detect: String,
