@@ -151,7 +151,7 @@ test("an alert has its picture, and what is lost with a parent stands below it",
   expect(view.y).toBeLessThan(view.height);
   expect(view.before).toBeGreaterThan(0);
   expect(view.after % 100).toBe(0);
-  expect(await picture.locator(".note").innerText()).toMatch(/: it begins; threshold 500.ms$/);
+  expect(await picture.locator(".note").innerText()).toMatch(/: it began; threshold 500.ms$/);
   // Both lines are on the canvas: their pixels are all of one colour, and no cell has it.
   const lines = await picture.locator("canvas").evaluate((canvas: HTMLCanvasElement, [x, y]) => {
     const context = canvas.getContext("2d") as CanvasRenderingContext2D;
