@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ogive_detect::rules::template::rfc3339;
 use ogive_detect::rules::{Alert, AlertState, Group, Health, Rule, RuleKind};
+use ogive_model::Tenant;
 use serde_json::{Map, Value, json};
 
 /// Figures: name, labels, value.
@@ -15,8 +16,8 @@ pub trait Runner: Send + Sync {
     /// Reads the rule files again, because of `by`.
     fn reload(&self, by: &str) -> Result<(), String>;
 
-    /// Every group as it is now.
-    fn groups(&self) -> Vec<Arc<Group>>;
+    /// Every group of a tenant as it is now.
+    fn groups(&self, tenant: &Tenant) -> Vec<Arc<Group>>;
 
     /// Addresses of the Alertmanagers, and every destination with what waits for it.
     fn destinations(&self) -> (Vec<String>, Vec<Value>);
@@ -27,11 +28,11 @@ pub trait Runner: Send + Sync {
     /// How it evaluates.
     fn setting(&self) -> Setting;
 
-    /// Active alerts with what keeps them quiet, those that fire first.
-    fn alerts(&self) -> Vec<Value>;
+    /// A tenant's active alerts with what keeps them quiet, those that fire first.
+    fn alerts(&self, tenant: &Tenant) -> Vec<Value>;
 
-    /// Silences and maintenance windows.
-    fn silences(&self) -> Value;
+    /// Silences and maintenance windows of a tenant.
+    fn silences(&self, tenant: &Tenant) -> Value;
 
     /// Keeps alerts quiet; durable when it returns.
     ///
@@ -39,16 +40,18 @@ pub trait Runner: Send + Sync {
     /// Why not.
     fn silence(&self, wish: Wish) -> Result<u64, String>;
 
-    /// Ends a silence; whether it was there.
+    /// Ends a silence of a tenant; whether it was there.
     ///
     /// # Errors
     /// Why that could not be kept.
-    fn unsilence(&self, id: u64) -> Result<bool, String>;
+    fn unsilence(&self, tenant: &Tenant, id: u64) -> Result<bool, String>;
 }
 
 /// What somebody does not want to hear of.
 #[derive(Clone, Debug)]
 pub struct Wish {
+    /// Whose alerts.
+    pub tenant: Tenant,
     /// Labels and patterns of their values, or the labels of one alert.
     pub labels: BTreeMap<String, String>,
     /// Since when, milliseconds; now when it is missing.
@@ -117,11 +120,11 @@ impl View {
         self.work().map(|work| work.reload(by))
     }
 
-    /// Every group, as `/api/v1/rules` has them.
-    pub fn groups(&self, wanted: &RuleFilter) -> Value {
+    /// Every group of a tenant, as `/api/v1/rules` has them.
+    pub fn groups(&self, tenant: &Tenant, wanted: &RuleFilter) -> Value {
         let Some(work) = self.work() else { return json!([]) };
         let accepts = |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
-        let groups = work.groups();
+        let groups = work.groups(tenant);
         let groups =
             groups.iter().filter(|group| accepts(&wanted.groups, &group.name) && accepts(&wanted.files, &group.file));
         let shown = groups.filter_map(|group| {
@@ -135,10 +138,10 @@ impl View {
         Value::Array(shown.collect())
     }
 
-    /// Every active alert, those that fire first.
-    pub fn alerts(&self) -> Value {
+    /// Every active alert of a tenant, those that fire first.
+    pub fn alerts(&self, tenant: &Tenant) -> Value {
         let Some(work) = self.work() else { return json!([]) };
-        let groups = work.groups();
+        let groups = work.groups(tenant);
         let mut active: Vec<&Alert> = groups.iter().flat_map(|group| &group.rules).flat_map(active).collect();
         active.sort_by_key(|alert| (std::cmp::Reverse(alert.state), alert.active_at_ms));
         Value::Array(active.into_iter().map(alert_json).collect())
@@ -149,16 +152,16 @@ impl View {
         self.work().map_or_else(Default::default, |work| work.destinations())
     }
 
-    /// Active alerts with what keeps them quiet, those that fire first.
+    /// A tenant's active alerts with what keeps them quiet, those that fire first.
     #[must_use]
-    pub fn quiet_alerts(&self) -> Vec<Value> {
-        self.work().map_or_else(Vec::new, |work| work.alerts())
+    pub fn quiet_alerts(&self, tenant: &Tenant) -> Vec<Value> {
+        self.work().map_or_else(Vec::new, |work| work.alerts(tenant))
     }
 
-    /// Silences and maintenance windows.
+    /// Silences and maintenance windows of a tenant.
     #[must_use]
-    pub fn silences(&self) -> Value {
-        self.work().map_or_else(|| json!({"silences": [], "maintenance": []}), |work| work.silences())
+    pub fn silences(&self, tenant: &Tenant) -> Value {
+        self.work().map_or_else(|| json!({"silences": [], "maintenance": []}), |work| work.silences(tenant))
     }
 
     /// Keeps alerts quiet; none when there are no rules.
@@ -167,10 +170,10 @@ impl View {
         self.work().map(|work| work.silence(wish))
     }
 
-    /// Ends a silence; none when there are no rules.
+    /// Ends a silence of a tenant; none when there are no rules.
     #[must_use]
-    pub fn unsilence(&self, id: u64) -> Option<Result<bool, String>> {
-        self.work().map(|work| work.unsilence(id))
+    pub fn unsilence(&self, tenant: &Tenant, id: u64) -> Option<Result<bool, String>> {
+        self.work().map(|work| work.unsilence(tenant, id))
     }
 
     /// How rules are evaluated here.

@@ -1,7 +1,7 @@
 //! `/api/v1/rules`, `/api/v1/alerts` and `/api/v1/alertmanagers` as Prometheus answers them; `/v1/alerts` and `/v1/silences`: the same
 //! alerts with what keeps them quiet.
 //!
-//! Invariants: rules are the default tenant's; another sees none.
+//! Invariants: a tenant sees its own rules, alerts and silences alone; a silence keeps quiet the alerts of the tenant of its request.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use ogive_detect::rules::RuleKind;
+use ogive_model::Tenant;
 use ogive_text::calendar::instant_ms;
 use serde_json::json;
 
 use super::App;
 use super::ask::blocking;
 use super::error::{ApiError, success};
-use super::params::Params;
+use super::params::{Params, tenant};
 use super::peer::Asker;
 use super::upkeep::{answer, read};
 use ogive_alerting::rules_view::{RuleFilter, Wish};
@@ -41,14 +42,12 @@ pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Resp
         files: all("file[]"),
         without_alerts: matches!(params.get("exclude_alerts"), Some("true" | "1")),
     };
-    let groups = if params.tenant.is_default() { app.alerting.groups(&wanted) } else { json!([]) };
-    Ok(success(&json!({"groups": groups})))
+    Ok(success(&json!({"groups": app.alerting.groups(&params.tenant, &wanted)})))
 }
 
 /// Active alerts, those that fire first.
 pub(super) async fn alerts(State(app): State<App>, params: Params) -> Response {
-    let alerts = if params.tenant.is_default() { app.alerting.alerts() } else { json!([]) };
-    success(&json!({"alerts": alerts}))
+    success(&json!({"alerts": app.alerting.alerts(&params.tenant)}))
 }
 
 /// Where alerts go.
@@ -63,13 +62,12 @@ const SILENCE_MS: i64 = 400 * 86_400_000;
 
 /// Active alerts with what keeps them quiet, those that fire first.
 pub(super) async fn quiet_alerts(State(app): State<App>, params: Params) -> Response {
-    let alerts = if params.tenant.is_default() { app.alerting.quiet_alerts() } else { Vec::new() };
-    success(&json!({"alerts": alerts}))
+    success(&json!({"alerts": app.alerting.quiet_alerts(&params.tenant)}))
 }
 
 /// Silences and maintenance windows.
-pub(super) async fn silences(State(app): State<App>) -> Response {
-    success(&app.alerting.silences())
+pub(super) async fn silences(State(app): State<App>, params: Params) -> Response {
+    success(&app.alerting.silences(&params.tenant))
 }
 
 /// What somebody does not want to hear of.
@@ -99,7 +97,8 @@ pub(super) async fn silence(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let wish = wish(read(&headers, &body)?, asker, app.clock.wall().div_euclid(1_000_000))?;
+    let tenant = tenant(&headers)?.unwrap_or_default();
+    let wish = wish(read(&headers, &body)?, tenant, asker, app.clock.wall().div_euclid(1_000_000))?;
     let id = blocking("the silence", move || {
         let made = app.alerting.silence(wish).ok_or_else(no_rules)?;
         made.map_err(ApiError::bad_data)
@@ -107,7 +106,7 @@ pub(super) async fn silence(
     Ok(answer(StatusCode::OK, &json!({"id": id.await?})))
 }
 
-fn wish(new: NewSilence, asker: Option<Extension<Asker>>, now_ms: i64) -> Result<Wish, ApiError> {
+fn wish(new: NewSilence, tenant: Tenant, asker: Option<Extension<Asker>>, now_ms: i64) -> Result<Wish, ApiError> {
     let instant = |text: &str| instant_ms(text).ok_or_else(|| ApiError::bad_data(format!("{text:?} is no instant")));
     let span = |text: &str| {
         ogive_detect::rules::duration::parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")))
@@ -126,17 +125,19 @@ fn wish(new: NewSilence, asker: Option<Extension<Asker>>, now_ms: i64) -> Result
         _ => return Err(ApiError::bad_data("give one of end and for")),
     };
     let by = asker.map(|Extension(asker)| asker.to_string()).unwrap_or_default();
-    Ok(Wish { labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
+    Ok(Wish { tenant, labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
 }
 
 /// Ends a silence before its time.
 pub(super) async fn unsilence(
     State(app): State<App>,
+    headers: HeaderMap,
     id: Result<Path<u64>, PathRejection>,
 ) -> Result<Response, ApiError> {
     let Path(id) = id?;
+    let tenant = tenant(&headers)?.unwrap_or_default();
     let ended = blocking("the end of a silence", move || {
-        let ended = app.alerting.unsilence(id).ok_or_else(no_rules)?;
+        let ended = app.alerting.unsilence(&tenant, id).ok_or_else(no_rules)?;
         ended.map_err(ApiError::unavailable)
     });
     if ended.await? {

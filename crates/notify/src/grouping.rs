@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::notice::Notice;
+use crate::notice::{Notice, TENANT_LABEL};
 use crate::queue::ALERTS_MAX;
 
 /// How alerts are grouped.
@@ -184,10 +184,10 @@ impl Groups {
         }
     }
 
-    /// Keeps alerts quiet for whose labels `is_quiet` answers true, and the others not.
-    pub(crate) fn mute(&mut self, is_quiet: &dyn Fn(&BTreeMap<String, String>) -> bool) {
+    /// Keeps alerts quiet for which `is_quiet` answers true, and the others not.
+    pub(crate) fn mute(&mut self, is_quiet: &dyn Fn(&Notice) -> bool) {
         for member in self.0.values_mut().flat_map(|group| group.members.values_mut()) {
-            member.is_muted = is_quiet(&member.alert.labels);
+            member.is_muted = is_quiet(&member.alert);
         }
     }
 
@@ -204,8 +204,11 @@ impl Groups {
 }
 
 impl Grouping {
+    /// What the alerts of a group have in common; those of two tenants are never in one.
     fn labels(&self, alert: &Notice) -> Labels {
-        self.by.iter().filter_map(|name| Some((name.clone(), alert.labels.get(name)?.clone()))).collect()
+        let of_tenant = (!alert.tenant.is_empty()).then(|| TENANT_LABEL.to_owned());
+        let names = self.by.iter().cloned().chain(of_tenant);
+        names.filter_map(|name| alert.labels.get(&name).cloned().map(|value| (name, value))).collect()
     }
 }
 
@@ -308,11 +311,11 @@ mod tests {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
         groups.push(of("x", "a", false), &grouping, 0);
         groups.push(of("x", "b", false), &grouping, 0);
-        groups.mute(&|labels| labels["alertname"] == "a");
+        groups.mute(&|alert| alert.name() == "a");
         let said = groups.due(30_000, &grouping, 1);
         assert_eq!(names(&said), [[("b".to_owned(), false)]]);
         groups.done(&said, 30_000);
-        groups.mute(&|labels| labels["alertname"] == "b");
+        groups.mute(&|alert| alert.name() == "b");
         let said = groups.due(330_000, &grouping, 1);
         assert_eq!(names(&said), [[("a".to_owned(), false)]], "a is heard of, and b is quiet");
         groups.done(&said, 330_000);

@@ -27,7 +27,7 @@ pub use destination::{Destination, DestinationError, Email, ReadFile, Security};
 pub use grouping::{Grouping, Groups, Notification};
 pub use heartbeat::{Heartbeat, Pulse};
 pub use mute::{Maintenance, Matchers, SILENCES_MAX, Silence, Silences, exactly};
-pub use notice::Notice;
+pub use notice::{Notice, TENANT_LABEL};
 pub use outbox::{Batch, Counts, Outbox, PersistedOutbox};
 pub use queue::{ALERTS_MAX, BATCH};
 pub use send::Sender;

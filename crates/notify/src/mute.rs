@@ -16,6 +16,8 @@ const PATTERN_BYTES_MAX: usize = 1_024;
 /// 400 days: who wants longer removes the rule.
 const SPAN_MS_MAX: i64 = 400 * 86_400_000;
 const DAY_MS: i64 = 86_400_000;
+/// The tenant that is meant when nothing is said, as files name it.
+const DEFAULT_TENANT: &str = "default";
 
 /// Labels and what their values must be: regular expressions that match the whole value.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -72,6 +74,9 @@ pub struct Silence {
     /// Which alerts.
     #[serde(rename = "match")]
     pub matchers: Matchers,
+    /// Whose alerts; empty for the tenant that is meant when nothing is said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
     /// Since when, milliseconds.
     pub starts_ms: i64,
     /// Until when, milliseconds.
@@ -83,6 +88,12 @@ pub struct Silence {
     /// It is of one alert, and ends with it.
     #[serde(default)]
     pub is_acknowledgement: bool,
+}
+
+impl Silence {
+    fn is_of(&self, tenant: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.tenant == tenant && self.matchers.fit(labels)
+    }
 }
 
 /// The silences of a server.
@@ -117,10 +128,10 @@ impl Silences {
         Ok(self.last_id)
     }
 
-    /// Ends one before its time; whether it was there.
-    pub fn remove(&mut self, id: u64) -> bool {
+    /// Ends one of a tenant before its time; whether it was there.
+    pub fn remove(&mut self, tenant: &str, id: u64) -> bool {
         let before = self.list.len();
-        self.list.retain(|one| one.id != id);
+        self.list.retain(|one| one.id != id || one.tenant != tenant);
         self.list.len() < before
     }
 
@@ -130,19 +141,19 @@ impl Silences {
     }
 
     /// Acknowledgements of an alert that ceased end.
-    pub fn ceased(&mut self, labels: &BTreeMap<String, String>) {
-        self.list.retain(|one| !(one.is_acknowledgement && one.matchers.fit(labels)));
+    pub fn ceased(&mut self, tenant: &str, labels: &BTreeMap<String, String>) {
+        self.list.retain(|one| !(one.is_acknowledgement && one.is_of(tenant, labels)));
     }
 
-    /// The one that keeps alerts of these labels quiet at `now_ms`.
+    /// The one that keeps a tenant's alerts of these labels quiet at `now_ms`.
     #[must_use]
-    pub fn of(&self, labels: &BTreeMap<String, String>, now_ms: i64) -> Option<&Silence> {
-        self.list.iter().find(|one| one.starts_ms <= now_ms && now_ms < one.ends_ms && one.matchers.fit(labels))
+    pub fn of(&self, tenant: &str, labels: &BTreeMap<String, String>, now_ms: i64) -> Option<&Silence> {
+        self.list.iter().find(|one| one.starts_ms <= now_ms && now_ms < one.ends_ms && one.is_of(tenant, labels))
     }
 
-    /// All.
-    pub fn iter(&self) -> impl Iterator<Item = &Silence> {
-        self.list.iter()
+    /// Those of a tenant.
+    pub fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Silence> {
+        self.list.iter().filter(move |one| one.tenant == tenant)
     }
 }
 
@@ -159,6 +170,8 @@ pub struct Maintenance {
     /// For people.
     pub name: String,
     matchers: Matchers,
+    /// Whose alerts; all tenants' when there is none. Empty for the one that is meant when nothing is said.
+    tenant: Option<String>,
     when: When,
 }
 
@@ -190,6 +203,8 @@ struct Table {
     name: String,
     #[serde(rename = "match")]
     matchers: BTreeMap<String, String>,
+    #[serde(default)]
+    tenant: Option<String>,
     start: Option<String>,
     end: Option<String>,
     days: Option<Vec<String>>,
@@ -246,13 +261,21 @@ impl Maintenance {
         if matches!(when, When::Once { starts_ms, ends_ms } if starts_ms >= ends_ms) {
             return Err("the start is not before the end".to_owned());
         }
-        Ok(Self { name: table.name, matchers, when })
+        // The default tenant's alerts have no name of a tenant.
+        let tenant = table.tenant.map(|name| if name == DEFAULT_TENANT { String::new() } else { name });
+        Ok(Self { name: table.name, matchers, tenant, when })
     }
 
-    /// Whether it keeps alerts of these labels quiet at `now_ms`.
+    /// Whether it keeps a tenant's alerts of these labels quiet at `now_ms`.
     #[must_use]
-    pub fn is_of(&self, labels: &BTreeMap<String, String>, now_ms: i64) -> bool {
-        self.is_open(now_ms) && self.matchers.fit(labels)
+    pub fn keeps_quiet(&self, tenant: &str, labels: &BTreeMap<String, String>, now_ms: i64) -> bool {
+        self.is_open(now_ms) && self.may_concern(tenant) && self.matchers.fit(labels)
+    }
+
+    /// Whether it is of a tenant's alerts, too.
+    #[must_use]
+    pub fn may_concern(&self, tenant: &str) -> bool {
+        self.tenant.as_deref().is_none_or(|own| own == tenant)
     }
 
     /// Whether it is its time.
@@ -319,18 +342,27 @@ mod tests {
     fn weekly_windows_open_on_their_days_in_their_zone() {
         let text = "[[maintenance]]\nname = \"backups\"\nmatch = { env = \"prod|test\" }\ndays = [\"sat\"]\nfrom = \"22:00\"\nfor = \"4h\"\nutc_offset = \"+02:00\"\n";
         let windows = Maintenance::parse(text).unwrap();
-        let is_open = |instant: &str| windows[0].is_of(&labels(&[("env", "prod")]), at(instant));
+        let is_open = |instant: &str| windows[0].keeps_quiet("", &labels(&[("env", "prod")]), at(instant));
         // 2026-11-21 was a Saturday; 22:00 there is 20:00 UTC.
         assert!(!is_open("2026-11-21T19:59:59Z"));
         assert!(is_open("2026-11-21T20:00:00Z"));
         assert!(is_open("2026-11-21T23:59:59Z"));
         assert!(!is_open("2026-11-22T00:00:00Z"));
         assert!(!is_open("2026-11-22T20:00:00Z"), "Sunday");
-        assert!(!windows[0].is_of(&labels(&[("env", "production")]), at("2026-11-21T20:00:00Z")), "whole values match");
+        assert!(
+            !windows[0].keeps_quiet("", &labels(&[("env", "production")]), at("2026-11-21T20:00:00Z")),
+            "whole values match"
+        );
         let once = "[[maintenance]]\nname = \"move\"\nmatch = { alertname = \".*\" }\nstart = \"2026-12-24T00:00:00Z\"\nend = \"2026-12-26T00:00:00Z\"\n";
         let once = Maintenance::parse(once).unwrap();
-        assert!(once[0].is_of(&labels(&[]), at("2026-12-25T12:00:00Z")));
-        assert!(!once[0].is_of(&labels(&[]), at("2026-12-26T00:00:00Z")));
+        assert!(once[0].keeps_quiet("", &labels(&[]), at("2026-12-25T12:00:00Z")));
+        assert!(!once[0].keeps_quiet("", &labels(&[]), at("2026-12-26T00:00:00Z")));
+        for (tenant, quiet) in [("team", [false, true]), ("default", [true, false])] {
+            let text = text.replace("from =", &format!("tenant = \"{tenant}\"\nfrom ="));
+            let windows = Maintenance::parse(&text).unwrap();
+            let (at, labels) = (at("2026-11-21T20:00:00Z"), labels(&[("env", "prod")]));
+            assert_eq!(["", "team"].map(|own| windows[0].keeps_quiet(own, &labels, at)), quiet, "{tenant}");
+        }
         for (from, to) in [
             ("\"sat\"", "\"someday\""),
             ("22:00", "25:00"),
@@ -351,6 +383,7 @@ mod tests {
         let silence = |pairs: &[(&str, &str)], reason: &str, ends_ms| Silence {
             id: 0,
             matchers: labels(pairs).try_into().unwrap(),
+            tenant: String::new(),
             starts_ms: 0,
             ends_ms,
             by: "me".to_owned(),
@@ -361,19 +394,21 @@ mod tests {
         assert!(silences.add(silence(&[("a", "b")], " ", 10), 0).is_err());
         assert!(silences.add(silence(&[("a", "b")], "why", 10), 10).is_err());
         let id = silences.add(silence(&[("a", "b.")], "why", 10), 0).unwrap();
-        assert!(silences.of(&labels(&[("a", "bc")]), 9).is_some());
-        assert!(silences.of(&labels(&[("a", "bc")]), 10).is_none());
+        assert!(silences.of("", &labels(&[("a", "bc")]), 9).is_some());
+        assert!(silences.of("", &labels(&[("a", "bc")]), 10).is_none());
+        assert!(silences.of("b", &labels(&[("a", "bc")]), 9).is_none(), "another tenant's alerts are loud");
+        assert_eq!((silences.of_tenant("b").count(), silences.remove("b", id)), (0, false), "and it does not see it");
         let again: Silences = serde_json::from_str(&serde_json::to_string(&silences).unwrap()).unwrap();
         assert_eq!(again, silences);
-        assert!(silences.remove(id) && !silences.remove(id));
+        assert!(silences.remove("", id) && !silences.remove("", id));
         let mut acknowledged = silence(&[("a", "b")], "mine", 10);
         acknowledged.matchers = exactly(&labels(&[("a", "b.c")]));
         acknowledged.is_acknowledgement = true;
         silences.add(acknowledged, 0).unwrap();
-        silences.ceased(&labels(&[("a", "bxc")]));
-        assert_eq!(silences.iter().count(), 1);
-        silences.ceased(&labels(&[("a", "b.c")]));
-        assert_eq!(silences.iter().count(), 0);
+        silences.ceased("", &labels(&[("a", "bxc")]));
+        assert_eq!(silences.of_tenant("").count(), 1);
+        silences.ceased("", &labels(&[("a", "b.c")]));
+        assert_eq!(silences.of_tenant("").count(), 0);
         for _ in 0..SILENCES_MAX {
             silences.add(silence(&[("a", "b")], "why", 10), 0).unwrap();
         }

@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The label with the tenant of an alert.
+pub const TENANT_LABEL: &str = "tenant";
+
 /// See the module.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Notice {
+    /// The tenant whose rule it is of; empty for the one that is meant when nothing is said. Another has it as a label, too.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
     /// Its identity, the labels of this server among them.
     pub labels: BTreeMap<String, String>,
     /// Texts for people.
@@ -52,6 +58,7 @@ impl Notice {
 #[cfg(test)]
 pub(crate) fn example(name: &str, is_resolved: bool) -> Notice {
     Notice {
+        tenant: String::new(),
         labels: BTreeMap::from([("alertname".to_owned(), name.to_owned())]),
         annotations: BTreeMap::new(),
         starts_ms: 0,

@@ -1,6 +1,5 @@
 //! What waits for one destination, and how it went so far.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,8 +108,8 @@ impl Outbox {
         };
     }
 
-    /// Keeps alerts quiet for whose labels `is_quiet` answers true. Alertmanagers have silences of their own.
-    pub fn mute(&mut self, is_quiet: &dyn Fn(&BTreeMap<String, String>) -> bool) {
+    /// Keeps alerts quiet for which `is_quiet` answers true. Alertmanagers have silences of their own.
+    pub fn mute(&mut self, is_quiet: &dyn Fn(&Notice) -> bool) {
         self.groups.mute(is_quiet);
     }
 

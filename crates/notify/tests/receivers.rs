@@ -56,6 +56,7 @@ impl Drop for Receivers {
 fn notice(name: &str, host: &str) -> Notice {
     let labels = [("alertname", name), ("host", host), ("team", "x")];
     Notice {
+        tenant: String::new(),
         labels: labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         annotations: BTreeMap::from([("summary".to_owned(), format!("{host} is down: größer als 5 µs"))]),
         starts_ms: 1_700_000_000_000,

@@ -15,7 +15,7 @@ use crate::front::Role;
 use crate::server::{self, Options};
 
 /// Beginnings of options that only the embedded store keeps to. Accepting them in silence would promise what nobody does.
-const EMBEDDED: [&str; 13] = [
+const EMBEDDED: [&str; 14] = [
     "retention",
     "rollups",
     "replay-max",
@@ -26,6 +26,7 @@ const EMBEDDED: [&str; 13] = [
     "quantize",
     "detect",
     "rules",
+    "tenant-rules",
     "alerting-",
     "forward",
     "enable-admin-api",

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use ogive_detect::rules::DueAlert;
-use ogive_notify::{Destination, Email, Grouping, Notice};
+use ogive_model::Tenant;
+use ogive_notify::{Destination, Email, Grouping, Notice, TENANT_LABEL};
 
 use super::options::AlertingOptions;
+use super::quiet::short_name;
 
 /// The destinations of the options.
 pub(super) fn destinations(options: &AlertingOptions) -> anyhow::Result<Vec<Destination>> {
@@ -63,8 +65,9 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
     }
 }
 
-/// An alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again; of the group with the number `lane`.
+/// A tenant's alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again; of the group with the number `lane`.
 pub(super) fn notice(
+    tenant: &Tenant,
     due: &DueAlert,
     (expr, valid_until_ms): (&str, i64),
     options: &AlertingOptions,
@@ -76,8 +79,12 @@ pub(super) fn notice(
     for (name, value) in &options.alerting_label {
         labels.entry(name.clone()).or_insert_with(|| value.clone());
     }
+    if !tenant.is_default() {
+        labels.insert(TENANT_LABEL.to_owned(), tenant.to_string());
+    }
     let expr: String = form_urlencoded::byte_serialize(expr.as_bytes()).collect();
     Notice {
+        tenant: short_name(tenant).to_owned(),
         labels,
         annotations: alert.annotations.iter().cloned().collect(),
         starts_ms: alert.fired_at_ms.unwrap_or(alert.active_at_ms),

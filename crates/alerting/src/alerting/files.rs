@@ -1,36 +1,45 @@
 //! Rule files on disk.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ogive_detect::rules::{RuleFile, slo};
 
 use ogive_door::reload::Marks;
+use ogive_model::Tenant;
 use ogive_notify::Maintenance;
 use ogive_outgoing::Files;
+
+use super::options::{AlertingOptions, TenantFiles};
 
 /// 64 MiB: a hundred thousand rules.
 const FILE_BYTES_MAX: usize = 64 << 20;
 
+/// A file that was checked.
+pub(super) struct LoadedFile {
+    pub(super) tenant: Tenant,
+    pub(super) path: String,
+    pub(super) rules: RuleFile,
+}
+
 /// Files that were checked.
 pub(super) struct Loaded {
-    /// Path and rules of each.
-    pub(super) files: Vec<(String, RuleFile)>,
+    pub(super) files: Vec<LoadedFile>,
     pub(super) marks: Marks,
     pub(super) maintenance: Vec<Maintenance>,
 }
 
-/// Reads every file that the patterns name.
-pub(super) fn load(patterns: &[PathBuf], maintenance: Option<&Path>, files: Files) -> Result<Loaded, String> {
-    let (mut out, mut marks, mut problems) = (Vec::new(), Marks::default(), Vec::new());
-    for pattern in patterns {
-        let paths = (files.list)(pattern).map_err(|error| format!("{}: {error}", pattern.display()))?;
+/// Reads every file that the options name.
+pub(super) fn load(options: &AlertingOptions, files: Files) -> Result<Loaded, String> {
+    let (mut out, mut marks, mut problems) = (Vec::<LoadedFile>::new(), Marks::default(), Vec::new());
+    for TenantFiles { tenant, pattern } in options.rule_files() {
+        let paths = (files.list)(&pattern).map_err(|error| format!("{}: {error}", pattern.display()))?;
         for path in paths {
             match read(&path, files) {
                 Ok((rules, bytes)) => {
                     marks.note(&path, &bytes);
                     let path = path.display().to_string();
-                    if !out.iter().any(|(other, _)| *other == path) {
-                        out.push((path, rules));
+                    if !out.iter().any(|other| other.path == path && other.tenant == tenant) {
+                        out.push(LoadedFile { tenant: tenant.clone(), path, rules });
                     }
                 }
                 Err(found) => problems.extend(found),
@@ -38,7 +47,7 @@ pub(super) fn load(patterns: &[PathBuf], maintenance: Option<&Path>, files: File
         }
     }
     let mut windows = Vec::new();
-    if let Some(path) = maintenance {
+    if let Some(path) = options.alerting_maintenance.as_deref() {
         match windows_of(path, files) {
             Ok((found, bytes)) => {
                 marks.note(path, &bytes);
@@ -50,8 +59,8 @@ pub(super) fn load(patterns: &[PathBuf], maintenance: Option<&Path>, files: File
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
-    let rules: usize = out.iter().map(|(_, file)| file.rules_count()).sum();
-    marks.count(rules, out.iter().all(|(_, file)| file.groups.is_empty()));
+    let rules: usize = out.iter().map(|file| file.rules.rules_count()).sum();
+    marks.count(rules, out.iter().all(|file| file.rules.groups.is_empty()));
     Ok(Loaded { files: out, marks, maintenance: windows })
 }
 

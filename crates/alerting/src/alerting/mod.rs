@@ -26,7 +26,7 @@ use crate::rules_view::Runner;
 pub use files::check;
 use ogive_notify::Destination;
 use ogive_outgoing::Files;
-pub use options::AlertingOptions;
+pub use options::{AlertingOptions, TenantFiles};
 use tokio::sync::watch;
 pub use work::Context;
 use work::Work;
@@ -49,15 +49,14 @@ impl Alerting {
     /// Reads the rule files of `options`; none when nothing is to be done.
     pub fn open(options: &AlertingOptions, files: Files) -> anyhow::Result<Option<Self>> {
         let destinations = delivery::destinations(options)?;
-        if options.rules.is_empty() {
+        if options.rule_files().next().is_none() {
             anyhow::ensure!(
                 destinations.is_empty() && options.alerting_heartbeat.is_empty(),
                 "alerts are to be delivered, but there are no rules; name files with --rules"
             );
             return Ok(None);
         }
-        let loaded =
-            files::load(&options.rules, options.alerting_maintenance.as_deref(), files).map_err(anyhow::Error::msg)?;
+        let loaded = files::load(options, files).map_err(anyhow::Error::msg)?;
         Ok(Some(Self { options: options.clone(), destinations, loaded, files }))
     }
 

@@ -3,12 +3,43 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ogive_model::Tenant;
+
+/// Rule files of a tenant.
+#[derive(Clone, Debug)]
+pub struct TenantFiles {
+    /// Whose series they see.
+    pub tenant: Tenant,
+    /// May hold asterisks in the last part.
+    pub pattern: PathBuf,
+}
+
+fn tenant_files(text: &str) -> Result<TenantFiles, String> {
+    let (name, pattern) = text.split_once('=').ok_or("give TENANT=FILE, such as team-b=rules/b/*.yml")?;
+    let tenant = Tenant::new(name).map_err(|error| error.to_string())?;
+    if pattern.is_empty() {
+        return Err(format!("{name}: no file is named"));
+    }
+    Ok(TenantFiles { tenant, pattern: pattern.into() })
+}
+
+impl AlertingOptions {
+    /// Every pattern of rule files, and whose they are.
+    pub(super) fn rule_files(&self) -> impl Iterator<Item = TenantFiles> {
+        let own = self.rules.iter().map(|pattern| TenantFiles { tenant: Tenant::default(), pattern: pattern.clone() });
+        own.chain(self.tenant_rules.iter().cloned())
+    }
+}
+
 /// What is to be evaluated, and who hears of it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct AlertingOptions {
     /// Rule files as Prometheus 3 has them; may be named several times and hold asterisks in the last part. SIGHUP and POST /-/reload read them again.
     #[arg(long = "rules", value_name = "FILE", env = "OGIVE_RULES")]
     pub rules: Vec<PathBuf>,
+    /// Rule files of another tenant: they see its series alone, and store theirs with it. May be named several times.
+    #[arg(long, value_name = "TENANT=FILE", env = "OGIVE_TENANT_RULES", value_parser = tenant_files)]
+    pub tenant_rules: Vec<TenantFiles>,
     /// Between evaluations of groups that name no interval.
     #[arg(long, value_name = "TIME", default_value = "1m", env = "OGIVE_ALERTING_INTERVAL", value_parser = span)]
     pub alerting_interval: Duration,

@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 
 use ogive_detect::rules::template::rfc3339;
 use ogive_detect::rules::{Alert, AlertState, Group, RuleSpec};
+use ogive_model::Tenant;
 use ogive_notify::{Maintenance, Silence, Silences};
 use serde_json::{Value, json};
 
 /// 5,000 alerts are listed: more than anybody reads. All are counted.
 const LISTED_MAX: usize = 5_000;
+
+/// The name of a tenant in notices, silences and the state on disk: the default tenant has none.
+pub(super) fn short_name(tenant: &Tenant) -> &str {
+    if tenant.is_default() { "" } else { tenant.as_str() }
+}
 
 /// See the module.
 pub(super) struct Quiet<'s> {
@@ -24,18 +30,19 @@ pub(super) enum Because<'s> {
 }
 
 impl<'s> Quiet<'s> {
-    /// Why an alert of these labels is quiet, if it is.
-    pub(super) fn of(&self, labels: &BTreeMap<String, String>) -> Option<Because<'s>> {
-        if let Some(silence) = self.silences.of(labels, self.now_ms) {
+    /// Why a tenant's alert of these labels is quiet, if it is.
+    pub(super) fn of(&self, tenant: &str, labels: &BTreeMap<String, String>) -> Option<Because<'s>> {
+        if let Some(silence) = self.silences.of(tenant, labels, self.now_ms) {
             return Some(Because::Silence(silence));
         }
-        let window = self.maintenance.iter().find(|window| window.is_of(labels, self.now_ms));
+        let window = self.maintenance.iter().find(|window| window.keeps_quiet(tenant, labels, self.now_ms));
         window.map(|window| Because::Maintenance(&window.name))
     }
 }
 
-/// Active alerts, those that fire first and the newest of them first.
+/// Active alerts of a tenant, those that fire first and the newest of them first.
 pub(super) fn alerts<'g>(
+    tenant: &Tenant,
     groups: impl Iterator<Item = &'g Group>,
     quiet: &Quiet<'_>,
     external: &[(String, String)],
@@ -47,13 +54,12 @@ pub(super) fn alerts<'g>(
         .collect();
     active.sort_by_key(|(_, _, alert)| (std::cmp::Reverse(alert.state), std::cmp::Reverse(alert.active_at_ms)));
     active.truncate(LISTED_MAX);
-    active.into_iter().map(|(group, spec, alert)| alert_json(group, spec, alert, quiet, external)).collect()
+    active.into_iter().map(|(group, spec, alert)| alert_json((group, spec, alert), tenant, quiet, external)).collect()
 }
 
 fn alert_json(
-    group: &Group,
-    spec: &RuleSpec,
-    alert: &Alert,
+    (group, spec, alert): (&Group, &RuleSpec, &Alert),
+    tenant: &Tenant,
     quiet: &Quiet<'_>,
     external: &[(String, String)],
 ) -> Value {
@@ -77,7 +83,7 @@ fn alert_json(
         // Everything up to here was there when the rule was last evaluated.
         "watermark": group.evaluated_at_ms.map(|at| rfc3339(at - group.query_offset_ms)),
     });
-    match quiet.of(&sent) {
+    match quiet.of(short_name(tenant), &sent) {
         Some(Because::Silence(silence)) => out["quiet"] = silence_json(silence, quiet.now_ms),
         Some(Because::Maintenance(name)) => out["quiet"] = json!({"maintenance": name}),
         None => {}
@@ -98,11 +104,13 @@ fn silence_json(silence: &Silence, now_ms: i64) -> Value {
     })
 }
 
-/// Silences and maintenance windows.
-pub(super) fn document(silences: &Silences, maintenance: &[Maintenance], now_ms: i64) -> Value {
-    let windows = maintenance.iter().map(|window| json!({"name": window.name, "open": window.is_open(now_ms)}));
+/// Silences and maintenance windows of a tenant.
+pub(super) fn document(tenant: &Tenant, silences: &Silences, maintenance: &[Maintenance], now_ms: i64) -> Value {
+    let own = short_name(tenant);
+    let windows = maintenance.iter().filter(|window| window.may_concern(own));
+    let windows = windows.map(|window| json!({"name": window.name, "open": window.is_open(now_ms)}));
     json!({
-        "silences": silences.iter().map(|one| silence_json(one, now_ms)).collect::<Vec<_>>(),
+        "silences": silences.of_tenant(own).map(|one| silence_json(one, now_ms)).collect::<Vec<_>>(),
         "maintenance": windows.collect::<Vec<_>>(),
     })
 }

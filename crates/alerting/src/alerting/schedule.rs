@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_detect::rules::Group;
+use ogive_model::Tenant;
 
 /// 4 threads evaluate groups: two for those that take long, and two that never wait for them.
 pub(super) const WORKERS: usize = 4;
@@ -18,6 +19,8 @@ const HEAVY: Duration = Duration::from_millis(250);
 
 /// A group, and whether a worker has it.
 pub(super) struct Slot {
+    /// Whose series it sees.
+    pub(super) tenant: Tenant,
     pub(super) group: Arc<Group>,
     /// Its next evaluation, milliseconds.
     pub(super) next_ms: i64,
@@ -25,6 +28,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// Whether it is the slot of a tenant's group.
+    pub(super) fn is_of(&self, tenant: &Tenant, group: &Group) -> bool {
+        (&self.tenant, &self.group.file, &self.group.name) == (tenant, &group.file, &group.name)
+    }
+
     fn is_heavy(&self) -> bool {
         self.group.evaluated_at_ms.is_none() || self.group.took > HEAVY
     }
@@ -50,7 +58,7 @@ mod tests {
         let slot = |(number, took_ms): (usize, &u64)| {
             let mut group = Group::new("f", &file.groups[0], defaults);
             (group.evaluated_at_ms, group.took) = (Some(0), Duration::from_millis(*took_ms));
-            Slot { group: Arc::new(group), next_ms: number as i64, is_busy: false }
+            Slot { tenant: Tenant::default(), group: Arc::new(group), next_ms: number as i64, is_busy: false }
         };
         took_ms.iter().enumerate().map(slot).collect()
     }

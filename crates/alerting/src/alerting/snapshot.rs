@@ -19,11 +19,21 @@ const VERSION: u32 = 2;
 /// Earlier versions that are read.
 const VERSION_OLDEST: u32 = 1;
 
+/// The state of a group.
+#[derive(Deserialize, Serialize)]
+pub(super) struct StoredGroup {
+    /// Empty for the tenant that is meant when nothing is said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) tenant: String,
+    #[serde(flatten)]
+    pub(super) state: GroupState,
+}
+
 /// See the module.
 #[derive(Default, Deserialize, Serialize)]
 pub(super) struct Snapshot {
     version: u32,
-    pub(super) groups: Vec<GroupState>,
+    pub(super) groups: Vec<StoredGroup>,
     /// By destination.
     pub(super) queues: Vec<(String, PersistedOutbox)>,
     #[serde(default)]
@@ -31,7 +41,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn new(groups: Vec<GroupState>, queues: Vec<(String, PersistedOutbox)>, silences: Silences) -> Self {
+    pub(super) fn new(groups: Vec<StoredGroup>, queues: Vec<(String, PersistedOutbox)>, silences: Silences) -> Self {
         Self { version: VERSION, groups, queues, silences }
     }
 

@@ -17,6 +17,8 @@ const BATCH_SAMPLES: usize = 5_000;
 
 /// See the module. What is appended is durable and seen by the next query.
 pub(super) struct ServerStorage<'a> {
+    /// Whose series rules see and make.
+    pub(super) tenant: &'a Tenant,
     pub(super) select: &'a dyn Select,
     pub(super) door: &'a Door,
     pub(super) runtime: &'a tokio::runtime::Handle,
@@ -34,7 +36,7 @@ impl Storage for ServerStorage<'_> {
         let mut samples = samples.into_iter().peekable();
         while samples.peek().is_some() {
             let (source, sequence) = self.door.numbers.next();
-            let mut batch = Batch { source, sequence, tenant: Tenant::default(), ..Batch::default() };
+            let mut batch = Batch { source, sequence, tenant: self.tenant.clone(), ..Batch::default() };
             let mut places = HashMap::new();
             for sample in samples.by_ref().take(most) {
                 let (kind, temporality, value) = match sample.value {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_detect::rules::{AlertState, Group, GroupDefaults, RuleFile, Surroundings};
+use ogive_detect::rules::{AlertState, Group, GroupDefaults, Surroundings};
 use ogive_model::Tenant;
 use ogive_notify::{
     Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Notice, Outbox, Pulse, Sender, Silence,
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use super::beats::Beats;
 use super::delivery::{grouping, notice};
-use super::files;
+use super::files::{self, LoadedFile};
 use super::options::AlertingOptions;
-use super::quiet::Quiet;
+use super::quiet::{Quiet, short_name};
 use super::schedule::{self, Slot};
-use super::snapshot::{Snapshot, SnapshotPath};
+use super::snapshot::{Snapshot, SnapshotPath, StoredGroup};
 use super::storage::ServerStorage;
 use crate::rules_view::{Figures, Runner, Setting, View, Wish};
 use ogive_door::Door;
@@ -46,6 +46,7 @@ const LATE_INTERVALS: i64 = 3;
 
 /// A group that a worker has, for one of its slots.
 struct TakenGroup {
+    tenant: Tenant,
     group: Arc<Group>,
     slot_ms: i64,
     /// Of the rules.
@@ -132,11 +133,12 @@ impl Work {
             Snapshot::default()
         });
         let now_ms = context.door.clock.wall().div_euclid(1_000_000);
-        let mut before: BTreeMap<(String, String), _> =
-            kept.groups.into_iter().map(|state| ((state.file.clone(), state.name.clone()), state)).collect();
+        let identity = |StoredGroup { tenant, state }| ((tenant, state.file.clone(), state.name.clone()), state);
+        let mut before: BTreeMap<(String, String, String), _> = kept.groups.into_iter().map(identity).collect();
         let mut slots = slots(&loaded.files, &options, now_ms);
         for slot in &mut slots {
-            if let Some(state) = before.remove(&(slot.group.file.clone(), slot.group.name.clone())) {
+            let tenant = short_name(&slot.tenant).to_owned();
+            if let Some(state) = before.remove(&(tenant, slot.group.file.clone(), slot.group.name.clone())) {
                 Arc::make_mut(&mut slot.group).restore(state, now_ms);
             }
         }
@@ -220,18 +222,18 @@ impl Work {
         let missed = (now - slot.next_ms) / slot.group.interval_ms;
         let slot_ms = slot.next_ms + missed * slot.group.interval_ms;
         slot.is_busy = true;
-        let group = Arc::clone(&slot.group);
+        let (tenant, group) = (slot.tenant.clone(), Arc::clone(&slot.group));
         state.counts.missed += missed.unsigned_abs();
-        Some(TakenGroup { group, slot_ms, version: state.version })
+        Some(TakenGroup { tenant, group, slot_ms, version: state.version })
     }
 
     fn evaluate(&self, taken: TakenGroup) {
-        let TakenGroup { group, slot_ms, version } = taken;
+        let TakenGroup { tenant, group, slot_ms, version } = taken;
         let mut group = Arc::unwrap_or_clone(group);
-        let tenant = Tenant::default();
         let reader = self.context.door.backend.of(&tenant);
         let views = ClassicViews::new(&*reader);
         let storage = ServerStorage {
+            tenant: &tenant,
             select: &views,
             door: &self.context.door,
             runtime: &self.context.runtime,
@@ -252,10 +254,11 @@ impl Work {
         let resend_ms = self.options.alerting_resend.as_millis() as i64;
         let due = group.take_due(slot_ms, resend_ms);
         let valid_until_ms = group.valid_until_ms(slot_ms, resend_ms);
-        let lane = group.number();
+        // Of two tenants that have the same file neither waits for the other.
+        let lane = group.number().wrapping_add(crc32c::crc32c(short_name(&tenant).as_bytes()).into());
         let notices: Vec<Notice> = due
             .iter()
-            .map(|one| notice(one, (&group.rules[one.rule].spec.expr, valid_until_ms), &self.options, lane))
+            .map(|one| notice(&tenant, one, (&group.rules[one.rule].spec.expr, valid_until_ms), &self.options, lane))
             .collect();
         let is_changed = !notices.is_empty() || !outcome.transitions.is_empty();
         let mut state = lock(&self.state);
@@ -265,7 +268,7 @@ impl Work {
         state.counts.rejected += *storage.rejected.borrow();
         state.generation += 1;
         self.hand_over(&mut state, notices);
-        put_back(&mut state, group, (slot_ms, version));
+        put_back(&mut state, (&tenant, group), (slot_ms, version));
         if is_changed || slot_ms - state.saved_at_ms >= KEEP_EVERY_MS {
             state.wanted = state.generation;
             drop(state);
@@ -279,7 +282,7 @@ impl Work {
         for mut notice in notices {
             notice.generation = state.generation;
             if notice.is_resolved {
-                state.silences.ceased(&notice.labels);
+                state.silences.ceased(&notice.tenant, &notice.labels);
             }
             let notice = Arc::new(notice);
             for (outbox, destination) in state.outboxes.iter_mut().zip(&self.destinations) {
@@ -316,10 +319,14 @@ impl Work {
         let (groups, queues, silences, generation) = {
             let state = lock(&self.state);
             let queues = self.destinations.iter().zip(&state.outboxes).map(|(one, outbox)| (one.name(), outbox.kept()));
-            (shared_groups(&state), queues.collect(), state.silences.clone(), state.generation)
+            let groups = state.slots.iter().map(|slot| (slot.tenant.clone(), Arc::clone(&slot.group)));
+            (groups.collect::<Vec<_>>(), queues.collect(), state.silences.clone(), state.generation)
         };
         // Without the lock: texts of 50,000 alerts take a while.
-        let snapshot = Snapshot::new(groups.iter().map(|group| group.state()).collect(), queues, silences);
+        let stored = groups
+            .iter()
+            .map(|(tenant, group)| StoredGroup { tenant: short_name(tenant).to_owned(), state: group.state() });
+        let snapshot = Snapshot::new(stored.collect(), queues, silences);
         let done = snapshot.encode().and_then(|bytes| place(&self.context.upkeep).write(&bytes));
         let now = self.now_ms();
         let mut state = lock(&self.state);
@@ -356,7 +363,7 @@ impl Work {
                 let state = &mut *guard;
                 let quiet = Quiet { silences: &state.silences, maintenance: &state.maintenance, now_ms };
                 let outbox = &mut state.outboxes[number];
-                outbox.mute(&|labels| quiet.of(labels).is_some());
+                outbox.mute(&|alert| quiet.of(&alert.tenant, &alert.labels).is_some());
                 let saved = state.saved;
                 let Some(batch) = outbox.next(destination, &self.grouping, now_ms, saved) else {
                     drop(
@@ -450,9 +457,9 @@ impl Work {
 impl Runner for Work {
     fn reload(&self, by: &str) -> Result<(), String> {
         let before = lock(&self.state).marks.clone();
-        let patterns = &self.options.rules;
+        let named = self.options.rule_files().next().expect("rules are evaluated only where files are named").pattern;
         let read = settled(&before, || {
-            let loaded = files::load(patterns, self.options.alerting_maintenance.as_deref(), self.files)?;
+            let loaded = files::load(&self.options, self.files)?;
             Ok(((loaded.files, loaded.maintenance), loaded.marks))
         });
         self.context.door.counters.reloads.ended(Which::Rules, read.is_ok());
@@ -461,7 +468,7 @@ impl Runner for Work {
             Err(error) => {
                 note(
                     &self.context.door,
-                    Entry::config(&patterns[0], &(self.files.owner)(&patterns[0]), "rules_refused", by, &error),
+                    Entry::config(&named, &(self.files.owner)(&named), "rules_refused", by, &error),
                 );
                 return Err(error);
             }
@@ -470,8 +477,7 @@ impl Runner for Work {
         let mut state = lock(&self.state);
         let mut old: Vec<Slot> = std::mem::take(&mut state.slots);
         for slot in &mut slots {
-            let same = |one: &Slot| (&one.group.file, &one.group.name) == (&slot.group.file, &slot.group.name);
-            if let Some(at) = old.iter().position(same) {
+            if let Some(at) = old.iter().position(|one| one.is_of(&slot.tenant, &slot.group)) {
                 let before = old.swap_remove(at);
                 slot.is_busy = before.is_busy;
                 slot.next_ms = slot
@@ -488,13 +494,7 @@ impl Runner for Work {
         if changed {
             note(
                 &self.context.door,
-                Entry::config(
-                    &patterns[0],
-                    &(self.files.owner)(&patterns[0]),
-                    "rules",
-                    by,
-                    &format!("{count} groups\n"),
-                ),
+                Entry::config(&named, &(self.files.owner)(&named), "rules", by, &format!("{count} groups\n")),
             );
         }
         tracing::info!("{count} groups of rules are in force");
@@ -502,8 +502,8 @@ impl Runner for Work {
         Ok(())
     }
 
-    fn groups(&self) -> Vec<Arc<Group>> {
-        shared_groups(&lock(&self.state))
+    fn groups(&self, tenant: &Tenant) -> Vec<Arc<Group>> {
+        groups_of(&lock(&self.state), tenant)
     }
 
     fn destinations(&self) -> (Vec<String>, Vec<Value>) {
@@ -523,21 +523,21 @@ impl Runner for Work {
         (managers, all.collect())
     }
 
-    fn alerts(&self) -> Vec<Value> {
+    fn alerts(&self, tenant: &Tenant) -> Vec<Value> {
         let now_ms = self.now_ms();
         let (groups, silences, maintenance) = {
             let mut state = lock(&self.state);
             state.silences.end(now_ms);
-            (shared_groups(&state), state.silences.clone(), state.maintenance.clone())
+            (groups_of(&state, tenant), state.silences.clone(), state.maintenance.clone())
         };
         let quiet = Quiet { silences: &silences, maintenance: &maintenance, now_ms };
-        super::quiet::alerts(groups.iter().map(|group| &**group), &quiet, &self.options.alerting_label)
+        super::quiet::alerts(tenant, groups.iter().map(|group| &**group), &quiet, &self.options.alerting_label)
     }
 
-    fn silences(&self) -> Value {
+    fn silences(&self, tenant: &Tenant) -> Value {
         let mut state = lock(&self.state);
         state.silences.end(self.now_ms());
-        super::quiet::document(&state.silences, &state.maintenance, self.now_ms())
+        super::quiet::document(tenant, &state.silences, &state.maintenance, self.now_ms())
     }
 
     fn silence(&self, wish: Wish) -> Result<u64, String> {
@@ -546,6 +546,7 @@ impl Runner for Work {
         let silence = Silence {
             id: 0,
             matchers,
+            tenant: short_name(&wish.tenant).to_owned(),
             starts_ms: wish.starts_ms.unwrap_or(now_ms),
             ends_ms: wish.ends_ms,
             by: wish.by,
@@ -557,8 +558,8 @@ impl Runner for Work {
         Ok(id)
     }
 
-    fn unsilence(&self, id: u64) -> Result<bool, String> {
-        let was_there = lock(&self.state).silences.remove(id);
+    fn unsilence(&self, tenant: &Tenant, id: u64) -> Result<bool, String> {
+        let was_there = lock(&self.state).silences.remove(short_name(tenant), id);
         self.keep_now()?;
         Ok(was_there)
     }
@@ -572,7 +573,7 @@ impl Runner for Work {
     }
 
     fn figures(&self) -> Figures {
-        let groups = shared_groups(&lock(&self.state));
+        let groups: Vec<_> = lock(&self.state).slots.iter().map(|slot| Arc::clone(&slot.group)).collect();
         let (firing, pending) = active(&groups);
         let state = lock(&self.state);
         let counts = state.counts;
@@ -606,8 +607,8 @@ impl Runner for Work {
     }
 }
 
-fn shared_groups(state: &State) -> Vec<Arc<Group>> {
-    state.slots.iter().map(|slot| Arc::clone(&slot.group)).collect()
+fn groups_of(state: &State, tenant: &Tenant) -> Vec<Arc<Group>> {
+    state.slots.iter().filter(|slot| slot.tenant == *tenant).map(|slot| Arc::clone(&slot.group)).collect()
 }
 
 /// Alerts that fire, and that are pending.
@@ -620,10 +621,10 @@ fn active(groups: &[Arc<Group>]) -> (u64, u64) {
     (firing, pending)
 }
 
-/// Puts a group back that was evaluated for a slot, with rules of a version.
-fn put_back(state: &mut State, group: Group, (slot_ms, version): (i64, u64)) {
+/// Puts a tenant's group back that was evaluated for a slot, with rules of a version.
+fn put_back(state: &mut State, (tenant, group): (&Tenant, Group), (slot_ms, version): (i64, u64)) {
     let is_reloaded = state.version != version;
-    let same = |slot: &&mut Slot| slot.is_busy && (&slot.group.file, &slot.group.name) == (&group.file, &group.name);
+    let same = |slot: &&mut Slot| slot.is_busy && slot.is_of(tenant, &group);
     let Some(slot) = state.slots.iter_mut().find(same) else { return };
     slot.is_busy = false;
     if is_reloaded {
@@ -640,10 +641,12 @@ fn place(upkeep: &Upkeep) -> SnapshotPath<'_> {
 }
 
 /// The groups of files, before their first evaluation.
-fn slots(files: &[(String, RuleFile)], options: &AlertingOptions, now_ms: i64) -> Vec<Slot> {
+fn slots(files: &[LoadedFile], options: &AlertingOptions, now_ms: i64) -> Vec<Slot> {
     let defaults = GroupDefaults { interval_ms: options.alerting_interval.as_millis() as i64, query_offset_ms: 0 };
-    let groups =
-        files.iter().flat_map(|(path, file)| file.groups.iter().map(move |spec| Group::new(path, spec, defaults)));
-    let slot = |group: Group| Slot { next_ms: group.slot_after(now_ms), is_busy: false, group: Arc::new(group) };
-    groups.map(slot).collect()
+    let of_file = |file: &LoadedFile, spec| {
+        let group = Group::new(&file.path, spec, defaults);
+        let next_ms = group.slot_after(now_ms);
+        Slot { tenant: file.tenant.clone(), group: Arc::new(group), next_ms, is_busy: false }
+    };
+    files.iter().flat_map(|file| file.rules.groups.iter().map(move |spec| of_file(file, spec))).collect()
 }

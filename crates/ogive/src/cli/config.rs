@@ -78,6 +78,9 @@ fn mistakes(file: &Path) -> Vec<String> {
                 option => tables(option, path),
             };
             let rules = entries.iter().filter(|entry| &*entry.name == "rules").flat_map(|entry| &entry.values);
+            let of_tenants = entries.iter().filter(|entry| &*entry.name == "tenant-rules");
+            let of_tenants = of_tenants.flat_map(|entry| &entry.values).filter_map(|value| value.split_once('='));
+            let rules = rules.map(|path| &**path).chain(of_tenants.map(|(_, path)| path));
             let mut out: Vec<String> = rules.flat_map(|path| alerting::check(Path::new(path), FILES)).collect();
             out.extend(
                 entries.iter().flat_map(|entry| entry.values.iter().filter_map(|path| of(entry, Path::new(path)))),
