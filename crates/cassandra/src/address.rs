@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ogive_text::{duration, size};
 
-use crate::Error;
+use crate::{Error, Tls};
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Address {
     pub user: Option<String>,
     /// File whose first line is the password.
     pub password_file: Option<PathBuf>,
+    /// How nodes are believed; without it connections are in the clear.
+    pub tls: Option<Tls>,
     /// Datacentre whose nodes are asked first, and which holds the copies of a new keyspace.
     pub datacentre: String,
     /// Copies of each row of a new keyspace.
@@ -35,7 +37,7 @@ pub struct Address {
 }
 
 const SCHEME: &str = "cassandra://";
-const PARAMETERS: &str = "user, password-file, datacentre, replicas, collect, audit, retention, spool and pending";
+const PARAMETERS: &str = "user, password-file, tls, ca-file, cert-file, key-file, datacentre, replicas, collect, audit, retention, spool and pending";
 /// The port of CQL.
 const PORT: u16 = 9042;
 /// 48 bytes: what Cassandra takes as the name of a keyspace.
@@ -74,6 +76,7 @@ impl Address {
             keyspace: self::keyspace(keyspace).map_err(&wrong)?,
             user: None,
             password_file: None,
+            tls: None,
             datacentre: "dc1".into(),
             replicas: 3,
             collect: COLLECT,
@@ -82,10 +85,14 @@ impl Address {
             spool_bytes_max: SPOOL_BYTES_MAX,
             pending_bytes_max: PENDING_BYTES_MAX,
         };
+        let mut parts = TlsParts::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| wrong(format!("{pair} has no value")))?;
-            address.set(name, value).map_err(&wrong)?;
+            if !parts.set(name, value).map_err(&wrong)? {
+                address.set(name, value).map_err(&wrong)?;
+            }
         }
+        address.tls = parts.tls().map_err(&wrong)?;
         if address.user.is_some() != address.password_file.is_some() {
             return Err(wrong("user and password-file belong together".into()));
         }
@@ -121,6 +128,46 @@ impl Address {
             _ => return Err(format!("nothing is called {name}; there are {PARAMETERS}")),
         }
         Ok(())
+    }
+}
+
+/// What an address says of TLS.
+#[derive(Default)]
+struct TlsParts {
+    is_on: Option<bool>,
+    ca_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+}
+
+impl TlsParts {
+    /// Takes a parameter; whether it is one of these.
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "tls" => match value {
+                "on" => self.is_on = Some(true),
+                "off" => self.is_on = Some(false),
+                _ => return Err(format!("tls={value} is neither on nor off")),
+            },
+            "ca-file" => self.ca_file = Some(value.into()),
+            "cert-file" => self.cert_file = Some(value.into()),
+            "key-file" => self.key_file = Some(value.into()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn tls(self) -> Result<Option<Tls>, String> {
+        let Self { is_on, ca_file, cert_file, key_file } = self;
+        let has_files = ca_file.is_some() || cert_file.is_some() || key_file.is_some();
+        if !is_on.unwrap_or(has_files) {
+            return if has_files { Err("tls=off and a file of TLS exclude each other".into()) } else { Ok(None) };
+        }
+        match (cert_file, key_file) {
+            (None, None) => Ok(Some(Tls { ca_file, identity_files: None })),
+            (Some(certificate), Some(key)) => Ok(Some(Tls { ca_file, identity_files: Some((certificate, key)) })),
+            _ => Err("cert-file and key-file belong together".into()),
+        }
     }
 }
 
@@ -166,6 +213,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_tls_switches_it_on() {
+        let tls = |query: &str| Address::parse(&format!("cassandra://a/k?{query}")).unwrap().tls;
+        assert_eq!((tls(""), tls("tls=off"), tls("tls=on")), (None, None, Some(Tls::default())));
+        let full = Tls { ca_file: Some("/ca".into()), identity_files: Some(("/c".into(), "/k".into())) };
+        assert_eq!(tls("ca-file=/ca&cert-file=/c&key-file=/k"), Some(full));
+    }
+
+    #[test]
     fn a_wrong_address_says_what_is_wrong() {
         for (text, part) in [
             ("http://a/k", "does not begin"),
@@ -182,6 +237,9 @@ mod tests {
             ("cassandra://a/k?audit=999ms", "from 1s to an hour"),
             ("cassandra://a/k?audit=3601s", "from 1s to an hour"),
             ("cassandra://a/k?user=u", "belong together"),
+            ("cassandra://a/k?cert-file=/c", "belong together"),
+            ("cassandra://a/k?tls=yes", "neither on nor off"),
+            ("cassandra://a/k?tls=off&ca-file=/c", "exclude each other"),
             ("cassandra://a/k?datacentre=a'b", "no name of a datacentre"),
             ("cassandra://a/k?colect=1s", "nothing is called colect"),
             ("cassandra://a/k?collect", "has no value"),

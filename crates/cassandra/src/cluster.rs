@@ -433,6 +433,9 @@ async fn session(address: &Address) -> Result<Session, Error> {
     if let (Some(user), Some(file)) = (&address.user, &address.password_file) {
         builder = builder.user(user, password(file)?);
     }
+    if let Some(tls) = &address.tls {
+        builder = builder.tls_context(Some(tls.config()?));
+    }
     builder.build().await.map_err(|error| Error::Unavailable(error.to_string()))
 }
 

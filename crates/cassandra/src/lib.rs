@@ -26,6 +26,7 @@ mod retry;
 mod schema;
 mod shared;
 mod spool;
+mod tls;
 
 pub use address::Address;
 pub use audit::{Audit, Findings};
@@ -33,3 +34,4 @@ pub use cluster::{Cluster, Consistent};
 pub use error::Error;
 pub use fragment::{Fragment, Piece, RowKey};
 pub use node::{Node, Options};
+pub use tls::Tls;

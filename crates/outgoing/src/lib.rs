@@ -16,6 +16,12 @@ pub use address::{AGENT, Origin, authorities, authority, certificates, redirecte
 pub use secret::Secret;
 pub use witness::{PresentedTls, Witness};
 
+/// TLS is ring's wherever a library does not say which: a build may have another provider too, and rustls then chooses none.
+pub fn install_crypto_provider() {
+    // An error is one that is there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The body of a request: in memory.
 pub type Body = http_body_util::Full<hyper::body::Bytes>;
 

@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-export",
             "ogive-journal",
             "ogive-model",
+            "ogive-outgoing",
             "ogive-probe",
             "ogive-spooling",
             "ogive-store",

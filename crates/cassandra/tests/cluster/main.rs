@@ -11,3 +11,4 @@ mod login;
 mod process;
 mod promql;
 mod support;
+mod tls;

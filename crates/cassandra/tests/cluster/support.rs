@@ -47,6 +47,15 @@ impl WithLogin {
         this
     }
 
+    /// One that takes nobody without TLS and a certificate: `node.pem` and `ca.pem` in `files`.
+    pub(crate) fn up_with_tls(files: &Path) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let this = Self(Three { directory: directory().join("login"), _turn: turn });
+        let tls = [("CASSANDRA_TLS", files.as_os_str().to_owned())];
+        this.0.run_with(&["up", "1"], &[&Self::variables()[..], &tls].concat());
+        this
+    }
+
     fn variables() -> [(&'static str, std::ffi::OsString); 3] {
         let jars = directory().join("lib").into_os_string();
         [("CASSANDRA_PORT", "9142".into()), ("CASSANDRA_LOGIN", "1".into()), ("CASSANDRA_LIB", jars)]

@@ -158,6 +158,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    ogive_outgoing::install_crypto_provider();
     let terminal = Terminal::detect(cli.color);
     if !matches!(&cli.command, Command::Serve(_) | Command::Broker(_)) {
         log_output::start_of_command();
