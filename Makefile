@@ -50,8 +50,12 @@ test-package: package
 test: lint test-rust test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
+# What is tested has all that packages have. Tests are built with the same features and packages everywhere: otherwise cargo
+# builds libraries again for each set of them.
+FEATURES := ogive/amqp,ogive/cassandra,ogive/kernel,ogive/lua,ogive-probe/tracing
+CARGO_TEST := cargo test --workspace --locked --features $(FEATURES)
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
-ALL_FEATURES := ogive/amqp,ogive/cassandra,ogive/fastant,ogive/kernel,ogive/lua,ogive-probe/tracing,ogive-cassandra/cluster-tests
+ALL_FEATURES := $(FEATURES),ogive/fastant,ogive-cassandra/cluster-tests
 
 # They have lock files of their own, which a new dependency of a crate changes too: looked at before anything is built.
 OTHER_WORKSPACES := fuzz bench/peers bench/record
@@ -77,8 +81,9 @@ CLUSTER_SHORT := process:: audit::what tls::
 
 test-cluster:
 	@scripts/need cargo cc java mvn python3
-	cargo build --locked -p ogive --features cassandra
-	OGIVE_BIN=$(CURDIR)/target/debug/ogive cargo test --locked -p ogive-cassandra --features cluster-tests --test cluster -- \
+	@scripts/need libelf
+	$(CARGO_TEST) --no-run --test serve
+	OGIVE_BIN=$(CURDIR)/target/debug/ogive $(CARGO_TEST),ogive-cassandra/cluster-tests --test cluster -- \
 		--test-threads=1 $(ARGS); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 
 # Three nodes of Cassandra and two of Ogive, at http://127.0.0.1:6448/ and :6449, until a signal comes (4 GiB).
@@ -92,20 +97,17 @@ test-rust: ui
 	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
 	@scripts/need h2load mariadbd memcached nats-server script tcpdump
 	scripts/clients
-	cargo test --workspace --locked
-	cargo test --locked -p ogive-probe --features tracing --test spans
-	cargo test --locked -p ogive --features amqp,cassandra,lua --test amqp --test lua_checks
-	@scripts/need java mvn python3
-	OGIVE_BIN=$(CURDIR)/target/debug/ogive cargo test --locked -p ogive-cassandra --features cluster-tests --test cluster -- \
-		--test-threads=1 $(CLUSTER_SHORT); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
-	cargo test --locked -p ogive-checks --features lua --lib
 	@scripts/need clang libelf llvm-strip
-	cargo test --locked -p ogive-kernel --features bpf
+	$(CARGO_TEST)
+	@scripts/need java mvn python3
+	OGIVE_BIN=$(CURDIR)/target/debug/ogive $(CARGO_TEST),ogive-cassandra/cluster-tests --test cluster -- \
+		--test-threads=1 $(CLUSTER_SHORT); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
 	@scripts/need cc c++ chromium cmake go java mvn node npm pkg-config postgres python3-venv
-	cargo build --locked -p ogive
+	@scripts/need libelf
+	$(CARGO_TEST) --no-run --test serve
 	sdk/test
 
 # The wire observer against servers of the JVM, which Maven brings: Kafka, Cassandra, and one of MongoDB's protocol.
@@ -125,8 +127,8 @@ test-ui: ui
 
 # Drives the real binary in a real browser.
 test-e2e: ui
-	@scripts/need chromium nginx redis-server
-	cargo build --locked -p ogive
+	@scripts/need chromium libelf nginx redis-server
+	$(CARGO_TEST) --no-run --test serve
 	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
 
 # Records, merges and quantiles beside six libraries, and message traces beside `tracing`.
