@@ -12,6 +12,7 @@ pub mod counters;
 pub mod differences;
 pub mod division;
 pub mod doorkeeper;
+pub mod filtered;
 pub mod forwarded;
 pub mod ingest_path;
 #[cfg(any(test, feature = "memory"))]

@@ -21,6 +21,7 @@ use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
 use crate::cli::wire::{WireOptions, WireRole};
+use crate::filtering::{self, FilterOptions};
 use crate::service_manager;
 use ogive_checks as checks;
 use ogive_checks::Checks;
@@ -31,6 +32,7 @@ use ogive_door::counters::Counters;
 use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::numbers::Numbers;
+use ogive_filter::Stage;
 use ogive_http::web::{Hosts, Web};
 use ogive_http::{self as http, Limits, Shared};
 use ogive_http::{InfluxRules as Rules, Traps};
@@ -73,6 +75,8 @@ pub(crate) struct Options<'a> {
     pub(crate) otlp: &'a http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: &'a listen::Options,
+    /// Rules between listeners and the backend.
+    pub(crate) filters: &'a FilterOptions,
     pub(crate) scrape: &'a scrape::ScrapeOptions,
     pub(crate) checks: &'a checks::CheckOptions,
     /// Checks beside those of a file of their own.
@@ -107,6 +111,7 @@ pub(crate) struct Front {
     listeners: Vec<TcpListener>,
     urls: Vec<String>,
     lines: listen::Bound,
+    filters: Stage,
     fetching: Fetching,
     reading: usize,
     batch_series_max: usize,
@@ -121,6 +126,7 @@ impl Front {
     /// Takes the ports, and reads every file that an option names.
     pub(crate) fn open(options: &Options<'_>) -> anyhow::Result<Self> {
         let runtime = runtime(options.threads)?;
+        let filters = options.filters.open()?;
         let fetching = Fetching::open(options)?;
         let listeners = runtime.block_on(listen(options.listen))?;
         let irondb = runtime.block_on(listen(&options.lines.irondb))?;
@@ -131,6 +137,7 @@ impl Front {
         Ok(Self {
             urls: urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?,
             lines: listen::bind(options.lines)?,
+            filters,
             clock: Clock::global(),
             meters: Arc::default(),
             reading: options.threads.unwrap_or(Limits::READING),
@@ -151,6 +158,7 @@ impl Front {
     /// Puts `backend` behind the ports; nothing is taken before [`Ready::serve`].
     pub(crate) fn before(self, backend: Arc<dyn Backend>, role: Role, kernel: AskKernel) -> anyhow::Result<Ready> {
         let Self { runtime, clock, meters, counters, web, listeners, urls, lines, fetching, .. } = self;
+        let backend = filtering::before(self.filters, backend);
         let metadata = Arc::new(Metadata::new(backend.clone(), clock));
         let numbers = Numbers::recalling(backend.arrivals());
         let reported = (counters.clone(), metadata.clone());

@@ -7,6 +7,7 @@ mod cli;
 #[cfg(feature = "cassandra")]
 mod cluster_node;
 mod crash_reports;
+mod filtering;
 mod forward;
 mod front;
 mod log_output;

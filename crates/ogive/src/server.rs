@@ -14,6 +14,7 @@ use crate::cli::files::FILES;
 use crate::cli::web::WebOptions;
 use crate::cli::wire::WireOptions;
 use crate::crash_reports;
+use crate::filtering::FilterOptions;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Ready, Role};
 use crate::offline_audit;
@@ -65,6 +66,8 @@ pub(crate) struct Options {
     pub(crate) otlp: http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: listen::Options,
+    /// Rules between listeners and the store.
+    pub(crate) filters: FilterOptions,
     pub(crate) scrape: scrape::ScrapeOptions,
     /// All of this as it was written.
     pub(crate) flags: http::Flags,
@@ -139,6 +142,7 @@ pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
         cors: options.cors.as_ref(),
         otlp: &options.otlp,
         lines: &options.lines,
+        filters: &options.filters,
         scrape: &options.scrape,
         checks: &options.checks,
         more_checks: &checks::Config::default(),

@@ -8,7 +8,6 @@ use ogive_model::{MatchOp, Matcher, Words};
 use regex::Regex;
 
 use crate::compare::{Amount, Order};
-use crate::fields::each_field;
 use crate::lexer::{is_plain_value, is_plain_word};
 use crate::line::Line;
 use crate::pattern::{Pattern, Quoted};
@@ -62,7 +61,7 @@ impl Expr {
             Self::Not(part) => !part.matches(line),
             Self::Text(pattern) => pattern.stands_in(line.folded()),
             Self::Regex(regex) => regex.is_match(line.text),
-            Self::Field(name, test) => test.passes(line.text, name),
+            Self::Field(name, test) => test.passes(line, name),
             Self::Labels(matchers) => matchers.iter().all(|matcher| matcher.matches(line.labels.get(&matcher.name))),
         }
     }
@@ -115,10 +114,10 @@ fn all(parts: impl Iterator<Item = Words>) -> Words {
 }
 
 impl Test {
-    fn passes(&self, line: &str, name: &str) -> bool {
+    fn passes(&self, line: &Line<'_>, name: &str) -> bool {
         let any = |holds: &dyn Fn(&str) -> bool| {
             let (mut is_there, mut found) = (false, false);
-            each_field(line, &mut |field, value| {
+            line.each_field(&mut |field, value| {
                 is_there |= field == name;
                 found |= field == name && holds(value);
                 if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -19,7 +19,7 @@ mod severity;
 pub use error::Error;
 pub use fields::{FIELD_DEPTH_MAX, each_field};
 pub use lexer::QUERY_BYTES_MAX;
-pub use line::Line;
+pub use line::{FieldSource, Line};
 pub use parser::{DEPTH_MAX, REGEX_BYTES_MAX, TERMS_MAX};
 pub use query::Query;
 pub use severity::Severity;

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-query", &["ogive-text", "ogive-hist", "ogive-model"]),
     ("ogive-detect", &["ogive-text", "ogive-hist", "ogive-model", "ogive-query"]),
     ("ogive-search", &["ogive-model", "ogive-text"]),
+    ("ogive-filter", &["ogive-hist", "ogive-model", "ogive-search", "ogive-stream", "ogive-text"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
     ("ogive-capture", &[]),
@@ -28,7 +29,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-crash", &["ogive-journal", "ogive-probe", "ogive-text"]),
     (
         "ogive-door",
-        &["ogive-hist", "ogive-model", "ogive-probe", "ogive-export", "ogive-stream", "ogive-protocol", "ogive-text"],
+        &[
+            "ogive-filter",
+            "ogive-hist",
+            "ogive-model",
+            "ogive-probe",
+            "ogive-export",
+            "ogive-stream",
+            "ogive-protocol",
+            "ogive-text",
+        ],
     ),
     ("ogive-spooling", &["ogive-broker", "ogive-door", "ogive-model", "ogive-probe"]),
     ("ogive-scrape", EDGE),
@@ -110,6 +120,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "ogive",
         &[
             "ogive-http",
+            "ogive-filter",
             "ogive-storage",
             "ogive-crash",
             "ogive-observe",

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
 use crate::cli::{serve, web::WebOptions, wire::WireOptions};
+use crate::filtering::FilterOptions;
 use ogive_checks as checks;
 use ogive_door::reload::Marks;
 use ogive_http as http;
@@ -37,7 +38,7 @@ const SPOOL_BYTES_MIN: u64 = 1 << 20;
 /// 64 letters for a name that is a label and a file's name.
 const NAME_MAX: usize = 64;
 /// Tables and keys of a broker that are no options of listeners.
-const OWN: [&str; 4] = ["name", "spool", "destination", "check"];
+const OWN: [&str; 5] = ["name", "spool", "destination", "check", "filter"];
 
 /// The listeners: the names, meanings and environment variables of `ogive serve`.
 #[derive(Parser, Clone, Debug)]
@@ -53,6 +54,8 @@ pub(crate) struct Listeners {
     pub(crate) otlp: http::OtlpOptions,
     #[command(flatten)]
     pub(crate) lines: listen::Options,
+    #[command(flatten)]
+    pub(crate) filters: FilterOptions,
     #[command(flatten)]
     pub(crate) scrape: scrape::ScrapeOptions,
     #[cfg(feature = "amqp")]

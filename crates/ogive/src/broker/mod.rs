@@ -73,6 +73,7 @@ struct Running {
 pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     let (config, marks) = config::read_marked(path).map_err(anyhow::Error::msg)?;
     let listeners = &config.listeners;
+    let filters = listeners.filters.with_config(Some(path));
     let front = Front::open(&front::Options {
         listen: &listeners.listen,
         threads: None,
@@ -82,6 +83,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         cors: listeners.web.web_cors_origin.as_ref(),
         otlp: &listeners.otlp,
         lines: &listeners.lines,
+        filters: &filters,
         scrape: &listeners.scrape,
         checks: &listeners.checks,
         more_checks: &config.checks,

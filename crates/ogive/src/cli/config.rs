@@ -57,6 +57,8 @@ fn mistakes(file: &Path) -> Vec<String> {
                 let listeners = config.listeners;
                 let mut out: Vec<String> = listeners.web.web_config.iter().filter_map(|path| web(path)).collect();
                 out.extend(listeners.wire.wire_operations.iter().filter_map(|path| wire::rules(path).err()));
+                out.extend(listeners.filters.filters.iter().filter_map(|path| tables("filters", Path::new(path))));
+                out.extend(own_filters(file, &text));
                 out.extend(listeners.checks.checks.iter().filter_map(|path| tables("checks", path)));
                 #[cfg(feature = "amqp")]
                 out.extend(listeners.amqp.amqp.iter().filter_map(|path| tables("amqp", path)));
@@ -85,9 +87,15 @@ fn mistakes(file: &Path) -> Vec<String> {
             out.extend(
                 entries.iter().flat_map(|entry| entry.values.iter().filter_map(|path| of(entry, Path::new(path)))),
             );
+            out.extend(own_filters(file, &text));
             out
         }
     }
+}
+
+/// What is wrong with the [[filter]] tables among others, if anything.
+fn own_filters(path: &Path, text: &str) -> Option<String> {
+    ogive_filter::File::parse_among(text).err().map(|error| format!("{}, {error}", path.display()))
 }
 
 /// Whether a file in YAML has rules: its first key is `groups`.
@@ -109,9 +117,9 @@ fn option_of(text: &str) -> Option<&'static str> {
     let mut heads = text.lines().map(str::trim_start).filter(|line| line.starts_with('['));
     let head = heads.next()?.trim_start_matches('[').trim_start();
     let begins = |word: &str| head.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with([']', '.']));
-    ["check", "amqp", "forward"]
+    ["check", "amqp", "forward", "filter"]
         .into_iter()
-        .zip(["checks", "amqp", "forward"])
+        .zip(["checks", "amqp", "forward", "filters"])
         .find(|(word, _)| begins(word))
         .map(|(_, option)| option)
 }
@@ -127,6 +135,9 @@ fn tables(option: &str, path: &Path) -> Option<String> {
     };
     match option {
         "checks" => parsed(|text| checks::Config::parse(text).map(drop)),
+        // A name of a filter that comes with Ogive is no file.
+        "filters" if ogive_filter::text(&path.to_string_lossy()).is_some() => None,
+        "filters" => parsed(|text| ogive_filter::File::parse(text).map(drop)),
         "forward" => parsed(|text| crate::forward::parse(text).map(drop)),
         #[cfg(feature = "amqp")]
         "amqp" => parsed(|text| ogive_amqp::Config::parse(text).map(drop)),

@@ -30,6 +30,9 @@ const DEPTH_MAX: usize = 4;
 /// Options that a file cannot give: the file itself, and what only prints.
 const NOT_IN_FILES: [&str; 3] = ["config", "help", "version"];
 
+/// Tables of filters, which are no options (`filtering`).
+const FILTER: &str = "filter";
+
 /// An option as the file gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -109,7 +112,7 @@ struct Reader<'a> {
 }
 
 fn parse(text: &str, serve: &Command) -> Result<Vec<Entry>, Vec<Mistake>> {
-    parse_but(text, serve, &[])
+    parse_but(text, serve, &[FILTER])
 }
 
 /// The options of `text`, without the keys and tables `others`.

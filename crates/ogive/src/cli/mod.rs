@@ -19,6 +19,7 @@ mod event;
 mod events;
 mod exit;
 pub(crate) mod files;
+mod filter;
 mod findings;
 pub(crate) mod format;
 mod hist;
@@ -87,6 +88,8 @@ enum Command {
     Delete(delete::Delete),
     Detect(detect::Detect),
     Findings(findings::Findings),
+    #[command(subcommand)]
+    Filter(filter::FilterCommand),
     #[command(subcommand)]
     Crash(crash::Crash),
     #[command(subcommand)]
@@ -193,6 +196,7 @@ pub fn run() -> ExitCode {
         Command::Delete(options) => delete::run(options),
         Command::Detect(options) => detect::run(options),
         Command::Findings(options) => findings::run(options),
+        Command::Filter(command) => filter::run(command),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),

@@ -10,6 +10,7 @@ use ogive_text::size;
 use super::clock::kernel::Directory;
 #[cfg(feature = "cassandra")]
 use crate::cluster_node;
+use crate::filtering::FilterOptions;
 use crate::{crash_reports, forward, log_output, server};
 use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
@@ -76,6 +77,8 @@ pub(crate) struct Serve {
     otlp: http::OtlpOptions,
     #[command(flatten)]
     lines: listen::Options,
+    #[command(flatten)]
+    filters: FilterOptions,
     #[command(flatten)]
     scrape: scrape::ScrapeOptions,
     #[cfg(feature = "amqp")]
@@ -145,6 +148,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         web,
         cors: options.web.web_cors_origin.clone(),
         lines,
+        filters: options.filters.with_config(options.config.as_deref()),
         scrape,
         flags,
         alerting: options.alerting.clone(),

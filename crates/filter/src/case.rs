@@ -1,0 +1,53 @@
+//! Cases as people write them: `[[case]]` tables beside the filters.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A line that comes, and what is expected of it. What is left out is not looked at.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The line, or several that come one behind the other.
+    pub(crate) line: Lines,
+    /// Labels of its series; its name is `log` when it is not among them.
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// What is stored: `false` for nothing, a text, or several.
+    pub(crate) stored: Option<Stored>,
+    /// Fields of the first line.
+    #[serde(default)]
+    pub(crate) fields: BTreeMap<String, String>,
+    /// Labels of the first line that is stored; an empty one is not there.
+    #[serde(default)]
+    pub(crate) series: BTreeMap<String, String>,
+    /// The tenant of the first line that is stored.
+    pub(crate) tenant: Option<String>,
+    /// The numbers that are in the histograms of these names, in any order; none for none.
+    #[serde(default)]
+    pub(crate) numbers: BTreeMap<String, Vec<f64>>,
+    /// The sums of the counts of these names.
+    #[serde(default)]
+    pub(crate) counts: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Lines {
+    One(String),
+    More(Vec<String>),
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::More(Vec::new())
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Stored {
+    Any(bool),
+    One(String),
+    More(Vec<String>),
+}
