@@ -25,7 +25,7 @@ mod message;
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
 pub mod report;
-mod stack;
+pub mod stack;
 pub mod symbols;
 mod webhook;
 pub mod writer;

@@ -14,8 +14,8 @@ use ogive_journal::Disk;
 use crate::message::Registers;
 use crate::report::Frame;
 
-/// 128 frames: a report is read by people.
-const FRAMES_MAX: usize = 128;
+/// 128 frames: a stack is read by people.
+pub const FRAMES_MAX: usize = 128;
 /// 64 files of code: a program has some ten.
 const MODULES_MAX: usize = 64;
 /// 2 GiB: a binary with its debug information.
@@ -23,16 +23,18 @@ const MODULE_BYTES_MAX: u64 = 2 << 30;
 
 /// A file that was mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mapped {
-    pub(crate) path: String,
+pub struct Mapped {
+    /// Its path.
+    pub path: String,
     /// From its first to its last byte in memory.
-    pub(crate) range: Range<u64>,
+    pub range: Range<u64>,
     /// Where offset 0 of the file is, or would be.
-    pub(crate) base: u64,
+    pub base: u64,
 }
 
 /// Files with code of /proc/PID/maps.
-pub(crate) fn modules(maps: &str) -> Vec<Mapped> {
+#[must_use]
+pub fn modules(maps: &str) -> Vec<Mapped> {
     let mut found: BTreeMap<&str, (Mapped, bool)> = BTreeMap::new();
     for line in maps.lines() {
         let mut words = line.splitn(6, ' ');
@@ -53,10 +55,11 @@ pub(crate) fn modules(maps: &str) -> Vec<Mapped> {
 
 /// The memory that was copied, by address.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(BTreeMap<u64, Vec<u8>>);
+pub struct Memory(BTreeMap<u64, Vec<u8>>);
 
 impl Memory {
-    pub(crate) fn add(&mut self, address: u64, bytes: &[u8]) {
+    /// Adds bytes that stood at `address`.
+    pub fn add(&mut self, address: u64, bytes: &[u8]) {
         self.0.insert(address, bytes.to_vec());
     }
 
@@ -76,6 +79,57 @@ struct LoadedModule {
     shift: u64,
 }
 
+/// Walks stacks of one process by the tables of its modules.
+pub struct Walker {
+    unwinder: framehop::UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
+    known: Vec<LoadedModule>,
+}
+
+impl std::fmt::Debug for Walker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walker").field("modules", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
+impl Walker {
+    /// Reads the tables of `modules`; one that cannot be read has none, and stacks end there.
+    pub fn open(disk: &impl Disk, modules: &[Mapped]) -> Self {
+        let mut unwinder = framehop::UnwinderNative::new();
+        let mut known = Vec::new();
+        for mapped in modules {
+            let is_small = disk.length(Path::new(&mapped.path)).is_ok_and(|length| length <= MODULE_BYTES_MAX);
+            let described = is_small.then(|| disk.read(Path::new(&mapped.path)).ok()).flatten();
+            let (build_id, shift) = described.and_then(|bytes| add(&mut unwinder, mapped, &bytes)).unwrap_or_default();
+            let shift = if shift == 0 { mapped.base } else { shift };
+            known.push(LoadedModule { mapped: mapped.clone(), build_id, shift });
+        }
+        Self { unwinder, known }
+    }
+
+    /// The frames of a stack, innermost first, at most [`FRAMES_MAX`]: where the thread is, and then the calls that led there, each by
+    /// an address within its instruction. The registers are those of x86-64: instruction, stack and frame pointer.
+    #[cfg(target_arch = "x86_64")]
+    #[must_use]
+    pub fn addresses(&self, [instruction, stack, frame]: [u64; 3], memory: &Memory) -> Vec<u64> {
+        self.walk(instruction, framehop::UnwindRegsNative::new(instruction, stack, frame), memory)
+    }
+
+    fn walk(&self, instruction: u64, registers: framehop::UnwindRegsNative, memory: &Memory) -> Vec<u64> {
+        let mut cache = framehop::CacheNative::<framehop::MayAllocateDuringUnwind>::new();
+        let mut read = |address| memory.word(address).ok_or(());
+        let mut found = self.unwinder.iter_frames(instruction, registers, &mut cache, &mut read);
+        let mut addresses = Vec::new();
+        while let (Ok(Some(address)), true) = (found.next(), addresses.len() < FRAMES_MAX) {
+            // A return address belongs to the call before it.
+            addresses.push(match address {
+                FrameAddress::InstructionPointer(address) => address,
+                FrameAddress::ReturnAddress(address) => address.get() - 1,
+            });
+        }
+        addresses
+    }
+}
+
 /// Addresses of the frames, innermost first, and the build id of the file that is the program.
 pub(crate) fn frames(
     disk: &impl Disk,
@@ -84,30 +138,11 @@ pub(crate) fn frames(
     memory: &Memory,
     program: &Path,
 ) -> (Vec<Frame>, String) {
-    let mut unwinder = framehop::UnwinderNative::<Vec<u8>, framehop::MayAllocateDuringUnwind>::new();
-    let mut known = Vec::new();
-    for mapped in modules {
-        let is_small = disk.length(Path::new(&mapped.path)).is_ok_and(|length| length <= MODULE_BYTES_MAX);
-        let described = is_small.then(|| disk.read(Path::new(&mapped.path)).ok()).flatten();
-        let (build_id, shift) = described.and_then(|bytes| add(&mut unwinder, mapped, &bytes)).unwrap_or_default();
-        let shift = if shift == 0 { mapped.base } else { shift };
-        known.push(LoadedModule { mapped: mapped.clone(), build_id, shift });
-    }
-    let build_id = known.iter().find(|one| Path::new(&one.mapped.path) == program);
+    let walker = Walker::open(disk, modules);
+    let build_id = walker.known.iter().find(|one| Path::new(&one.mapped.path) == program);
     let build_id = build_id.map(|one| one.build_id.clone()).unwrap_or_default();
-    let mut cache = framehop::CacheNative::<framehop::MayAllocateDuringUnwind>::new();
-    let mut read = |address| memory.word(address).ok_or(());
-    let mut found = unwinder.iter_frames(registers.instruction, native(registers), &mut cache, &mut read);
-    let mut frames = Vec::new();
-    while let (Ok(Some(address)), true) = (found.next(), frames.len() < FRAMES_MAX) {
-        // A return address belongs to the call before it.
-        let lookup = match address {
-            FrameAddress::InstructionPointer(address) => address,
-            FrameAddress::ReturnAddress(address) => address.get() - 1,
-        };
-        frames.push(frame(&known, lookup));
-    }
-    (frames, build_id)
+    let addresses = walker.walk(registers.instruction, native(registers), memory);
+    (addresses.into_iter().map(|address| frame(&walker.known, address)).collect(), build_id)
 }
 
 fn frame(known: &[LoadedModule], address: u64) -> Frame {

@@ -39,6 +39,10 @@ static u32 (*const this_cpu)(void) = (void *)8;
 static u64 (*const current_ids)(void) = (void *)14;
 static long (*const map_pop)(void *map, void *value) = (void *)88;
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const user_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
 static long (*const seq_write)(void *seq, const void *data, u32 size) = (void *)127;
 static long (*const ring_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static void *(*const storage_get)(void *map, void *task, void *value, u64 flags) = (void *)156;
@@ -56,7 +60,11 @@ struct css_set {
 };
 /* x86-64. */
 struct pt_regs {
-	unsigned long orig_ax;
+	unsigned long orig_ax, di, si, ip, sp, bp;
+};
+/* The scheduler's own notes of a task, by its own clock; where the kernel was built with CONFIG_SCHED_INFO. */
+struct sched_info {
+	u64 run_delay, last_arrival, last_queued;
 };
 struct task_struct {
 	s32 pid;
@@ -67,6 +75,7 @@ struct task_struct {
 	char comm[16];
 	struct css_set *cgroups;
 	struct task_struct *group_leader;
+	struct sched_info sched_info;
 };
 struct seq_file;
 struct bpf_iter_meta {
@@ -89,6 +98,9 @@ struct hrtimer {
 
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *)175;
+
+/* Whether the running kernel has a field. */
+#define HAS_FIELD(field) __builtin_preserve_field_info(field, 2)
 
 /* Flags of a task, and bits of its state. */
 #define KERNEL_THREAD 0x00200000

@@ -23,7 +23,7 @@ struct thread {
 struct record {
 	s32 tid, tgid;
 	char comm[16];
-	u64 now;
+	u64 now, cgroup;
 	struct thread thread;
 };
 
@@ -172,7 +172,7 @@ int read_threads(struct bpf_iter__task *ctx)
 	struct thread *thread = thread_of(task);
 	if (!thread)
 		return 0;
-	struct record record = { .tid = task->pid, .tgid = task->tgid };
+	struct record record = { .tid = task->pid, .tgid = task->tgid, .cgroup = cgroup_of(task) };
 	read_kernel(record.comm, sizeof(record.comm), task->comm);
 #pragma clang loop unroll(disable)
 	for (int attempt = 0; attempt < 16; attempt++) {

@@ -3,6 +3,11 @@
  * The scheduler, by process, thread or cgroup: how long who was ready waits, runs and stays away, in the bins of Ogive;
  * interrupts, soft interrupts and how late timers are; herds.
  *
+ * Some events are not shown to programs: a kernel may run none in the context of a task that it protects, such as process 1
+ * of some virtual machines, whose switch to another is the beginning of a slice of that other. The scheduler's own notes
+ * of a task say when it was ready and when it ran; they are by another clock, of which the difference is taken at
+ * events that are seen.
+ *
  * A group takes a slot from a queue that user space fills; without one it counts in slot 0, `other`. A histogram is
  * one value of an array, so that one read takes all of its bins.
  */
@@ -41,7 +46,9 @@ struct thread {
 	char by_comm[16];
 	/* Within the system call that it is in. */
 	u64 call_at;
-	u32 woken, reserved;
+	/* What the scheduler had noted of its waits when it was seen last. */
+	u64 run_delay;
+	u32 woken, is_known;
 };
 struct herd {
 	u64 took;
@@ -95,6 +102,8 @@ struct cpu {
 	u64 time[INTERRUPTS];
 	u64 count[INTERRUPTS];
 	u64 hard_at, timer_at, soft_at;
+	/* What the clock of programs is above that of the scheduler. */
+	u64 ahead;
 };
 struct {
 	NUMBER(type, MAP_PERCPU_ARRAY);
@@ -110,6 +119,12 @@ struct {
 	NUMBER(max_entries, 1);
 	KEY_AND_VALUE(u32, u64);
 } lost_herds SEC(".maps");
+/* Switches and wake-ups that were not shown and are known by the scheduler's notes. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, u64);
+} unseen SEC(".maps");
 
 INLINE void add(u64 *counter, u64 more)
 {
@@ -182,14 +197,80 @@ INLINE struct thread *thread_of(struct task_struct *task)
 	return thread;
 }
 
+INLINE struct cpu *cpu_of(void)
+{
+	u32 zero = 0;
+	return map_lookup(&cpus, &zero);
+}
+
+INLINE void note_unseen(void)
+{
+	u32 zero = 0;
+	u64 *count = map_lookup(&unseen, &zero);
+	if (count)
+		add(count, 1);
+}
+
+/* It waited for something, and is ready now. */
+INLINE void ends_wait(struct thread *thread, struct group *group, u64 now)
+{
+	add(&group->wake_ups, 1);
+	if (thread->away_at && thread->cause < CAUSES && now >= thread->away_at)
+		count(thread->slot, group, OFF_CPU + thread->cause, now - thread->away_at);
+	thread->away_at = 0;
+	thread->is_woken = 1;
+	thread->ready_at = now;
+}
+
+/* A task that leaves and was not seen to come: when it came, and how long it was ready before, are the scheduler's notes. */
+INLINE void came_unseen(struct task_struct *task, struct thread *thread, struct group *group, u64 now)
+{
+	struct cpu *cpu = cpu_of();
+	/* What it did before it was observed is in no histogram. */
+	if (!thread->is_known || !cpu || !cpu->ahead || !HAS_FIELD(task->sched_info))
+		return;
+	u64 running_at = task->sched_info.last_arrival + cpu->ahead;
+	u64 waited = task->sched_info.run_delay - thread->run_delay;
+	if (running_at > now || waited > running_at)
+		return;
+	note_unseen();
+	if (thread->cpu && thread->cpu != this_cpu() + 1)
+		add(&group->migrations, 1);
+	if (!thread->ready_at)
+		ends_wait(thread, group, running_at - waited);
+	thread->ready_at = 0;
+	thread->away_at = 0;
+	thread->running_at = running_at;
+	count(thread->slot, group, RUN_QUEUE, waited);
+	if (thread->is_woken)
+		count(thread->slot, group, WAKE_UP, waited);
+}
+
+/* What the scheduler has noted until now, and its clock. */
+INLINE void note_clock(struct task_struct *task, struct thread *thread)
+{
+	if (!HAS_FIELD(task->sched_info))
+		return;
+	struct cpu *cpu = cpu_of();
+	if (cpu && thread->running_at > task->sched_info.last_arrival && task->sched_info.last_arrival)
+		cpu->ahead = thread->running_at - task->sched_info.last_arrival;
+}
+
 INLINE void leaves(struct task_struct *task, struct thread *thread, struct task_struct *next, u32 state, bool preempt, u64 now)
 {
 	struct group *group = map_lookup(&groups, &thread->slot);
 	if (!group)
 		return;
 	if (thread->running_at)
+		note_clock(task, thread);
+	else
+		came_unseen(task, thread, group, now);
+	if (thread->running_at)
 		count(thread->slot, group, SLICE, now - thread->running_at);
 	thread->running_at = 0;
+	if (HAS_FIELD(task->sched_info))
+		thread->run_delay = task->sched_info.run_delay;
+	thread->is_known = 1;
 	thread->cpu = this_cpu() + 1;
 	if (preempt || state == 0) {
 		thread->ready_at = now;
@@ -207,6 +288,18 @@ INLINE void leaves(struct task_struct *task, struct thread *thread, struct task_
 	}
 }
 
+/* A task that comes and was not seen to be woken. */
+INLINE void was_woken_unseen(struct task_struct *task, struct thread *thread, struct group *group, u64 now)
+{
+	struct cpu *cpu = cpu_of();
+	if (!cpu || !cpu->ahead || !HAS_FIELD(task->sched_info) || !task->sched_info.last_queued)
+		return;
+	u64 ready_at = task->sched_info.last_queued + cpu->ahead;
+	note_unseen();
+	/* The difference of the clocks is not exact. */
+	ends_wait(thread, group, ready_at < now ? ready_at : now);
+}
+
 INLINE void runs(struct task_struct *task, struct thread *thread, struct task_struct *prev, u64 now)
 {
 	struct group *group = map_lookup(&groups, &thread->slot);
@@ -217,6 +310,9 @@ INLINE void runs(struct task_struct *task, struct thread *thread, struct task_st
 		add(&group->migrations, 1);
 	thread->cpu = cpu;
 	thread->running_at = now;
+	if (thread->is_known && !thread->ready_at)
+		was_woken_unseen(task, thread, group, now);
+	thread->is_known = 1;
 	thread->away_at = 0;
 	u64 ready_at = thread->ready_at;
 	thread->ready_at = 0;
@@ -266,16 +362,14 @@ INLINE void becomes_ready(struct task_struct *task)
 	/* One that is still on its CPU, or ready already, has nothing to wait for. */
 	if (!thread || thread->running_at || thread->ready_at)
 		return;
+	if (!thread->is_known && !task->on_cpu && HAS_FIELD(task->sched_info)) {
+		thread->run_delay = task->sched_info.run_delay;
+		thread->is_known = 1;
+	}
 	u64 now = clock_ns();
 	struct group *group = map_lookup(&groups, &thread->slot);
-	if (group) {
-		add(&group->wake_ups, 1);
-		if (thread->away_at && thread->cause < CAUSES)
-			count(thread->slot, group, OFF_CPU + thread->cause, now - thread->away_at);
-	}
-	thread->away_at = 0;
-	thread->is_woken = 1;
-	thread->ready_at = now;
+	if (group)
+		ends_wait(thread, group, now);
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -301,12 +395,6 @@ int on_exec(u64 *ctx)
 	if (thread && thread->has_slot)
 		name_slot(task, group_id(task), thread->slot);
 	return 0;
-}
-
-INLINE struct cpu *cpu_of(void)
-{
-	u32 zero = 0;
-	return map_lookup(&cpus, &zero);
 }
 
 INLINE void count_interrupt(struct cpu *cpu, u32 kind, u64 took)

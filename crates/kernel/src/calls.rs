@@ -10,6 +10,7 @@ use ogive_hist::Histogram;
 use crate::fields::{Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::run_time::RunTime;
 use crate::syscalls::name_of;
 use crate::{Error, Filter, Grouping};
 
@@ -87,6 +88,12 @@ impl Calls {
             Ok(child) => Ok((calls, child)),
             Err(error) => Err(Error::Command { command: command.get_program().to_string_lossy().into_owned(), error }),
         }
+    }
+
+    /// What the programs cost, by name.
+    #[must_use]
+    pub fn run_times(&self) -> Vec<(String, RunTime)> {
+        self.loaded.run_times()
     }
 
     /// What was counted since the last time, most calls first.

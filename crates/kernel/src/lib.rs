@@ -3,13 +3,17 @@
 //! - [`Filter`], [`Grouping`]: which tasks are observed, and what counts as one.
 //! - `doctor`: which families of programs this kernel lets in, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
-//! - `micro`: microstates of threads. `calls`: system calls.
+//! - `micro`: microstates of threads. `calls`: system calls. `locks`: contended locks, and [`wait_kind`]: what else waits there.
+//! - [`proc`]: counters that `/proc` shows to everybody. [`places`]: which groups have series of their own. [`budget`]: what
+//!   the observer may cost, and `run_time`: what its programs do.
 //! - [`scale`]: the Universal Scalability Law, fitted to throughput; it needs no kernel.
 //!
 //! Limits: groups beyond those asked for count in one that is named `other`. Failure: what does not load gives an [`Error`]
 //! with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the feature `bpf`.
-#![forbid(unsafe_code)]
+// `run_time` alone allows it for itself: two calls that libbpf-rs has no name for.
+#![deny(unsafe_code)]
 
+pub mod budget;
 #[cfg(feature = "bpf")]
 pub mod calls;
 #[cfg(feature = "bpf")]
@@ -19,13 +23,22 @@ mod error;
 mod fields;
 mod filter;
 #[cfg(feature = "bpf")]
+pub mod locks;
+#[cfg(feature = "bpf")]
 pub mod micro;
 #[cfg(feature = "bpf")]
 mod object;
+pub mod places;
+pub mod proc;
+#[cfg(feature = "bpf")]
+pub mod run_time;
 pub mod scale;
 #[cfg(feature = "bpf")]
 pub mod sched;
+#[cfg(feature = "bpf")]
+pub mod symbols;
 pub mod syscalls;
+pub mod wait_kind;
 
 pub use error::Error;
 pub use filter::{CAUSES, COMM_MAX, Filter, Grouping};

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use crate::fields::Fields;
 use crate::filter::Config;
 use crate::object::{Loaded, Plan};
+use crate::run_time::RunTime;
 use crate::{CAUSES, Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.bpf.o"));
@@ -16,7 +17,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.
 pub const STATES: usize = 3 + CAUSES.len();
 
 /// Length of `struct record`.
-const RECORD_BYTES: usize = 24 + 8 + 8 + 16 + STATES * 8 + 5 * 8 + 8;
+const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 5 * 8 + 8;
 
 /// A thread's time since it was first seen, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Thread {
     pub tid: u32,
     /// Its process.
     pub tgid: u32,
+    /// The number of its cgroup.
+    pub cgroup: u64,
     /// Its name.
     pub comm: String,
     /// Nanoseconds since it was first seen.
@@ -107,6 +110,12 @@ impl Microstates {
         Ok(observed)
     }
 
+    /// What the programs cost, by name.
+    #[must_use]
+    pub fn run_times(&self) -> Vec<(String, RunTime)> {
+        self.loaded.run_times()
+    }
+
     /// Every observed thread that lives, by process and thread.
     ///
     /// # Errors
@@ -130,6 +139,7 @@ impl Microstates {
 fn thread(record: &[u8]) -> Thread {
     let mut fields = Fields(record);
     let (tid, tgid, comm, now) = (fields.u32(), fields.u32(), fields.comm(), fields.u64());
+    let cgroup = fields.u64();
     let (_version, state, since, first) = (fields.u32(), fields.u32(), fields.u64(), fields.u64());
     let mut states_ns: [u64; STATES] = std::array::from_fn(|_| fields.u64());
     // The state that goes on.
@@ -138,5 +148,5 @@ fn thread(record: &[u8]) -> Thread {
     }
     let [voluntary, involuntary, migrations, calls, signals] = std::array::from_fn(|_| fields.u64());
     let wall_ns = now.max(since).saturating_sub(first);
-    Thread { tid, tgid, comm, wall_ns, states_ns, voluntary, involuntary, migrations, calls, signals }
+    Thread { tid, tgid, cgroup, comm, wall_ns, states_ns, voluntary, involuntary, migrations, calls, signals }
 }

@@ -1,5 +1,6 @@
 //! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
 
+use std::os::fd::AsFd as _;
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel};
@@ -7,6 +8,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel};
 use crate::Error;
 use crate::error::errno_of;
 use crate::filter::CONFIG_BYTES;
+use crate::run_time::RunTime;
 
 /// What is loaded, and how.
 pub(crate) struct Plan<'a> {
@@ -88,13 +90,29 @@ impl Loaded {
     pub(crate) fn attach(&mut self, without: &[&str]) -> Result<(), Error> {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if !program.autoload() || without.contains(&name.as_str()) {
+            let is_attached = self.links.iter().any(|(attached, _)| *attached == name);
+            if is_attached || !program.autoload() || without.contains(&name.as_str()) {
                 continue;
             }
             let link = program.attach().map_err(|error| refused(&format!("attaching {name}"), &error))?;
             self.links.push((name, link));
         }
         Ok(())
+    }
+
+    /// Takes programs out of the kernel's way; [`Loaded::attach`] puts them back.
+    pub(crate) fn detach(&mut self, names: &[&str]) {
+        self.links.retain(|(name, _)| !names.contains(&name.as_str()));
+    }
+
+    /// What the kernel counted of the programs, by name.
+    pub(crate) fn run_times(&self) -> Vec<(String, RunTime)> {
+        let run_time = |program: libbpf_rs::ProgramMut<'_>| {
+            let name = program.name().to_string_lossy().into_owned();
+            let loaded = program.autoload().then(|| RunTime::of_program(program.as_fd()));
+            loaded.flatten().map(|run_time| (name, run_time))
+        };
+        self.object.progs_mut().filter_map(run_time).collect()
     }
 
     /// A map that the object has.
@@ -110,7 +128,6 @@ impl Loaded {
     /// The ids of the programs, by name.
     pub(crate) fn program_ids(&self) -> Vec<(String, u32)> {
         let id = |program: libbpf_rs::ProgramMut<'_>| {
-            use std::os::fd::AsFd as _;
             let name = program.name().to_string_lossy().into_owned();
             let loaded = program.autoload();
             loaded.then(|| libbpf_rs::Program::id_from_fd(program.as_fd()).ok().map(|id| (name, id))).flatten()

@@ -13,6 +13,7 @@ use ogive_hist::Histogram;
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::run_time::RunTime;
 use crate::{CAUSES, Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o"));
@@ -160,6 +161,8 @@ pub struct Drained {
     pub herds: Vec<Herd>,
     /// Herds that did not fit.
     pub lost_herds: u64,
+    /// Switches and wake-ups that the kernel did not show to programs and that are in the histograms by the scheduler's own notes.
+    pub unseen: u64,
 }
 
 /// Histograms of a slot, and the counters as they were.
@@ -175,13 +178,25 @@ impl Seen {
     }
 }
 
+/// What is observed beside the scheduler itself, and can be left out for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Herds: three programs, two of them each system call.
+    Herds,
+    /// Interrupts, soft interrupts and timers.
+    Interrupts,
+}
+
 /// Observes the scheduler while it lives.
 pub struct Scheduler {
     loaded: Loaded,
+    herds_off: bool,
+    interrupts_off: bool,
     options: Options,
     seen: Vec<Option<Seen>>,
     seen_interrupts: Vec<(Bins, Vec<u64>)>,
     seen_lost: u64,
+    seen_unseen: u64,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -230,13 +245,64 @@ impl Scheduler {
         }
         loaded.attach(&[])?;
         let seen = vec![None; slots as usize];
-        Ok(Self { loaded, options, seen, seen_interrupts: Vec::new(), seen_lost: 0 })
+        Ok(Self {
+            loaded,
+            herds_off: false,
+            interrupts_off: false,
+            options,
+            seen,
+            seen_interrupts: Vec::new(),
+            seen_lost: 0,
+            seen_unseen: 0,
+        })
     }
 
     /// The programs in the kernel, by name and the kernel's number.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, u32)> {
         self.loaded.program_ids()
+    }
+
+    /// What the programs cost, by name.
+    #[must_use]
+    pub fn run_times(&self) -> Vec<(String, RunTime)> {
+        self.loaded.run_times()
+    }
+
+    /// The extra that a program belongs to, when it is none of the scheduler's own.
+    #[must_use]
+    pub fn extra_of(program: &str) -> Option<Extra> {
+        let (herds, interrupts) = (HERD_PROGRAMS.contains(&program), INTERRUPT_PROGRAMS.contains(&program));
+        herds.then_some(Extra::Herds).or(interrupts.then_some(Extra::Interrupts))
+    }
+
+    /// Takes the programs that look for herds, or those of interrupts, out of the kernel's way, or puts them back. What was not
+    /// started with them has none.
+    ///
+    /// # Errors
+    /// When the kernel does not take one back.
+    pub fn switch(&mut self, extra: Extra, is_on: bool) -> Result<(), Error> {
+        let of = |extra| match extra {
+            Extra::Herds => HERD_PROGRAMS,
+            Extra::Interrupts => INTERRUPT_PROGRAMS,
+        };
+        let off = match extra {
+            Extra::Herds => &mut self.herds_off,
+            Extra::Interrupts => &mut self.interrupts_off,
+        };
+        *off = !is_on;
+        if !is_on {
+            self.loaded.detach(of(extra));
+            return Ok(());
+        }
+        let mut without = Vec::new();
+        if self.herds_off {
+            without.extend(HERD_PROGRAMS);
+        }
+        if self.interrupts_off {
+            without.extend(INTERRUPT_PROGRAMS);
+        }
+        self.loaded.attach(&without)
     }
 
     /// What was measured since the last time. `lives` says whether a group of this number is still there; the place of one that
@@ -256,7 +322,9 @@ impl Scheduler {
                 self.release(id, slot)?;
             }
         }
-        Ok(Drained { groups, interrupts: self.drain_interrupts()?, herds, lost_herds })
+        let unseen = Fields(&value(&self.loaded.map("unseen"), 0, "unseen switches")?).u64();
+        let unseen = unseen - std::mem::replace(&mut self.seen_unseen, unseen);
+        Ok(Drained { groups, interrupts: self.drain_interrupts()?, herds, lost_herds, unseen })
     }
 
     /// Groups and their slots.

@@ -7,8 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use ogive_kernel::calls::Calls;
+use ogive_kernel::locks::{self, Locks};
 use ogive_kernel::micro::{Microstates, Thread};
 use ogive_kernel::sched::{Group, Options, Scheduler};
+use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{Filter, Grouping, doctor};
 
 /// Without these nothing here can run: a line, and the test is skipped.
@@ -220,6 +222,57 @@ fn a_wait_for_a_mutex_is_a_wait_for_a_lock() {
 }
 
 #[test]
+fn a_contended_lock_has_its_place_and_the_waits_that_its_threads_measure() {
+    if !is_possible() {
+        return;
+    }
+    let mut child =
+        Command::new(work()).args(["locks", "60"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (pid, mut go) = (child.id(), child.stdin.take().unwrap());
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    let mut work = Work { child, lines };
+    let maps = |process| std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let options = locks::Options { filter: Filter::Process(pid), places: 64, maps };
+    let mut observed = Locks::start(&options).unwrap();
+    std::io::Write::write_all(&mut go, b"g").unwrap();
+    let mut own = Vec::new();
+    loop {
+        let line = work.line();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [address, waited, held] = words[..] else { break };
+        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+        own.push((address, waited.parse::<f64>().unwrap(), held.parse::<f64>().unwrap()));
+    }
+    let places = observed.read().unwrap();
+    assert_eq!(observed.lost().unwrap(), locks::Lost::default());
+    let mut differences = Vec::new();
+    for (address, waited, held) in &own {
+        let found: Vec<_> = places.iter().filter(|lock| lock.address == *address).collect();
+        let [lock] = found[..] else { panic!("{address:#x} is in {} places of {places:?}", found.len()) };
+        println!("waited {waited} {:?}, held {held} {:?}", lock.waits.sum, lock.holds.sum);
+        assert_eq!(
+            (lock.process, lock.kind, lock.waits.total(), lock.holds.total()),
+            (Some(pid), WaitKind::Lock, 1, 1)
+        );
+        // By its names: who called the C library, and who called that.
+        let at = lock.frames.iter().position(|frame| frame == "contend").unwrap_or_else(|| panic!("{lock:?}"));
+        assert_eq!(lock.frames[at + 1], "contender", "{lock:?}");
+        let [pair] = &lock.pairs[..] else { panic!("{:?}", lock.pairs) };
+        assert_eq!((pair.waiter_comm.as_str(), pair.waker, pair.count), ("contender", pid, 1));
+        differences.push((lock.waits.sum.unwrap() - waited).abs());
+        differences.push((lock.holds.sum.unwrap() - held).abs());
+    }
+    // A thread may lose its CPU between the kernel's clock and its own: not each time.
+    differences.sort_by(f64::total_cmp);
+    assert_eq!(differences.len(), 22);
+    assert!(differences[11] < 0.001, "{differences:?}");
+    // The thread without work, and the one that waits for its end, wait for no lock.
+    let is_own = |address| own.iter().any(|(known, _, _)| *known == address);
+    let others: Vec<_> = places.iter().filter(|lock| !is_own(lock.address)).collect();
+    assert!(others.iter().all(|lock| lock.kind != WaitKind::Lock), "{others:?}");
+}
+
+#[test]
 fn a_broadcast_to_64_waiters_is_a_herd_of_64() {
     if !is_possible() {
         return;
@@ -256,10 +309,11 @@ fn switches_and_slices_of_a_process_are_the_kernel_s_own() {
     let status = read("status");
     let switches = |name: &str| last(status.lines().find(|line| line.starts_with(name)).unwrap());
     assert_eq!((group.voluntary, group.involuntary), (switches("voluntary"), switches("nonvoluntary")));
-    // A slice of which the beginning was not seen has no length; there may be one in a hundred.
-    let is_near = |count: u64, of: u64| count <= of && (of - count) * 100 <= of + 100;
+    // Once one in some hundreds had neither: a kernel runs no program in the context of a task that it protects (on some virtual
+    // machines process 1), and so does not show who comes after it. The scheduler's own notes fill the gap.
     let all = group.voluntary + group.involuntary;
-    assert!(is_near(group.slice.total(), all) && is_near(group.run_queue.total(), all), "{group:?}");
+    println!("{} events were not shown", drained.unseen);
+    assert_eq!((group.slice.total(), group.run_queue.total()), (all, all));
     let schedstat: Vec<f64> = read("schedstat").split_ascii_whitespace().map(|word| word.parse().unwrap()).collect();
     let (ran, waited) = (group.slice.sum.unwrap(), group.run_queue.sum.unwrap());
     println!("{} slices {} switches", group.slice.total(), group.voluntary + group.involuntary);

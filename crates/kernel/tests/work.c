@@ -115,6 +115,80 @@ static void lock(void)
 	pthread_join(thread, NULL);
 }
 
+#define ROUNDS 11
+static pthread_mutex_t contended[ROUNDS];
+static int start[2], done[2];
+
+/* Waits for a mutex that another has, and holds it: both by its own clock. */
+__attribute__((noinline)) static void contend(int round)
+{
+	double began = now(CLOCK_MONOTONIC);
+	pthread_mutex_lock(&contended[round]);
+	double locked_at = now(CLOCK_MONOTONIC);
+	usleep(20000);
+	double held = now(CLOCK_MONOTONIC) - locked_at;
+	pthread_mutex_unlock(&contended[round]);
+	printf("%p %.9f %.9f\n", (void *)&contended[round], locked_at - began, held);
+}
+
+static void *contender(void *unused)
+{
+	char byte;
+	prctl(PR_SET_NAME, "contender");
+	for (int round = 0; round < ROUNDS; round++) {
+		if (read(start[0], &byte, 1) != 1)
+			exit(2);
+		contend(round);
+		if (write(done[1], &byte, 1) != 1)
+			exit(2);
+	}
+	return unused;
+}
+
+static void *idle(void *unused)
+{
+	prctl(PR_SET_NAME, "idle");
+	pthread_mutex_lock(&mutex);
+	while (!is_open)
+		pthread_cond_wait(&condition, &mutex);
+	pthread_mutex_unlock(&mutex);
+	return unused;
+}
+
+/* A thread that waits for a mutex after the other, each held for `ms`, and one that waits for work. */
+static void contended_locks(long ms)
+{
+	pthread_t threads[2];
+	char byte = 0;
+	if (pipe(start) || pipe(done))
+		exit(2);
+	for (int round = 0; round < ROUNDS; round++)
+		pthread_mutex_init(&contended[round], NULL);
+	pthread_create(&threads[0], NULL, contender, NULL);
+	pthread_create(&threads[1], NULL, idle, NULL);
+	/* Begun by the reader, who observes by now. */
+	if (read(0, &byte, 1) != 1)
+		exit(2);
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_mutex_lock(&contended[round]);
+		if (write(start[1], &byte, 1) != 1)
+			exit(2);
+		usleep(ms * 1000);
+		pthread_mutex_unlock(&contended[round]);
+		if (read(done[0], &byte, 1) != 1)
+			exit(2);
+	}
+	pthread_mutex_lock(&mutex);
+	is_open = 1;
+	pthread_cond_signal(&condition);
+	pthread_mutex_unlock(&mutex);
+	pthread_join(threads[1], NULL);
+	printf("end\n");
+	fflush(stdout);
+	/* Its functions have names while it lives. */
+	pause();
+}
+
 /* What the kernel says of this thread: nanoseconds on a CPU and ready for one, then switches. Read as one line each. */
 static void say(const char *name)
 {
@@ -147,6 +221,8 @@ int main(int argc, char **argv)
 		herd(count);
 	else if (!strcmp(mode, "lock"))
 		lock();
+	else if (!strcmp(mode, "locks"))
+		contended_locks(count);
 	else if (!strcmp(mode, "mixed")) {
 		/* CPU, calls, sleep. */
 		burn(count / 1e3);

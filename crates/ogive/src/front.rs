@@ -82,6 +82,8 @@ pub(crate) struct Options<'a> {
     /// Checks beside those of a file of their own.
     pub(crate) more_checks: &'a checks::Config,
     pub(crate) wire: &'a WireOptions,
+    #[cfg(feature = "kernel")]
+    pub(crate) kernel: &'a crate::cli::kernel::KernelOptions,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: &'a ogive_amqp::AmqpOptions,
 }
@@ -244,6 +246,8 @@ struct Fetching {
     scraping: Scraping,
     checks: [Checks; 2],
     wire: WireRole,
+    #[cfg(feature = "kernel")]
+    kernel: crate::cli::kernel::KernelRole,
     #[cfg(feature = "amqp")]
     queues: ogive_amqp::Inputs,
 }
@@ -254,6 +258,8 @@ impl Fetching {
             scraping: Scraping::open(options.scrape, FILES)?,
             checks: [Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)],
             wire: WireRole::open(options.wire)?,
+            #[cfg(feature = "kernel")]
+            kernel: crate::cli::kernel::KernelRole::open(options.kernel)?,
             #[cfg(feature = "amqp")]
             queues: ogive_amqp::Inputs::open(options.amqp, FILES)?,
         })
@@ -267,8 +273,12 @@ impl Fetching {
         let (checks, more) = (checks.run(app.door.clone()), more.run(app.door.clone()));
         let scraping = self.scraping.run(app.door.clone(), app.scrape.clone());
         let wire = self.wire.run(app.door.clone());
+        #[cfg(feature = "kernel")]
+        let kernel = self.kernel.run(app.door.clone());
+        #[cfg(not(feature = "kernel"))]
+        let kernel = std::future::ready(());
         async move {
-            tokio::join!(scraping, checks, more, wire);
+            tokio::join!(scraping, checks, more, wire, kernel);
         }
     }
 }

@@ -75,6 +75,8 @@ pub(crate) struct Options {
     pub(crate) alerting: alerting::AlertingOptions,
     pub(crate) checks: checks::CheckOptions,
     pub(crate) wire: WireOptions,
+    #[cfg(feature = "kernel")]
+    pub(crate) kernel: crate::cli::kernel::KernelOptions,
     pub(crate) forward: forward::Options,
     pub(crate) crash: crash_reports::Options,
     #[cfg(feature = "amqp")]
@@ -147,6 +149,8 @@ pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
         checks: &options.checks,
         more_checks: &checks::Config::default(),
         wire: &options.wire,
+        #[cfg(feature = "kernel")]
+        kernel: &options.kernel,
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
     })

@@ -65,6 +65,9 @@ pub(crate) struct Listeners {
     pub(crate) checks: checks::CheckOptions,
     #[command(flatten)]
     pub(crate) wire: WireOptions,
+    #[cfg(feature = "kernel")]
+    #[command(flatten)]
+    pub(crate) kernel: crate::cli::kernel::KernelOptions,
 }
 
 /// The spool.

@@ -88,6 +88,8 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         checks: &listeners.checks,
         more_checks: &config.checks,
         wire: &listeners.wire,
+        #[cfg(feature = "kernel")]
+        kernel: &listeners.kernel,
         #[cfg(feature = "amqp")]
         amqp: &listeners.amqp,
     })?;

@@ -2,6 +2,8 @@
 
 mod calls;
 mod doctor;
+mod export;
+mod locks;
 mod micro;
 mod sched;
 mod tasks;
@@ -11,6 +13,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::terminal::Terminal;
+pub(crate) use export::{KernelOptions, KernelRole};
 
 /// Measures the scheduler, threads and system calls with programs in the kernel.
 #[derive(Subcommand, Debug)]
@@ -18,12 +21,16 @@ use super::terminal::Terminal;
   ogive kernel doctor                        what works on this machine, and what the rest would need
   ogive kernel sched --seconds 5 -p 1234     run-queue latency, slices and waits by cause, as histograms
   ogive kernel micro --comm nginx            where each thread's time goes
-  ogive kernel calls -- ls -l                system calls: counts, errors, latencies")]
+  ogive kernel calls -- ls -l                system calls: counts, errors, latencies
+  ogive kernel locks -p 1234                 contended locks: how long, where, and who waits for whom
+  ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of that as series, each second")]
 pub(crate) enum Kernel {
     Doctor(doctor::Doctor),
     Sched(sched::Sched),
     Micro(micro::Micro),
     Calls(calls::Calls),
+    Export(export::Export),
+    Locks(locks::Locks),
 }
 
 /// Runs the command.
@@ -33,5 +40,7 @@ pub(crate) fn run(command: &Kernel, terminal: &Terminal) -> anyhow::Result<ExitC
         Kernel::Sched(options) => sched::run(options),
         Kernel::Micro(options) => micro::run(options, terminal),
         Kernel::Calls(options) => calls::run(options),
+        Kernel::Export(options) => export::run(options),
+        Kernel::Locks(options) => locks::run(options),
     }
 }

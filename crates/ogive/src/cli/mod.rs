@@ -24,7 +24,7 @@ mod findings;
 pub(crate) mod format;
 mod hist;
 #[cfg(feature = "kernel")]
-mod kernel;
+pub(crate) mod kernel;
 mod logs;
 mod offline;
 mod offline_backtest;

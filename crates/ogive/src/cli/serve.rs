@@ -94,6 +94,9 @@ pub(crate) struct Serve {
     checks: checks::CheckOptions,
     #[command(flatten)]
     wire: super::wire::WireOptions,
+    #[cfg(feature = "kernel")]
+    #[command(flatten)]
+    observer: super::kernel::KernelOptions,
     #[command(flatten)]
     forward: forward::Options,
     #[command(flatten)]
@@ -154,6 +157,8 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         alerting: options.alerting.clone(),
         checks: options.checks.clone(),
         wire: options.wire.clone(),
+        #[cfg(feature = "kernel")]
+        kernel: options.observer.clone(),
         forward: options.forward.clone(),
         crash: options.crash.clone(),
         #[cfg(feature = "amqp")]

@@ -114,13 +114,18 @@ const OWN_LABELS: [&str; 14] = [
 ];
 
 fn label(text: &str) -> Result<(String, String), String> {
+    label_of(text, &OWN_LABELS)
+}
+
+/// `NAME=VALUE`, a label of every series of an observer that sets `own` itself.
+pub(super) fn label_of(text: &str, own: &[&str]) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
     let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_plain {
         return Err(format!("{name:?} is no name of a label: letters, digits and _, a letter first"));
     }
-    if OWN_LABELS.contains(&name) {
+    if own.contains(&name) {
         return Err(format!("{name:?} is a label that the observer sets itself"));
     }
     Ok((name.to_owned(), value.to_owned()))

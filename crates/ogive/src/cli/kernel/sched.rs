@@ -36,10 +36,20 @@ pub(crate) struct Sched {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+pub(super) enum By {
     Process,
     Thread,
     Cgroup,
+}
+
+impl By {
+    pub(super) fn grouping(self) -> Grouping {
+        match self {
+            Self::Process => Grouping::Process,
+            Self::Thread => Grouping::Thread,
+            Self::Cgroup => Grouping::Cgroup,
+        }
+    }
 }
 
 /// Everything since the start.
@@ -49,14 +59,11 @@ struct Sums {
     interrupts: Vec<Interrupt>,
     herds: Vec<Herd>,
     lost_herds: u64,
+    unseen: u64,
 }
 
 pub(super) fn run(options: &Sched) -> anyhow::Result<ExitCode> {
-    let grouping = match options.by {
-        By::Process => Grouping::Process,
-        By::Thread => Grouping::Thread,
-        By::Cgroup => Grouping::Cgroup,
-    };
+    let grouping = options.by.grouping();
     let filter = options.tasks.filter()?;
     let asked = Options { filter, grouping, groups: options.groups, herd_min: options.herds, interrupts: true };
     let mut scheduler = Scheduler::start(asked)?;
@@ -103,6 +110,7 @@ impl Sums {
         self.herds.sort_by_key(|herd| std::cmp::Reverse(herd.woken));
         self.herds.truncate(1000);
         self.lost_herds += drained.lost_herds;
+        self.unseen += drained.unseen;
     }
 
     fn print(&self) {
@@ -156,6 +164,7 @@ impl Sums {
             "interrupts": self.interrupts.iter().map(interrupt).collect::<Vec<_>>(),
             "herds": self.herds.iter().map(herd).collect::<Vec<_>>(),
             "lost_herds": self.lost_herds,
+            "unseen": self.unseen,
         })
     }
 }

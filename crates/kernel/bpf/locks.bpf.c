@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Waits within futex, which is where a contended mutex, a read-write lock, a condition or a semaphore of user space waits:
+ * by address and place in the code, in the bins of Ogive, with who woke whom, and how long those that had waited held it.
+ *
+ * A place is the address with what the frame pointers lead to. It takes a slot from a queue that user space fills; without
+ * one it counts in slot 0, `other`. A copy of the stack goes to user space when a slot is taken, to be unwound there.
+ */
+#include "kernel.h"
+#include "bins.h"
+#include "watch.h"
+
+#define FRAMES 16
+#define USER_STACK (1 << 8)
+#define STACK_BYTES 8192
+/* Locks that one thread holds at a time and has waited for; more overwrite the oldest. */
+#define HOLDS 4
+
+enum kind { WAIT, HOLD, KINDS };
+
+struct bins {
+	u32 count[FLAT_BINS];
+};
+struct lock {
+	u64 sum[KINDS];
+	u64 timeouts;
+};
+struct place {
+	u64 address;
+	u32 tgid, frames;
+};
+struct pair {
+	u32 slot, waiter, waker, reserved;
+};
+struct pair_sum {
+	u64 count, waited;
+	char waiter_comm[16], waker_comm[16];
+};
+struct held {
+	u64 address, since;
+	u32 slot, reserved;
+};
+struct thread {
+	/* A wait that goes on. */
+	u64 began, address;
+	u32 by_tid, is_waking;
+	char by_comm[16];
+	u32 next_held, reserved;
+	struct held held[HOLDS];
+};
+struct snapshot {
+	u32 slot, tgid, tid, length;
+	u64 ip, sp, bp;
+	char stack[STACK_BYTES];
+};
+
+struct {
+	NUMBER(type, MAP_TASK_STORAGE);
+	NUMBER(map_flags, NO_PREALLOC);
+	KEY_AND_VALUE(int, struct thread);
+} threads SEC(".maps");
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 64);
+	KEY_AND_VALUE(struct place, u32);
+} slots SEC(".maps");
+struct {
+	NUMBER(type, MAP_QUEUE);
+	NUMBER(max_entries, 64);
+	u32 *value;
+} free_slots SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct bins);
+} histograms SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct lock);
+} locks SEC(".maps");
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 4096);
+	KEY_AND_VALUE(struct pair, struct pair_sum);
+} pairs SEC(".maps");
+struct {
+	NUMBER(type, MAP_RINGBUF);
+	NUMBER(max_entries, 1 << 20);
+} snapshots SEC(".maps");
+/* Pairs and snapshots that found no room. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 2);
+	KEY_AND_VALUE(u32, u64);
+} lost SEC(".maps");
+
+INLINE void lose(u32 what)
+{
+	u64 *count = map_lookup(&lost, &what);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+/* What a system call does with a futex. x86-64's numbers. */
+enum use { NOTHING, WAITS, WAKES };
+
+INLINE u32 use_of(s64 call, u64 operation)
+{
+	if (call == 455)
+		return WAITS;
+	if (call == 454 || call == 456)
+		return WAKES;
+	if (call != 202)
+		return NOTHING;
+	switch (operation & 127) {
+	case 0: case 6: case 9: case 11: case 13: /* WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2 */
+		return WAITS;
+	case 1: case 3: case 4: case 5: case 7: case 10: case 12: /* WAKE, REQUEUEs, WAKE_OP, UNLOCK_PI, WAKE_BITSET */
+		return WAKES;
+	}
+	return NOTHING;
+}
+
+INLINE void count(u32 slot, u32 kind, u64 took)
+{
+	u32 index = slot * KINDS + kind;
+	struct bins *bins = map_lookup(&histograms, &index);
+	struct lock *lock = map_lookup(&locks, &slot);
+	if (!bins || !lock || kind >= KINDS)
+		return;
+	__sync_fetch_and_add(&bins->count[bin_of(took)], 1);
+	__sync_fetch_and_add(&lock->sum[kind], took);
+}
+
+/* The end of holding what was waited for. */
+INLINE void releases(struct thread *thread, u64 address, u64 now)
+{
+#pragma clang loop unroll(full)
+	for (int at = 0; at < HOLDS; at++) {
+		struct held *held = &thread->held[at];
+		if (held->since && held->address == address) {
+			count(held->slot, HOLD, now - held->since);
+			held->since = 0;
+		}
+	}
+}
+
+SEC("tp_btf/sys_enter")
+int on_call(u64 *ctx)
+{
+	s64 call = ctx[1];
+	if (call != 202 && (call < 454 || call > 456))
+		return 0;
+	struct task_struct *task = current_task();
+	if (!is_watched(task))
+		return 0;
+	struct pt_regs *registers = (void *)ctx[0];
+	u32 use = use_of(call, registers->si);
+	if (use == NOTHING)
+		return 0;
+	struct thread *thread = storage_get(&threads, task, 0, STORAGE_CREATE);
+	if (!thread)
+		return 0;
+	u64 now = clock_ns();
+	u64 address = registers->di;
+	thread->is_waking = use == WAKES;
+	if (use == WAKES) {
+		releases(thread, address, now);
+		return 0;
+	}
+	/* Another was quicker the last time, and it never had it. */
+#pragma clang loop unroll(full)
+	for (int at = 0; at < HOLDS; at++)
+		if (thread->held[at].address == address)
+			thread->held[at].since = 0;
+	thread->address = address;
+	thread->by_tid = 0;
+	thread->began = now;
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	struct task_struct *waker = current_task();
+	struct thread *by = storage_get(&threads, waker, 0, 0);
+	if (!by || !by->is_waking)
+		return 0;
+	struct thread *thread = storage_get(&threads, (struct task_struct *)ctx[0], 0, 0);
+	if (!thread || !thread->began)
+		return 0;
+	thread->by_tid = waker->pid;
+	read_kernel(thread->by_comm, sizeof(thread->by_comm), waker->comm);
+	return 0;
+}
+
+static __attribute__((noinline)) void send_stack(struct pt_regs *registers, u32 slot, u64 ids)
+{
+	struct snapshot *snapshot = ring_reserve(&snapshots, sizeof(struct snapshot), 0);
+	if (!snapshot) {
+		lose(1);
+		return;
+	}
+	snapshot->slot = slot;
+	snapshot->tgid = ids >> 32;
+	snapshot->tid = (u32)ids;
+	snapshot->ip = registers->ip;
+	snapshot->sp = registers->sp;
+	snapshot->bp = registers->bp;
+	/* The stack may end before. */
+	snapshot->length = STACK_BYTES;
+	if (read_user(snapshot->stack, STACK_BYTES, (void *)snapshot->sp)) {
+		snapshot->length = STACK_BYTES / 4;
+		if (read_user(snapshot->stack, STACK_BYTES / 4, (void *)snapshot->sp)) {
+			snapshot->length = STACK_BYTES / 16;
+			if (read_user(snapshot->stack, STACK_BYTES / 16, (void *)snapshot->sp))
+				snapshot->length = 0;
+		}
+	}
+	ring_submit(snapshot, 0);
+}
+
+/* The slot of an address and the frames that lead there. */
+INLINE u32 slot_of(u64 *ctx, struct task_struct *task, struct pt_regs *registers, u64 address)
+{
+	u64 frames[FRAMES] = {};
+	long length = user_stack(ctx, frames, sizeof(frames), USER_STACK);
+	u64 hash = 0xcbf29ce484222325ull;
+#pragma clang loop unroll(full)
+	for (int at = 0; at < FRAMES; at++)
+		if (length > at * 8)
+			hash = (hash ^ frames[at]) * 0x100000001b3ull;
+	struct place place = { .address = address, .tgid = task->tgid, .frames = (u32)(hash ^ (hash >> 32)) };
+	u32 *known = map_lookup(&slots, &place);
+	if (known)
+		return *known;
+	u32 slot = 0;
+	if (map_pop(&free_slots, &slot))
+		return 0;
+	/* Where another CPU was quicker, this slot is found by nobody: user space sees that and gives it back. */
+	if (map_update(&slots, &place, &slot, NOEXIST)) {
+		known = map_lookup(&slots, &place);
+		return known ? *known : 0;
+	}
+	send_stack(registers, slot, current_ids());
+	return slot;
+}
+
+INLINE void count_pair(struct task_struct *task, struct thread *thread, u32 slot, u64 took)
+{
+	struct pair pair = { .slot = slot, .waiter = task->pid, .waker = thread->by_tid };
+	struct pair_sum *sum = map_lookup(&pairs, &pair);
+	if (!sum) {
+		struct pair_sum first = {};
+		read_kernel(first.waiter_comm, sizeof(first.waiter_comm), task->comm);
+		__builtin_memcpy(first.waker_comm, thread->by_comm, sizeof(first.waker_comm));
+		map_update(&pairs, &pair, &first, NOEXIST);
+		sum = map_lookup(&pairs, &pair);
+	}
+	if (!sum) {
+		lose(0);
+		return;
+	}
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->waited, took);
+}
+
+SEC("tp_btf/sys_exit")
+int on_return(u64 *ctx)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = storage_get(&threads, task, 0, 0);
+	if (!thread)
+		return 0;
+	thread->is_waking = 0;
+	if (!thread->began)
+		return 0;
+	u64 now = clock_ns();
+	u64 took = now - thread->began;
+	thread->began = 0;
+	s64 result = ctx[1];
+	/* The value had changed before anything waited: EAGAIN. */
+	if (result == -11)
+		return 0;
+	struct pt_regs *registers = (void *)ctx[0];
+	u32 slot = slot_of(ctx, task, registers, thread->address);
+	count(slot, WAIT, took);
+	if (result == -110) {
+		struct lock *lock = map_lookup(&locks, &slot);
+		if (lock)
+			__sync_fetch_and_add(&lock->timeouts, 1);
+	}
+	if (result < 0)
+		return 0;
+	if (thread->by_tid)
+		count_pair(task, thread, slot, took);
+	struct held *held = &thread->held[thread->next_held++ & (HOLDS - 1)];
+	held->address = thread->address;
+	held->slot = slot;
+	held->since = now;
+	return 0;
+}
+
+LICENSE;

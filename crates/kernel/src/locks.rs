@@ -1,0 +1,299 @@
+//! Contended locks: how long threads wait within futex, for which lock, at which place of the program, and for whom.
+//!
+//! Invariants: every wait that ended is in one histogram, that of its place or of `other`; a wait that found the value changed and
+//! did not wait is in none. A place is an address with what the frame pointers lead to, so that one lock may have several.
+//! Limits: [`Options::places`] places, the rest is `other`; 4,096 pairs of threads; what found no room is counted. How long a lock
+//! is held is known of those that waited for it: the kernel does not see a lock that is free being taken.
+//! Failure: stacks are unwound while the process lives; later they have no names.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use ogive_crash::stack::{Memory, Walker, modules};
+use ogive_hist::Histogram;
+use ogive_journal::RealDisk;
+
+use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
+use crate::filter::Config;
+use crate::object::{Loaded, Plan, value};
+use crate::run_time::RunTime;
+use crate::symbols::Symbols;
+use crate::wait_kind::WaitKind;
+use crate::{Error, Filter, Grouping};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/locks.bpf.o"));
+
+/// Waits and holds.
+const KINDS: usize = 2;
+
+/// What a place costs in the kernel: two histograms of 8 KiB.
+pub const PLACE_BYTES: usize = KINDS * BINS_BYTES;
+
+/// Most places that can be asked for: 64 MiB.
+pub const PLACES_MAX: u32 = 4096;
+
+/// Bytes of a snapshot before its stack: `struct snapshot`.
+const SNAPSHOT_HEAD: usize = 4 * 4 + 3 * 8;
+
+/// 64 processes whose tables are in memory, some MB each; beyond, all are read again.
+const WALKERS_MAX: usize = 64;
+
+/// What is observed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which tasks.
+    pub filter: Filter,
+    /// Places of their own, 1 to [`PLACES_MAX`].
+    pub places: u32,
+    /// The text of `/proc/PID/maps`, empty when the process has ended.
+    pub maps: fn(u32) -> String,
+}
+
+/// Who waited for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The thread that waited.
+    pub waiter: u32,
+    /// Its name.
+    pub waiter_comm: String,
+    /// The thread that woke it: it had the lock.
+    pub waker: u32,
+    /// Its name.
+    pub waker_comm: String,
+    /// How often.
+    pub count: u64,
+    /// How long in all.
+    pub waited_ns: u64,
+}
+
+/// Waits at one place since the beginning.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// The process; `None` for all that found no place.
+    pub process: Option<u32>,
+    /// Where the lock is in the memory of the process.
+    pub address: u64,
+    /// What is waited for, by the names of the frames.
+    pub kind: WaitKind,
+    /// The place: functions, innermost first. Empty where no stack was sent.
+    pub frames: Vec<String>,
+    /// How long each waited, in seconds, until it had a CPU again.
+    pub waits: Histogram,
+    /// How long those that had waited held it, in seconds.
+    pub holds: Histogram,
+    /// Waits that ended since their time was over.
+    pub timeouts: u64,
+    /// Who waited for whom, longest first.
+    pub pairs: Vec<Pair>,
+}
+
+/// What found no room since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Waits whose pair is not known.
+    pub pairs: u64,
+    /// Places whose stack is not known.
+    pub stacks: u64,
+}
+
+/// Observes waits while it lives.
+pub struct Locks {
+    loaded: Loaded,
+    maps: fn(u32) -> String,
+    walkers: HashMap<u32, Walker>,
+    symbols: Symbols,
+    /// By slot.
+    frames: HashMap<u32, Vec<String>>,
+}
+
+impl std::fmt::Debug for Locks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locks").field("places", &self.frames.len()).finish_non_exhaustive()
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |error| Error::Read { what, reason: format!("{error:#}") }
+}
+
+impl Locks {
+    /// Observes from now on; a wait that goes on already is not seen.
+    ///
+    /// # Errors
+    /// When the kernel refuses the programs, or what is asked for cannot be.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        options.filter.check()?;
+        if !(1..=PLACES_MAX).contains(&options.places) {
+            return Err(Error::Input(format!("{} places: from 1 to {PLACES_MAX} can be", options.places)));
+        }
+        let config = Config { filter: &options.filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0 };
+        // Slot 0 is that of all that found none.
+        let slots = options.places + 1;
+        let sizes = [
+            ("slots", options.places),
+            ("free_slots", options.places),
+            ("locks", slots),
+            ("histograms", slots * KINDS as u32),
+        ];
+        let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &sizes })?;
+        let free = loaded.map("free_slots");
+        for slot in 1..slots {
+            free.update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))?;
+        }
+        drop(free);
+        loaded.attach(&[])?;
+        Ok(Self {
+            loaded,
+            maps: options.maps,
+            walkers: HashMap::new(),
+            symbols: Symbols::new(),
+            frames: HashMap::new(),
+        })
+    }
+
+    /// What the programs cost, by name.
+    #[must_use]
+    pub fn run_times(&self) -> Vec<(String, RunTime)> {
+        self.loaded.run_times()
+    }
+
+    /// Unwinds and names the stacks that came since the last time, which can only be while their process lives.
+    ///
+    /// # Errors
+    /// When the kernel's ring cannot be read.
+    pub fn look_up(&mut self) -> Result<(), Error> {
+        for snapshot in self.snapshots()? {
+            if self.walkers.len() >= WALKERS_MAX {
+                self.walkers.clear();
+            }
+            let Snapshot { slot, process, registers, stack } = snapshot;
+            let walker = self.walkers.entry(process).or_insert_with(|| walker_of(process, &(self.maps)(process)));
+            let mut memory = Memory::default();
+            memory.add(registers[1], &stack);
+            let addresses = walker.addresses(registers, &memory);
+            self.frames.insert(slot, self.symbols.of_process(process, &addresses));
+        }
+        // What is mapped later has tables then.
+        self.walkers.clear();
+        Ok(())
+    }
+
+    fn snapshots(&self) -> Result<Vec<Snapshot>, Error> {
+        let snapshots = Rc::new(RefCell::new(Vec::new()));
+        let into = snapshots.clone();
+        let map = self.loaded.map("snapshots");
+        let mut builder = RingBufferBuilder::new();
+        let take = move |bytes: &[u8]| {
+            into.borrow_mut().push(Snapshot::parse(bytes));
+            0
+        };
+        builder.add(&map, take).map_err(failed("stacks"))?;
+        let ring = builder.build().map_err(failed("stacks"))?;
+        ring.consume().map_err(failed("stacks"))?;
+        Ok(snapshots.take())
+    }
+
+    /// Every place since the beginning, the longest waits first.
+    ///
+    /// # Errors
+    /// When the kernel's maps cannot be read.
+    pub fn read(&mut self) -> Result<Vec<Lock>, Error> {
+        self.look_up()?;
+        let mut pairs = self.pairs()?;
+        let mut out = Vec::new();
+        let mut places = self.places()?;
+        places.push((0, None, 0));
+        for (slot, process, address) in places {
+            let bytes = value(&self.loaded.map("locks"), slot, "locks")?;
+            let mut fields = Fields(&bytes);
+            let (waited_ns, held_ns, timeouts) = (fields.u64(), fields.u64(), fields.u64());
+            let waits = self.histogram(slot, 0, waited_ns)?;
+            if waits.is_empty() {
+                continue;
+            }
+            let holds = self.histogram(slot, 1, held_ns)?;
+            let frames = self.frames.get(&slot).cloned().unwrap_or_default();
+            let mut pairs = pairs.remove(&slot).unwrap_or_default();
+            pairs.sort_by_key(|pair: &Pair| (std::cmp::Reverse(pair.waited_ns), pair.waiter, pair.waker));
+            let kind = WaitKind::of_frames(&frames);
+            out.push(Lock { process, address, kind, frames, waits, holds, timeouts, pairs });
+        }
+        let waited = |lock: &Lock| lock.waits.sum.unwrap_or(0.0);
+        out.sort_by(|a, b| waited(b).total_cmp(&waited(a)));
+        Ok(out)
+    }
+
+    /// What found no room.
+    ///
+    /// # Errors
+    /// When the kernel's maps cannot be read.
+    pub fn lost(&self) -> Result<Lost, Error> {
+        let count = |index| Ok(Fields(&value(&self.loaded.map("lost"), index, "what was lost")?).u64());
+        Ok(Lost { pairs: count(0)?, stacks: count(1)? })
+    }
+
+    fn histogram(&self, slot: u32, kind: u32, sum_ns: u64) -> Result<Histogram, Error> {
+        let bytes = value(&self.loaded.map("histograms"), slot * KINDS as u32 + kind, "histograms of locks")?;
+        Ok(histogram(Bins::new().since_last(&bytes), sum_ns))
+    }
+
+    /// Slots with their process and address.
+    fn places(&self) -> Result<Vec<(u32, Option<u32>, u64)>, Error> {
+        let map = self.loaded.map("slots");
+        let mut places = Vec::new();
+        for key in map.keys() {
+            if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("places"))? {
+                let mut fields = Fields(&key);
+                let (address, process) = (fields.u64(), fields.u32());
+                places.push((Fields(&value).u32(), Some(process), address));
+            }
+        }
+        Ok(places)
+    }
+
+    fn pairs(&self) -> Result<HashMap<u32, Vec<Pair>>, Error> {
+        let map = self.loaded.map("pairs");
+        let mut pairs: HashMap<u32, Vec<Pair>> = HashMap::new();
+        for key in map.keys() {
+            let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("pairs"))? else { continue };
+            let (mut key, mut sum) = (Fields(&key), Fields(&value));
+            let (slot, waiter, waker) = (key.u32(), key.u32(), key.u32());
+            let (count, waited_ns) = (sum.u64(), sum.u64());
+            let (waiter_comm, waker_comm) = (sum.comm(), sum.comm());
+            let pair = Pair { waiter, waiter_comm, waker, waker_comm, count, waited_ns };
+            pairs.entry(slot).or_default().push(pair);
+        }
+        Ok(pairs)
+    }
+}
+
+/// The tables of a process; none of one that has ended.
+fn walker_of(process: u32, maps: &str) -> Walker {
+    let mut modules = modules(maps);
+    for module in &mut modules {
+        // As the process sees it: it may be in a container.
+        module.path = format!("/proc/{process}/root{}", module.path);
+    }
+    Walker::open(&RealDisk, &modules)
+}
+
+/// A copy of the stack of a thread that waited: `struct snapshot`.
+struct Snapshot {
+    slot: u32,
+    process: u32,
+    /// Instruction, stack and frame pointer.
+    registers: [u64; 3],
+    stack: Vec<u8>,
+}
+
+impl Snapshot {
+    fn parse(bytes: &[u8]) -> Self {
+        let mut fields = Fields(bytes);
+        let (slot, process, _tid, length) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        let registers = [fields.u64(), fields.u64(), fields.u64()];
+        let stack = &bytes[SNAPSHOT_HEAD..];
+        Self { slot, process, registers, stack: stack[..stack.len().min(length as usize)].to_vec() }
+    }
+}

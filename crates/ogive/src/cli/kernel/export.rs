@@ -1,0 +1,135 @@
+//! `ogive kernel export`: what the kernel's programs measure, as series of a server.
+
+mod groups;
+mod machine;
+mod observation;
+mod parts;
+mod processes;
+mod role;
+mod sent;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_export::Exporter;
+use ogive_kernel::sched::GROUPS_MAX;
+use ogive_probe::{Clock, HiccupMeter};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::sched::By;
+use super::tasks::Tasks;
+use crate::cli::wire::label_of;
+use parts::{Part, Settings};
+pub(crate) use role::{KernelOptions, KernelRole};
+
+/// What the server is given at the end to take the last cells.
+const LAST_CELLS: Duration = Duration::from_secs(5);
+
+/// Labels of the observer's series.
+const OWN_LABELS: [&str; 16] = [
+    "call",
+    "cause",
+    "cgroup",
+    "comm",
+    "cpu",
+    "interrupt",
+    "kind",
+    "part",
+    "pid",
+    "place",
+    "resource",
+    "softirq",
+    "source",
+    "state",
+    "thread",
+    "what",
+];
+
+/// Sends what programs in the kernel measure as series, each second once: run-queue latency, waits, microstates, interrupts, calls.
+/// Where the kernel refuses them, counters of /proc.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Export {
+    /// A server or a broker, such as http://127.0.0.1:6448.
+    #[arg(long, value_name = "URL")]
+    to: String,
+    #[command(flatten)]
+    tasks: Tasks,
+    /// What is observed.
+    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',', default_value = "sched,interrupts,micro")]
+    observe: Vec<Part>,
+    /// What counts as one group, and is a label.
+    #[arg(long, value_enum, default_value = "process")]
+    by: By,
+    /// Groups with series of their own; the rest are `other`.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=i64::from(GROUPS_MAX)))]
+    groups: u32,
+    /// Wake-ups within one system call that are a herd.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(2..))]
+    herds: u32,
+    /// Percent of a core that the observer may take; above, it sheds what costs each system call first.
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
+    budget: f64,
+    /// A label of every series, such as host=web-1; may be repeated.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// End after so many seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    label_of(text, &OWN_LABELS)
+}
+
+/// A percentage above 0, up to 100 for each of 1,024 cores.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok();
+    number
+        .filter(|number| *number > 0.0 && *number <= 102_400.0)
+        .ok_or_else(|| format!("{text:?} is no percentage above 0"))
+}
+
+pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
+    let settings = Settings {
+        parts: options.observe.clone(),
+        filter: options.tasks.filter()?,
+        grouping: options.by.grouping(),
+        groups: options.groups,
+        herd_min: options.herds,
+        core_share_max: options.budget / 100.0,
+    };
+    let builder = Exporter::builder(&options.to);
+    let builder = options.labels.iter().fold(builder, |builder, (name, value)| builder.label(name, value));
+    let exporter = builder.start().context("sending to a server")?;
+    let hiccups = HiccupMeter::start(Clock::global()).context("starting the hiccup meter")?;
+    for cpu in hiccups.cpus() {
+        let labels = [("cpu", &*cpu.cpu().to_string()), ("source", "self")];
+        exporter.cells().recorder("ogive_hiccup_seconds", &labels, cpu.recorder())?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    let running = observation::start(settings, exporter.cells().clone()).context("starting a thread")?;
+    let (mut interrupt, mut terminate) = ended;
+    runtime.block_on(async {
+        let end = async {
+            match options.seconds {
+                Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = end => {}
+        }
+    });
+    running.stop();
+    let status = exporter.shutdown(LAST_CELLS);
+    let lost = status.taken.samples - status.acknowledged.samples;
+    eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
+    Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::EXIT_FINDING) })
+}

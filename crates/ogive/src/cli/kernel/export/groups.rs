@@ -1,0 +1,190 @@
+//! The groups whose series are sent: processes, threads or cgroups with a place, and `other` for the rest.
+//!
+//! Invariants: what was measured is in one family, that of the group or that of `other`, so that they add up to all.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use ogive_hist::Histogram;
+use ogive_kernel::calls::Call;
+use ogive_kernel::micro::Thread;
+use ogive_kernel::places::Places;
+use ogive_kernel::proc::Scheduling;
+use ogive_kernel::sched::Group;
+use ogive_kernel::{CAUSES, Grouping};
+
+use super::sent::{Family, Sent, Source};
+
+/// 10 s, where all tasks are observed: commands of a shell have no series of their own.
+pub(super) const SETTLE_NS: u64 = 10_000_000_000;
+
+/// 10,000 directories are looked at for the name of a cgroup.
+const CGROUPS_MAX: usize = 10_000;
+
+/// Where cgroups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// The groups.
+pub(super) struct Groups {
+    grouping: Grouping,
+    sent: Sent,
+    places: Places,
+    own: HashMap<u64, Family>,
+    other: Family,
+    /// The calls of all observed tasks together.
+    all: Family,
+    cgroup_paths: HashMap<u64, PathBuf>,
+}
+
+/// The label of a group.
+fn label(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::Process => "pid",
+        Grouping::Thread => "thread",
+        Grouping::Cgroup => "cgroup",
+    }
+}
+
+impl Groups {
+    /// At most `places` groups, each once it has been there for `settle_ns`.
+    pub(super) fn new(sent: &Sent, grouping: Grouping, places: u32, settle_ns: u64) -> Self {
+        let mut labels = vec![(label(grouping), "other".to_owned())];
+        if grouping != Grouping::Cgroup {
+            labels.push(("comm", "other".to_owned()));
+        }
+        Self {
+            grouping,
+            sent: sent.clone(),
+            places: Places::new(places, settle_ns),
+            own: HashMap::new(),
+            other: Family::new(sent, labels),
+            all: Family::new(sent, Vec::new()),
+            cgroup_paths: HashMap::new(),
+        }
+    }
+
+    /// Begins a turn.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.places.begin(now_ns);
+    }
+
+    /// Ends a turn: series of groups that are gone are forgotten.
+    pub(super) fn end(&mut self) {
+        let Self { grouping, cgroup_paths, .. } = self;
+        let gone = self.places.end(|id| lives(*grouping, cgroup_paths, id));
+        for id in gone {
+            self.cgroup_paths.remove(&id);
+            if let Some(family) = self.own.remove(&id) {
+                family.forget();
+            }
+        }
+        let counts = [("own", self.own.len()), ("other", self.places.without_place())];
+        for (place, count) in counts {
+            #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+            self.all.state(Source::Own, "ogive_kernel_groups", &[("place", place)], count as f64);
+        }
+    }
+
+    /// Whether a group is still there.
+    pub(super) fn lives(&self, id: u64) -> bool {
+        lives(self.grouping, &self.cgroup_paths, id)
+    }
+
+    fn family(&mut self, id: Option<u64>, comm: &str) -> &mut Family {
+        let Some(id) = id.filter(|id| self.places.has_place(*id)) else { return &mut self.other };
+        let Self { grouping, sent, own, cgroup_paths, .. } = self;
+        own.entry(id).or_insert_with(|| {
+            let mut labels = vec![(label(*grouping), id.to_string())];
+            if *grouping == Grouping::Cgroup {
+                if let Some(path) = find_cgroup(id) {
+                    let name = path.strip_prefix(CGROUPS).unwrap_or(&path).display();
+                    labels = vec![("cgroup", format!("/{name}"))];
+                    cgroup_paths.insert(id, path);
+                }
+            } else {
+                labels.push(("comm", comm.to_owned()));
+            }
+            Family::new(sent, labels)
+        })
+    }
+
+    /// What the scheduler's programs measured.
+    pub(super) fn scheduled(&mut self, group: &Group) {
+        let family = self.family(group.id, &group.comm);
+        let mut times = |name, labels: &[_], times: &Histogram| family.times(Source::Bpf, name, labels, times);
+        times("ogive_kernel_run_queue_seconds", &[], &group.run_queue);
+        times("ogive_kernel_wake_up_seconds", &[], &group.wake_up);
+        times("ogive_kernel_slice_seconds", &[], &group.slice);
+        for (cause, waits) in CAUSES.iter().zip(&group.off_cpu) {
+            times("ogive_kernel_off_cpu_seconds", &[("cause", cause)], waits);
+        }
+        let mut count = |name, labels: &[_], more| family.count(Source::Bpf, name, labels, more);
+        count("ogive_kernel_switches_total", &[("kind", "voluntary")], group.voluntary);
+        count("ogive_kernel_switches_total", &[("kind", "involuntary")], group.involuntary);
+        count("ogive_kernel_migrations_total", &[], group.migrations);
+        count("ogive_kernel_wake_ups_total", &[], group.wake_ups);
+    }
+
+    /// What a thread did since the last reading.
+    pub(super) fn thread(&mut self, thread: &Thread, process_comm: &str) {
+        let (id, comm) = match self.grouping {
+            Grouping::Process => (u64::from(thread.tgid), process_comm),
+            Grouping::Thread => (u64::from(thread.tid), thread.comm.as_str()),
+            Grouping::Cgroup => (thread.cgroup, ""),
+        };
+        let family = self.family(Some(id), comm);
+        let states = ["user", "system", "ready"].iter().chain(&CAUSES);
+        for (state, ns) in states.zip(thread.states_ns) {
+            family.count(Source::Bpf, "ogive_kernel_state_nanoseconds_total", &[("state", state)], ns);
+        }
+        family.count(Source::Bpf, "ogive_kernel_system_calls_total", &[], thread.calls);
+        family.count(Source::Bpf, "ogive_kernel_signals_total", &[], thread.signals);
+    }
+
+    /// What `/proc` counted of a group since the last reading.
+    pub(super) fn counted(&mut self, id: u64, comm: &str, more: &Scheduling) {
+        let family = self.family(Some(id), comm);
+        let mut count = |name, labels: &[_], more| family.count(Source::Proc, name, labels, more);
+        count("ogive_kernel_on_cpu_nanoseconds_total", &[], more.ran_ns);
+        count("ogive_kernel_run_queue_nanoseconds_total", &[], more.ready_ns);
+        count("ogive_kernel_slices_total", &[], more.slices);
+        count("ogive_kernel_switches_total", &[("kind", "voluntary")], more.voluntary);
+        count("ogive_kernel_switches_total", &[("kind", "involuntary")], more.involuntary);
+    }
+
+    /// A system call.
+    pub(super) fn call(&mut self, call: &Call) {
+        let labels = [("call", call.name.as_str())];
+        self.all.times(Source::Bpf, "ogive_kernel_call_seconds", &labels, &call.took);
+        self.all.count(Source::Bpf, "ogive_kernel_calls_total", &labels, call.count);
+        self.all.count(Source::Bpf, "ogive_kernel_call_errors_total", &labels, call.errors);
+    }
+}
+
+/// Whether a process, a thread or a cgroup is still there. A cgroup without a known path is, as far as anybody knows.
+fn lives(grouping: Grouping, cgroup_paths: &HashMap<u64, PathBuf>, id: u64) -> bool {
+    match grouping {
+        Grouping::Process | Grouping::Thread => Path::new(&format!("/proc/{id}")).exists(),
+        Grouping::Cgroup => {
+            let same = |path: &PathBuf| path.metadata().is_ok_and(|found| found.ino() == id);
+            cgroup_paths.get(&id).is_none_or(same)
+        }
+    }
+}
+
+/// The directory of a cgroup, by its number.
+fn find_cgroup(id: u64) -> Option<PathBuf> {
+    let mut waiting = vec![PathBuf::from(CGROUPS)];
+    for _ in 0..CGROUPS_MAX {
+        let directory = waiting.pop()?;
+        if directory.metadata().is_ok_and(|found| found.ino() == id) {
+            return Some(directory);
+        }
+        let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+        waiting.extend(
+            entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()),
+        );
+    }
+    None
+}

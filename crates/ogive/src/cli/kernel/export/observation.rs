@@ -1,0 +1,294 @@
+//! The thread that observes: it takes what the programs measured shortly before each second ends, and puts it into series.
+//!
+//! Invariants: a cell holds what was measured in its second, less the last [`LEAD`]; what was measured when the thread ends is in
+//! the series before it returns.
+//! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; without the scheduler's programs there
+//! are the counters of `/proc`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ogive_export::Cells;
+use ogive_kernel::Filter;
+use ogive_kernel::budget::{Budget, Change};
+use ogive_kernel::micro::Thread;
+use ogive_kernel::run_time::{Measuring, RunTime};
+use ogive_probe::Clock;
+
+use super::groups::{Groups, SETTLE_NS};
+use super::machine::Machine;
+use super::parts::{Loaded, SHED_ORDER, Settings};
+use super::processes::Processes;
+use super::sent::Sent;
+use crate::cli::config_file;
+
+/// 50 ms before the end of a second, of which the reading takes some.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// The kernel measures its programs in one second of ten: two readings of its clock a run are a third of a small program.
+const MEASURE_TURNS: u64 = 10;
+
+/// Every thread of a machine is read from `/proc` each five seconds: 300 processes take 10 ms.
+const PROC_TURNS: u64 = 5;
+
+/// What the thread is sent.
+pub(super) enum Message {
+    /// Try again what the kernel refused.
+    Retry,
+}
+
+/// An observation that runs.
+pub(super) struct Running {
+    pub(super) messages: Sender<Message>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Ends it; what was measured is in the series.
+    pub(super) fn stop(self) {
+        drop(self.messages);
+        // A thread that panicked has said so.
+        let _ = self.thread.join();
+    }
+}
+
+/// Observes from now on.
+pub(super) fn start(settings: Settings, cells: Cells) -> std::io::Result<Running> {
+    let (messages, received) = channel();
+    let thread = std::thread::Builder::new()
+        .name("ogive-kernel".to_owned())
+        .spawn(move || Observation::new(settings, &Sent::new(cells)).run(&received))?;
+    Ok(Running { messages, thread })
+}
+
+/// What the programs' run times were when the kernel began to measure them.
+struct Window {
+    _measuring: Measuring,
+    since_ns: u64,
+    before: Vec<(&'static str, RunTime)>,
+}
+
+struct Observation {
+    settings: Settings,
+    clock: Clock,
+    loaded: Loaded,
+    budget: Budget,
+    groups: Groups,
+    machine: Machine,
+    processes: Processes,
+    threads: HashMap<u32, Thread>,
+    window: Option<Window>,
+    /// What each part took of a core when it was measured last.
+    shares: Vec<(&'static str, f64)>,
+    misses: HashMap<&'static str, u64>,
+    /// Time, and CPU time of this thread, at the end of the last turn.
+    own: (u64, u64),
+    turn: u64,
+    is_measured: bool,
+}
+
+impl Observation {
+    fn new(settings: Settings, sent: &Sent) -> Self {
+        let settle_ns = if settings.filter == Filter::Everything { SETTLE_NS } else { 0 };
+        let clock = Clock::global();
+        let wanted: Vec<_> = SHED_ORDER.into_iter().filter(|(part, _)| settings.wants(part)).collect();
+        Self {
+            budget: Budget::new(settings.core_share_max, &wanted),
+            groups: Groups::new(sent, settings.grouping, settings.groups, settle_ns),
+            machine: Machine::new(sent),
+            processes: Processes::default(),
+            loaded: Loaded::default(),
+            threads: HashMap::new(),
+            window: None,
+            shares: Vec::new(),
+            misses: HashMap::new(),
+            own: (clock.now(), thread_cpu_ns()),
+            turn: 0,
+            is_measured: false,
+            settings,
+            clock,
+        }
+    }
+
+    fn run(mut self, messages: &Receiver<Message>) {
+        self.load();
+        self.machine.read_proc();
+        loop {
+            match messages.recv_timeout(until_turn(self.clock)) {
+                Ok(Message::Retry) => self.load(),
+                Err(RecvTimeoutError::Timeout) => self.turn(),
+                Err(RecvTimeoutError::Disconnected) => return self.drain(),
+            }
+        }
+    }
+
+    /// Loads what is not there.
+    fn load(&mut self) {
+        let shed: Vec<&str> = self.budget.parts().filter(|(_, is_shed, _)| *is_shed).map(|(part, _, _)| part).collect();
+        let failed = self.loaded.load_missing(&self.settings, |part| shed.contains(&part));
+        for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
+            self.machine.failed(part, failed.iter().any(|(name, _)| *name == part));
+        }
+        for (part, error) in failed {
+            tracing::warn!("the kernel observer does without {part}: {error}");
+        }
+        if self.loaded.micro.is_some() && self.threads.is_empty() {
+            self.read_threads();
+        }
+    }
+
+    /// One turn: what was measured in a second, and what that cost.
+    fn turn(&mut self) {
+        self.drain();
+        self.machine.read_proc();
+        self.turn += 1;
+        self.count_own_cost();
+    }
+
+    /// Takes what was measured.
+    fn drain(&mut self) {
+        self.groups.begin(self.clock.now());
+        if let Some(scheduler) = &mut self.loaded.scheduler {
+            match scheduler.drain(|id| self.groups.lives(id)) {
+                Ok(drained) => {
+                    drained.groups.iter().for_each(|group| self.groups.scheduled(group));
+                    self.machine.drained(&drained);
+                }
+                Err(error) => tracing::warn!("{error}"),
+            }
+        } else if self.settings.wants("sched") && self.turn.is_multiple_of(PROC_TURNS) {
+            self.processes.read(&self.settings.filter, self.settings.grouping, &mut self.groups);
+        }
+        self.read_threads();
+        if let Some(calls) = &mut self.loaded.calls {
+            match calls.drain() {
+                Ok(calls) => calls.iter().for_each(|call| self.groups.call(call)),
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+        self.groups.end();
+    }
+
+    /// The states of threads since the last reading.
+    fn read_threads(&mut self) {
+        let Some(micro) = &self.loaded.micro else { return };
+        let now = match micro.read() {
+            Ok(now) => now,
+            Err(error) => return tracing::warn!("{error}"),
+        };
+        let leaders = now.iter().filter(|thread| thread.tid == thread.tgid);
+        let names: HashMap<u32, &str> = leaders.map(|thread| (thread.tgid, thread.comm.as_str())).collect();
+        for thread in &now {
+            // A number that was given anew belongs to a thread that is younger.
+            let before = self.threads.get(&thread.tid).filter(|before| before.wall_ns <= thread.wall_ns);
+            let more = before.map_or_else(|| thread.clone(), |before| thread.since(before));
+            let name = names.get(&thread.tgid).copied().unwrap_or(&thread.comm);
+            self.groups.thread(&more, name);
+        }
+        self.threads = now.into_iter().map(|thread| (thread.tid, thread)).collect();
+    }
+
+    /// What the observer took of a core, which the budget judges at the end of each window.
+    fn count_own_cost(&mut self) {
+        let (now, cpu) = (self.clock.now(), thread_cpu_ns());
+        let (before, before_cpu) = std::mem::replace(&mut self.own, (now, cpu));
+        let own_share = share(cpu.saturating_sub(before_cpu), now.saturating_sub(before));
+        self.shares.retain(|(part, _)| *part != "drain");
+        self.shares.push(("drain", own_share));
+        let is_due = self.turn % MEASURE_TURNS == 1;
+        if let Some(window) = self.window.take() {
+            self.close(&window, now);
+            let whole: f64 = self.shares.iter().map(|(_, share)| share).sum();
+            if let Some(change) = self.budget.judge(whole, self.clock.now()) {
+                self.apply(change);
+                // Whether that was enough is seen in the next second.
+                self.open_window(now);
+            }
+        } else if is_due {
+            self.open_window(now);
+        }
+        self.machine.cost(&self.shares, &self.budget, self.is_measured);
+    }
+
+    fn open_window(&mut self, now: u64) {
+        self.window = None;
+        match Measuring::start() {
+            Ok(measuring) => {
+                self.is_measured = true;
+                self.window = Some(Window { _measuring: measuring, since_ns: now, before: self.loaded.run_times() });
+            }
+            Err(error) => {
+                if std::mem::take(&mut self.is_measured) || self.turn <= 1 {
+                    tracing::warn!("what the kernel observer's programs cost is not known: {error}");
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, window: &Window, now: u64) {
+        let after = self.loaded.run_times();
+        let took_ns = now.saturating_sub(window.since_ns);
+        self.shares.retain(|(part, _)| *part == "drain");
+        for (part, after) in after {
+            let before =
+                window.before.iter().find(|(name, _)| *name == part).map(|(_, time)| *time).unwrap_or_default();
+            self.shares.push((part, share(after.ran_ns.saturating_sub(before.ran_ns), took_ns)));
+            let missed = self.misses.insert(part, after.missed).filter(|before| *before <= after.missed).unwrap_or(0);
+            self.machine.lost("recursion", after.missed - missed);
+        }
+        // A part that is not there takes nothing, and its series says so.
+        for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
+            if !self.shares.iter().any(|(name, _)| *name == part) {
+                self.shares.push((part, 0.0));
+            }
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Shed(part) => {
+                tracing::warn!("the kernel observer took more than its budget and does without {part} for now");
+                // What it measured until now is sent.
+                self.drain();
+                self.loaded.shed(part);
+                self.machine.shed(part);
+                if part == "micro" {
+                    self.threads.clear();
+                }
+            }
+            Change::Restore(part) => {
+                tracing::info!("the kernel observer tries {part} again");
+                if let Err(error) = self.loaded.switch(part, true) {
+                    tracing::warn!("the kernel observer does without {part}: {error}");
+                }
+                self.load();
+            }
+        }
+    }
+}
+
+/// `ns` of CPU in `of_ns` of time.
+#[allow(clippy::cast_precision_loss, reason = "a share for people")]
+fn share(ns: u64, of_ns: u64) -> f64 {
+    ns as f64 / of_ns.max(1) as f64
+}
+
+/// CPU time of this thread; 0 where the kernel does not say.
+fn thread_cpu_ns() -> u64 {
+    let text = config_file::text(Path::new("/proc/thread-self/schedstat")).unwrap_or_default();
+    text.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Until [`LEAD`] before the end of the second, or of the next.
+fn until_turn(clock: Clock) -> Duration {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let lead_ns = LEAD.as_nanos() as u64;
+    let into_second = u64::try_from(clock.wall().rem_euclid(SECOND_NS as i64)).expect("below a second");
+    let to_end = SECOND_NS - into_second;
+    // One that comes a little late for this second does not come twice.
+    let wait = if to_end > lead_ns + lead_ns { to_end - lead_ns } else { to_end + SECOND_NS - lead_ns };
+    Duration::from_nanos(wait)
+}
