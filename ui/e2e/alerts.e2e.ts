@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
@@ -13,6 +13,9 @@ const RULES = `groups:
     labels: {severity: page}
     annotations: {summary: '{{ $labels.host }} takes {{ $value }} s'}
 `;
+
+/** A slow trace. */
+const TRACE = readFileSync(resolve(import.meta.dirname, "../../vectors/trace/slow.txt"), "utf8").trimEnd();
 
 /** A rule on the p99 of a histogram, and one on what a lost instance sent. */
 const PICTURED = `groups:
@@ -109,8 +112,10 @@ test("an alert has its picture, and what is lost with a parent stands below it",
   const names = ["queue_length", "queue_age"].flatMap((name) => Array.from({ length: 4 }, (_, at) => ({ labels: { __name__: name, instance: "b", queue: `q${at}` }, kind: "float" })));
   const lost = Array.from({ length: 120 }, (_, at) => now - 420 + at).flatMap((second) => names.map((_, at) => ({ series: at, time_ms: second * 1000, float: 9 })));
   expect(await pictured.push({ source: crypto.randomUUID(), sequence: 1, series: names, samples: lost })).toMatchObject({ accepted: lost.length });
-  const cells = ["x", "y"].map((host) => ({ labels: { __name__: "shop_seconds", instance: "a", host }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }));
-  const bins = (second: number, at: number): Record<string, number> => (at === 0 && second > now - 60 ? { "1e-2": 50, "2e+0": 50 } : { "1e-2": 100 });
+  // On x the route /pay is the slow one.
+  const of = (host: string, route: string) => ({ labels: { __name__: "shop_seconds", instance: "a", host, route }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 });
+  const cells = [of("x", "/pay"), of("x", "/list"), of("y", "/list")];
+  const bins = (second: number, at: number): Record<string, number> => (at === 0 && second > now - 60 ? { "2e+0": 50 } : { "1e-2": at < 2 ? 50 : 100 });
   const [source, sent] = [crypto.randomUUID(), { sequence: 0, upTo: now - 480 }];
   const send = async (): Promise<void> => {
     const [from, to] = [sent.upTo, Math.floor(Date.now() / 1000)];
@@ -121,6 +126,9 @@ test("an alert has its picture, and what is lost with a parent stands below it",
     expect(await pictured.push({ source, sequence: ++sent.sequence, series: cells, samples })).toMatchObject({ accepted: samples.length });
   };
   await send();
+  const texts = [{ labels: { __name__: "shop_slow", instance: "a", host: "x", route: "/pay" }, kind: "text" }];
+  const trace = { series: 0, time_ms: (now - 2) * 1000, text: TRACE };
+  expect(await pictured.push({ source: crypto.randomUUID(), sequence: 1, series: texts, samples: [trace] })).toMatchObject({ accepted: 1 });
   // A start reads the last hours again.
   await pictured.stop();
   await pictured.run();
@@ -151,7 +159,7 @@ test("an alert has its picture, and what is lost with a parent stands below it",
   expect(view.y).toBeLessThan(view.height);
   expect(view.before).toBeGreaterThan(0);
   expect(view.after % 100).toBe(0);
-  expect(await picture.locator(".note").innerText()).toMatch(/: it began; threshold 500.ms$/);
+  expect(await picture.locator(".note").first().innerText()).toMatch(/: it began; threshold 500.ms$/);
   // Both lines are on the canvas: their pixels are all of one colour, and no cell has it.
   const lines = await picture.locator("canvas").evaluate((canvas: HTMLCanvasElement, [x, y]) => {
     const context = canvas.getContext("2d") as CanvasRenderingContext2D;
@@ -163,6 +171,18 @@ test("an alert has its picture, and what is lost with a parent stands below it",
   }, [view.x, view.y]);
   expect(lines[0]).toBe(1);
   expect(lines[1]).toBe(2);
+
+  // What may explain it: the route that is slow, and a trace; both lead to the picture.
+  await expect.poll(() => picture.locator(".reasons tbody tr").count(), { timeout: 60_000 }).toBeGreaterThan(0);
+  const [label, share] = [picture.locator(".reasons tbody th").first(), picture.locator(".reasons tbody td").first()];
+  expect([await label.innerText(), await share.innerText()]).toEqual(['route="/pay"', "100 %"]);
+  expect(await picture.locator(".slowest li").innerText()).toContain("OrderPath of feed 1");
+  const led = await open(browser, new URL((await picture.locator(".slowest a").getAttribute("href")) as string, `${pictured.url}/`).href);
+  await expect.poll(() => led.page.locator("#traces .fall li").count(), { timeout: 30_000 }).toBeGreaterThan(0);
+  const box = await open(browser, new URL((await picture.locator(".note a").getAttribute("href")) as string, `${pictured.url}/`).href);
+  await expect.poll(() => box.page.locator(".explain-body tr[data-row]").count(), { timeout: 30_000 }).toBeGreaterThan(0);
+  expect([led.errors, box.errors]).toEqual([[], []]);
+  await Promise.all([led.page.close(), box.page.close()]);
 
   // It outlives a turn of the list.
   await picture.evaluate((element) => element.classList.add("before"));

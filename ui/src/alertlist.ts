@@ -150,11 +150,16 @@ const SELECTOR = String.raw`[a-zA-Z_:][\w:]*(?:\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}
 const RATE = new RegExp(String.raw`\b(?:rate|increase)\(\s*(${SELECTOR})\s*\[[^\]]+\]\s*\)`);
 const ALONE = new RegExp(`^${SELECTOR}$`);
 
+/** The series that an alert watches: what it rates, or a selector alone. */
+export function selectorOf(query: string): string | null {
+  const inner = compared(query).query.trim();
+  return RATE.exec(inner)?.[1] ?? (ALONE.test(inner) ? inner : null);
+}
+
 /** The cells that an alert watches, separated by the names of its labels: the sum of what it rates, whose group it is. */
 export function watched(query: string, labels: Labels): string | null {
-  const inner = compared(query).query.trim();
-  const selector = RATE.exec(inner)?.[1] ?? (ALONE.test(inner) ? inner : undefined);
-  if (selector === undefined) return null;
+  const selector = selectorOf(query);
+  if (selector === null) return null;
   const names = Object.keys(labels).filter((name) => name !== "alertname").toSorted();
   return names.length === 0 ? selector : `sum by (${names.join(", ")}) (${selector})`;
 }

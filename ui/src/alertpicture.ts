@@ -1,16 +1,18 @@
 /**
- * The picture of one alert: the cells that it watches with its threshold and its begin, and the distribution before and after.
+ * The picture of one alert: the cells that it watches with its threshold and its begin, the distribution before and after, and what
+ * may explain it.
  *
  * Invariants: cells of other groups are not in it; before and after share no cell; each quantile has the bounds of its bins and of
  * the number of samples.
  * Failure: what has no cells (a number, an expression that is no rate) is said in one sentence.
  */
 
-import { compared, watched, type Alert } from "./alertlist.ts";
+import { compared, selectorOf, watched, type Alert } from "./alertlist.ts";
 import { ApiError, fetchHeatmap, serverNow, type Heatmap } from "./api.ts";
 import { DomainBuilder, niceCeil, stepFor, ValueAxis } from "./axis.ts";
 import { BinTable, merge, type Column, type Merged } from "./bins.ts";
 import { greatest, shadesOf } from "./cells.ts";
+import { reasonsOf } from "./alertreasons.ts";
 import { palette, paletteWords } from "./colour.ts";
 import { intervalOf } from "./confidence.ts";
 import { groupName } from "./controls.ts";
@@ -23,6 +25,8 @@ import { currentTheme, ink } from "./theme.ts";
 /** A quarter of an hour before the begin, and at most three hours behind it. */
 const BEFORE_S = 900;
 const AFTER_S = 10_800;
+/** A rate over a minute is slow after the samples are. */
+const LEAD_S = 60;
 const SIZE = { width: 720, height: 150 };
 const QUANTILES = [0.5, 0.9, 0.99, 0.999];
 /** Cells come each second, and a picture costs two queries. */
@@ -31,6 +35,8 @@ const FRESH_MS = 10_000;
 export class AlertPicture {
   readonly element = el("div", { class: "alert-picture" });
   private fetchedAt = 0;
+  /** Of the last answer: they stand until the next one. */
+  private reasons: HTMLElement[] = [];
 
   /** Asks for the cells, unless that was done lately. */
   show(alert: Alert): void {
@@ -59,7 +65,12 @@ export class AlertPicture {
     const table = new BinTable();
     const columns = data.columns.map((wire) => table.column(wire)).filter((column) => column.count > 0);
     if (columns.length === 0) return this.say("No picture: what the rule watches has no distribution here.");
-    this.draw(data, table, columns, begin, compared(alert.query).threshold);
+    const { threshold } = compared(alert.query);
+    this.draw(data, table, columns, begin, threshold);
+    const above = Math.min(Math.max(...table.hi.slice(0, table.size)), Number.MAX_VALUE);
+    const area = threshold !== null && above > threshold && end > begin ? { start: Math.floor(begin - LEAD_S), end, lo: threshold, hi: above } : null;
+    this.reasons = await reasonsOf({ selector: selectorOf(alert.query) ?? query, labels: own?.labels ?? {}, view: { start, end }, area, unit: data.unit });
+    this.draw(data, table, columns, begin, threshold);
   }
 
   private draw(data: Heatmap, table: BinTable, columns: readonly Column[], begin: number, threshold: number | null): void {
@@ -88,7 +99,7 @@ export class AlertPicture {
     const after = merge(table, columns.filter((column) => column.t - data.step >= begin));
     this.element.dataset["view"] = JSON.stringify({ x, y, width: canvas.width, height: canvas.height, columns: columns.length, before: before.total, after: after.total, max });
     const caption = `${formatDate(begin)} ${formatClock(begin)}: it began${threshold === null ? "" : `; threshold ${formatValue(threshold, data.unit, 3)}`}`;
-    this.element.replaceChildren(canvas, el("p", { class: "note" }, caption), comparison(table, before, after, data.unit));
+    this.element.replaceChildren(canvas, el("p", { class: "note" }, caption), comparison(table, before, after, data.unit), ...this.reasons);
   }
 }
 
