@@ -48,6 +48,7 @@ mod irondb_rules;
 mod limits;
 mod listener;
 mod live;
+mod logins;
 mod logs;
 mod merged;
 mod metadata;
@@ -127,6 +128,7 @@ fn upkeep_routes() -> Router<App> {
         .route("/v1/disks/add", post(upkeep::add))
         .route("/v1/disks/replace", post(upkeep::replace))
         .route("/v1/retention", get(upkeep::retention).post(upkeep::confirm_clock))
+        .route("/v1/logins", get(logins::get))
         .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))
         .route("/v1/findings", get(upkeep::findings))
         .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
@@ -144,6 +146,7 @@ fn stream_routes() -> Router<App> {
         .route("/v1/boards", get(board::list).post(board::save))
         .route("/v1/boards/{name}", get(board::get).delete(board::delete))
         .route("/v1/explain", get(explain::get).post(explain::get))
+        .route("/v1/explain/related", get(explain::related).post(explain::related))
         .route("/v1/heatmap/groups", get(group_columns::get).post(group_columns::get))
         .route("/v1/events", get(events::get).post(events::post))
         .route("/v1/live", get(live::get))

@@ -55,7 +55,8 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
     Ok(out)
 }
 
-fn source(series: SeriesData, span: Span) -> Source {
+/// The cells of one series that end in the span.
+pub(super) fn source(series: SeriesData, span: Span) -> Source {
     let width_ms = width_of(&series);
     let cumulative = series.meta.temporality == Temporality::Cumulative;
     let mut cells =

@@ -246,3 +246,46 @@ fn diff_says_how_much_slower_and_whether_it_is_chance() {
     let logs = ogive(&["hist", "diff", "--hlog", &log, &log], "");
     assert!(logs.status.code() == Some(0) && out(&logs).contains("distance 0.0000"), "{}", out(&logs));
 }
+
+#[test]
+fn fields_of_lines_are_read() {
+    let count_and_sum = |arguments: &[&str], input: &str| {
+        let output = ogive(&[&["hist", "--json"], arguments].concat(), input);
+        let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+        (value["count"].as_u64().unwrap(), value["sum"].as_f64().unwrap(), output)
+    };
+    let lines = "{\"took\":\"5 ms\",\"a\":{\"took\":9}}\n{\"took\":\"7ms\"}\nlevel=info took=8ms path=/took\n\nno field here\n{\"a\":{\"took\":1}}\n";
+    let (count, sum, output) = count_and_sum(&["--field", "took"], lines);
+    assert!(count == 3 && (sum - 0.020).abs() < 1e-12, "{count} {sum}");
+    assert_eq!((output.status.code(), err(&output)), (Some(0), "ogive hist: 2 lines have no field \"took\"\n"));
+    let (count, sum, _) = count_and_sum(&["--field", "a.took", "--unit", "ms"], lines);
+    assert!(count == 2 && (sum - 0.010).abs() < 1e-12, "{count} {sum}");
+    let (count, _, output) = count_and_sum(&["--field", "level"], lines);
+    assert!(
+        count == 0 && output.status.code() == Some(1) && err(&output).contains("line 3: \"info\""),
+        "{}",
+        err(&output)
+    );
+    // Every match of a line, by its first group.
+    let ping = "64 bytes from ::1: icmp_seq=1 time=0.031 ms\nstatistics\nrtt time=2 ms time=3 ms\n";
+    let (count, sum, output) = count_and_sum(&["--regex", "time=([0-9.]+ ?m?s)"], ping);
+    assert!(count == 3 && (sum - 0.005_031).abs() < 1e-12, "{count} {sum}");
+    assert!(err(&output).contains("1 lines have nothing that matches \"time="), "{}", err(&output));
+    let (count, _, _) = count_and_sum(&["--regex", "[0-9]+ms"], "a 5ms b 6ms\n");
+    assert_eq!(count, 2);
+    // A line that is longer than what is looked at costs no memory, and its neighbours live.
+    let long = format!("took=1ms {}\ntook=2ms\n", "x".repeat(3 << 20));
+    assert_eq!(count_and_sum(&["--field", "took"], &long).0, 2);
+    assert_eq!(ogive(&["hist", "--regex", "("], "").status.code(), Some(2));
+    assert_eq!(ogive(&["hist", "--regex", "a", "--field", "b"], "").status.code(), Some(2));
+}
+
+#[test]
+fn what_is_out_of_range_is_said_once_with_a_count() {
+    let input = format!("1\n{}-1e200\n3\n", "1e300\n".repeat(40));
+    let output = ogive(&["hist", "--json"], &input);
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!((output.status.code(), &value["count"], &value["max"]), (Some(1), &2.into(), &3.0.into()));
+    let said = "41 numbers (-1e200 to 1e300) are beyond what a histogram counts";
+    assert_eq!(err(&output).matches(said).count(), 1, "{}", err(&output));
+}

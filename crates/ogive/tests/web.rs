@@ -227,6 +227,48 @@ fn a_token_reaches_its_tenant_alone() {
     assert_eq!(ask(reader_a, "/metrics", &[]).0, 200);
 }
 
+/// Names and rights for who may administer, and nothing to log in with.
+#[test]
+fn logins_are_listed_without_their_secrets() {
+    let (operator, entry) = new_token(&["--name", "operator", "--allow", "read,admin"]);
+    let (sender, second) = new_token(&["--name", "sender-1", "--tenant", "a", "--allow", "write", "--expires", "90d"]);
+    let hash = bcrypt::hash("a password", 4).unwrap();
+    let past = "  - {name: past, sha256: 0000000000000000000000000000000000000000000000000000000000000000, allow: [read], expires: 2026-01-01T00:00:00Z}\n";
+    let guarded = Guarded::new(&format!("{TLS}basic_auth_users:\n  alice: {hash}\ntokens:\n{entry}{second}{past}"));
+    let (status, _, body) = guarded.curl("/v1/logins", &["-H", &bearer(&operator)]);
+    assert_eq!(status, 200, "{body}");
+    let found: Value = serde_json::from_str(&body).unwrap();
+    let shown: Vec<Value> = found["data"]["logins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|login| {
+            json!([
+                login["kind"],
+                login["name"],
+                login["tenant"],
+                login["allow"],
+                login["expires"].is_string(),
+                login["expired"]
+            ])
+        })
+        .collect();
+    let expected = json!([
+        ["user", "alice", null, ["read", "write", "admin"], false, false],
+        ["token", "operator", null, ["read", "admin"], false, false],
+        ["token", "sender-1", "a", ["write"], true, false],
+        ["token", "past", null, ["read"], true, true],
+    ]);
+    assert_eq!((Value::Array(shown), &found["data"]["open"]), (expected, &json!(false)));
+    let hashes = [&entry, &second].map(|entry| entry.split("sha256: ").nth(1).unwrap()[..64].to_owned());
+    for secret in hashes.iter().chain([&operator, &sender, &hash]) {
+        assert!(!body.contains(secret), "{secret} is in {body}");
+    }
+    let (status, _, said) = guarded.curl("/v1/logins", &["-H", &bearer(&sender)]);
+    assert!(status == 403 && said.contains("admin"), "{said}");
+    assert_eq!(guarded.curl("/v1/logins", &[]).0, 401);
+}
+
 #[test]
 fn a_token_ends_when_it_expires() {
     let (token, entry) = new_token(&["--name", "short", "--allow", "read", "--expires", "1h"]);

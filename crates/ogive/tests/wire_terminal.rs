@@ -1,76 +1,13 @@
 //! `ogive wire` in a terminal: the live table, its keys, and the terminal given back.
 //!
-//! `script` of util-linux makes the pseudo terminal, and what is written to it is read as a terminal shows it. With
-//! OGIVE_SCREENSHOT=1 the screen is printed, for docs/wire.md.
+//! With OGIVE_SCREENSHOT=1 the screen is printed, for docs/wire.md.
+
+mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
-/// How long a loaded machine may take to draw.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-const ROWS: u16 = 24;
-const COLUMNS: u16 = 140;
-
-/// `ogive` in a terminal of 24 lines.
-struct Terminal {
-    script: Child,
-    keys: Option<ChildStdin>,
-    drawn: Receiver<Vec<u8>>,
-    screen: vt100::Parser,
-}
-
-impl Terminal {
-    fn start(arguments: &str) -> Self {
-        let command = format!("stty rows {ROWS} cols {COLUMNS}; exec {} wire {arguments}", env!("CARGO_BIN_EXE_ogive"));
-        let mut script = Command::new("script")
-            .args(["-qfec", &command, "/dev/null"])
-            .env("TERM", "xterm-256color")
-            .env("SHELL", "/bin/sh")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("script: {error}: apt-get install bsdutils"));
-        let (sender, drawn) = channel();
-        let mut out = script.stdout.take().unwrap();
-        std::thread::spawn(move || {
-            let mut part = [0; 65_536];
-            while let Ok(count @ 1..) = out.read(&mut part) {
-                let _ = sender.send(part[..count].to_vec());
-            }
-        });
-        let keys = script.stdin.take();
-        Self { script, keys, drawn, screen: vt100::Parser::new(ROWS, COLUMNS, 0) }
-    }
-
-    /// The screen, once it is as wished.
-    fn until(&mut self, what: &str, is_there: impl Fn(&vt100::Screen) -> bool) -> String {
-        let start = Instant::now();
-        while !is_there(self.screen.screen()) {
-            let text = self.screen.screen().contents();
-            assert!(start.elapsed() < PATIENCE, "waited in vain for {what} in\n{text}");
-            if let Ok(more) = self.drawn.recv_timeout(Duration::from_millis(100)) {
-                self.screen.process(&more);
-            }
-        }
-        self.screen.screen().contents()
-    }
-
-    fn press(&mut self, key: &[u8]) {
-        self.keys.as_mut().expect("open").write_all(key).unwrap();
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // Ends `ogive` as well: its terminal is gone.
-        let _ = self.script.kill();
-        let _ = self.script.wait();
-    }
-}
+use common::terminal::Terminal;
 
 /// 300 requests over one connection: two paths in turn, and each third answer an error.
 fn exchange(listener: TcpListener) {
@@ -127,7 +64,7 @@ fn is_marked(screen: &vt100::Screen, name: &str) -> bool {
 fn a_terminal_shows_a_live_table_that_keys_sort_and_end() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut terminal = Terminal::start(&format!("-i lo --only {port}"));
+    let mut terminal = Terminal::start(&format!("wire -i lo --only {port}"));
     let is_drawn = |screen: &vt100::Screen| screen.contents().contains("q quit");
     let text = terminal.until("the table", |screen| is_drawn(screen) || screen.contents().contains("CAP_NET_RAW"));
     if text.contains("CAP_NET_RAW") {
@@ -135,8 +72,8 @@ fn a_terminal_shows_a_live_table_that_keys_sort_and_end() {
         return;
     }
     // What stood there comes back at the end.
-    assert!(terminal.screen.screen().alternate_screen(), "{text}");
-    assert!(is_marked(terminal.screen.screen(), "rate"), "{text}");
+    assert!(terminal.screen().alternate_screen(), "{text}");
+    assert!(is_marked(terminal.screen(), "rate"), "{text}");
     exchange(listener);
     let text = terminal.until("both operations, and a histogram", |screen| {
         let text = screen.contents();
@@ -152,10 +89,10 @@ fn a_terminal_shows_a_live_table_that_keys_sort_and_end() {
     terminal.press(b"e");
     terminal.until("the order by errors", |screen| is_marked(screen, "errors") && !is_marked(screen, "rate"));
     if std::env::var_os("OGIVE_SCREENSHOT").is_some() {
-        println!("{}", terminal.screen.screen().contents());
+        println!("{}", terminal.screen().contents());
     }
     terminal.press(b"q");
     let text = terminal.until("the end", |screen| screen.contents().contains("dropped by the kernel: 0 packets"));
-    assert!(!terminal.screen.screen().alternate_screen() && text.contains("GET /even"), "the table stays: {text}");
-    assert!(terminal.script.wait().unwrap().success());
+    assert!(!terminal.screen().alternate_screen() && text.contains("GET /even"), "the table stays: {text}");
+    assert!(terminal.end());
 }

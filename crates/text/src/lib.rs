@@ -7,6 +7,7 @@
 
 pub mod calendar;
 pub mod duration;
+pub mod instant;
 pub mod mistake;
 pub mod near;
 pub mod secrets;

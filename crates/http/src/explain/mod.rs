@@ -5,6 +5,7 @@
 //! sample is inside when its cell ends in (`from`, `to`] and the middle of its bin lies between `lo` and `hi`, and outside
 //! otherwise. Limits: [`ROWS_MAX`] rows.
 
+mod related;
 mod shares;
 
 use axum::extract::State;
@@ -24,6 +25,7 @@ use super::resolution::resolution;
 use super::shape::{Shape, shape};
 use super::source_cells::{Source, Span, cancelled};
 use super::sources;
+pub(super) use related::get as related;
 use shares::{Counted, Ranking, Row};
 
 /// 200 rows are more than anybody reads.

@@ -102,6 +102,26 @@ pub struct Grant {
     pub allow: Allow,
 }
 
+/// How somebody logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginKind {
+    /// With a name and a password.
+    User,
+    /// With a token.
+    Token,
+}
+
+/// Somebody who may log in, without what they log in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// How.
+    pub kind: LoginKind,
+    /// Who, and what they may do.
+    pub grant: Grant,
+    /// Until when, in milliseconds since 1970; for ever when there is none.
+    pub expires_ms: Option<i64>,
+}
+
 /// A user of basic authentication.
 #[derive(Clone, Debug)]
 pub(super) struct User {
@@ -141,6 +161,17 @@ impl Rules {
     /// Whether nobody has to say who they are.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()
+    }
+
+    pub(super) fn logins(&self) -> Vec<Login> {
+        let users =
+            self.users.iter().map(|user| Login { kind: LoginKind::User, grant: user.grant.clone(), expires_ms: None });
+        let tokens = self.tokens.iter().map(|token| Login {
+            kind: LoginKind::Token,
+            grant: token.grant.clone(),
+            expires_ms: token.expires_ms,
+        });
+        users.chain(tokens).collect()
     }
 
     pub(super) fn challenges(&self) -> Vec<&'static str> {

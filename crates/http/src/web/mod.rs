@@ -27,7 +27,7 @@ use config::Current;
 pub use config::token_hash;
 pub use files::ReadFile;
 pub use hosts::{HostOptions, Hosts};
-pub use login::{Allow, Denied, Grant, Need};
+pub use login::{Allow, Denied, Grant, Login, LoginKind, Need};
 use ogive_door::counters::Counters;
 pub use ogive_door::doorkeeper::{Evicted, LoginFailure};
 use passwords::Passwords;
@@ -130,6 +130,11 @@ impl Web {
     pub async fn who(&self, headers: &HeaderMap, now_ms: i64) -> Result<Option<Grant>, Denied> {
         let rules = self.current().rules.clone();
         rules.who(headers, now_ms, &self.passwords).await
+    }
+
+    /// Who may log in, users before tokens: never what they log in with.
+    pub fn logins(&self) -> Vec<Login> {
+        self.current().rules.logins()
     }
 
     /// What a client is asked for, as `WWW-Authenticate` says it.

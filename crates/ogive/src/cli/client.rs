@@ -76,6 +76,15 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Unreachable(message) => f.write_str(message),
+            Self::Refused { status, message } => write!(f, "the server refused ({status}): {message}"),
+        }
+    }
+}
+
 impl Server {
     /// The one at `url`, which asks nobody who they are.
     #[cfg(feature = "amqp")]

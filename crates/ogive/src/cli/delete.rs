@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
+use super::times;
 
 /// Deletes samples for good. The server must run with --enable-admin-api.
 #[derive(clap::Args, Debug)]
@@ -17,11 +18,11 @@ What arrives later for the same times stays.
 pub(crate) struct Delete {
     /// Which series.
     selector: String,
-    /// First instant, Unix seconds or RFC 3339; everything before the end when it is left out.
-    #[arg(long)]
+    /// First instant: such as -30d, now-7d, Unix seconds or RFC 3339; everything before the end when it is left out.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
     /// Last instant; everything from the start on when it is left out.
-    #[arg(long)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     end: Option<String>,
     /// Do not ask.
     #[arg(long)]

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::client::Server;
 use super::exit::EXIT_FINDING;
 use super::findings;
+use super::times;
 use ogive_alerting::detection::board::finding_document;
 
 /// 256 MiB: some ten million rows.
@@ -27,9 +28,9 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 A file has a time and a number in each row, with a comma between: Unix seconds, RFC 3339, or such as 2014-04-10 07:15:00 (UTC).
 The exit code is 1 when something was found.
 
-  ogive detect --selector 'request_seconds' --start $(date -Is -d -3hours)
+  ogive detect --selector 'request_seconds' --start -3h
   ogive detect --selector 'request_seconds' --siblings instance
-  ogive detect --selector 'request_seconds' --last-week --start $(date -Is -d -1hour)
+  ogive detect --selector 'request_seconds' --last-week --start -1h
   ogive detect cpu.csv
   ogive detect disk.csv --limit 100")]
 pub(crate) struct Detect {
@@ -39,11 +40,11 @@ pub(crate) struct Detect {
     /// Series of the server to judge, such as up{job="a"}.
     #[arg(long, value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Start of the stretch: Unix seconds or RFC 3339; three hours before its end when left out.
-    #[arg(long, requires = "selector")]
+    /// Start of the stretch: such as -3h, now-7d, Unix seconds or RFC 3339; three hours before its end when left out.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "selector")]
     start: Option<String>,
     /// End of the stretch; now when left out.
-    #[arg(long, requires = "selector")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "selector")]
     end: Option<String>,
     /// Compare the values of this label with each other: which is the odd one?
     #[arg(long, value_name = "LABEL", requires = "selector")]

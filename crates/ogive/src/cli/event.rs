@@ -6,6 +6,7 @@ use ogive_text::calendar::instant_ms;
 use serde_json::{Map, json};
 
 use super::client::Server;
+use super::times;
 
 /// Stores an event, such as a release: a mark on every picture of the page.
 #[derive(clap::Args, Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct EventOptions {
     /// A label, as NAME=VALUE; again for each.
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<String>,
-    /// When it happened: Unix seconds or RFC 3339; now when it is left out.
-    #[arg(long)]
+    /// When it happened: such as -5m, Unix seconds or RFC 3339; now when it is left out.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     time: Option<String>,
     #[command(flatten)]
     server: Server,

@@ -70,6 +70,26 @@ fn decimals(digits: u32, exponent: i32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// Seconds that passed, by the two largest units that are not zero: `1d2h`, `12m5s`, `0.25s`.
+pub(crate) fn passed(seconds: f64) -> String {
+    if !(0.0..1e11).contains(&seconds) || seconds < 60.0 {
+        return human(seconds, "s");
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let (whole, mut out) = (seconds as u64, String::new());
+    let (mut left, mut parts) = (whole, 0);
+    for (width, unit) in [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
+        let count = left / width;
+        left %= width;
+        if count > 0 && parts < 2 {
+            out += &format!("{count}{unit}");
+        }
+        // The unit behind the first one counts as shown even where it is zero: `1d`, not `1d5s`.
+        parts += u32::from(count > 0 || parts > 0);
+    }
+    out
+}
+
 /// A time such as 15m or 5ms, 30 years at most.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     ogive_text::duration::parse_decimal(text, 1e9).ok_or_else(|| "give a duration such as 15m or 5ms".into())
@@ -108,6 +128,21 @@ mod tests {
         check(2.5e17, "", "2.5e17");
         check(0.0, "s", "0s");
         check(f64::NEG_INFINITY, "s", "-Inf");
+    }
+
+    #[test]
+    fn passed_time_has_its_two_largest_units() {
+        for (seconds, expected) in [
+            (0.0, "0s"),
+            (0.25, "250ms"),
+            (59.0, "59s"),
+            (725.0, "12m5s"),
+            (86_405.0, "1d"),
+            (90_061.0, "1d1h"),
+            (-1.0, "-1s"),
+        ] {
+            assert_eq!(passed(seconds), expected);
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::client::{Failure, Server};
 use super::format::duration;
 use super::terminal::Terminal;
+use super::times::{self, now_ms, seconds};
+use crate::cli::standard_output::StandardOutput;
 
 /// 5,000 lines a request: as many as the server answers at once.
 const PAGE: usize = 5_000;
@@ -42,11 +44,11 @@ pub(crate) struct Logs {
     /// How far back: seconds, or such as 15m.
     #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]
     since: Duration,
-    /// Start of a range instead: Unix seconds or RFC 3339.
-    #[arg(long)]
+    /// Start of a range instead: such as -1h, now-7d, Unix seconds or RFC 3339.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
     /// End of the range; now when it is left out.
-    #[arg(long, requires = "start", conflicts_with = "follow")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "start", conflicts_with = "follow")]
     end: Option<String>,
     /// The newest so many.
     #[arg(long, short = 'n', default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -126,7 +128,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
-    let now_ms = || ogive_probe::Clock::global().wall().div_euclid(1_000_000);
     let since_ms = now_ms() - i64::try_from(options.since.as_millis()).unwrap_or(i64::MAX).min(now_ms());
     let start = options.start.clone().unwrap_or_else(|| seconds(since_ms));
     // What is stored now may be of the next second: cells end there.
@@ -261,10 +262,6 @@ impl Tail {
     }
 }
 
-fn seconds(ms: i64) -> String {
-    format!("{:.3}", ms as f64 / 1e3)
-}
-
 /// How lines are printed.
 struct Output {
     json: bool,
@@ -281,7 +278,7 @@ impl Output {
             let (time, series) = (utc((line.time_ms()).saturating_mul(1_000_000)), name(&line.labels));
             format!("{dim}{time}  {series}{plain}  {color}{}{plain}", shown(&line.line))
         };
-        Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+        Ok(writeln!(StandardOutput, "{text}")?)
     }
 }
 

@@ -1,5 +1,9 @@
 //! The command line: what a user types, and what each command needs of the terminal.
 
+// First: its macros are those of what follows.
+#[macro_use]
+mod standard_output;
+
 #[cfg(feature = "amqp")]
 mod amqp;
 mod audit;
@@ -28,6 +32,7 @@ pub(crate) mod kernel;
 mod logs;
 mod offline;
 mod offline_backtest;
+mod ops;
 mod plot;
 mod progress;
 mod query;
@@ -43,7 +48,9 @@ mod stream;
 mod subscribe;
 mod terminal;
 mod test;
+mod times;
 mod token;
+mod top;
 mod trace;
 mod tune;
 pub(crate) mod web;
@@ -58,6 +65,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::log_output;
 use exit::{EXIT_FINDING, EXIT_USAGE};
 use ogive_http::Flags;
+use standard_output::StandardOutput;
 use terminal::{Color, Terminal};
 
 /// Every measurement, kept as histograms: measure, store, ask.
@@ -85,6 +93,8 @@ enum Command {
     Board(board::Board),
     Subscribe(subscribe::Subscribe),
     Status(status::Status),
+    Ops(ops::Ops),
+    Top(top::Top),
     Delete(delete::Delete),
     Detect(detect::Detect),
     Findings(findings::Findings),
@@ -151,6 +161,11 @@ fn parsed() -> Result<(Cli, Flags), String> {
     Ok((cli, config_file::flags(&command, &all)))
 }
 
+fn pages_of_manual(directory: &std::path::Path) -> anyhow::Result<ExitCode> {
+    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs the command that the arguments name; the process ends with the code.
 #[must_use]
 pub fn run() -> ExitCode {
@@ -176,6 +191,8 @@ pub fn run() -> ExitCode {
         Command::Board(command) => board::run(command),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
+        Command::Ops(options) => ops::run(options),
+        Command::Top(options) => top::run(options, &terminal),
         Command::Crash(command) => crash::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Retention(command) => retention::run(command),
@@ -204,12 +221,9 @@ pub fn run() -> ExitCode {
         Command::Kernel(command) => kernel::run(command, &terminal),
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),
-        Command::Man { directory } => {
-            let command = Cli::command().disable_help_subcommand(true);
-            clap_mangen::generate_to(command, directory).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
-        }
+        Command::Man { directory } => pages_of_manual(directory),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
+            clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut StandardOutput);
             Ok(ExitCode::SUCCESS)
         }
     };

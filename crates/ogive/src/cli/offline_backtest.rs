@@ -17,8 +17,6 @@ use ogive_query::{ClassicViews, Engine, EngineOptions};
 use ogive_storage::Time;
 use ogive_storage::upkeep::open_mirror;
 use ogive_store::{Options, Store};
-use ogive_text::calendar::instant_ms;
-use ogive_text::duration::seconds_or_units_ms;
 use serde_json::Value;
 
 /// A minute, as `--alerting-interval` is when nobody sets it.
@@ -81,10 +79,7 @@ pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &Wanted<'_>)
 
 /// A time such as -30d, Unix seconds or RFC 3339.
 fn time_ms(text: &str, now_ms: i64) -> anyhow::Result<i64> {
-    let ago = text.strip_prefix('-').filter(|rest| rest.ends_with(char::is_alphabetic)).and_then(seconds_or_units_ms);
-    let seconds = || text.parse::<f64>().ok().filter(|seconds| seconds.abs() < 1e13);
-    let found = ago.map(|ms| now_ms.saturating_sub(ms)).or_else(|| seconds().map(|seconds| (seconds * 1e3) as i64));
-    let found = found.or_else(|| instant_ms(text));
+    let found = ogive_text::instant::parse_ms(text, now_ms);
     found.with_context(|| format!("{text:?} is no time; give such as -30d, Unix seconds or RFC 3339"))
 }
 

@@ -12,6 +12,7 @@ use super::client::{Failure, Server};
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::files::FILES;
 use super::offline_backtest::{self, Wanted};
+use super::times;
 
 /// 130 s: the longest that a query may take, and the way there and back.
 const TIMEOUT: Duration = Duration::from_secs(130);
@@ -48,11 +49,11 @@ The exit code is 1 when a rule failed.
 pub(crate) struct Backtest {
     /// The rule file.
     file: PathBuf,
-    /// Start: such as -30d, Unix seconds or RFC 3339.
-    #[arg(long, value_name = "TIME", default_value = "-1d", allow_hyphen_values = true)]
+    /// Start: such as -30d, now-7d, Unix seconds or RFC 3339.
+    #[arg(long, value_name = "TIME", default_value = "-1d", allow_hyphen_values = true, value_parser = times::parse)]
     start: String,
     /// End, in the same forms; now when left out.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     end: Option<String>,
     /// Another `for` to count with; may be named several times. 0s, 2m, 5m, 15m and 1h when left out.
     #[arg(long = "for", value_name = "TIME")]

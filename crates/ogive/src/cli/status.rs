@@ -1,22 +1,103 @@
-//! `ogive status`: what a server says of itself.
+//! `ogive status`: what a server says of itself, in groups.
+//!
+//! Invariants: without `--all` the figures of [`GROUPS`] that are named there are shown, and every count of something that went wrong
+//! that is above zero; with it all of them are.
 
 use std::process::ExitCode;
 
 use anyhow::Context;
+use serde_json::{Map, Value};
 
 use super::client::Server;
-use super::format::thousands;
+use super::format::{human, passed, thousands};
 use super::scrub::{known, sentence};
 
 /// Shows what a server holds and counted.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+  ogive status
+  ogive status --all
+  ogive status --json | jq .memory_peak_bytes")]
 pub(crate) struct Status {
     #[command(flatten)]
     server: Server,
-    /// Print the server's JSON object.
+    /// Every figure, also those that are seldom of interest.
     #[arg(long)]
+    all: bool,
+    /// Print the server's JSON object.
+    #[arg(long, conflicts_with = "all")]
     json: bool,
 }
+
+/// Figures that belong together.
+struct Group {
+    title: &'static str,
+    /// Always shown, in this order.
+    main: &'static [&'static str],
+    /// Beginnings of the names of the others.
+    prefixes: &'static [&'static str],
+}
+
+/// The groups in their order; a figure is in the first that knows it.
+const GROUPS: [Group; 7] = [
+    Group {
+        title: "Server",
+        main: &["version", "uptime_seconds", "web_config_refused"],
+        prefixes: &["web_", "turned_away_", "audit_"],
+    },
+    Group {
+        title: "Samples",
+        main: &["received_total", "accepted_total", "duplicate_total", "rejected_total", "refused_total"],
+        prefixes: &[
+            "batches_",
+            "folded_",
+            "unreadable_",
+            "own_",
+            "ingest_bytes",
+            "stored_",
+            "statsd_",
+            "forward_",
+            "unknown_",
+        ],
+    },
+    Group {
+        title: "Queues",
+        main: &["queue_batches", "deletions_pending", "retention_clock_lag_seconds"],
+        prefixes: &["live_", "stream_", "queries_", "refused_batches"],
+    },
+    Group {
+        title: "Memory",
+        main: &["memory_anonymous_bytes", "memory_peak_bytes", "series_bytes", "head_bytes", "query_memory_bytes"],
+        prefixes: &["memory_", "block_index_", "sequence_bytes", "detect_bytes", "ingest_memory"],
+    },
+    Group {
+        title: "Store",
+        main: &["series", "samples_head", "blocks", "block_bytes", "journal_bytes"],
+        prefixes: &[
+            "block_",
+            "compaction",
+            "deletion",
+            "drop",
+            "flush",
+            "journal_",
+            "recovered_",
+            "recovery_",
+            "recall_",
+            "read_",
+            "written_",
+            "retention_",
+            "rollup",
+        ],
+    },
+    Group { title: "Disks", main: &["disks", "disks_live", "unacknowledged_findings"], prefixes: &["disk_", "scrub_"] },
+    Group { title: "Clock", main: &["clock_source", "clock_error_ns"], prefixes: &["clock_"] },
+];
+
+/// The heading of what no group knows.
+const OTHERS: &str = "Other";
+
+/// Parts of the names of figures that should be zero.
+const WRONG: [&str; 7] = ["failure", "lost", "error", "clash", "refused", "unreadable", "dropped"];
 
 /// Runs the command.
 pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
@@ -28,18 +109,10 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
         print!("{body}");
         return Ok(ExitCode::SUCCESS);
     }
-    let figures: serde_json::Map<String, serde_json::Value> =
+    let figures: Map<String, Value> =
         serde_json::from_str(&body).context("the server's status is not a JSON object")?;
-    let width = figures.keys().map(String::len).max().unwrap_or(0);
-    for (name, value) in &figures {
-        let shown = match (value.as_u64(), value.as_str()) {
-            (Some(number), _) => thousands(number),
-            (_, Some(text)) => text.to_owned(),
-            _ => value.to_string(),
-        };
-        println!("{name:width$}  {shown}");
-    }
-    if figures.get("unacknowledged_findings").and_then(serde_json::Value::as_u64).is_some_and(|count| count > 0) {
+    print!("{}", text(&figures, options.all));
+    if figures.get("unacknowledged_findings").and_then(Value::as_u64).is_some_and(|count| count > 0) {
         match known(&options.server) {
             Ok(found) => found.iter().for_each(|finding| println!("{}", sentence(finding))),
             Err(failure) => return Ok(failure.report()),
@@ -47,4 +120,129 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
         println!("`ogive scrub --acknowledge` takes note of these findings");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The index of the group of a figure; that behind the last for what none knows.
+fn group_of(name: &str) -> usize {
+    let is_in =
+        |group: &Group| group.main.contains(&name) || group.prefixes.iter().any(|start| name.starts_with(start));
+    // The name itself decides before its beginning does.
+    let named = GROUPS.iter().position(|group| group.main.contains(&name));
+    named.or_else(|| GROUPS.iter().position(is_in)).unwrap_or_else(|| protocol_group(name))
+}
+
+/// Figures of the ledger that each protocol has of its own, beside the main ones of the samples.
+const OF_PROTOCOLS: [&str; 4] = ["batches_total", "folded_total", "ingest_bytes_total", "unreadable_total"];
+
+/// `otlp_accepted_total` belongs to the samples.
+fn protocol_group(name: &str) -> usize {
+    let mut sums = GROUPS[1].main.iter().chain(&OF_PROTOCOLS);
+    let is_of_protocol = sums.any(|sum| name.strip_suffix(sum).is_some_and(|rest| rest.ends_with('_')));
+    if is_of_protocol { 1 } else { GROUPS.len() }
+}
+
+fn is_wrong(name: &str, value: &Value) -> bool {
+    name.ends_with("_total")
+        && value.as_f64().is_some_and(|count| count > 0.0)
+        && WRONG.iter().any(|part| name.contains(part))
+}
+
+fn text(figures: &Map<String, Value>, is_all: bool) -> String {
+    let width = figures.keys().map(String::len).max().unwrap_or(0);
+    let (mut out, mut left) = (String::new(), 0);
+    for at in 0..=GROUPS.len() {
+        let main = GROUPS.get(at).map_or(&[][..], |group| group.main);
+        let first = main.iter().filter_map(|name| figures.get_key_value(*name));
+        let others = figures.iter().filter(|(name, _)| group_of(name) == at && !main.contains(&name.as_str()));
+        let (shown, hidden): (Vec<_>, Vec<_>) = others.partition(|(name, value)| is_all || is_wrong(name, value));
+        left += hidden.len();
+        let rows: Vec<_> = first.chain(shown).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let title = GROUPS.get(at).map_or(OTHERS, |group| group.title);
+        out += &format!("{}{title}\n", if out.is_empty() { "" } else { "\n" });
+        for (name, value) in rows {
+            out += &format!("  {name:width$}  {}\n", shown_value(name, value));
+        }
+    }
+    if left > 0 {
+        out += &format!("\n{left} more with --all\n");
+    }
+    out
+}
+
+/// A figure in the unit that its name ends in.
+fn shown_value(name: &str, value: &Value) -> String {
+    let Some(number) = value.as_f64() else { return value.as_str().map_or_else(|| value.to_string(), str::to_owned) };
+    if name.ends_with("_bytes") || name.ends_with("_bytes_max") || name.ends_with("_bytes_total") {
+        return human(number, "B");
+    }
+    if name.ends_with("_time_seconds") && number > 0.0 {
+        #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970")]
+        return ogive_text::calendar::rfc3339(number as i64 * 1_000);
+    }
+    if name.ends_with("_seconds") && !name.ends_with("_time_seconds") {
+        return passed(number);
+    }
+    value.as_u64().map_or_else(|| value.to_string(), thousands)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn figures(value: Value) -> Map<String, Value> {
+        let Value::Object(figures) = value else { panic!("not an object") };
+        figures
+    }
+
+    #[test]
+    fn figures_stand_in_groups_and_what_is_wrong_is_never_hidden() {
+        let figures = figures(json!({
+            "version": "0.1.0", "uptime_seconds": 90_061, "accepted_total": 12_345, "otlp_accepted_total": 12_345, "own_lost_total": 3,
+            "flush_failures_total": 0, "memory_peak_bytes": 61_022_208, "scrub_completed_time_seconds": 0, "something_new": 7
+        }));
+        let short = text(&figures, false);
+        let expected = [
+            "Server",
+            "  version                       0.1.0",
+            "  uptime_seconds                1d1h",
+            "",
+            "Samples",
+            "  accepted_total                12,345",
+            "  own_lost_total                3",
+            "",
+            "Memory",
+            "  memory_peak_bytes             61MB",
+            "",
+            "4 more with --all",
+        ];
+        assert_eq!(short.lines().collect::<Vec<_>>(), expected, "{short}");
+        let all = text(&figures, true);
+        let at = |part: &str| all.find(part).unwrap_or_else(|| panic!("{part} is not in {all}"));
+        assert!(at("otlp_accepted_total") < at("Memory") && at("flush_failures_total") < at("Disks"));
+        assert!(at("something_new") > at("Other") && !all.contains("more with"));
+    }
+
+    #[test]
+    fn every_figure_is_in_one_group() {
+        for (name, expected) in [
+            ("version", "Server"),
+            ("stored_total", "Samples"),
+            ("refused_batches_total", "Queues"),
+            ("refused_total", "Samples"),
+            ("deletions_pending", "Queues"),
+            ("deletion_failures_total", "Store"),
+            ("block_index_bytes", "Memory"),
+            ("block_bytes", "Store"),
+            ("statsd_rejected_total", "Samples"),
+            ("clock_hz", "Clock"),
+            ("what", OTHERS),
+        ] {
+            assert_eq!(GROUPS.get(group_of(name)).map_or(OTHERS, |group| group.title), expected, "{name}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use super::client::Server;
 use super::exit::EXIT_FINDING;
 use super::format::{duration, human};
 use super::terminal::Terminal;
+use super::times;
 use ogive_text::calendar::utc;
 
 /// Slow messages, stage by stage.
@@ -74,11 +75,11 @@ struct TraceFilter {
     /// How far back: seconds, or such as 15m.
     #[arg(long, default_value = "15m", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]
     since: std::time::Duration,
-    /// Start of a range instead: Unix seconds or RFC 3339.
-    #[arg(long)]
+    /// Start of a range instead: such as -1h, now-7d, Unix seconds or RFC 3339.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
     /// End of the range; now when it is left out.
-    #[arg(long, requires = "start")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "start")]
     end: Option<String>,
     /// Only those that took so long, such as 5ms.
     #[arg(long, default_value = "0", value_name = "DURATION", value_parser = duration)]

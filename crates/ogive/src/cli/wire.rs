@@ -28,6 +28,7 @@ use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
 
 use super::exit::EXIT_USAGE;
 use super::terminal::Terminal;
+use crate::cli::standard_output::StandardOutput;
 use exchanges::Exchanges;
 use measures::Measures;
 pub(crate) use role::{WireOptions, WireRole, rules};
@@ -168,7 +169,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
     };
     let mut reader = file::open(input).with_context(|| path.clone())?;
     let mut observer = Observer::new(reading);
-    let out = io::BufWriter::new(io::stdout().lock());
+    let out = io::BufWriter::new(StandardOutput);
     let is_whole = if options.exchanges {
         let mut exchanges = Exchanges::new(out);
         let is_whole = read(&mut reader, &mut observer, &mut exchanges, Exchanges::start)?;

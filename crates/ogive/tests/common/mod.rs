@@ -7,6 +7,7 @@ pub mod brokers;
 pub mod clients;
 pub mod programs;
 pub mod remote;
+pub mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
+use super::extract::{self, Extract};
 use super::number::{self, Dimension};
 use super::tally::{COMPLAINTS_MAX, Input, Tally};
 use super::{hlog, reader};
 use crate::cli::format::thousands;
+use crate::cli::standard_output::StandardOutput;
 
 /// 1 MiB: 46,082 bins of 11 bytes in base64 are 676 KiB.
 pub(super) const BASE64_BYTES_MAX: usize = 1 << 20;
@@ -18,11 +20,7 @@ pub(super) const BASE64_BYTES_MAX: usize = 1 << 20;
 pub(super) const PROGRESS_BYTES: usize = 32 << 20;
 
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // The reader had enough, as `head` does.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
-    }
+    StandardOutput.write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 /// Reads the files, or standard input; nothing when a bad number ended it.
@@ -45,6 +43,7 @@ pub(super) fn load(files: &[PathBuf], options: &Input) -> anyhow::Result<Option<
     if tally.skipped > COMPLAINTS_MAX {
         eprintln!("ogive hist: {} more like these", thousands(tally.skipped - COMPLAINTS_MAX));
     }
+    note(&tally, options);
     if tally.skipped > 0 && tally.strict {
         eprintln!("ogive hist: stopped at the first bad number, because of --strict; nothing is printed");
         return Ok(None);
@@ -62,6 +61,26 @@ pub(super) fn load(files: &[PathBuf], options: &Input) -> anyhow::Result<Option<
     Ok(Some(tally))
 }
 
+/// Says once, with a count, what was left out for its size and which lines had nothing.
+fn note(tally: &Tally, options: &Input) {
+    if let Some(beyond) = &tally.beyond {
+        let (count, least, greatest) = (thousands(beyond.count), &beyond.least.1, &beyond.greatest.1);
+        let between = if least == greatest { least.clone() } else { format!("{least} to {greatest}") };
+        eprintln!(
+            "ogive hist: {count} numbers ({between}) are beyond what a histogram counts, 1e128, and were left out: max and sum are without them"
+        );
+    }
+    if tally.lines_without == 0 {
+        return;
+    }
+    let what = match (&options.field, &options.regex) {
+        (Some(field), _) => format!("no field {field:?}"),
+        (_, Some(pattern)) => format!("nothing that matches {:?}", pattern.as_str()),
+        _ => return,
+    };
+    eprintln!("ogive hist: {} lines have {what}", thousands(tally.lines_without));
+}
+
 pub(super) fn read(
     input: &mut dyn Read,
     options: &Input,
@@ -75,6 +94,10 @@ pub(super) fn read(
     }
     if options.hlog {
         return hlog::read(input, tally, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"));
+    }
+    if let Some(extract) = Extract::of(options) {
+        return extract::read(input, &extract, tally, |bytes| progress.add(bytes))
+            .with_context(|| format!("cannot read {name}"));
     }
     let each = |line, token: &[u8]| if merge { tally.base64(line, token) } else { tally.word(line, token) };
     let read = reader::tokens(input, token_max, each, |bytes| progress.add(bytes));

@@ -7,6 +7,7 @@
 
 mod dense;
 mod diff;
+mod extract;
 mod hlog;
 mod input;
 mod interval_logs;
@@ -33,7 +34,8 @@ Numbers stand one or more to a line, separated by spaces, commas or semicolons; 
 A number may carry a unit: ns us ms s m h d, B kB MB GB TB KiB MiB GiB TiB, or k M G T; 5 ms and 1m30.5s work too.
 A number that cannot be read is reported with its line and skipped, and the exit code is then 1.
 
-  ping -c 100 localhost | grep -o 'time=[0-9.]*' | cut -d= -f2 | ogive hist --unit ms
+  ping -c 100 localhost | ogive hist --regex 'time=([0-9.]+ ms)'
+  ogive hist --field duration_ms --unit ms app.log
   awk '{print $NF}' access.log | ogive hist --json | jq .mean
   cat monday.b64 tuesday.b64 | ogive hist --merge
   ogive hist --hlog hiccup.hlog

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use ogive_hist::Histogram;
+use regex::Regex;
 
 use super::dense::Dense;
 use super::interval_logs::{Logs, UNIT};
@@ -21,6 +22,12 @@ pub(super) struct Input {
     /// their values, ns if it is not given.
     #[arg(long)]
     pub(super) hlog: bool,
+    /// Read this field of lines that are JSON objects or logfmt (`took=5ms`); members of members are joined by dots.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["merge", "hlog", "regex"])]
+    pub(super) field: Option<String>,
+    /// Read what this regular expression finds in each line: its first group, or all of it.
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["merge", "hlog"])]
+    pub(super) regex: Option<Regex>,
     /// Only intervals with this tag.
     #[arg(long, requires = "hlog")]
     pub(super) tag: Option<String>,
@@ -54,6 +61,17 @@ pub(super) struct Tally {
     /// A number without a unit, and its line: the unit may be the next word.
     pub(super) waiting: Option<u64>,
     pub(super) waiting_text: Vec<u8>,
+    /// Lines in which `--field` or `--regex` found nothing.
+    pub(super) lines_without: u64,
+    /// Numbers that no bin counts; `None` while there were none.
+    pub(super) beyond: Option<Beyond>,
+}
+
+/// Numbers that are beyond every bin, as they were written.
+pub(super) struct Beyond {
+    pub(super) count: u64,
+    pub(super) least: (f64, String),
+    pub(super) greatest: (f64, String),
 }
 
 impl Tally {
@@ -70,6 +88,8 @@ impl Tally {
             bare_count: 0,
             waiting: None,
             waiting_text: Vec::new(),
+            lines_without: 0,
+            beyond: None,
         }
     }
 
@@ -103,6 +123,15 @@ impl Tally {
         goes_on
     }
 
+    /// Takes a value of a line, such as `5`, `5ms` or `5 ms`; false when reading must end.
+    pub(super) fn value(&mut self, line: u64, text: &str) -> bool {
+        let words = || text.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
+        if words().next().is_none() {
+            return self.complain(line, text.as_bytes(), &TokenError::NotANumber);
+        }
+        words().all(|word| self.word(line, word.as_bytes())) && self.end_word()
+    }
+
     /// Takes one number; false when reading must end.
     pub(super) fn number(&mut self, line: u64, token: &[u8]) -> bool {
         match number::parse(token, self.bare).and_then(|number| self.one_dimension(number)) {
@@ -110,7 +139,30 @@ impl Tally {
                 self.dense.record(value);
                 true
             }
-            Err(error) => self.complain(line, token, &error),
+            Err(error) => {
+                if error == TokenError::BeyondBins {
+                    self.beyond(token);
+                }
+                self.complain(line, token, &error)
+            }
+        }
+    }
+
+    fn beyond(&mut self, token: &[u8]) {
+        let text = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
+        // Only to order them: where the text is too long for it, it is as great as any.
+        let value = digits.parse().unwrap_or(f64::INFINITY);
+        let one = (value, text);
+        let Some(before) = &mut self.beyond else {
+            self.beyond = Some(Beyond { count: 1, least: one.clone(), greatest: one });
+            return;
+        };
+        before.count += 1;
+        if one.0 < before.least.0 {
+            before.least = one;
+        } else if one.0 > before.greatest.0 {
+            before.greatest = one;
         }
     }
 

@@ -26,6 +26,13 @@ pub(super) enum Data {
     Matrix(Vec<Series>),
 }
 
+impl Data {
+    /// Whether no series was found.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Vector(series) | Self::Matrix(series) if series.is_empty())
+    }
+}
+
 /// One series: a point of an instant, or those of a range.
 #[derive(Deserialize)]
 pub(super) struct Series {

@@ -37,12 +37,17 @@ impl Bounds {
         Self(out)
     }
 
-    /// What stands behind the value of `metric`: `  (0.12 … 0.13)`, or nothing.
-    pub(super) fn text(&self, metric: &BTreeMap<String, String>, unicode: bool) -> String {
+    /// What stands behind the value of `metric`: `  (0.12 … 0.13)` with each written by `shown`, or nothing.
+    pub(super) fn text(
+        &self,
+        metric: &BTreeMap<String, String>,
+        unicode: bool,
+        shown: impl Fn(&str) -> String,
+    ) -> String {
         let dots = if unicode { "…" } else { ".." };
         match self.0.get(metric) {
             Some([lower, upper]) if lower == upper => "  (exact)".to_owned(),
-            Some([lower, upper]) => format!("  ({lower} {dots} {upper})"),
+            Some([lower, upper]) => format!("  ({} {dots} {})", shown(lower), shown(upper)),
             None => String::new(),
         }
     }
@@ -70,9 +75,9 @@ mod tests {
             {"metric":{"c":"","bound":"upper"},"value":[1,"3"]}]}}"#;
         let bounds = Bounds::of(serde_json::from_str(body).unwrap());
         let metric = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        assert_eq!(bounds.text(&metric(&[("a", "b")]), true), "  (1 … 2)");
-        assert_eq!(bounds.text(&metric(&[("a", "b")]), false), "  (1 .. 2)");
-        assert_eq!(bounds.text(&metric(&[]), true), "  (exact)");
-        assert_eq!(bounds.text(&metric(&[("c", "")]), true), "");
+        assert_eq!(bounds.text(&metric(&[("a", "b")]), true, str::to_owned), "  (1 … 2)");
+        assert_eq!(bounds.text(&metric(&[("a", "b")]), false, str::to_owned), "  (1 .. 2)");
+        assert_eq!(bounds.text(&metric(&[]), true, str::to_owned), "  (exact)");
+        assert_eq!(bounds.text(&metric(&[("c", "")]), true, str::to_owned), "");
     }
 }

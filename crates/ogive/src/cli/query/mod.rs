@@ -1,8 +1,11 @@
 //! `ogive query`: a PromQL expression to a table, sparklines, pictures of distributions, a chart, CSV or an Arrow file.
 
+mod absent;
 mod answer;
 mod arrow;
 mod bounds;
+mod csv;
+mod unit;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -15,12 +18,15 @@ use std::collections::BTreeMap;
 
 use self::answer::{Answer, Data, Series, go_float};
 use self::bounds::Bounds;
+use self::csv::csv;
+use self::unit::Measure;
 use super::client::{Failure, Server};
 use super::format::human;
 use super::hist::{Style, draw};
 use super::plot::{Heat, Line, heat_map, lines};
 use super::terminal::Terminal;
-use ogive_text::calendar::iso;
+use super::times;
+use crate::cli::standard_output::StandardOutput;
 
 /// Pictures are small here: several may follow each other.
 const PICTURE_ROWS: usize = 12;
@@ -35,22 +41,22 @@ Without --start the expression is evaluated once; with it, over a range of time.
 
   ogive query 'histogram_quantile(0.99, sum(increase(ogive_hiccup_seconds[5m])))'
   ogive query 'sum(increase(ogive_http_request_seconds[1m]))'
-  ogive query 'rate(ogive_ingest_samples_total[1m])' --start $(date -Is -d -1hour) --step 1m
+  ogive query 'rate(ogive_ingest_samples_total[1m])' --start -1h --step 1m
   ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --plot --watch
-  ogive query 'sum by (job) (up)' --start $(date -Is -d -1hour) --format csv > up.csv
-  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start $(date -Is -d -1hour) --format arrow -o hiccups.arrow")]
+  ogive query 'sum by (job) (up)' --start -1h --format csv > up.csv
+  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start -1h --format arrow -o hiccups.arrow")]
 pub(crate) struct Query {
     /// The expression.
     #[arg(allow_hyphen_values = true)]
     expr: String,
-    /// Evaluate at this instant instead of now: Unix seconds or RFC 3339.
-    #[arg(long, conflicts_with_all = ["start", "end", "step"])]
+    /// Evaluate at this instant instead of now: such as -1h, now-7d, Unix seconds or RFC 3339.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["start", "end", "step"])]
     time: Option<String>,
-    /// Start of a range.
-    #[arg(long)]
+    /// Start of a range, in the same forms.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
     /// End of the range; now when it is left out.
-    #[arg(long, requires = "start")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "start")]
     end: Option<String>,
     /// Step of the range: seconds, or such as 5m; 15s, and with --plot alone 30s.
     #[arg(long)]
@@ -113,7 +119,7 @@ pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCo
             print!("\x1b[H\x1b[2J");
         }
         let code = once(options, terminal)?;
-        std::io::stdout().flush()?;
+        StandardOutput.flush()?;
         if code != ExitCode::SUCCESS || left == 0 {
             return Ok(code);
         }
@@ -146,14 +152,17 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
     let hour_ago = options.plot.then(|| format!("{:.3}", now - PLOT_SECONDS));
     let now = format!("{now:.3}");
+    // Anew for each round of --watch: they may be relative to now.
+    let [time, start, end] = [&options.time, &options.start, &options.end].map(|at| at.as_deref().map(times::absolute));
+    let time = time.as_deref();
     let mut params = vec![("query", &*options.expr), ("resolution", &*options.resolution)];
-    let path = match options.start.as_ref().or(hour_ago.as_ref()) {
+    let path = match start.as_ref().or(hour_ago.as_ref()) {
         None => {
-            params.extend(options.time.as_deref().map(|time| ("time", time)));
+            params.extend(time.map(|time| ("time", time)));
             "/api/v1/query"
         }
         Some(start) => {
-            let end = options.end.as_deref().unwrap_or(&now);
+            let end = end.as_deref().unwrap_or(&now);
             let usual = if options.start.is_none() { "30s" } else { "15s" };
             params.extend([("start", &**start), ("end", end), ("step", options.step.as_deref().unwrap_or(usual))]);
             "/api/v1/query_range"
@@ -171,22 +180,27 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
         eprintln!("ogive: {note}");
     }
     // By the convention of names: the answer itself carries no unit.
-    let unit = if options.expr.contains("_seconds") { "s" } else { "" };
+    let measure = Measure::of(&options.expr);
+    let unit = Measure::of_distributions(&options.expr);
+    if answer.data.is_empty() {
+        let last = time.or(end.as_deref());
+        absent::reasons(&options.expr, last, &options.server).iter().for_each(|why| eprintln!("ogive: {why}"));
+    }
     let bytes = match options.format {
         Format::Arrow => arrow::file(&answer, &options.expr)?,
         Format::Csv => csv(&answer.data).into_bytes(),
         _ if options.plot => plot(&answer.data, unit, terminal)?.into_bytes(),
-        _ => show(&answer.data, &bounds(options)?, unit, terminal)?.into_bytes(),
+        _ => show(&answer.data, &Reading { bounds: bounds(options, time)?, unit, measure }, terminal)?.into_bytes(),
     };
     put(options, &bytes)
 }
 
 /// The bounds of an instant's quantiles or shares, which the server has to be asked for.
-fn bounds(options: &Query) -> anyhow::Result<Bounds> {
+fn bounds(options: &Query, time: Option<&str>) -> anyhow::Result<Bounds> {
     let expr = if options.start.is_none() { Bounds::expression(&options.expr) } else { None };
     let Some(expr) = expr else { return Ok(Bounds::default()) };
     let mut params = vec![("query", &*expr), ("resolution", &*options.resolution)];
-    params.extend(options.time.as_deref().map(|time| ("time", time)));
+    params.extend(time.map(|time| ("time", time)));
     // A server that knows none, such as Prometheus, still has given the values.
     let Ok(body) = options.server.get("/api/v1/query", &params) else { return Ok(Bounds::default()) };
     Ok(Bounds::of(serde_json::from_str(&body).context("the server's answer is not as documented")?))
@@ -195,7 +209,7 @@ fn bounds(options: &Query) -> anyhow::Result<Bounds> {
 /// To the file that was named, or to standard output.
 fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
     let Some(path) = &options.output else {
-        std::io::stdout().write_all(bytes)?;
+        StandardOutput.write_all(bytes)?;
         return Ok(ExitCode::SUCCESS);
     };
     // Whoever reads the file never sees half of it.
@@ -210,8 +224,8 @@ fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
 }
 
 /// One chart of all numbers, and a heat map for each series of distributions.
-fn plot(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
-    let Data::Matrix(series) = data else { return show(data, &Bounds::default(), unit, terminal) };
+fn plot(data: &Data, unit: &'static str, terminal: &Terminal) -> anyhow::Result<String> {
+    let Data::Matrix(series) = data else { return show(data, &Reading { unit, ..Reading::default() }, terminal) };
     let mut numbers = Vec::new();
     let mut out = String::new();
     for one in series.iter().take(SERIES_SHOWN_MAX) {
@@ -244,48 +258,6 @@ fn plot(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> 
     Ok(if out.is_empty() { "no data\n".into() } else { out })
 }
 
-/// Comma-separated lines: time, every label that occurs, value, count, sum.
-fn csv(data: &Data) -> String {
-    let scalar = |point: &(f64, String)| {
-        let (metric, value) = (BTreeMap::new(), Some((point.0, point.1.clone())));
-        vec![Series { metric, value, histogram: None, values: Vec::new(), histograms: Vec::new() }]
-    };
-    let made;
-    let series = match data {
-        Data::Scalar(point) | Data::String(point) => {
-            made = scalar(point);
-            &made
-        }
-        Data::Vector(series) | Data::Matrix(series) => series,
-    };
-    let mut labels: Vec<&str> = series.iter().flat_map(|one| one.metric.keys().map(String::as_str)).collect();
-    labels.sort_unstable();
-    labels.dedup();
-    let mut out = String::new();
-    let mut row = |cells: &[&str]| {
-        let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
-        out += &format!("{}\r\n", cells.join(","));
-    };
-    row(&[&["time"], &labels[..], &["value", "count", "sum"]].concat());
-    for one in series {
-        let own: Vec<&str> = labels.iter().map(|label| one.metric.get(*label).map_or("", String::as_str)).collect();
-        let time = |seconds: f64| iso((seconds * 1000.0).round() as i64 * 1_000_000);
-        for (seconds, value) in one.value.iter().chain(&one.values) {
-            row(&[&[&*time(*seconds)], &own[..], &[value, "", ""]].concat());
-        }
-        for (seconds, distribution) in one.histogram.iter().chain(&one.histograms) {
-            row(&[&[&*time(*seconds)], &own[..], &["", &distribution.count, &distribution.sum]].concat());
-        }
-    }
-    out
-}
-
-/// A cell as RFC 4180 has it.
-fn quoted(cell: &str) -> String {
-    let plain = !cell.contains(['"', ',', '\r', '\n']);
-    if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
-}
-
 /// Labels as PromQL writes them.
 fn name(metric: &BTreeMap<String, String>) -> String {
     let labels: Vec<String> = metric
@@ -297,23 +269,43 @@ fn name(metric: &BTreeMap<String, String>) -> String {
     if labels.is_empty() && !name.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(", ")) }
 }
 
-fn show(data: &Data, bounds: &Bounds, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
-    match data {
-        Data::Scalar((_, value)) | Data::String((_, value)) => Ok(format!("{value}\n")),
-        Data::Vector(series) | Data::Matrix(series) if series.is_empty() => Ok("no data\n".into()),
-        Data::Vector(series) => vector(series, bounds, unit, terminal),
-        Data::Matrix(series) => matrix(series, unit, terminal),
+/// How an answer is read.
+#[derive(Default)]
+struct Reading {
+    bounds: Bounds,
+    /// Unit of what distributions have counted.
+    unit: &'static str,
+    /// What the numbers are.
+    measure: Measure,
+}
+
+impl Reading {
+    /// A number as it is, or with its unit and the digits that a bin gives it.
+    fn value(&self, value: &str) -> String {
+        match go_float(value) {
+            Ok(number) if self.measure.is_of_bins => human(number, self.measure.unit),
+            _ => value.to_owned(),
+        }
     }
 }
 
-fn vector(series: &[Series], bounds: &Bounds, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+fn show(data: &Data, reading: &Reading, terminal: &Terminal) -> anyhow::Result<String> {
+    match data {
+        Data::Scalar((_, value)) | Data::String((_, value)) => Ok(format!("{value}\n")),
+        Data::Vector(series) | Data::Matrix(series) if series.is_empty() => Ok("no data\n".into()),
+        Data::Vector(series) => vector(series, reading, terminal),
+        Data::Matrix(series) => matrix(series, reading, terminal),
+    }
+}
+
+fn vector(series: &[Series], reading: &Reading, terminal: &Terminal) -> anyhow::Result<String> {
     let mut out = String::new();
     let names: Vec<String> = series.iter().map(|series| name(&series.metric)).collect();
     let floats = || series.iter().zip(&names).filter_map(|(one, name)| Some((one, name, &one.value.as_ref()?.1)));
     let width = floats().map(|(_, name, _)| name.chars().count()).max().unwrap_or(0);
     floats().for_each(|(one, name, value)| {
-        let bounds = bounds.text(&one.metric, terminal.unicode);
-        out += &format!("{name:width$}  {value}{bounds}\n");
+        let bounds = reading.bounds.text(&one.metric, terminal.unicode, |value| reading.value(value));
+        out += &format!("{name:width$}  {}{bounds}\n", reading.value(value));
     });
     let distributions =
         series.iter().zip(&names).filter_map(|(series, name)| Some((name, &series.histogram.as_ref()?.1)));
@@ -322,18 +314,18 @@ fn vector(series: &[Series], bounds: &Bounds, unit: &str, terminal: &Terminal) -
             out += "more distributions follow; narrow the expression or see --json\n";
             break;
         }
-        out += &picture(name, &distribution.histogram()?, unit, terminal);
+        out += &picture(name, &distribution.histogram()?, reading.unit, terminal);
     }
     Ok(out)
 }
 
-fn matrix(series: &[Series], unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+fn matrix(series: &[Series], reading: &Reading, terminal: &Terminal) -> anyhow::Result<String> {
     let mut out = String::new();
     for series in series.iter().take(SERIES_SHOWN_MAX) {
         let name = name(&series.metric);
         if !series.values.is_empty() {
             let values: Vec<f64> = series.values.iter().map(|pair| go_float(&pair.1)).collect::<Result<_, _>>()?;
-            out += &sparkline(&name, &values, terminal);
+            out += &sparkline(&name, &values, reading.measure.unit, terminal);
         }
         if let Some(((_, first), rest)) = series.histograms.split_first() {
             let mut sum = first.histogram()?;
@@ -342,7 +334,12 @@ fn matrix(series: &[Series], unit: &str, terminal: &Terminal) -> anyhow::Result<
                     bail!("histograms of one answer do not merge");
                 }
             }
-            out += &picture(&format!("{name} ({} points together)", series.histograms.len()), &sum, unit, terminal);
+            out += &picture(
+                &format!("{name} ({} points together)", series.histograms.len()),
+                &sum,
+                reading.unit,
+                terminal,
+            );
         }
     }
     if series.len() > SERIES_SHOWN_MAX {
@@ -380,7 +377,7 @@ fn picture(name: &str, histogram: &Histogram<f64>, unit: &str, terminal: &Termin
 }
 
 /// One line for a series over time, at most as wide as the terminal.
-fn sparkline(name: &str, values: &[f64], terminal: &Terminal) -> String {
+fn sparkline(name: &str, values: &[f64], unit: &str, terminal: &Terminal) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const ASCII: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
     let levels = if terminal.unicode { LEVELS } else { ASCII };
@@ -400,7 +397,7 @@ fn sparkline(name: &str, values: &[f64], terminal: &Terminal) -> String {
         })
         .collect();
     let last = values.last().copied().unwrap_or(f64::NAN);
-    format!("{name}  last {}  min {}  max {}\n{line}\n", human(last, ""), human(min, ""), human(max, ""))
+    format!("{name}  last {}  min {}  max {}\n{line}\n", human(last, unit), human(min, unit), human(max, unit))
 }
 
 #[cfg(test)]
@@ -413,7 +410,7 @@ mod tests {
 
     fn shown(body: &str) -> String {
         let answer: Answer = serde_json::from_str(body).unwrap();
-        show(&answer.data, &Bounds::default(), "s", &terminal()).unwrap()
+        show(&answer.data, &Reading { unit: "s", ..Reading::default() }, &terminal()).unwrap()
     }
 
     #[test]
@@ -446,23 +443,6 @@ mod tests {
     fn nothing_is_said_to_be_nothing() {
         assert_eq!(shown(r#"{"data":{"resultType":"vector","result":[]}}"#), "no data\n");
         assert_eq!(shown(r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#), "2\n");
-    }
-
-    #[test]
-    fn csv_has_a_column_for_each_label() {
-        let body = r#"{"data":{"resultType":"matrix","result":[
-            {"metric":{"__name__":"m","a":"x,\"y\""},"values":[[1700000000,"0.5"],[1700000001.5,"NaN"]]},
-            {"metric":{"b":"z"},"histograms":[[1700000000,{"count":"4","sum":"1.5"}]]}]}}"#;
-        let answer: Answer = serde_json::from_str(body).unwrap();
-        let expected = [
-            "time,__name__,a,b,value,count,sum",
-            "2023-11-14T22:13:20.000Z,m,\"x,\"\"y\"\"\",,0.5,,",
-            "2023-11-14T22:13:21.500Z,m,\"x,\"\"y\"\"\",,NaN,,",
-            "2023-11-14T22:13:20.000Z,,,z,,4,1.5",
-        ];
-        assert_eq!(csv(&answer.data).lines().collect::<Vec<_>>(), expected);
-        let scalar: Answer = serde_json::from_str(r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#).unwrap();
-        assert_eq!(csv(&scalar.data), "time,value,count,sum\r\n1970-01-01T00:00:01.000Z,2,,\r\n");
     }
 
     #[test]

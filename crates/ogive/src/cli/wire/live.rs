@@ -18,6 +18,7 @@ use super::screen::{Screen, Wish};
 use super::sinks::{Show, Sinks};
 use super::table;
 use crate::cli::format::thousands;
+use crate::cli::standard_output::StandardOutput;
 use crate::cli::terminal::Terminal;
 
 /// What the server is given at the end to take the last cells.
@@ -162,10 +163,10 @@ fn show_end(settings: &Settings, shared: &Shared, totals: &Totals, terminal: &Te
     if let Show::Summary { as_json } = settings.show
         && let Some(summary) = &sinks.summary
     {
-        summary.print(io::stdout().lock(), totals, as_json)?;
+        summary.print(StandardOutput, totals, as_json)?;
     }
     if settings.show == Show::Table {
-        table::print(io::stdout().lock(), &sinks.measures, totals, terminal)?;
+        table::print(StandardOutput, &sinks.measures, totals, terminal)?;
     }
     // ORDERING: Relaxed; the threads have ended.
     let (drops, freezes) = (shared.drops.load(Ordering::Relaxed), shared.freezes.load(Ordering::Relaxed));

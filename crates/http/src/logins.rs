@@ -1,0 +1,35 @@
+//! `/v1/logins`: users and tokens with what they may do, for whoever may administer the server.
+//!
+//! Invariants: neither a password, a token nor a hash of one is in the answer.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::App;
+use super::error::success;
+use crate::web::{Login, LoginKind};
+use ogive_text::calendar::rfc3339;
+
+/// All logins; an empty list and `open` when nobody has to say who they are.
+pub(super) async fn get(State(app): State<App>) -> Response {
+    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let logins = app.web.logins();
+    let shown: Vec<Value> = logins.iter().map(|login| shown(login, now_ms)).collect();
+    success(&json!({"open": logins.is_empty(), "logins": shown}))
+}
+
+fn shown(login: &Login, now_ms: i64) -> Value {
+    let kind = match login.kind {
+        LoginKind::User => "user",
+        LoginKind::Token => "token",
+    };
+    json!({
+        "kind": kind,
+        "name": login.grant.name,
+        "tenant": login.grant.tenant.as_ref().map(|tenant| tenant.as_str()),
+        "allow": login.grant.allow.words(),
+        "expires": login.expires_ms.map(rfc3339),
+        "expired": login.expires_ms.is_some_and(|end_ms| end_ms <= now_ms),
+    })
+}

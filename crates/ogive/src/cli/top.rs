@@ -1,0 +1,158 @@
+//! `ogive top`: what a server does now, each second anew: rates, what takes most time, memory, queues and disks.
+//!
+//! Everything is a difference of two readings of `/v1/status` and `/v1/queries`: nothing is estimated.
+//! Threads: one reads the server, so that keys are answered while it takes long; it ends when nobody waits for it.
+
+mod reading;
+mod view;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+use ratatui::{DefaultTerminal, Frame};
+
+use self::reading::Reading;
+use self::view::{Sort, View};
+use super::client::Server;
+use super::format::duration;
+use super::terminal::Terminal;
+
+/// 50 ms: a key is answered before a person sees the delay.
+const KEY_WAIT: Duration = Duration::from_millis(50);
+
+/// Rows of expressions that a pipe gets.
+const ROWS: usize = 15;
+
+/// Shows what a server does now: rates, the expressions that take most time, memory, queues and disks.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Keys: t time now, a time in all, s slowest, n how often; q ends it.
+
+  ogive top
+  ogive top --once            # one reading of a second, for pipes
+  ogive top --server https://metrics.example.com --interval 5s")]
+pub(crate) struct Top {
+    /// Between two readings.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Print one reading and end, as when standard output is no terminal.
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let found = duration(text)?;
+    let is_right = (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&found);
+    if is_right { Ok(found) } else { Err("give a duration from 100ms to 1h".into()) }
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Top, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let first = match Reading::take(&options.server) {
+        Ok(reading) => reading?,
+        Err(failure) => return Ok(failure.report()),
+    };
+    if options.once || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        std::thread::sleep(options.interval);
+        let second = match Reading::take(&options.server) {
+            Ok(reading) => reading?,
+            Err(failure) => return Ok(failure.report()),
+        };
+        let view = View::new(&first, &second, Sort::default());
+        view.lines(terminal.width, ROWS).iter().for_each(|line| println!("{}", line.text));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (sender, readings) = sync_channel(1);
+    let interval = options.interval;
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().name("ogive-top".into());
+        reader.spawn_scoped(scope, move || {
+            loop {
+                std::thread::sleep(interval);
+                let taken = match Reading::take(&options.server) {
+                    Ok(reading) => reading.map_err(|error| format!("{error:#}")),
+                    Err(failure) => Err(failure.to_string()),
+                };
+                if sender.send(taken).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let mut screen = ratatui::try_init().context("taking the terminal")?;
+        let outcome = watch(&mut screen, first, readings);
+        ratatui::restore();
+        // The reader may wait for the server for long, and nobody waits for the reader.
+        match outcome {
+            Ok(()) => std::process::exit(0),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// Draws each reading and answers keys until one ends it.
+fn watch(
+    screen: &mut DefaultTerminal,
+    first: Reading,
+    readings: Receiver<Result<Reading, String>>,
+) -> anyhow::Result<()> {
+    let (mut before, mut now, mut sort, mut problem) = (first.clone(), first, Sort::default(), None);
+    let mut is_new = true;
+    loop {
+        if std::mem::take(&mut is_new) {
+            let view = View::new(&before, &now, sort);
+            screen.draw(|frame| paint(frame, &view, problem.as_deref()))?;
+        }
+        match readings.recv_timeout(Duration::ZERO) {
+            Ok(Ok(reading)) => {
+                (before, now, problem, is_new) = (now, reading, None, true);
+                continue;
+            }
+            Ok(Err(why)) => (problem, is_new) = (Some(why), true),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the reader of the server has ended"),
+        }
+        if !event::poll(KEY_WAIT)? {
+            continue;
+        }
+        match event::read()? {
+            Event::Key(key) => match key.code {
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                KeyCode::Char(pressed) => {
+                    if let Some(found) = Sort::of(pressed) {
+                        (sort, is_new) = (found, true);
+                    }
+                }
+                _ => {}
+            },
+            Event::Resize(..) => is_new = true,
+            _ => {}
+        }
+    }
+}
+
+fn paint(frame: &mut Frame<'_>, view: &View, problem: Option<&str>) {
+    let [main, bottom] = Layout::vertical([Constraint::Min(2), Constraint::Length(1)]).areas(frame.area());
+    let lines = view.lines(usize::from(main.width), usize::from(main.height));
+    let lines: Vec<Line<'_>> = lines
+        .iter()
+        .map(|line| {
+            let modifier = if line.is_heading { Modifier::BOLD } else { Modifier::empty() };
+            Line::from(line.text.as_str()).style(Style::new().add_modifier(modifier))
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(lines), main);
+    let keys = "sort by  t time now  a time in all  s slowest  n how often    q quit";
+    let foot = problem.map_or_else(|| keys.to_owned(), |why| format!("no answer: {why}"));
+    frame.render_widget(Paragraph::new(foot), bottom);
+}
