@@ -19,6 +19,10 @@ beforeAll(async () => {
     }),
   );
   expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 900 });
+  // Of the same job, its database is slow at the same time, and its cache never is.
+  const others = ["e2e_orders_sql_seconds", "e2e_orders_cache_seconds"].map((name) => ({ labels: { __name__: name, job: "shop" }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }));
+  const cells = others.flatMap((_, i) => Array.from({ length: 100 }, (_, ago) => ({ series: i, time_ms: (end - ago) * 1000, histogram: { bins: i === 0 && ago >= 40 && ago < 50 ? { "2.1e-1": 50 } : { "1.1e-3": 40, "2.1e-3": 10 } } })));
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series: others, samples: cells })).toMatchObject({ accepted: 200 });
 });
 
 test("a box over what is slow names its host and route, and a click keeps only those", async () => {
@@ -33,12 +37,15 @@ test("a box over what is slow names its host and route, and a click keeps only t
   await page.mouse.down();
   await page.mouse.move(over.x + x1, over.y + y0 + 30, { steps: 5 });
   await page.mouse.up();
-  const rows = page.locator("#explain tbody tr");
+  const rows = page.locator("#explain .explain-body tbody tr");
   await expect.poll(() => rows.count()).toBe(3);
   // Ten seconds: 400 slow samples of b and /y, and one a second of each of the eight others.
   expect(await page.locator("#explain .slow-note").innerText()).toContain("480 samples in the box, 44,520 elsewhere, 9 series");
   expect(await rows.evaluateAll((all) => all.map((row) => (row as HTMLElement).dataset["row"]))).toEqual(['host="b", route="/y"', 'host="b"', 'route="/y"']);
   expect(await rows.first().locator("td").first().innerText()).toContain("400");
+  const related = page.locator("#explain [data-related]");
+  await expect.poll(() => related.evaluateAll((all) => all.map((row) => (row as HTMLElement).dataset["related"]))).toEqual(["e2e_orders_sql_seconds"]);
+  expect(await related.locator("td").allInnerTexts()).toEqual([expect.stringContaining("slower"), "500", "4,500"]);
   const box = new URL(page.url()).searchParams.get("box")?.split(",").map(Number) as number[];
   expect(box.slice(0, 2)).toEqual([end - 50, end - 40]);
   // A link shows the same.
@@ -55,6 +62,10 @@ test("a box over what is slow names its host and route, and a click keeps only t
 test("a box in which nothing differs says so", async () => {
   const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 100}&end=${end}&box=${end - 20},${end - 10},0.0001,0.002`);
   await expect.poll(() => page.locator("#explain .explain-body").innerText()).toContain("by more than chance explains");
+  // Beside the rest, in which the database was slow for a while, it is fast here; the cache is as ever.
+  const related = page.locator("#explain [data-related]");
+  await expect.poll(() => related.evaluateAll((all) => all.map((row) => (row as HTMLElement).dataset["related"]))).toEqual(["e2e_orders_sql_seconds"]);
+  expect(await related.innerText()).toContain("faster");
   await page.locator("#explain").getByRole("button", { name: "Close the explanation" }).click();
   await expect.poll(() => page.locator("#explain").isVisible()).toBe(false);
   expect(errors).toEqual([]);

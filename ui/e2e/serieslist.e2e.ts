@@ -55,3 +55,20 @@ test("5,000 names are a list that scrolls, searches and walks at once", async ()
   expect(errors).toEqual([]);
   await page.close();
 });
+
+test("names stand by the job that sends them, as the API counts them", async () => {
+  const time_ms = Date.now() - 1_000;
+  const sent = [["rpc_of_job", "shop"], ["rpc_of_job", "pay"], ["disk_of_job", "shop"]] as const;
+  const series = sent.map(([name, job]) => ({ labels: { __name__: name, job }, kind: "float" }));
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples: series.map((_, i) => ({ series: i, time_ms, float: 1 })) })).toMatchObject({ accepted: 3 });
+  const { page, errors } = await open(all.browser, all.server.url);
+  await page.locator("[data-by=job]").click();
+  const heads = page.locator("#series .group");
+  await expect.poll(() => heads.allInnerTexts()).toEqual(expect.arrayContaining([expect.stringContaining("pay"), expect.stringContaining("shop")]));
+  const { data } = await all.server.json<{ data: { result: { metric: { job: string }; value: [number, string] }[] } }>("api/v1/query", { query: 'count by (job) (count by (__name__, job) ({job!=""}))' });
+  for (const { metric, value } of data.result) expect(await heads.filter({ hasText: metric.job }).locator("span").innerText()).toBe(value[1]);
+  await page.locator("#series input").fill("of_job");
+  await expect.poll(() => page.locator("#series .item").allInnerTexts()).toEqual(["rpc_of_job", "disk_of_job", "rpc_of_job"]);
+  expect(errors).toEqual([]);
+  await page.close();
+});

@@ -192,6 +192,28 @@ export function fetchExplanation(query: string, view: { start: number; end: numb
 }
 
 /** A quantile of two ranges: value and bounds of its bin, and how it changed with the bounds of that in 95 of 100 cases. */
+/** A name whose series together are distributed otherwise in the time of a box than in the rest of the view. */
+export interface RelatedChange {
+  readonly name: string;
+  readonly query: string;
+  readonly inside: number;
+  readonly outside: number;
+  readonly verdict: string;
+  readonly sentence: string;
+  readonly words: string;
+}
+
+export interface Related {
+  readonly job: readonly string[];
+  readonly compared: number;
+  readonly complete: boolean;
+  readonly rows: readonly RelatedChange[];
+}
+
+export function fetchRelated(query: string, view: { start: number; end: number }, area: { start: number; end: number }, signal?: AbortSignal): Promise<Answer<Related>> {
+  return answer("v1/explain/related", { query, start: String(view.start), end: String(view.end), from: String(area.start), to: String(area.end) }, signal);
+}
+
 export interface ChangedQuantile {
   q: number;
   before: [number, number, number];
@@ -403,6 +425,25 @@ export interface Target {
 
 export async function fetchTargets(): Promise<readonly Target[]> {
   return (await get<{ activeTargets: Target[] }>("api/v1/targets", {})).data.activeTargets;
+}
+
+/** Somebody who may log in, without what they log in with. */
+export interface Login {
+  readonly kind: string;
+  readonly name: string;
+  readonly tenant: string | null;
+  readonly allow: readonly string[];
+  readonly expires: string | null;
+  readonly expired: boolean;
+}
+
+export async function fetchLogins(): Promise<{ open: boolean; logins: readonly Login[] }> {
+  return (await get<{ open: boolean; logins: Login[] }>("v1/logins", {})).data;
+}
+
+/** Options by name with their values, without secrets. */
+export async function fetchFlags(): Promise<Record<string, string>> {
+  return (await get<Record<string, string>>("api/v1/status/flags", {})).data;
 }
 
 export interface StoredDisk {

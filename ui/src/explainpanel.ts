@@ -5,7 +5,7 @@
  * Invariants: what is shown belongs to the last box; an answer to an earlier one is thrown away.
  */
 
-import { ApiError, fetchExplanation, type Explained, type Labels } from "./api.ts";
+import { ApiError, fetchExplanation, fetchRelated, type Explained, type Labels, type Related } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatBounds, formatClock, formatCount, formatShare } from "./format.ts";
 import { formatSelector, isChosen, parseSelector, quote, toggle } from "./selector.ts";
@@ -34,13 +34,14 @@ export class ExplainPanel {
   private readonly title = el("h2", {});
   private readonly note = el("p", { class: "slow-note", "aria-live": "polite" });
   private readonly body = el("div", { class: "explain-body" });
+  private readonly related = el("div", { class: "explain-related", "aria-live": "polite" });
 
   constructor(
     private readonly parent: HTMLElement,
     private readonly handlers: { filter(query: string): void; close(): void },
   ) {
     const close = el("button", { type: "button", class: "ghost", title: "Close (Escape)", "aria-label": "Close the explanation", click: () => handlers.close() }, "✕");
-    parent.append(el("div", { class: "slow-head" }, this.title, this.note, close), this.body);
+    parent.append(el("div", { class: "slow-head" }, this.title, this.note, close), el("div", { class: "explain-scroll" }, this.body, this.related));
   }
 
   /** Explains a box of what is in view from `start` to `end`; none closes the panel. */
@@ -57,14 +58,40 @@ export class ExplainPanel {
     this.title.textContent = `What is different between ${formatClock(area.start)} and ${formatClock(area.end)}, ${range}`;
     this.note.textContent = "Asking…";
     this.body.replaceChildren();
+    this.related.replaceChildren();
+    const around = { start: Math.min(view.start, area.start), end: Math.max(view.end, area.end) };
     try {
-      const { data } = await fetchExplanation(query, { start: Math.min(view.start, area.start), end: Math.max(view.end, area.end) }, area, signal);
-      if (!signal.aborted) this.draw(query, data);
+      const { data } = await fetchExplanation(query, around, area, signal);
+      if (signal.aborted) return;
+      this.draw(query, data);
+      const related = await fetchRelated(query, around, area, signal);
+      if (!signal.aborted) this.drawRelated(related.data);
     } catch (cause) {
       if (signal.aborted) return;
       this.shown = "";
       this.note.textContent = cause instanceof ApiError ? cause.message : String(cause);
     }
+  }
+
+  private drawRelated(data: Related): void {
+    const of = data.job.length === 0 ? "" : ` of ${data.job.join(", ")}`;
+    const title = el("h3", {}, `What else${of} changed at that time`);
+    if (data.rows.length === 0) {
+      const note = data.compared === 0 ? "There are no other histograms." : `None of ${formatCount(data.compared)} other histograms, by more than chance explains.`;
+      return this.related.replaceChildren(title, el("p", {}, note));
+    }
+    const head = el("tr", {}, ...["Histogram", "What changed", "Then", "Else"].map((text) => el("th", { scope: "col" }, text)));
+    const rows = data.rows.map((row) =>
+      el(
+        "tr",
+        { "data-related": row.name },
+        el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: `Look at ${row.query}`, click: () => this.handlers.filter(row.query) }, row.name)),
+        el("td", { title: row.sentence }, row.words),
+        el("td", {}, formatCount(row.inside)),
+        el("td", {}, formatCount(row.outside)),
+      ),
+    );
+    this.related.replaceChildren(title, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rows)));
   }
 
   private draw(query: string, data: Explained): void {

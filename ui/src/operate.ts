@@ -1,14 +1,17 @@
 /**
- * The operator's page: who sends and what was lost, which expressions cost most, where the series come from, targets, disks and snapshots.
+ * The operator's page: who sends and what was lost, queues, what one thing costs of another, which expressions cost most, where the
+ * series come from, targets, checks, disks, snapshots, logins and configuration.
  *
  * Invariants: each part is the last answer of the server; a part that has none keeps its last one and says why.
  */
 
 import "./style.css";
-import { ApiError, fetchDisks, fetchInstant, fetchQueries, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow, type Series } from "./api.ts";
+import { ApiError, fetchDisks, fetchInstant, fetchQueries, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow } from "./api.ts";
+import { queryLink as link, table } from "./datatable.ts";
 import { byId, el, icon } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
 import { growthOf, ledgerOf } from "./operations.ts";
+import { checks, configuration, gaps, logins, ops, queues, vector } from "./operateviews.ts";
 import { quote } from "./selector.ts";
 import { formatState, parseState } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
@@ -18,18 +21,22 @@ const DAY = 86_400;
 
 const BY_NAME = 'count by (__name__) ({__name__=~".+"})';
 
-type Cell = string | Node;
-
 applyTheme();
 onSystemTheme(applyTheme);
 byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
 byId("theme").addEventListener("click", toggleTheme);
 byId("grew-button").addEventListener("click", () => void part("grew", grew));
+byId("logins-button").addEventListener("click", () => void part("logins", logins));
+byId("ops-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  void part("ops", ops);
+});
+void part("ops", ops);
 void turn();
 
 async function turn(): Promise<void> {
   if (!document.hidden) {
-    await Promise.all([part("summary", summary), part("senders", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots)]);
+    await Promise.all([part("summary", summary), part("senders", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
   }
   setTimeout(() => void turn(), EVERY_MS);
 }
@@ -46,18 +53,6 @@ async function part(id: string, make: () => Promise<Node[]>): Promise<void> {
     why.textContent = text;
     box.append(why);
   }
-}
-
-function table(heads: readonly string[], rows: readonly (readonly Cell[])[], none: string): Node[] {
-  if (rows.length === 0) return [el("p", { class: "note" }, none)];
-  const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
-  const body = rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first as Cell), ...rest.map((cell) => el("td", {}, cell))));
-  return [el("table", { class: "rows" }, el("thead", {}, head), el("tbody", {}, ...body))];
-}
-
-/** An expression, to be looked at. */
-function link(query: string): HTMLElement {
-  return el("a", { href: `./${formatState({ ...parseState(""), query })}` }, query);
 }
 
 function when(ms: number): string {
@@ -78,10 +73,6 @@ async function summary(): Promise<Node[]> {
     fact("stored", "Blocks", formatValue(number("block_bytes"), "By", 3), `${formatCount(number("blocks"))} blocks, journal ${formatValue(number("journal_bytes"), "By", 3)}`),
     fact("up", "Up", formatDuration(number("uptime_seconds")), `${formatCount(number("queries_timed_out_total"))} queries ran out of time`),
   ];
-}
-
-function vector(data: { resultType: string; result: unknown }): readonly Series[] {
-  return data.resultType === "vector" ? (data.result as Series[]) : [];
 }
 
 async function senders(): Promise<Node[]> {

@@ -55,3 +55,70 @@ export function growthOf(now: readonly Series[], before: readonly Series[], most
     .sort((a, b) => b.now - b.before - (a.now - a.before) || a.name.localeCompare(b.name))
     .slice(0, most);
 }
+
+/** Something that waits to be done. */
+export interface Queue {
+  readonly name: string;
+  /** Which of several. */
+  readonly label: string;
+  readonly value: number;
+  readonly unit: "" | "s";
+  readonly means: string;
+}
+
+/** Figures of `/v1/status` that are queues. */
+const QUEUES: readonly { key: string; name: string; unit: "" | "s"; means: string }[] = [
+  { key: "queue_batches", name: "Batches", unit: "", means: "received, and not yet in the store" },
+  { key: "deletions_pending", name: "Deletions", unit: "", means: "in force, and their bytes are still on the disk" },
+  { key: "unacknowledged_findings", name: "Findings of scrubs", unit: "", means: "nobody took note of them: ogive scrub --acknowledge" },
+  { key: "retention_clock_lag_seconds", name: "Retention", unit: "s", means: "by which the clock of retention is behind the server's" },
+];
+
+/** Series that are queues of their labels. */
+const LAGS: Record<string, { name: string; label: string; unit: "" | "s"; means: string }> = {
+  ogive_alerts_waiting: { name: "Alerts", label: "destination", unit: "", means: "to be sent" },
+  ogive_forward_lag_seconds: { name: "Forwards", label: "forward", unit: "s", means: "of data not yet forwarded" },
+  ogive_broker_lag_batches: { name: "Broker", label: "destination", unit: "", means: "batches that the destination has not acknowledged" },
+};
+
+/** The work queues: those of the store, then those of what is sent on, the longest first. */
+export function queuesOf(status: Readonly<Record<string, unknown>>, lags: readonly Series[]): Queue[] {
+  const own = QUEUES.filter(({ key }) => key in status).map(({ key, name, unit, means }) => ({ name, label: "", value: Number(status[key]), unit, means }));
+  const sent = lags.flatMap(({ metric, value }) => {
+    const kind = LAGS[metric["__name__"] ?? ""];
+    return kind === undefined ? [] : [{ name: kind.name, label: metric[kind.label] ?? "", value: Number(value?.[1] ?? 0), unit: kind.unit, means: kind.means }];
+  });
+  return [...own, ...sent.sort((a, b) => b.value - a.value || a.name.localeCompare(b.name))];
+}
+
+export interface CheckRow {
+  readonly check: string;
+  readonly kind: string;
+  readonly target: string;
+  readonly up: boolean;
+  /** Seconds; null without a run that ended. */
+  readonly p99: number | null;
+  /** The last text of a run that failed; empty when there was none. */
+  readonly error: string;
+  readonly errorAt: number;
+}
+
+/** Checks, those that are down first, with the last text of each. */
+export function checksOf(up: readonly Series[], slow: readonly Series[], texts: readonly Series[]): CheckRow[] {
+  const p99 = new Map(slow.map(({ metric, value }) => [metric["check"] ?? "", Number(value?.[1] ?? Number.NaN)]));
+  const last = new Map<string, [number, string]>();
+  for (const { metric, values } of texts) {
+    for (const [time, text] of values ?? []) {
+      const check = metric["check"] ?? "";
+      if (time >= (last.get(check)?.[0] ?? -Infinity)) last.set(check, [time, text]);
+    }
+  }
+  return up
+    .map(({ metric, value }) => {
+      const check = metric["check"] ?? "";
+      const quantile = p99.get(check);
+      const [errorAt, error] = last.get(check) ?? [0, ""];
+      return { check, kind: metric["kind"] ?? "", target: metric["target"] ?? "", up: value?.[1] === "1", p99: quantile === undefined || Number.isNaN(quantile) ? null : quantile, error, errorAt };
+    })
+    .sort((a, b) => Number(a.up) - Number(b.up) || a.check.localeCompare(b.check));
+}

@@ -1,9 +1,9 @@
 /** The searchable list of what the server holds; the chosen one opens into its labels and their values. */
 
-import { fetchLabels, fetchLabelValues, fetchMetadata, fetchRange, serverNow, type Metadata } from "./api.ts";
+import { fetchInstant, fetchLabels, fetchLabelValues, fetchMetadata, fetchRange, serverNow, type Metadata } from "./api.ts";
 import type { Offer } from "./complete.ts";
 import { el, icon } from "./dom.ts";
-import { coursesOf, GROUPINGS, inView, rowsOf, topsOf, type Entry, type Grouping, type Row } from "./serieslist.ts";
+import { coursesOf, GROUPINGS, inView, jobsOf, rowsOf, topsOf, type Entry, type Grouping, type Row } from "./serieslist.ts";
 import { formatSelector, isChosen, parseSelector, toggle } from "./selector.ts";
 import { ink, recall, remember } from "./theme.ts";
 
@@ -54,7 +54,7 @@ export class Picker {
   private readonly space = el("div", { class: "space" });
   private readonly list = el("div", { class: "list" }, this.space);
   private readonly by = el("div", { class: "segments by", role: "group", "aria-label": "Series by" });
-  private grouping: Grouping = recall(GROUPING_KEY) === "type" ? "type" : "prefix";
+  private grouping: Grouping = GROUPINGS.find((one) => one === recall(GROUPING_KEY)) ?? "prefix";
   private rows: Row[] = [];
   private tops: Float64Array = new Float64Array(1);
   private readonly drawn = new Map<number, HTMLElement>();
@@ -95,14 +95,21 @@ export class Picker {
   /** Asks for names and what is known of them. A name without metadata is listed all the same. */
   async reload(): Promise<void> {
     try {
-      const [metadata, names] = await Promise.all([fetchMetadata(), fetchLabelValues("__name__")]);
+      const [metadata, names, jobs] = await Promise.all([fetchMetadata(), fetchLabelValues("__name__"), this.jobs()]);
       const all = [...new Set([...names, ...Object.keys(metadata)])].sort();
-      this.entries = all.map((name) => ({ name, meta: metadata[name]?.[0] }));
+      this.entries = all.map((name) => ({ name, meta: metadata[name]?.[0], jobs: jobs.get(name) ?? [] }));
       this.failure = "";
     } catch (cause) {
       this.failure = cause instanceof Error ? cause.message : String(cause);
     }
     this.draw();
+  }
+
+  /** Who sends what now; asked for only while it is shown, because it counts every series. */
+  private async jobs(): Promise<Map<string, string[]>> {
+    if (this.grouping !== "job") return new Map();
+    const { data } = await fetchInstant('count by (__name__, job) ({__name__=~".+",job!=""})', Math.floor(serverNow()));
+    return jobsOf(data.resultType === "vector" ? data.result : []);
   }
 
   show(query: string): void {
@@ -159,6 +166,7 @@ export class Picker {
     remember(GROUPING_KEY, grouping);
     this.list.scrollTop = 0;
     this.draw();
+    if (grouping === "job") void this.reload();
     this.by.querySelector<HTMLElement>(`[data-by=${grouping}]`)?.focus();
   }
 

@@ -5,10 +5,12 @@ import type { Metadata, Series } from "./api.ts";
 export interface Entry {
   readonly name: string;
   readonly meta: Metadata | undefined;
+  /** The jobs that send it, where they were asked for. */
+  readonly jobs?: readonly string[];
 }
 
 /** What stands together. */
-export const GROUPINGS = ["type", "prefix"] as const;
+export const GROUPINGS = ["type", "prefix", "job"] as const;
 export type Grouping = (typeof GROUPINGS)[number];
 
 const TYPES: readonly (readonly [string, string])[] = [
@@ -28,6 +30,22 @@ function typeOf(entry: Entry): number {
   return at < 0 ? TYPES.length - 1 : at;
 }
 
+/** The head of what no job sends. */
+export const NO_JOB = "Without a job";
+
+/** The jobs of each name, of an answer to `count by (__name__, job)`. */
+export function jobsOf(series: readonly Series[]): Map<string, string[]> {
+  const out = new Map<string, string[]>();
+  for (const { metric } of series) {
+    const [name, job] = [metric["__name__"] ?? "", metric["job"] ?? ""];
+    if (job === "") continue;
+    const list = out.get(name);
+    if (list === undefined) out.set(name, [job]);
+    else list.push(job);
+  }
+  return out;
+}
+
 /** The first word of a name: who gave it. */
 export function prefixOf(name: string): string {
   return /^[a-zA-Z0-9]+(?=[_:.])/.exec(name)?.[0] ?? "";
@@ -39,6 +57,12 @@ export function rowsOf(entries: readonly Entry[], grouping: Grouping, chosen: st
   const put = (title: string, entry: Entry): void => void (groups.get(title)?.push(entry) ?? groups.set(title, [entry]));
   if (grouping === "type") {
     for (const [at, [, title]] of TYPES.entries()) for (const entry of entries) if (typeOf(entry) === at) put(title, entry);
+  } else if (grouping === "job") {
+    const jobs = [...new Set(entries.flatMap(({ jobs }) => jobs ?? []))].sort();
+    const of = new Map(jobs.map((job) => [job, [] as Entry[]]));
+    for (const entry of entries) for (const job of entry.jobs ?? []) of.get(job)?.push(entry);
+    for (const [job, list] of of) groups.set(job, list);
+    for (const entry of entries) if ((entry.jobs ?? []).length === 0) put(NO_JOB, entry);
   } else {
     const counts = new Map<string, number>();
     for (const { name } of entries) counts.set(prefixOf(name), (counts.get(prefixOf(name)) ?? 0) + 1);
@@ -48,10 +72,14 @@ export function rowsOf(entries: readonly Entry[], grouping: Grouping, chosen: st
     for (const entry of entries) if (alone(entry.name)) put("Others", entry);
     for (const list of groups.values()) list.sort((a, b) => typeOf(a) - typeOf(b) || (a.name < b.name ? -1 : 1));
   }
-  return [...groups].flatMap(([title, list]): Row[] => [
-    { kind: "group", title, count: list.length },
-    ...list.flatMap((entry): Row[] => [{ kind: "item", entry }, ...(entry.name === chosen ? [{ kind: "labels" } as const] : [])]),
-  ]);
+  // A name that several jobs send stands under each, and its labels under the first.
+  let opened = false;
+  const labels = (entry: Entry): Row[] => {
+    const here = !opened && entry.name === chosen;
+    opened ||= here;
+    return here ? [{ kind: "labels" }] : [];
+  };
+  return [...groups].flatMap(([title, list]): Row[] => [{ kind: "group", title, count: list.length }, ...list.flatMap((entry): Row[] => [{ kind: "item", entry }, ...labels(entry)])]);
 }
 
 /** Where each row begins, and behind the last one the height of all. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { coursesOf, inView, prefixOf, rowsOf, topsOf, type Entry } from "../src/serieslist.ts";
+import { coursesOf, inView, jobsOf, NO_JOB, prefixOf, rowsOf, topsOf, type Entry } from "../src/serieslist.ts";
 
 const entry = (name: string, type = "gauge"): Entry => ({ name, meta: { type, help: "", unit: "" } });
 const shown = (rows: ReturnType<typeof rowsOf>): string[] => rows.map((row) => (row.kind === "group" ? `# ${row.title} ${row.count}` : row.kind === "item" ? row.entry.name : "labels"));
@@ -30,4 +30,10 @@ test("the course of a counter is what it grew by", () => {
   const of = (series: string, ...values: number[]): Parameters<typeof coursesOf>[0][number] => ({ metric: { series }, values: values.map((value, at) => [at, String(value)]) });
   const found = coursesOf([of("c", 1, 4, 9, 2, 3), of("g", 1, 4, NaN, 2), { metric: {}, values: [] }], (name) => name === "c");
   expect([...found]).toEqual([["c", [3, 5, 0, 1]], ["g", [1, 4, 2]]]);
+});
+
+test("names stand by the jobs that send them, and the labels of the chosen one once", () => {
+  const jobs = jobsOf([{ metric: { __name__: "up", job: "b" } }, { metric: { __name__: "up", job: "a" } }, { metric: { __name__: "rpc", job: "b" } }, { metric: { __name__: "own" } }]);
+  const entries = [entry("own"), entry("rpc"), entry("up")].map((one) => ({ ...one, jobs: jobs.get(one.name) ?? [] }));
+  expect(shown(rowsOf(entries, "job", "up"))).toEqual(["# a 1", "up", "labels", "# b 2", "rpc", "up", `# ${NO_JOB} 1`, "own"]);
 });
