@@ -37,6 +37,7 @@ static long (*const map_update)(void *map, const void *key, const void *value, u
 static u64 (*const clock_ns)(void) = (void *)5;
 static u32 (*const this_cpu)(void) = (void *)8;
 static u64 (*const current_ids)(void) = (void *)14;
+static long (*const map_push)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*const map_pop)(void *map, void *value) = (void *)88;
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;

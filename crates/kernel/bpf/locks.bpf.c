@@ -238,8 +238,9 @@ INLINE u32 slot_of(u64 *ctx, struct task_struct *task, struct pt_regs *registers
 	u32 slot = 0;
 	if (map_pop(&free_slots, &slot))
 		return 0;
-	/* Where another CPU was quicker, this slot is found by nobody: user space sees that and gives it back. */
+	/* Another CPU was quicker. */
 	if (map_update(&slots, &place, &slot, NOEXIST)) {
+		map_push(&free_slots, &slot, 0);
 		known = map_lookup(&slots, &place);
 		return known ? *known : 0;
 	}

@@ -33,6 +33,17 @@ struct {
 	KEY_AND_VALUE(int, struct thread);
 } threads SEC(".maps");
 
+/* Threads that ended, as they were at their end. */
+struct {
+	NUMBER(type, MAP_RINGBUF);
+	NUMBER(max_entries, 1 << 18);
+} ended SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, u64);
+} lost_ends SEC(".maps");
+
 /* The state that a task is in, of which nothing else is known. */
 INLINE u32 state_of(struct task_struct *task)
 {
@@ -163,6 +174,43 @@ int on_signal(u64 *ctx)
 	return 0;
 }
 
+INLINE void describe(struct task_struct *task, struct thread *thread, struct record *record)
+{
+	record->tid = task->pid;
+	record->tgid = task->tgid;
+	record->cgroup = cgroup_of(task);
+	read_kernel(record->comm, sizeof(record->comm), task->comm);
+#pragma clang loop unroll(disable)
+	for (int attempt = 0; attempt < 16; attempt++) {
+		u32 version = *(volatile u32 *)&thread->version;
+		BARRIER();
+		record->thread = *thread;
+		BARRIER();
+		record->now = clock_ns();
+		if (!(version & 1) && version == *(volatile u32 *)&thread->version)
+			break;
+	}
+}
+
+/* What it does from here to its end is in no record, unless somebody reads before that: a few microseconds. */
+SEC("tp_btf/sched_process_exit")
+int on_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct thread *thread = storage_get(&threads, task, 0, 0);
+	if (!thread)
+		return 0;
+	struct record record = {};
+	describe(task, thread, &record);
+	if (ring_output(&ended, &record, sizeof(record), 0)) {
+		u32 zero = 0;
+		u64 *lost = map_lookup(&lost_ends, &zero);
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+	}
+	return 0;
+}
+
 SEC("iter/task")
 int read_threads(struct bpf_iter__task *ctx)
 {
@@ -172,18 +220,8 @@ int read_threads(struct bpf_iter__task *ctx)
 	struct thread *thread = thread_of(task);
 	if (!thread)
 		return 0;
-	struct record record = { .tid = task->pid, .tgid = task->tgid, .cgroup = cgroup_of(task) };
-	read_kernel(record.comm, sizeof(record.comm), task->comm);
-#pragma clang loop unroll(disable)
-	for (int attempt = 0; attempt < 16; attempt++) {
-		u32 version = *(volatile u32 *)&thread->version;
-		BARRIER();
-		record.thread = *thread;
-		BARRIER();
-		record.now = clock_ns();
-		if (!(version & 1) && version == *(volatile u32 *)&thread->version)
-			break;
-	}
+	struct record record = {};
+	describe(task, thread, &record);
 	seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;
 }

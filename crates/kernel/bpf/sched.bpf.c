@@ -171,8 +171,9 @@ static __attribute__((noinline)) u32 take_slot(u64 id, u32 *is_new)
 	u32 slot = 0;
 	if (map_pop(&free_slots, &slot))
 		return 0;
-	/* Where another CPU was quicker, this slot is found by nobody: user space sees that and gives it back. */
+	/* Another CPU was quicker. */
 	if (map_update(&slots, &key, &slot, NOEXIST)) {
+		map_push(&free_slots, &slot, 0);
 		known = map_lookup(&slots, &key);
 		return known ? *known : 0;
 	}
@@ -486,9 +487,19 @@ int on_timer_expiry(u64 *ctx)
 SEC("tp_btf/sched_waking")
 int on_waking(u64 *ctx)
 {
-	struct thread *waker = storage_get(&threads, current_task(), 0, 0);
-	if (waker)
-		waker->woken += 1;
+	struct task_struct *task = current_task();
+	struct thread *waker = storage_get(&threads, task, 0, 0);
+	if (!waker)
+		return 0;
+	/*
+	 * An interrupt in the midst of the call wakes others: threads of the kernel, and those whose time is over. Futexes that
+	 * processes share are rare.
+	 */
+	struct task_struct *woken = (void *)ctx[0];
+	s64 of_woken = call_of(woken);
+	if (of_woken < 0 || (call_of(task) == 202 && (of_woken != 202 || woken->tgid != task->tgid)))
+		return 0;
+	waker->woken += 1;
 	return 0;
 }
 

@@ -68,7 +68,7 @@ pub struct Pair {
     pub waited_ns: u64,
 }
 
-/// Waits at one place since the beginning.
+/// Waits at one place since the last time.
 #[derive(Clone, Debug)]
 pub struct Lock {
     /// The process; `None` for all that found no place.
@@ -106,6 +106,14 @@ pub struct Locks {
     symbols: Symbols,
     /// By slot.
     frames: HashMap<u32, Vec<String>>,
+    seen: HashMap<u32, Seen>,
+}
+
+/// What was counted of a slot until the last time.
+struct Seen {
+    bins: [Bins; KINDS],
+    /// Nanoseconds waited and held, and timeouts.
+    sums: [u64; 3],
 }
 
 impl std::fmt::Debug for Locks {
@@ -138,11 +146,9 @@ impl Locks {
             ("histograms", slots * KINDS as u32),
         ];
         let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &sizes })?;
-        let free = loaded.map("free_slots");
         for slot in 1..slots {
-            free.update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))?;
+            free(&loaded, slot)?;
         }
-        drop(free);
         loaded.attach(&[])?;
         Ok(Self {
             loaded,
@@ -150,6 +156,7 @@ impl Locks {
             walkers: HashMap::new(),
             symbols: Symbols::new(),
             frames: HashMap::new(),
+            seen: HashMap::new(),
         })
     }
 
@@ -195,34 +202,67 @@ impl Locks {
         Ok(snapshots.take())
     }
 
-    /// Every place since the beginning, the longest waits first.
+    /// Every place since the last time, the longest waits first; pairs are those since the beginning. `lives` says whether a process is
+    /// still there: the places of one that is not become free.
     ///
     /// # Errors
     /// When the kernel's maps cannot be read.
-    pub fn read(&mut self) -> Result<Vec<Lock>, Error> {
+    pub fn drain(&mut self, lives: impl Fn(u32) -> bool) -> Result<Vec<Lock>, Error> {
         self.look_up()?;
         let mut pairs = self.pairs()?;
         let mut out = Vec::new();
-        let mut places = self.places()?;
-        places.push((0, None, 0));
-        for (slot, process, address) in places {
-            let bytes = value(&self.loaded.map("locks"), slot, "locks")?;
-            let mut fields = Fields(&bytes);
-            let (waited_ns, held_ns, timeouts) = (fields.u64(), fields.u64(), fields.u64());
-            let waits = self.histogram(slot, 0, waited_ns)?;
-            if waits.is_empty() {
-                continue;
+        out.extend(self.drain_slot(0, None, Vec::new())?);
+        for place in self.places()? {
+            // Looked at before what it did is read: nothing of it comes after.
+            let is_alive = lives(place.process);
+            let of_slot = pairs.remove(&place.slot).unwrap_or_default();
+            if !is_alive {
+                self.release(&place, &of_slot)?;
             }
-            let holds = self.histogram(slot, 1, held_ns)?;
-            let frames = self.frames.get(&slot).cloned().unwrap_or_default();
-            let mut pairs = pairs.remove(&slot).unwrap_or_default();
-            pairs.sort_by_key(|pair: &Pair| (std::cmp::Reverse(pair.waited_ns), pair.waiter, pair.waker));
-            let kind = WaitKind::of_frames(&frames);
-            out.push(Lock { process, address, kind, frames, waits, holds, timeouts, pairs });
+            out.extend(self.drain_slot(place.slot, Some(&place), of_slot)?);
+            if !is_alive {
+                self.frames.remove(&place.slot);
+                free(&self.loaded, place.slot)?;
+            }
         }
         let waited = |lock: &Lock| lock.waits.sum.unwrap_or(0.0);
         out.sort_by(|a, b| waited(b).total_cmp(&waited(a)));
         Ok(out)
+    }
+
+    fn drain_slot(&mut self, slot: u32, place: Option<&Place>, mut pairs: Vec<Pair>) -> Result<Option<Lock>, Error> {
+        let bytes = value(&self.loaded.map("locks"), slot, "locks")?;
+        let mut fields = Fields(&bytes);
+        let sums: [u64; 3] = std::array::from_fn(|_| fields.u64());
+        let seen = self.seen.entry(slot).or_insert_with(|| Seen { bins: [Bins::new(), Bins::new()], sums: [0; 3] });
+        let before = std::mem::replace(&mut seen.sums, sums);
+        if sums == before {
+            return Ok(None);
+        }
+        let map = self.loaded.map("histograms");
+        let mut histograms = Vec::with_capacity(KINDS);
+        for (kind, bins) in seen.bins.iter_mut().enumerate() {
+            let bytes = value(&map, slot * KINDS as u32 + kind as u32, "histograms of locks")?;
+            histograms.push(histogram(bins.since_last(&bytes), sums[kind].wrapping_sub(before[kind])));
+        }
+        let [waits, holds] = histograms.try_into().expect("waits and holds");
+        pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited_ns), pair.waiter, pair.waker));
+        let frames = self.frames.get(&slot).cloned().unwrap_or_default();
+        let kind = WaitKind::of_frames(&frames);
+        let (process, address) = (place.map(|place| place.process), place.map_or(0, |place| place.address));
+        let timeouts = sums[2].wrapping_sub(before[2]);
+        Ok(Some(Lock { process, address, kind, frames, waits, holds, timeouts, pairs }))
+    }
+
+    /// Forgets a place of a process that has ended.
+    fn release(&self, place: &Place, pairs: &[Pair]) -> Result<(), Error> {
+        self.loaded.map("slots").delete(&place.key).map_err(failed("places"))?;
+        let map = self.loaded.map("pairs");
+        for pair in pairs {
+            let key = [place.slot, pair.waiter, pair.waker, 0].map(u32::to_ne_bytes).concat();
+            map.delete(&key).map_err(failed("pairs"))?;
+        }
+        Ok(())
     }
 
     /// What found no room.
@@ -234,20 +274,14 @@ impl Locks {
         Ok(Lost { pairs: count(0)?, stacks: count(1)? })
     }
 
-    fn histogram(&self, slot: u32, kind: u32, sum_ns: u64) -> Result<Histogram, Error> {
-        let bytes = value(&self.loaded.map("histograms"), slot * KINDS as u32 + kind, "histograms of locks")?;
-        Ok(histogram(Bins::new().since_last(&bytes), sum_ns))
-    }
-
-    /// Slots with their process and address.
-    fn places(&self) -> Result<Vec<(u32, Option<u32>, u64)>, Error> {
+    fn places(&self) -> Result<Vec<Place>, Error> {
         let map = self.loaded.map("slots");
         let mut places = Vec::new();
         for key in map.keys() {
             if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("places"))? {
                 let mut fields = Fields(&key);
                 let (address, process) = (fields.u64(), fields.u32());
-                places.push((Fields(&value).u32(), Some(process), address));
+                places.push(Place { slot: Fields(&value).u32(), process, address, key });
             }
         }
         Ok(places)
@@ -267,6 +301,20 @@ impl Locks {
         }
         Ok(pairs)
     }
+}
+
+/// A place that has a slot.
+struct Place {
+    slot: u32,
+    process: u32,
+    address: u64,
+    /// `struct place`.
+    key: Vec<u8>,
+}
+
+/// Offers a slot to the next new place.
+fn free(loaded: &Loaded, slot: u32) -> Result<(), Error> {
+    loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
 }
 
 /// The tables of a process; none of one that has ended.

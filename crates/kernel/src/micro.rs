@@ -2,11 +2,15 @@
 //!
 //! Invariants: the states partition time, so that their sum is [`Thread::wall_ns`]; switches are counted each.
 
+use std::cell::RefCell;
 use std::io::Read as _;
+use std::rc::Rc;
+
+use libbpf_rs::RingBufferBuilder;
 
 use crate::fields::Fields;
 use crate::filter::Config;
-use crate::object::{Loaded, Plan};
+use crate::object::{Loaded, Plan, value};
 use crate::run_time::RunTime;
 use crate::{CAUSES, Error, Filter, Grouping};
 
@@ -92,6 +96,7 @@ impl Thread {
 #[derive(Debug)]
 pub struct Microstates {
     loaded: Loaded,
+    lost: u64,
 }
 
 impl Microstates {
@@ -104,7 +109,7 @@ impl Microstates {
         let config = Config { filter, grouping: Grouping::Thread, herd_min: 0, shard_mask: 0 };
         let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &[] })?;
         loaded.attach(&[])?;
-        let observed = Self { loaded };
+        let observed = Self { loaded, lost: 0 };
         // The iterator notes those that are there.
         observed.read()?;
         Ok(observed)
@@ -114,6 +119,27 @@ impl Microstates {
     #[must_use]
     pub fn run_times(&self) -> Vec<(String, RunTime)> {
         self.loaded.run_times()
+    }
+
+    /// Threads that ended since the last time, as they were then, and how many more did that found no room.
+    ///
+    /// # Errors
+    /// When the kernel's ring cannot be read.
+    pub fn take_ended(&mut self) -> Result<(Vec<Thread>, u64), Error> {
+        let failed = |error: libbpf_rs::Error| Error::Read { what: "threads that ended", reason: format!("{error:#}") };
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let into = ended.clone();
+        let map = self.loaded.map("ended");
+        let mut builder = RingBufferBuilder::new();
+        let take = move |bytes: &[u8]| {
+            into.borrow_mut().push(thread(bytes));
+            0
+        };
+        builder.add(&map, take).map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        ring.consume().map_err(failed)?;
+        let lost = Fields(&value(&self.loaded.map("lost_ends"), 0, "threads that ended")?).u64();
+        Ok((ended.take(), lost - std::mem::replace(&mut self.lost, lost)))
     }
 
     /// Every observed thread that lives, by process and thread.

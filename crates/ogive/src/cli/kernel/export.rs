@@ -99,6 +99,7 @@ pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         herd_min: options.herds,
         core_share_max: options.budget / 100.0,
     };
+    settings.check()?;
     let builder = Exporter::builder(&options.to);
     let builder = options.labels.iter().fold(builder, |builder, (name, value)| builder.label(name, value));
     let exporter = builder.start().context("sending to a server")?;

@@ -49,7 +49,7 @@ pub(super) fn run(options: &Locks) -> anyhow::Result<ExitCode> {
         // A process that ends takes the names of its functions with it.
         observer.look_up()?;
     }
-    let (locks, lost) = (observer.read()?, observer.lost()?);
+    let (locks, lost) = (observer.drain(|_| true)?, observer.lost()?);
     if options.json {
         let Lost { pairs, stacks } = lost;
         let places: Vec<Value> = locks.iter().map(object).collect();

@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 
 use ogive_hist::Histogram;
 use ogive_kernel::calls::Call;
+use ogive_kernel::locks::Lock;
 use ogive_kernel::micro::Thread;
 use ogive_kernel::places::Places;
 use ogive_kernel::proc::Scheduling;
 use ogive_kernel::sched::Group;
+use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{CAUSES, Grouping};
 
+use super::processes;
 use super::sent::{Family, Sent, Source};
 
 /// 10 s, where all tasks are observed: commands of a shell have no series of their own.
@@ -151,6 +154,22 @@ impl Groups {
         count("ogive_kernel_slices_total", &[], more.slices);
         count("ogive_kernel_switches_total", &[("kind", "voluntary")], more.voluntary);
         count("ogive_kernel_switches_total", &[("kind", "involuntary")], more.involuntary);
+    }
+
+    /// Waits at a place of a process.
+    pub(super) fn locked(&mut self, lock: &Lock) {
+        let id = lock.process.and_then(|process| match self.grouping {
+            Grouping::Cgroup => processes::cgroup(process),
+            Grouping::Process | Grouping::Thread => Some(process.into()),
+        });
+        let comm = lock.process.and_then(processes::comm).unwrap_or_default();
+        // One that has ended has no name any more, and none that settled.
+        let family = self.family(id.filter(|_| !comm.is_empty()), &comm);
+        let labels = [("kind", lock.kind.name())];
+        family.times(Source::Bpf, "ogive_kernel_lock_wait_seconds", &labels, &lock.waits);
+        if lock.kind == WaitKind::Lock {
+            family.times(Source::Bpf, "ogive_kernel_lock_hold_seconds", &[], &lock.holds);
+        }
     }
 
     /// A system call.

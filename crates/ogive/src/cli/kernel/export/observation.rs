@@ -169,24 +169,35 @@ impl Observation {
                 Err(error) => tracing::warn!("{error}"),
             }
         }
+        if let Some(locks) = &mut self.loaded.locks {
+            match locks.drain(|process| Path::new(&format!("/proc/{process}")).exists()) {
+                Ok(locks) => locks.iter().for_each(|lock| self.groups.locked(lock)),
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
         self.groups.end();
     }
 
-    /// The states of threads since the last reading.
+    /// The states of threads since the last reading, of those that have ended as well.
     fn read_threads(&mut self) {
-        let Some(micro) = &self.loaded.micro else { return };
-        let now = match micro.read() {
-            Ok(now) => now,
+        let Some(micro) = &mut self.loaded.micro else { return };
+        let (ended, now) = match micro.take_ended().and_then(|ended| Ok((ended, micro.read()?))) {
+            Ok(((ended, lost), now)) => {
+                self.machine.lost("exit", lost);
+                (ended, now)
+            }
             Err(error) => return tracing::warn!("{error}"),
         };
-        let leaders = now.iter().filter(|thread| thread.tid == thread.tgid);
+        let leaders = now.iter().chain(&ended).filter(|thread| thread.tid == thread.tgid);
         let names: HashMap<u32, &str> = leaders.map(|thread| (thread.tgid, thread.comm.as_str())).collect();
-        for thread in &now {
+        // One that has ended may be read once more until its parent takes note.
+        for thread in ended.iter().chain(&now) {
             // A number that was given anew belongs to a thread that is younger.
             let before = self.threads.get(&thread.tid).filter(|before| before.wall_ns <= thread.wall_ns);
             let more = before.map_or_else(|| thread.clone(), |before| thread.since(before));
             let name = names.get(&thread.tgid).copied().unwrap_or(&thread.comm);
             self.groups.thread(&more, name);
+            self.threads.insert(thread.tid, thread.clone());
         }
         self.threads = now.into_iter().map(|thread| (thread.tid, thread)).collect();
     }

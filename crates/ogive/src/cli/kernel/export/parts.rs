@@ -1,10 +1,13 @@
 //! What is observed, part by part: each can be loaded, shed and restored on its own.
 
 use ogive_kernel::calls::Calls;
+use ogive_kernel::locks::{self, Locks};
 use ogive_kernel::micro::Microstates;
 use ogive_kernel::run_time::RunTime;
 use ogive_kernel::sched::{Extra, Options, Scheduler};
 use ogive_kernel::{Error, Filter, Grouping};
+
+use super::super::locks::maps;
 
 /// What can be observed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +22,16 @@ pub(crate) enum Part {
     Herds,
     /// System calls; two programs each.
     Calls,
+    /// Contended locks, with stacks; by process or cgroup.
+    Locks,
 }
 
-/// In the order in which they are shed: what costs each system call first. The scheduler stays.
-pub(super) const SHED_ORDER: [(&str, bool); 5] =
-    [("calls", true), ("herds", true), ("micro", true), ("interrupts", true), ("sched", false)];
+/// In the order in which they are shed: what costs each system call first, then stacks. The scheduler stays.
+pub(super) const SHED_ORDER: [(&str, bool); 6] =
+    [("calls", true), ("herds", true), ("micro", true), ("locks", true), ("interrupts", true), ("sched", false)];
+
+/// Places of locks, 16 KiB of the kernel each.
+const LOCK_PLACES: u32 = 256;
 
 impl Part {
     pub(super) fn name(self) -> &'static str {
@@ -33,6 +41,7 @@ impl Part {
             Self::Micro => "micro",
             Self::Herds => "herds",
             Self::Calls => "calls",
+            Self::Locks => "locks",
         }
     }
 }
@@ -52,6 +61,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Refuses what cannot be together.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.filter.check()?;
+        if self.grouping == Grouping::Thread && self.wants("locks") {
+            return Err(Error::Input("locks are counted by process or cgroup, and not by thread".to_owned()));
+        }
+        Ok(())
+    }
+
     pub(super) fn wants(&self, part: &str) -> bool {
         self.parts.iter().any(|wanted| wanted.name() == part)
     }
@@ -63,6 +81,7 @@ pub(super) struct Loaded {
     pub(super) scheduler: Option<Scheduler>,
     pub(super) micro: Option<Microstates>,
     pub(super) calls: Option<Calls>,
+    pub(super) locks: Option<Locks>,
 }
 
 impl Loaded {
@@ -92,6 +111,13 @@ impl Loaded {
                 Err(error) => failed.push(("calls", error)),
             }
         }
+        if self.locks.is_none() && wants("locks") {
+            let options = locks::Options { filter: settings.filter.clone(), places: LOCK_PLACES, maps };
+            match Locks::start(&options) {
+                Ok(locks) => self.locks = Some(locks),
+                Err(error) => failed.push(("locks", error)),
+            }
+        }
         failed
     }
 
@@ -100,6 +126,7 @@ impl Loaded {
         match part {
             "calls" => self.calls = None,
             "micro" => self.micro = None,
+            "locks" => self.locks = None,
             _ => {
                 // Taking a program out cannot fail.
                 let _ = self.switch(part, false);
@@ -128,6 +155,7 @@ impl Loaded {
             }
         }
         out.extend(self.micro.as_ref().map(|micro| ("micro", RunTime::sum(&micro.run_times()))));
+        out.extend(self.locks.as_ref().map(|locks| ("locks", RunTime::sum(&locks.run_times()))));
         out.extend(self.calls.as_ref().map(|calls| ("calls", RunTime::sum(&calls.run_times()))));
         out
     }

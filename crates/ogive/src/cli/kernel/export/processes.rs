@@ -30,13 +30,14 @@ fn numbers(directory: &str) -> Vec<u32> {
 }
 
 /// The number of a process' cgroup.
-fn cgroup(pid: u32) -> Option<u64> {
+pub(super) fn cgroup(pid: u32) -> Option<u64> {
     let text = text(&format!("/proc/{pid}/cgroup"))?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Path::new(&format!("/sys/fs/cgroup{path}")).metadata().ok().map(|found| found.ino())
 }
 
-fn comm(pid: u32) -> Option<String> {
+/// The name of a process.
+pub(super) fn comm(pid: u32) -> Option<String> {
     text(&format!("/proc/{pid}/comm")).map(|comm| comm.trim_end_matches('\n').to_owned())
 }
 

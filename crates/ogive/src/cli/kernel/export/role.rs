@@ -19,7 +19,7 @@ use super::percent;
 /// What the role observes in the kernel.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KernelOptions {
-    /// Observe this of the kernel of this machine, as `ogive kernel export`: sched, interrupts, micro, herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; else counters of /proc.
+    /// Observe this of the kernel of this machine, as `ogive kernel export`: sched, interrupts, micro, locks, herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; else counters of /proc.
     #[arg(long, value_name = "PART", env = "OGIVE_KERNEL_OBSERVE", value_enum, value_delimiter = ',')]
     kernel_observe: Vec<Part>,
     /// Processes of this name alone, as in /proc/PID/comm.
@@ -55,7 +55,6 @@ impl KernelRole {
         }
         let tasks = Tasks { pid: None, comm: options.kernel_comm.clone(), cgroup: options.kernel_cgroup.clone() };
         let filter = tasks.filter()?;
-        filter.check()?;
         let settings = Settings {
             parts: options.kernel_observe.clone(),
             filter,
@@ -64,6 +63,7 @@ impl KernelRole {
             herd_min: options.kernel_herds,
             core_share_max: options.kernel_budget / 100.0,
         };
+        settings.check()?;
         Ok(Self { settings: Some(settings) })
     }
 

@@ -76,12 +76,6 @@ impl Family {
         Self { sent: sent.clone(), labels, series: HashMap::new() }
     }
 
-    /// The value of the first label.
-    #[cfg(test)]
-    pub(super) fn name(&self) -> &str {
-        self.labels.first().map_or("", |(_, value)| value)
-    }
-
     /// Durations, in seconds. None make no series.
     pub(super) fn times(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], more: &Histogram) {
         if more.is_empty() {

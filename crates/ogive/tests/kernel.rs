@@ -1,0 +1,259 @@
+//! The kernel observer as series: `ogive kernel export`, and `[kernel]` in the files of a server and a broker.
+//!
+//! Needs programs in the kernel (root, BTF); without them each test that does says so in one line and is skipped.
+#![cfg(feature = "kernel")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use common::brokers::{broker, url};
+use common::{Server, eventually};
+
+/// The program whose work is known, of the observer's own tests.
+fn work() -> &'static Path {
+    static WORK: OnceLock<PathBuf> = OnceLock::new();
+    WORK.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("work-{}", std::process::id()));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel/tests/work.c");
+        let status = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+        assert!(status.expect("cc is needed: apt-get install build-essential").success());
+        program
+    })
+}
+
+/// The same under a name of its own, which is one in the kernel.
+fn work_named(name: &str) -> (PathBuf, String) {
+    let comm = format!("{name}{}", std::process::id());
+    assert!(comm.len() <= 15, "{comm}");
+    let program = work().with_file_name(&comm);
+    let _ = std::fs::remove_file(&program);
+    std::fs::hard_link(work(), &program).unwrap();
+    (program, comm)
+}
+
+/// Whether programs are let into the kernel.
+fn is_possible() -> bool {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "doctor", "--json"]).output().unwrap();
+    let families: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let works = |name: &str| {
+        families["families"].as_array().unwrap().iter().any(|one| one["family"] == name && one["works"] == true)
+    };
+    let missing = ["tp_btf", "task storage", "iter/task", "ring buffer"].into_iter().find(|name| !works(name));
+    if let Some(missing) = missing {
+        println!("SKIPPED: {missing} does not work here");
+    }
+    missing.is_none()
+}
+
+/// `ogive kernel export`, ended when dropped.
+struct Export(Child);
+
+impl Export {
+    fn start(server: &Server, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(["kernel", "export", "--to", &url(server)]).args(arguments).stderr(Stdio::piped());
+        Self(command.spawn().unwrap())
+    }
+
+    /// Ends it by SIGTERM: whether it did well, and what it said.
+    fn terminate(mut self) -> (bool, String) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap().success(), said)
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run(program: &Path, arguments: &[&str]) {
+    assert!(Command::new(program).args(arguments).stdout(Stdio::null()).status().unwrap().success());
+}
+
+fn over_all(function: &str, series: &str) -> String {
+    format!("sum({function}({series}[1h]))")
+}
+
+#[test]
+fn what_the_kernel_measured_is_sent_exactly_once() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let (program, comm) = work_named("sent");
+    let parts = "sched,interrupts,micro,locks,herds,calls";
+    let export = Export::start(&server, &["--comm", &comm, "--observe", parts, "--budget", "100", "--label", "host=a"]);
+    server.becomes("count(ogive_kernel_failed == 0)", 6.0);
+    run(&program, &["calls", "20000"]);
+    run(&program, &["sleep", "200"]);
+    let calls = over_all("sum_over_time", "ogive_kernel_calls_total{call=\"getppid\",source=\"bpf\",host=\"a\"}");
+    server.becomes(&calls, 20_000.0);
+    let times = "histogram_count(sum(sum_over_time(ogive_kernel_call_seconds{call=\"getppid\"}[1h])))";
+    server.becomes(times, 20_000.0);
+    // Each of the two is a process with a place of its own, by its name.
+    let named = format!("ogive_kernel_slice_seconds{{comm=\"{comm}\",source=\"bpf\"}}");
+    let pids = format!("count(count by (pid) (sum_over_time({named}[1h])))");
+    server.becomes(&pids, 2.0);
+    let slept = over_all("sum_over_time", "ogive_kernel_state_nanoseconds_total{state=\"sleep\"}");
+    eventually("a sleep of 200 ms", || server.number(&slept).filter(|ns| *ns >= 2e8 && *ns < 5e9));
+    // Waits of a thread that its process knows to be one, for a lock that was held 400 ms.
+    run(&program, &["lock"]);
+    let waits = "histogram_sum(sum(sum_over_time(ogive_kernel_lock_wait_seconds{source=\"bpf\"}[1h])))";
+    eventually("a wait for a lock", || server.number(waits).filter(|seconds| *seconds >= 0.3));
+    for (series, least) in [
+        ("ogive_kernel_interrupt_nanoseconds_total{interrupt=\"local_timer\",cpu=\"0\"}", 1.0),
+        ("ogive_kernel_softirqs_total{softirq=\"TIMER\",source=\"proc\"}", 1.0),
+        ("ogive_kernel_interrupts_total{source=\"proc\"}", 1.0),
+        ("ogive_kernel_switches_total{source=\"bpf\",kind=\"voluntary\"}", 1.0),
+    ] {
+        let sum = over_all("sum_over_time", series);
+        eventually(series, || server.number(&sum).filter(|sum| *sum >= least));
+    }
+    // What it costs, by the kernel's own measurement, and how late sleeps are.
+    server.becomes("max(max_over_time(ogive_kernel_self_measured[1h]))", 1.0);
+    let share = "sum(ogive_kernel_self_core_share{part=\"sched\",source=\"self\"})";
+    eventually("a share of a core", || server.number(share).filter(|share| *share > 0.0 && *share < 1.0));
+    let hiccups = "histogram_count(sum(sum_over_time(ogive_hiccup_seconds{source=\"self\"}[1h])))";
+    eventually("hiccups", || server.number(hiccups).filter(|count| *count > 0.0));
+    run(&program, &["calls", "1000"]);
+    let (is_fine, said) = export.terminate();
+    assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
+    // What came in the last second was sent before the end.
+    server.becomes(&calls, 21_000.0);
+    server.becomes(times, 21_000.0);
+}
+
+#[test]
+fn over_its_budget_the_observer_sheds_in_order_and_says_so() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let (program, comm) = work_named("shed");
+    let export =
+        Export::start(&server, &["--comm", &comm, "--observe", "sched,interrupts,micro,calls", "--budget", "0.000001"]);
+    server.becomes("sum(ogive_kernel_shed{source=\"self\"})", 3.0);
+    server.becomes("ogive_kernel_shed{part=\"sched\"}", 0.0);
+    server.becomes("ogive_kernel_budget_exceeded", 1.0);
+    let (calls, interrupts) = ("{part=\"calls\"}", "{part=\"interrupts\"}");
+    let first = |part: &str| {
+        let begun = format!("min(min_over_time(timestamp(ogive_kernel_shed{part} == 1)[1h:1s]))");
+        eventually(&begun, || server.number(&begun))
+    };
+    assert!(first(calls) < first(interrupts), "what costs each system call goes first");
+    // The scheduler stays; what was shed sees nothing any more.
+    run(&program, &["calls", "5000"]);
+    run(&program, &["sleep", "100"]);
+    let slices = format!("count(count by (pid) (sum_over_time(ogive_kernel_slice_seconds{{comm=\"{comm}\"}}[1h])))");
+    server.becomes(&slices, 2.0);
+    assert_eq!(server.number("sum(sum_over_time(ogive_kernel_calls_total{call=\"getppid\"}[1h]))"), None);
+    assert!(export.terminate().0);
+}
+
+#[test]
+fn a_server_and_a_broker_observe_the_kernel_of_their_machine() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (program, comm) = work_named("role");
+    let kernel = format!("[kernel]\nobserve = [\"sched\", \"micro\"]\ncomm = \"{comm}\"\nbudget = \"50\"\n");
+    let config = directory.path().join("ogive.toml");
+    let data = directory.path().join("data");
+    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata = \"{}\"\n{kernel}", data.display())).unwrap();
+    let check = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&config).status().unwrap();
+    assert!(check.success());
+    let server = Server::try_command(directory.path(), &["serve", "-c", config.to_str().unwrap()]).unwrap();
+    server.becomes("count(ogive_kernel_failed == 0)", 2.0);
+    run(&program, &["sleep", "100"]);
+    let slices = |more: &str| {
+        let series = format!("ogive_kernel_slice_seconds{{comm=\"{comm}\"{more}}}");
+        format!("histogram_count(sum(sum_over_time({series}[1h])))")
+    };
+    eventually("slices of the server", || server.number(&slices("")).filter(|count| *count > 0.0));
+
+    let of_broker = tempfile::tempdir().unwrap();
+    let path = of_broker.path().join("broker.toml");
+    let spool = of_broker.path().join("spool");
+    let text = format!(
+        "name = \"edge\"\nlisten = \"127.0.0.1:0\"\n{kernel}[spool]\ndirectory = \"{}\"\n[[destination]]\nname = \"dc\"\nendpoints = [{:?}]\n",
+        spool.display(),
+        url(&server)
+    );
+    std::fs::write(&path, text).unwrap();
+    let _broker = broker(&path);
+    eventually("slices of the broker", || {
+        run(&program, &["sleep", "100"]);
+        server.number(&slices(",broker=\"edge\"")).filter(|count| *count > 0.0)
+    });
+}
+
+#[test]
+fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new("setpriv");
+    // No capability at all: the user may be root all the same.
+    command.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_ogive")]);
+    let data = directory.path().to_str().unwrap();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--kernel-observe", "sched,micro"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut address, mut said) = (None, Vec::new());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while address.is_none() || said.len() < 2 {
+        let line = lines.next().expect("the server serves and says what it does not observe").unwrap();
+        if let Some((_, rest)) = line.split_once("serving http://") {
+            address = rest.split('/').next().map(str::to_owned);
+        }
+        if line.contains("the kernel observer does without") {
+            said.push(line);
+        }
+    }
+    assert!(said[0].contains("sched") && said[0].contains("CAP_BPF"), "{said:?}");
+    let address = address.unwrap();
+    let answers = |query: &str, expected: &str| {
+        let head = format!("GET /api/v1/query?query={} HTTP/1.1", common::form(query));
+        eventually(query, || {
+            let (_, answer) = common::request_at(&address, &head, b"").ok()?;
+            answer.contains(expected).then_some(())
+        });
+    };
+    answers("sum(ogive_kernel_failed)", "\"2\"");
+    answers("sum(sum_over_time(ogive_kernel_switches_total{source=\"proc\"}[1h])) > bool 0", "\"1\"");
+    answers("sum(sum_over_time(ogive_kernel_on_cpu_nanoseconds_total{source=\"proc\"}[1h])) > bool 0", "\"1\"");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn mistakes_in_the_table_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |table: &str| {
+        let config = directory.path().join("ogive.toml");
+        std::fs::write(&config, format!("[kernel]\n{table}\n")).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&config).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert!(check("observe = [\"sched\", \"micro\"]\nby = \"cgroup\"\ngroups = 10\nbudget = \"0.5\"").0);
+    for (table, said) in [
+        ("observe = \"everything\"", "sched"),
+        ("observes = \"sched\"", "observe"),
+        ("budget = \"0\"", "percentage"),
+        ("groups = 0", "1..=1024"),
+        ("by = \"user\"", "cgroup"),
+    ] {
+        let (is_fine, error) = check(table);
+        assert!(!is_fine && error.contains(said), "{table}: {error}");
+    }
+}
