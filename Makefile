@@ -95,7 +95,7 @@ run-cluster: ui
 test-rust: ui
 	@scripts/need curl openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
 	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
-	@scripts/need h2load mariadbd memcached nats-server script tcpdump
+	@scripts/need chromium h2load mariadbd memcached nats-server script tcpdump
 	scripts/clients
 	@scripts/need clang libelf llvm-strip
 	$(CARGO_TEST)

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One object each, `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["calls", "doctor", "locks", "micro", "sched"];
+const OBJECTS: &[&str] = &["calls", "doctor", "flame", "locks", "micro", "sched"];
 
 /// Every source, in the order in which they are hashed.
 const SOURCES: &[&[u8]] = &[
     include_bytes!("bpf/calls.bpf.c"),
     include_bytes!("bpf/doctor.bpf.c"),
+    include_bytes!("bpf/flame.bpf.c"),
     include_bytes!("bpf/locks.bpf.c"),
     include_bytes!("bpf/micro.bpf.c"),
     include_bytes!("bpf/sched.bpf.c"),

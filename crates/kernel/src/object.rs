@@ -115,6 +115,16 @@ impl Loaded {
         self.object.progs_mut().filter_map(run_time).collect()
     }
 
+    /// Attaches a program to a perf event, whose descriptor the link closes.
+    pub(crate) fn attach_perf(&mut self, name: &str, descriptor: i32) -> Result<(), Error> {
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let program = program.expect("a program of our own object");
+        let link = program.attach_perf_event(descriptor);
+        let link = link.map_err(|error| refused(&format!("attaching {name}"), &error))?;
+        self.links.push((name.to_owned(), link));
+        Ok(())
+    }
+
     /// A map that the object has.
     pub(crate) fn map(&self, name: &str) -> impl MapCore + '_ {
         self.object.maps().find(|map| map.name() == name).expect("a map of our own object")

@@ -1,7 +1,7 @@
 //! Names of functions by address: of processes while they live, and of the kernel.
 //!
 //! From symbol tables, dynamic ones of stripped files included, and `/tmp/perf-PID.map` where a runtime writes one. What has no
-//! name is `[file]`, or `[unknown]`.
+//! name is `[unknown]`.
 
 use std::collections::HashMap;
 

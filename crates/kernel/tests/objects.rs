@@ -29,6 +29,11 @@ fn the_compiler_here_makes_what_is_committed() {
             include_bytes!("../bpf/objects/doctor.bpf.o"),
         ),
         (
+            "flame",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/flame.bpf.o")),
+            include_bytes!("../bpf/objects/flame.bpf.o"),
+        ),
+        (
             "locks",
             include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/locks.bpf.o")),
             include_bytes!("../bpf/objects/locks.bpf.o"),

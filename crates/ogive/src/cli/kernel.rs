@@ -3,6 +3,7 @@
 mod calls;
 mod doctor;
 mod export;
+mod flame;
 mod locks;
 mod micro;
 mod sched;
@@ -23,7 +24,9 @@ pub(crate) use export::{KernelOptions, KernelRole};
   ogive kernel micro --comm nginx            where each thread's time goes
   ogive kernel calls -- ls -l                system calls: counts, errors, latencies
   ogive kernel locks -p 1234                 contended locks: how long, where, and who waits for whom
-  ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of that as series, each second")]
+  ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of that as series, each second
+  ogive kernel flame -p 1234 --svg on.svg    a flame graph of where it runs, or with --off-cpu where it waits
+  ogive kernel advise -p 1234                what it loses to how the machine is set up, and what would change that")]
 pub(crate) enum Kernel {
     Doctor(doctor::Doctor),
     Sched(sched::Sched),
@@ -31,6 +34,8 @@ pub(crate) enum Kernel {
     Calls(calls::Calls),
     Export(export::Export),
     Locks(locks::Locks),
+    Flame(flame::Flame),
+    Advise(super::advise::Advise),
 }
 
 /// Runs the command.
@@ -42,5 +47,7 @@ pub(crate) fn run(command: &Kernel, terminal: &Terminal) -> anyhow::Result<ExitC
         Kernel::Calls(options) => calls::run(options),
         Kernel::Export(options) => export::run(options),
         Kernel::Locks(options) => locks::run(options),
+        Kernel::Flame(options) => flame::run(options),
+        Kernel::Advise(options) => super::advise::run(options),
     }
 }

@@ -4,6 +4,7 @@
 #[macro_use]
 mod standard_output;
 
+mod advise;
 #[cfg(feature = "amqp")]
 mod amqp;
 mod audit;
@@ -29,6 +30,8 @@ pub(crate) mod format;
 mod hist;
 #[cfg(feature = "kernel")]
 pub(crate) mod kernel;
+#[cfg(not(feature = "kernel"))]
+mod kernel_files;
 mod logs;
 mod offline;
 mod offline_backtest;
@@ -39,6 +42,7 @@ mod query;
 mod replay;
 mod retention;
 mod rules;
+mod scale;
 mod scrub;
 pub(crate) mod serve;
 mod snapshot;
@@ -64,6 +68,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::log_output;
 use exit::{EXIT_FINDING, EXIT_USAGE};
+#[cfg(not(feature = "kernel"))]
+use kernel_files as kernel;
 use ogive_http::Flags;
 use standard_output::StandardOutput;
 use terminal::{Color, Terminal};
@@ -130,7 +136,7 @@ enum Command {
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
     Wire(wire::Wire),
-    #[cfg(feature = "kernel")]
+    Scale(scale::Scale),
     #[command(subcommand)]
     Kernel(kernel::Kernel),
     /// Runs scripts of checks for the server that started it.
@@ -217,7 +223,7 @@ pub fn run() -> ExitCode {
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),
-        #[cfg(feature = "kernel")]
+        Command::Scale(options) => scale::run(options, &terminal),
         Command::Kernel(command) => kernel::run(command, &terminal),
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),

@@ -52,15 +52,33 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// A line chart with its legend.
 pub(super) fn lines(series: &[Line], unit: &str, terminal: &Terminal) -> String {
-    let all = || series.iter().flat_map(|line| &line.points);
-    let (Some(times), Some((low, high))) = (ends(all().map(|point| point.0)), ends(all().map(|point| point.1))) else {
+    let Some(times) = across(series) else { return "nothing to draw\n".into() };
+    chart(series, unit, widest_gap(series), &time_axis(times, terminal), terminal)
+}
+
+/// Curves over something else than time, in marks that are told apart without colours; `ends` are the texts of the axis.
+pub(super) fn curves(series: &[Line], (from, to): (&str, &str), terminal: &Terminal) -> String {
+    let terminal = Terminal { unicode: false, ..terminal.clone() };
+    let between = (terminal.width - AXIS).saturating_sub(from.len() + to.len()).max(1);
+    // Points of a measurement are not joined; those of a curve are nearer to each other than a mark.
+    chart(series, "", 0.0, &format!("{:AXIS$}{from}{:between$}{to}\n", "", ""), &terminal)
+}
+
+/// The first and the last place of any line.
+fn across(series: &[Line]) -> Option<(f64, f64)> {
+    ends(series.iter().flat_map(|line| &line.points).map(|point| point.0))
+}
+
+/// Lines over an axis; points farther from each other than `gap` are not joined.
+fn chart(series: &[Line], unit: &str, gap: f64, axis: &str, terminal: &Terminal) -> String {
+    let values = ends(series.iter().flat_map(|line| &line.points).map(|point| point.1));
+    let (Some(times), Some((low, high))) = (across(series), values) else {
         return "nothing to draw\n".into();
     };
     // A flat line stands in the middle.
     let (low, high) =
         if low < high { (low, high) } else { (low - low.abs().max(1.0) / 2.0, high + low.abs().max(1.0) / 2.0) };
     let mut canvas = Canvas::new(terminal.width - AXIS, rows_of(terminal), terminal.unicode);
-    let gap = widest_gap(series);
     for (number, line) in series.iter().enumerate() {
         let finite: Vec<(f64, f64)> = line.points.iter().copied().filter(|point| point.1.is_finite()).collect();
         let place = |point: (f64, f64)| {
@@ -81,7 +99,7 @@ pub(super) fn lines(series: &[Line], unit: &str, terminal: &Terminal) -> String 
         let label = if row % 4 == 0 || row == rows - 1 { human(value, unit) } else { String::new() };
         out += &format!("{label:>9} {}{}\n", bar(terminal), canvas.text(row, terminal.color));
     }
-    out += &time_axis(times, terminal);
+    out += axis;
     for (number, line) in series.iter().enumerate() {
         let last = line.points.last().map_or(f64::NAN, |point| point.1);
         let mark = paint(MARKS[number % MARKS.len()], COLORS[number % COLORS.len()], terminal.color, terminal.unicode);

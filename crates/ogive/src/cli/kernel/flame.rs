@@ -1,0 +1,120 @@
+//! `ogive kernel flame`: stacks of tasks that run or wait, folded, and as a flame graph.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use ogive_kernel::flamegraph::{self, Picture};
+use ogive_kernel::folded::Folded;
+use ogive_kernel::stacks::{Kind, RATE_MAX, Stacks};
+
+use super::tasks::{Tasks, wait};
+use crate::cli::exit::EXIT_USAGE;
+
+/// Larger files are no folded stacks of ours: 262,144 stacks of 1 KiB.
+const FILE_MAX: u64 = 256 << 20;
+
+/// Counts the stacks of tasks that run, or measures those that wait: folded on standard output, or a flame graph in a file.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  ogive kernel flame -p 1234 --svg on.svg                where its CPU time goes
+  ogive kernel flame -p 1234 --off-cpu --svg off.svg     where it waits
+  ogive kernel flame -p 1234 > before.folded             folded stacks, for a comparison later
+  ogive kernel flame -p 1234 --before before.folded --svg change.svg
+  ogive kernel flame --from now.folded --before before.folded --svg change.svg")]
+pub(crate) struct Flame {
+    #[command(flatten)]
+    tasks: Tasks,
+    /// Measure how long tasks are away from the CPU, instead of sampling those that have it.
+    #[arg(long)]
+    off_cpu: bool,
+    /// For so many seconds.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Samples a second and CPU.
+    #[arg(long, value_name = "HZ", default_value = "99", value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MAX)))]
+    rate: u32,
+    /// Draw into this file instead of printing the stacks.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Folded stacks of an earlier time: the picture shows the difference.
+    #[arg(long, value_name = "FILE", requires = "svg")]
+    before: Option<PathBuf>,
+    /// Folded stacks to draw, instead of recording any.
+    #[arg(long, value_name = "FILE", requires = "svg", conflicts_with_all = ["pid", "comm", "cgroup"])]
+    from: Option<PathBuf>,
+}
+
+pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
+    let tasks = &options.tasks;
+    let is_named = tasks.pid.is_some() || tasks.comm.is_some() || tasks.cgroup.is_some();
+    if !is_named && options.from.is_none() {
+        eprintln!("ogive: name a process with -p, --comm or --cgroup, or a recording with --from");
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    // Before anything is recorded that could not be drawn.
+    let before = options.before.as_deref().map(read).transpose()?;
+    let stacks = match &options.from {
+        Some(path) => read(path)?,
+        None => record(options)?,
+    };
+    let Some(path) = &options.svg else {
+        print!("{}", stacks.text());
+        return Ok(ExitCode::SUCCESS);
+    };
+    let picture = Picture { title: &title(options), unit: unit(options), stacks: &stacks, before: before.as_ref() };
+    let svg = flamegraph::svg(&picture).context("nothing was counted: there is nothing to draw")?;
+    std::fs::write(path, svg).with_context(|| path.display().to_string())?;
+    eprintln!("{}: {} {}", path.display(), stacks.total(), unit(options));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn record(options: &Flame) -> anyhow::Result<Folded> {
+    let kind = if options.off_cpu { Kind::OffCpu } else { Kind::OnCpu(options.rate) };
+    let mut stacks = Stacks::start(&options.tasks.filter()?, kind, &online()?)?;
+    for _ in 0..options.seconds {
+        wait(1);
+        stacks.look_up()?;
+        if options.tasks.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            eprintln!("ogive: the process has ended");
+            break;
+        }
+    }
+    let folded = stacks.drain()?;
+    match stacks.lost()? {
+        0 => {}
+        lost if options.off_cpu => eprintln!("ogive: {:.6} s of waiting found no room", lost as f64 / 1e9),
+        lost => eprintln!("ogive: {lost} samples found no room"),
+    }
+    Ok(folded)
+}
+
+/// CPUs that are there, those that this process may not use included.
+fn online() -> anyhow::Result<Vec<usize>> {
+    let path = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(path).context(path)?;
+    Ok(ogive_kernel::machine::list(&text))
+}
+
+fn read(path: &Path) -> anyhow::Result<Folded> {
+    let name = || path.display().to_string();
+    let length = std::fs::metadata(path).with_context(name)?.len();
+    anyhow::ensure!(length <= FILE_MAX, "{}: more than {FILE_MAX} bytes", path.display());
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    Folded::parse(&text).with_context(name)
+}
+
+fn title(options: &Flame) -> String {
+    let what = if options.off_cpu { "waiting" } else { "on the CPU" };
+    match (&options.from, options.tasks.pid, &options.tasks.comm, &options.tasks.cgroup) {
+        (Some(path), ..) => path.display().to_string(),
+        (_, Some(pid), ..) => format!("process {pid}, {what}"),
+        (_, _, Some(comm), _) => format!("{comm}, {what}"),
+        (_, _, _, Some(cgroup)) => format!("{}, {what}", cgroup.display()),
+        _ => what.to_owned(),
+    }
+}
+
+fn unit(options: &Flame) -> &'static str {
+    if options.off_cpu { "microseconds" } else { "samples" }
+}

@@ -1,0 +1,27 @@
+//! What a run of a workload did.
+
+use clap::ValueEnum;
+
+/// What one run of the command did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measure {
+    /// One unit, the same with any number of workers.
+    Run,
+    /// A unit for each worker.
+    Worker,
+    /// The last number on its standard output; copies are added up.
+    Count,
+    /// The last number on its standard output, by the second; copies are added up.
+    Rate,
+}
+
+impl Measure {
+    /// What a unit is, in pictures.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Run => "runs",
+            Self::Worker => "workers' runs",
+            Self::Count | Self::Rate => "operations",
+        }
+    }
+}
