@@ -1,6 +1,6 @@
 //! A flame graph as one SVG with its own script: search, zoom, and the difference of two recordings.
 //!
-//! Pure: folded stacks in, text out. The file fetches nothing. Frames narrower than [`SHARE_MIN`] of the whole are left out,
+//! Pure: folded stacks in, text out. The file fetches nothing. Frames narrower than a third of a pixel are left out,
 //! so that its size is bounded by the depth.
 
 use std::collections::BTreeMap;
