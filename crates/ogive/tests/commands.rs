@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use common::programs::{Program, free_address};
 use common::terminal::Terminal;
 use common::{Server, float, histogram, now_ms};
 use serde_json::{Value, json};
@@ -77,6 +78,7 @@ fn no_command_minds_that_nobody_reads() {
         vec!["delete", "nothing", "--yes"],
         vec!["detect", "--selector", "load", "--json"],
         vec!["findings", "--json"],
+        vec!["filter", "list"],
         vec!["crash", "list", "--dir", &crashes],
         vec!["disk", "list"],
         vec!["retention", "show"],
@@ -302,6 +304,47 @@ fn ops_of_ogive_itself_are_those_of_its_own_counters() {
         assert!(count("samples accepted").is_none_or(|samples| samples < 1.5), "{found}");
         (is_there && count("fsyncs")? >= 1.0 && found["per"] == "request").then_some(())
     });
+}
+
+/// A Prometheus that scrapes itself: its own counters are divided, and its names are offered.
+#[test]
+fn a_prometheus_has_ops_and_hints_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = free_address();
+    let config = "global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: self\n  static_configs: [{targets: ['ADDRESS']}]\n";
+    let config = written(directory.path(), "prometheus.yml", &config.replace("ADDRESS", &address));
+    let mut command = Command::new(std::env::var("OGIVE_PROMETHEUS").unwrap_or_else(|_| "prometheus".into()));
+    command
+        .arg(format!("--config.file={config}"))
+        .arg(format!("--storage.tsdb.path={}", directory.path().join("tsdb").display()))
+        .arg(format!("--web.listen-address={address}"));
+    let _prometheus = Program::start(command);
+    let ogive = |arguments: &[&str]| {
+        let url = format!("http://{address}");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_ogive")).args(arguments).args(["--server", &url]).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let ops = [
+        "ops",
+        "--per",
+        "prometheus_http_requests_total",
+        "prometheus_tsdb_head_samples_appended_total",
+        "--range",
+        "1m",
+        "--json",
+    ];
+    common::eventually("samples for each request of a Prometheus", || {
+        let (code, out, _) = ogive(&ops);
+        let found: Value = serde_json::from_str(&out).ok()?;
+        let each = found["rows"][0]["each"].as_f64()?;
+        // It appends hundreds of samples for each scrape, and little else asks it.
+        (code == Some(0) && each > 5.0 && found["rows"][0]["change_percent"].is_null()).then_some(())
+    });
+    let (code, out, err) = ogive(&["query", "prometheus_http_request_total"]);
+    assert_eq!((code, &*out), (Some(0), "no data\n"));
+    assert!(err.contains("did you mean \"prometheus_http_requests_total\"?"), "{err}");
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn fields_of_lines_are_read() {
     let ping = "64 bytes from ::1: icmp_seq=1 time=0.031 ms\nstatistics\nrtt time=2 ms time=3 ms\n";
     let (count, sum, output) = count_and_sum(&["--regex", "time=([0-9.]+ ?m?s)"], ping);
     assert!(count == 3 && (sum - 0.005_031).abs() < 1e-12, "{count} {sum}");
-    assert!(err(&output).contains("1 lines have nothing that matches \"time="), "{}", err(&output));
+    assert!(err(&output).contains("1 line has nothing that matches \"time="), "{}", err(&output));
     let (count, _, _) = count_and_sum(&["--regex", "[0-9]+ms"], "a 5ms b 6ms\n");
     assert_eq!(count, 2);
     // A line that is longer than what is looked at costs no memory, and its neighbours live.

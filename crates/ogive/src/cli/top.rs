@@ -28,8 +28,8 @@ use super::terminal::Terminal;
 /// 50 ms: a key is answered before a person sees the delay.
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
-/// Rows of expressions that a pipe gets.
-const ROWS: usize = 15;
+/// Lines that a pipe gets.
+const ROWS: usize = 25;
 
 /// Shows what a server does now: rates, the expressions that take most time, memory, queues and disks.
 #[derive(clap::Args, Debug)]
@@ -69,7 +69,9 @@ pub(crate) fn run(options: &Top, terminal: &Terminal) -> anyhow::Result<ExitCode
             Err(failure) => return Ok(failure.report()),
         };
         let view = View::new(&first, &second, Sort::default());
-        view.lines(terminal.width, ROWS).iter().for_each(|line| println!("{}", line.text));
+        // Whoever reads a pipe cuts lines as they like.
+        let width = if std::io::stdout().is_terminal() { terminal.width } else { usize::MAX };
+        view.lines(width, ROWS).iter().for_each(|line| println!("{}", line.text));
         return Ok(ExitCode::SUCCESS);
     }
     let (sender, readings) = sync_channel(1);

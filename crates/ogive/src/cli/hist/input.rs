@@ -78,7 +78,8 @@ fn note(tally: &Tally, options: &Input) {
         (_, Some(pattern)) => format!("nothing that matches {:?}", pattern.as_str()),
         _ => return,
     };
-    eprintln!("ogive hist: {} lines have {what}", thousands(tally.lines_without));
+    let lines = if tally.lines_without == 1 { "line has" } else { "lines have" };
+    eprintln!("ogive hist: {} {lines} {what}", thousands(tally.lines_without));
 }
 
 pub(super) fn read(

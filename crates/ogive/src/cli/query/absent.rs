@@ -1,7 +1,7 @@
 //! Why an answer is empty: whether its series are there at all, when they last had a sample, and what was probably meant.
 //!
 //! Limits: [`SELECTORS_MAX`] selectors of an expression are looked at, with at most four requests each.
-//! Failure: a server that cannot answer one of these requests, such as a Prometheus without experimental functions, costs the hint.
+//! Failure: a server that cannot answer one of these requests, such as a Prometheus without experimental functions, costs that hint.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,8 @@ fn reason(selector: &VectorSelector, time: Option<&str>, server: &Server) -> Opt
         let query = format!("max(ts_of_last_over_time({shown}[{span}]))");
         let mut params = vec![("query", &*query)];
         params.extend(time.map(|time| ("time", time)));
-        let answer: Value = serde_json::from_str(&server.get("/api/v1/query", &params).ok()?).ok()?;
+        let Ok(body) = server.get("/api/v1/query", &params) else { break };
+        let answer: Value = serde_json::from_str(&body).ok()?;
         let last = answer["data"]["result"][0]["value"][1].as_str().and_then(|text| text.parse::<f64>().ok());
         if let Some(seconds) = last {
             #[allow(clippy::cast_possible_truncation, reason = "an instant of the server")]
