@@ -93,7 +93,7 @@ run-cluster: ui
 	scripts/run-cluster target/release/ogive target/cassandra
 
 test-rust: ui
-	@scripts/need curl openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
+	@scripts/need curl jq openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
 	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
 	@scripts/need chromium h2load mariadbd memcached nats-server script tcpdump
 	scripts/clients

@@ -71,7 +71,7 @@ impl Intake {
     /// # Errors
     /// [`Refused`], for the whole body.
     pub fn take(&mut self, record: &Record<'_>) -> Result<(), Refused> {
-        match self.store(record)? {
+        match self.put(record)? {
             // The parts of a rollup are one record.
             Ok(()) => self.out.records += u64::from(record.part.is_none()),
             Err(fault) => self.fault(fault, &record.name),
@@ -94,7 +94,17 @@ impl Intake {
         self.out
     }
 
-    fn store(&mut self, record: &Record<'_>) -> Result<Result<(), Fault>, Refused> {
+    /// Samples so far.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.gather.len()
+    }
+
+    /// Takes a record without counting it; inside, what is wrong with it.
+    ///
+    /// # Errors
+    /// [`Refused`], for the whole body.
+    pub fn put(&mut self, record: &Record<'_>) -> Result<Result<(), Fault>, Refused> {
         let time_ns = record.time_ms.checked_mul(1_000_000).filter(|time| *time > 0);
         let Some(time_ns) = time_ns else { return Ok(Err(Fault::Time)) };
         let mut temporality = Temporality::Gauge;

@@ -3,73 +3,10 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use common::programs::{Program, free_address};
+use common::prometheus::{Prometheus, alike, growing};
 use common::remote::{frames, post, put_float, put_histogram, read_request, series, write_request};
 use common::{Server, eventually, form, now_ms};
-use serde_json::Value;
-
-/// A Prometheus; killed when dropped.
-struct Prometheus {
-    _program: Program,
-    address: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Prometheus {
-    fn start(config: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("prometheus.yml");
-        std::fs::write(&file, config).unwrap();
-        let address = free_address();
-        let mut command = Command::new("prometheus");
-        command
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("tsdb").display()))
-            .args(["--enable-feature=native-histograms", "--web.enable-remote-write-receiver"])
-            .arg(format!("--web.listen-address={address}"));
-        let this = Self { _program: Program::start(command), address, _directory: directory };
-        eventually("a Prometheus that is ready", || this.get("/-/ready").ok());
-        this
-    }
-
-    fn get(&self, path: &str) -> Result<String, ureq::Error> {
-        let agent = ureq::Agent::from(ureq::Agent::config_builder().proxy(None).build());
-        agent.get(format!("http://{}{path}", self.address)).call()?.body_mut().read_to_string()
-    }
-
-    /// The result of an expression.
-    fn query(&self, expr: &str, time_ms: i64) -> Value {
-        let path = format!("/api/v1/query?query={}&time={}", form(expr), time_ms as f64 / 1e3);
-        let body: Value = serde_json::from_str(&self.get(&path).unwrap()).unwrap();
-        body["data"]["result"].clone()
-    }
-}
-
-/// Bins that grow, of which some come later.
-fn growing(step: u64) -> [BTreeMap<i32, u64>; 2] {
-    let mut positive = BTreeMap::from([(0, 1 + step), (1, 2 + step * 3), (5, 7 + step)]);
-    if step >= 10 {
-        positive.insert(3, step - 9);
-    }
-    [positive, BTreeMap::from([(2, 1 + step / 2)])]
-}
-
-/// Whether two answers say the same. Of a bound that is no power of two, versions of Prometheus give another last digit.
-fn alike(ours: &Value, theirs: &Value) -> bool {
-    match (ours, theirs) {
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| alike(a, b)))
-        }
-        (Value::String(a), Value::String(b)) => match (a.parse::<f64>(), b.parse::<f64>()) {
-            (Ok(a), Ok(b)) => (a - b).abs() <= 1e-12 * a.abs(),
-            _ => a == b,
-        },
-        _ => ours == theirs,
-    }
-}
 
 #[test]
 fn chunks_are_those_that_a_prometheus_makes() {

@@ -25,6 +25,8 @@ pub mod remote_write;
 mod room;
 pub mod snappy;
 pub mod statsd;
+mod tsdb_bits;
+pub mod tsdb_chunk;
 
 use twox_hash::{XxHash3_64, XxHash3_128};
 

@@ -149,6 +149,11 @@ impl Server {
         self.read(self.signed(request).send(body))
     }
 
+    /// For many requests on one connection.
+    pub(super) fn session(&self) -> Result<Session<'_>, Failure> {
+        Ok(Session { agent: self.agent()?, server: self })
+    }
+
     /// The answer to a DELETE.
     pub(crate) fn delete(&self, path: &str) -> Result<String, Failure> {
         let request = self.agent()?.delete(&self.address(path));
@@ -215,6 +220,35 @@ impl Server {
         let envelope: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
         let message = envelope["error"].as_str().map_or_else(|| body.trim().to_owned(), str::to_owned);
         Err(Failure::Refused { status, message })
+    }
+}
+
+/// Keeps its connection from request to request.
+pub(super) struct Session<'s> {
+    agent: ureq::Agent,
+    server: &'s Server,
+}
+
+impl Session<'_> {
+    /// The answer to bytes of a content type, sent to `path`.
+    pub(super) fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<String, Failure> {
+        let request = self.agent.post(&self.server.address(path)).content_type(kind);
+        self.server.read(self.server.signed(request).send(body))
+    }
+
+    /// The bytes at `path` with `params`, in the form `accept`.
+    pub(super) fn get(&self, path: &str, params: &[(&str, &str)], accept: &str) -> Result<Vec<u8>, Failure> {
+        let request = self.agent.get(&self.server.address(path)).query_pairs(params.iter().copied());
+        let request = self.server.signed(request.header("accept", accept));
+        match request.call() {
+            Ok(mut answer) if answer.status().as_u16() < 300 => {
+                let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+                body.map_err(|error| {
+                    Failure::Unreachable(format!("the answer of {} ended: {error}", self.server.server))
+                })
+            }
+            answer => self.server.read(answer).map(String::into_bytes),
+        }
     }
 }
 

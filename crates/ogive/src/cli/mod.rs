@@ -23,11 +23,13 @@ mod disk;
 mod event;
 mod events;
 mod exit;
+mod export;
 pub(crate) mod files;
 mod filter;
 mod findings;
 pub(crate) mod format;
 mod hist;
+mod import;
 #[cfg(feature = "kernel")]
 pub(crate) mod kernel;
 #[cfg(not(feature = "kernel"))]
@@ -123,6 +125,8 @@ enum Command {
     #[cfg(feature = "cassandra")]
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    Import(import::Import),
+    Export(export::Export),
     Replay(replay::Replay),
     Tune(tune::Tune),
     #[command(subcommand)]
@@ -210,6 +214,8 @@ pub fn run() -> ExitCode {
         Command::Amqp(command) => amqp::run(command),
         #[cfg(feature = "cassandra")]
         Command::Cluster(command) => cluster::run(command),
+        Command::Import(options) => import::run(options),
+        Command::Export(options) => export::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Tune(options) => tune::run(options),
         Command::Config(command) => config::run(command),
@@ -228,10 +234,7 @@ pub fn run() -> ExitCode {
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),
         Command::Man { directory } => pages_of_manual(directory),
-        Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut StandardOutput);
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => completions(*shell),
     };
     outcome.unwrap_or_else(|error| {
         if log_output::is_of_a_role() {
@@ -241,4 +244,9 @@ pub fn run() -> ExitCode {
         }
         ExitCode::from(EXIT_FINDING)
     })
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    clap_complete::generate(shell, &mut Cli::command(), "ogive", &mut StandardOutput);
+    Ok(ExitCode::SUCCESS)
 }

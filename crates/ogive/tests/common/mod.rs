@@ -6,6 +6,7 @@ pub mod authority;
 pub mod brokers;
 pub mod clients;
 pub mod programs;
+pub mod prometheus;
 pub mod remote;
 pub mod terminal;
 

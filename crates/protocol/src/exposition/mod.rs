@@ -9,6 +9,7 @@
 //! the lines that make one have mostly sixty.
 //! Failure: [`Error::Line`] with the number of the line and the rule that it breaks.
 
+pub mod backfill;
 mod line;
 mod message;
 mod number;

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::tests::series;
 use super::*;
+use crate::remote_write::Counts;
+use crate::tsdb_chunk::{self, Point};
 
 /// Reads bits, most significant first.
 struct Reader<'a> {
@@ -338,6 +340,14 @@ proptest! {
             unframed(&framed(&[of_floats(&samples)], 1_000)).iter().flat_map(|chunk| read_floats(&chunk.1)).collect();
         let bits = |all: &[(i64, f64)]| all.iter().map(|(time, value)| (*time, value.to_bits())).collect::<Vec<_>>();
         prop_assert_eq!(bits(&back), bits(&samples));
+        let mut read = Vec::new();
+        for (encoding, bytes) in unframed(&framed(&[of_floats(&samples)], 1_000)) {
+            tsdb_chunk::decode(encoding as u8, &bytes, &mut |time, point| match point {
+                Point::Float(value) => read.push((time, value)),
+                Point::Histogram(_) => panic!("a histogram among floats"),
+            }).unwrap();
+        }
+        prop_assert_eq!(bits(&read), bits(&samples));
     }
 
     #[test]
@@ -370,5 +380,73 @@ proptest! {
         let chunks = unframed(&framed(&[of_histograms(samples, temporality)], 4_000));
         let back: Vec<HistogramPoint> = chunks.iter().flat_map(|chunk| read_histograms(&chunk.1, !is_float).2).collect();
         prop_assert_eq!(format!("{back:?}"), format!("{expected:?}"));
+        let mut read = Vec::new();
+        for (encoding, bytes) in &chunks {
+            tsdb_chunk::decode(*encoding as u8, bytes, &mut |time, point| read.push(match point {
+                Point::Histogram(Ok(Counts::Integer(one))) if !is_float => reported(time, &*one),
+                Point::Histogram(Ok(Counts::Float(one))) if is_float => reported(time, &*one),
+                other => panic!("{other:?}"),
+            })).unwrap();
+        }
+        prop_assert_eq!(format!("{read:?}"), format!("{expected:?}"));
     }
+}
+
+/// Each point that a chunk gives, and how it ended.
+fn decoded(encoding: u64, bytes: &[u8]) -> (Vec<(i64, Point)>, Result<(), crate::Error>) {
+    let mut out = Vec::new();
+    let end = tsdb_chunk::decode(encoding as u8, bytes, &mut |time, point| out.push((time, point)));
+    (out, end)
+}
+
+#[test]
+fn what_a_reader_of_chunks_gives_is_what_was_written() {
+    let mut custom = Histogram::<f64>::new(Scheme::custom([0.005, 1.0, 1.0 / 3.0 + 1.0, 1e9]).unwrap());
+    [(0.001, 2.5), (1.2, 1.5), (1e10, 3.0)].iter().for_each(|(value, count)| custom.record_n(*value, *count));
+    let mut stale = Histogram::<f64>::new(Scheme::exp2(0).unwrap());
+    stale.sum = Some(f64::from_bits(ogive_model::STALE));
+    let mut wide = Histogram::<f64>::new(Scheme::exp2(0).unwrap());
+    (wide.zero_threshold, wide.zero, wide.count, wide.sum) = (0.001, 3.0, 3.0, Some(0.0));
+    for (one, reset) in
+        [(&custom, CounterReset::Reset), (&stale, CounterReset::Unknown), (&wide, CounterReset::NotReset)]
+    {
+        let one = Histogram { reset, ..one.clone() };
+        let samples = vec![(5, HistogramValue::Float(one.clone()))];
+        let found = unframed(&framed(&[of_histograms(samples, Temporality::Cumulative)], FRAME_BYTES_MAX));
+        let (points, end) = decoded(found[0].0, &found[0].1);
+        end.unwrap();
+        let [(5, Point::Histogram(Ok(Counts::Float(read))))] = &points[..] else { panic!("{points:?}") };
+        // The marker is a NaN, which is not equal to itself; chunks have no least and greatest sample.
+        let shape = |one| Histogram { sum: None, min: None, max: None, ..one };
+        let bits = |one: &Histogram<f64>| one.sum.map(f64::to_bits);
+        assert_eq!((bits(read), shape(*read.clone())), (bits(&one), shape(one)));
+    }
+}
+
+#[test]
+fn a_chunk_that_is_cut_or_changed_is_refused_or_read_without_a_panic() {
+    let samples: Vec<(i64, f64)> = (0..100).map(|at| (at * 15_000, at as f64 / 3.0)).collect();
+    let (_, floats) = unframed(&framed(&[of_floats(&samples)], FRAME_BYTES_MAX)).remove(0);
+    for cut in 0..floats.len() {
+        let (points, end) = decoded(1, &floats[..cut]);
+        assert!(end.is_err() && points.len() < 100, "{cut}");
+    }
+    assert!(decoded(9, &floats).1.is_err());
+    let mut one = Histogram::<u64>::new(Scheme::exp2(2).unwrap());
+    let grown = (0..30).map(|at| {
+        one.record(f64::from(at * at) / 7.0 - 5.0);
+        (i64::from(at) * 1_000, HistogramValue::Integer(one.clone()))
+    });
+    let (_, whole) =
+        unframed(&framed(&[of_histograms(grown.collect(), Temporality::Cumulative)], FRAME_BYTES_MAX)).remove(0);
+    for cut in 0..whole.len() {
+        assert!(decoded(2, &whole[..cut]).1.is_err(), "{cut}");
+    }
+    fn any(bytes: &[u8]) {
+        for encoding in 0..=4 {
+            let _ = decoded(encoding, bytes);
+        }
+    }
+    crate::mutations::smoke(any, &floats, 3_000, &[]);
+    crate::mutations::smoke(any, &whole, 3_000, &[]);
 }

@@ -204,6 +204,14 @@ fn is_cumulative(name: &str) -> bool {
     CUMULATIVE.iter().any(|end| name.ends_with(end))
 }
 
+/// What is known of a series of Prometheus by its name alone.
+#[must_use]
+pub fn meta_of_name(kind: Kind, name: &str) -> SeriesMeta {
+    let grows = kind == Kind::Float && is_cumulative(name);
+    let temporality = if grows { Temporality::Cumulative } else { Temporality::Gauge };
+    SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 }
+}
+
 impl DecodedRequest {
     fn declare(&mut self, labels: Result<Labels, SeriesError>, kind: Kind, temporality: Temporality) {
         let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };

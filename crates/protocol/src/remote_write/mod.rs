@@ -9,7 +9,7 @@
 mod batch;
 mod items;
 pub(crate) mod known;
-mod native;
+pub(crate) mod native;
 mod request;
 pub mod v1;
 pub mod v2;
@@ -19,7 +19,7 @@ use ogive_model::MetricKind;
 use crate::Error;
 use crate::protobuf::Fields;
 
-pub use batch::DecodedRequest;
+pub use batch::{DecodedRequest, meta_of_name};
 pub use items::{ItemReader, Passed};
 pub use known::{Declared, KnownSeries};
 pub use native::{Counts, Native};

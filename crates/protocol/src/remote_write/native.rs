@@ -45,8 +45,8 @@ impl Counts {
 /// The fields as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
-    time_ms: i64,
-    start_ms: i64,
+    pub(crate) time_ms: i64,
+    pub(crate) start_ms: i64,
     pub(crate) count: Number,
     pub(crate) sum: f64,
     pub(crate) schema: i64,
@@ -76,11 +76,11 @@ pub(crate) enum SidePart {
 }
 
 /// The bins of one sign.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Side {
     /// Offset from the end of the span before, and length.
     pub(crate) spans: Vec<(i64, u64)>,
-    deltas: Vec<u64>,
+    pub(crate) deltas: Vec<u64>,
     pub(crate) counts: Vec<f64>,
 }
 

@@ -1,0 +1,130 @@
+//! `ogive export`: stored samples as files for other systems.
+//!
+//! Invariants: every sample of the range that a selector fits is written once, or counted as left out; what the server refuses to give at
+//! once is read in parts, of series or of time.
+//! Limits: what one answer of `/v1/cells` may hold is in memory.
+
+mod reading;
+mod tables;
+
+use std::io::{BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use ogive_interchange::openmetrics_writer::Writer;
+use ogive_text::calendar::instant_ms;
+
+use self::reading::{Parts, Reading};
+use super::client::Server;
+use super::exit::EXIT_USAGE;
+use super::format::thousands;
+
+/// Writes stored samples to a file: OpenMetrics, Parquet or Arrow.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+  ogive export '{job=\"shop\"}' --start 2026-11-01T00:00:00Z --format parquet -o shop.parquet
+  ogive export '{__name__=~\"http_.+\"}' --format openmetrics | gzip > http.om.gz
+  ogive export 'rpc_seconds' --format arrow -o rpc.arrow
+
+A table has a row for each sample, histograms with all their bins (docs/formats/samples.md); `ogive import parquet` reads it back
+without a loss. OpenMetrics has histograms as buckets, and no texts (docs/import.md).")]
+pub(crate) struct Export {
+    /// Which series, such as rpc_seconds{job="shop"}.
+    #[arg(value_name = "SELECTOR")]
+    selector: String,
+    /// What to write.
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The file; standard output when it is left out, of OpenMetrics alone.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// First instant: Unix seconds or RFC 3339; from the first sample on when it is left out.
+    #[arg(long, value_parser = instant)]
+    start: Option<i64>,
+    /// Last instant; now when it is left out.
+    #[arg(long, value_parser = instant)]
+    end: Option<i64>,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Openmetrics,
+    Parquet,
+    Arrow,
+}
+
+fn instant(text: &str) -> Result<i64, String> {
+    instant_ms(text).ok_or_else(|| "neither Unix seconds nor RFC 3339".into())
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
+    if options.output.is_none() && (options.format != Format::Openmetrics || std::io::stdout().is_terminal()) {
+        eprintln!("ogive: name the file: -o FILE");
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    // Samples may come from clocks that are ahead: the server takes 10 minutes.
+    let end_ms = options.end.unwrap_or_else(|| ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 3_600_000);
+    let parts = if options.format == Format::Openmetrics { Parts::Series } else { Parts::Time };
+    let mut reading =
+        match Reading::new(&options.server, &options.selector, (options.start.unwrap_or(0), end_ms), parts) {
+            Ok(reading) => reading,
+            Err(failure) => return Ok(failure.report()),
+        };
+    let written = match (&options.output, options.format) {
+        (Some(path), Format::Parquet) => whole(path, |file| tables::parquet(file, &mut reading)),
+        (Some(path), Format::Arrow) => whole(path, |file| tables::arrow(file, &mut reading)),
+        (Some(path), Format::Openmetrics) => whole(path, |file| openmetrics(BufWriter::new(file), &mut reading)),
+        (None, _) => openmetrics(BufWriter::new(std::io::stdout().lock()), &mut reading),
+    };
+    if let Some(failure) = reading.failure {
+        return Ok(failure.report());
+    }
+    let (samples, left_out) = written?;
+    eprintln!("{} samples of {} series written", thousands(samples), thousands(reading.series));
+    if left_out > 0 {
+        eprintln!(
+            "{} texts and markers of a series' end left out: OpenMetrics has no form of them",
+            thousands(left_out)
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file beside its name and gives it the name once it is whole.
+fn whole<T>(path: &Path, write: impl FnOnce(std::fs::File) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&part)
+        .with_context(|| format!("cannot write {}", part.display()))?;
+    let written = write(file).and_then(|written| {
+        std::fs::rename(&part, path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(written)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+fn openmetrics(mut file: impl Write, reading: &mut Reading<'_>) -> anyhow::Result<(u64, u64)> {
+    let mut writer = Writer::default();
+    reading.each(&mut |batch| {
+        writer.batch(batch);
+        Ok(file.write_all(writer.take().as_bytes())?)
+    })?;
+    // The end says that the text is whole.
+    reading.ended_well()?;
+    let written = writer.end();
+    file.write_all(writer.take().as_bytes())?;
+    file.flush()?;
+    Ok(written)
+}
