@@ -18,6 +18,9 @@ struct thread {
 	u64 time[STATES];
 	u64 voluntary, involuntary, migrations, calls, signals;
 	u32 in_call, cpu;
+	/* When it came, and what the scheduler had noted of its waits when it was seen last. */
+	u64 running_at, run_delay;
+	u32 is_known, reserved;
 };
 /* What the iterator writes; user space knows its form. */
 struct record {
@@ -32,6 +35,13 @@ struct {
 	NUMBER(map_flags, NO_PREALLOC);
 	KEY_AND_VALUE(int, struct thread);
 } threads SEC(".maps");
+
+/* What the clock of programs is above that of the scheduler. */
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, u64);
+} ahead SEC(".maps");
 
 /* Threads that ended, as they were at their end. */
 struct {
@@ -88,6 +98,52 @@ INLINE void enter(struct thread *thread, u32 state, u64 now)
 	thread->version += 1;
 }
 
+/* What the scheduler noted, from which on its waits are known. */
+INLINE void note(struct task_struct *task, struct thread *thread)
+{
+	if (!HAS_FIELD(task->sched_info))
+		return;
+	thread->run_delay = task->sched_info.run_delay;
+	thread->is_known = 1;
+}
+
+/*
+ * Some events are not shown, as in `sched.bpf.c`: of a thread that leaves and was not seen to come, the scheduler's notes say when it
+ * was ready and when it ran.
+ */
+INLINE void was_running(struct task_struct *task, struct thread *thread, u64 now)
+{
+	u32 zero = 0;
+	u64 *difference = map_lookup(&ahead, &zero);
+	if (!difference || !HAS_FIELD(task->sched_info))
+		return;
+	u64 arrival = task->sched_info.last_arrival;
+	if (thread->state == USER || thread->state == SYSTEM) {
+		if (thread->running_at > arrival && arrival)
+			*difference = thread->running_at - arrival;
+		return;
+	}
+	u64 running_at = arrival + *difference;
+	u64 waited = task->sched_info.run_delay - thread->run_delay;
+	if (!thread->is_known || !*difference || running_at > now || waited > running_at)
+		return;
+	if (thread->state != READY)
+		enter(thread, READY, running_at - waited);
+	enter(thread, thread->in_call ? SYSTEM : USER, running_at);
+}
+
+/* Of one that comes and was not seen to be woken, when it was ready. */
+INLINE void was_ready(struct task_struct *task, struct thread *thread, u64 now)
+{
+	u32 zero = 0;
+	u64 *difference = map_lookup(&ahead, &zero);
+	if (thread->state < WAITS || !difference || !*difference || !HAS_FIELD(task->sched_info))
+		return;
+	u64 ready_at = task->sched_info.last_queued + *difference;
+	if (task->sched_info.last_queued && ready_at < now)
+		enter(thread, READY, ready_at);
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
@@ -103,6 +159,9 @@ int on_switch(u64 *ctx)
 		else
 			thread->voluntary += 1;
 		thread->cpu = this_cpu() + 1;
+		was_running(prev, thread, now);
+		thread->running_at = 0;
+		note(prev, thread);
 		enter(thread, is_forced ? READY : WAITS + (cause_of(prev, state) & 7), now);
 	}
 	thread = thread_of(next);
@@ -111,6 +170,8 @@ int on_switch(u64 *ctx)
 		if (thread->cpu && thread->cpu != cpu)
 			thread->migrations += 1;
 		thread->cpu = cpu;
+		was_ready(next, thread, now);
+		thread->running_at = now;
 		enter(thread, thread->in_call ? SYSTEM : USER, now);
 	}
 	return 0;
@@ -119,8 +180,11 @@ int on_switch(u64 *ctx)
 INLINE void becomes_ready(struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
-	if (thread && thread->state >= WAITS)
-		enter(thread, READY, clock_ns());
+	if (!thread || thread->state < WAITS)
+		return;
+	if (!thread->is_known && !task->on_cpu)
+		note(task, thread);
+	enter(thread, READY, clock_ns());
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -137,6 +201,7 @@ int on_wakeup_new(u64 *ctx)
 	if (thread) {
 		/* A thread begins within the call that made it. */
 		thread->in_call = 1;
+		note((struct task_struct *)ctx[0], thread);
 		enter(thread, READY, clock_ns());
 	}
 	return 0;

@@ -21,7 +21,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.
 pub const STATES: usize = 3 + CAUSES.len();
 
 /// Length of `struct record`.
-const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 5 * 8 + 8;
+const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 5 * 8 + 8 + 3 * 8;
 
 /// A thread's time since it was first seen, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
