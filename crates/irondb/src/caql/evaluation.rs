@@ -1,7 +1,7 @@
 //! What a query gives.
 
 use super::functions;
-use super::{Argument, COLUMNS_MAX, Call, Pipeline, Source, Stage, Wanted, histograms};
+use super::{Argument, COLUMNS_MAX, Call, Pipeline, Source, Stage, Wanted, forecasting, histograms};
 use crate::fetch::COUNT_MAX;
 use crate::frame::reduce;
 use crate::frame::{Column, Grid, Output};
@@ -37,6 +37,7 @@ fn slots_before(pipeline: &Pipeline, grid: Grid) -> Result<usize, String> {
     for stage in pipeline {
         all += match stage {
             Stage::Call(call) if functions::is_windowed(call) => functions::slots(call, grid)?,
+            Stage::Call(call) if call.name == "forecasting" => forecasting::slots_before(call, grid)?,
             Stage::Call(call) => usize::from(matches!(&*call.name, "rate" | "diff")),
             Stage::Beside(pipelines) => pipelines
                 .iter()

@@ -1,6 +1,6 @@
 //! Functions of numbers.
 
-use super::{Argument, Call};
+use super::{Argument, Call, forecasting};
 use crate::fetch::COUNT_MAX;
 use crate::frame::{Column, Grid, Output};
 use crate::frame::{reduce, statistic};
@@ -71,6 +71,7 @@ pub(super) fn numbers(call: &Call, numbers: &Numbers, grid: Grid) -> Result<Numb
     match &*call.name {
         "window" | "rolling" => windowed(call, numbers, grid),
         "each" => each(call, numbers),
+        "forecasting" => forecasting::apply(call, numbers, grid),
         "rate" => Ok(changes(numbers, |before, now| (now - before) / seconds)),
         "diff" => Ok(changes(numbers, |before, now| now - before)),
         "integrate" => {

@@ -8,6 +8,7 @@
 //! Limits: [`BYTES_MAX`], [`STAGES_MAX`], [`DEPTH_MAX`]; [`COLUMNS_MAX`] columns; slots as for `/fetch`, those before the first among them.
 
 mod evaluation;
+mod forecasting;
 mod functions;
 mod histograms;
 mod parser;

@@ -74,6 +74,15 @@ fn pipelines_give_their_numbers() {
         ("find:histogram('a') | histogram:inverse_percentile(1.05,5)", vec![[50.0, 50.0, 50.0], [100.0, 100.0, 100.0]]),
         ("find('a') | histogram:create() | window:merge(2M) | histogram:count()", vec![[1.0, 2.0, 1.0]]),
         ("metric('8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e','b') | group_by:max('name')", vec![[100.0, 110.0, 120.0]]),
+        ("find('a') | forecasting:slope(10M)", vec![[20.0, 21.0, 22.0]]),
+        ("find('b') | forecasting:regression(1h, 5M)", vec![[700.0, 710.0, 720.0]]),
+        ("find('b') | forecasting:auto(2M)", vec![[120.0, 130.0, 140.0]]),
+        // The line of minute 9 for the slots 9 to 11, of minute 12 for the last.
+        ("find('a') | each:pow(2) | forecasting:slope(0, 2M, step=3)", vec![[98.0, 115.0, 144.0]]),
+        ("find('a') | forecasting:ewma(1)", vec![[10.0, 11.0, 12.0]]),
+        ("find('a') | forecasting:dewma(1, 1, forecast_duration=5M)", vec![[15.0, 16.0, 17.0]]),
+        ("find('b') | forecasting:holt_winters(1, 1, 0, 1M, period=2M)", vec![[110.0, 120.0, 130.0]]),
+        ("find('b') | forecasting:holt_winters(0.5, 0, 0, fill=2, period=2M)", vec![[100.0, 110.0, 120.0]]),
         ("find('nothing') | stats:mean()", vec![]),
     ] {
         let expected: Vec<Vec<f64>> = expected.into_iter().map(|row| row.to_vec()).collect();
@@ -86,7 +95,17 @@ fn pipelines_give_their_numbers() {
 /// What rolls is the same whatever the answer begins with.
 #[test]
 fn an_answer_does_not_depend_on_where_it_begins() {
-    for query in ["find('a') | rolling:mean(5M)", "find('b') | window:sum(4M)", "find('b') | rate()"] {
+    for query in [
+        "find('a') | rolling:mean(5M)",
+        "find('b') | window:sum(4M)",
+        "find('b') | rate()",
+        "find('b') | each:pow(2) | forecasting:slope(3M, 4M, step=3)",
+        "find('b') | each:pow(2) | forecasting:regression(3M, 4M)",
+        "find('b') | each:pow(0.5) | forecasting:regression(3M, 4M, model='exp')",
+        "find('b') | each:pow(2) | forecasting:ewma(0.9)",
+        "find('b') | each:pow(2) | forecasting:dewma(1, 0.9, forecast_duration=2M)",
+        "find('b') | each:pow(2) | forecasting:holt_winters(0.5, 0.5, 0.5, 2M, period=1M)",
+    ] {
         let pipeline = parse(query).unwrap();
         let column = |grid: Grid| evaluate(&pipeline, grid, &Minutes).unwrap().remove(0).column;
         let Column::Numbers(whole) = column(Grid { start_ms: 360_000, count: 8, ..GRID }) else { panic!("numbers") };
@@ -112,6 +131,15 @@ fn what_is_no_query_says_why() {
         "find('a') | rolling:what(5M)",
         "find('a') | each:add()",
         "find('a') | each:add(NaN)",
+        "find('a') | forecasting:slope()",
+        "find('a') | forecasting:slope(1h, model='cubic')",
+        "find('a') | forecasting:slope(1h, 52w)",
+        "find('a') | forecasting:slope(1h, 5M, step=0)",
+        "find('a') | forecasting:ewma(1.5)",
+        "find('a') | forecasting:ewma()",
+        "find('a') | forecasting:holt_winters(0.1, 0.1)",
+        "find('a') | forecasting:holt_winters(0.1, 0.1, 0.1, period=52w)",
+        "find('a') | forecasting:what(1)",
         "find('a') | histogram:percentile(101)",
         "find:histogram('a') | each:add(1)",
         "find:what('a')",
