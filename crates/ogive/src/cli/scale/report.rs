@@ -220,8 +220,9 @@ mod tests {
             workers: *workers,
             work: *rate,
             wall_s: 1.0,
-            user_s: 1.0,
-            lock_s: f64::from(*workers) - 1.0,
+            // A hundredth of a second for each unit; what is left of the workers' time is in a lock.
+            user_s: rate / 100.0,
+            lock_s: (f64::from(*workers) - rate / 100.0).max(0.0),
             ..Run::default()
         };
         Report::new(&["x".to_owned()], Measure::Count, "proc", rates.iter().map(run).collect(), false)
