@@ -94,7 +94,7 @@ run-cluster: ui
 
 test-rust: ui
 	@scripts/need curl jq openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
-	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
+	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server rsyslogd
 	@scripts/need chromium h2load mariadbd memcached nats-server script tcpdump
 	scripts/clients
 	@scripts/need clang libelf llvm-strip

@@ -32,6 +32,8 @@ pub enum Protocol {
     Statsd,
     /// Graphite's plain text.
     Graphite,
+    /// Syslog.
+    Syslog,
     /// InfluxDB's line protocol.
     Influx,
     /// HTTPTrap, of Circonus' clients.
@@ -54,7 +56,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -62,6 +64,7 @@ impl Protocol {
         Self::OtlpTraces,
         Self::Statsd,
         Self::Graphite,
+        Self::Syslog,
         Self::Influx,
         Self::Httptrap,
         Self::Irondb,
@@ -83,6 +86,7 @@ impl Protocol {
             Self::OtlpTraces => "otlp_traces",
             Self::Statsd => "statsd",
             Self::Graphite => "graphite",
+            Self::Syslog => "syslog",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",
             Self::Irondb => "irondb",

@@ -18,8 +18,14 @@ pub enum LoginFailure {
     Password,
     /// The token is not known.
     Token,
-    /// The token is known and too old.
+    /// The token or ticket is known and too old.
     Expired,
+    /// What is shown as a ticket is none that was signed here.
+    Ticket,
+    /// The ticket was revoked.
+    Revoked,
+    /// The ticket opens another address, or other parameters of it.
+    TicketScope,
     /// They may not do this.
     NotAllowed,
     /// They asked for another tenant than theirs.
@@ -34,13 +40,16 @@ pub enum LoginFailure {
 
 impl LoginFailure {
     /// Every reason.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Tls,
         Self::Missing,
         Self::Malformed,
         Self::Password,
         Self::Token,
         Self::Expired,
+        Self::Ticket,
+        Self::Revoked,
+        Self::TicketScope,
         Self::NotAllowed,
         Self::Tenant,
         Self::Busy,
@@ -57,6 +66,9 @@ impl LoginFailure {
             Self::Password => "password",
             Self::Token => "token",
             Self::Expired => "expired",
+            Self::Ticket => "ticket",
+            Self::Revoked => "revoked",
+            Self::TicketScope => "ticket_scope",
             Self::NotAllowed => "not_allowed",
             Self::Tenant => "tenant",
             Self::Busy => "busy",

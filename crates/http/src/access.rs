@@ -13,10 +13,10 @@ use super::App;
 use super::body;
 use super::error::ApiError;
 use super::peer::{Asker, Peer, TENANT_HEADER};
-use crate::web::{Denied, Grant, Hosts, LoginFailure, Need};
+use crate::web::{Denied, Grant, Hosts, LoginFailure, Need, TICKET_PREFIX};
 use ogive_door::audit::{self, Entry};
 
-use Need::{Admin, Open, Read, Write};
+use Need::{Admin, Open, Read, Vend, Write};
 
 /// 1 MiB: the longest form of a command.
 const AUDITED_BYTES_MAX: usize = 1 << 20;
@@ -95,6 +95,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/silences", Read, Admin),
     ("/v1/silences/{id}", Admin, Admin),
     ("/v1/status", Read, Read),
+    ("/v1/tickets", Vend, Vend),
     ("/v1/broker", Read, Read),
     ("/v1/disks", Read, Admin),
     ("/v1/disks/add", Admin, Admin),
@@ -146,7 +147,7 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
     match judge(&app, &mut request, need).await {
         // It comes in many parts, and notes its beginning and its end itself.
         Ok(()) if rule(request.extensions().get()).0 == super::transfer::ROUTE => next.run(request).await,
-        Ok(()) if need == Admin => audited(&app, request, next).await,
+        Ok(()) if matches!(need, Admin | Vend) => audited(&app, request, next).await,
         Ok(()) => next.run(request).await,
         Err((why, error)) => {
             app.web.turned_away(why);
@@ -175,6 +176,9 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
         return Err((LoginFailure::Origin, ApiError::forbidden(message)));
     }
     let now_ms = app.clock.wall() / 1_000_000;
+    if let Some(ticket) = shown_ticket(request).filter(|_| app.web.has_logins()) {
+        return judge_ticket(app, request, need, &ticket, now_ms);
+    }
     let grant = match app.web.who(request.headers(), now_ms).await {
         Ok(None) => {
             let asker = Asker::new(request.extensions(), None);
@@ -194,9 +198,48 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
         );
         return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
     }
+    admit(request, grant)
+}
+
+/// Lets a request through as one of whoever `grant` is for.
+fn admit(request: &mut Request, grant: Grant) -> Result<(), (LoginFailure, ApiError)> {
     let asker = Asker::new(request.extensions(), Some(grant.name.clone()));
     request.extensions_mut().insert(asker);
-    bind(request, &grant).map_err(|error| (LoginFailure::Tenant, error))
+    bind(request, &grant).map_err(|error| (LoginFailure::Tenant, error))?;
+    request.extensions_mut().insert(grant);
+    Ok(())
+}
+
+/// The ticket that a request shows as its token, or, without any login, in its address.
+fn shown_ticket(request: &Request) -> Option<String> {
+    let Some(value) = request.headers().get(header::AUTHORIZATION) else {
+        let mut pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
+        return pairs.find(|(name, _)| name == "ticket").map(|(_, value)| value.into_owned());
+    };
+    let (scheme, secret) = value.to_str().ok()?.trim().split_once(' ')?;
+    let is_token = scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token");
+    Some(secret.trim().to_owned()).filter(|secret| is_token && secret.starts_with(TICKET_PREFIX))
+}
+
+/// As [`judge`], of whoever shows a ticket: it opens what its address says, and a body could say more.
+fn judge_ticket(
+    app: &App,
+    request: &mut Request,
+    need: Need,
+    ticket: &str,
+    now_ms: i64,
+) -> Result<(), (LoginFailure, ApiError)> {
+    let address = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let grant = app.web.ticket(ticket, now_ms, address).map_err(|Denied { why, message }| match why {
+        LoginFailure::TicketScope => (why, ApiError::forbidden(message)),
+        _ => (why, ApiError::unauthorized(message)),
+    })?;
+    let is_bodiless = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !grant.allow.has(need) || need == Read && !is_bodiless {
+        let message = format!("a ticket to {} does not allow this", grant.allow.words().join(" and "));
+        return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
+    }
+    admit(request, grant)
 }
 
 /// Answers a request that changes something, and notes who asked for it and what came of it.
@@ -246,7 +289,7 @@ fn judge_host(app: &App, request: &Request, need: Need) -> Result<(), ApiError> 
 /// Browsers say which page makes them ask, and add the login of their user by themselves: no page but ours may change anything with
 /// it. What they say in `Sec-Fetch-Site` no page can change; where it is not there, every request that is not a GET has an `Origin`.
 fn is_foreign(hosts: &Hosts, request: &Request, need: Need) -> bool {
-    if !matches!(need, Write | Admin) {
+    if !matches!(need, Write | Admin | Vend) {
         return false;
     }
     let mut origins = request.headers().get_all(header::ORIGIN).iter();

@@ -90,6 +90,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod tickets;
 mod traces;
 mod transfer;
 mod upkeep;
@@ -162,6 +163,7 @@ fn alert_routes() -> Router<App> {
         .route("/api/v1/alerts", get(rules::alerts))
         .route("/v1/rules/backtest", post(backtest::post))
         .route("/v1/alerts", get(rules::quiet_alerts))
+        .route("/v1/tickets", axum::routing::post(tickets::vend))
         .route("/v1/silences", get(rules::silences).post(rules::silence))
         .route("/v1/silences/{id}", axum::routing::delete(rules::unsilence))
 }

@@ -25,6 +25,8 @@ pub enum Address {
     Udp(SocketAddr),
     /// TCP alone.
     Tcp(SocketAddr),
+    /// TCP with TLS.
+    Tls(SocketAddr),
     /// Datagrams at a path.
     UnixDatagram(PathBuf),
     /// Connections at a path.
@@ -40,6 +42,7 @@ impl FromStr for Address {
             Some(("unix-stream", path)) => Self::UnixStream(file(path)?),
             Some(("udp", rest)) => Self::Udp(network(rest)?),
             Some(("tcp", rest)) => Self::Tcp(network(rest)?),
+            Some(("tls", rest)) => Self::Tls(network(rest)?),
             _ => Self::Both(network(text)?),
         })
     }
@@ -61,6 +64,7 @@ fn network(text: &str) -> Result<SocketAddr, String> {
 pub(super) enum Socket {
     Udp(UdpSocket),
     Tcp(TcpListener),
+    Tls(TcpListener),
     UnixDatagram(UnixDatagram, PathBuf),
     UnixStream(UnixListener, PathBuf),
 }
@@ -72,6 +76,7 @@ impl Address {
             Self::Both(address) => both(*address),
             Self::Udp(address) => UdpSocket::bind(address).map(|socket| vec![Socket::Udp(socket)]),
             Self::Tcp(address) => TcpListener::bind(address).map(|socket| vec![Socket::Tcp(socket)]),
+            Self::Tls(address) => TcpListener::bind(address).map(|socket| vec![Socket::Tls(socket)]),
             Self::UnixDatagram(path) => {
                 make_way(path)?;
                 UnixDatagram::bind(path).map(|socket| vec![Socket::UnixDatagram(socket, path.clone())])
@@ -125,6 +130,7 @@ impl std::fmt::Display for Address {
             Self::Both(address) => write!(out, "{address}"),
             Self::Udp(address) => write!(out, "udp:{address}"),
             Self::Tcp(address) => write!(out, "tcp:{address}"),
+            Self::Tls(address) => write!(out, "tls:{address}"),
             Self::UnixDatagram(path) => write!(out, "unix:{}", path.display()),
             Self::UnixStream(path) => write!(out, "unix-stream:{}", path.display()),
         }
@@ -137,6 +143,7 @@ impl Socket {
         let address = match self {
             Self::Udp(socket) => Address::Udp(socket.local_addr()?),
             Self::Tcp(socket) => Address::Tcp(socket.local_addr()?),
+            Self::Tls(socket) => Address::Tls(socket.local_addr()?),
             Self::UnixDatagram(_, path) => Address::UnixDatagram(path.clone()),
             Self::UnixStream(_, path) => Address::UnixStream(path.clone()),
         };
@@ -155,6 +162,7 @@ mod tests {
             ("[::1]:8125", Address::Both(([0, 0, 0, 0, 0, 0, 0, 1], 8125).into())),
             ("udp:127.0.0.1:1", Address::Udp(([127, 0, 0, 1], 1).into())),
             ("tcp:127.0.0.1:1", Address::Tcp(([127, 0, 0, 1], 1).into())),
+            ("tls:127.0.0.1:1", Address::Tls(([127, 0, 0, 1], 1).into())),
             ("unix:/run/x", Address::UnixDatagram("/run/x".into())),
             ("unix-stream:/run/x", Address::UnixStream("/run/x".into())),
         ] {

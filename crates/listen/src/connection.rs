@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_protocol::lines::{Fault, LINE_BYTES_MAX};
+use ogive_protocol::syslog::framing::{Found, Framing};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
@@ -28,9 +29,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LAST_READ: Duration = Duration::from_millis(50);
 
 /// How a connection is read.
+#[derive(Clone, Copy)]
 pub(super) struct Rules {
     /// It may have frames.
     pub(super) may_frame: bool,
+    /// Its messages are those of syslog.
+    pub(super) is_syslog: bool,
     pub(super) idle: Duration,
 }
 
@@ -41,7 +45,10 @@ pub(super) async fn serve(
     rules: Rules,
     mut ending: watch::Receiver<bool>,
 ) {
-    let mut splitter = Splitter::new(rules.may_frame);
+    let mut splitter = match rules.is_syslog {
+        true => Messages::Syslog(Framing::default()),
+        false => Messages::Lines(Splitter::new(rules.may_frame)),
+    };
     let mut buffer = vec![0; READ_BYTES];
     loop {
         while !intake.has_room() && !*ending.borrow() {
@@ -65,6 +72,40 @@ pub(super) async fn serve(
         }
     }
     splitter.end(&*intake);
+}
+
+/// Finds the messages of a stream, as its protocol has them.
+enum Messages {
+    Lines(Splitter),
+    Syslog(Framing),
+}
+
+impl Messages {
+    /// Takes the next bytes; false when the connection makes no sense any more.
+    fn add(&mut self, bytes: &[u8], intake: &dyn Intake) -> bool {
+        match self {
+            Self::Lines(splitter) => splitter.add(bytes, intake),
+            Self::Syslog(framing) => {
+                let taken = framing.add(bytes, |found| match found {
+                    Found::Message(message) => intake.take(message),
+                    Found::TooLong => intake.lost(Fault::TooLong.as_str(), 1),
+                });
+                if taken.is_err() {
+                    intake.lost("length_invalid", 1);
+                }
+                taken.is_ok()
+            }
+        }
+    }
+
+    /// The connection has ended.
+    fn end(&mut self, intake: &dyn Intake) {
+        match self {
+            Self::Lines(splitter) => splitter.end(intake),
+            Self::Syslog(framing) if framing.is_cut() => intake.lost(Fault::Cut.as_str(), 1),
+            Self::Syslog(_) => {}
+        }
+    }
 }
 
 /// How the bytes of a stream are messages.

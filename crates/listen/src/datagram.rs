@@ -56,7 +56,7 @@ pub(super) fn start(
             socket.set_read_timeout(Some(PATIENCE))?;
             Box::new(socket)
         }
-        Socket::Tcp(_) | Socket::UnixStream(..) => unreachable!("{name} is a stream"),
+        Socket::Tcp(_) | Socket::Tls(_) | Socket::UnixStream(..) => unreachable!("{name} is a stream"),
     };
     let descriptor: BorrowedFd<'_> = (*socket).as_fd();
     setsockopt(&descriptor, sockopt::RcvBuf, &receive_buffer)
@@ -147,5 +147,5 @@ fn take(intake: &dyn Intake, bytes: &[u8], is_cut: bool) {
             &bytes[..bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)]
         }
     };
-    intake.take(whole);
+    intake.take_datagram(whole);
 }

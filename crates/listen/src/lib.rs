@@ -1,4 +1,4 @@
-//! Sockets of StatsD and Graphite.
+//! Sockets of StatsD, Graphite and syslog.
 //!
 //! Invariants: what arrived before the end is stored before the store closes. Each line is taken or counted by reason.
 //! Threads: one for each datagram socket; a task for each connection; for each protocol one task that hands on what is
@@ -23,11 +23,13 @@ use ogive_stream::{Limits, Quantizer};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 
 pub use address::Address;
 use address::Socket;
 use connection::Rules;
-use intake::{Common, Graphite, Intake, Statsd};
+use intake::{Common, Graphite, Intake, Statsd, Syslog};
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::outbox::Outbox;
@@ -38,6 +40,12 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// When so many files are open that no connection is taken, it is tried again after this.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// 10 s for the handshake of TLS: a client far away needs one.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// What a new connection is encrypted with; it may change while the server runs.
+pub type Tls = Arc<dyn Fn() -> Option<Arc<ServerConfig>> + Send + Sync>;
 
 /// The sockets of one protocol.
 struct Sockets {
@@ -54,9 +62,14 @@ pub struct Bound {
 /// Binds what the options name.
 pub fn bind(options: &Options) -> anyhow::Result<Bound> {
     let mut protocols = Vec::new();
-    for (protocol, option, addresses) in
-        [(Protocol::Statsd, "--statsd", &options.statsd), (Protocol::Graphite, "--graphite", &options.graphite)]
-    {
+    for (protocol, option, addresses) in [
+        (Protocol::Statsd, "--statsd", &options.statsd),
+        (Protocol::Graphite, "--graphite", &options.graphite),
+        (Protocol::Syslog, "--syslog", &options.syslog),
+    ] {
+        if protocol != Protocol::Syslog && addresses.iter().any(|address| matches!(address, Address::Tls(_))) {
+            anyhow::bail!("{option} is not taken with TLS; of the line protocols --syslog is");
+        }
         let mut sockets = Vec::new();
         for address in addresses {
             sockets.extend(Address::bind(address, option)?);
@@ -71,17 +84,23 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
 }
 
 impl Bound {
-    /// Begins to read.
-    pub fn start(self, door: &Arc<Door>, runtime: &Handle) -> anyhow::Result<Running> {
+    /// Whether anything is to be taken with TLS.
+    #[must_use]
+    pub fn needs_tls(&self) -> bool {
+        self.protocols.iter().flat_map(|protocol| &protocol.sockets).any(|socket| matches!(socket, Socket::Tls(_)))
+    }
+
+    /// Begins to read. `tls` gives what a new connection is encrypted with.
+    pub fn start(self, door: &Arc<Door>, runtime: &Handle, tls: Tls) -> anyhow::Result<Running> {
         let _inside = runtime.enter();
         let (end, ending) = watch::channel(false);
         let mut running =
-            Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new() };
+            Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new(), tls };
         for Sockets { protocol, sockets } in self.protocols {
             let outbox = Outbox::new(door.clone(), protocol, self.options.line_tenant.clone());
             let intake = intake(&self.options, door, protocol, &outbox);
             for socket in sockets {
-                running.socket(socket, &self.options, &intake, &ending)?;
+                running.socket(socket, (&self.options, protocol), &intake, &ending)?;
             }
             let (end_sending, sending) = watch::channel(false);
             let sender = tokio::spawn(outbox.clone().run(sending));
@@ -94,8 +113,10 @@ impl Bound {
 
 fn intake(options: &Options, door: &Arc<Door>, protocol: Protocol, outbox: &Arc<Outbox>) -> Arc<dyn Intake> {
     let common = Common { clock: door.clock, counters: door.counters.clone(), protocol, outbox: outbox.clone() };
-    if protocol == Protocol::Graphite {
-        return Arc::new(Graphite::new(common, options.line_names));
+    match protocol {
+        Protocol::Graphite => return Arc::new(Graphite::new(common, options.line_names)),
+        Protocol::Syslog => return Arc::new(Syslog::new(common)),
+        _ => {}
     }
     let lines = statsd::Options {
         names: options.line_names,
@@ -139,18 +160,20 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
     tasks: JoinSet<()>,
     intakes: Vec<Pipeline>,
+    tls: Tls,
 }
 
 impl Running {
     fn socket(
         &mut self,
         socket: Socket,
-        options: &Options,
+        (options, protocol): (&Options, Protocol),
         intake: &Arc<dyn Intake>,
         ending: &watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let (intake, ending) = (intake.clone(), ending.clone());
-        let (limit, idle) = (Arc::new(Semaphore::new(options.line_connections)), options.idle());
+        let limit = Arc::new(Semaphore::new(options.line_connections));
+        let rules = Rules { may_frame: false, is_syslog: protocol == Protocol::Syslog, idle: options.idle() };
         match socket {
             Socket::Udp(_) | Socket::UnixDatagram(..) => {
                 let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
@@ -163,21 +186,33 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, Rules { may_frame: false, idle }, &intake, &ending)
-                            .await;
+                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
+                    }
+                    connections.join_all().await;
+                });
+            }
+            Socket::Tls(listener) => {
+                listener.set_nonblocking(true)?;
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                let tls = self.tls.clone();
+                self.tasks.spawn(async move {
+                    let mut connections = JoinSet::new();
+                    while let Some(accepted) = until(&ending, listener.accept()).await {
+                        let stream = accepted.map(|(stream, _)| Handshake(stream, tls()));
+                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
                     }
                     connections.join_all().await;
                 });
             }
             Socket::UnixStream(listener, _) => {
+                let rules = Rules { may_frame: !rules.is_syslog, ..rules };
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 self.tasks.spawn(async move {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, Rules { may_frame: true, idle }, &intake, &ending)
-                            .await;
+                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -214,7 +249,36 @@ async fn until<T>(ending: &watch::Receiver<bool>, future: impl Future<Output = T
     }
 }
 
-async fn accept<S: tokio::io::AsyncRead + Unpin + Send + 'static>(
+/// What a connection is read from, once it can be.
+trait Opening: Send + 'static {
+    /// Whatever comes before its first byte; none when it failed.
+    fn open(self) -> impl Future<Output = Option<impl tokio::io::AsyncRead + Unpin + Send>> + Send;
+}
+
+impl Opening for tokio::net::TcpStream {
+    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
+        Some(self)
+    }
+}
+
+impl Opening for tokio::net::UnixStream {
+    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
+        Some(self)
+    }
+}
+
+/// A connection that begins with TLS.
+struct Handshake(tokio::net::TcpStream, Option<Arc<ServerConfig>>);
+
+impl Opening for Handshake {
+    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
+        let Self(stream, config) = self;
+        let accepted = tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(config?).accept(stream)).await;
+        accepted.ok()?.ok()
+    }
+}
+
+async fn accept<S: Opening>(
     connections: &mut JoinSet<()>,
     stream: std::io::Result<S>,
     limit: &Arc<Semaphore>,
@@ -229,9 +293,12 @@ async fn accept<S: tokio::io::AsyncRead + Unpin + Send + 'static>(
         return;
     };
     let Ok(permit) = limit.clone().try_acquire_owned() else { return intake.lost("connections_limit", 1) };
-    let served = connection::serve(stream, intake.clone(), rules, ending.clone());
+    let (intake, ending) = (intake.clone(), ending.clone());
     connections.spawn(async move {
-        served.await;
+        match until(&ending, stream.open()).await {
+            Some(Some(stream)) => connection::serve(stream, intake, rules, ending).await,
+            _ => intake.lost("connection_failed", 1),
+        }
         drop(permit);
     });
 }

@@ -20,10 +20,13 @@ pub struct Options {
     /// Take Graphite's plain text here; addresses as for --statsd.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_GRAPHITE", value_delimiter = ',')]
     pub graphite: Vec<Address>,
+    /// Take syslog here (RFC 5424 and 3164), as stored lines; addresses as for --statsd, and tls:HOST:PORT with the certificate of --web-config.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_SYSLOG", value_delimiter = ',')]
+    pub syslog: Vec<Address>,
     /// Names of StatsD, Graphite and InfluxDB: underscore makes a.b-c a_b_c, utf8 keeps it (PromQL then needs quotes: {"a.b-c"}).
     #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
     pub line_names: Names,
-    /// Tenant of what comes by StatsD and Graphite.
+    /// Tenant of what comes by StatsD, Graphite and syslog.
     #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
     pub line_tenant: Tenant,
     /// Take StatsD values with commas between them (1,2|h), as hot-shots sends arrays.
@@ -35,7 +38,7 @@ pub struct Options {
     /// Series of StatsD at a time; further ones fold into ogive_overflow.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_STATSD_SERIES")]
     pub statsd_series: usize,
-    /// Connections of StatsD and Graphite at a time, each.
+    /// Connections of StatsD, Graphite and syslog at a time, each address.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, env = "OGIVE_LINE_CONNECTIONS")]
     pub line_connections: usize,
     /// A connection that says nothing for so long is closed.

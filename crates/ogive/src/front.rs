@@ -136,9 +136,13 @@ impl Front {
         let hosts = Hosts::new(&options.web.hosts, options.listen_names, read_file)?;
         let web = Web::open(options.web.web_config.as_deref(), read_file, counters.clone())?;
         let web = Arc::new(web.with_hosts(hosts));
+        let lines = listen::bind(options.lines)?;
+        if lines.needs_tls() && web.tls().is_none() {
+            anyhow::bail!("--syslog with tls: needs --web-config with tls_server_config, whose certificate it shows");
+        }
         Ok(Self {
             urls: urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?,
-            lines: listen::bind(options.lines)?,
+            lines,
             filters,
             clock: Clock::global(),
             meters: Arc::default(),
@@ -221,7 +225,8 @@ impl Ready {
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
         let Self { app, runtime, listeners, irondb, urls, lines, fetching, observer, end } = self;
         let listeners = Listeners::new(listeners, irondb)?;
-        let lines = lines.start(&app, runtime.handle())?;
+        let web = app.web.clone();
+        let lines = lines.start(&app, runtime.handle(), Arc::new(move || web.tls()))?;
         // Every signal is heard before anything says that there is a server: one that nobody listens for ends the process.
         let in_the_runtime = runtime.enter();
         let signals = Signals::listen()?;

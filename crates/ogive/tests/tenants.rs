@@ -90,6 +90,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/detections", Whole("/v1/detections")),
     ("/v1/alerts", Whole("/v1/alerts")),
     ("/v1/silences", Whole("/v1/silences")),
+    ("/v1/tickets", Other),
     ("/v1/silences/{id}", Other),
     ("/v1/events", Whole("/v1/events?START&END")),
     ("/v1/stream", Stream("/v1/stream?query=histogram_count(shared_live_seconds)")),

@@ -25,6 +25,7 @@ pub mod remote_write;
 mod room;
 pub mod snappy;
 pub mod statsd;
+pub mod syslog;
 mod tsdb_bits;
 pub mod tsdb_chunk;
 

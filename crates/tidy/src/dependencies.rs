@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-wire", &[]),
     ("ogive-capture", &[]),
     ("ogive-kernel", &["ogive-hist", "ogive-crash", "ogive-journal"]),
-    ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
+    ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-text"]),
     ("ogive-irondb", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-protocol"]),
     ("ogive-outgoing", &[]),
     ("ogive-crash", &["ogive-journal", "ogive-probe", "ogive-text"]),

@@ -5,7 +5,7 @@
 //! Failure: a key that is not known, a value out of its range and a file that cannot be read are errors with their place.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use super::files::{ReadFile, beside, read};
 use super::login::{Allow, Grant, Rules, Token, User};
 use super::protection::{Bounds, Protection};
+use super::tickets::{KEYS_MAX, Key, Tickets};
 use super::tls;
 use ogive_text::calendar::instant_ms;
 
@@ -24,6 +25,7 @@ use ogive_text::calendar::instant_ms;
 #[derive(Default)]
 pub(super) struct Current {
     pub(super) rules: Arc<Rules>,
+    pub(super) tickets: Tickets,
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) protection: Protection,
@@ -33,6 +35,9 @@ pub(super) struct Current {
 
 /// 1,000 users and 1,000 tokens: each request looks at all tokens, 20 ns each.
 const ENTRIES_MAX: usize = 1_000;
+
+/// 10,000 tickets that are revoked one by one: 1 MB.
+const REVOKED_MAX: usize = 10_000;
 
 /// bcrypt's cost 15 takes a processor for 2 s; one more would let a few requests hold the server.
 const COST_MAX: u32 = 15;
@@ -46,6 +51,23 @@ struct File {
     basic_auth_users: Option<BTreeMap<String, String>>,
     basic_auth_grants: Option<BTreeMap<String, GrantEntry>>,
     tokens: Option<Vec<TokenEntry>>,
+    tickets: Option<TicketSection>,
+}
+
+/// How tickets are signed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TicketSection {
+    keys: Vec<KeyEntry>,
+    revoked: Option<Vec<String>>,
+}
+
+/// A key; the first signs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyEntry {
+    name: String,
+    secret_file: PathBuf,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,9 +119,11 @@ pub(super) fn fingerprint(path: &Path, read_file: ReadFile) -> [u8; 32] {
     };
     let bytes = read(path, read_file).unwrap_or_default();
     add(&bytes);
-    if let Ok(File { tls_server_config: Some(section), .. }) = parse(path, &bytes) {
-        for file in section.files() {
-            add(&read(&beside(path, file), read_file).unwrap_or_default());
+    if let Ok(File { tls_server_config, tickets, .. }) = parse(path, &bytes) {
+        let of_tls = tls_server_config.iter().flat_map(|section| section.files());
+        let of_tickets = tickets.iter().flat_map(|section| &section.keys).map(|key| &*key.secret_file);
+        for file in of_tls.map(|file| beside(path, file)).chain(of_tickets.map(|file| beside(path, file))) {
+            add(&read(&file, read_file).unwrap_or_default());
         }
     }
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
@@ -125,6 +149,7 @@ fn protection(file: &File, bytes: &[u8]) -> Protection {
         clients: tls.map(tls::Section::client_certificates).unwrap_or_default(),
         users: file.basic_auth_users.iter().flat_map(BTreeMap::keys).map(user).collect(),
         tokens: file.tokens.iter().flatten().map(token).collect(),
+        revoked: file.tickets.iter().flat_map(|section| section.revoked.iter().flatten()).cloned().collect(),
     }
 }
 
@@ -150,7 +175,25 @@ pub(super) fn load(path: &Path, read_file: ReadFile) -> anyhow::Result<Current> 
         users: users.with_context(|| what("basic_auth_users"))?,
         tokens: tokens(file.tokens.unwrap_or_default()).with_context(|| what("tokens"))?,
     };
-    Ok(Current { rules: Arc::new(rules), tls, headers: Arc::new(headers), protection, made_of })
+    let tickets =
+        tickets(file.tickets, |file| read(&beside(path, file), read_file)).with_context(|| what("tickets"))?;
+    Ok(Current { rules: Arc::new(rules), tickets, tls, headers: Arc::new(headers), protection, made_of })
+}
+
+fn tickets(section: Option<TicketSection>, read: impl Fn(&Path) -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Tickets> {
+    let Some(TicketSection { keys: entries, revoked }) = section else { return Ok(Tickets::default()) };
+    let revoked = revoked.unwrap_or_default();
+    ensure!((1..=KEYS_MAX).contains(&entries.len()), "name 1 to {KEYS_MAX} keys; the first signs");
+    ensure!(revoked.len() <= REVOKED_MAX, "more than {REVOKED_MAX} are revoked; take out a key instead");
+    let mut keys: Vec<Key> = Vec::new();
+    for KeyEntry { name, secret_file } in entries {
+        ensure!(!name.is_empty() && name.len() <= 64, "a key's name has 1 to 64 bytes");
+        ensure!(keys.iter().all(|key| key.name() != name), "the key {name:?} is there twice");
+        let secret = read(&secret_file)?;
+        let key = Key::new(name, secret.trim_ascii()).map_err(anyhow::Error::msg);
+        keys.push(key.with_context(|| format!("secret_file {}", secret_file.display()))?);
+    }
+    Ok(Tickets { keys, revoked: revoked.into_iter().collect() })
 }
 
 fn headers(given: BTreeMap<String, String>) -> anyhow::Result<HeaderMap> {

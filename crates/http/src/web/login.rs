@@ -28,6 +28,8 @@ pub enum Need {
     Write,
     /// To change what is kept, or how.
     Admin,
+    /// To give tickets to others.
+    Vend,
 }
 
 impl Need {
@@ -38,6 +40,7 @@ impl Need {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::Vend => "vend",
         }
     }
 }
@@ -51,32 +54,35 @@ pub struct Allow {
     pub write: bool,
     /// Deletion, disks, snapshots, and what else changes the server.
     pub admin: bool,
+    /// Tickets for others, of what they may do themselves.
+    pub vend: bool,
 }
 
 impl Allow {
     /// Everything.
-    pub const ALL: Self = Self { read: true, write: true, admin: true };
+    pub const ALL: Self = Self { read: true, write: true, admin: true, vend: true };
 
     /// `read,write` as words.
     pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let mut out = Self { read: false, write: false, admin: false };
+        let mut out = Self { read: false, write: false, admin: false, vend: false };
         for word in words {
             match word.trim() {
                 "read" => out.read = true,
                 "write" => out.write = true,
                 "admin" => out.admin = true,
-                other => return Err(format!("{other:?} cannot be allowed; read, write and admin can")),
+                "vend" => out.vend = true,
+                other => return Err(format!("{other:?} cannot be allowed; read, write, admin and vend can")),
             }
         }
-        match out.read || out.write || out.admin {
+        match out.read || out.write || out.admin || out.vend {
             true => Ok(out),
-            false => Err("nothing is allowed; name read, write or admin".into()),
+            false => Err("nothing is allowed; name read, write, admin or vend".into()),
         }
     }
 
     /// The names of what is allowed.
     pub fn words(self) -> Vec<&'static str> {
-        let all = [(self.read, "read"), (self.write, "write"), (self.admin, "admin")];
+        let all = [(self.read, "read"), (self.write, "write"), (self.admin, "admin"), (self.vend, "vend")];
         all.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, word)| word).collect()
     }
 
@@ -87,6 +93,7 @@ impl Allow {
             Need::Read => self.read,
             Need::Write => self.write,
             Need::Admin => self.admin,
+            Need::Vend => self.vend,
         }
     }
 }

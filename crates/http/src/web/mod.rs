@@ -14,6 +14,7 @@ mod hosts;
 mod login;
 mod passwords;
 mod protection;
+mod tickets;
 mod tls;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::watch;
 
 use config::Current;
@@ -31,6 +33,7 @@ pub use login::{Allow, Denied, Grant, Login, LoginKind, Need};
 use ogive_door::counters::Counters;
 pub use ogive_door::doorkeeper::{Evicted, LoginFailure};
 use passwords::Passwords;
+pub(crate) use tickets::{LIFETIME_MS_MAX, PREFIX as TICKET_PREFIX, Wanted};
 pub(crate) use tls::certificate_name;
 
 /// 1 s, and a file that stands still for two looks is taken: a certificate that was replaced is in force before who replaced it
@@ -135,6 +138,25 @@ impl Web {
     /// Who may log in, users before tokens: never what they log in with.
     pub fn logins(&self) -> Vec<Login> {
         self.current().rules.logins()
+    }
+
+    /// Whether somebody has to say who they are.
+    pub(crate) fn has_logins(&self) -> bool {
+        !self.current().rules.is_empty()
+    }
+
+    /// What the holder of a ticket may do at an address: its path, and its query.
+    pub(crate) fn ticket(&self, text: &str, now_ms: i64, address: (&str, &str)) -> Result<Grant, Denied> {
+        self.current().tickets.check(text, now_ms, address)
+    }
+
+    /// A new ticket and its id.
+    pub(crate) fn vend(&self, wanted: &Wanted<'_>) -> Result<(String, String), String> {
+        let mut id = [0; 8];
+        SystemRandom::new().fill(&mut id).map_err(|_| "the system gives no random bytes".to_owned())?;
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (ticket, text) = self.current().tickets.sign(id, wanted)?;
+        Ok((ticket.id, text))
     }
 
     /// What a client is asked for, as `WWW-Authenticate` says it.

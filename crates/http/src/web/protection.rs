@@ -5,7 +5,7 @@
 //! Invariants: a running server never gives up a protection; only a start does. What may change while it runs: keys and
 //! certificates, who is known, what they may do, as long as it is written out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The protections of one configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct Protection {
     pub(super) users: BTreeMap<String, Bounds>,
     /// Tokens by name.
     pub(super) tokens: BTreeMap<String, Bounds>,
+    /// Tickets that open nothing any more.
+    pub(super) revoked: BTreeSet<String>,
 }
 
 /// How strictly certificates of clients are demanded, ascending.
@@ -85,6 +87,9 @@ impl Protection {
         if let Some(key) = self.tls_limits.iter().find(|key| !next.tls_limits.contains(key)) {
             return Some(format!("{key} of tls_server_config is missing, which would accept more than before"));
         }
+        if let Some(id) = self.revoked.iter().find(|id| !next.revoked.contains(*id)) {
+            return Some(format!("the ticket {id:?} is not revoked any more; such a list is shortened by a restart"));
+        }
         let freed = |kind: &str, before: &BTreeMap<String, Bounds>, after: &BTreeMap<String, Bounds>| {
             before.iter().find_map(|(name, bounds)| {
                 let lost = bounds.lost_in(after.get(name)?)?;
@@ -120,6 +125,7 @@ mod tests {
             tls_limits: vec!["min_version"],
             clients: ClientCertificates::Checked,
             users: named("alice", all),
+            revoked: ["old".to_owned()].into(),
             tokens: named("sender", all),
         };
         assert_eq!(full.lost_in(&full), None);
@@ -141,6 +147,7 @@ mod tests {
         check(less(|next| next.users.get_mut("alice").unwrap().tenant = false), "\"tenant\"");
         check(less(|next| next.users.get_mut("alice").unwrap().allow = false), "\"allow\"");
         check(less(|next| next.tokens.get_mut("sender").unwrap().expires = false), "\"expires\"");
+        check(less(|next| next.revoked.clear()), "revoked");
         // Who is not known any more has lost everything, and is let in no more.
         assert_eq!(less(|next| next.users.clear()), None);
         assert_eq!(less(|next| next.tokens.clear()), None);

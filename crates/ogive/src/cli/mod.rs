@@ -176,15 +176,17 @@ fn pages_of_manual(directory: &std::path::Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn wrong_usage(message: &str) -> ExitCode {
+    eprintln!("ogive: {message}");
+    ExitCode::from(EXIT_USAGE)
+}
+
 /// Runs the command that the arguments name; the process ends with the code.
 #[must_use]
 pub fn run() -> ExitCode {
     let (cli, flags) = match parsed() {
         Ok(parsed) => parsed,
-        Err(message) => {
-            eprintln!("ogive: {message}");
-            return ExitCode::from(EXIT_USAGE);
-        }
+        Err(message) => return wrong_usage(&message),
     };
     ogive_outgoing::install_crypto_provider();
     let terminal = Terminal::detect(cli.color);

@@ -148,7 +148,7 @@ fn decimal(number: f64) -> String {
 }
 
 /// Appends `text` as a JSON string.
-pub(super) fn quoted(out: &mut String, text: &str) {
+pub(crate) fn quoted(out: &mut String, text: &str) {
     out.push('"');
     let mut plain_from = 0;
     for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'"' | b'\\' | 0..=0x1f)) {

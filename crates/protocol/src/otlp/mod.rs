@@ -25,6 +25,7 @@ mod tests;
 use ogive_model::Batch;
 
 pub use answer::{PartialSuccess, RETRY_INFO, partial_success, status};
+pub(crate) use any::quoted;
 pub use labels::Options;
 pub use logs::read as read_logs;
 pub use metrics::read as read_metrics;
