@@ -254,7 +254,7 @@ fn logins_are_listed_without_their_secrets() {
         })
         .collect();
     let expected = json!([
-        ["user", "alice", null, ["read", "write", "admin"], false, false],
+        ["user", "alice", null, ["read", "write", "admin", "vend"], false, false],
         ["token", "operator", null, ["read", "admin"], false, false],
         ["token", "sender-1", "a", ["write"], true, false],
         ["token", "past", null, ["read"], true, true],

@@ -31,7 +31,7 @@ pub(crate) struct New {
     /// The only tenant that it reaches; any when it is left out.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
-    /// What it may do: read, write, admin, with commas between.
+    /// What it may do: read, write, admin, vend, with commas between.
     #[arg(long, value_name = "WHAT", value_parser = allow)]
     allow: Allow,
     /// How long it is good, such as 90d; for ever when it is left out.
