@@ -58,7 +58,10 @@ fn send(session: &Session<'_>, numbered: &Numbered, out: &mut Sent) -> Result<()
         tries += 1;
         match session.post("/v1/batch", FRAME, &frame) {
             Ok(answer) => break answer,
-            Err(Failure::Unreachable(_) | Failure::Refused { status: 429 | 502 | 503 | 504, .. }) if tries < TRIES => {
+            Err(Failure::Unreachable(message) | Failure::Refused { status: 429 | 502 | 503 | 504, message })
+                if tries < TRIES =>
+            {
+                eprintln!("ogive: {message}; trying again in {} s, {tries} of {TRIES}", wait.as_secs());
                 std::thread::sleep(wait);
                 wait = (2 * wait).min(WAIT_MAX);
             }
