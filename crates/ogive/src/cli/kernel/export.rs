@@ -4,6 +4,7 @@ mod groups;
 mod machine;
 mod observation;
 mod parts;
+mod process_files;
 mod processes;
 mod role;
 mod sent;

@@ -16,7 +16,7 @@ use ogive_kernel::sched::Group;
 use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{CAUSES, Grouping};
 
-use super::processes;
+use super::process_files;
 use super::sent::{Family, Sent, Source};
 
 /// 10 s, where all tasks are observed: commands of a shell have no series of their own.
@@ -159,10 +159,10 @@ impl Groups {
     /// Waits at a place of a process.
     pub(super) fn locked(&mut self, lock: &Lock) {
         let id = lock.process.and_then(|process| match self.grouping {
-            Grouping::Cgroup => processes::cgroup(process),
+            Grouping::Cgroup => process_files::cgroup(process),
             Grouping::Process | Grouping::Thread => Some(process.into()),
         });
-        let comm = lock.process.and_then(processes::comm).unwrap_or_default();
+        let comm = lock.process.and_then(process_files::comm).unwrap_or_default();
         // One that has ended has no name any more, and none that settled.
         let family = self.family(id.filter(|_| !comm.is_empty()), &comm);
         let labels = [("kind", lock.kind.name())];

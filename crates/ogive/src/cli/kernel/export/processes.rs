@@ -1,14 +1,12 @@
 //! Threads as `/proc` shows them: what there is without programs in the kernel.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use ogive_kernel::proc::Scheduling;
 use ogive_kernel::{Filter, Grouping};
 
 use super::groups::Groups;
-use crate::cli::config_file;
+use super::process_files::{cgroup, comm, text};
 
 /// 20,000 threads are read: 0.3 s of CPU, of which the budget hears.
 const THREADS_MAX: usize = 20_000;
@@ -20,25 +18,9 @@ pub(super) struct Processes {
     has_begun: bool,
 }
 
-fn text(path: &str) -> Option<String> {
-    config_file::text(Path::new(path)).ok()
-}
-
 fn numbers(directory: &str) -> Vec<u32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// The number of a process' cgroup.
-pub(super) fn cgroup(pid: u32) -> Option<u64> {
-    let text = text(&format!("/proc/{pid}/cgroup"))?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    Path::new(&format!("/sys/fs/cgroup{path}")).metadata().ok().map(|found| found.ino())
-}
-
-/// The name of a process.
-pub(super) fn comm(pid: u32) -> Option<String> {
-    text(&format!("/proc/{pid}/comm")).map(|comm| comm.trim_end_matches('\n').to_owned())
 }
 
 fn is_wanted(filter: &Filter, pid: u32) -> bool {
