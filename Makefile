@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
+.PHONY: book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-guard bench-peers bench-peers-short bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -47,7 +47,7 @@ package: ui book
 test-package: package
 	scripts/test-package
 
-test: lint test-rust test-sdk test-ui test-e2e
+test: lint test-rust bench-peers-short test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
 # What is tested has all that packages have. Tests are built with the same features and packages everywhere: otherwise cargo
@@ -140,6 +140,20 @@ bench-record:
 bench-peers: build
 	scripts/peers
 	cargo run --release --locked --manifest-path bench/peers/Cargo.toml --target-dir target/bench-peers -- $(ARGS)
+
+# Is this state slower than commit (or binary) AGAINST? Minutes; `make bench-guard AGAINST=HEAD~20 ARGS='--rounds 5 --scale 0.2'`.
+bench-guard: build
+	scripts/guard "$(AGAINST)" $(ARGS)
+
+# The benches beside peers in small, so that they do not rot: every form of every server that is here, and no time is looked at.
+SHORT := --peers /usr/bin --peer ogive,prometheus --rounds 1 --repeats 1 --scale 0.01
+
+bench-peers-short: ui
+	@scripts/need libelf prometheus
+	$(CARGO_TEST) --no-run --test serve
+	for what in "ingest --work settled,histograms" queries; do \
+		cargo run --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir target -- \
+			$$what --ogive target/debug/ogive $(SHORT) || exit 1; done
 
 # The FlatBuffers schema as Rust. The generator is `cargo install planus-cli --version 1.3.0`.
 schema:

@@ -110,6 +110,45 @@ pub fn run(programs: &Programs, peers: &[Peer], scale: f64, repeats: usize, keep
     Ok(())
 }
 
+/// CPU milliseconds of each query that two builds of Ogive answer, by repeat.
+pub fn pairs(
+    programs: &[Programs; 2],
+    scale: f64,
+    repeats: usize,
+) -> anyhow::Result<Vec<(&'static str, Vec<[f64; 2]>)>> {
+    let directory = tempfile::tempdir()?;
+    let now_ms = when(directory.path())?;
+    let start = |side: usize| -> anyhow::Result<(Server, f64)> {
+        let (programs, data) = (&programs[side], directory.path().join(side.to_string()));
+        load(Server::start(Peer::Ogive, programs, &data)?, now_ms, scale)?.terminate()?;
+        let server = Server::start(Peer::Ogive, programs, &data)?;
+        server.settle()?;
+        let idle = idle(&server)?;
+        Ok((server, idle))
+    };
+    let servers = [start(0)?, start(1)?];
+    let mut out = Vec::new();
+    for query in &QUERIES {
+        let mut figures = [Figures::default(), Figures::default()];
+        for repeat in 0..repeats {
+            for side in order(repeat) {
+                let (server, idle) = &servers[side];
+                figures[side].take(server, query, now_ms, *idle)?;
+            }
+        }
+        let [a, b] = &figures;
+        // The kernel counts steps of 10 ms.
+        let least = 10.0 / query.times as f64;
+        out.push((query.name, a.cpu_ms.iter().zip(&b.cpu_ms).map(|(a, b)| [a.max(least), b.max(least)]).collect()));
+    }
+    Ok(out)
+}
+
+/// Which side is first in a round.
+pub fn order(round: usize) -> [usize; 2] {
+    if round.is_multiple_of(2) { [0, 1] } else { [1, 0] }
+}
+
 /// The end of the data in `directory`, now when there is none.
 fn when(directory: &Path) -> anyhow::Result<i64> {
     let file = directory.join("end_ms");

@@ -37,6 +37,11 @@ impl Figures {
         self.samples as f64 / self.settled_cpu.max(TICK).as_secs_f64()
     }
 
+    /// Processor time until nothing was left to do.
+    pub fn settled_ms(&self) -> f64 {
+        self.settled_cpu.max(TICK).as_secs_f64() * 1000.0
+    }
+
     fn bytes_per_sample(&self) -> f64 {
         self.bytes as f64 / self.samples as f64
     }

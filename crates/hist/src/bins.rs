@@ -144,6 +144,11 @@ impl<C: Count> Bins<C> {
         Bins { index: self.index.clone(), count: self.count.iter().map(|count| rule(*count)).collect() }
     }
 
+    /// As [`Bins::map_counts`], in the memory of these where counts of both types take the same.
+    pub fn into_counts<D: Count>(self, rule: impl Fn(C) -> D) -> Bins<D> {
+        Bins { index: self.index, count: self.count.into_iter().map(rule).collect() }
+    }
+
     /// Sum of all counts.
     #[must_use]
     pub fn total(&self) -> C {
@@ -231,6 +236,8 @@ mod tests {
         fn columns_become_the_bins_that_they_were(pairs in pairs()) {
             let bins: Bins<u64> = pairs.into_iter().collect();
             prop_assert_eq!(&Bins::from_columns(bins.indexes().to_vec(), bins.counts().to_vec()), &bins);
+            let floats = bins.map_counts(|count| count as f64);
+            prop_assert_eq!(bins.into_counts(|count| count as f64), floats);
         }
 
         #[test]

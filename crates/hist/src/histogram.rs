@@ -135,6 +135,24 @@ impl Histogram<u64> {
         (self.sum, self.min, self.max) = (None, None, None);
     }
 
+    /// As [`Histogram::to_float`], in the memory that the counts are in.
+    #[must_use]
+    pub fn into_float(self) -> Histogram<f64> {
+        Histogram {
+            scheme: self.scheme,
+            zero_threshold: self.zero_threshold,
+            zero: self.zero as f64,
+            nan: self.nan as f64,
+            negative: self.negative.into_counts(|count| count as f64),
+            positive: self.positive.into_counts(|count| count as f64),
+            count: self.count as f64,
+            sum: self.sum,
+            min: self.min,
+            max: self.max,
+            reset: self.reset,
+        }
+    }
+
     /// The same distribution with float counts.
     #[must_use]
     pub fn to_float(&self) -> Histogram<f64> {

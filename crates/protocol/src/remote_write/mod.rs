@@ -17,7 +17,7 @@ pub mod v2;
 use ogive_model::MetricKind;
 
 use crate::Error;
-use crate::protobuf::Fields;
+use crate::protobuf::{Fields, varint};
 
 pub use batch::{DecodedRequest, meta_of_name};
 pub use items::{ItemReader, Passed};
@@ -39,6 +39,9 @@ pub struct Sample {
 
 impl Sample {
     fn read(message: &[u8]) -> Result<Self, Error> {
+        if let Some(sample) = Self::plain(message) {
+            return Ok(sample);
+        }
         let mut sample = Self { time_ms: 0, start_ms: 0, value: 0.0 };
         for field in Fields::new(message) {
             match field? {
@@ -50,7 +53,19 @@ impl Sample {
         }
         Ok(sample)
     }
+
+    /// Value and time, each once and in this order, as every known sender writes them; None of any other message.
+    fn plain(message: &[u8]) -> Option<Self> {
+        let (head, mut time) = message.split_first_chunk::<10>()?;
+        let [VALUE, value @ .., TIME] = head else { return None };
+        let time_ms = varint(&mut time, "a sample's time").ok()? as i64;
+        time.is_empty().then(|| Self { time_ms, start_ms: 0, value: f64::from_le_bytes(*value) })
+    }
 }
+
+/// The tags of a sample's value, which has 64 bits, and of its time.
+const VALUE: u8 = 1 << 3 | 1;
+const TIME: u8 = 2 << 3;
 
 /// A measurement of its own, beside those that were only counted. Its labels are read as its version has them.
 #[derive(Clone, Copy, Debug, PartialEq)]

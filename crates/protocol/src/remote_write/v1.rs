@@ -35,16 +35,43 @@ pub struct TimeSeries<'a> {
     message: &'a [u8],
     /// Length of the labels, when they come first.
     labels: usize,
+    behind: Behind,
+}
+
+/// Which fields are behind the labels, so that each is looked for only where there is one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Behind {
+    labels: bool,
+    samples: bool,
+    exemplars: bool,
+    histograms: bool,
+}
+
+impl Behind {
+    /// Of a message that is broken somewhere, which is to be found by who reads it.
+    const ANYTHING: Self = Self { labels: true, samples: true, exemplars: true, histograms: true };
 }
 
 impl<'a> TimeSeries<'a> {
     fn new(message: &'a [u8]) -> Self {
         let mut fields = Fields::new(message);
-        let mut labels = 0;
-        while let Some(Ok((1, _))) = fields.next() {
-            labels = message.len() - fields.remaining();
+        let (mut labels, mut behind, mut is_first) = (0, Behind::default(), true);
+        while let Some(field) = fields.next() {
+            let Ok((number, _)) = field else {
+                behind = Behind::ANYTHING;
+                break;
+            };
+            is_first &= number == 1;
+            match number {
+                1 if is_first => labels = message.len() - fields.remaining(),
+                1 => behind.labels = true,
+                2 => behind.samples = true,
+                3 => behind.exemplars = true,
+                4 => behind.histograms = true,
+                _ => {}
+            }
         }
-        Self { message, labels }
+        Self { message, labels, behind }
     }
 
     /// The labels as they lie, when all of them come first, as every known sender writes them: equal bytes are equal
@@ -53,7 +80,7 @@ impl<'a> TimeSeries<'a> {
     /// # Errors
     /// When labels follow samples, or the message is broken.
     pub fn label_bytes(&self) -> Result<&'a [u8], Error> {
-        for field in Fields::new(&self.message[self.labels..]) {
+        for field in Fields::new(self.those(self.behind.labels)) {
             if field?.0 == 1 {
                 return Err(Error::Malformed { what: "a series has labels behind its samples; write labels first" });
             }
@@ -68,22 +95,31 @@ impl<'a> TimeSeries<'a> {
 
     /// Each float sample.
     pub fn samples(&self) -> impl Iterator<Item = Result<Sample, Error>> + use<'a> {
-        self.rest(2, "a sample is not a message").map(|bytes| Sample::read(bytes?))
+        self.rest(2, self.behind.samples, "a sample is not a message").map(|bytes| Sample::read(bytes?))
     }
 
     /// Each exemplar.
     pub fn exemplars(&self) -> impl Iterator<Item = Result<Exemplar<'a>, Error>> + use<'a> {
-        self.rest(3, "an exemplar is not a message").map(|bytes| Exemplar::read(bytes?))
+        self.rest(3, self.behind.exemplars, "an exemplar is not a message").map(|bytes| Exemplar::read(bytes?))
     }
 
     /// Each native histogram.
     pub fn histograms(&self) -> impl Iterator<Item = Result<Native, Error>> + use<'a> {
-        self.rest(4, "a histogram is not a message").map(|bytes| Native::read(bytes?))
+        self.rest(4, self.behind.histograms, "a histogram is not a message").map(|bytes| Native::read(bytes?))
     }
 
-    /// Those behind the labels that come first.
-    fn rest(&self, number: u32, what: &'static str) -> impl Iterator<Item = Result<&'a [u8], Error>> + use<'a> {
-        messages(&self.message[self.labels..], number, what)
+    /// Those behind the labels that come first, when there is any.
+    fn rest(
+        &self,
+        number: u32,
+        any: bool,
+        what: &'static str,
+    ) -> impl Iterator<Item = Result<&'a [u8], Error>> + use<'a> {
+        messages(self.those(any), number, what)
+    }
+
+    fn those(&self, any: bool) -> &'a [u8] {
+        if any { &self.message[self.labels..] } else { &[] }
     }
 }
 

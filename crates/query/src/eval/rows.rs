@@ -95,6 +95,7 @@ impl Row {
     }
 
     /// Adds a cell.
+    #[inline]
     pub(crate) fn push(&mut self, cell: Cell) -> Result<(), Error> {
         self.held.grow(added(&cell, self.cells.last()))?;
         debug_assert!(self.cells.len() < self.cells.capacity(), "cells that nobody charged");
@@ -133,6 +134,7 @@ impl Row {
 }
 
 /// Bytes of a cell's histogram, unless it shares that of the one before.
+#[inline]
 fn added(cell: &Cell, before: Option<&Cell>) -> usize {
     match (cell, before) {
         (Some(Point::Histogram(one)), Some(Some(Point::Histogram(other)))) if Arc::ptr_eq(one, other) => 0,

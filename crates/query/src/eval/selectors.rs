@@ -13,6 +13,7 @@ use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
 use super::parallel;
+use super::places::Place;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
 use super::shift::Shift;
@@ -273,14 +274,6 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Moves `cursor` past all times at or before `reference`; the index of the last of them.
-fn advance(times: &[i64], cursor: &mut usize, reference: i64) -> Option<usize> {
-    while times.get(*cursor).is_some_and(|time| *time <= reference) {
-        *cursor += 1;
-    }
-    cursor.checked_sub(1)
-}
-
 fn instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
@@ -289,13 +282,13 @@ fn instant_row(
     lookback: i64,
     give: Give,
 ) -> Result<Row, Error> {
-    let (mut float_cursor, mut histogram_cursor) = (0, 0);
+    let (mut float_place, mut histogram_place) = (Place::default(), Place::default());
     let mut converted: Option<(usize, Arc<Hist>)> = None;
     let mut row = Row::reserved(memory, series.labels.clone(), false, grid.count)?;
     for time in grid.times() {
         let reference = shift.apply(time);
-        let float = advance(&series.floats.times, &mut float_cursor, reference);
-        let histogram = advance(&series.histograms.times, &mut histogram_cursor, reference);
+        let float = float_place.to(&series.floats.times, reference).checked_sub(1);
+        let histogram = histogram_place.to(&series.histograms.times, reference).checked_sub(1);
         let float_time = float.map(|index| series.floats.times[index]);
         let histogram_time = histogram.map(|index| series.histograms.times[index]);
         let newest = float_time.max(histogram_time);

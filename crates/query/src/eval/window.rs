@@ -3,15 +3,18 @@
 //! Invariants: windows are left-open; both edges only move forward, so that a pass over all instants reads each
 //! sample a bounded number of times. Staleness markers are left out.
 
+use std::cell::Ref;
 use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram};
 use ogive_model::{Aggregate, Charge, HistogramValue, Labels, Resolution, SeriesData};
 
-use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
+use super::histogram::{Hist, into_float, is_stale, is_stale_histogram};
 use super::joined::JoinedSeries;
 use super::memory::histogram_size;
+use super::places::Place;
+use super::relations::{Histograms, Relation, Relations};
 use super::rows::Grid;
 use super::shift::Shift;
 use crate::ast::Edges;
@@ -34,6 +37,8 @@ pub(crate) struct RangeSeries {
     pub(crate) histogram_times: Vec<i64>,
     pub(crate) histograms: Vec<Arc<Hist>>,
     pub(crate) histogram_starts: Vec<i64>,
+    /// What each histogram is to the one before it.
+    pub(crate) relations: Relations,
     /// What each float stands for, where they come from a rollup; else empty.
     pub(crate) aggregates: Vec<Aggregate>,
     /// Width of the coarsest cells of a rollup among the samples; 0 when there is none.
@@ -57,6 +62,12 @@ pub(crate) struct Windows {
 }
 
 impl RangeSeries {
+    /// What each histogram in `range` is to the one before it.
+    pub(crate) fn relations(&self, range: Range<usize>) -> Ref<'_, [Relation]> {
+        let (times, starts, values) = (&*self.histogram_times, &*self.histogram_starts, &*self.histograms);
+        self.relations.of(Histograms { times, starts, values }, range)
+    }
+
     /// The floats alone and the histograms alone, each as if it were all there is.
     pub(crate) fn parts(&self) -> (Self, Self) {
         let (mut floats, mut histograms) = (self.clone(), self.clone());
@@ -176,19 +187,14 @@ impl Windows {
 /// The run of indexes whose times are in a window that only moves forward.
 #[derive(Default)]
 struct Slide {
-    from: usize,
-    to: usize,
+    from: Place,
+    to: Place,
 }
 
 impl Slide {
     fn to(&mut self, times: &[i64], start: i64, end: i64) -> Range<usize> {
-        while times.get(self.to).is_some_and(|time| *time <= end) {
-            self.to += 1;
-        }
-        while self.from < self.to && times[self.from] <= start {
-            self.from += 1;
-        }
-        self.from..self.to
+        let to = self.to.to(times, end);
+        self.from.to(&times[..to], start)..to
     }
 }
 
@@ -214,7 +220,7 @@ pub(crate) fn columns(series: JoinedSeries, start_times: bool) -> RangeSeries {
     for value in histograms.values {
         match value {
             HistogramValue::Integer(cell) if exact => cells.push(cell),
-            value => values.push(Arc::new(to_float(&value))),
+            value => values.push(Arc::new(into_float(value))),
         }
     }
     let starts = |starts: Vec<i64>, times: &[i64]| {
@@ -234,6 +240,7 @@ pub(crate) fn columns(series: JoinedSeries, start_times: bool) -> RangeSeries {
         histogram_starts: starts(histograms.starts, &histograms.times),
         histogram_times: histograms.times,
         histograms: values,
+        relations: Relations::default(),
         cells,
     }
 }
@@ -261,6 +268,7 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> (RangeSeries, Ch
         histogram_times: Vec::new(),
         histograms: Vec::new(),
         histogram_starts: Vec::new(),
+        relations: Relations::default(),
         aggregates: Vec::new(),
         rollup_ms: 0,
         cells: Vec::new(),

@@ -142,11 +142,28 @@ fn extend_decimal(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<f64>) 
     let exceptions = integers::get_positions(cursor, count)?;
     let bits = exceptions.iter().map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
     let held = values.len();
-    values.extend(integers::get(cursor, count)?.into_iter().map(|value| value as f64 / power));
+    extend_divided(values, &integers::get(cursor, count)?, *power);
     for (at, bits) in exceptions.into_iter().zip(bits) {
         values[held + at] = f64::from_bits(bits);
     }
     Ok(())
+}
+
+/// Appends `integers` by `power`.
+///
+/// Processors of the oldest kind that is built for convert integers one at a time. Those below 2^51 become the low bits of a float near
+/// 2^52 instead, two or four at once, which is exact.
+fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64) {
+    const LIFT: i64 = 1 << 51;
+    const BASE: f64 = 4_503_599_627_370_496.0;
+    let lifted = |integer: i64| integer.wrapping_add(LIFT).cast_unsigned();
+    let all = integers.iter().fold(0, |all, integer| all | lifted(*integer));
+    if all >= 1 << 52 {
+        values.extend(integers.iter().map(|integer| *integer as f64 / power));
+        return;
+    }
+    let float = |integer: i64| f64::from_bits(lifted(integer) | BASE.to_bits()) - (BASE + LIFT as f64);
+    values.extend(integers.iter().map(|integer| float(*integer) / power));
 }
 
 /// `pco` on floats, when it returns every bit.
@@ -186,6 +203,20 @@ mod tests {
         let roots: Vec<f64> = (0..500).map(|i| f64::from(i).sqrt()).collect();
         assert_eq!(check(&roots)[0], PCO);
         assert_eq!(check(&roots[..20])[0], BITS);
+    }
+
+    #[test]
+    fn integers_of_any_size_are_divided_as_they_are_converted() {
+        let edge = 1_i64 << 51;
+        for integers in [vec![0, 1, -1, 12_345, -99], vec![edge - 1, -edge], vec![edge, 3], vec![i64::MAX, i64::MIN]] {
+            for power in POWERS {
+                let mut found = vec![7.5];
+                extend_divided(&mut found, &integers, power);
+                let expected = std::iter::once(7.5).chain(integers.iter().map(|integer| *integer as f64 / power));
+                let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&found), bits(&expected.collect::<Vec<_>>()), "{integers:?} by {power}");
+            }
+        }
     }
 
     #[test]

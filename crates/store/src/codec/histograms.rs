@@ -4,13 +4,15 @@
 //! and are left out. All values of a column share a [`Shape`].
 //! Format: docs/formats/block.md, "Histograms".
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use ogive_model::HistogramValue;
 
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
-use crate::codec::{floats, integers, matrix};
+use crate::codec::matrix::{self, Matrix};
+use crate::codec::{floats, integers};
 
 /// 256 cells: four minutes of 1 s cells; larger chunks save under 3 % and make each read of a minute dearer.
 pub(crate) const CHUNK_CELLS_MAX: usize = 256;
@@ -119,12 +121,18 @@ fn same_scheme(a: &Scheme, b: &Scheme) -> bool {
 }
 
 /// How counts of a type are written.
-trait StoredCount: Count {
+trait StoredCount: Count + Default {
     fn put_column(out: &mut Vec<u8>, values: &[Self]);
     fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken>;
     /// Column after column of `rows` values.
     fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize);
-    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken>;
+    /// The rows of `wanted` of `rows`.
+    fn get_matrix(
+        cursor: &mut Cursor<'_>,
+        columns: usize,
+        rows: usize,
+        wanted: Range<usize>,
+    ) -> Result<Matrix<Self>, Broken>;
     fn same(self, other: Self) -> bool;
 }
 
@@ -138,8 +146,13 @@ impl StoredCount for u64 {
     fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
         matrix::put(out, &values.iter().map(|value| value.cast_signed()).collect::<Vec<_>>(), rows);
     }
-    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken> {
-        Ok(matrix::get(cursor, columns, rows)?.into_iter().map(i64::cast_unsigned).collect())
+    fn get_matrix(
+        cursor: &mut Cursor<'_>,
+        columns: usize,
+        rows: usize,
+        wanted: Range<usize>,
+    ) -> Result<Matrix<Self>, Broken> {
+        matrix::get(cursor, columns, rows, wanted, i64::cast_unsigned)
     }
     fn same(self, other: Self) -> bool {
         self == other
@@ -156,12 +169,18 @@ impl StoredCount for f64 {
     fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
         values.chunks_exact(rows).for_each(|column| floats::put(out, column));
     }
-    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken> {
-        let mut values = Vec::with_capacity(columns * rows);
-        for _ in 0..columns {
-            values.extend(floats::get(cursor, rows)?);
+    fn get_matrix(
+        cursor: &mut Cursor<'_>,
+        columns: usize,
+        rows: usize,
+        wanted: Range<usize>,
+    ) -> Result<Matrix<Self>, Broken> {
+        let mut matrix = Matrix::new(columns, wanted.len());
+        for column in 0..columns {
+            let values = floats::get(cursor, rows)?;
+            matrix.column_mut(column)[..wanted.len()].copy_from_slice(&values[wanted.clone()]);
         }
-        Ok(values)
+        Ok(matrix)
     }
     fn same(self, other: Self) -> bool {
         self.to_bits() == other.to_bits()
@@ -189,11 +208,7 @@ pub(crate) fn integer(value: &HistogramValue) -> &Histogram<u64> {
 }
 
 /// Reads `count` histograms and gives those of `wanted`.
-pub(crate) fn get(
-    cursor: &mut Cursor<'_>,
-    count: usize,
-    wanted: std::ops::Range<usize>,
-) -> Result<Vec<HistogramValue>, Broken> {
+pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize, wanted: Range<usize>) -> Result<Vec<HistogramValue>, Broken> {
     let shape = Shape::get(cursor)?;
     Ok(if shape.float {
         get_typed(cursor, &shape.scheme, count, wanted)?.into_iter().map(HistogramValue::Float).collect()
@@ -224,7 +239,7 @@ fn get_typed<C: StoredCount>(
     cursor: &mut Cursor<'_>,
     scheme: &Scheme,
     count: usize,
-    wanted: std::ops::Range<usize>,
+    wanted: Range<usize>,
 ) -> Result<Vec<Histogram<C>>, Broken> {
     let resets = integers::get(cursor, count)?;
     let thresholds = floats::get(cursor, count)?;
@@ -329,7 +344,7 @@ fn union<C: Count>(rows: &[&Bins<C>]) -> Vec<i32> {
 fn get_bins<C: StoredCount>(
     cursor: &mut Cursor<'_>,
     rows: usize,
-    wanted: std::ops::Range<usize>,
+    wanted: Range<usize>,
 ) -> Result<Vec<Bins<C>>, Broken> {
     let columns = cursor.count(BINS_MAX, "bins")?;
     if columns == 0 {
@@ -349,39 +364,26 @@ fn get_bins<C: StoredCount>(
         }
         union.push(bin);
     }
-    let values = C::get_matrix(cursor, columns, rows)?;
-    Ok(rows_of(&union, &values, rows, wanted))
+    let matrix = C::get_matrix(cursor, columns, rows, wanted.clone())?;
+    Ok(rows_of(&union, &matrix, wanted.len()))
 }
 
-/// The bins of each row of `wanted` that hold something, from a matrix of one column a bin.
+/// The bins of each row that hold something, from a matrix of one column a bin.
 ///
 /// Most counts of a rare bin are zero and no branch predictor knows which: so a count is always written, and only
-/// one that is not zero moves the row on. Each row has one place more than it holds for that.
-fn rows_of<C: Count>(union: &[i32], values: &[C], rows: usize, wanted: std::ops::Range<usize>) -> Vec<Bins<C>> {
-    let mut held = vec![0_usize; wanted.len()];
-    for column in values.chunks_exact(rows) {
-        for (held, count) in held.iter_mut().zip(&column[wanted.clone()]) {
-            *held += usize::from(*count != C::ZERO);
+/// one that is not zero moves the row on. There is one place more than a row can hold for that.
+fn rows_of<C: Count>(union: &[i32], matrix: &Matrix<C>, rows: usize) -> Vec<Bins<C>> {
+    let (mut indexes, mut counts) = (vec![0; union.len() + 1], vec![C::ZERO; union.len() + 1]);
+    let row = |row: usize| {
+        let mut held = 0;
+        for (bin, count) in union.iter().zip(matrix.row(row)) {
+            indexes[held] = *bin;
+            counts[held] = count;
+            held += usize::from(count != C::ZERO);
         }
-    }
-    let mut next = Vec::with_capacity(wanted.len());
-    let mut places = 0;
-    for held in &held {
-        next.push(places);
-        places += held + 1;
-    }
-    let (mut indexes, mut counts) = (vec![0; places], vec![C::ZERO; places]);
-    for (bin, column) in union.iter().zip(values.chunks_exact(rows)) {
-        for (next, count) in next.iter_mut().zip(&column[wanted.clone()]) {
-            indexes[*next] = *bin;
-            counts[*next] = *count;
-            *next += usize::from(*count != C::ZERO);
-        }
-    }
-    let row = |(end, held): (usize, usize)| {
-        Bins::from_columns(indexes[end - held..end].to_vec(), counts[end - held..end].to_vec())
+        Bins::from_columns(indexes[..held].to_vec(), counts[..held].to_vec())
     };
-    next.into_iter().zip(held).map(row).collect()
+    (0..rows).map(row).collect()
 }
 
 /// How many of the first of `values` go into one chunk: as many as share the first one's shape, up to the

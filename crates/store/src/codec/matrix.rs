@@ -6,6 +6,8 @@
 //! Format: the class of every column (integers), then the columns group by group (integers). A group is a run
 //! of columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`].
 
+use std::ops::Range;
+
 use crate::bytes::{Broken, Cursor};
 use crate::codec::integers;
 
@@ -29,17 +31,60 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], rows: usize) {
     }
 }
 
-/// Reads `columns * rows` values, column after column.
-pub(crate) fn get(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<i64>, Broken> {
+/// Columns of numbers, each at its own distance from the first.
+pub(crate) struct Matrix<T> {
+    values: Vec<T>,
+    stride: usize,
+}
+
+impl<T: Copy + Default> Matrix<T> {
+    /// So many columns of `rows` numbers, all of them zero.
+    pub(crate) fn new(columns: usize, rows: usize) -> Self {
+        let stride = stride(rows);
+        Self { values: vec![T::default(); columns * stride], stride }
+    }
+
+    /// The places of a column, to be filled.
+    pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
+        &mut self.values[column * self.stride..][..self.stride]
+    }
+
+    /// The numbers of a row, one a column.
+    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = T> + '_ {
+        self.values.get(row..).unwrap_or_default().iter().step_by(self.stride).copied()
+    }
+}
+
+/// 64 rows of 8 bytes are 8 lines of a cache.
+const ROWS_PADDED_MIN: usize = 64;
+
+/// How far columns of `rows` numbers of 8 bytes are from each other: an odd number of lines of a cache, so that the numbers of a row,
+/// which are read together, are not all in the same few of its sets.
+fn stride(rows: usize) -> usize {
+    if rows < ROWS_PADDED_MIN { rows.max(1) } else { (rows.div_ceil(8) | 1) * 8 }
+}
+
+/// Reads `columns` of `rows` values and keeps the rows of `wanted`.
+pub(crate) fn get<T: Copy + Default>(
+    cursor: &mut Cursor<'_>,
+    columns: usize,
+    rows: usize,
+    wanted: Range<usize>,
+    of: impl Fn(i64) -> T,
+) -> Result<Matrix<T>, Broken> {
     let classes = integers::get(cursor, columns)?;
-    let mut values = vec![0; columns * rows];
+    let mut matrix = Matrix::new(columns, wanted.len());
+    let mut group_values = Vec::new();
     for group in groups(&classes) {
-        let group_values = integers::get(cursor, group.len() * rows)?;
-        for (from, column) in group_values.chunks_exact(rows).zip(group) {
-            values[column * rows..][..rows].copy_from_slice(from);
+        group_values.clear();
+        integers::extend(cursor, group.len() * rows, &mut group_values)?;
+        for (from, column) in group_values.chunks_exact(rows.max(1)).zip(group) {
+            for (to, value) in matrix.column_mut(column).iter_mut().zip(&from[wanted.clone()]) {
+                *to = of(*value);
+            }
         }
     }
-    Ok(values)
+    Ok(matrix)
 }
 
 /// Magnitude of a column in half octaves of its total.
@@ -75,13 +120,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_matrix_comes_back(rows in 1..40_usize, values in proptest::collection::vec(prop_oneof![0..5_i64, any::<i64>()], 0..800)) {
+        fn any_rows_of_a_matrix_come_back(
+            rows in 1..140_usize, values in proptest::collection::vec(prop_oneof![0..5_i64, any::<i64>()], 0..800),
+            ends in (0..140_usize, 0..140_usize),
+        ) {
             let columns = values.len() / rows;
             let values = &values[..columns * rows];
             let mut out = Vec::new();
             put(&mut out, values, rows);
+            let wanted = ends.0.min(ends.1).min(rows)..ends.0.max(ends.1).min(rows);
             let mut cursor = Cursor::new(&out);
-            prop_assert_eq!(get(&mut cursor, columns, rows).unwrap(), values);
+            let matrix = get(&mut cursor, columns, rows, wanted.clone(), |value| value).unwrap();
+            for (at, row) in wanted.enumerate() {
+                let expected: Vec<i64> = values.iter().skip(row).step_by(rows).copied().collect();
+                prop_assert_eq!(matrix.row(at).collect::<Vec<_>>(), expected);
+            }
             prop_assert!(cursor.is_empty());
         }
     }

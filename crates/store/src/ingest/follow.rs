@@ -5,7 +5,6 @@
 //! shard's own order: what was applied before is reported as an instant ([`Follower::begin`]), everything after is offered.
 //! Threads: a follower belongs to its shard's thread. Limits: the follower's own; while nobody watches nothing is looked at.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value};
@@ -55,6 +54,11 @@ pub struct Followed<'a> {
 pub trait Follower: Send {
     /// A watch accepts a series. Says whether its samples are wanted.
     fn begin(&mut self, followed: Followed<'_>) -> bool;
+    /// Whether a sample of this time is of any use to it: asked before one is copied for it.
+    fn wants(&self, time_ms: i64) -> bool {
+        let _ = time_ms;
+        true
+    }
     /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it shows.
     fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
     /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was reported.
@@ -82,7 +86,37 @@ struct Ear {
     follower: Box<dyn Follower>,
     watches: Vec<Arc<Watch>>,
     /// The series that it wants.
-    slots: HashSet<u32>,
+    slots: Slots,
+}
+
+/// Numbers of series, which a shard gives from 0 on: one bit each.
+#[derive(Default)]
+struct Slots(Vec<u64>);
+
+impl Slots {
+    const fn place(slot: u32) -> (usize, u64) {
+        (slot as usize / 64, 1 << (slot % 64))
+    }
+
+    fn contains(&self, slot: u32) -> bool {
+        let (at, bit) = Self::place(slot);
+        self.0.get(at).is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn insert(&mut self, slot: u32) {
+        let (at, bit) = Self::place(slot);
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= bit;
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let (at, bit) = Self::place(slot);
+        if let Some(bits) = self.0.get_mut(at) {
+            *bits &= !bit;
+        }
+    }
 }
 
 /// What a shard knows of its followers.
@@ -98,7 +132,7 @@ impl Following {
         match message {
             Follow::Begin(follower) => {
                 self.end(head, audience);
-                self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: HashSet::new() });
+                self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: Slots::default() });
             }
             Follow::Watch { watch, flushed_ms } => {
                 self.flushed_ms = self.flushed_ms.max(Some(flushed_ms));
@@ -136,9 +170,9 @@ impl Following {
                 let owned = head.owned(slot);
                 let ear = self.ears.iter_mut().find(|ear| ear.audience == audience).expect("it was found above");
                 if !ear.watches.iter().any(|watch| accepts(watch, owned)) {
-                    ear.slots.remove(&slot);
+                    ear.slots.remove(slot);
                 }
-                if !self.ears.iter().any(|ear| ear.slots.contains(&slot)) {
+                if !self.ears.iter().any(|ear| ear.slots.contains(slot)) {
                     head.follow(slot, false);
                 }
             }
@@ -151,7 +185,7 @@ impl Following {
         let applied_ms = head.frozen_newest_ms().max(self.flushed_ms).unwrap_or(i64::MIN);
         for ear in &mut self.ears {
             // Whoever followed the series that had this number before does not follow this one by that.
-            ear.slots.remove(&slot);
+            ear.slots.remove(slot);
             for at in 0..ear.watches.len() {
                 let watch = Arc::clone(&ear.watches[at]);
                 if accepts(&watch, owned) && ear.begin(&watch, slot, owned, applied_ms) {
@@ -168,7 +202,7 @@ impl Following {
         if self.ears.is_empty() || !head.is_followed(slot) {
             return;
         }
-        for ear in self.ears.iter_mut().filter(|ear| ear.slots.contains(&slot)) {
+        for ear in self.ears.iter_mut().filter(|ear| ear.wants(slot, time_ms)) {
             ear.follower.sample(slot, time_ms, Value::Float(value), true);
         }
     }
@@ -176,14 +210,14 @@ impl Following {
     /// Puts a sample into the head, and reports it when it counts; false when it is a point that was there already.
     pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
         let Placed { index: slot, time_ms, start_ms, .. } = placed;
-        if self.ears.is_empty() || !head.is_followed(slot) {
+        if self.ears.is_empty() || !head.is_followed(slot) || !self.ears.iter().any(|ear| ear.wants(slot, time_ms)) {
             return head.apply(placed);
         }
         let value = placed.value.clone();
         let is_new = head.apply(placed);
         if is_new {
             let is_certain = start_ms == 0 || Some(time_ms) > head.frozen_newest_ms().max(self.flushed_ms);
-            let mut ears = self.ears.iter_mut().filter(|ear| ear.slots.contains(&slot)).peekable();
+            let mut ears = self.ears.iter_mut().filter(|ear| ear.wants(slot, time_ms)).peekable();
             let mut value = Some(value);
             while let Some(ear) = ears.next() {
                 let value = if ears.peek().is_some() { value.clone() } else { value.take() };
@@ -195,6 +229,10 @@ impl Following {
 }
 
 impl Ear {
+    fn wants(&self, slot: u32, time_ms: i64) -> bool {
+        self.slots.contains(slot) && self.follower.wants(time_ms)
+    }
+
     /// Whether the follower wants the series.
     fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
         let Owned { tenant, def } = owned;
@@ -231,6 +269,66 @@ mod tests {
         Sample(i64, bool),
         Pass(i64),
         End,
+    }
+
+    /// Hears of what is newer than the instant.
+    struct Late(Listener, i64);
+
+    impl Follower for Late {
+        fn begin(&mut self, followed: Followed<'_>) -> bool {
+            self.0.begin(followed)
+        }
+
+        fn wants(&self, time_ms: i64) -> bool {
+            time_ms > self.1
+        }
+
+        fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool) {
+            self.0.sample(slot, time_ms, value, is_certain);
+        }
+
+        fn pass(&mut self, until_ns: i64) {
+            self.0.pass(until_ns);
+        }
+    }
+
+    #[test]
+    fn what_a_follower_has_no_use_for_is_stored_and_not_reported() {
+        let clock = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let options = Options { shards: 1, ..Options::default() };
+        let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
+        let (ear, heard) = channel();
+        let (other, all) = channel();
+        store.follow(Audience::Detectors, || Box::new(Late(Listener(ear.clone()), NOW_MS + 200)));
+        store.watch(Audience::Detectors, watch(1, tenant(), "a"));
+        put(&store, 1, "a", None, 200);
+        put(&store, 2, "a", None, 201);
+        store.follow(Audience::Streams, || Box::new(Listener(other.clone())));
+        store.watch(Audience::Streams, watch(1, tenant(), "a"));
+        put(&store, 3, "a", None, 150);
+        put(&store, 4, "a", None, 250);
+        store.pass(Audience::Detectors, 7);
+        store.pass(Audience::Streams, 7);
+        let samples = |heard: std::sync::mpsc::Receiver<FollowEvent>| -> Vec<FollowEvent> {
+            let until = heard.into_iter().take_while(|heard| *heard != FollowEvent::Pass(7));
+            until.filter(|heard| matches!(heard, FollowEvent::Sample(..))).collect()
+        };
+        assert_eq!(samples(heard), [FollowEvent::Sample(201, true), FollowEvent::Sample(250, true)]);
+        assert_eq!(samples(all), [FollowEvent::Sample(150, true), FollowEvent::Sample(250, true)]);
+        assert_eq!(store.status().head_samples, 4);
+    }
+
+    #[test]
+    fn slots_are_a_set_of_numbers() {
+        let mut slots = Slots::default();
+        for slot in [0, 63, 64, 1_000] {
+            assert!(!slots.contains(slot));
+            slots.insert(slot);
+            assert!(slots.contains(slot) && !slots.contains(slot + 1));
+        }
+        slots.remove(64);
+        slots.remove(5_000);
+        assert!(slots.contains(63) && !slots.contains(64) && slots.contains(1_000));
     }
 
     struct Listener(Sender<FollowEvent>);

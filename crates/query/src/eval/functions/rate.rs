@@ -15,7 +15,8 @@ use super::extended;
 use crate::Error;
 use crate::ast::Edges;
 use crate::eval::annotate::{self, Operation};
-use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, divide, is_custom, scale, subtract};
+use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, difference, divide, is_custom, scale, subtract};
+pub(super) use crate::eval::relations::restarted;
 use crate::eval::rows::Cell;
 use crate::eval::window::Window;
 use crate::value::Point;
@@ -96,10 +97,13 @@ fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
     let mut result = last - first;
     if kind.counter {
         note_overlap(window, times, starts, site);
-        for index in 1..values.len() {
-            if values[index] < values[index - 1] || restarted(times, starts, index) {
-                result += values[index - 1];
-            }
+        if starts.is_empty() {
+            let falls = values.windows(2).filter(|pair| pair[1] < pair[0]);
+            falls.for_each(|pair| result += pair[0]);
+        } else {
+            let began = (1..values.len())
+                .filter(|index| values[*index] < values[index - 1] || restarted(times, starts, *index));
+            began.for_each(|index| result += values[index - 1]);
         }
     }
     let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
@@ -144,59 +148,58 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell 
 
 /// The increase between the first and the last of at least two histograms.
 fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -> Option<Hist> {
-    let (times, values) = (window.histogram_times(), window.histogram_values());
-    let starts = window.histogram_starts();
+    let values = window.histogram_values();
     let (first, last) = (&values[0], &values[values.len() - 1]);
-    let metric = window.metric();
-    let gauge = |histogram: &Hist| histogram.reset == CounterReset::Gauge;
-    if counter && (gauge(first) || gauge(last)) {
-        site.note(annotate::not_a_counter(site.span, metric));
+    let mixed = |span| annotate::mixed_schemes(span, window.metric(), Incompatible::ExponentialCustom);
+    if !counter {
+        let gauge = |histogram: &Hist| histogram.reset == CounterReset::Gauge;
+        if is_custom(first) != is_custom(last) {
+            site.note(mixed(site.span));
+            return None;
+        }
+        if !gauge(first) || !gauge(last) {
+            site.note(annotate::not_a_gauge(site.span, window.metric()));
+        }
+        return change(window, first, last, site);
     }
+    let relations = window.series.relations(window.histograms.clone());
     // When the counter began anew after the first sample, its bins do not matter: only that it was before.
-    let restarts_at_second = counter && (restarted(times, starts, 1) || detect_reset(&values[1], first));
     let nothing = Hist::new(values[1].scheme.clone());
-    let base: &Hist = if restarts_at_second { &nothing } else { first };
+    let base: &Hist = if relations[1].is_reset { &nothing } else { first };
     let custom = is_custom(base);
-    if is_custom(last) != custom {
-        site.note(annotate::mixed_schemes(site.span, metric, Incompatible::ExponentialCustom));
-        return None;
+    if relations[0].is_gauge {
+        site.note(annotate::not_a_counter(site.span, window.metric()));
     }
-    if counter {
-        for value in &values[1..values.len() - 1] {
-            if gauge(value) {
-                site.note(annotate::not_a_counter(site.span, metric));
-            }
-            if is_custom(value) != custom {
-                site.note(annotate::mixed_schemes(site.span, metric, Incompatible::ExponentialCustom));
-                return None;
-            }
+    let (tail, between) = relations[1..].split_last()?;
+    for one in std::iter::once(tail).chain(between) {
+        if one.is_gauge {
+            site.note(annotate::not_a_counter(site.span, window.metric()));
         }
-    } else if !gauge(first) || !gauge(last) {
-        site.note(annotate::not_a_gauge(site.span, metric));
+        if one.is_custom != custom {
+            site.note(mixed(site.span));
+            return None;
+        }
     }
-    let mut result = (**last).clone();
-    combined(subtract(&mut result, base), Operation::Subtraction, window, site)?;
-    if counter {
-        note_overlap(window, times, starts, site);
-        let mut previous = base;
-        for (index, value) in values.iter().enumerate().skip(1) {
-            let reset = restarted(times, starts, index) || detect_reset(value, previous);
-            if reset && !(index == 1 && restarts_at_second) {
-                combined(add(&mut result, previous), Operation::Addition, window, site)?;
-            }
-            previous = value;
-        }
+    let mut result = change(window, base, last, site)?;
+    note_overlap(window, window.histogram_times(), window.histogram_starts(), site);
+    for index in (2..values.len()).filter(|index| relations[*index].is_reset) {
+        combined(add(&mut result, &values[index - 1]), Operation::Addition, window, site)?;
     }
     result.reset = CounterReset::Gauge;
     result.compact();
     Some(result)
 }
 
-/// Whether the start time of sample `index` says that its counter began after the sample before.
-pub(super) fn restarted(times: &[i64], starts: &[i64], index: usize) -> bool {
-    let (Some(&start), Some(&previous_start)) = (starts.get(index), starts.get(index - 1)) else { return false };
-    let before = ogive_model::CounterReading { time: times[index - 1], start: previous_start };
-    ogive_model::restarted(before, ogive_model::CounterReading { time: times[index], start })
+/// `last` less `first`.
+fn change(window: &Window<'_>, first: &Hist, last: &Hist, site: &mut Site<'_>) -> Option<Hist> {
+    let (difference, outcome) = match difference(last, first) {
+        Ok((difference, outcome)) => (Some(difference), Ok(outcome)),
+        Err(why) => (None, Err(why)),
+    };
+    combined(outcome, Operation::Subtraction, window, site)?;
+    let mut difference = difference?;
+    difference.reset = CounterReset::Gauge;
+    Some(difference)
 }
 
 /// Warns once about a sample that began before the sample before ended, yet not together with it.

@@ -39,6 +39,64 @@ pub(crate) fn subtract(into: &mut Hist, other: &Hist) -> Result<Combined, Incomp
     Ok(combined)
 }
 
+/// Whether bins of one index are the same in both, so that they combine as they are.
+pub(super) fn same_layout(left: &Hist, right: &Hist) -> bool {
+    left.scheme == right.scheme && left.zero_threshold == right.zero_threshold
+}
+
+/// `left` less `right` as [`subtract`] has it, without the bins that come to nothing.
+pub(crate) fn difference(left: &Hist, right: &Hist) -> Result<(Hist, Combined), Incompatible> {
+    if !same_layout(left, right) {
+        let mut out = left.clone();
+        let combined = subtract(&mut out, right)?;
+        out.compact();
+        return Ok((out, combined));
+    }
+    let mut out = head_of(left);
+    let collision = combine_reset(&mut out, right.reset);
+    out.sum = match (left.sum, right.sum) {
+        (Some(left), Some(right)) => Some(left - right),
+        (before, after) => sum_when_known(before, after.map(|sum| 0.0 - sum), left.count, right.count),
+    };
+    out.count -= right.count;
+    out.zero -= right.zero;
+    out.nan -= right.nan;
+    (out.min, out.max) = (None, None);
+    out.positive = bins_less(&left.positive, &right.positive);
+    out.negative = bins_less(&left.negative, &right.negative);
+    Ok((out, Combined { collision, reconciled: false }))
+}
+
+/// The counts of `left` less those of `right`; what comes to nothing is left out.
+fn bins_less(left: &Bins<f64>, right: &Bins<f64>) -> Bins<f64> {
+    let mut out = Bins::with_capacity(left.len());
+    let mut put = |index: i32, count: f64| {
+        if count != 0.0 {
+            out.push(index, count);
+        }
+    };
+    let mut rest = right.iter().peekable();
+    for (index, count) in left.iter() {
+        while let Some((other, less)) = rest.next_if(|(other, _)| *other < index) {
+            put(other, 0.0 - less);
+        }
+        let less = rest.next_if(|(other, _)| *other == index).map_or(0.0, |(_, less)| less);
+        put(index, count - less);
+    }
+    rest.for_each(|(other, less)| put(other, 0.0 - less));
+    out
+}
+
+/// All but the bins.
+pub(super) fn head_of(histogram: &Hist) -> Hist {
+    let mut head = Hist::new(histogram.scheme.clone());
+    head.zero_threshold = histogram.zero_threshold;
+    (head.zero, head.nan, head.count) = (histogram.zero, histogram.nan, histogram.count);
+    (head.sum, head.min, head.max) = (histogram.sum, histogram.min, histogram.max);
+    head.reset = histogram.reset;
+    head
+}
+
 fn combine(into: &mut Hist, other: &Hist, apply: impl Fn(f64, f64) -> f64) -> Result<Combined, Incompatible> {
     let mut other = Cow::Borrowed(other);
     let reconciled = align(into, &mut other)?;
@@ -201,6 +259,8 @@ fn each_count(histogram: &mut Hist, apply: impl Fn(f64) -> f64) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn exponential(scale: i8, bins: &[(i32, f64)]) -> Hist {
@@ -241,6 +301,44 @@ mod tests {
         let before = left.clone();
         assert_eq!(add(&mut left, &Hist::new(Scheme::LogLinear10)), Err(Incompatible::LogLinear));
         assert_eq!(left, before);
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_is_what_subtracting_leaves(
+            scales in (0..2_i8, 0..2_i8), thresholds in (0..2_u8, 0..2_u8),
+            bins in [proptest::collection::btree_map(-8..8_i32, 0..4_u8, 0..9), proptest::collection::btree_map(-8..8_i32, 0..4_u8, 0..9)],
+            sums in (any::<bool>(), any::<bool>()),
+        ) {
+            let of = |scale, threshold: u8, bins: &std::collections::BTreeMap<i32, u8>, known: bool| {
+                let bins: Vec<(i32, f64)> = bins.iter().map(|(index, count)| (*index, f64::from(*count))).collect();
+                let mut out = exponential(scale, &bins);
+                out.negative = bins.iter().map(|(index, count)| (-index, *count)).collect();
+                out.zero_threshold = f64::from(threshold) / 1024.0;
+                out.sum = out.sum.filter(|_| known);
+                out
+            };
+            let left = of(scales.0, thresholds.0, &bins[0], sums.0);
+            let right = of(scales.1, thresholds.1, &bins[1], sums.1);
+            let mut expected = left.clone();
+            let combined = subtract(&mut expected, &right);
+            expected.compact();
+            prop_assert_eq!(difference(&left, &right), combined.map(|combined| (expected, combined)));
+        }
+
+        #[test]
+        fn a_bin_fell_when_its_count_did(
+            before in proptest::collection::btree_map(-5..5_i32, 0..3_u8, 0..9), now in proptest::collection::btree_map(-5..5_i32, 0..3_u8, 0..9),
+        ) {
+            let bins = |of: &std::collections::BTreeMap<i32, u8>| -> Vec<(i32, f64)> {
+                of.iter().map(|(index, count)| (*index, f64::from(*count))).collect()
+            };
+            let fell = (-5..5).any(|index| now.get(&index).unwrap_or(&0) < before.get(&index).unwrap_or(&0));
+            let mut current = exponential(0, &bins(&now));
+            // Of all of them there are more than before.
+            current.count = 1e3;
+            prop_assert_eq!(super::super::detect_reset(&current, &exponential(0, &bins(&before))), fell);
+        }
     }
 
     #[test]

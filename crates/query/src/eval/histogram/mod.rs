@@ -15,7 +15,7 @@ mod sum;
 mod text;
 mod trim;
 
-pub(crate) use arithmetic::{Combined, Incompatible, add, divide, scale, subtract};
+pub(crate) use arithmetic::{Combined, Incompatible, add, difference, divide, scale, subtract};
 pub(crate) use buckets::{Bucket, ascending, is_custom};
 pub(crate) use classic::{ClassicBucket, classic_bounds, classic_fraction, classic_fraction_bounds, classic_quantile};
 pub(crate) use reset::{detect_reset, equal};
@@ -42,6 +42,14 @@ pub(crate) fn is_stale_histogram(value: &HistogramValue) -> bool {
         HistogramValue::Float(histogram) => histogram.sum,
     };
     sum.is_some_and(is_stale)
+}
+
+/// As [`to_float`], of one that nobody else needs.
+pub(crate) fn into_float(value: HistogramValue) -> Hist {
+    match value {
+        HistogramValue::Float(histogram) => histogram,
+        HistogramValue::Integer(histogram) => histogram.into_float(),
+    }
 }
 
 /// A stored histogram with float counts.

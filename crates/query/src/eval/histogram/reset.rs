@@ -45,6 +45,9 @@ fn custom_reset(current: &Hist, previous: &Hist) -> bool {
 
 /// `previous` is brought to the zero bin and the scale of `current`, which are wider and coarser.
 fn exponential_reset(current: &Hist, previous: &Hist) -> bool {
+    if arithmetic::same_layout(current, previous) {
+        return bins_reset(current, previous, false);
+    }
     let mut current = Cow::Borrowed(current);
     let mut previous = previous.clone();
     layout::reconcile_zero(&mut previous, &mut current);
@@ -63,7 +66,12 @@ fn fell(current: &Bins<f64>, previous: &Bins<f64>) -> bool {
     if current.indexes() == previous.indexes() {
         return current.counts().iter().zip(previous.counts()).any(|(now, before)| now < before);
     }
-    previous.iter().any(|(index, before)| before != 0.0 && current.get(index) < before)
+    let mut rest = current.iter().peekable();
+    previous.iter().any(|(index, before)| {
+        while rest.next_if(|(other, _)| *other < index).is_some() {}
+        let now = rest.peek().filter(|(other, _)| *other == index).map_or(0.0, |(_, count)| *count);
+        before != 0.0 && now < before
+    })
 }
 
 /// Whether two histograms hold the same data: bits of counts and sums, bounds and populated bins.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use ogive_hist::Scheme;
 
+use super::arithmetic::head_of;
 use super::bin_sum::BinSum;
 use super::{Hist, Incompatible, arithmetic, divide};
 use crate::eval::kernel::kahan_add;
@@ -137,16 +138,6 @@ impl HistogramSum {
         (sum.positive, sum.negative) = (positive.bins(), negative.bins());
         sum
     }
-}
-
-/// All but the bins.
-fn head_of(histogram: &Hist) -> Hist {
-    let mut head = Hist::new(histogram.scheme.clone());
-    head.zero_threshold = histogram.zero_threshold;
-    (head.zero, head.nan, head.count) = (histogram.zero, histogram.nan, histogram.count);
-    (head.sum, head.min, head.max) = (histogram.sum, histogram.min, histogram.max);
-    head.reset = histogram.reset;
-    head
 }
 
 /// Greatest absolute value of any count and of the sum.
