@@ -10,7 +10,7 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 24.0;
-const TOP: f64 = 44.0;
+const TOP: f64 = 58.0;
 const BOTTOM: f64 = 56.0;
 /// Places at which a curve is computed.
 const STEPS: u32 = 100;
@@ -101,7 +101,7 @@ pub fn svg(title: &str, unit: &str, points: &[Point], law: Option<&Law>) -> Opti
         law.map_or_else(String::new, |law| format!("law: sigma {}, kappa {}", number(law.sigma), number(law.kappa)));
     let _ = writeln!(
         out,
-        "<text x=\"{}\" y=\"24\" text-anchor=\"end\">dots: measured; dashes: nothing lost; {legend}</text>\n</svg>",
+        "<text x=\"{}\" y=\"44\" text-anchor=\"end\">dots: measured; dashes: nothing lost; {legend}</text>\n</svg>",
         WIDTH - RIGHT
     );
     Some(out)
