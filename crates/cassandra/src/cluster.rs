@@ -111,7 +111,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Unavailable`] when no node answers, [`Error::Schema`] when the tables are not as they should be.
     pub async fn connect(address: &Address) -> Result<Self, Error> {
-        let session = session(address).await?;
+        let session = session(address, KEEP_ALIVE).await?;
         check(&session, address).await?;
         let keyspace = &address.keyspace;
         let all = [
@@ -169,7 +169,8 @@ impl Cluster {
     /// # Errors
     /// [`Error::Unavailable`], or [`Error::Schema`] with what the cluster says.
     pub async fn init(address: &Address) -> Result<(), Error> {
-        let session = session(address).await?;
+        // A node that makes tables on a busy machine is silent for longer than one that only reads and writes.
+        let session = session(address, SCHEMA_MAX).await?;
         for text in schema::statements(address) {
             let mut statement = Statement::new(text);
             statement.set_request_timeout(Some(SCHEMA_MAX));
@@ -405,7 +406,8 @@ impl Prepared {
     }
 }
 
-async fn session(address: &Address) -> Result<Session, Error> {
+/// Connects; a connection that is silent for `silence` is dead.
+async fn session(address: &Address, silence: Duration) -> Result<Session, Error> {
     let balancing = DefaultPolicy::builder()
         .prefer_datacenter(address.datacentre.clone())
         .token_aware(true)
@@ -424,9 +426,9 @@ async fn session(address: &Address) -> Result<Session, Error> {
     let mut builder = SessionBuilder::new()
         .known_nodes(&address.hosts)
         .default_execution_profile_handle(profile.into_handle())
-        .connection_timeout(KEEP_ALIVE)
+        .connection_timeout(silence)
         .keepalive_interval(KEEP_ALIVE)
-        .keepalive_timeout(KEEP_ALIVE)
+        .keepalive_timeout(silence)
         .tcp_nodelay(true)
         .schema_agreement_timeout(SCHEMA_MAX)
         .cluster_metadata_refresh_interval(Duration::from_secs(10));
