@@ -197,7 +197,16 @@ const FENCED: &[(&str, &[&str])] = &[
     ("axum", &["ogive", "ogive-http"]),
     (
         "hyper",
-        &["ogive", "ogive-http", "ogive-alerting", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"],
+        &[
+            "ogive",
+            "ogive-http",
+            "ogive-alerting",
+            "ogive-outgoing",
+            "ogive-scrape",
+            "ogive-checks",
+            "ogive-amqp",
+            "ogive-cassandra",
+        ],
     ),
     (
         "ureq",
