@@ -210,11 +210,17 @@ impl Drop for Server {
     }
 }
 
-/// The bytes of all files below `directory`; a file with several names counts once a name.
+/// What Ogive keeps free for a full disk: 16 MiB that hold no data.
+const RESERVE_FILE: &str = "RESERVE";
+
+/// The bytes of all files below `directory` but [`RESERVE_FILE`]; a file with several names counts once a name.
 pub fn bytes_under(directory: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
+        if entry.file_name() == RESERVE_FILE {
+            continue;
+        }
         bytes += if entry.file_type()?.is_dir() { bytes_under(&entry.path())? } else { entry.metadata()?.len() };
     }
     Ok(bytes)

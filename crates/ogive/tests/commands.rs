@@ -72,6 +72,7 @@ fn no_command_minds_that_nobody_reads() {
         vec!["board", "list"],
         vec!["subscribe", "load", "--watermarks", "1"],
         vec!["status"],
+        vec!["export", "load", "--format", "openmetrics", "--start", "-1h"],
         vec!["status", "--all"],
         vec!["ops"],
         vec!["top", "--once", "--interval", "100ms"],

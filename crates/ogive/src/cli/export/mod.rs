@@ -19,6 +19,8 @@ use self::reading::{Parts, Reading};
 use super::client::Server;
 use super::exit::EXIT_USAGE;
 use super::format::thousands;
+use super::standard_output::StandardOutput;
+use super::times;
 
 /// Writes stored samples to a file: OpenMetrics, Parquet or Arrow.
 #[derive(clap::Args, Debug)]
@@ -39,11 +41,11 @@ pub(crate) struct Export {
     /// The file; standard output when it is left out, of OpenMetrics alone.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// First instant: Unix seconds or RFC 3339; from the first sample on when it is left out.
-    #[arg(long, value_parser = instant)]
+    /// First instant: -1h, now-7d, Unix seconds or RFC 3339; from the first sample on when it is left out.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
     start: Option<i64>,
     /// Last instant; now when it is left out.
-    #[arg(long, value_parser = instant)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
     end: Option<i64>,
     #[command(flatten)]
     server: Server,
@@ -57,7 +59,7 @@ enum Format {
 }
 
 fn instant(text: &str) -> Result<i64, String> {
-    instant_ms(text).ok_or_else(|| "neither Unix seconds nor RFC 3339".into())
+    instant_ms(&times::parse(text)?).ok_or_else(|| "neither -1h, now-7d, Unix seconds nor RFC 3339".into())
 }
 
 /// Runs the command.
@@ -78,7 +80,7 @@ pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         (Some(path), Format::Parquet) => whole(path, |file| tables::parquet(file, &mut reading)),
         (Some(path), Format::Arrow) => whole(path, |file| tables::arrow(file, &mut reading)),
         (Some(path), Format::Openmetrics) => whole(path, |file| openmetrics(BufWriter::new(file), &mut reading)),
-        (None, _) => openmetrics(BufWriter::new(std::io::stdout().lock()), &mut reading),
+        (None, _) => openmetrics(BufWriter::new(StandardOutput), &mut reading),
     };
     if let Some(failure) = reading.failure {
         return Ok(failure.report());
