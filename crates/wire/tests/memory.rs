@@ -1,4 +1,4 @@
-//! What connections cost in memory: an idle one at most 1 KiB, and ten times as many one after another no more than the first ones.
+//! What connections cost in memory: an idle one at most 1 KiB, and thirty times as many one after another no more than the first ones.
 //!
 //! One test in a process of its own, since it reads how much memory the process has.
 
@@ -10,6 +10,14 @@ const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Connections that are open at once.
 const IDLE: u32 = 12_000;
+
+/// How often all of them close and others open in their place.
+const GENERATIONS: u32 = 30;
+
+/// What the index of the connections may grow once, from 32,768 slots to 65,536 of 49 bytes: how many of its slots are
+/// spent by what left depends on its seed, and a table that is spent above its half doubles. One of twice the entries renews itself
+/// in place from then on.
+const INDEX_DOUBLED_BYTES: u64 = 32_768 * 49;
 
 #[derive(Default)]
 struct Count {
@@ -109,10 +117,10 @@ fn an_idle_connection_costs_a_kibibyte_and_closed_ones_nothing() {
     assert_eq!(traffic.count.answered, u64::from(IDLE));
     assert_eq!(traffic.observer.totals().open_connections, u64::from(IDLE));
     assert!(each <= 1_024, "an idle connection costs {each} bytes");
-    // Each closes and another one opens in its place, ten times over. What closed is remembered for some seconds, so that the second
+    // Each closes and another one opens in its place, over and over. What closed is remembered for some seconds, so that the second
     // generation is what the others are held to.
     let mut first = 0;
-    for generation in 1..=10 {
+    for generation in 1..=GENERATIONS {
         for client in 0..IDLE {
             traffic.close((generation - 1) * IDLE + client);
             traffic.open_and_ask(generation * IDLE + client);
@@ -121,9 +129,12 @@ fn an_idle_connection_costs_a_kibibyte_and_closed_ones_nothing() {
             first = resident() - before;
         }
     }
-    assert_eq!(traffic.count.closed, u64::from(10 * IDLE));
+    assert_eq!(traffic.count.closed, u64::from(GENERATIONS * IDLE));
     let after = resident() - before;
-    println!("after ten times as many: {:.3} of what it was after twice as many", after as f64 / first as f64);
-    assert!(after * 100 <= first * 105, "{after} bytes after {first}");
+    println!(
+        "after {GENERATIONS} times as many: {:.3} of what it was after twice as many",
+        after as f64 / first as f64
+    );
+    assert!(after <= first * 105 / 100 + INDEX_DOUBLED_BYTES, "{after} bytes after {first}");
     assert_eq!(traffic.observer.totals().evicted, 0);
 }
