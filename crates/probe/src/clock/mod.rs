@@ -27,6 +27,8 @@ mod latch;
 mod os_reason;
 mod page;
 mod policy;
+mod process;
+mod publish;
 mod rate;
 mod reading;
 mod segment;
@@ -51,50 +53,16 @@ pub use status::Status;
 pub use tick::{Bounded, TickRate};
 
 use crate::counter::{self, Source};
-use crate::memory::Machine;
 use crate::os;
-use figures::Figures;
-use latch::Latch;
+use process::{CHILD, GLOBAL, Inner, SERVICE_NONE, SERVICE_STARTED, detect, is_orphaned};
 use segment::Segment;
-use share::Shares;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use tick::order;
-
-/// The calibration thread of this process: not asked for, or asked for.
-const SERVICE_NONE: u8 = 0;
-const SERVICE_STARTED: u8 = 1;
-
-static GLOBAL: Inner = Inner::new();
-
-/// Set in a child of fork, whose calibration thread is gone.
-static CHILD: AtomicBool = AtomicBool::new(false);
-/// How many forks lie between this process and the one that first used the clock.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-extern "C" fn after_fork_in_child() {
-    // ORDERING: Relaxed; the child has one thread, and thread creation orders the rest.
-    CHILD.store(true, Ordering::Relaxed);
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
 
 /// A clock: the machine's, or one that is moved by hand. Copy it freely.
 #[derive(Clone, Copy)]
 pub struct Clock {
     inner: &'static Inner,
-}
-
-struct Inner {
-    latch: Latch<Machine>,
-    source: AtomicU8,
-    service: AtomicU8,
-    /// Nanoseconds a tick as [`TickRate`] holds them; 0 before anybody asked or it is known.
-    tick_rate: AtomicU64,
-    figures: Figures,
-    shares: Shares,
-    manual_ns: AtomicU64,
-    manual_wall_offset_ns: AtomicU64,
-    /// A [`Policy`].
-    policy: AtomicU8,
 }
 
 impl std::fmt::Debug for Clock {
@@ -130,7 +98,7 @@ impl Clock {
         let orphaned = is_orphaned();
         // ORDERING: AcqRel; as in `start`.
         let before = GLOBAL.service.swap(SERVICE_STARTED, Ordering::AcqRel);
-        (orphaned || before == SERVICE_NONE).then(|| Maintainer::new(&GLOBAL))
+        (orphaned || before == SERVICE_NONE).then(|| Maintainer::new(&GLOBAL, read_costs))
     }
 
     /// A clock that stands still at `now_ns` and `wall_ns` until [`Clock::advance`] moves it. For tests and simulations.
@@ -184,7 +152,7 @@ impl Clock {
         {
             return ns;
         }
-        self.inner.now_otherwise()
+        self.now_otherwise()
     }
 
     /// As [`Clock::now`], not ordered: cheaper by a third, and up to some 150 ns early as another thread sees it.
@@ -197,7 +165,7 @@ impl Clock {
         {
             return ns;
         }
-        self.inner.now_otherwise()
+        self.now_otherwise()
     }
 
     /// Nanoseconds since the Unix epoch. It steps when somebody sets the wall clock, at most 100 ms after that.
@@ -240,11 +208,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn tick_rate(self) -> TickRate {
-        // ORDERING: Relaxed; one word, whole in itself.
-        match self.inner.tick_rate.load(Ordering::Relaxed) {
-            0 => self.inner.tick_rate_otherwise(),
-            fixed => TickRate(fixed),
-        }
+        self.inner.tick_rate()
     }
 
     /// Breaks of the line so far: an interval that began in another epoch means nothing. Two or three loads.
@@ -274,29 +238,26 @@ impl Clock {
     /// When this clock uses the counter.
     #[must_use]
     pub fn policy(self) -> Policy {
-        // ORDERING: Relaxed, as in `set_policy`.
-        if self.inner.policy.load(Ordering::Relaxed) == Policy::Force as u8 { Policy::Force } else { Policy::Auto }
+        self.inner.policy()
     }
-}
 
-/// True for one caller in a child of fork: the calibration is to be begun again. The parent's pages stay the parent's.
-fn is_orphaned() -> bool {
-    // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
-    let orphaned = CHILD.swap(false, Ordering::Relaxed);
-    if orphaned {
-        GLOBAL.shares.forget();
-    }
-    orphaned
-}
-
-fn detect(inner: &'static Inner) {
-    if inner.source() == Source::Undetected {
-        let source = counter::detect();
-        if source.is_counter() {
-            os::on_fork_in_child(after_fork_in_child);
+    /// The time where the quick way does not lead: the correction is over, the segment in force is the system's, or has
+    /// ended, or began a moment later; or there is another counter, or none.
+    #[inline(never)]
+    fn now_otherwise(self) -> u64 {
+        let source = self.inner.source();
+        if !source.is_counter() {
+            return self.inner.ticks_otherwise();
         }
-        // ORDERING: Relaxed; detection gives every thread the same answer, and `service` below publishes it.
-        inner.source.store(source as u8, Ordering::Relaxed);
+        // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
+        if CHILD.load(Ordering::Relaxed) && is_orphaned() {
+            service::spawn(&GLOBAL, read_costs);
+        }
+        // ORDERING: Relaxed; `start` looks again. Whoever calibrated has given it up.
+        if GLOBAL.service.load(Ordering::Relaxed) == SERVICE_NONE {
+            start(&GLOBAL);
+        }
+        reading::now(&self.inner.latch, source)
     }
 }
 
@@ -306,90 +267,18 @@ fn start(inner: &'static Inner) {
     // ORDERING: AcqRel; Release pairs with the Acquire in `Clock::global`. Only the thread that changes it spawns.
     let before = inner.service.swap(SERVICE_STARTED, Ordering::AcqRel);
     if before == SERVICE_NONE && inner.source().is_counter() {
-        service::spawn(inner);
+        service::spawn(inner, read_costs);
     }
 }
 
-impl Inner {
-    const fn new() -> Self {
-        Self {
-            latch: Latch::for_static(),
-            source: AtomicU8::new(Source::Undetected as u8),
-            service: AtomicU8::new(SERVICE_NONE),
-            tick_rate: AtomicU64::new(0),
-            figures: Figures::new(),
-            shares: Shares::new(),
-            manual_ns: AtomicU64::new(0),
-            manual_wall_offset_ns: AtomicU64::new(0),
-            policy: AtomicU8::new(Policy::Auto as u8),
-        }
-    }
-
-    #[inline(always)]
-    fn source_byte(&self) -> u8 {
-        // ORDERING: Relaxed; whoever has the clock got it after the Acquire in `Clock::global`.
-        self.source.load(Ordering::Relaxed)
-    }
-
-    fn source(&self) -> Source {
-        Source::from_u8(self.source_byte())
-    }
-
-    #[inline(always)]
-    fn is_fenced(&self) -> bool {
-        self.source_byte() == Source::FENCED
-    }
-
-    /// Ordered ticks where the counter is not read by a fenced instruction, or there is none.
-    #[inline(never)]
-    fn ticks_otherwise(&self) -> u64 {
-        match self.source() {
-            source if source.is_counter() => order(source),
-            // ORDERING: Relaxed; a clock publishes nothing but itself.
-            Source::Manual => self.manual_ns.load(Ordering::Relaxed),
-            _ => os::monotonic_ns(),
-        }
-    }
-
-    /// The time where the quick way does not lead: the correction is over, the segment in force is the system's, or has
-    /// ended, or began a moment later; or there is another counter, or none.
-    #[inline(never)]
-    fn now_otherwise(&self) -> u64 {
-        let source = self.source();
-        if !source.is_counter() {
-            return self.ticks_otherwise();
-        }
-        // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
-        if CHILD.load(Ordering::Relaxed) && is_orphaned() {
-            service::spawn(&GLOBAL);
-        }
-        // ORDERING: Relaxed; `start` looks again. Whoever calibrated has given it up.
-        if GLOBAL.service.load(Ordering::Relaxed) == SERVICE_NONE {
-            start(&GLOBAL);
-        }
-        reading::now(&self.latch, source)
-    }
-
-    #[inline(never)]
-    fn wall_otherwise(&self) -> i64 {
-        let source = self.source();
-        if source == Source::Manual {
-            // ORDERING: Relaxed; as above.
-            let offset = self.manual_wall_offset_ns.load(Ordering::Relaxed) as i64;
-            return (self.manual_ns.load(Ordering::Relaxed) as i64).wrapping_add(offset);
-        }
-        if source.is_counter() { reading::wall(&self.latch, source) } else { os::realtime_ns() }
-    }
-
-    /// The rate where none was published: ticks that are nanoseconds, or a guess until the calibration's first.
-    #[cold]
-    fn tick_rate_otherwise(&self) -> TickRate {
-        let counter = self.source().is_counter();
-        let guess = if counter { TickRate::new(counter::nominal_ns_per_tick()) } else { TickRate::NANOSECONDS };
-        // ORDERING: Relaxed; one word, whole in itself; a calibrated rate that came meanwhile stays.
-        match self.tick_rate.compare_exchange(0, guess.0, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => guess,
-            Err(calibrated) => TickRate(calibrated),
-        }
-    }
+/// What each way to read the clock costs; its source is a counter.
+fn read_costs(inner: &'static Inner) -> ReadCosts {
+    let (clock, source) = (Clock { inner }, inner.source());
+    costs::measure([
+        &|| clock.ticks(),
+        &|| order(source),
+        &|| clock.now_unordered(),
+        &|| clock.now(),
+        &os::monotonic_ns,
+    ])
 }

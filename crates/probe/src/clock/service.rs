@@ -14,9 +14,9 @@ use super::crosscheck::{CrossCheck, RawReading};
 use super::environment::{Environment, Observation};
 use super::os_reason::OsReason;
 use super::policy::Policy;
+use super::process::{FORKS, GLOBAL, Inner, SERVICE_NONE};
 use super::segment::{Mode, Segment};
 use super::tick::{TickRate, order};
-use super::{Clock, FORKS, GLOBAL, Inner, SERVICE_NONE};
 use crate::counter::Source;
 use crate::os;
 use std::sync::atomic::Ordering;
@@ -36,11 +36,11 @@ const HELD_UP_TICKS: u64 = 10_000;
 const HELD_UP_TRIES: usize = 8;
 
 /// Starts the thread; false when the system has none to give.
-pub(super) fn spawn(inner: &'static Inner) -> bool {
+pub(super) fn spawn(inner: &'static Inner, measure_costs: MeasureCosts) -> bool {
     std::thread::Builder::new()
         .name("ogive-clock".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || Service::new(inner).run())
+        .spawn(move || Service::new(inner, measure_costs).run())
         .is_ok()
 }
 
@@ -62,9 +62,9 @@ impl std::fmt::Debug for Maintainer {
 }
 
 impl Maintainer {
-    pub(super) fn new(inner: &'static Inner) -> Self {
+    pub(super) fn new(inner: &'static Inner, measure_costs: MeasureCosts) -> Self {
         // ORDERING: Relaxed; only fork changes it, in the child's one thread.
-        Self { service: Service::new(inner), generation: FORKS.load(Ordering::Relaxed) }
+        Self { service: Service::new(inner, measure_costs), generation: FORKS.load(Ordering::Relaxed) }
     }
 
     /// Takes one sample, publishes what follows from it, and returns when to call again. It takes some microseconds, and each
@@ -98,19 +98,12 @@ impl Drop for Maintainer {
     }
 }
 
-/// What each way to read `clock` costs; `source` is a counter.
-fn read_costs(clock: Clock, source: Source) -> ReadCosts {
-    costs::measure([
-        &|| clock.ticks(),
-        &|| order(source),
-        &|| clock.now_unordered(),
-        &|| clock.now(),
-        &os::monotonic_ns,
-    ])
-}
+/// Measures what each way to read the clock costs.
+pub(super) type MeasureCosts = fn(&'static Inner) -> ReadCosts;
 
 struct Service {
     inner: &'static Inner,
+    measure_costs: MeasureCosts,
     source: Source,
     calibrator: Calibrator,
     environment: Environment,
@@ -122,7 +115,7 @@ struct Service {
 }
 
 impl Service {
-    fn new(inner: &'static Inner) -> Self {
+    fn new(inner: &'static Inner, measure_costs: MeasureCosts) -> Self {
         let source = inner.source();
         let current = inner.latch.load();
         // The step of the counter is looked for here, on the calibration's time; one that may not be read has none.
@@ -131,6 +124,7 @@ impl Service {
         }
         Self {
             inner,
+            measure_costs,
             source,
             calibrator: Calibrator::new(current, inner.latch.shift()),
             environment: Environment::new(),
@@ -169,8 +163,8 @@ impl Service {
             self.publish();
         }
         self.report();
-        let (inner, source) = (self.inner, self.source);
-        self.environment.compare_costs(sample.monotonic_ns, &inner.figures, || read_costs(Clock { inner }, source));
+        let (inner, measure_costs) = (self.inner, self.measure_costs);
+        self.environment.compare_costs(sample.monotonic_ns, &inner.figures, || measure_costs(inner));
     }
 
     fn look_around(&mut self, now_ns: u64) -> Outcome {
@@ -179,7 +173,7 @@ impl Service {
         self.comparisons.doubt(now_ns, look.is_demoted);
         self.compare_cpus(now_ns);
         let holds = self.cross_check(look);
-        let reason = reason(Clock { inner }.policy(), look, holds, self.comparisons.differ());
+        let reason = reason(inner.policy(), look, holds, self.comparisons.differ());
         let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { reason };
         inner.figures.os_reason.set(reason.map_or(0, |reason| reason as u64));
         if look.interrupted {
@@ -218,14 +212,14 @@ impl Service {
 
     /// Once the counter is calibrated, and from then on.
     fn compare_cpus(&mut self, now_ns: u64) {
-        let clock = Clock { inner: self.inner };
+        let inner = self.inner;
         if self.calibrator.tally().used == 0
             || self.inner.figures.frequency_mhz.get() == 0 && !self.comparisons.differ()
         {
             return;
         }
-        let epoch = clock.epoch();
-        let found = self.comparisons.turn(now_ns, epoch, self.source, |ticks| clock.ns_between(0, ticks));
+        let epoch = inner.latch.epoch();
+        let found = self.comparisons.turn(now_ns, epoch, self.source, |ticks| inner.tick_rate().ns(ticks));
         if let Some((cpus, offset_ns)) = found {
             self.inner.figures.cpus_compared.set(cpus);
             self.inner.figures.cpu_offset_ns.set(offset_ns);
@@ -280,7 +274,7 @@ impl Service {
             // ORDERING: Relaxed; one word, whole in itself.
             self.inner.tick_rate.store(TickRate::new(rate.ns_per_tick).0, Ordering::Relaxed);
         }
-        self.inner.shares.report(Clock { inner: self.inner });
+        self.inner.shares.report(figures, self.inner.tick_rate());
     }
 
     fn sample(&self) -> Sample {

@@ -5,16 +5,15 @@
 //! whose segment ends within two seconds, after which its readers use the operating system's clock. A child of fork
 //! forgets its parent's pages and never writes to them.
 
-use super::latch::Latch;
-use super::page::{Identity, Page, figure};
+use super::figures::Figures;
+use super::page::{Page, figure};
 use super::segment::{Mode, Segment};
-use super::{CHILD, Clock, GLOBAL, is_orphaned, service};
-use crate::{Error, mapping, os};
-use std::path::Path;
+use super::tick::TickRate;
+use crate::mapping;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Pages that one process publishes: one for itself, one for a library in it, and as many again.
-const SHARES_MAX: usize = 4;
+pub(super) const SHARES_MAX: usize = 4;
 
 /// The pages that this process publishes.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl Shares {
     }
 
     /// False when there is no place.
-    fn add(&self, page: &'static Page) -> bool {
+    pub(super) fn add(&self, page: &'static Page) -> bool {
         let new = std::ptr::from_ref(page).cast_mut();
         // ORDERING: Release; pairs with the Acquire in `pages`: the page is whole before it is written to.
         let taken = |place: &AtomicPtr<Page>| {
@@ -35,7 +34,7 @@ impl Shares {
         self.0.iter().any(taken)
     }
 
-    fn has_place(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         // ORDERING: Relaxed; `add` decides.
         self.0.iter().any(|place| place.load(Ordering::Relaxed).is_null())
     }
@@ -62,16 +61,15 @@ impl Shares {
     }
 
     /// Writes the figures to every page. Only the calibration calls this.
-    pub(super) fn report(&self, clock: Clock) {
-        self.pages().for_each(|page| write_figures(page, clock));
+    pub(super) fn report(&self, figures: &Figures, tick_rate: TickRate) {
+        self.pages().for_each(|page| write_figures(page, figures, tick_rate));
     }
 }
 
-fn write_figures(page: &Page, clock: Clock) {
-    let figures = &clock.inner.figures;
+pub(super) fn write_figures(page: &Page, figures: &Figures, tick_rate: TickRate) {
     let frequency_hz = (figures.frequency_mhz.get_f64() * 1e6).round() as u64;
     for (at, value) in [
-        (figure::TICK_RATE, clock.tick_rate().0),
+        (figure::TICK_RATE, tick_rate.0),
         (figure::FREQUENCY_HZ, frequency_hz),
         (figure::QUANTUM_TICKS, figures.quantum_ticks.get()),
         (figure::CALIBRATIONS, figures.calibrations.get()),
@@ -81,43 +79,5 @@ fn write_figures(page: &Page, clock: Clock) {
         (figure::CALIBRATED_AT_NS, figures.calibrated_at_ns.get()),
     ] {
         page.set_figure(at, value);
-    }
-}
-
-impl Clock {
-    /// Publishes the global clock as a file that other processes map read-only: [`crate::SharedClock`], `sdk/c/ogive_clock.h`, or any
-    /// language by docs/formats/clock-page.md. A file that is there is replaced, readers of the old one keep the old one; the new
-    /// one has mode 0644. Put it on a file system in memory: `/dev/shm`, `$XDG_RUNTIME_DIR`.
-    ///
-    /// The page lives as long as the process; the file stays behind, and its readers see that nobody publishes to it.
-    ///
-    /// # Errors
-    /// [`Error::Share`] when the file cannot be made, or this process publishes four pages already.
-    pub fn share(path: impl AsRef<Path>) -> Result<(), Error> {
-        let clock = Self::global();
-        // ORDERING: Relaxed; a child of fork sees its own flag.
-        if CHILD.load(Ordering::Relaxed) && is_orphaned() {
-            service::spawn(&GLOBAL);
-        }
-        let path = path.as_ref();
-        let fail = |source| Error::Share { path: path.to_owned(), source };
-        let full = || fail(std::io::Error::other(format!("this process publishes {SHARES_MAX} clock pages already")));
-        if !GLOBAL.shares.has_place() {
-            return Err(full());
-        }
-        let identity =
-            Identity { source: clock.inner.source(), process: std::process::id(), made_at_ns: os::monotonic_ns() };
-        let page = mapping::create(path, |page: &Page| {
-            for (word, value) in page.identity.iter().zip(identity.to_words()) {
-                // ORDERING: Relaxed; nobody can open the page before it has its name.
-                word.store(value, Ordering::Relaxed);
-            }
-            let latch: &Latch<_> = &page.latch;
-            latch.set_shift(clock.inner.latch.shift());
-            latch.publish(&clock.inner.latch.load());
-            write_figures(page, clock);
-        })
-        .map_err(fail)?;
-        if GLOBAL.shares.add(page) { Ok(()) } else { Err(full()) }
     }
 }
