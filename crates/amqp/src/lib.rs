@@ -31,7 +31,7 @@ pub use sender::Sender;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "amqp_options")]
 pub struct AmqpOptions {
-    /// File with [[amqp.input]] tables (TOML): queues of AMQP 0.9.1 from which batches come.
+    /// File with [[amqp.input]] tables (TOML): AMQP 0.9.1 queues to read batches from.
     #[arg(long, value_name = "FILE", env = "OGIVE_AMQP")]
     pub amqp: Option<PathBuf>,
 }

@@ -77,7 +77,7 @@ mod testing {
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "check_options")]
 pub struct CheckOptions {
-    /// File with `[[check]]` tables (TOML): what is asked for in intervals. SIGHUP reads it again.
+    /// File with `[[check]]` tables (TOML): scheduled checks of other services. Reread on SIGHUP.
     #[arg(long, value_name = "FILE", env = "OGIVE_CHECKS")]
     pub checks: Option<PathBuf>,
 }

@@ -14,19 +14,19 @@ const MIB: usize = 1 << 20;
 /// What one query may take. Beyond it the answer is an error that names the limit.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct QueryLimits {
-    /// Samples that one query may hold, a histogram counting as one for each bin.
+    /// Samples that one query may hold; a histogram counts as one per bin.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000_000, env = "OGIVE_QUERY_SAMPLES")]
     query_samples: usize,
-    /// Memory that one query may hold, in MiB: labels, samples, histograms, groups and its answer.
+    /// Memory for one query, in MiB: labels, samples, histograms, groups and the answer.
     #[arg(long, value_name = "MIB", default_value_t = Limits::QUERY_MEMORY_MIB, env = "OGIVE_QUERY_MEMORY_MIB")]
     query_memory_mib: usize,
-    /// Memory that all queries may hold together, in MiB; what does not fit is answered 429.
+    /// Memory for all queries together, in MiB; a query that does not fit is answered 429.
     #[arg(long, value_name = "MIB", default_value_t = Limits::QUERIES_MEMORY_MIB, env = "OGIVE_QUERIES_MEMORY_MIB")]
     queries_memory_mib: usize,
-    /// Series that one selector of a query may read.
+    /// Series that one selector may read.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, env = "OGIVE_QUERY_SERIES")]
     query_series: usize,
-    /// The longest that a query may take, in seconds; it ends earlier when its client goes.
+    /// Query timeout in seconds; a query also ends when its client disconnects.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::QUERY_TIMEOUT.as_secs(), env = "OGIVE_QUERY_TIMEOUT_S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub query_timeout_s: u64,
 }

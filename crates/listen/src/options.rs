@@ -13,47 +13,50 @@ use super::address::Address;
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "lines")]
 pub struct Options {
-    /// Take StatsD and DogStatsD here: HOST:PORT (UDP and TCP), udp:HOST:PORT, tcp:HOST:PORT, unix:PATH (datagrams) or
-    /// unix-stream:PATH.
+    /// Accept StatsD and DogStatsD here: HOST:PORT (UDP and TCP), udp:HOST:PORT, tcp:HOST:PORT, unix:PATH
+    /// (datagrams) or unix-stream:PATH.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_STATSD", value_delimiter = ',')]
     pub statsd: Vec<Address>,
-    /// Take Graphite's plain text here; addresses as for --statsd.
+    /// Accept Graphite's plaintext protocol here; addresses as for --statsd.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_GRAPHITE", value_delimiter = ',')]
     pub graphite: Vec<Address>,
-    /// Take syslog here (RFC 5424 and 3164), as stored lines; addresses as for --statsd, and tls:HOST:PORT with the certificate of --web-config.
+    /// Accept syslog here (RFC 5424 and 3164) and store it as lines; addresses as for --statsd, and tls:HOST:PORT
+    /// with the certificate from --web-config.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_SYSLOG", value_delimiter = ',')]
     pub syslog: Vec<Address>,
-    /// Names of StatsD, Graphite and InfluxDB: underscore makes a.b-c a_b_c, utf8 keeps it (PromQL then needs quotes: {"a.b-c"}).
+    /// Names from StatsD, Graphite and InfluxDB: underscore turns a.b-c into a_b_c; utf8 keeps it (PromQL then
+    /// needs quotes: {"a.b-c"}).
     #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
     pub line_names: Names,
-    /// Tenant of what comes by StatsD, Graphite and syslog.
+    /// Tenant for data received by StatsD, Graphite and syslog.
     #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
     pub line_tenant: Tenant,
-    /// Take StatsD values with commas between them (1,2|h), as hot-shots sends arrays.
+    /// Accept comma-separated StatsD values (1,2|h), which hot-shots sends for arrays.
     #[arg(long, env = "OGIVE_STATSD_COMMA_LISTS")]
     pub statsd_comma_lists: bool,
-    /// Take -5|g as the value -5, as DogStatsD has it, not as "5 less".
+    /// Read -5|g as the value -5, as DogStatsD does, instead of "5 less".
     #[arg(long, env = "OGIVE_STATSD_SIGNED_GAUGES")]
     pub statsd_signed_gauges: bool,
-    /// Series of StatsD at a time; further ones fold into ogive_overflow.
+    /// Live StatsD series; further ones fold into ogive_overflow.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_STATSD_SERIES")]
     pub statsd_series: usize,
-    /// Connections of StatsD, Graphite and syslog at a time, each address.
+    /// Open connections per StatsD, Graphite or syslog address.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, env = "OGIVE_LINE_CONNECTIONS")]
     pub line_connections: usize,
-    /// A connection that says nothing for so long is closed.
+    /// Seconds after which an idle connection is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, env = "OGIVE_LINE_IDLE_S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub line_idle_s: u64,
-    /// Receive buffer of a datagram socket; the kernel gives at most net.core.rmem_max.
+    /// Receive buffer of a datagram socket; the kernel limits it to net.core.rmem_max.
     #[arg(long, value_name = "BYTES", default_value = "8MiB", env = "OGIVE_LINE_RECEIVE_BUFFER", value_parser = ogive_text::size::parse)]
     pub line_receive_buffer: u64,
-    /// Label that holds the database (version 1) or bucket (version 2) of what InfluxDB clients write; empty for none.
+    /// Label for the database (version 1) or bucket (version 2) that InfluxDB clients write to; empty for none.
     #[arg(long, value_name = "NAME", default_value = "db", env = "OGIVE_INFLUX_DB_LABEL")]
     pub influx_db_label: String,
-    /// Speak IRONdb's HTTP API at this address (8112 is its usual port); repeat it for others.
+    /// Serve IRONdb's HTTP API at this address (its usual port is 8112). Repeatable.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_IRONDB", value_delimiter = ',')]
     pub irondb: Vec<SocketAddr>,
-    /// Take metrics of this check by HTTPTrap, with its secret (a slash behind a tenant names whose they are); repeat it for others.
+    /// Accept HTTPTrap metrics of this check with this secret; a tenant before the slash owns them.
+    /// Repeatable.
     #[arg(
         long,
         value_name = "[TENANT/]UUID:SECRET",
@@ -62,10 +65,10 @@ pub struct Options {
         hide_env_values = true
     )]
     pub httptrap: Vec<TrapCheck>,
-    /// Take metrics of every other check by HTTPTrap, with any secret.
+    /// Accept HTTPTrap metrics of every other check, with any secret.
     #[arg(long, env = "OGIVE_HTTPTRAP_ANY")]
     pub httptrap_any: bool,
-    /// Metrics of a check of HTTPTrap; further ones are refused and counted.
+    /// Metrics of one HTTPTrap check; further ones are refused and counted.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_HTTPTRAP_NAMES")]
     pub httptrap_names: usize,
 }

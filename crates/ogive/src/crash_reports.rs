@@ -16,13 +16,13 @@ const LOGGED_MAX: usize = 3;
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "crash")]
 pub(crate) struct Options {
-    /// Directory of crash reports: `crash` in the first directory of data, or of the broker's spool, when it is left out.
+    /// Directory for crash reports; default: `crash` in the first data directory, or in the broker's spool.
     #[arg(long, value_name = "DIR", env = "OGIVE_CRASH_DIR")]
     crash_dir: Option<PathBuf>,
-    /// URL to notify of a crash, with a JSON object by POST.
+    /// URL to notify of a crash by POST, with a JSON object.
     #[arg(long, value_name = "URL", env = "OGIVE_CRASH_WEBHOOK")]
     crash_webhook: Option<String>,
-    /// Write no crash reports; a crash then leaves what the system keeps of it.
+    /// Write no crash reports; only what the system itself keeps of a crash remains.
     #[arg(long, env = "OGIVE_NO_CRASH_REPORTS")]
     no_crash_reports: bool,
 }

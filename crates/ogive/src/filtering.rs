@@ -14,8 +14,9 @@ use crate::cli::{config_file, read_file};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "filtering")]
 pub(crate) struct FilterOptions {
-    /// Filter lines before they are stored: the name of a filter that comes with Ogive (`ogive filter list`) or a file with [[filter]] tables
-    /// (docs/filters.md). Several in their order; those of the configuration's own [[filter]] tables come behind them.
+    /// Filter lines before they are stored: the name of a built-in filter (`ogive filter list`) or a file with
+    /// [[filter]] tables (docs/filters.md). Repeatable, applied in order; [[filter]] tables of the configuration
+    /// file come last.
     #[arg(long, value_name = "NAME|FILE", env = "OGIVE_FILTERS", value_delimiter = ',')]
     pub(crate) filters: Vec<String>,
     /// The role's configuration, whose own tables count too.

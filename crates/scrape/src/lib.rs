@@ -53,7 +53,7 @@ const RELOADS_MAX: usize = 16;
 /// What is to be scraped.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ScrapeOptions {
-    /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
+    /// File with scrape_configs in prometheus.yml's format. Repeatable. Reread on SIGHUP.
     #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
     pub files: Vec<PathBuf>,
 }

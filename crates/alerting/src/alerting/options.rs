@@ -34,52 +34,56 @@ impl AlertingOptions {
 /// What is to be evaluated, and who hears of it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct AlertingOptions {
-    /// Rule files as Prometheus 3 has them; may be named several times and hold asterisks in the last part. SIGHUP and POST /-/reload read them again.
+    /// Prometheus 3 rule file. Repeatable; the last part of the path may contain asterisks. Reread on SIGHUP and
+    /// POST /-/reload.
     #[arg(long = "rules", value_name = "FILE", env = "OGIVE_RULES")]
     pub rules: Vec<PathBuf>,
-    /// Rule files of another tenant: they see its series alone, and store theirs with it. May be named several times.
+    /// Rule file of another tenant: its rules see only that tenant's series, and store their results there.
+    /// Repeatable.
     #[arg(long, value_name = "TENANT=FILE", env = "OGIVE_TENANT_RULES", value_parser = tenant_files)]
     pub tenant_rules: Vec<TenantFiles>,
-    /// Between evaluations of groups that name no interval.
+    /// Evaluation interval of groups that do not set one.
     #[arg(long, value_name = "TIME", default_value = "1m", env = "OGIVE_ALERTING_INTERVAL", value_parser = span)]
     pub alerting_interval: Duration,
-    /// How long an evaluation waits at most for senders whose data has not come up to its time.
+    /// Longest time an evaluation waits for senders whose data lags behind.
     #[arg(long, value_name = "TIME", default_value = "2s", env = "OGIVE_ALERTING_WAIT", value_parser = span)]
     pub alerting_wait: Duration,
-    /// A firing alert is sent again after this time, so that its receiver does not take it as resolved.
+    /// How often a firing alert is sent again, so that its receiver does not consider it resolved.
     #[arg(long, value_name = "TIME", default_value = "1m", env = "OGIVE_ALERTING_RESEND", value_parser = span)]
     pub alerting_resend: Duration,
-    /// An Alertmanager (API v2), such as http://localhost:9093; may be named several times, each gets every alert.
+    /// URL of an Alertmanager (API v2), such as http://localhost:9093. Repeatable; each one receives every alert.
     #[arg(long, value_name = "URL", env = "OGIVE_ALERTING_ALERTMANAGER", value_delimiter = ',')]
     pub alerting_alertmanager: Vec<String>,
-    /// An address that gets groups of alerts as an Alertmanager's webhook sends them; may be named several times.
+    /// URL to send groups of alerts to, in the format of Alertmanager's webhook. Repeatable.
     #[arg(long, value_name = "URL", env = "OGIVE_ALERTING_WEBHOOK", value_delimiter = ',')]
     pub alerting_webhook: Vec<String>,
-    /// A file with a token for `Authorization: Bearer` at the webhooks.
+    /// File with a token to send to the webhooks as `Authorization: Bearer`.
     #[arg(long, value_name = "FILE", env = "OGIVE_ALERTING_WEBHOOK_TOKEN_FILE", requires = "alerting_webhook")]
     pub(crate) alerting_webhook_token_file: Option<PathBuf>,
-    /// A file with the address of an incoming webhook of Slack, or of what takes the same; may be named several times.
+    /// File with the URL of a Slack incoming webhook, or a compatible one. Repeatable.
     #[arg(long, value_name = "FILE", env = "OGIVE_ALERTING_SLACK_URL_FILE", value_delimiter = ',')]
     pub(crate) alerting_slack_url_file: Vec<PathBuf>,
-    /// The channel of messages to Slack, where its address leaves the choice.
+    /// Slack channel, where the webhook allows a choice.
     #[arg(long, value_name = "NAME", env = "OGIVE_ALERTING_SLACK_CHANNEL", requires = "alerting_slack_url_file")]
     pub(crate) alerting_slack_channel: Option<String>,
-    /// The server that takes mail: smtp://[USER@]HOST[:587] for STARTTLS, smtps:// for TLS, smtp+plain:// for neither.
+    /// Mail server: smtp://[USER@]HOST[:587] for STARTTLS, smtps:// for TLS, smtp+plain:// for an unencrypted
+    /// connection.
     #[arg(long, value_name = "URL", env = "OGIVE_ALERTING_SMTP")]
     pub(crate) alerting_smtp: Option<String>,
-    /// A file with the password of the user of --alerting-smtp.
+    /// File with the password for the user in --alerting-smtp.
     #[arg(long, value_name = "FILE", env = "OGIVE_ALERTING_SMTP_PASSWORD_FILE", requires = "alerting_smtp")]
     pub(crate) alerting_smtp_password_file: Option<PathBuf>,
-    /// Certificates (PEM) of who vouches for the mail server, in place of the usual ones.
+    /// File (PEM) with the certificate authorities to trust for the mail server, instead of the system's.
     #[arg(long, value_name = "FILE", env = "OGIVE_ALERTING_SMTP_CA_FILE", requires = "alerting_smtp")]
     pub(crate) alerting_smtp_ca_file: Option<PathBuf>,
-    /// The address that mail comes from.
+    /// Sender address of mails.
     #[arg(long, value_name = "ADDRESS", default_value = "Ogive <ogive@localhost>", env = "OGIVE_ALERTING_EMAIL_FROM")]
     pub(crate) alerting_email_from: String,
-    /// An address that gets groups of alerts by mail; may be named several times.
+    /// Mail address to send groups of alerts to. Repeatable.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_ALERTING_EMAIL_TO", value_delimiter = ',')]
     pub(crate) alerting_email_to: Vec<String>,
-    /// A label by which webhooks, Slack and mail get alerts together; may be named several times. An empty one alone makes one group of all.
+    /// Label by which alerts are grouped for webhooks, Slack and mail. Repeatable. A single empty value puts all
+    /// alerts into one group.
     #[arg(
         long,
         value_name = "LABEL",
@@ -88,28 +92,30 @@ pub struct AlertingOptions {
         value_delimiter = ','
     )]
     pub(crate) alerting_group_by: Vec<String>,
-    /// From the first alert of a group to its first message.
+    /// How long to wait before the first notification for a new group.
     #[arg(long, value_name = "TIME", default_value = "30s", env = "OGIVE_ALERTING_GROUP_WAIT", value_parser = span)]
     pub(crate) alerting_group_wait: Duration,
-    /// From a message of a group to the next when something changed.
+    /// How long to wait before notifying about a group that has changed.
     #[arg(long, value_name = "TIME", default_value = "5m", env = "OGIVE_ALERTING_GROUP_INTERVAL", value_parser = span)]
     pub(crate) alerting_group_interval: Duration,
-    /// From a message of a group to the next when nothing changed and something fires.
+    /// How long to wait before repeating a notification for a group that is still firing and unchanged.
     #[arg(long, value_name = "TIME", default_value = "4h", env = "OGIVE_ALERTING_REPEAT", value_parser = span)]
     pub(crate) alerting_repeat: Duration,
-    /// A file with [[maintenance]] tables: times in which people do not hear of some alerts. SIGHUP and POST /-/reload read it again.
+    /// File with [[maintenance]] tables: times during which notifications for some alerts are muted. Reread on
+    /// SIGHUP and POST /-/reload.
     #[arg(long, value_name = "FILE", env = "OGIVE_ALERTING_MAINTENANCE")]
     pub(crate) alerting_maintenance: Option<PathBuf>,
-    /// An address that gets a POST for as long as rules are evaluated on time and alerts delivered: what misses it raises the alarm. May be named several times.
+    /// URL to POST to while rules are evaluated on time and alerts are delivered (a dead man's switch).
+    /// Repeatable.
     #[arg(long, value_name = "URL", env = "OGIVE_ALERTING_HEARTBEAT", value_delimiter = ',')]
     pub(crate) alerting_heartbeat: Vec<String>,
-    /// Between two of them.
+    /// How often to POST to --alerting-heartbeat.
     #[arg(long, value_name = "TIME", default_value = "1m", env = "OGIVE_ALERTING_HEARTBEAT_INTERVAL", value_parser = beat)]
     pub(crate) alerting_heartbeat_interval: Duration,
-    /// The address under which people reach this server, for links in alerts.
+    /// URL under which people reach this server, for links in alerts.
     #[arg(long, value_name = "URL", default_value = "", env = "OGIVE_ALERTING_EXTERNAL_URL")]
     pub alerting_external_url: String,
-    /// A label of every alert that leaves, unless the alert has it; may be named several times.
+    /// Label to add to every outgoing alert that does not have it. Repeatable.
     #[arg(long, value_name = "NAME=VALUE", env = "OGIVE_ALERTING_LABEL", value_delimiter = ',', value_parser = pair)]
     pub alerting_label: Vec<(String, String)>,
 }

@@ -7,10 +7,11 @@ use ogive_query::ast::ExprKind;
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "detection")]
 pub struct Options {
-    /// Series that the detectors judge as their seconds close, about 1 KiB each; 0 switches them off (docs/detect.md).
+    /// Number of series that the detectors judge as their seconds close, about 1 KiB each; 0 turns detection off
+    /// (docs/detect.md).
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, env = "OGIVE_DETECT_SERIES", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub detect_series: u32,
-    /// Which series the detectors judge.
+    /// Selector of the series that the detectors judge.
     #[arg(
         long,
         value_name = "SELECTOR",
@@ -18,7 +19,8 @@ pub struct Options {
         env = "OGIVE_DETECT"
     )]
     pub detect: String,
-    /// A limit that numbers must not reach, as SELECTOR=NUMBER: when they will is forecast from the last six hours. Again for each.
+    /// Limit to forecast, as SELECTOR=NUMBER: report when the numbers will reach it, judged by the last six
+    /// hours. Repeatable.
     #[arg(
         long,
         value_name = "SELECTOR=NUMBER",
@@ -27,7 +29,7 @@ pub struct Options {
         value_delimiter = ';'
     )]
     pub detect_limit: Vec<String>,
-    /// How late samples may be for the detectors.
+    /// How late samples may arrive and still be judged by the detectors.
     #[arg(long, value_name = "MS", default_value_t = 5_000, env = "OGIVE_DETECT_LATENESS_MS", value_parser = clap::value_parser!(u32).range(0..=600_000))]
     pub detect_lateness_ms: u32,
 }

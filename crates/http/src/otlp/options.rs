@@ -5,7 +5,7 @@ use ogive_protocol::otlp::{self, Translation};
 /// What becomes of names and resources.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// How names of OTLP become names here; the words are those of Prometheus' otlp.translation_strategy.
+    /// How OTLP names are translated; the values are those of Prometheus's otlp.translation_strategy.
     #[arg(
         long,
         value_name = "STRATEGY",
@@ -13,13 +13,14 @@ pub struct Options {
         env = "OGIVE_OTLP_TRANSLATION"
     )]
     otlp_translation: Strategy,
-    /// Attribute of OTLP resources that becomes a label of every series; named several times, or with commas between, each.
+    /// OTLP resource attribute to add as a label to every series. Repeatable, or separated by commas.
     #[arg(long, value_name = "NAME", env = "OGIVE_OTLP_PROMOTE", value_delimiter = ',')]
     otlp_promote: Vec<String>,
-    /// Make name, version and attributes of OTLP's scopes labels (otel_scope_*) of every series.
+    /// Add the name, version and attributes of OTLP scopes (otel_scope_*) as labels to every series.
     #[arg(long, env = "OGIVE_OTLP_SCOPE_LABELS")]
     otlp_scope_labels: bool,
-    /// A span of OTLP that takes so long is kept as a slow trace; sooner when it is unusual for its operation (docs/otlp.md).
+    /// OTLP spans of this duration or longer are kept as slow traces, shorter ones when they are unusual for
+    /// their operation (docs/otlp.md).
     #[arg(long, value_name = "MS", default_value_t = 1_000, env = "OGIVE_OTLP_SLOW_SPAN_MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     otlp_slow_span_ms: u64,
 }
@@ -28,14 +29,14 @@ pub struct Options {
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 #[clap(rename_all = "PascalCase")]
 enum Strategy {
-    /// http.duration in s is http_duration_seconds.
+    /// http.duration in s becomes http_duration_seconds.
     UnderscoreEscapingWithSuffixes,
-    /// http.duration in s is http_duration.
+    /// http.duration in s becomes http_duration.
     UnderscoreEscapingWithoutSuffixes,
-    /// http.duration in s is http.duration_seconds.
+    /// http.duration in s becomes http.duration_seconds.
     #[value(name = "NoUTF8EscapingWithSuffixes")]
     NoUtf8EscapingWithSuffixes,
-    /// Names stay.
+    /// Names are not changed.
     NoTranslation,
 }
 

@@ -25,13 +25,13 @@ const PRIVATE_ENDS: [&str; 5] = [".local", ".internal", ".home.arpa", ".svc", ".
 /// Under which names others reach the server.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct HostOptions {
-    /// The address under which browsers reach the server through a proxy, such as `https://metrics.example.com/`: requests that
-    /// name its host, and pages of it, are answered.
+    /// URL under which browsers reach the server through a proxy, such as `https://metrics.example.com/`.
+    /// Requests for its host, and pages from it, are accepted.
     #[arg(long = "web-external-url", alias = "web.external-url", value_name = "URL", env = "OGIVE_WEB_EXTERNAL_URL", value_parser = external)]
     pub web_external_url: Option<External>,
-    /// Another name under which the server is asked, in `Host`: a name, *.example.com for all names below one, or * for any. Needed
-    /// where there is neither TLS nor a login; addresses, localhost and the machine's own name always do. May be named several times,
-    /// or with commas between.
+    /// Host name that requests may use besides addresses, localhost and the machine's own name: a name,
+    /// *.example.com for all names below it, or * for any. Needed where neither TLS nor logins protect the
+    /// server. Repeatable, or separated by commas.
     #[arg(long = "web-allow-host", alias = "web.allow-host", value_name = "NAME", env = "OGIVE_WEB_ALLOW_HOST", value_delimiter = ',', value_parser = pattern)]
     pub web_allow_host: Vec<Pattern>,
 }

@@ -12,16 +12,17 @@ use serde_json::json;
 /// Larger files are cut: /proc/PID/numa_maps of a process with very many mappings.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Says what is lost to interrupts, quotas, migrations, sleeping states, frequencies, far memory and herds; changes nothing.
+/// Reports what interrupts, quotas, migrations, idle states, CPU frequency, remote memory and thundering herds cost,
+/// and how to change it; changes nothing itself.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   ogive kernel advise -p 1234            what this process and its CPUs lose
   ogive kernel advise --seconds 30       the machine, and every cgroup with a quota")]
 pub(crate) struct Advise {
-    /// The process that it is about; without it, the machine alone.
+    /// Process to examine; without it, only the machine.
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
-    /// Between the two readings.
+    /// Seconds between the two readings.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     /// Print everything as JSON.

@@ -28,16 +28,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Sends batches to an AMQP 0.9.1 server.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Amqp {
-    /// Publishes batches, one JSON object a line (docs/http.md, POST /v1/batch), persistent and confirmed; waits for a server that is
-    /// away or blocked.
+    /// Publishes batches, one JSON object per line (docs/http.md, POST /v1/batch), persistent and confirmed;
+    /// waits while the server is away or blocked.
     Publish {
         #[command(flatten)]
         to: To,
         /// The file; standard input without one.
         file: Option<PathBuf>,
     },
-    /// Publishes made batches as fast as the server confirms them and prints how many a second; with --server also how many a second an
-    /// `ogive serve` that reads the queue stores.
+    /// Publishes generated batches as fast as the server confirms them and prints the rate; with --server also
+    /// the rate at which an `ogive serve` that reads the queue stores them.
     Bench(bench::Bench),
 }
 

@@ -23,7 +23,7 @@ use ogive_storage::upkeep::open_mirror;
 /// 1,000,000 entries: all that one request reads.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Shows who did what: commands and requests that changed something, and what changed in configurations.
+/// Shows who did what: commands and requests that changed something, and changes of configuration.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Each entry has a time, what was done, who did it, and in further lines what was asked, what differs and how it ended.
@@ -32,13 +32,13 @@ Each entry has a time, what was done, who did it, and in further lines what was 
   ogive audit --action snapshot --json
   ogive audit --data /disk1/ogive --data /disk2/ogive    # no server runs there")]
 pub(crate) struct Audit {
-    /// How far back: seconds, or such as 7d.
+    /// How far back to look: seconds, or a duration such as 7d.
     #[arg(long, default_value = "7d", value_name = "DURATION", value_parser = duration)]
     since: Duration,
-    /// Only what has this word in its action.
+    /// Only entries whose action contains this word.
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
-    /// Directories of a server that does not run, instead of a running one.
+    /// Data directory of a stopped server to read, instead of asking a running one. Repeatable.
     #[arg(long, value_name = "DIR")]
     data: Vec<PathBuf>,
     #[command(flatten)]

@@ -11,16 +11,16 @@ use super::client::Server;
 use super::exit::EXIT_USAGE;
 use super::read_file;
 
-/// Pages of several panels, saved on a server.
+/// Manages boards: pages of several panels, stored on a server.
 #[derive(clap::Subcommand, Debug)]
 #[command(after_help = "\
   ogive board apply checkout.json
   ogive board show checkout > checkout.json
   ogive board show checkout --revision 3 | ogive board apply -")]
 pub(crate) enum Board {
-    /// Saves boards of files, each as the next version of its name; a board that did not change gets none.
+    /// Saves boards from files, each as the next version of its name; an unchanged board gets no new version.
     Apply {
-        /// Files of boards; `-` is standard input.
+        /// Board files; `-` is standard input.
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
         #[command(flatten)]
@@ -34,17 +34,17 @@ pub(crate) enum Board {
         #[arg(long)]
         json: bool,
     },
-    /// Prints a board as a file.
+    /// Prints a board in the file format.
     Show {
         /// Its name.
         name: String,
-        /// An earlier version.
+        /// Show an earlier version.
         #[arg(long)]
         revision: Option<u64>,
         #[command(flatten)]
         server: Server,
     },
-    /// Deletes a board; its versions can still be shown.
+    /// Deletes a board; its versions remain readable.
     Delete {
         /// Its name.
         name: String,

@@ -14,11 +14,12 @@ use super::format::thousands;
 use super::terminal::Terminal;
 use crate::{broker, crash_reports, log_output};
 
-/// Takes what `serve` takes, keeps it safe on its disk, and brings it to every cluster.
+/// Stores and forwards: accepts everything `serve` accepts, spools it to disk, and delivers it to every destination.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BrokerCommand {
-    /// File of the broker in TOML: listeners, spool, destinations (docs/broker.md). SIGHUP reads it again.
+    /// Configuration file of the broker (TOML): listeners, spool, destinations (docs/broker.md). Reread on
+    /// SIGHUP.
     #[arg(short, long, value_name = "FILE", env = "OGIVE_BROKER_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -33,8 +34,8 @@ pub(crate) struct BrokerCommand {
 
 #[derive(clap::Subcommand, Debug)]
 enum BrokerRequest {
-    /// Shows each destination's lag, rate and gaps, and a picture of the spool; exit code 1 when a destination is a minute
-    /// behind.
+    /// Shows each destination's lag, rate and gaps, and a picture of the spool. Exit code 1 when a destination is
+    /// a minute behind.
     Status {
         #[command(flatten)]
         server: Server,

@@ -20,19 +20,19 @@ const ANSWER_BYTES_MAX: u64 = 1 << 30;
 /// Where the server is.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Server {
-    /// Address of the server.
+    /// URL of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:6448", env = "OGIVE_SERVER")]
     server: String,
-    /// Token with which to say who asks. Better in the environment: others see a command line.
+    /// Access token. Prefer the environment variable: other users can see command lines.
     #[arg(long, value_name = "TOKEN", env = "OGIVE_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Certificates (PEM) of who vouches for an https server, in place of the usual ones.
+    /// File (PEM) with the certificate authorities to trust for an https server, instead of the system's.
     #[arg(long, value_name = "FILE", env = "OGIVE_CA_FILE")]
     ca_file: Option<PathBuf>,
-    /// Certificate (PEM) to show an https server that wants one; with --key-file.
+    /// Client certificate (PEM) for an https server that requires one; needs --key-file.
     #[arg(long, value_name = "FILE", env = "OGIVE_CERT_FILE", requires = "key_file")]
     cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --cert-file.
+    /// Private key (PEM) for --cert-file.
     #[arg(long, value_name = "FILE", env = "OGIVE_KEY_FILE", requires = "cert_file")]
     key_file: Option<PathBuf>,
 }

@@ -8,22 +8,23 @@ use ogive_cassandra::{Address, Audit, Cluster};
 
 use super::exit::EXIT_FINDING;
 
-/// Looks after the tables of a cluster of Apache Cassandra that is the store.
+/// Manages the tables in Apache Cassandra when it is the store.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    /// Makes the keyspace and its tables; what is there stays as it is.
+    /// Creates the keyspace and its tables; existing ones are left unchanged.
     Init {
         /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
         store: Address,
     },
-    /// Reports whether the tables are as they should be, and how many nodes answer; exit code 1 when one does not.
+    /// Checks the tables and how many nodes answer. Exit code 1 when one does not.
     Check {
         /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
         store: Address,
     },
-    /// Compares what was written with what each copy holds; exit code 1 when a copy lacks a row or cannot be asked.
+    /// Compares what was written with what each copy holds. Exit code 1 when a copy lacks a row or is
+    /// unreachable.
     Audit {
         /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
         #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
@@ -31,7 +32,7 @@ pub(crate) enum ClusterCommand {
         /// How far back, by the time at which rows were written; at most a day.
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = since)]
         since: Duration,
-        /// Write the rows that a copy lacks to it, from one that holds them.
+        /// Write missing rows to the copy that lacks them, from one that has them.
         #[arg(long)]
         refill: bool,
     },

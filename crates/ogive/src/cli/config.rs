@@ -14,15 +14,16 @@ use ogive_alerting::alerting;
 use ogive_checks as checks;
 use ogive_http::web::Web;
 
-/// The server's configuration.
+/// Checks configuration files.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Config {
-    /// Looks at a file of `ogive serve -c` or `ogive broker -c` (TOML) and those that it names, at one with [[check]] or [[amqp.input]] tables,
-    /// at one of --web-config (YAML), or at rules (YAML that begins with groups); exit code 1 when something is wrong.
+    /// Checks a file of `ogive serve -c` or `ogive broker -c` (TOML) and the files it names, a file with
+    /// [[check]] or [[amqp.input]] tables, a --web-config file (YAML), or a rule file (YAML that begins with
+    /// groups). Exit code 1 when it finds a mistake.
     Check {
         /// The file; YAML when its name ends in .yml or .yaml.
         file: PathBuf,
-        /// One JSON object instead of text.
+        /// Print one JSON object instead of text.
         #[arg(long)]
         json: bool,
     },

@@ -14,33 +14,34 @@ use serde_json::json;
 
 use super::exit::EXIT_FINDING;
 
-/// Lists and shows crash reports, which panics and fatal signals of server and broker leave (docs/operations.md).
+/// Lists and shows the crash reports that panics and fatal signals of server and broker leave behind
+/// (docs/operations.md).
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Crash {
-    /// Lists crashes, those of one cause together; exit code 1 when there is one.
+    /// Lists crashes, grouped by cause. Exit code 1 when there is one.
     List {
         #[command(flatten)]
         place: Place,
-        /// Print one JSON object a cause.
+        /// Print one JSON object per cause.
         #[arg(long)]
         json: bool,
     },
-    /// Shows one report, with the names of functions where debug information is at hand.
+    /// Shows one report, with function names where debug information is available.
     Show {
         /// Number of the report, as `ogive crash list` prints it.
         number: u64,
         #[command(flatten)]
         place: Place,
-        /// File of debug information that was split from the program.
+        /// File with debug information that was split from the program.
         #[arg(long, value_name = "FILE")]
         debug_file: Option<PathBuf>,
-        /// Print the report as it is stored.
+        /// Print the report as stored.
         #[arg(long)]
         json: bool,
     },
-    /// Crashes this command as named, to see that a report is written and who hears of it.
+    /// Crashes this command in the given way, to test that a report is written and the webhook is called.
     Test {
-        /// What happens.
+        /// Kind of crash.
         #[arg(value_enum)]
         fault: FaultName,
         #[command(flatten)]
@@ -63,9 +64,9 @@ pub(crate) struct Place {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum FaultName {
-    /// Reads an address that is not there: SIGSEGV.
+    /// Read from an unmapped address: SIGSEGV.
     Address,
-    /// Calls itself without end: SIGSEGV.
+    /// Endless recursion: SIGSEGV.
     Overflow,
     /// SIGABRT.
     Abort,

@@ -7,7 +7,7 @@ use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::times;
 
-/// Deletes samples for good. The server must run with --enable-admin-api.
+/// Deletes samples permanently. The server must run with --enable-admin-api.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Queries see nothing of it any more when the command ends; the bytes go soon after, or before it ends with --clean.
@@ -18,24 +18,24 @@ What arrives later for the same times stays.
 pub(crate) struct Delete {
     /// Which series.
     selector: String,
-    /// First instant: such as -30d, now-7d, Unix seconds or RFC 3339; everything before the end when it is left out.
+    /// Start of the range: -30d, now-7d, Unix seconds or RFC 3339; without it, everything before the end.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
-    /// Last instant; everything from the start on when it is left out.
+    /// End of the range; without it, everything from the start on.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     end: Option<String>,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
     /// Wait until the bytes are gone from the disk. Snapshots keep theirs: see --snapshots.
     #[arg(long)]
     clean: bool,
-    /// Delete the snapshots that may hold any of it too; with =refuse delete nothing while there is one. They are named in any case.
+    /// What to do about snapshots that may hold the data; they are listed in any case.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value = "keep", default_missing_value = "delete")]
     snapshots: Snapshots,
     #[command(flatten)]
     server: Server,
-    /// Print what was done as JSON.
+    /// Print the outcome as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -43,11 +43,11 @@ pub(crate) struct Delete {
 /// What becomes of snapshots that may hold what is deleted.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Snapshots {
-    /// They stay, and are named.
+    /// Keep these snapshots and list them.
     Keep,
-    /// They are deleted, whole.
+    /// Delete these snapshots as a whole.
     Delete,
-    /// Nothing is deleted while there is one.
+    /// Refuse to delete anything while such a snapshot exists.
     Refuse,
 }
 

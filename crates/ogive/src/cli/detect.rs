@@ -22,7 +22,7 @@ use ogive_alerting::detection::board::finding_document;
 /// 256 MiB: some ten million rows.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Runs the detectors over what is stored, or over the numbers of a file: what would have been found?
+/// Runs the detectors over stored data or over the numbers of a file, and prints what they would have found.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 A file has a time and a number in each row, with a comma between: Unix seconds, RFC 3339, or such as 2014-04-10 07:15:00 (UTC).
@@ -34,25 +34,25 @@ The exit code is 1 when something was found.
   ogive detect cpu.csv
   ogive detect disk.csv --limit 100")]
 pub(crate) struct Detect {
-    /// File of times and numbers; `-` is standard input.
+    /// File with times and numbers; `-` is standard input.
     #[arg(required_unless_present = "selector", conflicts_with = "selector")]
     file: Option<PathBuf>,
-    /// Series of the server to judge, such as up{job="a"}.
+    /// Selector of the series to judge, such as up{job="a"}.
     #[arg(long, value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Start of the stretch: such as -3h, now-7d, Unix seconds or RFC 3339; three hours before its end when left out.
+    /// Start of the range: -3h, now-7d, Unix seconds or RFC 3339; default: three hours before its end.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "selector")]
     start: Option<String>,
-    /// End of the stretch; now when left out.
+    /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "selector")]
     end: Option<String>,
-    /// Compare the values of this label with each other: which is the odd one?
+    /// Compare the values of this label with each other to find the odd one out.
     #[arg(long, value_name = "LABEL", requires = "selector")]
     siblings: Option<String>,
-    /// Compare the stretch with the same a week before.
+    /// Compare the range with the same range a week before.
     #[arg(long, requires = "selector")]
     last_week: bool,
-    /// What the numbers of the file must not reach: also forecast when they do.
+    /// Limit that the numbers of the file must not reach; also forecasts when they will.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, requires = "file")]
     limit: Option<f64>,
     #[command(flatten)]

@@ -17,10 +17,10 @@ use ogive_storage::upkeep::absolute;
 /// Half a second between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The directories in which a running server keeps everything.
+/// Manages the data directories of a running server.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Disk {
-    /// Shows each directory and how it is.
+    /// Shows each directory and its state.
     List {
         #[command(flatten)]
         server: Server,
@@ -28,20 +28,22 @@ pub(crate) enum Disk {
         #[arg(long)]
         json: bool,
     },
-    /// Fills DIR while the server goes on; from then on it holds everything, as the others do. The server finds it again at its next start.
+    /// Adds DIR and fills it while the server runs; from then on it holds everything, like the others. The server
+    /// finds it again at its next start.
     Add {
         /// An empty directory on the server's machine.
         directory: PathBuf,
         #[command(flatten)]
         server: Server,
-        /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
+        /// Bytes per second, such as 50MiB; 0 for no limit.
         #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = size::parse)]
         rate: u64,
-        /// Print the state at the end as JSON.
+        /// Print the final state as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Fills NEW while the server goes on, and puts it in the place of OLD. The same directory twice fills one that was out.
+    /// Fills NEW while the server runs, and puts it in the place of OLD. Give the same directory twice to refill
+    /// one that was out.
     Replace {
         /// A directory of the server.
         old: PathBuf,
@@ -49,10 +51,10 @@ pub(crate) enum Disk {
         new: PathBuf,
         #[command(flatten)]
         server: Server,
-        /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
+        /// Bytes per second, such as 50MiB; 0 for no limit.
         #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = size::parse)]
         rate: u64,
-        /// Print the state at the end as JSON.
+        /// Print the final state as JSON.
         #[arg(long)]
         json: bool,
     },

@@ -8,22 +8,22 @@ use serde_json::{Map, json};
 use super::client::Server;
 use super::times;
 
-/// Stores an event, such as a release: a mark on every picture of the page.
+/// Stores an event, such as a release; it appears as a mark on every picture.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   ogive event \"deploy v42\" --label service=checkout
   ogive event \"failover to b\" --kind failover --time 2026-11-23T12:00:00Z")]
 pub(crate) struct EventOptions {
-    /// What happened.
+    /// Text of the event.
     #[arg(value_name = "TEXT")]
     text: String,
-    /// What kind of event it is.
+    /// Kind of event.
     #[arg(long, default_value = "deploy")]
     kind: String,
-    /// A label, as NAME=VALUE; again for each.
+    /// Label of the event, as NAME=VALUE. Repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<String>,
-    /// When it happened: such as -5m, Unix seconds or RFC 3339; now when it is left out.
+    /// When it happened: -5m, Unix seconds or RFC 3339; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     time: Option<String>,
     #[command(flatten)]

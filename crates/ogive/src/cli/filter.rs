@@ -7,20 +7,20 @@ use ogive_filter::{NAMES, Stage};
 use super::exit::EXIT_FINDING;
 use crate::filtering;
 
-/// Filters of lines (docs/filters.md).
+/// Tests, lists and prints filters for log lines (docs/filters.md).
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum FilterCommand {
-    /// Runs the [[case]] tables of files against their [[filter]] tables; exit code 1 when one fails.
+    /// Runs the [[case]] tables of files against their [[filter]] tables. Exit code 1 when one fails.
     Test {
-        /// Files, or names of filters that come with Ogive.
+        /// Files, or names of built-in filters.
         #[arg(required = true)]
         files: Vec<String>,
     },
-    /// Names the filters that come with Ogive.
+    /// Lists the built-in filters.
     List,
-    /// Prints a filter that comes with Ogive, to begin one's own with.
+    /// Prints a built-in filter, as a starting point for your own.
     Show {
-        /// Its name.
+        /// Name of the filter.
         #[arg(value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
         name: String,
     },

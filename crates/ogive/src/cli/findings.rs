@@ -10,7 +10,8 @@ use super::client::Server;
 use super::exit::EXIT_FINDING;
 use super::format::thousands;
 
-/// Lists what the server's detectors found by themselves: absences, locked gaps, changes of shape, lost parents.
+/// Lists the faults that the server's detectors found without a rule: absences, periodic gaps, changes of shape, lost
+/// parents.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The exit code is 1 while something is active.
@@ -21,7 +22,7 @@ The exit code is 1 while something is active.
 pub(crate) struct Findings {
     #[command(flatten)]
     server: Server,
-    /// Also those that are over, the newest first.
+    /// Include findings that have ended, newest first.
     #[arg(long)]
     recent: bool,
     /// Print the server's JSON object.

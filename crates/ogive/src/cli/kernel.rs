@@ -16,7 +16,7 @@ use clap::Subcommand;
 use super::terminal::Terminal;
 pub(crate) use export::{KernelOptions, KernelRole};
 
-/// Measures the scheduler, threads and system calls with programs in the kernel.
+/// Measures the scheduler, threads and system calls with programs inside the kernel.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Examples:
   ogive kernel doctor                        what works on this machine, and what the rest would need

@@ -7,7 +7,8 @@ use clap::Subcommand;
 use super::advise;
 use super::terminal::Terminal;
 
-/// Says what the kernel's own files say of how a machine is set up; the rest needs a binary with the feature `kernel`.
+/// Reports what /proc and /sys say about the machine's setup; everything else needs a binary built with the feature
+/// `kernel`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Kernel {
     Advise(advise::Advise),

@@ -24,7 +24,7 @@ const LATE_MS: i64 = 10_000;
 /// How often --follow asks.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Searches stored lines.
+/// Searches stored log lines.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 QUERY is made of words, \"phrases\", /regular expressions/, field=value, {label=\"value\"}, AND, OR, NOT and parentheses
@@ -38,22 +38,22 @@ Exit codes: 0 searched, also when nothing was found; 2 wrong usage, or a wrong q
 pub(crate) struct Logs {
     /// What to look for.
     query: Option<String>,
-    /// Which series, as PromQL; named several times, any of them.
+    /// Selector of the series, as PromQL. Repeatable; lines of any of them match.
     #[arg(short, long, value_name = "SELECTOR")]
     series: Vec<String>,
-    /// How far back: seconds, or such as 15m.
+    /// How far back to look: seconds, or a duration such as 15m.
     #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]
     since: Duration,
-    /// Start of a range instead: such as -1h, now-7d, Unix seconds or RFC 3339.
+    /// Start of a range instead: -1h, now-7d, Unix seconds or RFC 3339.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
-    /// End of the range; now when it is left out.
+    /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "start", conflicts_with = "follow")]
     end: Option<String>,
-    /// The newest so many.
+    /// Number of lines, newest first.
     #[arg(long, short = 'n', default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
-    /// Go on with new lines as they are stored.
+    /// Keep printing new lines as they are stored.
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]

@@ -76,14 +76,14 @@ use ogive_http::Flags;
 use standard_output::StandardOutput;
 use terminal::{Color, Terminal};
 
-/// Every measurement, kept as histograms: measure, store, ask.
+/// Measures every operation, stores histograms, and answers questions about the distribution later.
 #[derive(Parser, Debug)]
 #[command(name = "ogive", version, about, long_about = None, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 fine, 1 a finding, 2 wrong usage, 3 the server cannot be reached.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Colours on standard output.
+    /// When to colour standard output.
     #[arg(long, global = true, value_enum, default_value = "auto", env = "OGIVE_COLOR")]
     color: Color,
 }
@@ -153,7 +153,7 @@ enum Command {
         /// The directory; it must be there.
         directory: std::path::PathBuf,
     },
-    /// Prints the completion script of a shell.
+    /// Prints a shell completion script.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,

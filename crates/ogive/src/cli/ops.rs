@@ -29,7 +29,7 @@ const OWN: [(&str, &str); 6] = [
 /// What they are counted for.
 const OWN_PER: (&str, &str) = ("request", "ogive_http_request_seconds");
 
-/// Shows how much of one thing happens for each of another: "one request = 3.2 queries, 1 fsync, 20 samples".
+/// Divides counters by each other to show what one operation costs: "one request = 3.2 queries, 1 fsync, 20 samples".
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 An expression is a counter or a histogram (its increase over --range is counted), or any PromQL whose value at the end of
@@ -40,22 +40,22 @@ the range is taken. Without expressions: what Ogive does for each request that i
   ogive ops --server http://prometheus:9090 --per 'http_requests_total{job=\"api\"}' pg_stat_statements_calls_total
   ogive ops --limit 20        # exit code 1 when one became more than 20 % more than a week ago")]
 pub(crate) struct Ops {
-    /// What is counted.
+    /// Counters, histograms or PromQL expressions to count.
     #[arg(value_name = "EXPR")]
     of: Vec<String>,
-    /// For each of what.
+    /// Counter to divide by.
     #[arg(long, value_name = "EXPR", requires = "of")]
     per: Option<String>,
-    /// Over how long.
+    /// Length of the range.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     range: Duration,
-    /// End of the range: such as -1h, now-7d, Unix seconds or RFC 3339; now when left out.
+    /// End of the range: -1h, now-7d, Unix seconds or RFC 3339; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     end: Option<String>,
-    /// How long before is compared.
+    /// How long ago the range to compare with ended.
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = duration)]
     before: Duration,
-    /// Exit with 1 when any became more than this many percent more.
+    /// Exit with 1 when any quotient grew by more than this many percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     limit: Option<f64>,
     #[command(flatten)]

@@ -8,10 +8,10 @@ use super::client::Server;
 use super::exit::EXIT_FINDING;
 use ogive_text::calendar::utc;
 
-/// What retention goes by.
+/// Shows or confirms the clock that retention uses.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Retention {
-    /// Shows the time that retention goes by, and whether it waits for the clock to be confirmed (exit code 1).
+    /// Shows the time that retention uses, and whether it waits for the clock to be confirmed (exit code 1).
     Show {
         #[command(flatten)]
         server: Server,
@@ -19,7 +19,7 @@ pub(crate) enum Retention {
         #[arg(long)]
         json: bool,
     },
-    /// Says that the server's clock is right: what is too old by it is dropped.
+    /// Confirms that the server's clock is right: data that is too old by it is dropped.
     Confirm {
         #[command(flatten)]
         server: Server,

@@ -19,15 +19,15 @@ const TIMEOUT: Duration = Duration::from_secs(130);
 /// Other values of `for` when nobody names any.
 const HOLDS: [&str; 5] = ["0s", "2m", "5m", "15m", "1h"];
 
-/// Rule files, beside `ogive test rules` and `ogive config check`.
+/// Backtests rule files, and makes rules from objectives.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Rules {
     Backtest(Box<Backtest>),
     Slo(Slo),
 }
 
-/// Prints the rules of a file of objectives (Sloth's prometheus/v1 or OpenSLO's openslo/v1): burn rates of the error budget over several
-/// windows. `ogive serve --rules` takes such files as they are.
+/// Prints the rules for a file of objectives (Sloth's prometheus/v1 or OpenSLO's openslo/v1): multi-window burn rates
+/// of the error budget. `ogive serve --rules` accepts such files directly.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "  ogive rules slo slo.yml > rules.yml\n  ogive rules slo slo.yml | ogive rules backtest /dev/stdin --start -30d"
@@ -37,7 +37,8 @@ pub(crate) struct Slo {
     file: PathBuf,
 }
 
-/// Evaluates a rule file over what is stored: how often would it have alerted, and how often with another `for`?
+/// Evaluates a rule file over stored data and reports how often it would have alerted, also with other values of
+/// `for`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The exit code is 1 when a rule failed.
@@ -49,28 +50,28 @@ The exit code is 1 when a rule failed.
 pub(crate) struct Backtest {
     /// The rule file.
     file: PathBuf,
-    /// Start: such as -30d, now-7d, Unix seconds or RFC 3339.
+    /// Start of the range: -30d, now-7d, Unix seconds or RFC 3339.
     #[arg(long, value_name = "TIME", default_value = "-1d", allow_hyphen_values = true, value_parser = times::parse)]
     start: String,
-    /// End, in the same forms; now when left out.
+    /// End of the range, in the same forms; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     end: Option<String>,
-    /// Another `for` to count with; may be named several times. 0s, 2m, 5m, 15m and 1h when left out.
+    /// Additional `for` to evaluate with. Repeatable; default: 0s, 2m, 5m, 15m and 1h.
     #[arg(long = "for", value_name = "TIME")]
     holds: Vec<String>,
-    /// Between evaluations of groups that name no interval; that of the server when left out.
+    /// Evaluation interval of groups that do not set one; default: the server's.
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// Show these alerts and recorded series alone; all are evaluated.
+    /// Show only these alerts and recorded series; all are evaluated. Repeatable.
     #[arg(long, value_name = "NAME")]
     rule: Vec<String>,
-    /// Leave the list of transitions out.
+    /// Omit the list of transitions.
     #[arg(long, short)]
     quiet: bool,
-    /// Directories of a server that does not run, instead of a running one.
+    /// Data directory of a stopped server to read, instead of asking a running one. Repeatable.
     #[arg(long, value_name = "DIR")]
     data: Vec<PathBuf>,
-    /// Whose data of those directories; `default` when left out.
+    /// Tenant whose data to read from those directories; default: `default`.
     #[arg(long, value_name = "NAME", requires = "data")]
     tenant: Option<String>,
     #[command(flatten)]

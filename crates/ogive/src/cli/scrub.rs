@@ -19,21 +19,23 @@ use ogive_storage::upkeep::open_mirror;
 /// Half a second between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Looks at every stored byte, names what is bad, and heals it from another directory. Exit code 1 when something stays bad.
+/// Verifies every stored byte, reports corruption, and heals it from another directory. Exit code 1 when something
+/// remains corrupt.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Scrub {
-    /// Directories of a server that does not run; without it the running server does it.
+    /// Data directory of a stopped server; without it, the running server scrubs. Repeatable.
     #[arg(long, value_name = "DIR")]
     data: Vec<PathBuf>,
     #[command(flatten)]
     server: Server,
-    /// Bytes a second of the running server, such as 50MiB; 0 for as fast as it goes.
+    /// Limit of the running server in bytes per second, such as 50MiB; 0 for no limit.
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size::parse)]
     rate: u64,
-    /// Print what was found as JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Do not scrub: show what the running server found and lost, and take note of it, so that answers warn of it no more.
+    /// Do not scrub; show what the running server found and lost, and acknowledge it, so that answers no longer
+    /// warn of it.
     #[arg(long, conflicts_with_all = ["data", "rate"])]
     acknowledge: bool,
 }

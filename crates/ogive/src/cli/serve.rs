@@ -20,42 +20,45 @@ use ogive_scrape as scrape;
 use ogive_storage::keeping::{self, Ages, Keeping, Of, Widths};
 use ogive_storage::{IngestLimits as Limits, live, quantize};
 
-/// Stores and answers: HTTP API, page, self observation.
+/// Runs the server: HTTP API, page, store, and measurements of itself and its host.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
-    /// File of options in TOML, each under its name without the dashes (docs/config.md). The command line and the environment win over it.
+    /// Configuration file (TOML) with options named as on the command line, without the dashes (docs/config.md).
+    /// The command line and the environment take precedence.
     #[arg(short, long, value_name = "FILE", env = "OGIVE_CONFIG")]
     config: Option<PathBuf>,
-    /// Directory of the data; made when it is missing. Named several times, each holds everything.
+    /// Data directory; created when missing. Repeatable: each directory then holds everything.
     #[arg(long, value_name = "DIR", default_value = "./ogive-data", env = "OGIVE_DATA")]
     data: Vec<PathBuf>,
-    /// Start although a directory that was current is missing: what only it holds is lost.
+    /// Start although a directory that was current is missing: data that only it holds is lost.
     #[arg(long, env = "OGIVE_DEGRADED")]
     degraded: bool,
-    /// Once a day all stored bytes are looked at, no faster than this; 0 for never.
+    /// Rate limit of the daily scrub, which verifies all stored bytes; 0 turns it off.
     #[arg(long, value_name = "BYTES/s", default_value = "10MiB/s", env = "OGIVE_SCRUB_RATE", value_parser = size::parse)]
     scrub_rate: u64,
-    /// Address of the HTTP server (HTTP/1.1 and HTTP/2); port 0 takes a free one. Named several times, or with commas
-    /// between, each serves the same.
+    /// Address of the HTTP server (HTTP/1.1 and HTTP/2); port 0 picks a free port. Repeatable, or separated by
+    /// commas; all addresses serve the same.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_delimiter = ',', value_parser = address)]
     listen: Vec<SocketAddr>,
-    /// How long data is kept: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is numbers as they came), and logs=30d,gaps=1y,audit=5y
-    /// for texts; TENANT:30d for one tenant alone. For ever when it is left out, gaps and audit also when they are not named.
+    /// How long to keep data: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is data as received), and
+    /// logs=30d,gaps=1y,audit=5y for texts; TENANT:30d for one tenant. Default: forever; gaps and audit are kept
+    /// forever unless named.
     #[arg(long, value_name = "TIME", env = "OGIVE_RETENTION", value_parser = keeping::ages)]
     retention: Vec<Of<Ages>>,
-    /// Most bytes of a tenant's blocks, such as 50GiB; TENANT:1GiB for one tenant alone.
+    /// Maximum bytes of a tenant's blocks, such as 50GiB; TENANT:1GiB for one tenant.
     #[arg(long, value_name = "BYTES", env = "OGIVE_RETENTION_SIZE", value_parser = keeping::size)]
     retention_size: Vec<Of<u64>>,
-    /// Coarser cells that are made of the finer ones; off for none.
+    /// Widths of rollups, the coarser cells made from finer ones; off for none.
     #[arg(long, value_name = "WIDTHS", default_value = "1m,1h", env = "OGIVE_ROLLUPS", value_parser = keeping::rollups)]
     rollups: Widths,
-    /// Most bytes of the journal that a start after a crash replays.
+    /// Maximum bytes of journal to replay when starting after a crash.
     #[arg(long, value_name = "BYTES", default_value = "128MiB", env = "OGIVE_REPLAY_MAX", value_parser = size::parse)]
     replay_max: u64,
-    /// Write into the journal when batches arrived, to the millisecond, so that `ogive replay --by-arrival` can keep to it: some 100 bytes for each millisecond with a batch.
+    /// Record in the journal when batches arrived, to the millisecond, for `ogive replay --by-arrival`: about 100
+    /// bytes for each millisecond with a batch.
     #[arg(long, env = "OGIVE_JOURNAL_ARRIVALS")]
     journal_arrivals: bool,
-    /// Let anybody who reaches the HTTP API delete.
+    /// Let everyone who reaches the HTTP API delete data.
     #[arg(long, env = "OGIVE_ENABLE_ADMIN_API")]
     enable_admin_api: bool,
     #[command(flatten)]
@@ -64,7 +67,8 @@ pub(crate) struct Serve {
     limits: Limits,
     #[command(flatten)]
     queries: QueryLimits,
-    /// Threads that serve connections, and as many bodies are decoded at once; `ogive tune` recommends how many. Without it as many threads as processors, and 4 bodies.
+    /// Threads that serve connections; the same number of bodies is decoded at once. `ogive tune` recommends a
+    /// number. Default: as many threads as processors, and 4 bodies.
     #[arg(long, value_name = "N", env = "OGIVE_LISTENER_THREADS", value_parser = clap::value_parser!(u16).range(1..=64))]
     listener_threads: Option<u16>,
     #[command(flatten)]
@@ -84,7 +88,8 @@ pub(crate) struct Serve {
     #[cfg(feature = "amqp")]
     #[command(flatten)]
     amqp: ogive_amqp::AmqpOptions,
-    /// Apache Cassandra as the store: cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md). The directory of --data holds the spool then.
+    /// Use Apache Cassandra as the store: cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md). --data
+    /// then holds the spool.
     #[cfg(feature = "cassandra")]
     #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = super::cluster::address)]
     store: Option<ogive_cassandra::Address>,

@@ -24,7 +24,7 @@ use ogive_text::calendar::utc;
 pub(crate) struct Where {
     #[command(flatten)]
     server: Server,
-    /// Directories of a server that does not run, instead of a running one.
+    /// Data directory of a stopped server to read, instead of asking a running one. Repeatable.
     #[arg(long, value_name = "DIR")]
     data: Vec<PathBuf>,
     /// Print JSON.
@@ -32,58 +32,60 @@ pub(crate) struct Where {
     json: bool,
 }
 
-/// Snapshots: instant, nearly free, and exactly what was acknowledged before.
+/// Manages snapshots: instant, nearly free, with exactly the data acknowledged before.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Snapshot {
-    /// Keeps what is stored now under a name.
+    /// Saves the current data under a name.
     Create {
         /// 1 to 100 letters, digits and -_.
         name: String,
         #[command(flatten)]
         place: Where,
     },
-    /// Shows all snapshots.
+    /// Lists all snapshots.
     List {
         #[command(flatten)]
         place: Where,
     },
-    /// Removes a snapshot; the bytes that only it has go with it.
+    /// Deletes a snapshot, and the bytes that only it holds.
     Delete {
         /// Its name.
         name: String,
         #[command(flatten)]
         place: Where,
     },
-    /// Brings back what a snapshot holds. The server must not run; what is replaced becomes a snapshot too.
+    /// Restores what a snapshot holds. The server must be stopped; the data that is replaced becomes a snapshot
+    /// too.
     Rollback {
         /// Its name.
         name: String,
-        /// Directories of the server, which does not run.
+        /// Data directory of the stopped server. Repeatable.
         #[arg(long, value_name = "DIR")]
         data: Vec<PathBuf>,
-        /// What was deleted since the snapshot stays deleted.
+        /// Keep deletions made since the snapshot.
         #[arg(long)]
         keep_deletions: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Sends a snapshot to standard output, or to another machine's server; only what it lacks.
+    /// Sends a snapshot to standard output, or to another machine's server; sends only what is missing there.
     #[command(after_help = super::snapshot_send::HELP)]
     Send(super::snapshot_send::Send),
-    /// Takes what `send` wrote from standard input. No server may run on the directories; one that runs is sent to with --to.
+    /// Receives from standard input what `send` wrote. No server may run on the directories; send to a running
+    /// one with --to.
     Receive(super::snapshot_send::Receive),
-    /// Makes a second, writable store of a snapshot, on the same bytes where the file system is the same.
+    /// Creates a second, writable store from a snapshot, sharing its bytes where the file system is the same.
     Clone {
         /// Its name.
         name: String,
-        /// An empty directory for the new store, on the server's machine.
+        /// Empty directory for the new store, on the server's machine.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// Directories of the snapshot's server when it does not run.
+        /// Data directory of the snapshot's server, if it is stopped. Repeatable.
         #[arg(long, value_name = "DIR")]
         from: Vec<PathBuf>,
         #[command(flatten)]

@@ -47,13 +47,14 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Send {
     /// Its name.
     name: String,
-    /// Directories of the snapshot's server.
+    /// Data directory of the snapshot's server. Repeatable.
     #[arg(long, value_name = "DIR", required = true)]
     data: Vec<PathBuf>,
-    /// A snapshot that the receiver of a pipe has: what is in it is not sent. A server is asked what it has.
+    /// Snapshot that the receiver already has; its contents are not sent. Only for pipes: a server is asked what
+    /// it has.
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     since: Vec<String>,
-    /// Address of the server that receives it, instead of standard output.
+    /// URL of the receiving server; default: standard output.
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     #[command(flatten)]
@@ -62,7 +63,7 @@ pub(crate) struct Send {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Receive {
-    /// Directories of the store that keeps it, which may be empty.
+    /// Data directory of the store that receives the snapshot; may be empty. Repeatable.
     #[arg(long, value_name = "DIR", required = true)]
     data: Vec<PathBuf>,
 }

@@ -12,7 +12,7 @@ use super::client::Server;
 use super::format::{human, passed, thousands};
 use super::scrub::{known, sentence};
 
-/// Shows what a server holds and counted.
+/// Shows a server's main figures and everything that went wrong.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   ogive status
@@ -21,7 +21,7 @@ use super::scrub::{known, sentence};
 pub(crate) struct Status {
     #[command(flatten)]
     server: Server,
-    /// Every figure, also those that are seldom of interest.
+    /// Show every figure, including those seldom needed.
     #[arg(long)]
     all: bool,
     /// Print the server's JSON object.

@@ -13,22 +13,22 @@ use serde_json::{Map, Value};
 use super::client::{Failure, Server};
 use super::events::{self, Event, LONGEST, PAUSE, PAUSE_MAX};
 
-/// Prints the value of an expression at each second as it closes, as lines of JSON.
+/// Prints the value of an expression for each second as it closes, one JSON object per line.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   ogive stream 'sum by (job) (rate(rpc_seconds_count[10s]))'
   ogive stream 'histogram_quantile(0.99, sum(rpc_seconds))' --values 10 | jq -c '[.t, .result[0].value[1]]'")]
 pub(crate) struct StreamOptions {
-    /// What is evaluated, in PromQL.
+    /// PromQL expression to evaluate.
     #[arg(value_name = "EXPR")]
     query: String,
-    /// How long between two values, in whole seconds; 1s when it is left out.
+    /// Interval between values, in whole seconds; default: 1s.
     #[arg(long, value_name = "TIME")]
     step: Option<String>,
-    /// How long after its end a second is evaluated, up to 60s; the server's 250ms when it is left out.
+    /// How long after its end a second is evaluated, up to 60s; default: the server's 250ms.
     #[arg(long, value_name = "TIME")]
     lateness: Option<String>,
-    /// End behind so many values.
+    /// Stop after this many values.
     #[arg(long, value_name = "COUNT")]
     values: Option<u64>,
     #[command(flatten)]

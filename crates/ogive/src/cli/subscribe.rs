@@ -22,25 +22,25 @@ use super::events::{self, LONGEST, PAUSE, PAUSE_MAX};
 /// Seconds that come again behind a watermark, and some more.
 const AGAIN_SECONDS: i64 = 180;
 
-/// Prints the cells of selectors as they close, as lines of JSON.
+/// Prints the cells of selectors as they close, one JSON object per line.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   ogive subscribe '{ogive_cell=\"1s\"}' --lateness 3s --state orders.id
   ogive subscribe 'rpc_seconds{job=\"shop\"}' | jq -c 'select(.event == \"cell\")'")]
 pub(crate) struct Subscribe {
-    /// Which series, such as rpc_seconds{job="shop"}; a cell of any of them is printed.
+    /// Selector of the series, such as rpc_seconds{job="shop"}. Repeatable; cells of any of them are printed.
     #[arg(required = true, value_name = "SELECTOR")]
     selectors: Vec<String>,
-    /// How long after its end a second is read, up to 60s; the server's 250ms when it is left out.
+    /// How long after its end a second is read, up to 60s; default: the server's 250ms.
     #[arg(long, value_name = "TIME")]
     lateness: Option<String>,
-    /// Go on behind this watermark: the id of one that was printed.
+    /// Resume after this watermark: the id of one that was printed.
     #[arg(long, value_name = "ID")]
     after: Option<i64>,
-    /// File that keeps the last watermark's id, from which the next start goes on.
+    /// File that keeps the id of the last watermark; the next start resumes there.
     #[arg(long, value_name = "FILE", conflicts_with = "after")]
     state: Option<PathBuf>,
-    /// End behind so many watermarks.
+    /// Stop after this many watermarks.
     #[arg(long, value_name = "COUNT")]
     watermarks: Option<u64>,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// When output has colours.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Color {
-    /// When a person watches and NO_COLOR is not set.
+    /// When standard output is a terminal and NO_COLOR is not set.
     Auto,
     Always,
     Never,

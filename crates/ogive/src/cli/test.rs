@@ -13,15 +13,15 @@ use super::files::FILES;
 /// A test failed.
 const EXIT_FINDING: u8 = 1;
 
-/// Tests of what people write.
+/// Runs unit tests of rule files.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Test {
-    /// Runs unit tests of rules, in promtool's format; exit code 1 when one fails.
+    /// Runs unit tests of rules, in promtool's format. Exit code 1 when one fails.
     Rules {
-        /// Files of tests (YAML).
+        /// Test files (YAML).
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Run only the tests whose name matches this regular expression; may be named several times.
+        /// Run only tests whose name matches this regular expression. Repeatable.
         #[arg(long, value_name = "REGEX")]
         run: Vec<Regex>,
         /// Mark the lines that differ.
@@ -30,7 +30,7 @@ pub(crate) enum Test {
         /// Print how alerts change at each step.
         #[arg(long)]
         debug: bool,
-        /// Write a report in JUnit's XML to this file.
+        /// Write a JUnit XML report to this file.
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },

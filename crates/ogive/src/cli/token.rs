@@ -15,29 +15,29 @@ use ogive_text::duration;
 /// 32 bytes cannot be guessed, so that one round of a quick hash protects them.
 const SECRET_BYTES: usize = 32;
 
-/// Tokens with which senders and readers say who they are.
+/// Creates access tokens for senders and readers.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Token {
-    /// Makes a token and shows it once; the server's web configuration gets its hash.
+    /// Creates a token and shows it once; its hash goes into the server's web configuration.
     New(New),
 }
 
 /// See [`Token::New`].
 #[derive(clap::Args, Debug)]
 pub(crate) struct New {
-    /// Who it is for, for messages; the beginning of the hash when it is left out.
+    /// Name for logs and messages; default: the beginning of the hash.
     #[arg(long)]
     name: Option<String>,
-    /// The only tenant that it reaches; any when it is left out.
+    /// The only tenant it can access; default: any.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
-    /// What it may do: read, write, admin, vend, with commas between.
+    /// Permissions: read, write, admin, vend, separated by commas.
     #[arg(long, value_name = "WHAT", value_parser = allow)]
     allow: Allow,
-    /// How long it is good, such as 90d; for ever when it is left out.
+    /// Validity, such as 90d; default: unlimited.
     #[arg(long, value_name = "TIME", value_parser = age)]
     expires: Option<i64>,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }

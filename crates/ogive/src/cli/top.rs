@@ -31,7 +31,7 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 /// Lines that a pipe gets.
 const ROWS: usize = 25;
 
-/// Shows what a server does now: rates, the expressions that take most time, memory, queues and disks.
+/// Shows live load: rates, the most expensive expressions, memory, queues and disks.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Keys: t time now, a time in all, s slowest, n how often; q ends it.
@@ -40,10 +40,10 @@ Keys: t time now, a time in all, s slowest, n how often; q ends it.
   ogive top --once            # one reading of a second, for pipes
   ogive top --server https://metrics.example.com --interval 5s")]
 pub(crate) struct Top {
-    /// Between two readings.
+    /// Time between two readings.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Print one reading and end, as when standard output is no terminal.
+    /// Print one reading and exit, as when standard output is not a terminal.
     #[arg(long)]
     once: bool,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use super::terminal::Terminal;
 use super::times;
 use ogive_text::calendar::utc;
 
-/// Slow messages, stage by stage.
+/// Shows slow messages, stage by stage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Trace {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ enum Command {
     Show(Show),
 }
 
-/// Lists slow traces: when, which path, how long, and where the time went.
+/// Lists slow traces: time, path, duration, and where the time went.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 SELECTOR names slow traces, or the histograms that they explain; without it every slow trace is listed.
@@ -41,18 +41,18 @@ Exit codes: 0 listed, also when there are none; 1 a listed text is no slow trace
 struct List {
     #[command(flatten)]
     wanted: TraceFilter,
-    /// The slowest first, not the newest.
+    /// Slowest first instead of newest first.
     #[arg(long)]
     slowest: bool,
-    /// At most so many, up to 1000.
+    /// Maximum number of traces, up to 1000.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     limit: u64,
-    /// Every stage of each, as `show` does.
+    /// Show every stage of each, as `show` does.
     #[arg(long)]
     full: bool,
 }
 
-/// Shows the slowest trace as a waterfall, or the newest.
+/// Shows the slowest trace, or the newest, as a waterfall.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   ogive trace show
@@ -63,7 +63,7 @@ Exit codes: 0 shown; 1 there is none, or the text is no slow trace; 2 wrong usag
 struct Show {
     #[command(flatten)]
     wanted: TraceFilter,
-    /// The newest, not the slowest.
+    /// Show the newest instead of the slowest.
     #[arg(long)]
     newest: bool,
 }
@@ -72,16 +72,16 @@ struct Show {
 struct TraceFilter {
     /// Which series, as PromQL.
     selector: Option<String>,
-    /// How far back: seconds, or such as 15m.
+    /// How far back to look: seconds, or a duration such as 15m.
     #[arg(long, default_value = "15m", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]
     since: std::time::Duration,
-    /// Start of a range instead: such as -1h, now-7d, Unix seconds or RFC 3339.
+    /// Start of a range instead: -1h, now-7d, Unix seconds or RFC 3339.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]
     start: Option<String>,
-    /// End of the range; now when it is left out.
+    /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse, requires = "start")]
     end: Option<String>,
-    /// Only those that took so long, such as 5ms.
+    /// Only traces that took at least this long, such as 5ms.
     #[arg(long, default_value = "0", value_name = "DURATION", value_parser = duration)]
     min: std::time::Duration,
     #[command(flatten)]

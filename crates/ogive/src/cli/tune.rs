@@ -12,19 +12,19 @@ use super::replay::{Cost, How, Recorded, passes, quantize};
 /// Within 5 % fewer threads are better: they leave cores to queries.
 const WORTH: f64 = 1.05;
 
-/// Replays a recorded journal with every number of threads up to a limit, and recommends one.
+/// Replays a recorded journal with increasing numbers of threads, and recommends one.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Tune {
     /// Data directory of a server, or the journal itself; it is only read.
     #[arg(long, value_name = "DIR")]
     journal: PathBuf,
-    /// Threads of each kind that are tried at the most; the processors that there are when nothing is said, 8 at the most.
+    /// Maximum threads of each kind to try; default: the number of processors, at most 8.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads_max: Option<u16>,
-    /// Samples that each measurement takes at least.
+    /// Minimum samples per measurement.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     samples: u64,
-    /// Measurements of each number; the middle one counts.
+    /// Measurements per thread count; the median is used.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     rounds: u16,
     /// Print figures as JSON.

@@ -9,12 +9,12 @@ const READ_MAX: u64 = 2 << 20;
 /// Who may connect and ask.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct WebOptions {
-    /// TLS, users and tokens of every HTTP and gRPC listener, as Prometheus's web.config (docs/web.md); read again when it
-    /// changes.
+    /// TLS, users and tokens for every HTTP and gRPC listener, in the format of Prometheus's web.config
+    /// (docs/web.md); reread when it changes.
     #[arg(long, value_name = "FILE", env = "OGIVE_WEB_CONFIG")]
     pub(crate) web_config: Option<PathBuf>,
-    /// Pages of other sites that may read answers: a regular expression for their whole origin, such as
-    /// 'https?://(a|b)\.example\.com', or '.*' for all. None when it is left out (docs/web.md).
+    /// Origins of other sites whose pages may read answers (CORS): a regular expression that matches the whole
+    /// origin, such as 'https?://(a|b)\.example\.com', or '.*' for all; default: none (docs/web.md).
     #[arg(long, alias = "web.cors.origin", value_name = "REGEX", env = "OGIVE_WEB_CORS_ORIGIN", value_parser = ogive_http::Cors::parse)]
     pub(crate) web_cors_origin: Option<ogive_http::Cors>,
     #[command(flatten)]

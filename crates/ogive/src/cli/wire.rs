@@ -34,7 +34,7 @@ use measures::Measures;
 pub(crate) use role::{WireOptions, WireRole, rules};
 use summary::Summary;
 
-/// Measures requests and responses on the wire: each one, to the nanosecond of its capture.
+/// Measures every request and response on the wire, to the nanosecond of its capture.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   ogive wire -i eth0                                 a live table
@@ -47,43 +47,45 @@ pub(crate) struct Wire {
     /// Read a capture (pcap, pcapng; plain, gzip or zstd); - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "interfaces")]
     pcap: Option<String>,
-    /// Capture live on an interface; may be repeated. Needs CAP_NET_RAW.
+    /// Capture live on this interface. Needs CAP_NET_RAW. Repeatable.
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// Let the kernel pass only packets of this port; may be repeated.
+    /// Capture only packets of this port, filtered in the kernel. Repeatable.
     #[arg(long = "only", value_name = "PORT", requires = "interfaces")]
     only: Vec<u16>,
-    /// Threads for each interface; the kernel gives each its share of the connections.
+    /// Threads per interface; the kernel assigns each a share of the connections.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     shards: u16,
-    /// End a live capture after so many seconds.
+    /// Stop a live capture after this many seconds.
     #[arg(long, value_name = "N", requires = "interfaces")]
     seconds: Option<u64>,
-    /// Send cells of one second to a server or a broker, such as http://127.0.0.1:6448.
+    /// Send one-second cells to a server or broker, such as http://127.0.0.1:6448.
     #[arg(long, value_name = "URL", requires = "interfaces")]
     to: Option<String>,
-    /// A label of every series that is sent, such as host=web-1, where several observers send to one server; may be repeated.
+    /// Label for every series sent, such as host=web-1, to distinguish observers that send to the same server.
+    /// Repeatable.
     #[arg(long = "label", value_name = "NAME=VALUE", requires = "to", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// What a port speaks, such as 6432=pgsql; may be repeated.
+    /// Protocol of a port, such as 6432=pgsql. Repeatable.
     #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = role::port)]
     ports: Vec<(u16, &'static Protocol)>,
-    /// Look for this protocol only; may be repeated.
+    /// Look only for this protocol. Repeatable.
     #[arg(long = "protocol", value_name = "PROTOCOL", value_parser = name)]
     protocols: Vec<&'static str>,
-    /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
+    /// Print each exchange as one JSON object per line; times in nanoseconds after the first frame.
     #[arg(long, conflicts_with = "summary")]
     exchanges: bool,
-    /// Print what was seen, by connection and in all: requests = answered + unanswered + discarded + open.
+    /// Print totals, per connection and overall: requests = answered + unanswered + discarded + open.
     #[arg(long)]
     summary: bool,
     /// Print the summary as JSON.
     #[arg(long, requires = "summary")]
     json: bool,
-    /// Keep the heads of the N slowest exchanges, with secrets masked: printed below the table, and with --to those of each second as slow traces and exemplars.
+    /// Keep the heads of the N slowest exchanges, with secrets masked: printed below the table, and with --to
+    /// also sent every second as slow traces and exemplars.
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(..=100))]
     exemplars: u16,
-    /// Name HTTP operations by the rules of a file, a line each: GET /users/*/orders/** orders of a user.
+    /// File with rules that name HTTP operations, one per line: GET /users/*/orders/** orders of a user.
     #[arg(long, value_name = "FILE", value_parser = rules_of)]
     operations: Option<Rules>,
 }

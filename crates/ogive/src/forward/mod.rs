@@ -47,7 +47,8 @@ const DIRECTORY: &str = "forward";
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "forward_options")]
 pub(crate) struct Options {
-    /// File with [[forward]] tables (TOML): which cells go to which Prometheus, OTLP receiver or Ogive (docs/forward.md). SIGHUP reads it again.
+    /// File with [[forward]] tables (TOML): which cells to send on to which Prometheus, OTLP receiver or Ogive
+    /// (docs/forward.md). Reread on SIGHUP.
     #[arg(long, value_name = "FILE", env = "OGIVE_FORWARD")]
     pub(crate) forward: Option<PathBuf>,
 }

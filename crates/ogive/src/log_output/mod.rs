@@ -24,7 +24,7 @@ pub(crate) enum Format {
     /// `2026-01-02T03:04:05.123Z INFO message key=value`.
     #[default]
     Text,
-    /// One JSON object a line: time, level, target, message, and each field under its name.
+    /// One JSON object per line: time, level, target, message, and each field under its name.
     Json,
 }
 
@@ -32,10 +32,10 @@ pub(crate) enum Format {
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "log")]
 pub(crate) struct Options {
-    /// Form of the log on standard error.
+    /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "OGIVE_LOG_FORMAT")]
     log_format: Format,
-    /// Least important level that is logged: off, error, warn, info, debug or trace; TARGET=LEVEL for one part, such as
+    /// Least important level to log: off, error, warn, info, debug or trace; TARGET=LEVEL for one part, such as
     /// info,ogive_scrape=debug.
     #[arg(long, value_name = "LEVELS", default_value = "info", env = "OGIVE_LOG", value_parser = levels)]
     log_level: Levels,

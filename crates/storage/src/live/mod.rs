@@ -44,16 +44,19 @@ const RING_PLACES: usize = 8_192;
 #[derive(clap::Args, Clone, Copy, Debug, PartialEq, Eq)]
 #[group(id = "live")]
 pub struct Options {
-    /// Histogram series that live streams may follow together, about 2 KiB each while somebody watches; streams of more read each second from the store. 0: all do.
+    /// Histogram series that live streams may follow together, about 2 KiB each while somebody watches; streams
+    /// of more read each second from the store, and with 0 all do.
     #[arg(long, value_name = "COUNT", default_value_t = SERIES_MAX, env = "OGIVE_LIVE_SERIES", value_parser = clap::value_parser!(u32).range(0..=2_000_000))]
     pub live_series: u32,
-    /// How long after its end a second closes for live streams; what comes later is in later answers.
+    /// Milliseconds after its end at which a second closes for live streams; later samples appear in later
+    /// answers.
     #[arg(long, value_name = "MS", default_value_t = LATENESS_MS, env = "OGIVE_LIVE_LATENESS_MS", value_parser = clap::value_parser!(u32).range(1..=30_000))]
     pub live_lateness_ms: u32,
     /// Threads that own the live cells; `ogive tune` recommends how many.
     #[arg(long, value_name = "N", default_value_t = 1, env = "OGIVE_STREAM_SHARDS", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub stream_shards: u16,
-    /// What those threads do while nothing comes: park, `hybrid[:SPINS:YIELDS:PARK_US]`, yield or spin (docs/stream.md has what each costs).
+    /// What those threads do while idle: park, `hybrid[:SPINS:YIELDS:PARK_US]`, yield or spin (docs/stream.md
+    /// compares their costs).
     #[arg(long, value_name = "WAY", default_value_t = Wait::Park, env = "OGIVE_STREAM_WAIT")]
     pub stream_wait: Wait,
 }

@@ -48,8 +48,8 @@ pub const CELLS: &str = "ogive_quantize_cells_total";
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "quantizer")]
 pub struct Options {
-    /// Align the series of a selector to cells of a fixed width, by default a second: SELECTOR[=width=1s,lateness=2s,number=last,keep=beside]
-    /// (docs/quantizer.md). Named several times, each is a rule.
+    /// Align the series of a selector to cells of a fixed width, by default one second:
+    /// SELECTOR[=width=1s,lateness=2s,number=last,keep=beside] (docs/quantizer.md). Repeatable; each is one rule.
     #[arg(long, value_name = "SELECTOR[=OPTIONS]", env = "OGIVE_QUANTIZE")]
     pub quantize: Vec<Rule>,
 }

@@ -28,31 +28,31 @@ const IDLE_TURNS_MAX: u32 = 300;
 /// 30 s without a word of a server that is not blocked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// Measures how fast batches pass through an AMQP server.
 #[derive(clap::Args, Debug)]
 #[group(id = "amqp_bench")]
 pub(crate) struct Bench {
     #[command(flatten)]
     to: To,
-    /// How many.
+    /// Number of batches.
     #[arg(long, default_value_t = 1_000_000)]
     messages: u64,
-    /// Samples in each.
+    /// Samples per batch.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     samples: u64,
-    /// Queues: QUEUE-1, QUEUE-2 and so on when there are several.
+    /// Number of queues, named QUEUE-1, QUEUE-2 and so on when there are several.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     queues: u64,
-    /// Publishers over the one connection, each to one of the queues, in turn; as many as queues unless given.
+    /// Publishers sharing the one connection, assigned to the queues in turn; by default one per queue.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64))]
     publishers: Option<u64>,
-    /// Neither persistent nor confirmed.
+    /// Publish without persistence and confirmation.
     #[arg(long)]
     transient: bool,
-    /// An `ogive serve --amqp` that reads the queue, and that nobody else feeds by AMQP.
+    /// URL of an `ogive serve` that reads the queue and receives nothing else by AMQP.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }

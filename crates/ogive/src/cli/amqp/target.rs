@@ -8,22 +8,22 @@ use ogive_amqp::{Output, ServerAddress};
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "amqp_to")]
 pub(crate) struct To {
-    /// Where: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS.
+    /// AMQP server: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS.
     #[arg(long, env = "OGIVE_AMQP_URL", hide_env_values = true)]
     url: String,
-    /// A file with the password, so that it stands in no list of processes.
+    /// File with the password, so that it does not appear in the process list.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// A file (PEM) with who vouches for the server, beside those whom the machine believes.
+    /// File (PEM) with certificate authorities to trust for the server, in addition to the system's.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// The exchange; without it the one that takes a queue's name as the key.
+    /// Exchange; by default the one that uses the queue's name as the routing key.
     #[arg(long, default_value = "")]
     exchange: String,
-    /// The routing key, or the queue.
+    /// Routing key, or the queue.
     #[arg(long)]
     queue: String,
-    /// Make the queue, durable, when it is not there.
+    /// Declare the queue, durable, if it does not exist.
     #[arg(long)]
     declare: bool,
 }

@@ -18,7 +18,7 @@ use ogive_observe::clock::{AskKernel, Kernel};
 const CURRENT: &str = "current_clocksource";
 const AVAILABLE: &str = "available_clocksource";
 
-/// Where the kernel lists its clock sources.
+/// Directory where the kernel lists its clock sources.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Directory {
     /// Directory of the kernel's clock source, for tests.
@@ -29,7 +29,7 @@ pub(crate) struct Directory {
         default_value = "/sys/devices/system/clocksource/clocksource0"
     )]
     path: PathBuf,
-    /// When the processor's counter is read: while it is found to keep time, or always (force).
+    /// When to use the processor's counter: while it is found to keep time, or always (force).
     #[arg(long = "clock", value_name = "WHEN", default_value = "auto", env = "OGIVE_CLOCK")]
     policy: Trust,
 }
@@ -37,10 +37,10 @@ pub(crate) struct Directory {
 /// When the processor's counter is read.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Trust {
-    /// While the kernel uses it, and after that for as long as cross-checks hold: its rate against a clock that is never
-    /// slewed, and the counters of all CPUs against each other.
+    /// Use the counter while the kernel does, and after that for as long as cross-checks hold: its rate against a
+    /// clock that is never slewed, and the counters of all CPUs against each other.
     Auto,
-    /// Whatever the kernel and the cross-checks say.
+    /// Always use the counter, whatever the kernel and the cross-checks report.
     Force,
 }
 

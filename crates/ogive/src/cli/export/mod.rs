@@ -32,19 +32,19 @@ use super::times;
 A table has a row for each sample, histograms with all their bins (docs/formats/samples.md); `ogive import parquet` reads it back
 without a loss. OpenMetrics has histograms as buckets, and no texts (docs/import.md).")]
 pub(crate) struct Export {
-    /// Which series, such as rpc_seconds{job="shop"}.
+    /// Selector of the series, such as rpc_seconds{job="shop"}.
     #[arg(value_name = "SELECTOR")]
     selector: String,
-    /// What to write.
+    /// Output format.
     #[arg(long, value_enum)]
     format: Format,
-    /// The file; standard output when it is left out, of OpenMetrics alone.
+    /// Output file; only OpenMetrics can go to standard output instead.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// First instant: -1h, now-7d, Unix seconds or RFC 3339; from the first sample on when it is left out.
+    /// Start of the range: -1h, now-7d, Unix seconds or RFC 3339; default: the first sample.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
     start: Option<i64>,
-    /// Last instant; now when it is left out.
+    /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
     end: Option<i64>,
     #[command(flatten)]

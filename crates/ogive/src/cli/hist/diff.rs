@@ -15,7 +15,8 @@ use super::tally::{Input, Tally};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::format::{human, thousands};
 
-/// Compares the numbers of two files: how much slower (greater) those of the second are, and whether it is more than noise.
+/// Compares the numbers of two files: how much slower (greater) the second is, and whether the difference is more
+/// than noise.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The distance is the area between both distribution functions on a logarithmic axis: 0.049 when every number is 5 % greater.
@@ -35,7 +36,7 @@ pub(super) struct Diff {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// By how many times its noise floor the distance shows a difference.
+    /// A difference is reported when the distance exceeds its noise floor by this factor.
     #[arg(long, default_value_t = FLOORS, value_parser = floors)]
     floors: f64,
     /// Quantiles to compare, between 0 and 1.

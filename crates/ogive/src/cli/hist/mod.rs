@@ -27,7 +27,7 @@ use self::tally::{Input, Tally};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::terminal::Terminal;
 
-/// Numbers in, quantiles and a picture out.
+/// Reads numbers and prints quantiles and a picture of their distribution.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Numbers stand one or more to a line, separated by spaces, commas or semicolons; # begins a comment.
@@ -49,7 +49,7 @@ pub(crate) struct Hist {
     /// Print one JSON object.
     #[arg(long, conflicts_with = "b64")]
     json: bool,
-    /// Print the histogram itself, as OpenHistogram base64.
+    /// Print the histogram itself as OpenHistogram base64.
     #[arg(long)]
     b64: bool,
     #[command(flatten)]
@@ -57,10 +57,10 @@ pub(crate) struct Hist {
     /// Quantiles to print, between 0 and 1.
     #[arg(long, short, value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999", value_parser = quantile)]
     quantiles: Vec<f64>,
-    /// Most rows of the picture.
+    /// Maximum rows of the picture.
     #[arg(long, value_parser = clap::value_parser!(u16).range(4..=1000))]
     rows: Option<u16>,
-    /// Draw with ASCII only.
+    /// Draw with ASCII characters only.
     #[arg(long)]
     ascii: bool,
 }

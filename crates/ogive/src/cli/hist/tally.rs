@@ -14,18 +14,18 @@ pub(super) const COMPLAINTS_MAX: u64 = 10;
 /// What the input is.
 #[derive(clap::Args, Debug)]
 pub(super) struct Input {
-    /// Read base64 histograms instead of numbers and merge them. They carry no sum, least and greatest: sum and mean are
-    /// then estimates from the bins, min and max are null.
+    /// Read base64 histograms instead of numbers and merge them. They carry no sum, minimum or maximum: sum and
+    /// mean are then estimates from the bins, min and max are null.
     #[arg(long, conflicts_with = "hlog")]
     pub(super) merge: bool,
-    /// Read interval logs of HdrHistogram (.hlog, jHiccup's too) instead of numbers and merge them. --unit is that of
-    /// their values, ns if it is not given.
+    /// Read HdrHistogram interval logs (.hlog, jHiccup's included) instead of numbers and merge them. --unit is
+    /// the unit of their values, ns by default.
     #[arg(long)]
     pub(super) hlog: bool,
-    /// Read this field of lines that are JSON objects or logfmt (`took=5ms`); members of members are joined by dots.
+    /// Read this field of lines that are JSON objects or logfmt (`took=5ms`); separate nested members with dots.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["merge", "hlog", "regex"])]
     pub(super) field: Option<String>,
-    /// Read what this regular expression finds in each line: its first group, or all of it.
+    /// Read what this regular expression matches in each line: its first group, or the whole match.
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["merge", "hlog"])]
     pub(super) regex: Option<Regex>,
     /// Only intervals with this tag.
@@ -34,7 +34,7 @@ pub(super) struct Input {
     /// Stop at the first number that cannot be read.
     #[arg(long)]
     pub(super) strict: bool,
-    /// Unit of numbers that carry none.
+    /// Unit of numbers without one.
     #[arg(long, short, value_parser = unit)]
     pub(super) unit: Option<Unit>,
 }

@@ -46,47 +46,48 @@ again goes on where it was cut off, and stores nothing twice.
 Exit codes: 0 all was stored; 1 lines could not be read or samples were rejected, or a file ended early; 2 wrong usage; 3 the server
 cannot be reached.";
 
-/// Imports files of other systems.
+/// Imports files from other systems.
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Import {
-    /// What the files are.
+    /// Format of the files.
     #[arg(value_enum)]
     format: Format,
-    /// Files; of prometheus-blocks a block, or a directory of blocks.
+    /// Files; for prometheus-blocks a block, or a directory of blocks.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The metric's name: of hdr-log and circllhist-json; of a table the name of its values, or what stands in front of their columns.
+    /// Metric name: for hdr-log and circllhist-json; for tables the name of the values, or a prefix for their
+    /// columns.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// A label of every series, such as host=a; of hdr-log, circllhist-json, csv and parquet.
+    /// Label for every series, such as host=a; for hdr-log, circllhist-json, csv and parquet. Repeatable.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     more: Vec<(String, String)>,
-    /// The unit that an interval log counts in.
+    /// Unit of the values in an interval log.
     #[arg(long, value_enum, default_value = "ns")]
     unit: Unit,
-    /// The column of a table with the time; time, timestamp, ts, date or such when it is left out.
+    /// Table column with the time; by default one called time, timestamp, ts, date or similar.
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
-    /// What a number in that column counts since 1970; by its size when it is left out.
+    /// Unit of the numbers in the time column, counted from 1970; by default guessed from their size.
     #[arg(long, value_enum)]
     time_unit: Option<Count>,
-    /// Columns of a table that are labels; of Parquet all texts when it is left out.
+    /// Table columns that become labels; by default all text columns of a Parquet file.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     labels: Vec<String>,
-    /// Columns of a table that are values; all others when it is left out.
+    /// Table columns that hold values; by default all others.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     values: Vec<String>,
-    /// What separates the fields of CSV; `\t` is a tab.
+    /// Field separator of CSV files; `\t` is a tab.
     #[arg(long, value_name = "CHARACTER", default_value = ",")]
     delimiter: String,
-    /// Whose samples they become.
+    /// Tenant that the samples belong to.
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// Write each line that cannot be read to this file: place, reason, what is wrong.
+    /// Write each unreadable line to this file: place, reason, explanation.
     #[arg(long, value_name = "FILE")]
     bad: Option<PathBuf>,
-    /// Read and count, and send nothing.
+    /// Read and count, but send nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print the outcome as JSON.

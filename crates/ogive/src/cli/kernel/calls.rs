@@ -9,18 +9,18 @@ use super::tasks::{Tasks, durations, quantile, wait};
 use crate::cli::exit::EXIT_USAGE;
 use crate::cli::format::{human, thousands};
 
-/// Counts system calls, each with its errors and a histogram of its time.
+/// Counts system calls, with errors and a histogram of durations for each.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Calls {
     #[command(flatten)]
     tasks: Tasks,
-    /// Observe what runs for so many seconds.
+    /// Observe for this many seconds.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
-    /// A command that is run; what it and its children call is counted.
+    /// Command to run; its calls and those of its children are counted.
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "comm", "cgroup"])]
     command: Vec<String>,
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::config_file;
 
-/// Tries each family of programs that the observer could use: loads and attaches one, and says what came of it.
+/// Tries each family of kernel programs that the observer can use: loads and attaches one, and reports the result.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Doctor {
     /// Print the table as JSON.

@@ -47,34 +47,35 @@ const OWN_LABELS: [&str; 16] = [
     "what",
 ];
 
-/// Sends what programs in the kernel measure as series, each second once: run-queue latency, waits, microstates, interrupts, calls.
-/// Where the kernel refuses them, counters of /proc.
+/// Sends kernel measurements as series every second, each exactly once: run-queue latency, waits, microstates,
+/// interrupts, calls. Where the kernel refuses the programs, sends counters from /proc.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Export {
-    /// A server or a broker, such as http://127.0.0.1:6448.
+    /// URL of a server or broker, such as http://127.0.0.1:6448.
     #[arg(long, value_name = "URL")]
     to: String,
     #[command(flatten)]
     tasks: Tasks,
-    /// What is observed.
+    /// What to observe.
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',', default_value = "sched,interrupts,micro")]
     observe: Vec<Part>,
-    /// What counts as one group, and is a label.
+    /// What forms a group, and becomes a label.
     #[arg(long, value_enum, default_value = "process")]
     by: By,
-    /// Groups with series of their own; the rest are `other`.
+    /// Number of groups with their own series; the rest are merged into `other`.
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=i64::from(GROUPS_MAX)))]
     groups: u32,
-    /// Wake-ups within one system call that are a herd.
+    /// Number of wake-ups within one system call that count as a herd.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(2..))]
     herds: u32,
-    /// Percent of a core that the observer may take; above, it sheds what costs each system call first.
+    /// Percent of a core that the observer may use; above that, it first turns off what costs most per system
+    /// call.
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     budget: f64,
-    /// A label of every series, such as host=web-1; may be repeated.
+    /// Label for every series, such as host=web-1. Repeatable.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// End after so many seconds.
+    /// Stop after this many seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 }

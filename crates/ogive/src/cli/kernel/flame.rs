@@ -14,7 +14,8 @@ use crate::cli::exit::EXIT_USAGE;
 /// Larger files are no folded stacks of ours: 262,144 stacks of 1 KiB.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Counts the stacks of tasks that run, or measures those that wait: folded on standard output, or a flame graph in a file.
+/// Samples the stacks of running tasks, or measures those of waiting ones: folded on standard output, or as a flame
+/// graph in a file.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   ogive kernel flame -p 1234 --svg on.svg                where its CPU time goes
@@ -25,22 +26,22 @@ const FILE_MAX: u64 = 256 << 20;
 pub(crate) struct Flame {
     #[command(flatten)]
     tasks: Tasks,
-    /// Measure how long tasks are away from the CPU, instead of sampling those that have it.
+    /// Measure how long tasks are off the CPU, instead of sampling those on it.
     #[arg(long)]
     off_cpu: bool,
-    /// For so many seconds.
+    /// Record for this many seconds.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Samples a second and CPU.
+    /// Samples per second and CPU.
     #[arg(long, value_name = "HZ", default_value = "99", value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MAX)))]
     rate: u32,
-    /// Draw into this file instead of printing the stacks.
+    /// Write a flame graph to this file instead of printing the stacks.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Folded stacks of an earlier time: the picture shows the difference.
+    /// Folded stacks of an earlier recording; the picture shows the difference.
     #[arg(long, value_name = "FILE", requires = "svg")]
     before: Option<PathBuf>,
-    /// Folded stacks to draw, instead of recording any.
+    /// Draw these folded stacks instead of recording.
     #[arg(long, value_name = "FILE", requires = "svg", conflicts_with_all = ["pid", "comm", "cgroup"])]
     from: Option<PathBuf>,
 }

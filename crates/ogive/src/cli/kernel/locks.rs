@@ -13,18 +13,20 @@ use crate::cli::format::{human, thousands};
 /// Frames and pairs that the table shows of a place.
 const SHOWN: usize = 5;
 
-/// Measures waits for mutexes and read-write locks (futex): each one, with the place in the program, how long, and for whom.
+/// Measures waits for mutexes and read-write locks (futex): every wait, with its place in the program, its duration,
+/// and the holder.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Locks {
     #[command(flatten)]
     tasks: Tasks,
-    /// Observe for so many seconds.
+    /// Observe for this many seconds.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Places that are counted on their own, 16 KiB of the kernel each; the rest are `other`.
+    /// Number of places counted separately, 16 KiB of kernel memory each; the rest are merged into `other`.
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=i64::from(PLACES_MAX)))]
     places: u32,
-    /// Show what is known not to be a lock as well: conditions and semaphores, in which idle threads wait, and joins.
+    /// Also show what is known not to be a lock: condition variables and semaphores, in which idle threads wait,
+    /// and joins.
     #[arg(long)]
     all: bool,
     /// Print every place as JSON.

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use super::tasks::{Tasks, wait};
 use crate::cli::terminal::Terminal;
 
-/// Shows in which state each thread spends its time: user code, system calls, ready, and waits by their cause.
+/// Shows the state in which each thread spends its time: user code, system calls, ready, and waits by cause.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Micro {
     #[command(flatten)]
     tasks: Tasks,
-    /// Observe for so many seconds; without it a terminal shows each second anew until Ctrl-C, and a pipe gets one.
+    /// Observe for this many seconds. Without it, a terminal shows each second until Ctrl-C, and a pipe gets one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Threads that are shown, those that were least asleep first.
+    /// Number of threads shown, least asleep first.
     #[arg(long, value_name = "N", default_value = "30")]
     rows: usize,
     /// Print every thread as JSON.

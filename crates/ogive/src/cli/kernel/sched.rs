@@ -18,16 +18,17 @@ use crate::cli::format::{human, thousands};
 pub(crate) struct Sched {
     #[command(flatten)]
     tasks: Tasks,
-    /// Observe for so many seconds.
+    /// Observe for this many seconds.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// What counts as one.
+    /// What forms a group.
     #[arg(long, value_enum, default_value = "process")]
     by: By,
-    /// Groups that are counted on their own at a time, 88 KiB of the kernel each; the rest are `other`.
+    /// Number of groups counted separately at a time, 88 KiB of kernel memory each; the rest are merged into
+    /// `other`.
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=i64::from(GROUPS_MAX)))]
     groups: u32,
-    /// Report a herd when one system call wakes so many threads; it costs two programs a system call.
+    /// Report a herd when one system call wakes this many threads; costs two programs per system call.
     #[arg(long, value_name = "N", default_value = "0")]
     herds: u32,
     /// Print everything as JSON.

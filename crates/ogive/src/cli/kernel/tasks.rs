@@ -11,13 +11,13 @@ use crate::cli::format::human;
 #[derive(clap::Args, Clone, Debug)]
 #[group(multiple = false)]
 pub(super) struct Tasks {
-    /// The threads of this process.
+    /// Only the threads of this process.
     #[arg(short, long, value_name = "PID")]
     pub(super) pid: Option<u32>,
-    /// Processes of this name, as in /proc/PID/comm: at most 15 bytes.
+    /// Only processes with this name, as in /proc/PID/comm: at most 15 bytes.
     #[arg(long, value_name = "NAME")]
     pub(super) comm: Option<String>,
-    /// Tasks of this cgroup, such as /sys/fs/cgroup/system.slice/nginx.service.
+    /// Only tasks of this cgroup, such as /sys/fs/cgroup/system.slice/nginx.service.
     #[arg(long, value_name = "DIR")]
     pub(super) cgroup: Option<std::path::PathBuf>,
 }

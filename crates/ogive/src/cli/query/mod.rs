@@ -34,7 +34,7 @@ const PICTURE_ROWS: usize = 12;
 /// More series than this are not drawn but counted; `--json` has them all.
 const SERIES_SHOWN_MAX: usize = 200;
 
-/// Asks a server a PromQL question.
+/// Evaluates a PromQL expression on a server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Without --start the expression is evaluated once; with it, over a range of time.
@@ -46,37 +46,37 @@ Without --start the expression is evaluated once; with it, over a range of time.
   ogive query 'sum by (job) (up)' --start -1h --format csv > up.csv
   ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start -1h --format arrow -o hiccups.arrow")]
 pub(crate) struct Query {
-    /// The expression.
+    /// Expression to evaluate.
     #[arg(allow_hyphen_values = true)]
     expr: String,
-    /// Evaluate at this instant instead of now: such as -1h, now-7d, Unix seconds or RFC 3339.
+    /// Evaluate at this instant: -1h, now-7d, Unix seconds or RFC 3339; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["start", "end", "step"])]
     time: Option<String>,
-    /// Start of a range, in the same forms.
+    /// Start of a range, in the same forms as --time.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
-    /// End of the range; now when it is left out.
+    /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "start")]
     end: Option<String>,
-    /// Step of the range: seconds, or such as 5m; 15s, and with --plot alone 30s.
+    /// Step of the range: seconds, or a duration such as 5m; default: 15s, and 30s when only --plot is given.
     #[arg(long)]
     step: Option<String>,
-    /// Draw a line chart, or a heat map of distributions; of the last hour when there is no --start.
+    /// Draw a line chart, or a heat map of distributions; of the last hour when --start is not given.
     #[arg(long, conflicts_with_all = ["json", "time"])]
     plot: bool,
-    /// Ask again every so many seconds, until interrupted.
+    /// Ask again at this interval in seconds, until interrupted.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
     watch: Option<f64>,
-    /// With --watch, how often; for ever when left out.
+    /// Number of rounds with --watch; unlimited by default.
     #[arg(long, value_name = "COUNT", requires = "watch")]
     repeats: Option<u64>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with_all = ["json", "plot"])]
     format: Format,
-    /// Write to this file instead of standard output; it is replaced when everything is there.
+    /// Write to this file instead of standard output; it is replaced once the output is complete.
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["watch", "plot"])]
     output: Option<PathBuf>,
-    /// How fine: auto, 1s for data as it came, or a rollup's width such as 1m.
+    /// Resolution of the data: auto, 1s for data as received, or a rollup's width such as 1m.
     #[arg(long, default_value = "auto")]
     resolution: String,
     #[command(flatten)]
@@ -93,7 +93,7 @@ enum Format {
     Text,
     /// The server's JSON.
     Json,
-    /// A line for each point: time, labels, value; count and sum of a distribution.
+    /// One line per point: time, labels, value; count and sum of a distribution.
     Csv,
     /// An Arrow IPC file with every bin (docs/formats/arrow.md); needs --output or a redirection.
     Arrow,

@@ -18,8 +18,8 @@ use allocations::Allocated;
 pub(crate) use recorded::Recorded;
 pub(crate) use run::{Cost, How, quantize};
 
-/// Replays the journal of a server (running, or copied while it ran) through decode, live cells and a store in memory, and shows what
-/// a core takes in. The journal is only read.
+/// Replays a server's journal (running, or a copy) through decoding, live cells and an in-memory store, and reports
+/// what one core can ingest. The journal is only read.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Replay {
     /// Data directory of a server, or the journal itself.
@@ -28,25 +28,27 @@ pub(crate) struct Replay {
     /// Batches and their samples in random order.
     #[arg(long)]
     shuffle: bool,
-    /// The random order, to have it again.
+    /// Seed of the random order, to repeat it.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Keep to when batches arrived, which a server started with --journal-arrivals has recorded: cells close, and samples are late, as they did then. Without it the samples' own times are the clock.
+    /// Replay batches at their recorded arrival times (a server started with --journal-arrivals records them), so
+    /// that cells close and samples are late as they were then. Without it, the samples' own times drive the
+    /// clock.
     #[arg(long, conflicts_with = "shuffle")]
     by_arrival: bool,
-    /// What threads do while nothing comes: yield, spin, park or hybrid[:SPINS:YIELDS:PARK_US].
+    /// What threads do while idle: yield, spin, park or hybrid[:SPINS:YIELDS:PARK_US].
     #[arg(long, value_name = "WAY", default_value_t = Wait::Yield)]
     wait: Wait,
-    /// `max`, or how many times as fast as it was recorded.
+    /// `max`, or a multiple of the recorded speed.
     #[arg(long, value_name = "max|N", default_value = "max", value_parser = speed)]
     speed: Speed,
-    /// Threads that own a part of the cells each.
+    /// Number of threads that own the cells.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
-    /// Threads that decode.
+    /// Number of decoding threads.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     listeners: u16,
-    /// Samples that each measurement takes at least: the journal is gone through again and again, a later time each.
+    /// Minimum samples per measurement; the journal is replayed repeatedly, each time shifted later.
     #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     samples: u64,
     /// Print figures as JSON.

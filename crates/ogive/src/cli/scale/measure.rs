@@ -5,13 +5,13 @@ use clap::ValueEnum;
 /// What one run of the command did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
-    /// One unit, the same with any number of workers.
+    /// One unit of work, whatever the number of workers.
     Run,
-    /// A unit for each worker.
+    /// One unit of work per worker.
     Worker,
-    /// The last number on its standard output; copies are added up.
+    /// The last number on standard output; copies are added up.
     Count,
-    /// The last number on its standard output, by the second; copies are added up.
+    /// The last number on standard output, per second; copies are added up.
     Rate,
 }
 

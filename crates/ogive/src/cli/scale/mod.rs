@@ -24,7 +24,7 @@ use measure::Measure;
 use observer::Observer;
 use workload::Workload;
 
-/// Runs a workload with more and more workers, fits the Universal Scalability Law, and says what grows.
+/// Runs a workload with increasing numbers of workers, fits the Universal Scalability Law, and names what limits it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   ogive scale -- ./work --threads {}               the same work with 1, 2, 3 ... threads: runs a second
@@ -33,37 +33,37 @@ use workload::Workload;
                                                    a copy of the command for each worker
   ogive scale --svg curve.svg -- ./work {}         the curve as a picture")]
 pub(crate) struct Scale {
-    /// Numbers of workers, such as 1-4 or 1,2,4,8; without it, from one to the number of CPUs.
+    /// Numbers of workers, such as 1-4 or 1,2,4,8; default: from one to the number of CPUs.
     #[arg(long, value_name = "LIST")]
     workers: Option<String>,
-    /// CPUs, in the order in which workers get them, such as 0-3 or 0,2,4; without it, those that this process may use.
+    /// CPUs in the order in which workers get them, such as 0-3 or 0,2,4; default: those this process may use.
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
     /// Allow more workers than CPUs.
     #[arg(long)]
     oversubscribe: bool,
-    /// Let every run use all the CPUs; without it, N workers get the first N.
+    /// Let every run use all CPUs; by default N workers get the first N.
     #[arg(long)]
     all_cpus: bool,
-    /// What a run did; without it `run` for a command with {} and `worker` for copies.
+    /// How to count a run's work; default: `run` for a command with {}, `worker` for copies.
     #[arg(long, value_enum)]
     by: Option<Measure>,
-    /// Runs with each number of workers.
+    /// Rounds for each number of workers.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Let the fastest of the rounds count, not the one in the middle: on a machine that has other work.
+    /// Use the fastest round instead of the median: for machines with other load.
     #[arg(long)]
     best: bool,
-    /// Read /proc alone, and load nothing into the kernel.
+    /// Read only /proc, and load nothing into the kernel.
     #[arg(long)]
     no_bpf: bool,
-    /// Write the curve into a file.
+    /// Write the curve to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print everything as JSON.
     #[arg(long)]
     json: bool,
-    /// The command; {} in it becomes the number of workers. Without any {}, a copy is started for each.
+    /// Command to run; {} is replaced by the number of workers. Without {}, one copy is started per worker.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }

@@ -24,22 +24,24 @@ use crate::cli::config_file;
 /// What the role observes on the wire.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct WireOptions {
-    /// Measure the services on this interface from their packets, as `ogive wire -i`; may be repeated. Needs CAP_NET_RAW; SIGHUP tries again what failed.
+    /// Measure the services on this interface from their packets, as `ogive wire -i` does. Needs CAP_NET_RAW;
+    /// SIGHUP retries interfaces that failed. Repeatable.
     #[arg(long, value_name = "INTERFACE", env = "OGIVE_WIRE_INTERFACE", value_delimiter = ',')]
     wire_interface: Vec<String>,
-    /// Let the kernel pass only packets of this port; may be repeated.
+    /// Capture only packets of this port, filtered in the kernel. Repeatable.
     #[arg(long, value_name = "PORT", env = "OGIVE_WIRE_ONLY", value_delimiter = ',')]
     wire_only: Vec<u16>,
-    /// What a port speaks, such as 6432=pgsql; may be repeated.
+    /// Protocol of a port, such as 6432=pgsql. Repeatable.
     #[arg(long, value_name = "PORT=PROTOCOL", env = "OGIVE_WIRE_PORT", value_delimiter = ',', value_parser = port)]
     wire_port: Vec<(u16, &'static Protocol)>,
-    /// File of rules that name HTTP operations, as `ogive wire --operations`. SIGHUP reads it again.
+    /// File with rules that name HTTP operations, as for `ogive wire --operations`. Reread on SIGHUP.
     #[arg(long, value_name = "FILE", env = "OGIVE_WIRE_OPERATIONS")]
     pub(crate) wire_operations: Option<PathBuf>,
-    /// Threads for each interface; the kernel gives each its share of the connections.
+    /// Threads per interface; the kernel assigns each a share of the connections.
     #[arg(long, value_name = "N", default_value = "1", env = "OGIVE_WIRE_SHARDS", value_parser = clap::value_parser!(u16).range(1..=64))]
     wire_shards: u16,
-    /// Keep the heads of so many of the slowest exchanges a second, with secrets masked, as slow traces and exemplars.
+    /// Keep the heads of this many of the slowest exchanges per second, with secrets masked, as slow traces and
+    /// exemplars.
     #[arg(long, value_name = "N", default_value = "0", env = "OGIVE_WIRE_EXEMPLARS", value_parser = clap::value_parser!(u16).range(..=100))]
     wire_exemplars: u16,
 }

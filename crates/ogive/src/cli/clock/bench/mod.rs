@@ -33,13 +33,13 @@ const SOURCE_SETTLE: Duration = Duration::from_millis(50);
 #[derive(clap::Args, Debug)]
 #[command(after_help = "The exit code is 1 when an ordered clock of Ogive was seen to go back.")]
 pub(crate) struct Bench {
-    /// Threads that hammer the clock beside the measuring one; several numbers for several tables.
+    /// Threads that read the clock beside the measuring one; give several numbers for several tables.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,2,4", value_parser = threads)]
     threads: Vec<usize>,
-    /// Seconds for each clock and number of threads.
+    /// Seconds per clock and number of threads.
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
-    /// Switch the kernel's clock source for the whole machine, one after the other, and back; needs root.
+    /// Switch the whole machine's kernel clock source to each one in turn, and back; needs root.
     #[arg(long)]
     sources: bool,
     /// Print one JSON object.

@@ -30,13 +30,13 @@ const FOR_SECONDS_MAX: f64 = 31_622_400.0;
 
 const READS: [TimeSource; 2] = [TimeSource::Now, TimeSource::System(SystemClock::Monotonic)];
 
-/// Follows the clock: one line for each change of its source or mode, with what it does to the numbers.
+/// Follows the clock: one line per change of its source or mode, with the effect on the numbers.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Watch {
-    /// Ends after this long, such as 10s, 500ms, 5m or 2h.
+    /// Stop after this time, such as 10s, 500ms, 5m or 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// Print a JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -14,11 +14,11 @@ use super::super::locks::maps;
 pub(crate) enum Part {
     /// Run-queue latency, slices, waits by cause, switches.
     Sched,
-    /// Interrupts, soft interrupts and timers; with sched.
+    /// Interrupts, soft interrupts and timers; needs sched.
     Interrupts,
-    /// In which state threads spend their time; two programs a system call.
+    /// States in which threads spend their time; two programs per system call.
     Micro,
-    /// System calls that wake many threads; two programs a system call, with sched.
+    /// System calls that wake many threads; two programs per system call, needs sched.
     Herds,
     /// System calls; two programs each.
     Calls,

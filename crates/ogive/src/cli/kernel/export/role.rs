@@ -19,25 +19,26 @@ use super::percent;
 /// What the role observes in the kernel.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KernelOptions {
-    /// Observe this of the kernel of this machine, as `ogive kernel export`: sched, interrupts, micro, locks, herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; else counters of /proc.
+    /// Observe this of the machine's kernel, as `ogive kernel export` does: sched, interrupts, micro, locks,
+    /// herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; otherwise counters from /proc are sent.
     #[arg(long, value_name = "PART", env = "OGIVE_KERNEL_OBSERVE", value_enum, value_delimiter = ',')]
     kernel_observe: Vec<Part>,
-    /// Processes of this name alone, as in /proc/PID/comm.
+    /// Only processes with this name, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME", env = "OGIVE_KERNEL_COMM", conflicts_with = "kernel_cgroup")]
     kernel_comm: Option<String>,
-    /// Tasks of this cgroup alone, such as /sys/fs/cgroup/system.slice/nginx.service.
+    /// Only tasks of this cgroup, such as /sys/fs/cgroup/system.slice/nginx.service.
     #[arg(long, value_name = "DIR", env = "OGIVE_KERNEL_CGROUP")]
     kernel_cgroup: Option<PathBuf>,
-    /// What counts as one group, and is a label.
+    /// What forms a group, and becomes a label.
     #[arg(long, value_enum, default_value = "process", env = "OGIVE_KERNEL_BY")]
     kernel_by: By,
-    /// Groups with series of their own; the rest are `other`.
+    /// Number of groups with their own series; the rest are merged into `other`.
     #[arg(long, value_name = "N", default_value = "64", env = "OGIVE_KERNEL_GROUPS", value_parser = clap::value_parser!(u32).range(1..=i64::from(GROUPS_MAX)))]
     kernel_groups: u32,
-    /// Wake-ups within one system call that are a herd.
+    /// Number of wake-ups within one system call that count as a herd.
     #[arg(long, value_name = "N", default_value = "16", env = "OGIVE_KERNEL_HERDS", value_parser = clap::value_parser!(u32).range(2..))]
     kernel_herds: u32,
-    /// Percent of a core that the observer may take.
+    /// Percent of a core that the observer may use.
     #[arg(long, value_name = "PERCENT", default_value = "1", env = "OGIVE_KERNEL_BUDGET", value_parser = percent)]
     kernel_budget: f64,
 }
