@@ -78,6 +78,11 @@ export class Server {
     return `http://127.0.0.1:${this.port}`;
   }
 
+  /** The process, while it runs. */
+  get pid(): number {
+    return this.child?.pid as number;
+  }
+
   /** Starts the process (again, on the same port and data) and waits until it says that it is ready. */
   async run(): Promise<void> {
     const child = spawn(binary(), this.command(this), { stdio: ["ignore", "pipe", "pipe"] });

@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { gridOf, stepOf } from "../src/loglines.ts";
 import { open, shared, view, viewWhen } from "./harness.ts";
 
 const all = shared();
@@ -75,12 +77,36 @@ test("a part of the heat map opens its lines", async () => {
   await page.mouse.move(box.x + now.left + now.plotWidth * 0.8, box.y + 140, { steps: 5 });
   await page.mouse.up();
   await page.keyboard.up("Shift");
-  await page.waitForURL(/logs\.html\?start=\d+&end=\d+$/);
-  const params = new URL(page.url()).searchParams;
-  const seconds = Number(params.get("end")) - Number(params.get("start"));
-  expect(seconds).toBeGreaterThan(150);
-  expect(seconds).toBeLessThan(220);
-  await expect.poll(() => page.locator("#found").innerText()).not.toBe("");
+  // They stand below the picture, which stays.
+  const lines = page.locator("#log-lines");
+  await expect.poll(() => lines.locator(".slow-note").innerText()).toMatch(/ of [\d,]+ lines$/);
+  const [start, end] = new URL(page.url()).searchParams.get("lines")!.split("-").map(Number) as [number, number];
+  expect(end - start).toBeGreaterThan(150);
+  expect(end - start).toBeLessThan(220);
+  expect((await view(page)).total).toBeGreaterThan(0);
+  // As many as the server has in that time, and those that a search finds.
+  const step = stepOf(end - start, 60);
+  const grid = gridOf({ start, end }, step);
+  const found = await all.server.json<{ data: { columns: [number, Record<string, number>][] } }>("v1/logs/columns", { query: "", start: String(grid.start + step), end: String(grid.end), step: String(step) });
+  const total = found.data.columns.reduce((sum, [, counts]) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
+  expect(await lines.locator(".slow-note").innerText()).toBe(`100 of ${total} lines`);
+  await lines.getByRole("button", { name: "Older lines" }).click();
+  await expect.poll(() => lines.locator(".log-line").count()).toBe(total);
+  await lines.getByLabel("Search the lines").fill("status>=500");
+  await page.keyboard.press("Enter");
+  const wrong = await all.server.json<{ data: { lines: { line: string }[] } }>("v1/logs", { query: "status>=500", start: String(grid.start), end: String(grid.end) });
+  await expect.poll(() => lines.locator(".text").allInnerTexts()).toEqual(wrong.data.lines.map(({ line }) => line));
+  expect(wrong.data.lines.length).toBeGreaterThan(0);
+  // A link shows the same; a field of a line is searched by a click; Escape closes.
+  await page.reload();
+  await expect.poll(() => lines.locator(".log-line").count()).toBe(wrong.data.lines.length);
+  await lines.locator("summary").first().click();
+  await lines.locator(".log-detail dd button").first().click();
+  await expect.poll(() => lines.getByLabel("Search the lines").inputValue()).toContain("status>=500 ");
+  if (process.env["OGIVE_SCREENSHOT"] !== undefined) await page.screenshot({ path: join(import.meta.dirname, "../../docs/images/lines.png") });
+  await page.locator("#overlay").focus();
+  await page.keyboard.press("Escape");
+  await expect.poll(() => lines.isVisible()).toBe(false);
   expect(errors).toEqual([]);
   await page.close();
 });

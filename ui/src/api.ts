@@ -330,6 +330,11 @@ export async function fetchMetadata(): Promise<Record<string, Metadata[]>> {
   return (await answer<Record<string, Metadata[]>>("api/v1/metadata", {})).data;
 }
 
+/** Labels of the series that a selector has in a range. */
+export async function fetchSeries(match: string, start: number, end: number, signal?: AbortSignal): Promise<Labels[]> {
+  return (await answer<Labels[]>("api/v1/series", { "match[]": match, start: String(start), end: String(end), limit: "2000" }, signal)).data;
+}
+
 export async function fetchLabels(match: string): Promise<string[]> {
   return (await answer<string[]>("api/v1/labels", { "match[]": match })).data;
 }

@@ -75,6 +75,7 @@ export class Controls {
       group("", [
         segment("explain", "explain a box", this.marking.is() === "explain", () => this.marking.set("explain"), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same"),
         segment("zoom", "zoom into a box", this.marking.is() === "zoom", () => this.marking.set("zoom"), "", "Drag a box over time and value: only that part is shown"),
+        segment("why", "why was it slow", state.why !== null, () => this.change(state.why === null ? { why: "" } : { why: null, column: null }), "", "What the kernel measured of the process, on the same time axis; a click on a column says what was unusual in it"),
         ...(state.values === null ? [] : [segment("all-values", "all values", false, () => this.change({ values: null }), "", "Show all values again")]),
       ]),
     );

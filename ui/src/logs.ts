@@ -7,13 +7,13 @@
  */
 
 import "./style.css";
-import { fetchLogColumns, fetchLogs, serverNow, type Labels } from "./api.ts";
+import { fetchLogColumns, fetchLogs, serverNow } from "./api.ts";
 import { byId, el, icon } from "./dom.ts";
-import { formatClock, formatCount, formatDate, formatValue } from "./format.ts";
-import { barText, barsOf, formatLogState, gridOf, parseLogState, stepOf, withField, type LogBar, type LogColumns, type LogLine, type LogLines, type LogState } from "./loglines.ts";
+import { formatClock, formatCount, formatValue } from "./format.ts";
+import { barText, barsOf, formatLogState, gridOf, parseLogState, stepOf, withField, type LogBar, type LogColumns, type LogLines, type LogState } from "./loglines.ts";
+import { lineRow } from "./logrow.ts";
 import { drawNotices } from "./notices.ts";
 import { RangeBox } from "./rangebox.ts";
-import { quote } from "./selector.ts";
 import { isLive } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 
@@ -31,6 +31,10 @@ class LogPage {
   private reads = false;
   private shown: { start: number; end: number } = { start: 0, end: 0 };
   private bars: LogBar[] = [];
+  private readonly rows = {
+    field: (name: string, value: string): void => this.change({ search: withField(this.state.search, name, value) }),
+    series: (match: string): void => this.change({ match }),
+  };
   private readonly ranges = new RangeBox((range) => this.change({ range }), () => this.span());
 
   constructor() {
@@ -96,7 +100,7 @@ class LogPage {
       byId("search-error").hidden = true;
       drawNotices(byId("notices"), [...found.warnings, ...counted.warnings], []);
       this.drawBars(counted.data, grid, step);
-      byId("lines").replaceChildren(...found.data.lines.map((line) => this.line(line)));
+      byId("lines").replaceChildren(...found.data.lines.map((line) => lineRow(line, this.rows)));
       this.say(found.data, counted.data);
     } catch (cause) {
       if (turn !== this.turn || (cause instanceof DOMException && cause.name === "AbortError")) return;
@@ -138,7 +142,7 @@ class LogPage {
     try {
       const { data } = await fetchLogs({ ...this.params(), start: String(shown.start), end: String(shown.end), limit: PAGE, cursor: this.next }, this.abort.signal);
       if (turn !== this.turn) return;
-      byId("lines").append(...data.lines.map((line) => this.line(line)));
+      byId("lines").append(...data.lines.map((line) => lineRow(line, this.rows)));
       this.say(data, null);
     } catch (cause) {
       if (turn !== this.turn) return;
@@ -147,31 +151,6 @@ class LogPage {
     } finally {
       button.disabled = false;
     }
-  }
-
-  /** A line, which opens to its fields and labels. */
-  private line(one: LogLine): HTMLElement {
-    const ms = String(Math.round((((one.t % 1) + 1) % 1) * 1000) % 1000).padStart(3, "0");
-    const head = el("summary", {},
-      el("time", { title: formatDate(one.t) }, `${formatClock(one.t)}.${ms}`),
-      el("span", { class: `severity ${one.severity}` }, one.severity === "unknown" ? "" : one.severity),
-      el("span", { class: "series-of" }, one.labels["job"] ?? one.labels["__name__"] ?? ""),
-      el("span", { class: "text" }, one.line),
-    );
-    const out = el("details", { class: `log-line ${one.severity}` }, head);
-    // Most lines are never opened.
-    out.addEventListener("toggle", () => out.childElementCount > 1 || out.append(this.detail(one)));
-    return out;
-  }
-
-  private detail(one: LogLine): HTMLElement {
-    const rows = one.fields.map(([name, value]) => {
-      const ask = el("button", { type: "button", class: "link", title: "Search for this", click: () => this.change({ search: withField(this.state.search, name, value) }) }, value === "" ? "(empty)" : value);
-      return el("div", {}, el("dt", {}, name), el("dd", {}, ask));
-    });
-    const series = selectorOf(one.labels);
-    const only = el("button", { type: "button", class: "link", title: "Only this series", click: () => this.change({ match: series }) }, series);
-    return el("div", { class: "log-detail" }, el("pre", {}, one.line), el("dl", {}, ...rows, el("div", {}, el("dt", {}, "series"), el("dd", {}, only))));
   }
 
   private drawBars(columns: LogColumns, grid: { start: number; end: number }, step: number): void {
@@ -213,12 +192,6 @@ class LogPage {
     });
     box.addEventListener("pointercancel", () => (from = null));
   }
-}
-
-function selectorOf(labels: Labels): string {
-  const others = Object.entries(labels).filter(([name]) => name !== "__name__");
-  const inner = others.map(([name, value]) => `${name}=${quote(value)}`).join(", ");
-  return inner === "" ? (labels["__name__"] ?? "") : `${labels["__name__"] ?? ""}{${inner}}`;
 }
 
 applyTheme();

@@ -30,18 +30,20 @@ import { ExplainPanel } from "./explainpanel.ts";
 import { showKeys } from "./keyhelp.ts";
 import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
+import type { LinesPanel } from "./linespanel.ts";
 import type { More } from "./more.ts";
 import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
-import { formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type State } from "./state.ts";
+import { formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type Span, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
+import type { WhyPanel } from "./whypanel.ts";
 
 type Shown = "map" | "multiples" | "lines" | "table" | "empty";
 
@@ -90,6 +92,8 @@ class Page {
   private viewsBefore: View[] = [];
   private viewsAfter: View[] = [];
   private more: More | null = null;
+  private linesPanel: LinesPanel | null = null;
+  private whyPanel: WhyPanel | null = null;
   /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
   private stopped: Range | null = null;
   private hint: Hint | undefined;
@@ -122,10 +126,10 @@ class Page {
       explain: (area) => (this.marking === "zoom" ? this.zoomBox(area) : this.explain(area)),
       area: () => this.state.area,
       marking: () => this.marking !== null,
-      lines: (start, end) => location.assign(`logs.html${formatLogState({ search: "", match: "", range: { start, end } })}`),
-      pick: (slot, value) => this.openTraces(slot, value),
+      lines: (start, end) => this.openLines({ start, end: Math.max(start + 1, end) }),
+      pick: (slot, value) => (this.state.why === null ? this.openTraces(slot, value) : this.pickColumn(slot * this.map.step)),
       picked: () => this.state.slow,
-      escape: () => this.closeTraces() || this.closeExplanation(),
+      escape: () => this.closeTraces() || this.closeExplanation() || this.closeLines(),
       threshold: (value) => this.setThreshold(value),
       unit: () => this.unit,
       quantiles: () => this.state.quantiles,
@@ -366,6 +370,51 @@ class Page {
     this.change({ area, range: isLive(this.state.range) ? { start, end } : this.state.range });
   }
 
+  /** The picture is held, so that the lines stay those of what was marked and a link shows the same. */
+  private openLines(lines: Span): void {
+    const { start, end } = this.span();
+    if (isLive(this.state.range)) this.leave();
+    this.change({ lines, find: "", range: isLive(this.state.range) ? { start, end } : this.state.range });
+  }
+
+  private closeLines(): boolean {
+    if (this.state.lines === null) return false;
+    this.change({ lines: null, find: "" });
+    return true;
+  }
+
+  private async showLines(): Promise<void> {
+    if (this.state.lines === null && this.linesPanel === null) return;
+    if (this.linesPanel === null) {
+      const { LinesPanel } = await import("./linespanel.ts");
+      this.linesPanel ??= new LinesPanel(byId("log-lines"), { close: () => void this.closeLines(), search: (find) => this.change({ find }) });
+    }
+    const { query, lines, find } = this.state;
+    await this.linesPanel.show(query, lines, find);
+  }
+
+  /** Says what was unusual in a column; the picture is held, so that it stays where it was clicked. */
+  private pickColumn(column: number): void {
+    const { start, end } = this.span();
+    if (isLive(this.state.range)) this.leave();
+    this.change({ column, range: isLive(this.state.range) ? { start, end } : this.state.range });
+  }
+
+  /** What the kernel measured, below a heat map. */
+  private async showWhy(): Promise<void> {
+    if (this.state.why === null || this.shown !== "map") return this.whyPanel?.hide();
+    if (this.whyPanel === null) {
+      const { WhyPanel } = await import("./whypanel.ts");
+      this.whyPanel ??= new WhyPanel(byId("why"), this.map, {
+        choose: (why) => this.change({ why }),
+        close: () => this.change({ why: null, column: null }),
+        pick: (t) => this.pickColumn(t),
+      });
+    }
+    const { query, why, column } = this.state;
+    if (why !== null) await this.whyPanel.show(query, why, column);
+  }
+
   private closeExplanation(): boolean {
     if (this.state.area === null) return false;
     this.change({ area: null });
@@ -493,6 +542,7 @@ class Page {
     void this.compare(start, end, step);
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     void this.events.load(start, end, this.abort.signal);
+    void this.showWhy();
     this.refresh();
     // The stream of groups wants to know which.
     this.follow();
@@ -597,6 +647,7 @@ class Page {
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "map") this.comparison.hide();
     if (what !== "lines") this.lines.clear();
+    if (what !== "map") this.whyPanel?.hide();
     byId("line-controls").hidden = true;
     if (what !== "multiples") this.multiples.clear();
     if (what !== "lines" && what !== "map") byId("events").replaceChildren();
@@ -620,6 +671,9 @@ class Page {
     byId<HTMLButtonElement>("back").disabled = this.viewsBefore.length === 0;
     byId<HTMLButtonElement>("forward").disabled = this.viewsAfter.length === 0;
     void this.showMore();
+    void this.showLines();
+    // Until the data of another range have come, the lanes are those of the picture that is there.
+    if (this.shown === "map") void this.showWhy();
     this.traces.show(state.query, state.slow, state.trace, this.hint);
     void this.explanation.show(state.query, state.area, this.span(), this.unit);
     this.map.setOptions(this.options());
@@ -651,6 +705,7 @@ class Page {
     this.map.setOptions(this.options());
     this.multiples.setOptions(this.options());
     this.more?.repaint();
+    this.whyPanel?.draw();
     this.refresh();
     if (this.floats !== null) void this.load();
   }
@@ -660,6 +715,7 @@ class Page {
     if (this.shown === "multiples") this.multiples.resize();
     if (this.shown !== "map") return;
     this.map.resize();
+    this.whyPanel?.draw();
     this.refresh();
   }
 
@@ -718,6 +774,7 @@ class Page {
     this.events.tick(this.map.start, this.map.end, this.abort.signal);
     if (this.map.step === 1) {
       this.map.add(column, true);
+      if (this.state.why !== null) this.whyPanel?.tick(this.state.query, this.state.why);
       this.refresh();
       // Seconds that closed between the answer and the first event of the stream are in neither.
       if (this.sinceLoad <= SETTLED_COLUMNS) void this.fetchTail(column.t, TAIL_COLUMNS);

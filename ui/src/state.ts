@@ -59,6 +59,13 @@ export interface State {
   readonly slow: Span | null;
   /** Which of them, by the instant when it was published, in nanoseconds. */
   readonly trace: string | null;
+  /** Stored lines of this time are shown below the picture, and what is searched in them. */
+  readonly lines: Span | null;
+  readonly find: string;
+  /** The process whose kernel series stand below the picture: a selector in braces, empty for the likeliest; null for none. */
+  readonly why: string | null;
+  /** The end of the column of which is said what was unusual, in seconds since the epoch. */
+  readonly column: number | null;
 }
 
 export const DEFAULTS: State = {
@@ -82,6 +89,10 @@ export const DEFAULTS: State = {
   area: null,
   slow: null,
   trace: null,
+  lines: null,
+  find: "",
+  why: null,
+  column: null,
 };
 
 /** Expressions beside the first one: each is a picture of its own. */
@@ -120,6 +131,10 @@ export function parseState(search: string): State {
     area: parseArea(params.get("box")),
     slow: parseSpan(params.get("slow")),
     trace: params.get("trace"),
+    lines: parseSpan(params.get("lines")),
+    find: params.get("find") ?? "",
+    why: params.get("why"),
+    column: Number.isFinite(Number(params.get("column") ?? NaN)) ? Number(params.get("column")) : null,
   };
 }
 
@@ -176,6 +191,10 @@ export function formatState(state: State): string {
   if (state.area !== null) params.set("box", [state.area.start, state.area.end, state.area.lo, state.area.hi].join());
   if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
   if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
+  if (state.lines !== null) params.set("lines", `${state.lines.start}-${state.lines.end}`);
+  if (state.lines !== null && state.find !== "") params.set("find", state.find);
+  if (state.why !== null) params.set("why", state.why);
+  if (state.why !== null && state.column !== null) params.set("column", String(state.column));
   const text = params.toString().replace(/%2C/g, ",");
   return text === "" ? "" : `?${text}`;
 }
