@@ -24,8 +24,8 @@ export default defineConfig({
     emptyOutDir: true,
     sourcemap: false,
     reportCompressedSize: true,
-    // A server's page, those of its lines, of its alerts and of services on the wire, and that of a broker.
-    rolldownOptions: { input: ["index.html", "logs.html", "alerts.html", "services.html", "broker.html", "board.html", "operate.html"] },
+    // A server's page, those of its lines, of its alerts and of services on the wire, of stacks, and that of a broker.
+    rolldownOptions: { input: ["index.html", "logs.html", "alerts.html", "services.html", "broker.html", "board.html", "operate.html", "flame.html"] },
   },
   server: { host: "127.0.0.1", proxy: { "/api": server, "/v1": server } },
 });
