@@ -330,6 +330,17 @@ export async function fetchMetadata(): Promise<Record<string, Metadata[]>> {
   return (await answer<Record<string, Metadata[]>>("api/v1/metadata", {})).data;
 }
 
+/** Exemplars of one series, values as text. */
+export interface ExemplarSeries {
+  readonly seriesLabels: Labels;
+  readonly exemplars: readonly { readonly labels: Labels; readonly value: string; readonly timestamp: number }[];
+}
+
+/** Exemplars of the series that an expression selects. */
+export async function fetchExemplars(query: string, start: number, end: number, signal?: AbortSignal): Promise<ExemplarSeries[]> {
+  return (await answer<ExemplarSeries[]>("api/v1/query_exemplars", { query, start: String(start), end: String(end) }, signal)).data;
+}
+
 /** Labels of the series that a selector has in a range. */
 export async function fetchSeries(match: string, start: number, end: number, signal?: AbortSignal): Promise<Labels[]> {
   return (await answer<Labels[]>("api/v1/series", { "match[]": match, start: String(start), end: String(end), limit: "2000" }, signal)).data;

@@ -125,7 +125,9 @@ export class Landscape {
 
   /** Where the whole is seen. */
   home(): void {
-    this.place = [0, 78, 112];
+    // The deeper the calls, the higher the towers, and the farther off they are seen whole.
+    const away = Math.max(1, ((this.calls?.depth ?? 0) * STEP + 34) / 75);
+    this.place = [0, 78 * away, 112 * away];
     [this.yaw, this.pitch] = [0, -0.62];
     this.draw();
   }

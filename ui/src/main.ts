@@ -23,6 +23,7 @@ import { Lines } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
 import { formatLogState } from "./loglines.ts";
 import { EventMarks, type Plot } from "./events.ts";
+import { Exemplars, traceOf } from "./exemplars.ts";
 import { Marks } from "./marks.ts";
 import { Multiples } from "./multiples.ts";
 import { EditorBox } from "./editorbox.ts";
@@ -116,6 +117,7 @@ class Page {
   private readonly status: StatusBar;
   private readonly marks: Marks;
   private readonly events: EventMarks;
+  private readonly exemplars: Exemplars;
   private readonly traces: TracePanel;
 
   constructor() {
@@ -158,7 +160,12 @@ class Page {
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
     this.events = new EventMarks(byId("events"), () => this.plot());
-    this.map.drawn = this.lines.drawn = () => this.events.draw();
+    this.exemplars = new Exemplars(byId("exemplars"), this.map, ({ t, labels }) => this.openLines({ start: Math.floor(t) - 30, end: Math.ceil(t) + 30 }, traceOf(labels)));
+    this.lines.drawn = () => this.events.draw();
+    this.map.drawn = () => {
+      this.events.draw();
+      this.exemplars.draw();
+    };
     this.traces = new TracePanel(byId("traces"), {
       choose: (trace) => this.change({ trace }),
       close: () => void this.closeTraces(),
@@ -371,10 +378,10 @@ class Page {
   }
 
   /** The picture is held, so that the lines stay those of what was marked and a link shows the same. */
-  private openLines(lines: Span): void {
+  private openLines(lines: Span, find = ""): void {
     const { start, end } = this.span();
     if (isLive(this.state.range)) this.leave();
-    this.change({ lines, find: "", range: isLive(this.state.range) ? { start, end } : this.state.range });
+    this.change({ lines, find, range: isLive(this.state.range) ? { start, end } : this.state.range });
   }
 
   private closeLines(): boolean {
@@ -542,6 +549,7 @@ class Page {
     void this.compare(start, end, step);
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     void this.events.load(start, end, this.abort.signal);
+    void this.exemplars.load(this.state.query, start, end, this.unit, this.abort.signal);
     void this.showWhy();
     this.refresh();
     // The stream of groups wants to know which.
@@ -647,7 +655,10 @@ class Page {
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "map") this.comparison.hide();
     if (what !== "lines") this.lines.clear();
-    if (what !== "map") this.whyPanel?.hide();
+    if (what !== "map") {
+      this.whyPanel?.hide();
+      this.exemplars.clear();
+    }
     byId("line-controls").hidden = true;
     if (what !== "multiples") this.multiples.clear();
     if (what !== "lines" && what !== "map") byId("events").replaceChildren();
@@ -772,6 +783,7 @@ class Page {
     }
     this.marks.tick(column.t, this.map.step, this.abort.signal);
     this.events.tick(this.map.start, this.map.end, this.abort.signal);
+    this.exemplars.tick(this.state.query, this.abort.signal);
     if (this.map.step === 1) {
       this.map.add(column, true);
       if (this.state.why !== null) this.whyPanel?.tick(this.state.query, this.state.why);
