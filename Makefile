@@ -105,7 +105,8 @@ test-rust: ui
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need cc c++ chromium cmake go java mvn node npm pkg-config postgres python3-venv
+	@scripts/need cc c++ chromium cmake flatbuffers go java mvn node npm pkg-config postgres python3-venv
+	@scripts/need jansson libcurl
 	@scripts/need libelf
 	$(CARGO_TEST) --no-run --test serve
 	sdk/test
