@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ogive_irondb::body::{Encoding, read};
+use ogive_irondb::graphite::lines::Sender;
 use ogive_irondb::legacy::Form;
 use ogive_model::{SourceId, Tenant};
 
@@ -15,8 +16,13 @@ fuzz_target!(|bytes: &[u8]| {
         Encoding::Json(Form::Text),
         Encoding::Json(Form::Numeric),
         Encoding::Json(Form::Histogram),
+        Encoding::Graphite(Sender {
+            account: 1,
+            check: "8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e".into(),
+            name: "fuzz".into(),
+        }),
     ];
-    if let Ok(taken) = read(all[usize::from(*kind) % all.len()], body, &Tenant::default(), (SourceId(1), 1)) {
+    if let Ok(taken) = read(&all[usize::from(*kind) % all.len()], body, &Tenant::default(), (SourceId(1), 1)) {
         assert!(taken.batch.samples.iter().all(Result::is_ok));
     }
 });

@@ -1,10 +1,11 @@
-//! Any text as a query of tags, a query of CAQL and, as bytes, a request of /fetch.
+//! Any text as a query of tags, a pattern and a tag query of Graphite, a query of CAQL and, as bytes, a request of /fetch.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use ogive_irondb::caql::{self, Source, Wanted};
 use ogive_irondb::fetch::{COUNT_MAX, Request};
 use ogive_irondb::frame::{Column, Grid, Output};
+use ogive_irondb::graphite::{names, tags};
 use ogive_irondb::{name, tag_query};
 
 /// Two columns, whatever is looked for.
@@ -23,6 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = (tag_query::parse(text), name::parse(text));
+    let _ = (names::Search::parse("a.", text).and_then(|search| search.query()), tags::parse(text), names::Name::parse(text));
     if let Ok(pipeline) = caql::parse(text) {
         let grid = Grid { start_ms: 0, period_ms: 60_000, count: 3 };
         let _ = caql::evaluate(&pipeline, grid, &Two);

@@ -2,13 +2,14 @@
 
 use ogive_model::{SourceId, Tenant};
 
+use crate::graphite::lines as graphite;
 use crate::intake::{Intake, Refused, Taken};
 use crate::legacy::{self, Form};
 use crate::tsv::Line;
 use crate::{metric_list, nntbs, tsv};
 
 /// How a body is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Lines of `/raw`.
     Lines,
@@ -18,19 +19,29 @@ pub enum Encoding {
     Json(Form),
     /// Rollups in FlatBuffers.
     Rollups,
+    /// Lines of Graphite, which the address says the sender of.
+    Graphite(graphite::Sender),
 }
 
 /// Reads `body` into the batch `sequence` of `source`.
 ///
 /// # Errors
 /// [`Refused`], for a body of which nothing is taken.
-pub fn read(encoding: Encoding, body: &[u8], tenant: &Tenant, number: (SourceId, u64)) -> Result<Taken, Refused> {
+pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: (SourceId, u64)) -> Result<Taken, Refused> {
     let mut intake = Intake::new(body.len());
     let mut metrics = None;
     match encoding {
         Encoding::MetricList => metric_list::read::<Refused>(body, &mut |record| intake.take(&record))?,
-        Encoding::Json(form) => legacy::read(form, body, &mut intake)?,
+        Encoding::Json(form) => legacy::read(*form, body, &mut intake)?,
         Encoding::Rollups => metrics = Some(nntbs::read(body, &mut intake)?),
+        Encoding::Graphite(sender) => {
+            for line in graphite::read(sender, body) {
+                match line {
+                    Ok(record) => intake.take(&record)?,
+                    Err((fault, start)) => intake.fault(fault, &start),
+                }
+            }
+        }
         Encoding::Lines => {
             for line in tsv::read(body) {
                 match line {

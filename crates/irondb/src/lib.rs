@@ -12,6 +12,8 @@ pub mod df4;
 pub mod fetch;
 pub mod flat;
 pub mod frame;
+mod glob;
+pub mod graphite;
 pub mod httptrap;
 pub mod identity;
 pub mod intake;

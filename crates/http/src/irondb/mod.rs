@@ -8,6 +8,7 @@ mod caql;
 mod check_tags;
 mod fetch;
 mod find;
+mod graphite;
 mod node;
 mod paths;
 mod reads;
@@ -42,6 +43,29 @@ pub fn router(app: App) -> Router {
         .route("/find/{account}/tags", get(find::tags))
         .route("/find/{account}/tag_cats", get(find::categories))
         .route("/find/{account}/tag_vals", get(find::values))
+        .route("/graphite/{account}/metrics/find", get(graphite::names))
+        .route("/graphite/{account}//metrics/find", get(graphite::names))
+        .route("/graphite/{account}/metrics/find/", get(graphite::names))
+        .route("/graphite/{account}/{prefix}/metrics/find", get(graphite::names))
+        .route("/graphite/{account}/{prefix}/metrics/find/", get(graphite::names))
+        .route("/graphite/{account}/tags/find", get(graphite::tagged))
+        .route("/graphite/{account}//tags/find", get(graphite::tagged))
+        .route("/graphite/{account}/tags/find/", get(graphite::tagged))
+        .route("/graphite/{account}/{prefix}/tags/find", get(graphite::tagged))
+        .route("/graphite/{account}/{prefix}/tags/find/", get(graphite::tagged))
+        .route("/graphite/{account}/series", get(graphite::series))
+        .route("/graphite/{account}//series", get(graphite::series))
+        .route("/graphite/{account}/series/", get(graphite::series))
+        .route("/graphite/{account}/{prefix}/series", get(graphite::series))
+        .route("/graphite/{account}/{prefix}/series/", get(graphite::series))
+        .route("/graphite/{account}/series_multi", post(graphite::series_multi))
+        .route("/graphite/{account}//series_multi", post(graphite::series_multi))
+        .route("/graphite/{account}/series_multi/", post(graphite::series_multi))
+        .route("/graphite/{account}/{prefix}/series_multi", post(graphite::series_multi))
+        .route("/graphite/{account}/{prefix}/series_multi/", post(graphite::series_multi))
+        .route("/graphite/{account}/{prefix}/{name}", post(graphite::write).put(graphite::write))
+        .route("/find/{account}/tag_cats/", get(find::categories))
+        .route("/find/{account}/tag_vals/", get(find::values))
         .route("/meta/check/tag/{check}", get(check_tags::get).post(check_tags::post).delete(check_tags::delete))
         .route("/surrogate/activity_rebuild", post(node::rebuild_activity))
         .route("/fetch", post(fetch::post))

@@ -96,6 +96,13 @@ async fn what_is_wrong_is_a_400_and_counted() {
         ("GET", "/raw/nobody/x?start_ts=1&end_ts=2", ""),
         ("GET", "/rollup/8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e/x?start_ts=1&end_ts=999999999&rollup_span=1s", ""),
         ("GET", "/read/1/2/3", ""),
+        ("GET", "/graphite/x/metrics/find?query=*", ""),
+        ("GET", "/graphite/1/metrics/find?query=[", ""),
+        ("GET", "/graphite/1/tags/find?query=host", ""),
+        ("GET", "/graphite/1/series?start=1&end=2", ""),
+        ("GET", "/graphite/1/series?start=0&end=9e11&name=a", ""),
+        ("POST", "/graphite/1/series_multi", "{\"start\":1,\"end\":2,\"names\":[7]}"),
+        ("POST", "/graphite/1/nobody/dev", "a 1 2\n"),
         ("GET", "/histogram/1/2/0/8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e/x", ""),
     ] {
         let (status, answer) = node.send(method, "default", path, body).await;

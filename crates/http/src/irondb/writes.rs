@@ -50,7 +50,7 @@ pub(super) async fn rollups(State(app): State<App>, request: Request) -> Respons
     taken(&app, Encoding::Rollups, request).await
 }
 
-async fn taken(app: &App, encoding: Encoding, request: Request) -> Response {
+pub(super) async fn taken(app: &App, encoding: Encoding, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     match stored(app, encoding, request, &mut way).await {
         Ok((records, errors, named)) => {
@@ -108,7 +108,7 @@ async fn decoded(
     let read = move || {
         held.unpack()?;
         let unfolded = Unfolded::new(&shared.limits.unfolded_kib, held.bytes.len())?;
-        let mut taken = match decoder::read(encoding, &held.bytes, &tenant, shared.numbers.next()) {
+        let mut taken = match decoder::read(&encoding, &held.bytes, &tenant, shared.numbers.next()) {
             Ok(taken) => taken,
             Err(Refused::Malformed(why)) => return Err(ApiError::bad_data(why)),
             Err(Refused::TooLarge(why)) => return Err(ApiError::too_large(why.to_string())),

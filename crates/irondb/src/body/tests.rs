@@ -11,17 +11,19 @@ fn changed_bodies_never_panic() {
     let json = format!(
         r#"[{{"metric":"h","id":"{check}","offset":60,"period":60,"value":1,"count":2,"parts":[60,[{{"count":1}}]],"histogram":"AAFQ/gAB"}}]"#
     );
+    let sender = graphite::Sender { account: 1, check: check.into(), name: "dev".into() };
     for (encoding, body) in [
         (Encoding::MetricList, first(7, tables)),
         (Encoding::MetricList, second(7, &structs)),
         (Encoding::Lines, lines.into_bytes()),
+        (Encoding::Graphite(sender), b"a.b 1 2\na;c=d 3.5 4.25\n".to_vec()),
         (Encoding::Json(Form::Histogram), json.clone().into_bytes()),
         (Encoding::Json(Form::Numeric), json.into_bytes()),
     ] {
-        let good = read(encoding, &body, &Tenant::default(), (SourceId(1), 1)).expect("it is good");
+        let good = read(&encoding, &body, &Tenant::default(), (SourceId(1), 1)).expect("it is good");
         assert!(good.records > 0 && good.faults.total() == 0, "{encoding:?}");
         mutations(&body, 20_000, 4, &[], |body| {
-            if let Ok(taken) = read(encoding, body, &Tenant::default(), (SourceId(1), 1)) {
+            if let Ok(taken) = read(&encoding, body, &Tenant::default(), (SourceId(1), 1)) {
                 assert!(taken.batch.samples.len() <= 64 + body.len() / 8);
             }
         });

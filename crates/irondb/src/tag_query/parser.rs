@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::glob;
+
 use super::{BYTES_MAX, DEPTH_MAX, Pattern, Query, REGEX_BYTES_MAX, TERMS_MAX, Wrong};
 
 /// Reads a query; an empty text finds everything.
@@ -206,7 +208,7 @@ impl<'t> Parser<'t> {
             Way::Default if text.contains('*') => return Ok(Pattern::Glob(text)),
             Way::Default | Way::Exact => return Ok(Pattern::Exact(text)),
             Way::Regex => text,
-            Way::Graphite => graphite(&text),
+            Way::Graphite => format!("^{}$", glob::expression(&text)),
         };
         let built = regex::RegexBuilder::new(&regex).size_limit(REGEX_BYTES_MAX).build();
         match built {
@@ -214,29 +216,4 @@ impl<'t> Parser<'t> {
             Err(error) => self.wrong(format!("the regular expression {regex:?} cannot be used: {error}")),
         }
     }
-}
-
-/// A pattern of Graphite as a regular expression: `*` and `?` do not cross a dot, `{a,b}` is one of several.
-fn graphite(text: &str) -> String {
-    let mut out = String::from("^");
-    let mut in_braces = false;
-    for c in text.chars() {
-        match c {
-            '*' => out.push_str("[^.]*"),
-            '?' => out.push_str("[^.]"),
-            '{' if !in_braces => {
-                in_braces = true;
-                out.push_str("(?:");
-            }
-            '}' if in_braces => {
-                in_braces = false;
-                out.push(')');
-            }
-            ',' if in_braces => out.push('|'),
-            '[' | ']' => out.push(c),
-            c => out.push_str(&regex::escape(&c.to_string())),
-        }
-    }
-    out.push('$');
-    out
 }

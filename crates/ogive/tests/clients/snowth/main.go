@@ -41,6 +41,8 @@ func main() {
 	tags()
 	fetches()
 	queries()
+	graphite()
+	rest()
 	refusals()
 }
 

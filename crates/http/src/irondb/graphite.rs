@@ -1,0 +1,279 @@
+//! Graphite's names, tags and numbers, as graphite-web asks IRONdb for them: `/graphite/ACCOUNT[/PREFIX]/...`.
+//!
+//! Limits: an answer lists as many names as [`Asked::limit`]; numbers come in steps that keep a series at [`POINTS_GOAL`] or below, as
+//! long as a step of [`STEPS_S`] can, and names in a body of [`BODY_BYTES_MAX`].
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderValue;
+use axum::response::Response;
+use ogive_irondb::graphite::lines::Sender;
+use ogive_irondb::graphite::names::{Name, Node, Search, path};
+use ogive_irondb::graphite::tags;
+use ogive_irondb::rollup::rollups;
+use ogive_irondb::tag_query::{self, Query};
+use ogive_irondb::{body::Encoding, identity::Identity};
+use ogive_model::TimeRange;
+use serde_json::{Map, Value as Json, json};
+
+use super::answer::{self, number};
+use super::find::{Found, Wanted, find};
+use super::paths::{self, Asked};
+use super::{streams, writes};
+use crate::App;
+use crate::ask::{Cancel, ask};
+use crate::error::ApiError;
+
+/// 1 MiB: thousands of names with what `metrics/find` says of them.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// The steps of datapoints, seconds: IRONdb's default rollups, and a day.
+const STEPS_S: [i64; 5] = [60, 300, 1_800, 10_800, 86_400];
+/// 1,500 datapoints of a series: about as many as a graph has pixels.
+const POINTS_GOAL: i64 = 1_500;
+
+fn account(text: &str) -> Result<i64, ApiError> {
+    text.parse().map_err(|_| ApiError::bad_data(format!("the account {text:?} is not a number")))
+}
+
+/// The account and the prefix of an address; without a prefix it is empty.
+struct Scope {
+    account: String,
+    prefix: String,
+}
+
+impl Scope {
+    fn new(params: &BTreeMap<String, String>) -> Self {
+        let of = |name: &str| params.get(name).cloned().unwrap_or_default();
+        Self { account: of("account"), prefix: of("prefix") }
+    }
+
+    fn wanted(&self, query: Query) -> Result<Wanted, ApiError> {
+        let range = TimeRange { start_ms: i64::MIN, end_ms: i64::MAX };
+        Ok(Wanted { account: account(&self.account)?, query, range })
+    }
+}
+
+type Parts = Path<BTreeMap<String, String>>;
+
+/// A name that can be drawn.
+fn leaf(name: &str, stream: &Identity) -> Json {
+    let data = json!({"uuid": stream.check, "name": stream.canonical(), "egress_function": "avg"});
+    json!({"leaf": true, "name": name, "leaf_data": data})
+}
+
+/// Answers with names, at most as many as are asked for, and how many there are.
+async fn listed(
+    app: App,
+    request: Request,
+    wanted: impl FnOnce(&Asked) -> Result<Wanted, ApiError>,
+    make: impl FnOnce(Vec<Found>) -> Vec<Json> + Send + 'static,
+) -> Response {
+    let made = async {
+        let asked = Asked::new(&request)?;
+        drop(request);
+        let wanted = wanted(&asked)?;
+        let (timeout_ms, limit) = (asked.timeout_ms, asked.limit);
+        let found = move |app: &App, cancel: &Cancel| find((app, cancel), &asked.tenant, &wanted);
+        let mut list = make(ask(&app, timeout_ms, found).await?);
+        let count = list.len();
+        list.truncate(limit);
+        Ok((list, count))
+    };
+    match made.await {
+        Ok((list, count)) => {
+            let mut response = answer::of(Ok(Json::Array(list)));
+            response.headers_mut().insert("x-snowth-search-result-count", HeaderValue::from(count));
+            response
+        }
+        Err(error) => answer::refusal(&error),
+    }
+}
+
+/// `metrics/find?query=`: the names that a pattern finds at its level.
+pub(super) async fn names(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
+    let scope = Scope::new(&params);
+    let pattern = Asked::new(&request).map(|asked| asked.params.get("query").unwrap_or("*").to_owned());
+    let search = pattern.and_then(|pattern| Search::parse(&scope.prefix, &pattern).map_err(ApiError::bad_data));
+    let search = match search {
+        Ok(search) => search,
+        Err(error) => return answer::refusal(&error),
+    };
+    let query = search.query().map_err(ApiError::bad_data);
+    listed(app, request, |_| scope.wanted(query?), move |found| nodes(&search, &found)).await
+}
+
+/// Branches once each, before the leaves; both in order.
+fn nodes(search: &Search, found: &[Found]) -> Vec<Json> {
+    let (mut branches, mut leaves) = (Vec::new(), Vec::new());
+    for stream in found {
+        match search.node(&stream.identity.base) {
+            Node::Branch(name) if branches.last() != Some(&name) => branches.push(name),
+            Node::Branch(_) => {}
+            Node::Leaf => {
+                leaves.push(leaf(search.without_prefix(&path(&stream.identity)), &stream.identity));
+            }
+        }
+    }
+    branches.sort_unstable();
+    branches.dedup();
+    branches.into_iter().map(|name| json!({"leaf": false, "name": name})).chain(leaves).collect()
+}
+
+/// `tags/find?query=`: the streams that Graphite's expressions, or a tag query of IRONdb, find.
+pub(super) async fn tagged(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
+    let scope = Scope::new(&params);
+    let prefix = scope.prefix.clone();
+    let wanted = |asked: &Asked| {
+        let text = asked.params.need("query")?;
+        let is_own = ["and(", "or(", "not("].iter().any(|start| text.starts_with(start));
+        let query = if is_own { tag_query::parse(text).map_err(|wrong| wrong.to_string()) } else { tags::parse(text) };
+        scope.wanted(query.map_err(ApiError::bad_data)?)
+    };
+    let make = move |found: Vec<Found>| {
+        let of = |stream: &Found| {
+            let is_number = stream.kinds.contains(&"numeric");
+            let name = path(&stream.identity);
+            is_number.then_some(())?;
+            Some(leaf(name.strip_prefix(&prefix)?, &stream.identity))
+        };
+        found.iter().filter_map(of).collect()
+    };
+    listed(app, request, wanted, make).await
+}
+
+/// Which numbers are wanted.
+struct Lookup {
+    start_s: i64,
+    end_s: i64,
+    leaves: Vec<Leaf>,
+}
+
+/// A series of the answer: what it is called there, whose numbers it has, and which.
+struct Leaf {
+    label: String,
+    name: Name,
+    field: String,
+}
+
+/// `series?start=&end=&name=`.
+pub(super) async fn series(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
+    let scope = Scope::new(&params);
+    let read = Asked::new(&request).and_then(|asked| {
+        let second = |name: &str| paths::milliseconds(asked.params.need(name)?, name).map(|ms| ms.div_euclid(1_000));
+        let leaves = vec![named(&scope.prefix, asked.params.need("name")?)];
+        let lookup = Lookup { start_s: second("start")?, end_s: second("end")?, leaves };
+        Ok((asked, lookup))
+    });
+    drawn(&app, &scope, read).await
+}
+
+/// `POST series_multi`: several at once.
+pub(super) async fn series_multi(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
+    let scope = Scope::new(&params);
+    let read = async {
+        let asked = Asked::new(&request)?;
+        let held = crate::body::form(&app, request, BODY_BYTES_MAX).await?;
+        Ok((asked, lookup(&scope.prefix, &held.bytes)?))
+    };
+    drawn(&app, &scope, read.await).await
+}
+
+fn lookup(prefix: &str, body: &[u8]) -> Result<Lookup, ApiError> {
+    let wrong = |what: &str| ApiError::bad_data(format!("{what}; send {{\"start\": 0, \"end\": 60, \"names\": [..]}}"));
+    let body: Json = serde_json::from_slice(body).map_err(|error| wrong(&format!("the body is not JSON: {error}")))?;
+    let second = |name: &str| {
+        let seconds = body[name].as_f64().filter(|seconds| seconds.abs() < 9e12);
+        seconds.map(|seconds| seconds as i64).ok_or_else(|| wrong(&format!("{name:?} is not a time in seconds")))
+    };
+    let names = body["names"].as_array().ok_or_else(|| wrong("\"names\" is not a list"))?;
+    let leaf = |item: &Json| match item {
+        Json::String(name) => Some(named(prefix, name)),
+        item => described(item),
+    };
+    let leaves: Option<Vec<Leaf>> = names.iter().map(leaf).collect();
+    let leaves = leaves.ok_or_else(|| wrong("a name is neither a text nor what metrics/find says of one"))?;
+    Ok(Lookup { start_s: second("start")?, end_s: second("end")?, leaves })
+}
+
+fn named(prefix: &str, name: &str) -> Leaf {
+    Leaf { label: name.into(), name: Name::parse(&format!("{prefix}{name}")), field: "average".into() }
+}
+
+/// A leaf as `metrics/find` described it: graphite-web's plug-in sends that back.
+fn described(item: &Json) -> Option<Leaf> {
+    let data = &item["leaf_data"];
+    let stream = Identity::parse(data["uuid"].as_str()?, data["name"].as_str()?).ok()?;
+    let name = Name { check: Some(stream.check), base: stream.base, tags: stream.tags };
+    let field = match data["egress_function"].as_str().unwrap_or("avg") {
+        "avg" => "average",
+        other => other,
+    };
+    Some(Leaf { label: item["leaf_name"].as_str()?.into(), name, field: field.into() })
+}
+
+async fn drawn(app: &App, scope: &Scope, read: Result<(Asked, Lookup), ApiError>) -> Response {
+    let answered = async {
+        let (asked, lookup) = read?;
+        let account = account(&scope.account)?;
+        ask(app, asked.timeout_ms, move |app, cancel| points((app, cancel), &asked, account, &lookup)).await
+    };
+    answer::of(answered.await)
+}
+
+/// The finest step with no more than [`POINTS_GOAL`] points.
+fn step_s(span_s: i64) -> i64 {
+    let is_fine = |step: &i64| span_s / step <= POINTS_GOAL;
+    STEPS_S.into_iter().find(is_fine).unwrap_or(STEPS_S[STEPS_S.len() - 1])
+}
+
+fn points(scope: (&App, &Cancel), asked: &Asked, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
+    let step_s = step_s(lookup.end_s.saturating_sub(lookup.start_s));
+    let start_ms = lookup.start_s.div_euclid(step_s).saturating_mul(step_s * 1_000);
+    let count = paths::periods(start_ms, lookup.end_s.saturating_mul(1_000), step_s * 1_000)?;
+    let end_ms = start_ms + step_s * 1_000 * count as i64;
+    let mut all = Map::new();
+    for leaf in &lookup.leaves {
+        scope.1.hold((count + 1) * size_of::<Json>() + leaf.label.len())?;
+        let column = column(scope, asked, account, leaf, (start_ms, step_s * 1_000, count))?;
+        all.insert(leaf.label.clone(), column);
+    }
+    Ok(json!({"from": start_ms / 1_000, "to": end_ms / 1_000, "step": step_s, "series": all}))
+}
+
+/// The numbers of every stream with this name, in steps.
+fn column(
+    scope: (&App, &Cancel),
+    asked: &Asked,
+    account: i64,
+    leaf: &Leaf,
+    (start_ms, step_ms, count): (i64, i64, usize),
+) -> Result<Json, ApiError> {
+    let end_ms = start_ms + step_ms * count as i64;
+    let range = TimeRange { start_ms: start_ms.saturating_sub(1), end_ms };
+    let wanted = Wanted { account, query: leaf.name.query(), range };
+    let mut numbers = Vec::new();
+    for found in find(scope, &asked.tenant, &wanted)? {
+        if leaf.name.is(&found.identity) {
+            numbers.extend(streams::read(scope, &asked.tenant, &found.identity, (start_ms, end_ms))?.numbers());
+        }
+    }
+    numbers.sort_by_key(|point| point.time_ms);
+    let field = |rollup: ogive_irondb::rollup::Rollup| {
+        let unknown = || ApiError::bad_data(format!("the egress_function {:?} is not known; ask for avg", leaf.field));
+        rollup.field(&leaf.field).map(number).ok_or_else(unknown)
+    };
+    let slots = rollups(&numbers, start_ms, step_ms, count).into_iter();
+    slots.map(|slot| slot.map_or(Ok(Json::Null), field)).collect()
+}
+
+/// `POST /graphite/ACCOUNT/UUID/NAME`: lines for a check.
+pub(super) async fn write(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
+    let of = |name: &str| params.get(name).cloned().unwrap_or_default();
+    let sender = account(&of("account"))
+        .and_then(|account| Ok(Sender { account, check: paths::check(&of("prefix"))?, name: of("name") }));
+    match sender {
+        Ok(sender) => writes::taken(&app, Encoding::Graphite(sender), request).await,
+        Err(error) => answer::refused_write(&error, 1),
+    }
+}
