@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ogive_tidy::dependencies::{self, Graph};
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
-use ogive_tidy::{limits, links, modules, packages};
+use ogive_tidy::{limits, links, modules, packages, words};
 
 /// Where `unsafe` may stand: a prefix of the path, and why.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -111,6 +111,23 @@ fn links_of_documents_lead_somewhere_and_the_book_has_every_page() {
             name.strip_prefix("docs/").filter(|name| *name != "SUMMARY.md" && !chapters.contains(*name))
         {
             findings.push(format!("docs/{chapter} is not in docs/SUMMARY.md"));
+        }
+    }
+    none(&findings);
+}
+
+#[test]
+fn documents_avoid_the_words_that_the_glossary_lists() {
+    let root = ogive_tidy::root();
+    let avoided = words::avoided(&std::fs::read_to_string(root.join("docs/GLOSSARY.md")).unwrap());
+    let mut findings = Vec::new();
+    for path in source::paths(&root, &["md"]) {
+        let name = source::relative(&root, &path);
+        let is_prose =
+            name.starts_with("docs/") || ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].contains(&name.as_str());
+        if is_prose && name != "docs/GLOSSARY.md" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            findings.extend(words::findings(&text, &avoided).into_iter().map(|finding| format!("{name}:{finding}")));
         }
     }
     none(&findings);
