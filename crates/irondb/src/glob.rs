@@ -2,7 +2,7 @@
 
 /// The expression without its anchors: `*` and `?` do not cross a dot, `[abc]` is one of these characters, `{a,b}` one of several texts.
 #[must_use]
-pub fn expression(pattern: &str) -> String {
+pub(crate) fn expression(pattern: &str) -> String {
     let mut out = String::new();
     let mut in_braces = false;
     for c in pattern.chars() {
