@@ -232,7 +232,10 @@ INLINE void came_unseen(struct task_struct *task, struct thread *thread, struct 
 		return;
 	u64 running_at = task->sched_info.last_arrival + cpu->ahead;
 	u64 waited = task->sched_info.run_delay - thread->run_delay;
-	if (running_at > now || waited > running_at)
+	/* The difference of the clocks is not exact: a slice of microseconds may seem to begin after its end. */
+	if (running_at > now)
+		running_at = now;
+	if (waited > running_at)
 		return;
 	note_unseen();
 	if (thread->cpu && thread->cpu != this_cpu() + 1)
