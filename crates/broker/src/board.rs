@@ -1,8 +1,8 @@
-//! What readers beside the writer see of the spool: its durable end, its segments, and the last records in memory.
+//! The readers' view of the spool: its durable end, its segments, and the latest records in memory.
 //!
-//! Invariants: nothing is on the board that is not durable; the records in memory are the last ones without a hole.
-//! Threads: the writer publishes after each fsync; readers take what they need under a short lock.
-//! Limits: the records in memory hold at most the bytes given to [`Board::new`], and always the last one.
+//! Invariants: the board shows durable records only; the records in memory are the latest ones, without a gap.
+//! Threads: the writer publishes after each fsync; readers copy what they need under a short lock.
+//! Limits: the records in memory hold at most the bytes given to [`Board::new`], and always the latest one.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,10 +1,11 @@
-//! What a destination has, durable.
+//! The durable state of a destination: what it has received.
 //!
-//! Format: docs/formats/spool.md. Invariants: the file is replaced whole; what it says a destination has, it has
-//! acknowledged, or a gap that the same file holds describes it. So a gap is never made twice and never forgotten.
+//! Format: docs/formats/spool.md.
+//! Invariants: the file is replaced as a whole; what it says a destination has was acknowledged, or is described by a
+//! gap in the same file. So a gap is never made twice and never forgotten.
 //! Limits: [`RANGES_MAX`], [`GAPS_MAX`].
-//! Failure: a file that is not what was written is an [`Error::Cursor`]; who begins anew sends what is in the spool again,
-//! and the destination counts it once.
+//! Failure: a damaged file is an [`Error::Cursor`]; starting over sends the spool's content again, and the destination
+//! counts it once.
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -1,18 +1,19 @@
-//! One destination: what it gets next, and what it has.
+//! Delivery to one destination: what it gets next, and what it has received.
 //!
-//! Invariants: a position is done when the destination acknowledged it, or when it is in a gap; only a
-//! cursor that was saved lets segments go. A gap is sent only as it was saved, and never changes once it was sent: so it is
-//! counted once whatever fails between.
-//! The live lane gives the records that came since this process began, or since the destination last failed, in their
-//! order; the backlog lane all others. While both have something, one in four sends is of the backlog, and every
-//! connection but one when there are several. A send is a request: records of one lane, within [`Most`]. What failed is sent
-//! again before both, and what fails again and again, a gap too, beside them (`retry`).
-//! What was sent without an answer that says more is in doubt until it is done, over restarts too (what is on its way when the cursor is
-//! saved among it): a gap that holds it counts it apart.
+//! Invariants: a position is done when the destination acknowledged it, or when it is in a gap; only a saved cursor
+//! lets segments be removed. A gap is sent only as it was saved, and never changes once sent, so it is counted once
+//! whatever fails in between.
+//! The live lane sends the records that came since this process started, or since the destination last failed, in their
+//! order; the backlog lane sends all others. While both have records, one in four sends is from the backlog; with
+//! several connections the backlog gets all but one. A send is one request with records of one lane, within [`Most`].
+//! Failed records are retried before both lanes; records and gaps that fail again and again are retried alongside
+//! (`retry`).
+//! Records sent without a conclusive response are in doubt until they are done, also across restarts (those in flight
+//! when the cursor is saved included): a gap that covers them counts them separately.
 //! Threads: one lock around each destination; only [`Delivery::next`] and [`Delivery::give_up`] read the disk.
-//! Limits: one segment in memory for the backlog, what is on its way, and what failed.
-//! Failure: a segment that the disk does not give is gone past and tried again after [`UNREADABLE_MS`]; one that is not there any more
-//! becomes a gap. A limit gives up what cannot be read, too.
+//! Limits: one segment in memory for the backlog, records in flight, and failed records.
+//! Failure: an unreadable segment is skipped and tried again after [`UNREADABLE_MS`]; a missing one becomes a gap. When
+//! a limit is reached, unreadable data is dropped, too.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

@@ -1,11 +1,11 @@
-//! Which address of a cluster gets the next request.
+//! Chooses the address of a cluster for the next request.
 //!
-//! A lottery for each request: an address has as many lots as its weight over its requests under way times what one takes there.
-//! Who answers 429 has half the weight from then on and a pause; within [`RECOVERY_NS`] it has all of it again. So load
-//! follows what each can take, and comes back when it can again; kept connections do not keep it. (The better of two at
-//! random, the usual choice, gives the one with less weight nothing at all while few requests are under way.)
-//! Invariants: an address in its pause gets nothing; one that failed gets one request at a time until it answers.
-//! Limits: pauses from [`PAUSE_FIRST_NS`] to [`PAUSE_LAST_NS`], with half of each at random.
+//! Each request draws a lot: an address has as many lots as its weight divided by (its requests in flight times the
+//! duration of a request there). After a 429 the weight is halved and the address pauses; within [`RECOVERY_NS`] the
+//! weight is back. So load follows capacity in both directions, and kept connections do not pin it. (The usual choice,
+//! the better of two at random, gives the address with less weight nothing at all while few requests are in flight.)
+//! Invariants: a paused address gets nothing; a failed one gets one request at a time until it answers.
+//! Limits: pauses from [`PAUSE_FIRST_NS`] to [`PAUSE_LAST_NS`], half of each random.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can go wrong between a batch and its destinations.
+//! Errors between a batch and its destinations.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
-//! What a destination does not get, as a record that it gets instead.
+//! A gap: the record that a destination gets in place of dropped data.
 //!
-//! Format: docs/formats/gap.md. A gap is a text sample of [`GAP_METRIC`] and a delta of [`GAP_SAMPLES_METRIC`], in the tenant
-//! whose samples are missing, at the time of the newest of them.
-//! Invariants: every sample that a destination is not given is in exactly one gap of it; those that may have arrived all
-//! the same are in it too, and counted apart.
-//! Limits: [`GAP_SERIES_MAX`] series are listed one by one, those with the most samples; [`BUILDER_SERIES_MAX`] are looked at.
+//! Format: docs/formats/gap.md. A gap is a text sample of [`GAP_METRIC`] and a delta of [`GAP_SAMPLES_METRIC`], in the
+//! tenant of the missing samples, at the time of the newest of them.
+//! Invariants: every sample that a destination does not get is in exactly one of its gaps; samples that may have
+//! arrived are included and also counted separately.
+//! Limits: the [`GAP_SERIES_MAX`] series with the most samples are listed; [`BUILDER_SERIES_MAX`] are examined.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,12 +1,13 @@
-//! The broker's memory: batches wait in a spool on a [`Disk`](ogive_journal::Disk) until each of several destinations has
-//! them.
+//! The core of the broker: batches wait in a spool on a [`Disk`](ogive_journal::Disk) until each of several
+//! destinations has received them.
 //!
-//! - [`Spool`]: the journal of batches and its one writer; [`Board`]: what readers beside the writer see of it.
-//! - [`Delivery`]: one destination: what it has ([`Cursor`], durable), what it gets next (a live and a backlog lane).
-//! - [`Gap`]: what was given up, as a record that the destination itself stores.
-//! - [`Endpoints`]: which of a cluster's addresses gets the next batch.
+//! - [`Spool`]: the journal of batches and its one writer; [`Board`]: the readers' view of it.
+//! - [`Delivery`]: one destination: what it has received ([`Cursor`], durable) and what it gets next (a live and a
+//!   backlog lane).
+//! - [`Gap`]: dropped data, as a record that the destination itself stores.
+//! - [`Endpoints`]: chooses the address of a cluster for the next batch.
 //!
-//! No sockets, no clock, no threads: bytes and instants go in, decisions come out.
+//! The crate has no sockets, no clock and no threads: bytes and instants go in, decisions come out.
 #![forbid(unsafe_code)]
 
 mod board;

@@ -1,5 +1,5 @@
-//! A broker's whole life on a simulated disk, with power cuts at any write: every batch that was acknowledged to its sender is
-//! delivered to each destination at least once or is in a gap that was, and nothing is delivered that was not sent.
+//! The whole life of a broker on a simulated disk, with power cuts at any write: every acknowledged batch is delivered
+//! to each destination at least once or is in a delivered gap, and nothing is delivered that was not sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

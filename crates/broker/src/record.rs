@@ -1,7 +1,7 @@
-//! The spool's records: a frame and when it came.
+//! The spool's records: a frame and its time of arrival.
 //!
-//! Format: docs/formats/spool.md. 16 bytes stand before the frame: version, seven zeros, and the wall clock's milliseconds at
-//! its arrival.
+//! Format: docs/formats/spool.md. A header of 16 bytes precedes the frame: version, seven zeros, and the arrival in
+//! wall-clock milliseconds.
 
 /// Bytes before the frame.
 pub(crate) const HEADER_BYTES: usize = 16;

@@ -1,7 +1,8 @@
-//! Definitions of series, so that a batch that names series by their identity alone can be made whole.
+//! Definitions of series, to complete batches that name series by identity alone.
 //!
-//! Limits: [`Registry::SERIES_MAX`] in each of two generations. When the younger is full the older goes; a series that is
-//! named moves to the younger. Whoever names one that went hears `unknown` and declares it again.
+//! Limits: [`Registry::SERIES_MAX`] in each of two generations. When the younger is full the older is dropped; a series
+//! that is named moves to the younger. A sender that names a dropped series is answered `unknown` and declares it
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

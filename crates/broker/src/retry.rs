@@ -1,9 +1,10 @@
-//! Records that are sent again, with their bytes at hand.
+//! Records to be sent again, with their bytes in memory.
 //!
-//! Invariants: a record that fails again and again holds up no other one: after [`TRIES`] it goes apart from those that did not, alone
-//! while none of its like is taken, and not before twice as many requests as the last time have gone, unless there is nothing else to
-//! send.
-//! Limits: beyond [`BYTES_MAX`] or [`RECORDS_MAX`] nothing new is begun, so that a destination that is away does not fill the memory.
+//! Invariants: a record that fails again and again does not hold up others: after [`TRIES`] it is sent apart from the
+//! rest, alone until one of its kind is accepted, and only after twice as many other requests as the last time, unless
+//! there is nothing else to send.
+//! Limits: beyond [`BYTES_MAX`] or [`RECORDS_MAX`] nothing new is started, so an unreachable destination does not fill
+//! the memory.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
 //! The spool: the journal of batches, and its one writer.
 //!
-//! Invariants: what [`Spool::sync`] returned for is on the board and survives a power cut; a record stands for itself: a
-//! batch that names series by their identity is completed before it is written.
-//! A batch that was taken and comes again under its number is not taken twice, as long as the process lives; after a restart
-//! it may be, and the destinations, which know its number, count it once.
+//! Invariants: what [`Spool::sync`] returned for is on the board and survives a power cut. Each record is
+//! self-contained: a batch that names series by identity is completed before it is written. A batch that is repeated
+//! under its number is not accepted twice while the process lives; after a restart it may be, and the destinations,
+//! which know its number, count it once.
 //! Threads: one writer; readers have the [`Board`].
 //! Limits: [`Options`].
-//! Failure: a record that does not fit the disk is refused; after a failed fsync everything since the last good one is
-//! refused, and a new segment is begun.
+//! Failure: a record that does not fit on the disk is refused; after a failed fsync everything since the last good one
+//! is refused, and a new segment is started.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
