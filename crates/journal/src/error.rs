@@ -1,4 +1,4 @@
-//! What can go wrong between a record and the disk, named after what the caller can do.
+//! Errors between a record and the disk, named after what the caller can do.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Stored bytes that are not what was written.
+//! Findings: stored bytes that differ from what was written.
 
 use std::path::PathBuf;
 

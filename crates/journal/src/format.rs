@@ -1,8 +1,8 @@
 //! The journal's bytes: the header of a segment and the frame of a record. `docs/formats/journal.md` draws them.
 //!
-//! Format: little-endian; records begin at multiples of 8 and are filled up with zeros that their checksum
-//! covers. Each segment has a mark, a number that nobody outside can know, at the head of its records: bytes
-//! inside a record's payload cannot pass for a record when reading has to find its way after a bad one.
+//! Format: little-endian; records begin at multiples of 8 and are padded with zeros that their checksum covers. Each
+//! segment has a mark, an unpredictable number, at the start of its records: bytes inside a record's payload cannot
+//! pass for a record when the reader resynchronises after a bad one.
 
 use crate::Error;
 

@@ -1,15 +1,14 @@
-//! The journal: append, fsync, replay, forget.
+//! The journal: append, fsync, replay, and removal of old segments.
 //!
-//! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment with a
-//! record is written only by the process that made it, and never once a later one was begun; what `sync` has
-//! returned for is given back by every later `replay`. A segment's header voids the records from its first
-//! sequence on in earlier segments.
+//! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment with a record
+//! is written only by the process that created it, and never after a later one was started; every later `replay`
+//! returns what `sync` has confirmed. A segment's header voids the records from its first sequence on in earlier
+//! segments.
 //! Limits: [`SEGMENT_BYTES_MAX`], [`RECORD_BYTES_MAX`], [`CORRUPTIONS_MAX`].
-//! A full disk does not keep a journal from being opened and replayed; `durable` stays below `next` until there is
-//! space.
 //! Failure: a torn tail ends the journal at the last good record; bad bytes before a good record are reported and
-//! stepped over; a full disk refuses the record and leaves none of it; after a failed fsync nothing is taken
-//! until [`Journal::reopen`] goes on in a new segment behind the last durable record.
+//! skipped. A full disk refuses the record and leaves none of it; it does not prevent opening and replay, where
+//! `durable` stays below `next` until there is space. After a failed fsync nothing is accepted until
+//! [`Journal::reopen`] continues in a new segment after the last durable record.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The journal against a `Vec` of records: cut anywhere, any bit flipped, the power cut at every operation.
+//! The journal compared with a `Vec` of records: truncated anywhere, any bit flipped, the power cut at every operation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Records that survive: an append-only, checksummed journal on a [`Disk`] that is real or simulated.
+//! Durable records: an append-only, checksummed journal on a [`Disk`] that is real or simulated.
 //!
-//! [`Journal`] is what a server writes before it acknowledges; [`disk`] is how every file of Ogive is reached,
-//! so that tests can cut the power in the middle of any of them.
+//! [`Journal`] is what a server writes before it acknowledges; [`disk`] is how every file of Ogive is reached, so that
+//! tests can cut the power in the middle of any operation.
 #![forbid(unsafe_code)]
 
 mod error;

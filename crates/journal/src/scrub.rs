@@ -1,7 +1,8 @@
-//! Looking at every byte of the journal in every copy, and healing what is bad in one of them.
+//! The scrub of the journal: reads every byte of every copy, and heals what is bad in one of them.
 //!
-//! Invariants: a record is called bad only if it must be there: below the first sequence of the next segment, or below
-//! what is known to be durable. Failure: what is bad in every copy is reported and left as it is.
+//! Invariants: a record is reported as bad only if it must exist: below the first sequence of the next segment, or
+//! below what is known to be durable.
+//! Failure: what is bad in every copy is reported and left as it is.
 
 use std::ops::Range;
 use std::path::Path;

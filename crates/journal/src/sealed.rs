@@ -1,4 +1,5 @@
-//! Segments whose checksums fit whatever they hold: what stands behind a checksum has to bear any bytes too.
+//! Segments with valid checksums around arbitrary content, for fuzzing: the code behind a checksum must cope with any
+//! bytes, too.
 
 use crate::format::{
     RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal_record, u32_at, u64_at,

@@ -1,9 +1,9 @@
-//! Reading a segment: its records in order, and where bytes are bad.
+//! Reading a segment: its records in order, and the positions of bad bytes.
 //!
-//! Invariants: a record is given out only if both its checksums fit and its sequence is above the one before.
+//! Invariants: a record is returned only if both its checksums match and its sequence is above the previous one.
 //! Limits: memory is one record and a window of [`WINDOW_BYTES`] for each copy.
-//! Failure: a record that is bad in one copy is taken from another, which heals the first; after one that is bad in all
-//! the reader looks at each multiple of 8 for the next good one.
+//! Failure: a record that is bad in one copy is read from another, which heals the first; after one that is bad in all
+//! copies the reader tries each multiple of 8 for the next good one.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

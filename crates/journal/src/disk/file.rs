@@ -1,4 +1,4 @@
-//! A directory tree and its files, as every part of Ogive reaches them.
+//! The traits for a directory tree and its files, through which all of Ogive reaches the disk.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

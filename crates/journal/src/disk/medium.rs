@@ -1,4 +1,4 @@
-//! What a simulated file holds on its medium beside what its readers see, and what a power cut leaves of it.
+//! The simulated file's durable content as opposed to what readers see, and what a power cut leaves of it.
 //!
 //! Invariants: `durable` with `pending` applied in order is `live`, unless a failed fsync has lost changes.
 

@@ -1,10 +1,10 @@
-//! The disk as Ogive uses it: append, fsync, read, rename. Every file of Ogive goes through [`Disk`], so one
-//! seed of the simulated disk replays a whole store with its faults.
+//! The disk as Ogive uses it: append, fsync, read, rename. Every file goes through [`Disk`], so one seed of the
+//! simulated disk replays a whole store with its faults.
 //!
-//! Invariants: a file only grows at its end or is cut; bytes are safe after `sync` of the file, names (created,
+//! Invariants: a file only grows at its end or is truncated; bytes are safe after `sync` of the file, names (created,
 //! renamed, removed) after `sync_dir` of their directory.
-//! Failure: a write may take fewer bytes than given; after a failed `sync` the file's unsynced bytes are in an
-//! unknown state for good, and no later `sync` of it proves anything about them.
+//! Failure: a write may accept fewer bytes than given; after a failed `sync` the file's unsynced bytes are in an
+//! unknown state permanently, and no later `sync` of it proves anything about them.
 
 mod file;
 mod medium;

@@ -1,4 +1,4 @@
-//! The machine's own disk: the one place of Ogive that calls `std::fs`.
+//! The machine's own disk: the only place in Ogive that calls `std::fs`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -1,8 +1,9 @@
-//! A disk in memory whose faults follow from a seed: what a test cannot wait for a real disk to do.
+//! An in-memory disk whose faults follow from a seed, for tests that cannot wait for a real disk to fail.
 //!
-//! Invariants: with one thread, one seed and one order of calls give one outcome. What `sync` and `sync_dir`
-//! made durable survives every power cut; only [`SimulatedDisk::flip_bit`] and [`SimulatedDisk::put`] touch it.
-//! Directories are durable when made. Limits: [`SimulatedDisk::set_capacity`], over all files.
+//! Invariants: with one thread, one seed and one order of calls give one outcome. What `sync` and `sync_dir` made
+//! durable survives every power cut; only [`SimulatedDisk::flip_bit`] and [`SimulatedDisk::put`] alter it. Directories
+//! are durable once created.
+//! Limits: [`SimulatedDisk::set_capacity`], over all files.
 //! Failure: those of [`Faults`], power cuts ([`SimulatedDisk::cut_power_after`]), and process deaths.
 
 use std::collections::{BTreeMap, BTreeSet};

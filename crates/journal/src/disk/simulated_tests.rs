@@ -1,4 +1,4 @@
-//! What the simulated disk promises, since every crash test rests on it.
+//! The guarantees of the simulated disk, on which every crash test relies.
 
 use std::path::Path;
 

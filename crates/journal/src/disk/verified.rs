@@ -1,9 +1,9 @@
-//! Reading with a checksum in hand: the one way in which stored bytes are believed, and in which a copy heals another.
+//! Reads that verify a checksum: the only way in which stored bytes are trusted, and in which one copy heals another.
 //!
-//! Invariants: bytes are given out only after the caller's check accepted them; a copy is overwritten only with bytes
-//! that the check accepted, and only where its own were refused.
-//! Failure: when no copy is good the caller's verdict on the first one that could be read is the error; a copy that
-//! cannot be healed now stays as it is and is met again.
+//! Invariants: bytes are returned only after the caller's check accepted them; a copy is overwritten only with accepted
+//! bytes, and only where its own were refused.
+//! Failure: when no copy is good, the error is the caller's verdict on the first readable one; a copy that cannot be
+//! healed now stays as it is and is found again.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

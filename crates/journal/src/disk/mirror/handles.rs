@@ -1,4 +1,4 @@
-//! The open files of one file, one on each member.
+//! The open handles of one file, one on each member.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

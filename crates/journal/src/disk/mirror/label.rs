@@ -1,9 +1,9 @@
-//! The label of a mirror's member: which store it belongs to, which of its times it saw last, and who was current then.
+//! The label of a mirror's member: its store, the last epoch it saw, and the members that were current then.
 //!
-//! Invariants: the epoch rises by one whenever the set of current members changes, and the label is durable on every
-//! member that stays before anything is acknowledged without the one that went.
+//! Invariants: the epoch rises by one whenever the set of current members changes, and the new label is durable on
+//! every remaining member before anything is acknowledged without the one that left.
 //! Format: docs/formats/mirror.md: one record of [`RECORD_BYTES`], written twice, so that a flipped bit loses nothing.
-//! Failure: a label of which neither record is good is no label; see [`super::open`].
+//! Failure: if neither record is valid there is no label; see [`super::open`].
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The set of members, and how a change is done on all of them: whoever does not follow is out.
+//! The set of members, and how a change is applied to all of them: a member that fails is taken out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -1,13 +1,15 @@
-//! Several directories that hold the same files, used as one [`Disk`].
+//! Several directories with the same files, used as one [`Disk`].
 //!
-//! Invariants: a change is done on every live member before it is reported as done; a member that did not follow is out,
-//! and the label of every other one says so durably, before that too. So each live member has everything that was
-//! acknowledged, and a member that went is known as stale when it comes back.
-//! Threads: any number; changes go on side by side, the set of members changes between them. Names change one at a time and while
-//! no file is opened: whoever opens one finds it with every member that has it, never half made or half removed.
-//! Limits: `MEMBERS_MAX` members. Failure: a change that fails everywhere is the caller's error and takes nobody out; one
-//! that fails on some takes those out, counted and reported. Reading tries member after member.
-//! Paths are those below the root that the mirror was opened with; each member has them below its own.
+//! Invariants: a change is done on every live member before it is reported as done. A member that failed is out, and
+//! the labels of all others record that durably before the report, too. So each live member has everything that was
+//! acknowledged, and a member that left is known to be stale when it returns.
+//! Threads: any number. Changes run concurrently; the set of members changes only between them. Names change one at a
+//! time and while no file is being opened, so an opener finds a file on every member that has it, never half created or
+//! half removed.
+//! Limits: `MEMBERS_MAX` members.
+//! Failure: a change that fails everywhere is the caller's error and takes no member out; one that fails on some takes
+//! those out, counted and reported. Reads try member after member.
+//! Paths are relative to the root that the mirror was opened with; each member has them below its own root.
 
 mod file;
 mod handles;

@@ -1,8 +1,8 @@
-//! Opening a mirror: which of the directories are current, and which must be rebuilt.
+//! Opening a mirror: decides which directories are current and which must be rebuilt.
 //!
-//! Invariants: only members of the highest epoch are read; a directory that was current then and is not there keeps
-//! the mirror shut unless the caller says that it may be left out, because it could have gone on alone.
-//! Failure: directories of different stores, or that went on without each other, are an [`Error::Mirror`] that says
+//! Invariants: only members of the highest epoch are read. A directory that was current in it and is missing prevents
+//! the start unless the caller allows leaving it out, because it could have continued alone.
+//! Failure: directories of different stores, or that continued without each other, are an [`Error::Mirror`] that says
 //! what to do; nothing is written then.
 
 use std::path::{Path, PathBuf};

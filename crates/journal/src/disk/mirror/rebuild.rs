@@ -1,9 +1,12 @@
-//! Rebuilding a member while the mirror is in use: copy what is there, then what changed meanwhile, and in a moment
-//! in which nothing changes the rest; then the member is live.
+//! Rebuilding a member while the mirror is in use: copy the existing files, then what changed meanwhile, and finally
+//! the rest while changes are blocked; then the member is live.
 //!
-//! Invariants: until the new label is durable the directory says of itself that it is not filled; names of one file are
-//! names of one file in the copy too. Threads: one rebuild at a time. Limits: [`ROUNDS_MAX`], [`REST_BYTES_MAX`].
-//! Failure: the member stays out, and the next rebuild begins from nothing; the others never wait for more than the rest.
+//! Invariants: until the new label is durable, the directory is marked as unfilled; hard links to one file are hard
+//! links in the copy too.
+//! Threads: one rebuild at a time.
+//! Limits: [`ROUNDS_MAX`], [`REST_BYTES_MAX`].
+//! Failure: the member stays out, and the next rebuild starts from nothing; the others never wait for more than the
+//! rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Members that fail, come back, and are filled, against what was acknowledged.
+//! Members that fail, return and are filled, compared with what was acknowledged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
