@@ -1,9 +1,11 @@
-//! Alignment: the stored samples of one series become cells of a fixed width that end at whole multiples of it.
+//! Alignment: turns the stored samples of one series into cells of a fixed width that end at multiples of it.
 //!
-//! Invariants: a cell is a function of the set of samples in its window and, for what a counter adds, of the one sample before it; it
-//! does not depend on the order in which they came. A sample at t belongs to the cell (end - width, end] that holds t. A window without a
-//! sample has no cell. What counters add is conserved: the cells of a range sum up to the increase over it.
-//! Limits: those of the columns that are given. Failure: a histogram whose bins do not fit those of its cell is counted and left out.
+//! Invariants: a cell depends only on the set of samples in its window and, for the increase of a counter, on the one
+//! sample before it; not on their order of arrival. A sample at t belongs to the cell (end - width, end] that holds t.
+//! A window without a sample has no cell. The increase of counters is conserved: the cells of a range add up to the
+//! increase over it.
+//! Limits: those of the given columns.
+//! Failure: a histogram whose bins do not fit those of its cell is counted and left out.
 
 use std::collections::BTreeMap;
 

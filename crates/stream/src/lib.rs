@@ -1,10 +1,10 @@
-//! What happens between a measurement and the store: single measurements become cells.
+//! From measurements to cells, between the protocols and the store.
 //!
 //! - [`Quantizer`]: merges measurements of many series into cells of one second.
-//! - [`cells`]: samples that were stored already, by identity, into live cells that close in order: millions a second on each of
+//! - [`cells`]: turns stored samples, by identity, into live cells that close in order: millions a second on each of
 //!   several shards.
-//! - [`align`]: samples that are stored already, jittered as their senders are, into cells of a fixed width.
-//! - [`Key`]: finds a series by the bytes that a sender named it with, without reading them as labels.
+//! - [`align`]: turns stored samples, with the jitter of their senders, into cells of a fixed width.
+//! - [`Key`]: finds a series by the bytes that a sender names it with, without parsing them as labels.
 #![forbid(unsafe_code)]
 
 pub mod align;

@@ -1,12 +1,12 @@
-//! The quantizer: measurements of many series merge into cells of one second.
+//! The quantizer: merges measurements of many series into cells of one second.
 //!
-//! Invariants: each measurement that is taken is in exactly one cell, and each cell is given away once. A cell of an earlier
-//! or later second than the current one is given away with the next `take`, and again as a further fragment if more comes for it: fragments of a
-//! cell merge in the store.
-//! Threads: one owner at a time; it has no clock, the owner brings the time.
+//! Invariants: each accepted measurement is in exactly one cell, and each cell is returned once. A cell of an earlier
+//! or later second than the current one is returned by the next `take`, and again as a further fragment if more arrives
+//! for it: fragments of a cell merge in the store.
+//! Threads: one owner at a time; it has no clock, the owner passes the time.
 //! Limits: [`Limits`]. Series beyond it fold into series called `ogive_overflow`, so that counts and distributions stay
 //! complete, and are counted in [`Counts`].
-//! Failure: a measurement that is not taken is a [`Refused`], never silence.
+//! Failure: a measurement that is not accepted is a [`Refused`], never silently dropped.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

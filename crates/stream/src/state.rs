@@ -1,4 +1,4 @@
-//! What a cell holds while it is open, and the cell that is made of it.
+//! The state of an open cell, and the cell made from it.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;

@@ -1,8 +1,10 @@
-//! Rings between those who have samples and the shards that own their series.
+//! Rings between the threads that have samples and the shards that own their series.
 //!
-//! Invariants: what a feeder pushed reaches the shard of its series in that order; a shard believes a watermark of a feeder after
-//! everything that the feeder pushed before it. A shard's watermark is the least of its feeders', those that are gone left out.
-//! Threads: one for each feeder and each worker. Limits: the places of a ring.
+//! Invariants: what a feeder pushes reaches the shard of its series in that order; a shard acts on a feeder's watermark
+//! after everything that the feeder pushed before it. A shard's watermark is the lowest of its feeders', without those
+//! that have ended.
+//! Threads: one for each feeder and each worker.
+//! Limits: the slots of a ring.
 
 use ogive_model::{SeriesId, SourceId};
 use rtrb::{Consumer, Producer, RingBuffer};

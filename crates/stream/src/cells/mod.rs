@@ -5,16 +5,18 @@
 //! Feeder --ring-->   |
 //! ```
 //!
-//! A [`Feeder`] belongs to whoever has samples (a listener, the store's journal writer, a replay); it knows how far each of its
-//! sources is. A [`Worker`] owns one [`Shard`]: the part of the series whose identities fall to it. [`stream`] makes both with a
-//! bounded ring between each pair. Who has one thread alone uses a [`Shard`] without them.
+//! A [`Feeder`] belongs to a thread that has samples (a listener, the store's journal writer, a replay); it tracks the
+//! progress of each of its sources. A [`Worker`] owns one [`Shard`]: the series whose identities map to it. [`stream`]
+//! creates both, with a bounded ring between each pair. With a single thread, use a [`Shard`] without them.
 //!
-//! Invariants: each item that is taken is in exactly one cell; what is not taken is counted by its reason ([`Refused`]), so that
-//! measured = in cells + refused. Cells of a second are emitted in any order, seconds in ascending order. A cell is emitted once, and once more
-//! for each `advance` that finds late items of it, as a fragment that says so. Merged by series and end, what was emitted does not depend on the order of
-//! arrival, on the number of shards, or on who fed what (a sum of doubles: up to their rounding).
+//! Invariants: each accepted item is in exactly one cell; a refused one is counted by reason ([`Refused`]), so that
+//! measured = in cells + refused. Cells of one second are emitted in any order, seconds in ascending order. A cell is
+//! emitted once, and again, as a fragment marked as late, for each `advance` that finds late items of it. Merged by
+//! series and end, the emitted cells do not depend on the order of arrival, on the number of shards, or on which feeder
+//! was used (sums of doubles: up to rounding).
 //! Threads: a shard has one owner, a ring one writer and one reader; nothing else is shared.
-//! Limits: [`Options`]. Failure: a full ring makes [`Feeder::feed`] wait and [`Feeder::offer`] skip and count.
+//! Limits: [`Options`].
+//! Failure: a full ring makes [`Feeder::feed`] wait and [`Feeder::offer`] skip and count.
 
 mod feeder;
 mod float;

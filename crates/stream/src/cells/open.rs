@@ -1,4 +1,5 @@
-//! Open cells beside the newest one of each series: what a newer one displaced, and what came for an older one.
+//! Open cells besides the newest one of each series: those displaced by a newer one, and those that late items belong
+//! to.
 
 use super::{Refused, What};
 

@@ -1,7 +1,7 @@
-//! A shard: the cells of the series that fall to it, owned by one thread.
+//! A shard: the cells of the series that map to it, owned by one thread.
 //!
-//! Invariants: those of [`crate::cells`]. A cell that ends at or before `closed` is never open. The newest open cell of a series is in its
-//! table's entry, every other open one, and what came late, in [`Others`].
+//! Invariants: those of [`crate::cells`]. A cell that ends at or before `closed` is never open. The newest open cell of
+//! a series is in its table entry; every other open one, and everything late, is in [`Others`].
 //! Limits: `series_max` and `cells_max` of [`Options`], for numbers and values each.
 
 use std::collections::BTreeMap;

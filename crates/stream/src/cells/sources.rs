@@ -1,6 +1,7 @@
-//! How far the sources are: each one's watermark, and the least of those that still send.
+//! The progress of the sources: the watermark of each, and the lowest of those that still send.
 //!
-//! Invariants: a watermark never falls. Limits: [`SOURCES_MAX`]; those beyond share one mark, so that they are waited for together.
+//! Invariants: a watermark never falls.
+//! Limits: [`SOURCES_MAX`]; sources beyond it share one watermark, so that they are waited for together.
 
 use std::collections::HashMap;
 

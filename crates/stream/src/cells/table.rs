@@ -1,8 +1,11 @@
-//! An open-addressing table: for each series one cache line with its identity, the end of its newest cell, and that cell.
+//! An open-addressing table: for each series one cache line with its identity, the end of its newest cell, and that
+//! cell.
 //!
-//! Invariants: a series has one place; a probe from its first place meets no vacant one before it. Three quarters are filled at most.
-//! Why flat, and not tags beside: a million series in random order cost one miss each, and a table of tags would be a second one for
-//! no gain, because the first place mostly is the right one. Identities are hashes, so their lower bits are the place.
+//! Invariants: a series has one slot; probing from its first slot meets no vacant one before it. At most three quarters
+//! of the slots are filled.
+//! Why no separate tags: a million series in random order cost one cache miss each, and a table of tags would add a
+//! second one for no gain, because the first slot is mostly the right one. Identities are hashes, so their lower bits
+//! are the slot.
 
 use crate::cells::open::Held;
 

@@ -1,4 +1,4 @@
-//! Live cells against a slow model, and each limit at its value and above.
+//! Live cells compared with a slow model, and each limit at its value and one above.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! The cell of a series of values: their distribution, in as few bytes as it can be.
+//! The cell of a series of values: their distribution, in as few bytes as possible.
 //!
-//! Invariants: [`Distribution::histogram`] is what [`Histogram::record`] of each value and [`Histogram::merge`] of each part make.
-//! Format, in memory alone: most cells hold a handful of values. Of two, least and greatest are the values themselves, and two more are
-//! kept as the numbers of their bins: 40 bytes and no allocation. With the fifth an [`Open`] is made: bins and
-//! their counts in four bytes each, ascending, and a log of values that are not sorted in yet, which makes a value a store of two bytes.
-//! Limits: a bin's count above [`COUNT_MAX`] moves all bins into a whole histogram, once.
+//! Invariants: [`Distribution::histogram`] equals the result of [`Histogram::record`] for each value and
+//! [`Histogram::merge`] for each part.
+//! Format, in memory only: most cells hold a handful of values. Minimum and maximum hold the first two values, and two
+//! more are kept as bin numbers: 40 bytes and no allocation. The fifth value creates an [`Open`]: bins and their counts
+//! in four bytes each, ascending, and a log of values not sorted in yet, so that recording a value stores two bytes.
+//! Limits: a bin's count above [`COUNT_MAX`] moves all bins into a full histogram, once.
 
 use ogive_hist::{BINS_PER_SIGN, Histogram, Place, Scheme};
 

@@ -1,4 +1,4 @@
-//! What a thread does while a ring is empty, or full.
+//! How a thread waits while a ring is empty or full.
 
 use std::fmt;
 use std::str::FromStr;

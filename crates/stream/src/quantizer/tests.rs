@@ -1,4 +1,4 @@
-//! The quantizer beside a map of everything that was measured.
+//! The quantizer compared with a map of everything that was measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
