@@ -1,7 +1,7 @@
-//! Warnings and infos that come with an answer.
+//! Warnings and infos that accompany an answer.
 //!
-//! Invariants: of annotations with equal level and message the newest position is kept, as Prometheus does, in the
-//! place of the first.
+//! Invariants: of annotations with equal level and message the newest position is kept, in the place of the first, as
+//! in Prometheus.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Types and counts of operands and arguments, in Prometheus' own words.
+//! Checks types and counts of operands and arguments, with Prometheus' error texts.
 
 use crate::ParseError;
 use crate::ast::{AggregateOp, Binary, BinaryOp, Call, Expr, ExprKind, Span, ValueType, VectorSelector};

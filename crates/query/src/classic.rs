@@ -1,12 +1,12 @@
-//! Classic views: of a stored histogram `M`, the series `M_bucket{le}`, `M_sum` and `M_count` that Prometheus would have had, made
-//! when they are asked for, so that dashboards written for them work unchanged.
+//! Classic views: for a stored histogram `M`, the series `M_bucket{le}`, `M_sum` and `M_count` that Prometheus would
+//! have had, computed on request, so that dashboards written for them work unchanged.
 //!
 //! Invariants:
-//! - A view is made only when it is asked for by its name (`=`, or a regular expression of plain alternatives) and no stored
-//!   series has that name in the range. Nothing else sees it: `{job="a"}` gives stored series alone.
-//! - All histograms that one selection finds get the same bounds, so that sums over them stay cumulative. Where `le` is
-//!   asked for by value, that value is the bound: any threshold has an answer.
-//! - Views have the temporality of what they are made of: of delta cells they are delta, and `rate` is exact.
+//! - A view is made only when it is selected by its name (`=`, or a regular expression of plain alternatives) and no
+//!   stored series has that name in the range. Nothing else sees it: `{job="a"}` selects stored series only.
+//! - All histograms of one selection get the same bounds, so that sums over them stay cumulative. Where `le` is
+//!   selected by value, that value is the bound: any threshold has an answer.
+//! - Views have the temporality of their histograms: those of delta cells are delta, and `rate` is exact.
 //!
 //! Limits: the samples of views count against [`Selection::samples_max`]; [`BOUNDS_MAX`] bounds.
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a query.
+//! Errors of queries.
 
 use ogive_model::{MemoryExceeded, SelectError};
 

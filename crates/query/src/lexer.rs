@@ -1,9 +1,9 @@
-//! Text to tokens.
+//! The lexer: text to tokens.
 //!
-//! Invariants: token spans ascend and do not overlap; the last token is `End`, at the end of the text, or `Wrong`, at what is no token.
-//! The parser meets the latter in its turn: what is wrong before it comes first.
-//! Limits: the text's length is checked by `parse` before it comes here.
-//! Failure: the first wrong byte ends the work with its position and Prometheus' words; nothing panics.
+//! Invariants: token spans ascend and do not overlap; the last token is `End`, at the end of the text, or `Wrong`, at
+//! the first invalid byte. The parser reports `Wrong` only when it reaches it, after any earlier error.
+//! Limits: `parse` checks the text's length beforehand.
+//! Failure: the first invalid byte ends lexing with its position and Prometheus' error text; nothing panics.
 
 mod number;
 mod string;

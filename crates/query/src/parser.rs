@@ -1,13 +1,13 @@
-//! Tokens to a syntax tree: a Pratt parser.
+//! The parser: tokens to a syntax tree (a Pratt parser).
 //!
 //! Invariants: every tree that `parse` returns has passed the type checks of `check`; its height is at most
-//! [`DEPTH_MAX`], so that walking it by recursion is safe. A run of operators that bind from the left (`a or b or c`) counts as one level, as
-//! whoever walks a tree takes it link by link ([`Chain`](crate::ast::Chain)).
+//! [`DEPTH_MAX`], so that recursive walks are safe. A run of left-associative operators (`a or b or c`) counts as one
+//! level, since tree walks iterate over its links ([`Chain`](crate::ast::Chain)).
 //! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`OPERATORS_MAX`], [`PATTERNS_MAX`], and the lexer's `TOKENS_MAX`.
-//! Failure: the first wrong token ends the work with its position; nothing panics.
+//! Failure: the first invalid token ends parsing with its position; nothing panics.
 //!
-//! Strength of the operators, from the weakest: `or`; `and unless`; comparisons and trims; `+ -`; `* / % atan2`;
-//! signs; `^` (from the right); modifiers and ranges.
+//! Precedence of the operators, from the weakest: `or`; `and unless`; comparisons and trims; `+ -`; `* / % atan2`;
+//! signs; `^` (right-associative); modifiers and ranges.
 
 mod binary;
 mod call;

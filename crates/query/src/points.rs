@@ -1,5 +1,5 @@
-//! The notation of test series, in rule tests and conformance scripts: numbers, gaps, stale markers and histogram literals, with
-//! repetition: `1+1x3 _ stale {{schema:0 count:2 buckets:[1 1]}}x2`.
+//! The notation of test series in rule tests and conformance scripts: numbers, gaps, stale markers and histogram
+//! literals, with repetition: `1+1x3 _ stale {{schema:0 count:2 buckets:[1 1]}}x2`.
 //!
 //! Limits: [`POINTS_MAX`] points of a series.
 

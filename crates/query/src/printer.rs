@@ -1,6 +1,6 @@
-//! A syntax tree to its canonical text.
+//! The printer: a syntax tree to its canonical text.
 //!
-//! Invariants: `parse(print(e))` gives `e` again, spans aside, for every tree that `parse` has returned.
+//! Invariants: `parse(print(e))` returns `e` again, except for spans, for every tree that `parse` has returned.
 
 mod duration;
 mod pretty;

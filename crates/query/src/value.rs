@@ -1,7 +1,7 @@
-//! What a query evaluates to.
+//! The results of queries.
 //!
-//! Invariants: points of a series strictly ascend in time over both columns together; a matrix that leaves
-//! the engine is sorted by labels and has no two series of equal labels.
+//! Invariants: points of a series strictly ascend in time over both columns together; a matrix returned by the engine
+//! is sorted by labels and has no two series with equal labels.
 
 use std::sync::Arc;
 

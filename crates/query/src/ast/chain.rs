@@ -1,7 +1,7 @@
 //! Left-deep runs of binary operators: `a or b or c or ..`.
 //!
-//! Generated queries chain thousands of operands. Such a run is no nesting: whatever walks a tree takes it link by link, so that the
-//! stack that a query needs follows from its nesting alone.
+//! Generated queries chain thousands of operands. Such a run does not count as nesting: tree walks iterate over its
+//! links, so that stack use depends on real nesting only.
 
 use super::{Binary, Expr, ExprKind, Number, Span};
 

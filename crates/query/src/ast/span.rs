@@ -1,4 +1,4 @@
-//! Places in a query's text.
+//! Positions in a query's text.
 
 /// Bytes `start..end` of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]

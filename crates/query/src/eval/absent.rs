@@ -1,4 +1,4 @@
-//! `absent` and `absent_over_time`: one where nothing is.
+//! `absent` and `absent_over_time`: 1 where no series exists.
 
 use std::collections::HashSet;
 use std::sync::Arc;

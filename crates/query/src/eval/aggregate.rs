@@ -1,4 +1,4 @@
-//! Aggregations that make one row of each group.
+//! Aggregations that reduce each group to one row.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The wording of warnings and infos, as Prometheus 3 has it.
+//! The wording of warnings and infos, as in Prometheus 3.
 
 use crate::annotations::{Annotation, Repairs, Tally};
 use crate::ast::{BinaryOp, Span};

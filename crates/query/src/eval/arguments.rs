@@ -1,4 +1,4 @@
-//! What the arguments of functions say, and which of them a function takes.
+//! The arguments of function calls, and which of them a function accepts.
 
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind, Span};

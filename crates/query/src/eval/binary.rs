@@ -1,7 +1,7 @@
 //! Binary operators.
 //!
-//! The "one" side of a match may hold several rows of one signature as long as no two of them hold something at
-//! the same instant; two that do are an error, whether or not the operator would keep the result.
+//! The "one" side of a match may have several rows with one signature as long as no two of them have a value at the
+//! same instant; two that do are an error, whether or not the operator would keep the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Cells: samples that hold what happened in one interval and nothing before it.
+//! Cells: samples that cover one interval and nothing before it.
 //!
-//! The increase over a window is the exact merge of the cells that end in it, without extrapolation; the rate is
-//! that by the seconds of the window. Integer counts are added when a cell enters the window and taken away when
-//! it leaves: both are exact. Sum, minimum and maximum are merged by a queue of two stacks, which never takes away.
+//! The increase over a window is the exact merge of the cells that end in it, without extrapolation; the rate is the
+//! increase divided by the seconds of the window. Integer counts are added when a cell enters the window and subtracted
+//! when it leaves; both are exact. Sum, minimum and maximum are merged by a queue of two stacks, which never subtracts.
 //!
-//! Invariants: counts of all cells of a series together fit u64, else the slower float path is taken.
+//! Invariants: counts of all cells of a series together fit u64, otherwise the slower float path is taken.
 
 use std::ops::Range;
 use std::sync::Arc;

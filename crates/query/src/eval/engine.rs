@@ -1,4 +1,4 @@
-//! Whole queries.
+//! The evaluation of whole queries.
 
 use std::sync::Arc;
 

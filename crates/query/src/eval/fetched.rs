@@ -1,4 +1,4 @@
-//! What a selector read from the store.
+//! The samples that a selector read from the store.
 
 use std::fmt::Write;
 use std::sync::Arc;

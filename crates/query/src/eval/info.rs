@@ -1,8 +1,8 @@
 //! `info`: labels of info metrics, joined on `instance` and `job`.
 //!
-//! Which info metrics: those that the name matchers of the second argument choose; all that end in `_info` when
-//! there are only negative ones; `target_info` when there is none. Of several series of one info metric that match
-//! at an instant, the one with the newest sample counts.
+//! The info metrics are those selected by the name matchers of the second argument; all that end in `_info` if there
+//! are only negative matchers; `target_info` if there are none. Of several matching series of one info metric at an
+//! instant, the one with the newest sample counts.
 
 use std::collections::{BTreeMap, HashMap};
 

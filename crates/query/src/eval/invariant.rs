@@ -1,4 +1,4 @@
-//! Which parts of an expression have the same value at every instant.
+//! Finds the parts of an expression with the same value at every instant.
 
 use crate::ast::{Expr, ExprKind};
 

@@ -1,10 +1,10 @@
 //! Floats and histograms of one label set as one series.
 //!
-//! A store keeps the two kinds as series of their own (docs/decisions/kind-in-identity.md); everything that reads samples for a query
-//! takes them through here, so that a metric that changed its kind stays one series in each answer.
+//! A store keeps the two kinds as separate series (docs/decisions/kind-in-identity.md). All code that reads samples for
+//! a query goes through this module, so that a metric that changed its kind stays one series in each answer.
 //!
-//! Invariant: whether samples are cells is known for each kind by itself, as one sender may have declared the floats and another the
-//! histograms.
+//! Invariant: whether samples are cells is known for each kind separately, as one sender may have declared the floats
+//! and another the histograms.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! How many samples each instant of a query looks at, as Prometheus counts them: once for each window that holds them.
+//! Counts the samples used at each instant of a query, as Prometheus does: once for each window that holds them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

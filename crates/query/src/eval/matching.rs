@@ -1,4 +1,4 @@
-//! Vector matching: which rows of two sides belong together.
+//! Vector matching: which rows of the two sides belong together.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a query holds beside its rows, charged to its budget before it is made.
+//! Charges what a query holds besides its rows to its budget before it is allocated.
 
 use std::ops::Deref;
 use std::sync::Arc;

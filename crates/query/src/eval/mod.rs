@@ -9,14 +9,14 @@
 //!                '- Grid (the instants), Row (labels and one cell an instant)
 //! ```
 //!
-//! Every node is evaluated once for all instants of its grid; what does not depend on the instant is
-//! evaluated at one of them. Each selector reads the store once, a series at a time, by several threads (`parallel`).
+//! Every node is evaluated once for all instants of its grid; what does not depend on the instant is evaluated at one
+//! of them. Each selector reads the store once, a series at a time, on several threads (`parallel`).
 //!
-//! Invariants: rows hold one cell for each instant of their grid; row order is that of the store until an
-//! operator gives another.
-//! Limits: samples read, points held by one intermediate value, bytes held by the whole query (charged before they are allocated: rows with
-//! their labels, what was read, groups, answers), and a cancel check once a series.
-//! Failure: [`Error`](crate::Error); what is only doubtful becomes an annotation.
+//! Invariants: rows hold one cell for each instant of their grid; row order is the store's until an operator changes
+//! it.
+//! Limits: samples read, points held by one intermediate value, bytes held by the whole query (charged before they are
+//! allocated: rows with their labels, samples read, groups, answers), and a check for cancellation once a series.
+//! Failure: [`Error`](crate::Error); doubts become annotations.
 
 mod absent;
 mod aggregate;

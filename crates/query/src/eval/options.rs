@@ -1,4 +1,4 @@
-//! How queries are evaluated, and their limits.
+//! The options of evaluation, and its limits.
 
 use std::sync::Arc;
 

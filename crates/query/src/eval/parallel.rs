@@ -1,9 +1,10 @@
-//! Series by several threads: each is read and evaluated by itself, and the rows go on in the order of the series.
+//! Evaluates series on several threads; rows are passed on in the order of the series.
 //!
-//! Invariants: rows, remarks and errors are those of one thread, whatever the number of threads: they go on in the order of the
-//! series, and the first series that fails ends the query.
-//! Threads: those of [`EngineOptions::threads`](crate::EngineOptions::threads), the caller among them; all end with the call.
-//! Limits: [`WAVE`] series a thread are evaluated before their rows go on, so that no more than those wait.
+//! Invariants: rows, annotations and errors equal those of one thread, whatever the number of threads; the first series
+//! that fails ends the query.
+//! Threads: those of [`EngineOptions::threads`](crate::EngineOptions::threads), including the caller; all end with the
+//! call.
+//! Limits: each thread evaluates [`WAVE`] series before their rows are passed on, so that no more than those wait.
 
 use std::ops::Range;
 use std::sync::Arc;

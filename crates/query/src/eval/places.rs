@@ -1,7 +1,7 @@
-//! Places in ascending times that only go forward, as the instants of a query do.
+//! Positions in ascending times that only move forward, as the instants of a query do.
 //!
-//! Samples of one series come evenly as a rule, so that from one instant to the next the place goes as far as it did the last time: that
-//! is looked at first, and two comparisons find the place however many samples a step has.
+//! Samples of one series are usually evenly spaced, so the position usually advances by as much as the last time. That
+//! is tried first, and two comparisons find the position however many samples a step has.
 
 /// How many times are at or before a limit that only rises.
 #[derive(Clone, Copy, Debug, Default)]

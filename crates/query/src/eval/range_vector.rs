@@ -1,4 +1,4 @@
-//! Range vectors: what is read for them, and the windows over it.
+//! Range vectors: the samples read for them, and the windows over those.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What each histogram of a series is to the one before it, found once however many windows hold both.
+//! The relation of each histogram of a series to the previous one, computed once however many windows hold both.
 //!
-//! Invariant: a relation depends on the two histograms and their times alone, not on the window that they are looked at in.
+//! Invariant: a relation depends on the two histograms and their times only, not on the window.
 
 use std::cell::{Ref, RefCell};
 use std::ops::Range;

@@ -1,7 +1,7 @@
-//! How fine the samples of a selector need to be, and whether an answer from coarser ones is the same.
+//! The resolution that a selector needs, and whether an answer from coarser samples is the same.
 //!
-//! Invariants: a coarser resolution is asked for only where the answer stays the same, up to the last bits of float sums; an
-//! answer from a rollup that is not the same is remarked on.
+//! Invariants: a coarser resolution is requested only where the answer stays the same, up to the last bits of float
+//! sums; an approximate answer from a rollup carries an annotation.
 
 use ogive_model::{Resolution, RollupUse, SeriesData};
 

@@ -1,4 +1,4 @@
-//! The modifiers `offset` and `@`, resolved, and the times that a query may reach.
+//! Resolves the modifiers `offset` and `@`, and the times that a query may reach.
 
 /// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are added
 /// and subtracted without a check.

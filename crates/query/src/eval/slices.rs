@@ -1,8 +1,8 @@
 //! Range queries in slices of time.
 //!
-//! No instant of a query depends on another, so a query that would hold or read more samples than it may is cut in two
-//! by time, again and again, and the answers are joined. Memory is then bounded by the limits, and a day of one-second
-//! cells of many series has an answer. What a single instant needs must fit the limits.
+//! Instants of a query are independent, so a query that would exceed the limits on memory or samples is split in two by
+//! time, repeatedly, and the answers are joined. Memory is then bounded by the limits, and a day of one-second cells of
+//! many series still has an answer. A single instant must fit the limits.
 //!
 //! Failed attempts read at most the limit each; together they cost about as much as the slices that succeed.
 

@@ -1,6 +1,6 @@
-//! Rows one at a time: what folds a vector need not hold it whole.
+//! Rows one at a time, for operators that fold a vector without holding it whole.
 //!
-//! Selectors and range functions give their rows as they come to them; any other expression is evaluated whole first.
+//! Selectors and range functions produce their rows one by one; any other expression is evaluated whole first.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! Quoted texts.
+//! Quoted strings.
 //!
-//! Format: `"` and `'` take the escapes `\a \b \f \n \r \t \v \\`, the quote itself, `\ooo`, `\xhh`, `\uhhhh` and
-//! `\Uhhhhhhhh`, and hold no line feed; backticks take everything up to the next backtick as it is.
+//! Format: `"` and `'` allow the escapes `\a \b \f \n \r \t \v \\`, the quote itself, `\ooo`, `\xhh`, `\uhhhh` and
+//! `\Uhhhhhhhh`, and no line feed; backticks take everything up to the next backtick literally.
 
 use super::{Lexer, TokenKind};
 use crate::ParseError;

@@ -1,4 +1,4 @@
-//! Binary operators: their strength and what may stand between operator and right operand.
+//! Binary operators: their precedence and what may stand between operator and right operand.
 
 use super::{Node, OPERATORS_MAX, Parser, named_number};
 use crate::ParseError;

@@ -1,4 +1,4 @@
-//! Trees, places and error texts.
+//! Trees, positions and error texts.
 
 use super::*;
 use crate::ast::{AggregateOp, At, BinaryOp, Cardinality, Edges, ValueType};

@@ -1,7 +1,7 @@
-//! A syntax tree over several lines, as Prometheus' `format_query` breaks it.
+//! A syntax tree over several lines, formatted as by Prometheus' `format_query`.
 //!
-//! Format: a node whose text fits [`LINE_CHARS_MAX`] stands on one line; a longer one has its parts on lines of their own, two
-//! spaces further in. Selectors are never broken.
+//! Format: a node whose text fits [`LINE_CHARS_MAX`] is on one line; a longer one has its parts on lines of their own,
+//! indented by two more spaces. Selectors are never broken.
 
 use std::fmt::Write;
 

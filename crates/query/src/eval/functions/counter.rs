@@ -1,4 +1,4 @@
-//! What the rates of counters and the differences of gauges have in common.
+//! Code shared by the rates of counters and the differences of gauges.
 
 use super::Site;
 use crate::eval::annotate::{self, Operation};

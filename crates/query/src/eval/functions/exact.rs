@@ -1,5 +1,5 @@
-//! `histogram_quantile_bounds`, `histogram_fraction_bounds`, `histogram_min`, `histogram_max` and `presence`: what is known for certain, where Prometheus
-//! has an estimate or nothing.
+//! `histogram_quantile_bounds`, `histogram_fraction_bounds`, `histogram_min`, `histogram_max` and `presence`: certain
+//! answers where Prometheus has an estimate or nothing.
 
 use super::Site;
 use super::histogram::Question;

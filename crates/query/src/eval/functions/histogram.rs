@@ -1,4 +1,4 @@
-//! `histogram_*` functions: over native histograms, and over classic ones made of `le` series.
+//! The `histogram_*` functions, over native histograms and over classic ones made of `le` series.
 
 use std::collections::HashMap;
 use std::sync::Arc;

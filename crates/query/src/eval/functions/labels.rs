@@ -1,4 +1,4 @@
-//! Orders of rows, and rewriting of label values.
+//! Sorting of rows, and rewriting of label values.
 
 use std::cmp::Ordering;
 

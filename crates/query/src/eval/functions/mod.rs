@@ -1,4 +1,4 @@
-//! Kernels of functions: what they do with one window, one number or one row.
+//! Kernels of functions: their effect on one window, one number or one row.
 
 mod counter;
 mod exact;

@@ -1,7 +1,7 @@
-//! Functions over the floats of a rollup: each row stands for all samples of a cell.
+//! Functions over the floats of a rollup, where each row stands for all samples of a cell.
 //!
-//! Invariants: over whole cells the answers are those over the samples, up to the last bits of sums. Where histograms are in
-//! the window too, the kernels of samples are used, which say what they think of it.
+//! Invariants: over whole cells the answers equal those over the samples, up to the last bits of sums. If the window
+//! also has histograms, the kernels of samples are used, with their annotations.
 
 use super::counter::Kind;
 use super::rate::{Coverage, start_inside};

@@ -1,7 +1,7 @@
-//! `histogram_modes` and `histogram_distance`: what Ogive asks of a histogram's shape, and Prometheus does not.
+//! `histogram_modes` and `histogram_distance`: functions of a histogram's shape, which Prometheus does not have.
 //!
-//! Both count samples, so they belong around `increase` or a plain cell, not around `rate`: divided by seconds, counts
-//! look less certain than they are. Classic histograms are passed over.
+//! Both use sample counts, so they belong around `increase` or a plain cell, not around `rate`: divided by seconds,
+//! counts look less certain than they are. Classic histograms are skipped.
 
 use std::collections::HashMap;
 

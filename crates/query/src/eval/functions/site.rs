@@ -1,4 +1,4 @@
-//! The shape of kernels: what they are given and what they give.
+//! The interface of kernels: their inputs and outputs.
 
 use crate::ast::Span;
 use crate::eval::rows::Cell;

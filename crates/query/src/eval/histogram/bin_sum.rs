@@ -1,7 +1,7 @@
 //! Compensated counts by bin.
 //!
-//! Dense while the bins span at most [`SPAN_MAX`] indexes: adding a histogram then touches its own bins alone. Wider
-//! spans, which only very fine exponential scales reach, are kept sparse.
+//! Dense while the bins span at most [`SPAN_MAX`] indexes, so that adding a histogram touches only its own bins. Wider
+//! spans, which only very fine exponential scales reach, are sparse.
 
 use ogive_hist::Bins;
 

@@ -1,6 +1,7 @@
 //! Classic histograms: cumulative counts under the bounds of `le` labels.
 //!
-//! Counts that fall with rising bounds are repaired: differences below 1e-12 relative silently, others are reported.
+//! Counts that decrease with rising bounds are repaired: relative differences below 1e-12 silently, others with an
+//! annotation.
 
 use super::{Bucket, statistics};
 

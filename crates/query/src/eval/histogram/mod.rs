@@ -1,8 +1,8 @@
-//! Float histograms as PromQL computes with them: addition with layout reconciliation, counter resets,
-//! quantiles, fractions, trimming and text.
+//! Float histograms for PromQL: addition with layout reconciliation, counter resets, quantiles, fractions, trimming and
+//! text.
 //!
-//! Semantics: native histograms of Prometheus 3 (<https://prometheus.io/docs/specs/native_histograms/>), and
-//! the same operations on log-linear bins. Histograms of one scheme family combine; others never do.
+//! Semantics: native histograms of Prometheus 3 (<https://prometheus.io/docs/specs/native_histograms/>), and the same
+//! operations on log-linear bins. Only histograms of one scheme family combine.
 
 mod arithmetic;
 mod bin_sum;

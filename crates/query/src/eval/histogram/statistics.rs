@@ -1,9 +1,9 @@
 //! Quantiles, fractions and variance.
 //!
-//! Interpolation: inside an exponential bin between the logarithms of its bounds, elsewhere (zero bin, custom
-//! and log-linear bins) between the bounds themselves. The first custom bin begins at 0 when it ends above 0.
-//! Where the least and the greatest sample are known, no answer lies beyond them.
-//! Samples that are not a number are in `count` but in no bin; a histogram that has some has a NaN sum.
+//! Interpolation: inside an exponential bin between the logarithms of its bounds, elsewhere (zero bin, custom and
+//! log-linear bins) between the bounds themselves. The first custom bin starts at 0 when it ends above 0. Where minimum
+//! and maximum are known, no answer lies beyond them. NaN samples are in `count` but in no bin; a histogram with such
+//! samples has a NaN sum.
 
 use super::buckets::{self, BinPosition};
 use super::{Bucket, Hist, is_custom};

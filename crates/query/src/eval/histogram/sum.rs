@@ -1,7 +1,7 @@
 //! Compensated sums and means of many histograms.
 //!
-//! The compensation of each count (Neumaier's variant of Kahan summation) is held in a second histogram of the
-//! same layout, so that small counts survive beside huge ones that cancel.
+//! The compensation of each count (Neumaier's variant of Kahan summation) is kept in a second histogram of the same
+//! layout, so that small counts survive next to huge ones that cancel.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A histogram in words, as `count_values` labels it: `{count:3, sum:4, [-1,-0.5):1, (0.5,1]:2}`.
+//! The text of a histogram, as used by `count_values`: `{count:3, sum:4, [-1,-0.5):1, (0.5,1]:2}`.
 
 use std::fmt::Write;
 

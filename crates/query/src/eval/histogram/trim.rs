@@ -1,7 +1,7 @@
-//! Cutting a histogram at a number: `h </ x` keeps what is below, `h >/ x` what is above.
+//! Trims a histogram at a number: `h </ x` keeps what is below, `h >/ x` what is above.
 //!
-//! A bin that holds the number is split as quantiles interpolate. Bins without a finite bound cannot be split:
-//! they are kept whole or dropped. When anything went, the sum is estimated anew from the middles of what stays.
+//! A bin that holds the number is split as quantiles interpolate. Bins without a finite bound cannot be split: they are
+//! kept or dropped as a whole. If anything was dropped, the sum is estimated from the middles of the remaining bins.
 
 use super::{Bucket, Hist, buckets, is_custom, statistics};
 

@@ -1,4 +1,4 @@
-//! Numbers as texts, the way Prometheus writes them into labels and messages.
+//! Numbers as texts, formatted as Prometheus formats them in labels and messages.
 
 /// Shortest digits, with an exponent of at least two digits below 1e-4 and from 1e6 on.
 pub(crate) fn general(value: f64) -> String {
