@@ -1,4 +1,4 @@
-//! A bell: how a thread that works now and then is asked to, and reported to end.
+//! A bell: asks a thread to do a round of its occasional work, or to end.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! The live blocks of a store: opened by its manifest, asked together.
+//! The live blocks of a store: opened by its manifest, queried together.
 //!
-//! Invariants: a set never changes; a flush makes a new one that shares the blocks. A question never leaves a
-//! block out in silence.
-//! Threads: any number ask at once.
+//! Invariants: a set never changes; a flush makes a new one that shares the blocks. A query never silently leaves out a
+//! block.
+//! Threads: any number of readers.
 //! Limits: [`INDEX_BYTES_MAX`] of indexes stay in memory.
-//! Failure: a block that cannot be opened does not stop the start: questions that could touch it are answered
-//! with its error, all others as ever.
+//! Failure: a block that cannot be opened does not prevent the start: queries that could touch it get its error, all
+//! others work normally.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Writing and reading little-endian numbers and varints in memory.
+//! Little-endian numbers and varints, written to and read from memory.
 //!
 //! Invariants: a [`Cursor`] never reads past its slice and never panics, whatever the bytes are.
-//! Format: a varint is LEB128, at most 10 bytes, the shortest form is not required; a signed varint is zigzag.
+//! Format: a varint is LEB128, at most 10 bytes, not necessarily the shortest form; a signed varint is zigzag.
 
 use ogive_model::Tenant;
 

@@ -1,4 +1,4 @@
-//! Classes of samples that retention treats apart.
+//! Classes of samples that retention treats separately.
 
 use ogive_model::{Kind, Labels};
 

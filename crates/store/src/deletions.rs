@@ -1,8 +1,8 @@
-//! What was deleted after a snapshot was made, kept beside the snapshot: to name it to who rolls back, and to delete it again.
+//! Deletions made after a snapshot, kept next to the snapshot: a rollback lists them, and can apply them again.
 //!
 //! Format: docs/formats/snapshot.md, `DELETED` and `REDELETE`.
-//! Limits: [`NAMED_MAX`] deletions are named; all are kept as selectors while they take no more than [`SELECTORS_BYTES_MAX`]. Beyond that the
-//! list is not whole, and a rollback that is to keep them is refused.
+//! Limits: [`NAMED_MAX`] deletions are listed; all are kept as selectors while they take no more than
+//! [`SELECTORS_BYTES_MAX`]. Beyond that the list is incomplete, and a rollback that must keep them is refused.
 
 use std::path::Path;
 

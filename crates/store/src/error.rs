@@ -1,4 +1,4 @@
-//! What can go wrong in the store, named after what the caller can do.
+//! Errors of the store, named after what the caller can do.
 
 use std::path::PathBuf;
 

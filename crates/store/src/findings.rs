@@ -1,12 +1,12 @@
-//! Findings: what bad bytes took away, kept until an operator has taken note of it.
+//! Findings: losses due to bad bytes, kept until an operator acknowledges them.
 //!
-//! Invariants: a finding is durable before the start, or the scrub, that met it ends, and goes only when somebody
-//! acknowledges it; one that is met again is the same one. Answers whose range may overlap a loss that reading cannot see
-//! carry a warning: a lost record of the journal leaves no hole that a reader meets, unlike a bad part of a block.
+//! Invariants: a finding is durable before the start or scrub that found it ends, and is removed only by an
+//! acknowledgement; finding the same loss again does not add another. Answers whose range may overlap a loss that
+//! readers cannot detect carry a warning: unlike a bad part of a block, a lost journal record leaves no visible hole.
 //! Format: docs/formats/findings.md.
-//! Limits: [`FINDINGS_MAX`] are described, `PROBLEM_BYTES_MAX` each; the last one stands for those beyond.
-//! Failure: a file that cannot be read is a finding itself; findings that cannot be written are kept in memory and written
-//! with the next one.
+//! Limits: [`FINDINGS_MAX`] are described, `PROBLEM_BYTES_MAX` each; the last one represents those beyond.
+//! Failure: an unreadable file is a finding itself; findings that cannot be written are kept in memory and written with
+//! the next one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

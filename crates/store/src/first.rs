@@ -1,4 +1,4 @@
-//! The first so many of what comes in any order: what a listing with a limit gives, without holding the rest.
+//! The first N items of an unordered stream: the result of a listing with a limit, without holding the rest.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;

@@ -1,10 +1,12 @@
-//! What readers ask the shards: page by page, so that a shard goes on with what others want of it between two pages of one who wants
-//! much, and that who matches too much is refused before any of it is gathered.
+//! Reads from the shards, page by page: between two pages of a large read a shard serves others, and a read that
+//! matches too much is refused before anything is gathered.
 //!
-//! Invariants: what was acknowledged before the question is in the answer, and each sample once: a series is read in one page, at one
-//! instant of its shard. When a flush released what the reader's blocks do not hold, all of it begins anew with the blocks that do.
-//! Threads: any number ask at once. Limits: one message has a shard look at [`PAGE_SERIES`](crate::ingest::request::PAGE_SERIES) series. [`GATHERED_FIRST`] series are
-//! gathered as they are found; of more, they are counted first.
+//! Invariants: an answer contains everything acknowledged before the read, and each sample once: a series is read in
+//! one page, at one instant of its shard. If a flush released data that the reader's blocks do not hold, the read
+//! starts over with the blocks that do.
+//! Threads: any number of readers.
+//! Limits: for one message a shard examines [`PAGE_SERIES`](crate::ingest::request::PAGE_SERIES) series. The first
+//! [`GATHERED_FIRST`] series are gathered as they are found; if there are more, they are counted first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

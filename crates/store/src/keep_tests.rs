@@ -1,4 +1,4 @@
-//! The maintenance thread comes to rest: after any history a bounded number of steps leaves nothing to do.
+//! The maintenance thread comes to rest: after any history, a bounded number of steps leaves nothing to do.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;

@@ -1,4 +1,4 @@
-//! Names in a data directory (docs/formats/store.md).
+//! Names in a data directory.
 
 /// The manifest.
 pub(crate) const MANIFEST_FILE: &str = "MANIFEST";

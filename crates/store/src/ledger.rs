@@ -1,11 +1,11 @@
-//! The ledger: the one place where the manifest changes, and what readers see of it.
+//! The ledger: the only place where the manifest changes, and the readers' view of it.
 //!
-//! Invariants: a change is durable before a reader sees it; what readers see is always one manifest with its blocks
-//! open; a block's id is never given twice, not even to a block that came to nothing, because a manifest that failed to
-//! become durable may still be found by the next start.
-//! Threads: the flusher and the maintenance thread change it, one at a time; any number look.
-//! Failure: a change that cannot be made durable has not happened; the files of dropped blocks are removed after it, and
-//! what cannot be removed then is removed at the next start.
+//! Invariants: a change is durable before a reader sees it; readers always see one manifest with its blocks open; a
+//! block's id is never reused, not even that of an abandoned block, because a manifest that failed to become durable
+//! may still be found by the next start.
+//! Threads: the flusher and the maintenance thread change it, one at a time; any number read.
+//! Failure: a change that cannot be made durable did not happen. The files of dropped blocks are removed after it, and
+//! those that cannot be removed then are removed at the next start.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

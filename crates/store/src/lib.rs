@@ -1,5 +1,5 @@
-//! The embedded storage engine: a journal, a head in memory, immutable blocks with a label index, and the manifest
-//! that names the live ones. [`Store`] is the whole; `ingest` is its writing side.
+//! The embedded storage engine: a journal, a head in memory, immutable blocks with a label index, and the manifest that
+//! names the live ones. [`Store`] is the whole; `ingest` is its writing side.
 #![forbid(unsafe_code)]
 
 mod bell;

@@ -1,5 +1,6 @@
-//! Lists of label sets, names and values, and the limits of selections, against a map of every sample: in heads and blocks, with deletions,
-//! for every limit. Pages of heads are small in tests, so that each list takes several of each shard.
+//! Lists of label sets, names and values, and the limits of selections, compared with a map of every sample: in heads
+//! and blocks, with deletions, for every limit. Pages of heads are small in tests, so that each list takes several of
+//! each shard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

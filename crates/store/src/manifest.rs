@@ -1,11 +1,11 @@
-//! Manifest: which blocks are live, and from where the journal must be replayed.
+//! Manifest: the live blocks, and the position from which the journal must be replayed.
 //!
 //! Invariants: block ids are distinct and below `next_block`; a block that no manifest names does not exist, whatever
-//! files lie about; bytes that are written can be read again: `Manifest::to_file` decodes them before anything is
-//! touched. How they come to the disk, twice, is in `manifest_files`.
+//! files are present; written bytes can be read again, because `Manifest::to_file` decodes them before anything is
+//! changed. `manifest_files` writes them to the disk, twice.
 //! Format: docs/formats/manifest.md.
-//! Limits: `BLOCKS_MAX`, `HORIZONS_MAX`, [`TOMBSTONES_MAX`], `BODY_BYTES_MAX`; who changes a manifest and the reader both
-//! keep to them.
+//! Limits: `BLOCKS_MAX`, `HORIZONS_MAX`, [`TOMBSTONES_MAX`], `BODY_BYTES_MAX`; the writer and the reader of a manifest
+//! both check them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! The files of a manifest: `MANIFEST` and its twin, read, compared, replaced and healed.
 //!
-//! Invariants: each file is always whole (it is replaced by rename, after an fsync of the new bytes and before one of the
-//! directory); a change is done when both have it, and nothing that the manifest before it names is removed earlier. So a
-//! bad byte in one of them costs nothing, and after a crash between the two the newer one counts.
-//! Failure: when no copy of the newer one can be read the other one counts, whose generation may be older if the crash was
-//! just then; what it does not name is set aside and named, never removed. When no file can be read the start ends with
-//! [`Error::Corrupt`]: guessing which blocks are live would lose or double samples.
+//! Invariants: each file is always complete (it is replaced by a rename, after an fsync of the new bytes and before one
+//! of the directory); a change is done when both files have it, and nothing that the previous manifest names is removed
+//! earlier. So a bad byte in one of them costs nothing, and after a crash between the two the newer one counts.
+//! Failure: when no copy of the newer file can be read, the other one counts, whose generation may be older if the
+//! crash was just then; files that it does not name are set aside and reported, never removed. When neither file can be
+//! read, the start fails with [`Error::Corrupt`]: guessing which blocks are live would lose or duplicate samples.
 
 use std::collections::HashSet;
 use std::path::Path;

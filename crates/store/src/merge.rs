@@ -1,9 +1,10 @@
-//! The same series from several sources, blocks and heads, becomes one.
+//! Merges one series from several sources, blocks and heads.
 //!
-//! Invariants: the answer depends neither on how samples were spread over the sources nor on the order of these, but for
-//! the last bits of float sums. What becomes of two values at one time is in `order`. A delta column of which starts are known has a
-//! row for each whole point, so that one which comes again is known: in the order of (time, start, value), and one row a time, in front, for
-//! all fragments. `collapse` makes one row a time of them; after that nothing is merged any more.
+//! Invariants: the result depends neither on how samples were spread over the sources nor on the order of the sources,
+//! except for the last bits of float sums. `order` decides between two values at one time. A delta column with known
+//! starts has a row for each whole point, so that repetitions are recognised, in the order of (time, start, value), and
+//! before them one row for each time for all fragments. `collapse` reduces them to one row for each time; after that
+//! nothing is merged any more.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,9 @@
-//! What was done to a data directory while no server ran, until the next server has stored it.
+//! Actions on a data directory while no server ran, kept until the next server has stored them.
 //!
-//! Invariants: an entry is in the file before the command does anything, with the status [`UNFINISHED`] until the command ends; numbers of
-//! entries are never used twice, so a server that stores them twice stores them once.
-//! Format: docs/formats/audit.md. Threads: whoever writes holds the directory's lock.
+//! Invariants: an entry is in the file before the command does anything, with the status [`UNFINISHED`] until the
+//! command ends; entry numbers are never reused, so an entry that a server stores twice counts once.
+//! Format: docs/formats/audit.md.
+//! Threads: the writer holds the directory's lock.
 //! Limits: [`ENTRIES_MAX`] entries of [`TEXT_BYTES_MAX`] bytes; further ones are counted.
 
 use std::path::Path;

@@ -1,12 +1,14 @@
-//! A selection that is read one label set at a time: which blocks and heads hold what of it is known, the samples are not read yet.
+//! A selection that is read one label set at a time: the blocks and heads of each part are known, the samples are not
+//! read yet.
 //!
-//! Invariants: a label set's samples are what [`crate::TenantView`] answers to the same selection, bit for bit: its parts meet in
-//! the same order.
-//! Threads: any number take at once; each label set is taken once.
-//! Limits: what is found is charged to the budget of who opens it. The samples of all that was taken count against the selection's `samples_max`. What heads hold is in memory from the
-//! beginning as it lies there, not copied, and an entry of some 100 bytes for each series of each block. What matches is counted as it is
-//! found, so that too much is refused before all of it was looked at.
-//! Failure: a part that cannot be read is left out and reported, as in an answer of parts.
+//! Invariants: a label set's samples equal what [`crate::TenantView`] returns for the same selection, bit for bit: its
+//! parts are merged in the same order.
+//! Threads: any number take label sets at once; each is taken once.
+//! Limits: what is found is charged to the opener's budget. The samples of everything taken count against the
+//! selection's `samples_max`. The content of heads is held from the beginning, shared and not copied, with an entry of
+//! about 100 bytes for each series of each block. Matches are counted as they are found, so that too many are refused
+//! before all are examined.
+//! Failure: an unreadable part is left out and reported, as in a partial answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

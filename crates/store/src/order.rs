@@ -1,16 +1,17 @@
-//! What becomes of two values at one time: a rule that does not look at which came first.
+//! The rule for two values at one time, which does not depend on their order of arrival.
 //!
-//! Invariants: every rule here is commutative, associative and idempotent, or an exact sum; so the answer does not depend
-//! on the order of arrival, nor on what was flushed, compacted or replayed in between. Float sums depend on it in their
-//! last bits, as float sums do. docs/decisions/order-of-arrival.md has the reasons.
+//! Invariants: every rule here is commutative, associative and idempotent, or an exact sum; so the answer does not
+//! depend on the order of arrival, nor on what was flushed, compacted or replayed in between. Float sums depend on it
+//! in their last bits, as float sums do. docs/decisions/order-of-arrival.md has the reasons.
 //!
-//! - A gauge or a cumulative value: the greater one stays. Any number is above a NaN, and any NaN above a staleness marker.
-//! - A cumulative or gauge histogram: the one of the greater count stays; of equal counts the one that is greater when its
-//!   fields are compared one after the other.
-//! - A delta without a start, a fragment: both count. A delta with a start, a whole point: the same start and value count
-//!   once, anything else counts too. Histograms whose schemes do not merge cannot both count: the one of the class that
-//!   [`class_order`] puts higher stays. At the door such a sample is refused and counted; where two meet only in blocks,
-//!   the answer says so, and both are counted.
+//! - A gauge or a cumulative value: the greater one stays. Any number is above a NaN, and any NaN above a staleness
+//!   marker.
+//! - A cumulative or gauge histogram: the one with the greater count stays; of equal counts the one that is greater
+//!   when fields are compared in order.
+//! - A delta without a start, a fragment: both count. A delta with a start, a whole point: the same start and value
+//!   count once, anything else counts too. Histograms whose schemes do not merge cannot both count: the one whose class
+//!   [`class_order`] ranks higher stays. On ingest such a sample is refused and counted; where two meet only in blocks,
+//!   the answer reports it, and both are counted.
 //! - Texts are all kept, those of one time in the order of their bytes.
 
 use std::cmp::Ordering;

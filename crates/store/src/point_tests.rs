@@ -1,4 +1,4 @@
-//! Points and fragments of deltas, and cumulative values with their starts: whatever order they come in and come again, and
+//! Points and fragments of deltas, and cumulative values with their starts: in any order and with repetitions, and
 //! whatever is flushed, compacted, rolled up and restarted in between, each point counts once.
 
 use std::collections::{BTreeMap, BTreeSet};

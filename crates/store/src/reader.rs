@@ -1,4 +1,4 @@
-//! A tenant's part of the store, for whoever knows only that there is one.
+//! A tenant's part of the store, for callers that know only one tenant.
 
 use ogive_model::{Matcher, Opening, Reader, SelectError, TimeRange};
 

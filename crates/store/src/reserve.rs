@@ -1,9 +1,11 @@
-//! The reserve: a file of bytes that mean nothing, which gives way when the disk is full, so that what makes room can be written.
+//! The reserve: a file of meaningless bytes that is released when the disk is full, so that operations which free space
+//! can be written.
 //!
-//! Invariants: deletions and what carries them out, retention and flushes, which let more go than they write, get the reserve's space when there is no
-//! other; while they have it the journal takes nothing, and what they leave of it is put back.
-//! Limits: the bytes it was made with, and an eighth of what is free when it is made.
-//! Failure: a disk without space for it has none, or a smaller one; what is there helps.
+//! Invariants: deletions (and the work that carries them out), retention and flushes, which free more than they write,
+//! get the reserve's space when there is no other; while they use it the journal accepts nothing, and what they leave
+//! is restored.
+//! Limits: the size it was created with, and an eighth of the free space at that time.
+//! Failure: a disk without space for it has none, or a smaller one; whatever exists is used.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

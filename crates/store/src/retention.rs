@@ -1,4 +1,4 @@
-//! How long data is kept, and how much of it.
+//! Retention: how long, and how much, data is kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};

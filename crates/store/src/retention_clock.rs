@@ -1,10 +1,12 @@
-//! The time that retention goes by: the wall clock, as far as something beside it confirms it.
+//! The clock of retention: the wall clock, as far as something else confirms it.
 //!
-//! Invariants: it is never ahead of the wall clock. Beyond the time that passes it moves on by the wall clock alone no faster than
-//! [`ALONE_FACTOR`] allows; further at once only when [`WITNESSES`] sources outside of this process bring data of that time, or an operator
-//! says so. So a wall clock that was set wrong drops little, however far it jumped, and a downtime is caught up with.
-//! Format: docs/formats/retention-clock.md. Threads: any number.
-//! Failure: a file that cannot be read, or is not there, is replaced by the time of the newest stored data.
+//! Invariants: it is never ahead of the wall clock. On the wall clock alone it advances faster than real time by no
+//! more than [`ALONE_FACTOR`]; it jumps further only when [`WITNESSES`] sources outside this process send data of that
+//! time, or an operator confirms it. So a wrong wall clock drops little, however far it jumped, and a downtime is
+//! caught up with.
+//! Format: docs/formats/retention-clock.md.
+//! Threads: any number.
+//! Failure: a missing or unreadable file is replaced by the time of the newest stored data.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

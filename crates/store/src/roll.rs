@@ -1,12 +1,13 @@
 //! Rolling up: the samples of one series as coarser cells.
 //!
-//! Invariants: a cell of width w ends at a multiple of w and stands for (end - w, end]; the rollup of a rollup is the
-//! rollup. A delta histogram's cells are exact merges, so every quantile over them is that over the originals.
+//! Invariants: a cell of width w ends at a multiple of w and stands for (end - w, end]; the rollup of a rollup equals
+//! the rollup of the original. A delta histogram's cells are exact merges, so every quantile over them equals that over
+//! the originals.
 //! - Delta histograms and floats: one row a cell, at its end.
-//! - Gauge and cumulative floats: one row a cell, the last sample at its own time, with the aggregates of all; a staleness
-//!   marker that ends a cell is a row of its own.
-//! - Gauge and cumulative histograms: the first and the last sample of a cell, and both sides of each reset, at their own
-//!   times.
+//! - Gauge and cumulative floats: one row a cell, the last sample at its own time, with the aggregates of all; a
+//!   staleness marker that ends a cell is a row of its own.
+//! - Gauge and cumulative histograms: the first and the last sample of a cell, and both sides of each reset, at their
+//!   own times.
 //! - Texts are not rolled up.
 
 use ogive_hist::{Count, CounterReset, Histogram};

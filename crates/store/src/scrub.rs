@@ -1,7 +1,8 @@
-//! Looking at every stored byte: manifest, blocks, journal, snapshots, in every copy.
+//! The scrub: reads every stored byte of manifest, blocks, journal and snapshots, in every copy.
 //!
-//! Invariants: a finding names file, section and offset; what another copy has right is healed. Files that a flush or a merge lets
-//! go meanwhile are no findings. Limits: [`FINDINGS_MAX`] are described, all are counted.
+//! Invariants: a finding names file, section and offset; bytes that another copy has right are healed. Files that a
+//! flush or a merge releases meanwhile are not findings.
+//! Limits: [`FINDINGS_MAX`] are described, all are counted.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Series that are named by their identity, and series beyond a limit.
+//! Series named by their identity, and series beyond a limit.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};

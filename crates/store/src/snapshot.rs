@@ -1,10 +1,11 @@
-//! Snapshots: a directory of second names for the files of one moment, in `snapshots/NAME` of the store's directory.
+//! Snapshots: a directory of hard links to the files of one moment, in `snapshots/NAME` of the store's directory.
 //!
-//! Invariants: a snapshot is there when its file `SNAPSHOT` is, and then it is whole; its files are never written again: blocks
-//! are immutable, journal segments were sealed by the cut. It is a store's directory itself, so a clone is links to its files.
+//! Invariants: a snapshot exists when its file `SNAPSHOT` does, and is then complete; its files are never written
+//! again: blocks are immutable, journal segments were sealed by the cut. It is itself the directory of a store, so a
+//! clone is links to its files.
 //! Format: docs/formats/snapshot.md.
-//! Failure: what was begun and has no `SNAPSHOT` is removed by the next snapshot of that name; a rollback that was begun is finished
-//! by the next start.
+//! Failure: an unfinished one, without `SNAPSHOT`, is removed by the next snapshot of that name; an interrupted
+//! rollback is finished by the next start.
 
 use std::path::{Path, PathBuf};
 

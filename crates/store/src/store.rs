@@ -1,10 +1,10 @@
-//! The embedded store: what `ogive serve` keeps its samples in.
+//! The embedded store, in which `ogive serve` keeps its samples.
 //!
-//! Invariants: those of [`crate::ingest`]; a question sees everything that was acknowledged before it was asked,
-//! and each sample once.
+//! Invariants: those of [`crate::ingest`]; a query sees everything acknowledged before it started, and each sample
+//! once.
 //! Threads: see [`crate::ingest`]; all end when the store is dropped, after what was submitted is durable.
-//! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
-//! reported in [`Status`], a broken manifest stops the start.
+//! Failure: a directory has one store at a time; a second one is refused. A torn journal is truncated, corruption is
+//! reported in [`Status`], a broken manifest prevents the start.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The store's contract, one promise at a time, on a simulated disk. Its crashes are in `crash_tests`.
+//! The store's contract, one guarantee at a time, on a simulated disk. Its crashes are in `crash_tests`.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

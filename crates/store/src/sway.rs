@@ -1,7 +1,8 @@
-//! Where one thread of a store hands over to another: outside of the crate's tests nothing happens there.
+//! Random delays where one thread of a store hands over to another; outside the crate's tests they do nothing.
 //!
-//! The lives of `crash_tests` are determined by their seeds but for the turns that threads take. With `OGIVE_CRASH_SWAY=n` in the
-//! environment a thread that comes to such a place waits there in n of 256 cases, up to a millisecond, so that the others overtake it.
+//! The lives of `crash_tests` are determined by their seeds, except for the scheduling of threads. With
+//! `OGIVE_CRASH_SWAY=n` in the environment, a thread that reaches such a place waits there in n of 256 cases, up to a
+//! millisecond, so that the others overtake it.
 
 #[cfg(not(test))]
 pub(crate) const fn sway() {}

@@ -1,4 +1,4 @@
-//! Series of all kinds for tests, made from a seed of proptest's choosing.
+//! Series of all kinds for tests, generated from proptest's seeds.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Time and space: whatever order samples come in, and whatever is flushed, compacted, rolled up, dropped, deleted and
-//! restarted in between, the answer is that of a simple model.
+//! Time and space: whatever the order of arrival, and whatever is flushed, compacted, rolled up, dropped, deleted and
+//! restarted in between, the answer equals that of a simple model.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Tombstones: samples that somebody deleted, which blocks still hold.
+//! Tombstones: deleted samples that blocks still hold.
 //!
-//! Invariants: a tombstone is in the manifest before its deletion is acknowledged, and until every block that could hold
-//! what it deletes was written without; it is meant for blocks that had arrived when it was made, so what arrives
-//! later for the same times stays.
+//! Invariants: a tombstone is in the manifest before its deletion is acknowledged, and until every block that could
+//! hold matching samples was rewritten without them. It applies to blocks that had arrived when it was made, so samples
+//! that arrive later for the same times stay.
 //! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`, `TOMBSTONES_BYTES_MAX`: `check_room` before anything is done.
 
 use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};

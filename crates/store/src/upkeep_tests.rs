@@ -1,4 +1,4 @@
-//! Mirrors, scrubbing and snapshots of a whole store, on simulated disks.
+//! Mirrors, scrubs and snapshots of a whole store, on simulated disks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

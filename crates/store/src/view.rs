@@ -1,12 +1,12 @@
-//! What readers read beside the heads: one manifest with its blocks open, and which of them answers for which time.
+//! What readers use besides the heads: one manifest with its blocks open, and the blocks that answer for each time.
 //!
-//! Invariants: each instant of a range is answered by blocks of one resolution; a rollup answers only where finer data is
-//! gone, or where it holds everything finer that there is and the asker said that it serves.
-//! - A rollup whose cells take longer to read than what they were made of is left out, while that is there.
-//! - Raw samples answer for what is above the horizon of raw samples, a rollup for what is above its own and not above
-//!   those of all finer ones.
-//! - A rollup is fresh when no block of finer data in its window arrived after it was made, no deletion is meant for it, and no
-//!   head holds samples of its window.
+//! Invariants: each instant of a range is answered by blocks of one resolution; a rollup answers only where finer data
+//! is gone, or where it holds everything finer and the caller accepts it.
+//! - A rollup whose cells take longer to read than their source data is not used while that data exists.
+//! - Raw samples answer above the horizon of raw samples; a rollup answers above its own horizon and not above those of
+//!   all finer ones.
+//! - A rollup is fresh when no block of finer data in its window arrived after it was made, no deletion applies to it,
+//!   and no head holds samples of its window.
 
 use std::sync::Arc;
 

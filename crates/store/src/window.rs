@@ -1,8 +1,8 @@
-//! Windows: the aligned stretches of time that blocks are cut by.
+//! Windows: the aligned stretches of time by which blocks are cut.
 //!
 //! Invariants: a window is left-open, as cells are: (start, start + length]; windows are aligned to the Unix epoch; a
 //! longer window of a ladder holds whole shorter ones. So a cell that is no longer than the shortest window, and
-//! divides it, lies in one window whole.
+//! divides it, lies entirely in one window.
 //! Limits: [`STEPS`].
 
 use ogive_model::TimeRange;

@@ -1,7 +1,7 @@
-//! The identities of a block's series, and single series by number: for ingest, which knows series by their identity.
+//! The identities of a block's series, and single series by number, for ingest, which knows series by identity.
 //!
-//! Invariants: an identity is that of the series' labels as they are stored; nothing is used before its checksum was
-//! compared. The label texts are laid out once, as identities are made of them, and not made a label set for each series.
+//! Invariants: an identity is that of the series' labels as stored; nothing is used before its checksum was verified.
+//! The label texts are laid out once, as identities need them, instead of building a label set for each series.
 
 use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 

@@ -1,4 +1,4 @@
-//! The index of a block in memory: labels, postings, and where the series pages are.
+//! The in-memory index of a block: labels, postings, and the positions of the series pages.
 
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -1,11 +1,10 @@
-//! Block: one immutable file with the samples of a time range and the index to find them by.
+//! Block: one immutable file with the samples of a time range and an index to find them.
 //!
-//! Invariants: a file with a block's name is whole (it is written under another name, fsynced, then renamed);
-//! its series ascend by labels, then kind; its bytes never change.
-//! Format: docs/formats/block.md. Every part that is read on its own carries a CRC32C that is checked at each
-//! read.
-//! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the
-//! block can still be read.
+//! Invariants: a file with a block's name is complete (it is written under another name, fsynced, then renamed); its
+//! series ascend by labels, then kind; its bytes never change.
+//! Format: docs/formats/block.md. Every part that is read separately has a CRC32C that is verified at each read.
+//! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the block
+//! can still be read.
 
 mod format;
 mod identities;

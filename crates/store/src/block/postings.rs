@@ -1,7 +1,7 @@
-//! Postings: for each label the series that carry it, by number.
+//! Postings: for each label, the numbers of the series that carry it.
 //!
-//! Format: docs/formats/block.md, "Postings". Few series are differences as varints, many a roaring bitmap in
-//! its portable form; whichever is smaller.
+//! Format: docs/formats/block.md, "Postings". Short lists are differences as varints, long ones a roaring bitmap in its
+//! portable form; whichever is smaller.
 
 use roaring::RoaringBitmap;
 

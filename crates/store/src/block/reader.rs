@@ -1,9 +1,9 @@
-//! Reading a block: its frame when it is opened, its index with the first question, chunks as they are needed.
+//! Reading a block: its frame when it is opened, its index with the first query, chunks as they are needed.
 //!
-//! Invariants: nothing is used before its checksum was compared; a selection never gives samples of a part that
+//! Invariants: nothing is used before its checksum was verified; a selection never returns samples of a part that
 //! failed.
 //! Threads: any number at once; the index is shared, reads are positioned.
-//! Limits: in memory are the index (until [`Block::release_index`]) and what a selection returns, within its
+//! Limits: in memory are the index (until [`Block::release_index`]) and the result of a selection, within its
 //! `samples_max` and one chunk.
 
 use std::collections::{BTreeSet, HashMap};

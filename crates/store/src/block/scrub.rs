@@ -1,7 +1,8 @@
-//! Looking at every byte of a block in every copy, and healing what is bad in one of them.
+//! The scrub of a block: reads every byte of every copy, and heals what is bad in one of them.
 //!
-//! Invariants: pieces are as small as their checksums: a chunk, a page, a section; so two copies that are bad in different pieces
-//! heal each other. Failure: what is bad in every copy is reported and left as it is.
+//! Invariants: pieces are as small as their checksums: a chunk, a page, a section; so two copies that are bad in
+//! different pieces heal each other.
+//! Failure: what is bad in every copy is reported and left as it is.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Blocks whose checksums fit whatever they hold: what stands behind a checksum has to bear any bytes too.
+//! Blocks with valid checksums around arbitrary content, for fuzzing: the code behind a checksum must cope with any
+//! bytes, too.
 
 use std::ops::Range;
 

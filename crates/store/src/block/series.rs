@@ -1,7 +1,7 @@
-//! Series pages: what each series is and where its chunks are.
+//! Series pages: the description of each series and the positions of its chunks.
 //!
-//! Invariants: the chunks of a page lie end to end from the page's base, in the order of its series.
-//! Format: docs/formats/block.md, "Series page". A series shares the first labels of the one before it.
+//! Invariants: the chunks of a page are contiguous from the page's base, in the order of its series.
+//! Format: docs/formats/block.md, "Series page". A series shares its first labels with the previous one.
 
 use ogive_model::{Kind, Temporality, TimeRange};
 

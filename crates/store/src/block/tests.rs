@@ -1,4 +1,4 @@
-//! Blocks against a model that looks at every sample, and against damage.
+//! Blocks compared with a model that examines every sample, and damaged blocks.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,9 @@
-//! Writing a block: series come one after the other, their chunks go to the disk at once.
+//! Writing a block: series come one after another, their chunks are written to the disk immediately.
 //!
-//! Limits: what stays in memory until the end is one piece of a series with its samples and a chunk before it,
-//! [`BUFFER_BYTES`] of chunks, what waits for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes
-//! a series and its distinct labels.
-//! Failure: after an error nothing with a block's name is there; what was begun is removed, now or at the next
-//! start.
+//! Limits: until the end, memory holds one piece of a series with its samples and the previous chunk, [`BUFFER_BYTES`]
+//! of chunks, texts waiting for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes a
+//! series plus its distinct labels.
+//! Failure: after an error no file has a block's name; the unfinished file is removed, now or at the next start.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! What a rollup keeps beside the last float of each cell, a column a field.
+//! The aggregates of a rollup besides the last float of each cell, one column for each field.
 //!
-//! Invariants: every field comes back bit for bit.
+//! Invariants: every field is restored bit for bit.
 //! Format: docs/formats/block.md, "Aggregates".
 
 use ogive_model::Aggregate;

@@ -1,7 +1,8 @@
-//! Chunk: consecutive samples of one series, encoded together and read together.
+//! Chunk: consecutive samples of one series, encoded and read together.
 //!
-//! Invariants: times ascend (strictly, but for texts and for delta points with starts); a chunk of histograms has one scheme and count type.
-//! Format: docs/formats/block.md, "Chunk". The checksum stands where the chunk is named, in the series page.
+//! Invariants: times ascend (strictly, except for texts and for delta points with starts); a chunk of histograms has
+//! one scheme and count type.
+//! Format: docs/formats/block.md, "Chunk". The checksum is in the series page, next to the chunk's position.
 //! Limits: the constants below, and those of each kind's module.
 
 use std::ops::Range;

@@ -1,9 +1,10 @@
-//! Lines as columns: each is cut into fields, lines with as many fields are a group, and the n-th fields of a group are packed together.
-//! What lines have in common is then written once a chunk, and each column is packed beside its like: an access log, and lines of
-//! JSON, take a fifth to a quarter less than as text.
+//! Lines as columns: each line is split into fields, lines with equally many fields form a group, and the n-th fields
+//! of a group are compressed together. What lines have in common is then stored once a chunk, and similar values are
+//! compressed side by side: access logs and JSON lines take a fifth to a quarter less than as text.
 //!
-//! Format: docs/formats/block.md, "Columns". Invariants: what was put comes back byte for byte.
-//! Limits: [`FIELDS_MAX`], [`GROUPS_MAX`], and the limit of all texts of a chunk for everything that is unpacked.
+//! Format: docs/formats/block.md, "Columns".
+//! Invariants: lines are restored byte for byte.
+//! Limits: [`FIELDS_MAX`], [`GROUPS_MAX`], and the limit on all texts of a chunk for everything that is decompressed.
 
 use std::collections::HashMap;
 

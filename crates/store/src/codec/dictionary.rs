@@ -1,6 +1,6 @@
-//! How texts are packed: how hard, and with what dictionary. A block of many short texts has one dictionary, which is
-//! trained on the first of them and holds what they share: so each of a thousand series of twenty lines is packed as if the
-//! others stood before it.
+//! Compression of texts: its level, and its dictionary. A block of many short texts has one dictionary, which is
+//! trained on the first of them and holds what they share, so that each of a thousand series of twenty lines compresses
+//! as if the others preceded it.
 //!
 //! Format: docs/formats/block.md, "Dictionary".
 //! Limits: [`DICTIONARY_BYTES_MAX`] in memory for each block that is read, and [`SAMPLE_BYTES`] while one is written.

@@ -1,6 +1,6 @@
-//! Which words the texts of a chunk have, in few bytes: a Bloom filter. A search skips a chunk that cannot have what it looks for.
+//! A Bloom filter of the words in the texts of a chunk, so that a search skips chunks that cannot match.
 //!
-//! Invariants: a word of the texts is always found; another one is found in one of [`FALSE_ONE_IN`] chunks.
+//! Invariants: a word of the texts is always found; any other word is found in one of [`FALSE_ONE_IN`] chunks.
 //! Format: docs/formats/block.md, "Filter".
 
 use std::collections::HashSet;

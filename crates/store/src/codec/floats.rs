@@ -1,8 +1,8 @@
 //! A column of floats, kept bit for bit: NaN payloads, infinities and -0 included.
 //!
-//! Numbers that people and programs write have few decimal digits, so the column is first tried as integers
-//! over a power of ten, with the values that do not fit beside it. Otherwise `pco` works on the floats, and
-//! where that does not return every bit, integer coding works on their bits.
+//! Numbers written by people and programs have few decimal digits, so the column is first tried as integers over a
+//! power of ten, with the exceptions stored separately. Otherwise `pco` encodes the floats, and where that does not
+//! restore every bit, integer coding encodes their bits.
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
 use crate::bytes::{Broken, Cursor};

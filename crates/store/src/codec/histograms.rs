@@ -1,7 +1,7 @@
 //! A column of histograms of one scheme and one count type.
 //!
-//! Invariants: every field comes back bit for bit, but for bins that hold a count of zero: they say nothing
-//! and are left out. All values of a column share a [`Shape`].
+//! Invariants: every field is restored bit for bit, except bins with a count of zero, which carry no information and
+//! are left out. All values of a column share a [`Shape`].
 //! Format: docs/formats/block.md, "Histograms".
 
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! The counts of a chunk of histograms: one column a bin, one row a cell.
 //!
-//! Counts of one bin are Poisson-like around a mean that moves slowly, so what is needed to code them well is
-//! their magnitude. Bins of like totals are put one after the other and coded together: that gives the entropy
-//! coder a distribution to learn from and pays for its header once.
-//! Format: the class of every column (integers), then the columns group by group (integers). A group is a run
-//! of columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`].
+//! Counts of one bin are Poisson-like around a slowly moving mean, so coding them well requires their magnitude. Bins
+//! with similar totals are placed next to each other and coded together, which gives the entropy coder a distribution
+//! to learn from and pays for its header once.
+//! Format: the class of every column (integers), then the columns group by group (integers). A group is a run of
+//! columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`].
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Columns of samples as bytes: the inside of a chunk.
+//! Columns of samples as bytes: the content of a chunk.
 //!
-//! Invariants: what was put comes back bit for bit; a decoder given any bytes at all returns values or
-//! [`Broken`](crate::bytes::Broken), reserves no more than its limits say, and reads no further than its bytes.
+//! Invariants: values are restored bit for bit; a decoder returns values or [`Broken`](crate::bytes::Broken) for any
+//! bytes, reserves no more than its limits, and never reads past its bytes.
 //! Format: docs/formats/block.md, "Chunk".
 
 mod aggregates;

@@ -1,5 +1,6 @@
-//! A column of texts: all of them together through zstd when that is smaller; as lines when none has a line feed, or as columns of their
-//! fields where that is smaller still, else with their lengths in front. Large ones begin with the filter of their words.
+//! A column of texts: compressed together with zstd when that is smaller; as lines when none has a line feed, or as
+//! columns of their fields where that is smaller still, otherwise with their lengths in front. Large columns begin with
+//! the filter of their words.
 
 use ogive_model::Words;
 

@@ -1,7 +1,7 @@
-//! A column of ascending times: regular ones take a few bytes whatever their number.
+//! A column of ascending times; regular ones take a few bytes, however many.
 //!
-//! Format: the first time, the greatest common step of the differences, and the differences in steps: not
-//! written when all are 1, as runs of ones with what interrupts them when gaps are few, else as integers.
+//! Format: the first time, the greatest common step of the differences, and the differences in steps: omitted when all
+//! are 1, as runs of ones with the exceptions when gaps are few, otherwise as integers.
 
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
 use crate::codec::integers;

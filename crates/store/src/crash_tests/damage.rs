@@ -1,4 +1,4 @@
-//! Where bits are flipped: two places of which no checksum covers both.
+//! Chooses where bits are flipped: two places that no checksum covers together.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! One life of a store: its disks, its steps, and what is known of what it must hold.
+//! One life of a store: its disks, its steps, and what it is known to hold.
 //!
-//! Invariants: what a step does follows from the step and from what came before. The store's own threads (journal, flusher, maintenance,
-//! shards) take turns as the system has it: a step waits for those that it set off, but a flush's last act, cutting
-//! the journal, and the maintenance thread's first may swap places, so a power cut inside them may fall on the other one.
+//! Invariants: the effect of a step follows from the step and from what came before. The store's own threads (journal,
+//! flusher, maintenance, shards) are scheduled by the system: a step waits for those that it triggers, but the last act
+//! of a flush, truncating the journal, and the maintenance thread's first one may swap places, so a power cut in one
+//! may hit the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! Seeded lives of a store: batches, late data and rewrites, flushes, compaction, rollups, retention, deletions, snapshots,
-//! faults, flipped bits, power cuts, kills. Whatever happens, each acknowledged batch is there exactly once and whole, what
-//! was deleted stays so, and nothing else is there.
+//! Seeded lives of a store: batches, late data and rewrites, flushes, compaction, rollups, retention, deletions,
+//! snapshots, faults, flipped bits, power cuts, kills. Whatever happens, each acknowledged batch is there completely
+//! and exactly once, deleted data stays deleted, and nothing else is there.
 //!
-//! `OGIVE_CRASH_SEEDS=5000 OGIVE_CRASH_FIRST=0 cargo test -p ogive-store --release lives -- --nocapture` is the long run; a failure
-//! says which seed it was and how to run it alone. A failing seed becomes a test of its own.
-//! `OGIVE_CRASH_SWAY=24` beside it makes threads overtake each other where they hand over; see `crate::sway`.
+//! `OGIVE_CRASH_SEEDS=5000 OGIVE_CRASH_FIRST=0 cargo test -p ogive-store --release lives -- --nocapture` is the long
+//! run; a failure reports its seed and how to run it alone. A failing seed becomes a test of its own.
+//! `OGIVE_CRASH_SWAY=24` in addition makes threads overtake each other where they hand over; see `crate::sway`.
 
 mod damage;
 mod life;

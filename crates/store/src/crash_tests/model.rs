@@ -1,5 +1,5 @@
-//! What batches hold, and what a store that took some of them must answer: maps from time to value, and nothing of the store's
-//! own code.
+//! The model: the content of batches, and the answers of a store that accepted some of them. It uses maps from time to
+//! value, and none of the store's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! What becomes of a value that meets others in the head: the rules of [`crate::order`], in place.
+//! Merges a value with others in the head: the rules of [`crate::order`], in place.
 //!
-//! Invariants: whatever the order of arrival, a column ends up the same; a point is in it once.
+//! Invariants: a column's final state does not depend on the order of arrival; a point is in it once.
 
 use std::cmp::Ordering;
 

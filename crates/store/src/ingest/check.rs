@@ -1,4 +1,4 @@
-//! Whether a sample can be stored at all: rules that look at nothing but the sample, its series and the time.
+//! Decides whether a sample can be stored at all, by rules that depend only on the sample, its series and the time.
 
 use ogive_hist::Count;
 use ogive_model::wire::{BINS_MAX, TEXT_SAMPLE_BYTES_MAX};

@@ -1,4 +1,4 @@
-//! Time as the store takes it: an argument, so that tests own it.
+//! Time as the store sees it: an argument, so that tests control it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -1,11 +1,11 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
-//! Invariants: rows ascend over all parts, by time and then as who inserts them orders those of one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part of floats or histograms is packed
-//! where that makes it smaller; one that a late sample changes is rows again until the next part is sealed, or a late
-//! sample changes the part after it.
+//! Invariants: rows ascend over all parts, by time and then in the inserter's order within one time; no sealed part is
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part of floats or histograms is
+//! compressed where that makes it smaller. A part changed by a late sample is uncompressed until the next part is
+//! sealed, or a late sample changes the following part.
 //! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
-//! allocation; the room that an allocation has left over is counted.
+//! allocation; spare room in an allocation is counted.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,8 +1,8 @@
-//! What decides about samples and hands them on to the shards: the journal writer without its journal.
+//! The decisions about samples, and their hand-over to the shards: the journal writer without its journal.
 //!
-//! Invariants: a sequence is marked after its fsync and before any later batch is looked at; a series is registered by
-//! its first sample that is accepted. What is beyond a limit of its tenant is accepted into the series that stands for it,
-//! and the journal has it under that series, so that a replay needs no limits.
+//! Invariants: a sequence is marked after its fsync and before any later batch is examined; a series is registered by
+//! its first accepted sample. Samples beyond a tenant's limit are accepted into the overflow series, and the journal
+//! has them under that series, so that a replay needs no limits.
 //! Threads: the journal writer's.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What somebody asks of the flusher.
+//! Requests to the flusher.
 
 use std::sync::mpsc::Sender;
 

@@ -1,11 +1,12 @@
-//! The flusher: turns what the shards hold into blocks, one for each tenant and window, and lets the journal go that it came from.
+//! The flusher: turns the content of the shards into blocks, one for each tenant and window, and releases the
+//! corresponding part of the journal.
 //!
-//! Invariants: a sample is in a frozen head until the block that holds it is in the manifest and open; a reader
-//! sees it in exactly one of both. A flush that failed is tried again with the same samples and the same block
-//! ids, so that what may be durable of the first try is only written again.
-//! Threads: one, and whoever opens the store, before it.
-//! Failure: the samples stay in memory and in the journal, and the flush is tried again each
-//! [`Options::flush_retry`]; reads go on.
+//! Invariants: a sample is in a frozen head until its block is in the manifest and open; a reader sees it in exactly
+//! one of both. A failed flush is retried with the same samples and the same block ids, so that anything already
+//! durable is only rewritten.
+//! Threads: one, and before it the thread that opens the store.
+//! Failure: the samples stay in memory and in the journal, and the flush is retried every [`Options::flush_retry`];
+//! reads continue.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;

@@ -1,9 +1,11 @@
-//! Who hears of samples as the shards apply them: live views and detectors, each with followers of its own.
+//! Followers: live views and detectors receive samples as the shards apply them.
 //!
-//! Invariants: a follower hears of each sample of a followed series that is durable and counts, once, after the shard has applied it and
-//! before the batch is answered; never of what was refused or was there already. Whether a series is followed is decided in the
-//! shard's own order: what was applied before is reported as an instant ([`Follower::begin`]), everything after is offered.
-//! Threads: a follower belongs to its shard's thread. Limits: the follower's own; while nobody watches nothing is looked at.
+//! Invariants: a follower receives each durable, accepted sample of a followed series once, after the shard has applied
+//! it and before the batch is acknowledged; never a refused one or a duplicate. Whether a series is followed is decided
+//! in the shard's own order: what was applied before is reported as an instant ([`Follower::begin`]), everything after
+//! is offered.
+//! Threads: a follower belongs to its shard's thread.
+//! Limits: the follower's own; without a watch nothing is examined.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! The head of one shard: its series, their recent samples in memory, and a label index over them.
 //!
-//! Invariants: at one (series, time) values meet as [`crate::order`] has it, whichever came first. A sample is in the
-//! active columns or in one frozen head, never in both. A series has room for starts from its first sample with one until it is
-//! frozen, and takes none for them otherwise.
-//! Threads: the shard's alone; readers get shared parts.
-//! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
+//! Invariants: values at one (series, time) merge by [`crate::order`], whichever came first. A sample is in the active
+//! columns or in one frozen head, never in both. A series has room for starts from its first sample with one until it
+//! is frozen, and uses none otherwise.
+//! Threads: the shard's only; readers get shared parts.
+//! Limits: bytes are counted here, and bounded by the feeder of the shards; see `Options::head_bytes_max`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! The label index of a head: label name to value to the series that carry it.
 //!
 //! Invariants: a series is in one list for each of its labels, and in no other; no list is empty.
-//! Threads: its shard's alone.
+//! Threads: its shard's only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;

@@ -1,18 +1,17 @@
 //! Ingest: from a submitted batch to durable, queryable samples.
 //!
-//! A batch waits in a bounded queue for the journal writer, which decides about each sample, appends the accepted
-//! ones to the journal, makes them durable together with what came within the same 10 ms, and hands them to the
-//! shards; the last shard to apply them sends the replies. A flush turns the heads of all shards, parted at one
-//! journal position, into a block.
+//! A batch waits in a bounded queue for the journal writer, which decides about each sample, appends the accepted ones
+//! to the journal, makes them durable together with what arrived within the same 10 ms, and hands them to the shards;
+//! the last shard to apply them sends the replies. A flush turns the heads of all shards, split at one journal
+//! position, into a block.
 //!
 //! Invariants: a reply of acceptance is sent after the batch is durable *and* applied; a batch takes effect once,
-//! however often it is sent and whatever crashes in between; what the journal holds was accepted.
-//! Threads: any number submit and read; one journal writer; [`Options::shards`] shards; one flusher. No locks
-//! between the writer and the shards but those of their queues.
+//! however often it is sent and whatever crashes in between; everything in the journal was accepted.
+//! Threads: any number submit and read; one journal writer; [`Options::shards`] shards; one flusher. The only locks
+//! between the writer and the shards are those of their queues.
 //! Limits: the constants here and the fields of [`Options`].
-//! Failure: a full queue or head refuses with [`Refusal::Busy`]; a full disk with [`Refusal::DiskFull`] until
-//! there is space; a failed fsync answers [`Refusal::Failed`], and what it left in doubt is void: sent again, it
-//! counts once.
+//! Failure: a full queue or head refuses with [`Refusal::Busy`]; a full disk with [`Refusal::DiskFull`] until there is
+//! space; a failed fsync answers [`Refusal::Failed`], and what it left in doubt is void: sent again, it counts once.
 
 mod apply;
 mod check;

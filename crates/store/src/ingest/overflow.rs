@@ -1,9 +1,9 @@
-//! What is beyond a tenant's limits: it folds into a few series that stand for all of it, so that totals stay complete.
+//! Data beyond a tenant's limits: it folds into a few overflow series, so that totals stay complete.
 //!
-//! Invariants: an overflow series is of one tenant, kind, temporality, scheme and reason; it is stored as delta whatever
+//! Invariants: an overflow series has one tenant, kind, temporality, scheme and reason; it is stored as delta whatever
 //! the samples were, so that values at one instant add and cells merge: `sum` over a metric and `ogive_overflow` at an
-//! instant is what it was without the limit.
-//! Limits: below a hundred series a tenant, which count in no limit.
+//! instant equals the sum without the limit.
+//! Limits: below a hundred series for each tenant, which count towards no limit.
 
 use ogive_hist::Scheme;
 use ogive_model::{Labels, METRIC_NAME, SeriesDef, Temporality, Value};

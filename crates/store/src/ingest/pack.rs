@@ -1,6 +1,6 @@
-//! How the kinds of values are packed in full parts of the head.
+//! How each kind of value is compressed in full parts of the head.
 //!
-//! Invariants: what was packed comes back bit for bit.
+//! Invariants: values are restored bit for bit.
 
 use ogive_model::HistogramValue;
 

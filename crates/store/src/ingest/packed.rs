@@ -1,10 +1,10 @@
-//! Full parts in the head, packed: times, starts, and floats as decimals, differences, bits; histograms are in
+//! Full parts in the head, compressed: times, starts, and floats as decimals, differences or bits; histograms are in
 //! [`super::packed_histograms`].
 //!
-//! Invariants: every bit of a value comes back, NaN payloads and -0 included; regular times take a few bytes whatever
-//! their number. These bytes are never written to a disk, so they have no format to keep.
-//! Limits: a part has at most [`COUNT_MAX`] rows. Decimal values have at most nine places, as those of a block, and
-//! [`EXCEPTIONS_MAX`] values may be none; where more are, their bits are packed instead.
+//! Invariants: every bit of a value is restored, NaN payloads and -0 included; regular times take a few bytes, however
+//! many. These bytes are never written to a disk, so their format may change.
+//! Limits: a part has at most [`COUNT_MAX`] rows. Decimal values have at most nine places, as in a block, and up to
+//! [`EXCEPTIONS_MAX`] values may be exceptions; with more, the bits are compressed instead.
 
 use ogive_model::TimeRange;
 

@@ -1,10 +1,11 @@
-//! Histograms of full parts in the head, packed: what a cell has beside its bins as columns, its bins as one column a bin.
+//! Histograms of full parts in the head, compressed: the other fields of a cell as columns, its bins as one column a
+//! bin.
 //!
-//! Invariants: every bit comes back, bins that hold a count of zero included. These bytes are never written to a disk, so they
-//! have no format to keep: it is lighter than that of a block, which takes ten times as long.
-//! Format: runs of rows of one shape, each its length, the shape, the columns, then the negative and the positive bins. Of each
-//! bin that a row of the run has: how far it is from the one before, which rows have it (all, some by one bit a row, few by
-//! their numbers), the least count, and what the counts are above it in bits; the bits of all bins in one stream.
+//! Invariants: every bit is restored, bins with a count of zero included. These bytes are never written to a disk, so
+//! their format may change: it is lighter than that of a block, which takes ten times as long.
+//! Format: runs of rows of one shape, each its length, the shape, the columns, then the negative and the positive bins.
+//! For each bin that a row of the run has: its distance from the previous one, which rows have it (all, some by one bit
+//! a row, few by their numbers), the least count, and the counts above it in bits; the bits of all bins in one stream.
 //! Limits: rows as in [`super::packed`].
 
 use ogive_hist::{Bins, Count, Histogram};

@@ -1,7 +1,8 @@
-//! The submission queue: what waits for the journal writer, bounded by number and by bytes.
+//! The submission queue: batches waiting for the journal writer, bounded by number and by bytes.
 //!
-//! Threads: any number push, one pops. Limits: a push past a bound is refused at once, so that a sender learns
-//! of it while its data is still in its own hands; what the store sends to itself is always taken.
+//! Threads: any number push, one pops.
+//! Limits: a push past a bound is refused at once, so that a sender learns of it while it still has its data; the
+//! store's own batches are always accepted.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,11 @@
-//! Recall: the series of which the blocks had recent samples when the store was opened. Opening reads none of them: they
-//! are looked for when somebody first names one, or declares one that is not here.
+//! Recall: the series with recent samples in the blocks when the store was opened. Opening reads none of them: they are
+//! looked up when a batch first names one, or declares an unknown one.
 //!
-//! Invariants: a series that is found is what its block says; a block that cannot be read hides its own series alone, and is
+//! Invariants: a recalled series is exactly what its block says; an unreadable block hides only its own series, and is
 //! counted.
-//! Limits: some 40 bytes a series of those blocks from the first question on, for an hour; each block's pages are read once.
-//! Threads: the journal writer alone.
+//! Limits: about 40 bytes for each series of those blocks, from the first look-up on, for an hour; each block's pages
+//! are read once.
+//! Threads: the journal writer only.
 
 use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 

@@ -1,11 +1,11 @@
-//! Which series there are, and where the samples of each go.
+//! The registry of series, and where the samples of each go.
 //!
-//! Invariants: a series has one number until it retires, and no two series share one; a series is here only if a
-//! sample of it was accepted, or if a batch named one of which a block has samples that are not old. A number names a shard and a place
-//! there; see [`Registry::slot`].
+//! Invariants: a series has one number until it retires, and no two series share one; a series is registered only if
+//! one of its samples was accepted, or if a batch named it and a block has recent samples of it. A number identifies a
+//! shard and a slot there; see [`Registry::slot`].
 //! Limits: `series_max` of the options for all tenants, and [`TenantLimits`] for each, checked before a series is
-//! taken. A series without samples for [`IDLE_NS`] retires, so that series which come and go do not fill the registry.
-//! Threads: the journal writer alone.
+//! added. A series without samples for [`IDLE_NS`] retires, so that short-lived series do not fill the registry.
+//! Threads: the journal writer only.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

@@ -1,4 +1,4 @@
-//! What readers ask of a shard.
+//! Readers' requests to a shard.
 
 use ogive_model::{Matcher, Tenant, TimeRange};
 

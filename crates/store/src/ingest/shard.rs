@@ -1,7 +1,7 @@
-//! A shard: one thread that alone writes its part of the head, fed through a bounded queue.
+//! A shard: the one thread that writes its part of the head, fed through a bounded queue.
 //!
-//! Invariants: what was sent before a read is in its answer; a freeze parts the samples at one journal position,
-//! because the writer sends it to every shard between two groups.
+//! Invariants: a read sees everything sent before it; a freeze splits the samples at one journal position, because the
+//! writer sends it to every shard between two groups.
 //! Threads: one for each shard; it ends when every sender is gone.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which times the records of each journal segment hold, to say what a lost one could have held.
+//! The times covered by the records of each journal segment, to describe what a lost record may have held.
 
 use ogive_journal::{Position, SegmentRange};
 use ogive_model::TimeRange;

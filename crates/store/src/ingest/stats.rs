@@ -1,4 +1,4 @@
-//! What the store counts, and how it is reported.
+//! The store's counters, and how they are reported.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

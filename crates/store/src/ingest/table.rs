@@ -1,8 +1,10 @@
-//! Identities to numbers: an open-addressing table that holds the numbers alone. The identity of a number lies with
-//! what else is known of it, which a hit reads anyway: 8 bytes a series where a map of both took 60.
+//! Identities to numbers: an open-addressing table that holds only the numbers. The identity of a number is stored with
+//! the rest of its data, which a hit reads anyway: 8 bytes a series where a map of both took 60.
 //!
-//! Invariants: a number is in the first free place behind its own, or before it; at most three quarters are taken.
-//! Threads: its owner's. Failure: none; it grows when it must.
+//! Invariants: a number is in the first free slot after its own, or before it; at most three quarters of the slots are
+//! filled.
+//! Threads: its owner's.
+//! Failure: none; it grows when it must.
 
 use std::hash::{BuildHasher, RandomState};
 

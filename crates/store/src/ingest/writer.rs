@@ -1,10 +1,11 @@
-//! The journal writer: the one thread that lets [`Core`] decide about samples, appends them, and makes them durable.
+//! The journal writer: the one thread that asks [`Core`] to decide about samples, appends them, and makes them durable.
 //!
-//! Invariants: records reach the shards in the order of the journal, and only durable ones do. A record that names a
-//! series by its identity stands behind one that defines it, both at or behind the position of the last mark.
-//! Threads: one. Limits: [`GROUP_BYTES_MAX`], and the group interval of the options.
-//! Failure: a failed fsync answers the whole group with its error, forgets the series that it brought, and goes
-//! on in a new segment; a record that does not fit the disk is refused alone.
+//! Invariants: records reach the shards in journal order, and only durable ones do. A record that names a series by
+//! identity comes after one that defines it, both at or after the position of the last mark.
+//! Threads: one.
+//! Limits: [`GROUP_BYTES_MAX`], and the group interval of the options.
+//! Failure: a failed fsync answers the whole group with its error, forgets the series that it introduced, and continues
+//! in a new segment; a record that does not fit on the disk is refused alone.
 
 use std::path::PathBuf;
 use std::sync::Arc;

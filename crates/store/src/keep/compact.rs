@@ -1,10 +1,11 @@
-//! Compaction: several blocks of one window become one, and blocks of neighbouring windows become one of a longer window.
+//! Compaction: several blocks of one window become one, and blocks of neighbouring windows become one of a longer
+//! window.
 //!
-//! Invariants: the one block answers as the several did; all are of one tenant and one resolution, and of windows inside
-//! its own. Deletions are carried out on the way.
-//! Limits: one piece of a series, of the shortest window at most, in memory: 7,200 cells of 1 s are 15 MiB of histograms,
-//! decoded, from each of [`INPUTS_MAX`] blocks at the worst; [`BYTES_MAX`] read in one go.
-//! Failure: the blocks stay as they are; the maintenance thread tries again later.
+//! Invariants: the merged block gives the same answers as its inputs; all inputs are of one tenant and one resolution,
+//! with windows inside its own. Deletions are carried out on the way.
+//! Limits: one piece of a series, at most of the shortest window, in memory: 7,200 cells of 1 s are 15 MiB of
+//! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst; [`BYTES_MAX`] read in one go.
+//! Failure: the blocks stay as they are; the maintenance thread retries later.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! Dropping: what is older than its tenant keeps, or more.
+//! Dropping: removes data that exceeds its tenant's retention by age or size.
 //!
-//! Invariants: of raw samples numbers, logs, gaps and audit go each in their time: a block of which something stays is written anew
-//! with that alone, else whole blocks go; and with them the horizon of their resolution rises: at and below it nothing of that
-//! resolution is shown or taken any more. Nothing goes before its rollup, where there is to be one, holds it.
-//! - By age: blocks whose window ended longer ago than the tenant keeps, up to the first that waits for its rollup.
-//! - By size: the earliest window of the resolution that has the most bytes, again and again; never a window that is open.
+//! Invariants: among raw samples, numbers, logs, gaps and audit are dropped separately: a block of which some classes
+//! stay is rewritten with those only, otherwise whole blocks are dropped. The horizon of their resolution then rises:
+//! nothing of that resolution at or below it is shown or accepted any more. Nothing is dropped before its rollup, if
+//! there is to be one, holds it.
+//! - By age: blocks whose window ended before the tenant's retention, up to the first that waits for its rollup.
+//! - By size: repeatedly the earliest window of the resolution with the most bytes; never an open window.
 
 use std::collections::BTreeMap;
 

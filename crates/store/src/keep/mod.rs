@@ -1,11 +1,11 @@
-//! The maintenance thread: the thread that looks after the blocks while others write and read: it cuts blocks from before there were
-//! windows into windows, carries deletions out, makes rollups, drops what is too old or too much, makes few blocks of
-//! many, and packs the texts of old blocks harder, in this order.
+//! The maintenance thread: maintains the blocks in the background. In this order, it cuts blocks from before there were
+//! windows into windows, carries out deletions, makes rollups, drops data beyond its retention, compacts blocks, and
+//! recompresses the texts of old blocks.
 //!
 //! Invariants: a job reads one view and ends in one change of the ledger, or in none.
-//! Threads: one; it ends within one piece of a series when its bell is closed.
-//! Failure: a job that fails leaves the blocks as they were, is counted, and tried again ten minutes later: what stood in
-//! the way may have been a full disk. Nothing is dropped for age meanwhile whose rollup is still to be made.
+//! Threads: one; after its bell is closed it ends within one piece of a series.
+//! Failure: a failed job leaves the blocks as they were, is counted, and retried ten minutes later: the cause may have
+//! been a full disk. Meanwhile nothing is dropped for its age whose rollup is still to be made.
 
 pub(crate) mod compact;
 pub(crate) mod drop;

@@ -1,10 +1,11 @@
-//! Which rollups are to be made.
+//! Decides which rollups are due.
 //!
-//! Invariants: a rollup is made when its window is closed, from the next finer resolution, and again when finer data of its
-//! window arrived after it was made; a coarser one after the finer one that it is made of. A rollup that was dropped, or that
-//! retention would drop and no coarser one that is kept is made of, is never due: what is dropped for its age would be made again for ever.
-//! Limits: one rollup is made again at most once in [`REST_MS`], so that late data in each flush does not read a day again
-//! each time. Meanwhile finer data answers in its place, and is not dropped for age.
+//! Invariants: a rollup is made when its window is closed, from the next finer resolution, and again when finer data of
+//! its window arrives later; a coarser rollup is made after the finer one that it is based on. A rollup that was
+//! dropped, or that retention would drop and no kept coarser one needs, is never due: otherwise it would be made and
+//! dropped forever.
+//! Limits: one rollup is remade at most once in [`REST_MS`], so that late data in each flush does not cause a whole day
+//! to be read each time. Meanwhile finer data answers in its place, and is not dropped for its age.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What a snapshot is made of: its files, how long they are, and their checksums.
+//! The inventory of a snapshot: its files, their lengths and their checksums.
 
 use std::path::{Path, PathBuf};
 

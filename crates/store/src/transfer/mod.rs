@@ -1,17 +1,17 @@
 //! Snapshots from one store to another, file by file.
 //!
-//! The sender lists the files of a snapshot with their checksums ([`Inventory`]); the receiver answers which bytes it lacks
-//! ([`begin`]), takes them ([`put`]), and makes the snapshot when all are there ([`finish`]); [`receive`] does all of it with a stream. What it has under the same
-//! name in its own blocks or in another snapshot gets a second name and is not sent: after the first, a snapshot costs what changed.
+//! The sender lists the files of a snapshot with their checksums ([`Inventory`]); the receiver answers which bytes it
+//! lacks ([`begin`]), accepts them ([`put`]), and creates the snapshot when all are there ([`finish`]); [`receive`]
+//! does all of this with a stream. Files that it has under the same name in its own blocks or in another snapshot are
+//! linked instead of sent: after the first, a snapshot costs only its changes.
 //!
-//! *Invariants*: a received snapshot is there (its file `SNAPSHOT` is) only when every file has its length and its SHA-256, read back after
-//! an fsync. A transfer that ended anywhere goes on where it was: what is there of a file is kept, and a file whose checksum is wrong
-//! begins anew. What is sent of a block was scrubbed first.
-//!
-//! *Limits*: [`FILES_MAX`] files, [`PIECE_BYTES_MAX`] bytes a piece. *Failure*: `Error::Refused` for what cannot be so (a path that leaves the
-//! directory, a gap between pieces, another snapshot of that name); else the disk's.
-//!
-//! *Format*: docs/formats/snapshot-stream.md. One transfer of a name at a time; the caller sees to that.
+//! Invariants: a received snapshot exists (its file `SNAPSHOT` does) only when every file has its length and its
+//! SHA-256, read back after an fsync. An interrupted transfer resumes where it was: the received part of a file is
+//! kept, and a file with a wrong checksum starts over. Blocks are scrubbed before they are sent.
+//! Limits: [`FILES_MAX`] files, [`PIECE_BYTES_MAX`] bytes a piece.
+//! Failure: `Error::Refused` for invalid requests (a path that leaves the directory, a gap between pieces, another
+//! snapshot of that name); otherwise the disk's errors.
+//! Format: docs/formats/snapshot-stream.md. The caller ensures that there is one transfer of a name at a time.
 
 mod inventory;
 mod receiver;

@@ -1,4 +1,4 @@
-//! The receiving side: what is lacking, taking it, and the snapshot when all is there.
+//! The receiving side: lists what is missing, accepts it, and creates the snapshot when all is there.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! A snapshot as one stream of bytes: the list of files, pieces of them, an end.
 //!
-//! *Invariants*: every byte is under a checksum; a stream that ends before its end is an error. *Format*: docs/formats/snapshot-stream.md.
+//! Invariants: every byte is covered by a checksum; a stream that stops before its end is an error.
+//! Format: docs/formats/snapshot-stream.md.
 
 use std::io::{Error as IoError, ErrorKind, Read, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Transfers between simulated disks: whole, in parts, cut anywhere, damaged.
+//! Transfers between simulated disks: complete, partial, interrupted anywhere, damaged.
 
 use std::collections::BTreeSet;
 use std::path::Path;
