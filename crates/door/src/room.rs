@@ -16,7 +16,7 @@ pub const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
 #[non_exhaustive]
 pub enum Error {
     /// Others have it: retry in a moment.
-    #[error("too many bytes of batches are under way; send this one again in a second")]
+    #[error("too many bytes of batches are in flight; send this one again in a second")]
     Busy,
     /// There is never so much: send less at once.
     #[error("the batch takes {found} bytes in memory, above the limit of {limit}; send less at once")]

@@ -59,7 +59,7 @@ pub async fn stored_within(
 
 /// The store's word.
 pub async fn word(receiver: oneshot::Receiver<Result<Verdict, Refusal>>) -> Result<Verdict, Refusal> {
-    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
+    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store shut down before the batch was written".into())))
 }
 
 /// As [`stored_within`], without waiting.

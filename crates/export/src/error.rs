@@ -31,7 +31,7 @@ pub enum Error {
         wanted: &'static str,
     },
     /// More series than one process may have: measure less finely, or forget what is over.
-    #[error("this process exports {limit} series already; give labels fewer values, or forget series that are over")]
+    #[error("this process exports {limit} series already; use fewer label values, or forget series that have ended")]
     TooManySeries {
         /// The limit.
         limit: usize,

@@ -544,12 +544,12 @@ impl<L: Link> Sender<L> {
                     drop(inner);
                     self.pause.not_before_ns = now_ns.saturating_add(backoff.next_ns(after));
                     let dropped = dropped
-                        .map(|records| format!("; {records} measurements are dropped, for the bound is reached"));
+                        .map(|records| format!("; {records} measurements were dropped, as the buffer is full"));
                     let dropped = dropped.unwrap_or_default();
                     self.tell(
                         "again",
                         now_ns,
-                        &format!("{detail}; what was measured waits and is sent again{dropped}"),
+                        &format!("{detail}; the measurements are kept and will be sent again{dropped}"),
                     );
                 }
                 AttemptOutcome::Dropped { detail } => {

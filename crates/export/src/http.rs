@@ -305,7 +305,7 @@ fn failed(address: &str, error: &ureq::Error) -> Outcome {
         Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
         _ => false,
     };
-    Outcome::Later { after: None, in_doubt: !never_there, detail: format!("no answer from {address}: {error}") }
+    Outcome::Later { after: None, in_doubt: !never_there, detail: format!("no response from {address}: {error}") }
 }
 
 /// What an answer means.

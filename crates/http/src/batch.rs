@@ -226,7 +226,7 @@ pub(super) fn answer(verdict: &Verdict, details: &[(u32, String)]) -> (StatusCod
         return (StatusCode::OK, format!("{{{counts}}}\n"));
     }
     let reason = verdict.rejected[0].1.as_str();
-    let message = format!("none of the batch's {} samples was taken; the first: {reason}", verdict.rejected.len());
+    let message = format!("none of the batch's {} samples was accepted; the first: {reason}", verdict.rejected.len());
     let body = format!(
         "{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":{},{counts}}}\n",
         serde_json::Value::from(message)

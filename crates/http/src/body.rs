@@ -206,7 +206,7 @@ async fn next_within(stream: &mut BodyDataStream, arriving: &Arriving) -> Result
         () = arriving.requested() => Err(ApiError::busy(GAVE_WAY)),
         () = tokio::time::sleep(STALL) => Err(ApiError {
             status: axum::http::StatusCode::REQUEST_TIMEOUT,
-            ..ApiError::bad_data(format!("no byte of the body came for {} s; send it again", STALL.as_secs()))
+            ..ApiError::bad_data(format!("no byte of the body arrived for {} s; send it again", STALL.as_secs()))
         }),
     }
 }

@@ -322,7 +322,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> Response {
     if slot.is_reserve && !HEALTH.contains(&request.uri().path()) {
-        let mut response = ApiError::unavailable("all connections are at work; ask again in a second").into_response();
+        let mut response = ApiError::unavailable("all connections are busy; try again in a second").into_response();
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
@@ -343,7 +343,7 @@ fn held(response: Response, room: &Arc<Semaphore>, in_flight: InFlight) -> Respo
     let share = kib.min(ANSWERS_KIB_MAX) as u32;
     match room.clone().try_acquire_many_owned(share) {
         Ok(share) => response.map(|body| Body::new(Sending::new(body, share, in_flight))),
-        Err(_) => ApiError::busy("too many answers wait to be read; ask again in a second").into_response(),
+        Err(_) => ApiError::busy("too many responses are waiting to be read; try again in a second").into_response(),
     }
 }
 

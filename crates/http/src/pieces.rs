@@ -73,7 +73,7 @@ impl<W: Written> Stream for Lazy<W> {
         }
         if self.deadline.as_mut().poll(context).is_ready() && self.written.is_some() {
             self.written = None;
-            return Poll::Ready(Some(Err(std::io::Error::other("the answer was not read in the time of a query"))));
+            return Poll::Ready(Some(Err(std::io::Error::other("the response was not read within a query's time"))));
         }
         let Some(written) = &mut self.written else { return Poll::Ready(None) };
         let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);

@@ -121,7 +121,7 @@ fn make_way(path: &Path) -> anyhow::Result<()> {
     if is_alive {
         bail!("{} is in use by another program; end it or choose another path", path.display());
     }
-    unlink(path).with_context(|| format!("cannot replace {}, which nobody listens at", path.display()))
+    unlink(path).with_context(|| format!("cannot replace the unused socket {}", path.display()))
 }
 
 impl std::fmt::Display for Address {

@@ -138,7 +138,7 @@ pub(crate) fn create(
 pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
     finish_rollback(disk, directory)?;
     if !deletions::left(disk, directory)?.is_empty() {
-        return Err(refuse("a rollback's deletions are made by the next start; start the server first".into()));
+        return Err(refuse("a rollback's deletions are still pending; start the server once to apply them".into()));
     }
     let manifest = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
     create(disk, directory, name, created_ms, &manifest, |target| {

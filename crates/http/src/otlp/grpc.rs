@@ -51,7 +51,7 @@ pub(super) fn unwrap(held: &mut ChargedBody, encoding: Option<&HeaderValue>) -> 
     let is_packed = match (prefix[0], encoding.map(HeaderValue::as_bytes)) {
         (0, _) => false,
         (1, Some(b"gzip")) => true,
-        (1, _) => return Err(ApiError::unsupported("the call's message is packed with something else than gzip")),
+        (1, _) => return Err(ApiError::unsupported("the message is not compressed with gzip; use gzip or none")),
         _ => return Err(ApiError::bad_data("the byte in front of the call's message is neither 0 nor 1")),
     };
     held.bytes.drain(..PREFIX);

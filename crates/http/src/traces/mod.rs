@@ -64,7 +64,7 @@ impl TraceFilter {
         let cursor = match params.get("cursor") {
             None => None,
             Some(_) if order == Order::Slowest => {
-                return Err(wrong("cursor", "the slowest have none; give a larger limit or a shorter range"));
+                return Err(wrong("cursor", "\"slowest\" has no cursor; give a larger limit or a shorter range"));
             }
             Some(text) => Some(Cursor::parse(text).ok_or_else(|| wrong("cursor", "give the answer's next"))?),
         };
