@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-guard bench-peers bench-peers-short bench-record schema clean
+.PHONY: needed book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint lint-fuzz bench-guard bench-peers bench-peers-short bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -24,7 +24,7 @@ book: ui/book/dist/index.html
 
 $(MDBOOK):
 	@scripts/need cargo cc
-	cargo install --quiet --locked --root target/tools --version 0.5.4 --no-default-features --features search mdbook
+	cargo install --debug --quiet --locked --root target/tools --version 0.5.4 --no-default-features --features search mdbook
 
 ui/book/dist/index.html: $(MDBOOK) $(BOOK_SOURCES)
 	$(MDBOOK) build
@@ -47,8 +47,17 @@ package: ui book
 test-package: package
 	scripts/test-package
 
-test: lint test-rust bench-peers-short test-sdk test-ui test-e2e
+RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq go h2load java jq libelf llvm-strip mariadbd memcached mvn \
+	nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter python3 rabbitmq-server \
+	redis-server rsyslogd script tcpdump
+SDK_NEEDS := c++ cc chromium cmake flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv
+
+test: needed lint test-rust bench-peers-short test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
+
+# In one call of apt, which is a minute less than one for each.
+needed:
+	@scripts/need cargo $(RUST_NEEDS) $(SDK_NEEDS)
 
 # What is tested has all that packages have. Tests are built with the same features and packages everywhere: otherwise cargo
 # builds libraries again for each set of them.
@@ -56,6 +65,8 @@ FEATURES := ogive/amqp,ogive/cassandra,ogive/kernel,ogive/lua,ogive-probe/tracin
 CARGO_TEST := cargo test --workspace --locked --features $(FEATURES)
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
 ALL_FEATURES := $(FEATURES),ogive/fastant,ogive-cassandra/cluster-tests
+# The crate below all others keeps its feature then: without it every crate would be checked twice.
+DEEP_FEATURES := ogive-probe/tracing
 
 # They have lock files of their own, which a new dependency of a crate changes too: looked at before anything is built.
 OTHER_WORKSPACES := fuzz bench/peers bench/record
@@ -67,13 +78,18 @@ lint: book
 		cargo metadata --manifest-path $$manifest --format-version 1 --locked >/dev/null || exit 1; done
 	@scripts/need libelf
 	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
-	cargo clippy --workspace --locked -- -D warnings
-	@for workspace in $(OTHER_WORKSPACES); do \
-		cargo check --manifest-path $$workspace/Cargo.toml --target-dir target --locked --quiet || exit 1; done
+	cargo clippy --workspace --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
+	cargo check --manifest-path bench/record/Cargo.toml --target-dir target --locked --quiet
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+# The fuzz targets as programs: minutes, since they share no compiled library with the workspace. `make test` runs each of them on
+# its seeds, from the same files.
+lint-fuzz:
+	@scripts/need cargo cc
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.
@@ -82,7 +98,7 @@ CLUSTER_SHORT := process:: audit::what tls::
 test-cluster:
 	@scripts/need cargo cc java mvn python3
 	@scripts/need libelf
-	$(CARGO_TEST) --no-run --test serve
+	$(CARGO_TEST) --no-run --test system
 	OGIVE_BIN=$(CURDIR)/target/debug/ogive $(CARGO_TEST),ogive-cassandra/cluster-tests --test cluster -- \
 		--test-threads=1 $(ARGS); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 
@@ -93,22 +109,16 @@ run-cluster: ui
 	scripts/run-cluster target/release/ogive target/cassandra
 
 test-rust: ui
-	@scripts/need curl jq openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
-	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server rsyslogd
-	@scripts/need chromium h2load mariadbd memcached nats-server script tcpdump
+	@scripts/need $(RUST_NEEDS)
 	scripts/clients
-	@scripts/need clang libelf llvm-strip
 	$(CARGO_TEST)
-	@scripts/need java mvn python3
 	OGIVE_BIN=$(CURDIR)/target/debug/ogive $(CARGO_TEST),ogive-cassandra/cluster-tests --test cluster -- \
 		--test-threads=1 $(CLUSTER_SHORT); outcome=$$?; scripts/cassandra target/cassandra wipe; exit $$outcome
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need cc c++ chromium cmake flatbuffers go java mvn node npm pkg-config postgres python3-venv
-	@scripts/need jansson libcurl
-	@scripts/need libelf
-	$(CARGO_TEST) --no-run --test serve
+	@scripts/need $(SDK_NEEDS)
+	$(CARGO_TEST) --no-run --test system
 	sdk/test
 
 # The wire observer against servers of the JVM, which Maven brings: Kafka, Cassandra, and one of MongoDB's protocol.
@@ -129,7 +139,7 @@ test-ui: ui
 # Drives the real binary in a real browser.
 test-e2e: ui
 	@scripts/need chromium libelf nginx redis-server
-	$(CARGO_TEST) --no-run --test serve
+	$(CARGO_TEST) --no-run --test system
 	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
 
 # Records, merges and quantiles beside six libraries, and message traces beside `tracing`.
@@ -151,7 +161,7 @@ SHORT := --peers /usr/bin --peer ogive,prometheus --rounds 1 --repeats 1 --scale
 
 bench-peers-short: ui
 	@scripts/need libelf prometheus
-	$(CARGO_TEST) --no-run --test serve
+	$(CARGO_TEST) --no-run --test system
 	for what in "ingest --work settled,histograms" queries; do \
 		cargo run --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir target -- \
 			$$what --ogive target/debug/ogive $(SHORT) || exit 1; done

@@ -543,8 +543,8 @@ impl<L: Link> Sender<L> {
                     let dropped = inner.outbox.dropped.get(DROPPED_BOUND).map(|dropped| dropped.amount.records);
                     drop(inner);
                     self.pause.not_before_ns = now_ns.saturating_add(backoff.next_ns(after));
-                    let dropped = dropped
-                        .map(|records| format!("; {records} measurements were dropped, as the buffer is full"));
+                    let dropped =
+                        dropped.map(|records| format!("; {records} measurements were dropped, as the buffer is full"));
                     let dropped = dropped.unwrap_or_default();
                     self.tell(
                         "again",

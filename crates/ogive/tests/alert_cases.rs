@@ -2,18 +2,16 @@
 //! again; one that never fires and one that never begins; those that need no or hardly any time; rules on the alerts of others. Times
 //! are those of people through thirty.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::alertmanager::{alerts_at, hooked};
-use common::clients::Client;
-use common::programs::{Program, free_address};
-use common::{Server, eventually, form, now_ms, remote};
+use crate::common::alertmanager::{alerts_at, hooked};
+use crate::common::clients::Client;
+use crate::common::programs::{Program, free_address};
+use crate::common::{Server, eventually, form, now_ms, remote};
 use ogive_text::calendar::instant_ms;
 use serde_json::{Value, json};
 

@@ -1,12 +1,10 @@
 //! A heavy group of rules and an Alertmanager that hangs hold up nobody else.
 
-mod common;
-
 use std::net::TcpListener;
 
-use common::alertmanager::{alerts_at, silent};
-use common::programs::free_address;
-use common::{Server, eventually, now_ms, remote};
+use crate::common::alertmanager::{alerts_at, silent};
+use crate::common::programs::free_address;
+use crate::common::{Server, eventually, now_ms, remote};
 use serde_json::Value;
 
 /// Alerts that wait for a destination, and that a rule without a limit has, at most: docs/alerts.md.

@@ -2,7 +2,6 @@
 //! once, whoever is restarted or blocked.
 #![cfg(feature = "amqp")]
 
-mod common;
 #[path = "amqp/rabbit.rs"]
 mod rabbit;
 
@@ -10,9 +9,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::authority::Authority;
-use common::programs::free_port;
-use common::{JSON, Server, eventually, now_ms};
+use crate::common::authority::Authority;
+use crate::common::programs::free_port;
+use crate::common::{JSON, Server, eventually, now_ms};
 use rabbit::Rabbit;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use serde_json::{Value, json};
@@ -244,7 +243,7 @@ fn send(address: &str, batches: &str) -> std::thread::JoinHandle<()> {
         for line in batches.lines() {
             eventually("the broker takes it", || {
                 let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {JSON}");
-                common::request_at(&address, &head, line.as_bytes()).ok().filter(|(status, _)| *status == 200)
+                crate::common::request_at(&address, &head, line.as_bytes()).ok().filter(|(status, _)| *status == 200)
             });
         }
     })

@@ -1,11 +1,9 @@
 //! Arrow files of `ogive query`, read back by pyarrow.
 
-mod common;
-
 use std::process::{Command, Output};
 
-use common::clients::Client;
-use common::{SOURCE, Server, float, histogram, now_ms};
+use crate::common::clients::Client;
+use crate::common::{SOURCE, Server, float, histogram, now_ms};
 use serde_json::json;
 
 fn ask(server: &Server, arguments: &[&str]) -> Output {

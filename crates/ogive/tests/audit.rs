@@ -1,11 +1,9 @@
 //! Who did what, also while no server ran.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Server, eventually, float, now_ms};
+use crate::common::{Server, eventually, float, now_ms};
 use serde_json::{Value, json};
 
 /// `ogive` with these arguments: its exit code and what it printed.
@@ -128,7 +126,7 @@ fn a_rollback_keeps_what_was_deleted_when_it_is_told_to() {
     let url = format!("http://{}", server.address);
     for (sequence, name) in ["kept", "customer"].into_iter().enumerate() {
         let samples = json!([{"series": 0, "time_ms": now_ms() - 10_000, "float": 1}]);
-        assert_eq!(server.batch(common::SOURCE, sequence as u64, json!([float(name)]), samples).0, 200);
+        assert_eq!(server.batch(crate::common::SOURCE, sequence as u64, json!([float(name)]), samples).0, 200);
     }
     run(&["snapshot", "create", "monday", "--server", &url]);
     run(&["delete", "customer", "--yes", "--clean", "--server", &url]);

@@ -4,15 +4,13 @@
 //! start, so no sample and no instant of a subquery does: data stands at odd tenths of seconds, questions at 7 s past.
 //! `OGIVE_PROMETHEUS` names another binary.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use common::programs::{Program, free_address};
-use common::{Server, eventually, form, now_ms, request_at};
+use crate::common::programs::{Program, free_address};
+use crate::common::{Server, eventually, form, now_ms, request_at};
 use serde_json::{Value, json};
 
 /// Forty minutes of 10 s.
@@ -182,7 +180,7 @@ fn fill(server: &Server, series: &[Series], begin_ms: i64) {
         }
     }
     let count = samples.len();
-    let (status, body) = server.batch(common::SOURCE, 1, json!(declared), json!(samples));
+    let (status, body) = server.batch(crate::common::SOURCE, 1, json!(declared), json!(samples));
     assert_eq!((status, &body["accepted"]), (200, &json!(count)), "{body}");
 }
 

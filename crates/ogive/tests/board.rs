@@ -1,11 +1,9 @@
 //! Boards of a real server: files in, versions out, of their tenant, in the audit, there after a kill and beyond any retention.
 
-mod common;
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use common::{Server, eventually};
+use crate::common::{Server, eventually};
 use serde_json::{Value, json};
 
 fn start(directory: &std::path::Path) -> Server {

@@ -1,9 +1,7 @@
 //! `ogive broker` between real clients and real servers: everything arrives once in each cluster, whatever is killed or cut;
 //! what is given up is reported; load goes where it can be taken.
 //!
-//! `OGIVE_FAULT_SECONDS=300 cargo test -p ogive --test broker -- --nocapture` is the long run.
-
-mod common;
+//! `OGIVE_FAULT_SECONDS=300 cargo test -p ogive --test system broker:: -- --nocapture` is the long run.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::brokers::{broker, configure, of, state, texts, url};
-use common::programs::free_address;
-use common::{JSON, Server, eventually, float, histogram, now_ms};
+use crate::common::brokers::{broker, configure, of, state, texts, url};
+use crate::common::programs::free_address;
+use crate::common::{JSON, Server, eventually, float, histogram, now_ms};
 use serde_json::{Value, json};
 
 fn one_batch(server: &Server, name: &str, sequence: u64, count: u64) -> (u16, Value) {
     let samples = json!([{"series": 0, "time_ms": now_ms() - 2000, "histogram": {"bins": {"1e-3": count}}}]);
-    server.batch(common::SOURCE, sequence, json!([histogram(name)]), samples)
+    server.batch(crate::common::SOURCE, sequence, json!([histogram(name)]), samples)
 }
 
 #[test]
@@ -40,7 +38,7 @@ fn a_broker_brings_what_it_takes_to_every_cluster_and_says_so() {
     assert_eq!(one_batch(&broker, "h_seconds", 1, 10).1["duplicate"], 1);
     assert_eq!(one_batch(&broker, "h_seconds", 2, 5), taken);
     // A series named by its identity alone that nobody declared here.
-    let unknown = json!({"source": common::SOURCE, "sequence": 9, "known": ["0000000000000000000000000000abcd"],
+    let unknown = json!({"source": crate::common::SOURCE, "sequence": 9, "known": ["0000000000000000000000000000abcd"],
         "samples": [{"series": 0, "time_ms": now_ms(), "float": 1}]});
     let (status, answer) = broker.post(JSON, unknown.to_string().as_bytes());
     assert!(status == 409 || status == 400, "{status} {answer}");
@@ -166,7 +164,7 @@ fn keep_sending(address: &str, source: &str, stop: &AtomicBool, base: i64, sent:
 /// Some when it was acknowledged.
 fn post(address: &str, body: &[u8]) -> Option<()> {
     let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {JSON}");
-    let (status, answer) = common::request_at(address, &head, body).ok()?;
+    let (status, answer) = crate::common::request_at(address, &head, body).ok()?;
     if status >= 429 {
         return None;
     }
@@ -305,7 +303,7 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
     let series = json!([{"labels": {"__name__": "lines"}, "kind": "text"}]);
     for at in 1..=400 {
         let samples = json!([{"series": 0, "time_ms": now_ms() - 500_000 + at as i64, "text": line(at)}]);
-        let (status, answer) = broker.batch(common::SOURCE, at, series.clone(), samples);
+        let (status, answer) = broker.batch(crate::common::SOURCE, at, series.clone(), samples);
         assert_eq!(status, 200, "{answer}");
         if at % 20 == 0 {
             let is_near = || of(&state(&broker), "here")["lag_batches"].as_u64().filter(|lag| *lag < 20);
@@ -369,7 +367,7 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     for at in 1..=300 {
         let text = format!("{at} {}", "word ".repeat(2_000));
         let samples = json!([{"series": 0, "time_ms": now_ms() - 500_000 + at as i64, "text": text}]);
-        let (status, answer) = broker.batch(common::SOURCE, at, series.clone(), samples);
+        let (status, answer) = broker.batch(crate::common::SOURCE, at, series.clone(), samples);
         assert_eq!(status, 200, "{answer}");
         if at == 20 {
             eventually("some arrive, and nobody hears of it", || (!texts(&server, "lines").is_empty()).then_some(()));
@@ -451,7 +449,7 @@ fn forward(to: &str, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.write_all(format!("{text}\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
     stream.write_all(&request[head + 4..]).unwrap();
-    let (status, body) = common::read_answer(&mut stream).unwrap();
+    let (status, body) = crate::common::read_answer(&mut stream).unwrap();
     format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
@@ -472,7 +470,7 @@ fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
         for _ in 0..count {
             sequence += 1;
             let samples = json!([{"series": 0, "time_ms": now_ms() - 100_000 + sequence as i64, "float": 1}]);
-            assert_eq!(broker.batch(common::SOURCE, sequence, json!([float("f")]), samples).0, 200);
+            assert_eq!(broker.batch(crate::common::SOURCE, sequence, json!([float("f")]), samples).0, 200);
         }
         let all = || server.number("count_over_time(f[1h])").filter(|count| *count == sequence as f64);
         eventually("all are there", all);

@@ -1,15 +1,13 @@
 //! `ogive broker` as it is set up: every protocol in, TLS and tokens out, limits of age, names with several addresses, a changed file.
 
-mod common;
-
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
-use common::authority::Authority;
-use common::brokers::{broker, configure, of, state, texts, url};
-use common::programs::{Program, free_address};
-use common::{JSON, Server, eventually, float, now_ms};
+use crate::common::authority::Authority;
+use crate::common::brokers::{broker, configure, of, state, texts, url};
+use crate::common::programs::{Program, free_address};
+use crate::common::{JSON, Server, eventually, float, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
@@ -23,7 +21,7 @@ fn ask(server: &Server, head: &str, body: &str) -> u16 {
 fn floats(broker: &Server, name: &str, count: u64) {
     for sequence in 1..=count {
         let samples = json!([{"series": 0, "time_ms": now_ms() - 100_000 + sequence as i64, "float": 1}]);
-        let (status, answer) = broker.batch(common::SOURCE, sequence, json!([float(name)]), samples);
+        let (status, answer) = broker.batch(crate::common::SOURCE, sequence, json!([float(name)]), samples);
         assert_eq!(status, 200, "{answer}");
     }
 }

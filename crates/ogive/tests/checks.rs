@@ -1,8 +1,6 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis and dnsmasq from Debian, the kernel's own echo, and on what
 //! refuses, hangs and breaks off.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -10,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::authority::Authority;
-use common::programs::{Program, free_port, listens};
-use common::{PATIENCE, Server, clients, eventually, form};
+use crate::common::authority::Authority;
+use crate::common::programs::{Program, free_port, listens};
+use crate::common::{PATIENCE, Server, clients, eventually, form};
 
 /// A directory that servers which give up their rights can reach.
 fn directory() -> tempfile::TempDir {

@@ -1,8 +1,6 @@
 //! How tests drive clients of other makers.
 
-mod common;
-
-use common::clients::{Client, node, python};
+use crate::common::clients::{Client, node, python};
 
 /// Echoes lines until there are no more.
 const ECHO: &str = "import sys\nfor line in sys.stdin: print('heard', line.strip(), flush=True)\nprint('end')";

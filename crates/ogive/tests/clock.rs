@@ -1,13 +1,11 @@
 //! `ogive clock`, `bench` and `watch` as a user runs them, and the alert on a server's own clock series.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Server, eventually};
+use crate::common::{Server, eventually};
 use serde_json::Value;
 
 fn ogive() -> Command {

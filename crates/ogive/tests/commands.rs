@@ -1,14 +1,12 @@
 //! What the commands for people and pipes say: times, units, hints, groups, and how they end.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::programs::{Program, free_address};
-use common::terminal::Terminal;
-use common::{Server, float, histogram, now_ms};
+use crate::common::programs::{Program, free_address};
+use crate::common::terminal::Terminal;
+use crate::common::{Server, float, histogram, now_ms};
 use serde_json::{Value, json};
 
 /// Exit code, standard output, standard error.
@@ -51,7 +49,7 @@ fn no_command_minds_that_nobody_reads() {
     let server = Server::start(&directory.path().join("data"));
     let t = now_ms();
     let samples = json!([{"series": 0, "time_ms": t, "float": 1.0}]);
-    server.batch(common::SOURCE, 1, json!([float("load")]), samples);
+    server.batch(crate::common::SOURCE, 1, json!([float("load")]), samples);
     let rules =
         written(directory.path(), "rules.yml", "groups:\n- name: g\n  rules:\n  - {alert: A, expr: load > 0}\n");
     let tests =
@@ -132,7 +130,7 @@ fn times_are_relative_to_now() {
     let t = now_ms();
     let sample = |ago_s: i64, value: f64| json!({"series": 0, "time_ms": t - ago_s * 1_000, "float": value});
     server.batch(
-        common::SOURCE,
+        crate::common::SOURCE,
         1,
         json!([float("load")]),
         json!([sample(7_200, 1.0), sample(1_800, 2.0), sample(1, 3.0)]),
@@ -172,7 +170,7 @@ fn quantiles_have_units_and_the_digits_of_their_bin() {
     let samples = json!([
         {"series": 0, "time_ms": t, "histogram": {"bins": bins}}, {"series": 1, "time_ms": t, "histogram": {"bins": {"1.5e+4": 3}}}
     ]);
-    server.batch(common::SOURCE, 1, json!([histogram("rpc_seconds"), histogram("answer_bytes")]), samples);
+    server.batch(crate::common::SOURCE, 1, json!([histogram("rpc_seconds"), histogram("answer_bytes")]), samples);
     let time = (t / 1000).to_string();
     let (_, out, _) = run(&server, &["query", "histogram_quantile(0.9, rpc_seconds)", "--time", &time]);
     assert!(out.starts_with("{}  3.4") && out.contains("ms  (3.4ms … 3.5ms)"), "{out}");
@@ -191,7 +189,7 @@ fn no_data_says_why() {
     let series = |job: &str| json!({"labels": {"__name__": "load_average", "job": job}, "kind": "float"});
     let samples =
         json!([{"series": 0, "time_ms": t - 3 * 3_600_000, "float": 1.0}, {"series": 1, "time_ms": t, "float": 1.0}]);
-    server.batch(common::SOURCE, 1, json!([series("gone"), series("here")]), samples);
+    server.batch(crate::common::SOURCE, 1, json!([series("gone"), series("here")]), samples);
     let said = |expr: &str| {
         let (code, out, err) = run(&server, &["query", expr]);
         assert_eq!((code, &*out), (Some(0), "no data\n"), "{expr}");
@@ -213,7 +211,12 @@ fn no_data_says_why() {
 fn the_status_stands_in_groups() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
-    server.batch(common::SOURCE, 1, json!([float("load")]), json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]));
+    server.batch(
+        crate::common::SOURCE,
+        1,
+        json!([float("load")]),
+        json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]),
+    );
     let (code, out, _) = run(&server, &["status"]);
     assert_eq!(code, Some(0));
     let headings: Vec<&str> = out.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
@@ -239,7 +242,7 @@ fn measured(server: &Server) {
     let week = t - 7 * 86_400_000;
     let cell = |series: usize, time_ms: i64, count: u64| json!({"series": series, "time_ms": time_ms, "histogram": {"bins": {"1.2e-3": count}}});
     let (code, answer) = server.batch(
-        common::SOURCE,
+        crate::common::SOURCE,
         1,
         json!([histogram("request_seconds"), histogram("sql_seconds"), histogram("rare_seconds")]),
         json!([
@@ -295,8 +298,13 @@ fn ops_are_quotients_of_counts_with_their_change() {
 fn ops_of_ogive_itself_are_those_of_its_own_counters() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
-    server.batch(common::SOURCE, 1, json!([float("load")]), json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]));
-    common::eventually("own counters with a request, a batch and a sample", || {
+    server.batch(
+        crate::common::SOURCE,
+        1,
+        json!([float("load")]),
+        json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]),
+    );
+    crate::common::eventually("own counters with a request, a batch and a sample", || {
         let (_, out, _) = run(&server, &["ops", "--json"]);
         let found: Value = serde_json::from_str(&out).ok()?;
         let count = |name: &str| {
@@ -339,7 +347,7 @@ fn a_prometheus_has_ops_and_hints_too() {
         "1m",
         "--json",
     ];
-    common::eventually("samples for each request of a Prometheus", || {
+    crate::common::eventually("samples for each request of a Prometheus", || {
         let (code, out, _) = ogive(&ops);
         let found: Value = serde_json::from_str(&out).ok()?;
         let each = found["rows"][0]["each"].as_f64()?;
@@ -355,7 +363,12 @@ fn a_prometheus_has_ops_and_hints_too() {
 fn top_shows_a_server_once_and_live() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("a"));
-    server.batch(common::SOURCE, 1, json!([float("load")]), json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]));
+    server.batch(
+        crate::common::SOURCE,
+        1,
+        json!([float("load")]),
+        json!([{"series": 0, "time_ms": now_ms(), "float": 1.0}]),
+    );
     for _ in 0..3 {
         assert_eq!(server.get("/api/v1/query?query=sum(load)").0, 200);
     }

@@ -1,11 +1,9 @@
 //! Options from a file: which of file, environment and command line wins, and what is said of mistakes.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::Server;
+use crate::common::Server;
 
 fn check(file: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));

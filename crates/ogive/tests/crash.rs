@@ -1,13 +1,11 @@
 //! Crash reports of a real server and of the command that tries them: what is written, shown, counted and logged.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::Server;
+use crate::common::Server;
 use serde_json::Value;
 
 fn crash(arguments: &[&str], directory: &Path) -> Output {
@@ -61,7 +59,7 @@ fn a_server_that_crashed_says_so_when_it_starts_again() {
         let (_, body) = again.get("/api/v1/query?query=ogive_crash_total");
         body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
     };
-    assert_eq!(common::eventually("it is a series", counted), "1");
+    assert_eq!(crate::common::eventually("it is a series", counted), "1");
     drop(again);
     let third = Server::start(held.path());
     assert!(!third.said.contains("crashed"), "it is said once: {}", third.said);

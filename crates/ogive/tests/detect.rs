@@ -1,10 +1,8 @@
 //! The detectors of a running server, and over the past.
 
-mod common;
-
 use std::process::Command;
 
-use common::{PATIENCE, SOURCE, Server, now_ms};
+use crate::common::{PATIENCE, SOURCE, Server, now_ms};
 use serde_json::{Value, json};
 
 /// Hole of 1.5 s each minute, in the cells that end at :18 and :19.

@@ -1,15 +1,13 @@
 //! What was acknowledged is there once: after kill -9 at any moment, with everything sent again.
 //!
-//! `OGIVE_KILLS=200 cargo test -p ogive --release --test durability -- --nocapture` is the long run.
-
-mod common;
+//! `OGIVE_KILLS=200 cargo test -p ogive --release --test system durability:: -- --nocapture` is the long run.
 
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{JSON, SOURCE, Server, float, histogram, now_ms};
+use crate::common::{JSON, SOURCE, Server, float, histogram, now_ms};
 use serde_json::json;
 
 #[test]
@@ -88,7 +86,7 @@ fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, bas
 /// Some when the server acknowledged.
 fn send(address: &str, body: &[u8]) -> Option<()> {
     let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {JSON}");
-    let (status, answer) = common::request_at(address, &head, body).ok()?;
+    let (status, answer) = crate::common::request_at(address, &head, body).ok()?;
     if status == 429 {
         return None;
     }

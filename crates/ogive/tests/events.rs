@@ -1,10 +1,8 @@
 //! Events of a real server: stored, of their tenant, in the audit, and there after a kill.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Server, eventually};
+use crate::common::{Server, eventually};
 use serde_json::{Value, json};
 
 fn ogive(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
@@ -36,8 +34,7 @@ fn events_are_stored_for_their_tenant_and_survive_a_kill() {
     assert!(code != Some(0) && said.contains("NAME=VALUE"), "{said}");
     let (code, said) = ogive(&server, &["event", " "]);
     assert!(code != Some(0) && said.contains("no text"), "{said}");
-    let many =
-        json!({"events": [{"text": "one", "kind": "failover"}, {"text": "two", "time_ms": common::now_ms() - 60_000}]});
+    let many = json!({"events": [{"text": "one", "kind": "failover"}, {"text": "two", "time_ms": crate::common::now_ms() - 60_000}]});
     assert_eq!(post(&server, "team", &many).0, 200);
     for (body, part) in [
         (json!({"text": 1}), "string"),

@@ -1,8 +1,6 @@
 //! A measured process and a real server: whatever happens to the server and the way there, what was recorded is stored
 //! once or counted as dropped.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -10,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::programs::free_address;
-use common::{Server, eventually, form, now_ms};
+use crate::common::programs::free_address;
+use crate::common::{Server, eventually, form, now_ms};
 use ogive_export::{Builder, DROPPED_BOUND, Exporter, Status};
 use ogive_probe::{Clock, Recorder, Threshold, TraceRecorder, trace_path};
 

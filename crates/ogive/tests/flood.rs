@@ -2,10 +2,9 @@
 //! those down who wait for an answer and loses nothing of theirs, counts the datagrams that nobody could take, and takes the
 //! next batch as if nothing had been when the flood ends. Nothing here asserts a time.
 //!
-//! `OGIVE_FLOOD_SECONDS=180 OGIVE_FLOOD_CONNECTIONS=64 OGIVE_FLOOD_PICTURE=flood.svg cargo test -p ogive --release --test flood --
+//! `OGIVE_FLOOD_SECONDS=180 OGIVE_FLOOD_CONNECTIONS=64 OGIVE_FLOOD_PICTURE=flood.svg cargo test -p ogive --release --test system flood:: --
 //! --nocapture` is the long run, with the curve of the memory.
 
-mod common;
 #[path = "flood/picture.rs"]
 mod picture;
 #[path = "flood/ways.rs"]
@@ -16,7 +15,7 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Server, eventually, float, now_ms};
+use crate::common::{Server, eventually, float, now_ms};
 use serde_json::json;
 use ways::{Http, SAMPLES, SERIES, WAYS};
 
@@ -185,7 +184,7 @@ fn a_flood_at_every_listener_costs_nobody_anything() {
     let ended = Instant::now();
     let one = json!([{"series": 0, "time_ms": now_ms(), "float": 1}]);
     eventually("a batch after the flood is taken", || {
-        (server.batch(common::SOURCE, 1, json!([float("after")]), one.clone()).0 == 200).then_some(())
+        (server.batch(crate::common::SOURCE, 1, json!([float("after")]), one.clone()).0 == 200).then_some(())
     });
     println!("{:?} after the flood the next batch was taken", ended.elapsed());
     for (way, sent) in WAYS.iter().zip(&posted) {

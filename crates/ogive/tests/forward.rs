@@ -1,17 +1,15 @@
 //! `ogive serve --forward` to real servers, and `ogive subscribe`: what is stored here is there once, whatever is killed.
 
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::authority::Authority;
-use common::clients::{Client, heavy};
-use common::programs::{Program, free_address};
-use common::{SOURCE, Server, eventually, float, histogram, new_token, now_ms};
+use crate::common::authority::Authority;
+use crate::common::clients::{Client, heavy};
+use crate::common::programs::{Program, free_address};
+use crate::common::{SOURCE, Server, eventually, float, histogram, new_token, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
@@ -102,7 +100,7 @@ fn late(server: &Server, sequence: u64, (time, is_known): (i64, bool)) {
         if is_known { (json!([]), json!([format!("{:032x}", id.0)])) } else { (json!([def]), json!([])) };
     let samples = json!([{"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 1}}}]);
     let body = json!({"source": SOURCE, "sequence": sequence, "series": series, "known": known, "samples": samples});
-    let (status, answer) = server.post(common::JSON, body.to_string().as_bytes());
+    let (status, answer) = server.post(crate::common::JSON, body.to_string().as_bytes());
     assert_eq!((status, &answer["accepted"]), (200, &json!(1)), "{answer}");
 }
 
@@ -146,9 +144,9 @@ fn late_until_acknowledged(address: &str, source: &str, time: i64, last: &Atomic
         let samples = json!([{"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 1}}}]);
         let body =
             json!({"source": source, "sequence": sequence, "series": [histogram("rpc_seconds")], "samples": samples});
-        let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {}", common::JSON);
+        let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {}", crate::common::JSON);
         eventually("the batch is acknowledged", || {
-            let answer = common::request_at(address, &head, body.to_string().as_bytes());
+            let answer = crate::common::request_at(address, &head, body.to_string().as_bytes());
             answer.is_ok_and(|(status, _)| status == 200).then_some(())
         });
     }
@@ -304,7 +302,7 @@ fn another_ogive_takes_calls_of_otlp_behind_tls() {
     let here = here.unwrap_or_else(|said| panic!("no start: {said}"));
     let observed = |wanted: f64| {
         eventually("all observations are there", || {
-            let query = format!("https://127.0.0.1:{port}/api/v1/query?query={}", common::form(OBSERVED));
+            let query = format!("https://127.0.0.1:{port}/api/v1/query?query={}", crate::common::form(OBSERVED));
             let output = Command::new("curl")
                 .args(["-s", "--cacert", &file("ca.pem"), "-u", "reader:builder", &query])
                 .output()
@@ -369,8 +367,8 @@ fn the_file_is_taken_again_and_a_broken_one_refused() {
 
 /// What a Prometheus at `address` answers to `expr`.
 fn ask(address: &str, expr: &str) -> Option<f64> {
-    let path = format!("/api/v1/query?query={}", common::form(expr));
-    let (status, body) = common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
+    let path = format!("/api/v1/query?query={}", crate::common::form(expr));
+    let (status, body) = crate::common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
     let body: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
     body["data"]["result"][0]["value"][1].as_str()?.parse().ok()
 }

@@ -4,14 +4,12 @@
 //! own; where that is not permitted either, it fails and says what to permit: a limit on file sizes would give another
 //! error than a full disk.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::brokers::{broker, configure, of, state};
-use common::programs::free_address;
-use common::{SOURCE, Server, eventually, now_ms};
+use crate::common::brokers::{broker, configure, of, state};
+use crate::common::programs::free_address;
+use crate::common::{SOURCE, Server, eventually, now_ms};
 use serde_json::json;
 
 /// A small file system that goes with the test.
@@ -56,7 +54,7 @@ fn a_full_disk_refuses_writes_and_heals() {
     let data = directory.path().join("data");
     let server = Server::start(&data);
     let t = now_ms();
-    let series = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, common::float("f")]);
+    let series = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, crate::common::float("f")]);
     let send = |sequence: u64, bytes: usize| {
         let text: String =
             (0..bytes).map(|at| char::from(b'a' + ((at * 7 + sequence as usize * 13) % 26) as u8)).collect();
@@ -106,7 +104,7 @@ fn a_full_disk_takes_a_deletion() {
     let data = directory.path().join("data");
     let server = Server::try_start(&data, &["--listen", "127.0.0.1:0", "--enable-admin-api"]).unwrap();
     let t = now_ms();
-    let series = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, common::float("f")]);
+    let series = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, crate::common::float("f")]);
     let send = |sequence: u64| {
         let letter = |at: usize| char::from(b'a' + ((at * 7 + sequence as usize * 13) % 26) as u8);
         let text: String = (0..200_000).map(letter).collect();
@@ -148,7 +146,7 @@ fn a_full_spool_disk_refuses_batches_and_heals() {
         .unwrap();
     let broker = broker(&path);
     let t = now_ms();
-    let words = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, common::float("f")]);
+    let words = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, crate::common::float("f")]);
     let send = |sequence: u64| {
         let letter = |at: u64| char::from(b'a' + ((at * 7 + at / 26 * sequence) % 26) as u8);
         let text: String = (0..100_000).map(letter).collect();

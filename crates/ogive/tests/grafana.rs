@@ -3,8 +3,6 @@
 //!
 //! `OGIVE_PROMETHEUS` names another binary.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::programs::{Program, free_address};
-use common::{Server, eventually, now_ms};
+use crate::common::programs::{Program, free_address};
+use crate::common::{Server, eventually, now_ms};
 use serde_json::Value;
 
 /// Ten minutes of 15 s.
@@ -157,7 +155,7 @@ fn ask(address: &str, head: &str, body: &[u8]) -> std::io::Result<Answer> {
     let kinds = text.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
     let kind = kinds.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let kind = kind.map(|(_, value)| value.trim().to_ascii_lowercase()).unwrap_or_default();
-    let (status, body) = common::answer_of(&bytes)?;
+    let (status, body) = crate::common::answer_of(&bytes)?;
     Ok(Answer { status, kind, body })
 }
 

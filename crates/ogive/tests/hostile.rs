@@ -1,7 +1,6 @@
 //! What somebody sends who means harm, against the real server: after each kind it answers others, holds no more memory
 //! than it may, and its ledger still adds up. Nothing here asserts a time; a server that hangs fails by the limits of the client's reads.
 
-mod common;
 #[path = "../../protocol/tests/wire/mod.rs"]
 mod wire;
 
@@ -9,9 +8,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::{FRAME, JSON, SOURCE, Server, eventually, float, form, gzip, now_ms};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{FRAME, JSON, SOURCE, Server, eventually, float, form, gzip, now_ms};
 use serde_json::{Value, json};
 use wire::{field, varint};
 
@@ -346,7 +345,7 @@ fn chunks_and_trailers_are_bounded() {
         // Who is refused early finds the door closed.
         let _ = stream.write_all(text.as_bytes());
         let _ = stream.shutdown(Shutdown::Write);
-        if let Ok((status, said)) = common::read_answer(&mut stream) {
+        if let Ok((status, said)) = crate::common::read_answer(&mut stream) {
             assert!((400..=431).contains(&status), "{what}: {status} {said}");
         }
         target.lives(what);
@@ -417,7 +416,7 @@ fn bodies_that_stand_still_give_way() {
         count.expect("it is counted").parse::<u64>().unwrap()
     };
     // Until all of it has come and stood still for a second, there may be no room.
-    common::eventually("a write that makes room", || {
+    crate::common::eventually("a write that makes room", || {
         renewed(&mut batches, &more_batches);
         (is_taken() && evicted() > 0).then_some(())
     });
@@ -431,7 +430,7 @@ fn bodies_that_stand_still_give_way() {
         let head = "POST /api/v1/query HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded";
         target.server.request(head, format!("query={}1", " ".repeat(200_000)).as_bytes()).unwrap().0
     };
-    common::eventually("an answer that makes room", || {
+    crate::common::eventually("an answer that makes room", || {
         renewed(&mut forms, &more_forms);
         (ask() == 200 && evicted() > before).then_some(())
     });

@@ -1,13 +1,11 @@
 //! More of what somebody sends who means harm: InfluxDB's routes, calls over gRPC, and handshakes.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use common::authority::Authority;
-use common::{Server, gzip, now_ms};
+use crate::common::authority::Authority;
+use crate::common::{Server, gzip, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 
 /// 320 MiB in a debug build: what unfolds to as much as a request may takes 128, and twice that while the list of it grows.

@@ -1,14 +1,12 @@
 //! What somebody who means harm does to the sockets of StatsD and Graphite: the server lives, holds little, counts what it loses,
 //! and takes the lines of everybody else.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
-use common::{Server, eventually};
+use crate::common::{Server, eventually};
 
 /// 160 MiB in a debug build, which takes 40 to 60 by itself.
 const MEMORY_KIB_MAX: u64 = 160 << 10;

@@ -1,12 +1,10 @@
 //! The clients that Circonus published, against the real server: what they sent is what is asked back.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::clients::Client;
-use common::{Server, eventually, now_ms};
+use crate::common::clients::Client;
+use crate::common::{Server, eventually, now_ms};
 
 const UUID: &str = "8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e";
 

@@ -1,8 +1,6 @@
 //! Series named by their identity, and the limits of tenants and queries, against a real server that is killed in between.
 
-mod common;
-
-use common::{FRAME, JSON, Server, now_ms};
+use crate::common::{FRAME, JSON, Server, now_ms};
 use ogive_model::{
     Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value as ModelValue,
 };
@@ -59,7 +57,7 @@ fn a_sender_learns_what_to_declare_and_identities_outlive_a_kill() {
     // JSON says it too.
     let time = lately_ms() + 4;
     let body = |known: Value| {
-        json!({"source": common::SOURCE, "sequence": 1, "known": known,
+        json!({"source": crate::common::SOURCE, "sequence": 1, "known": known,
                "samples": [{"series": 0, "time_ms": time, "float": 4.5}]})
         .to_string()
     };
@@ -81,12 +79,13 @@ fn what_is_beyond_a_limit_is_in_the_overflow_and_counted() {
     let time = now_ms();
     let wide = |n: usize| json!({"labels": {"__name__": "w", "a": "1", "b": "2", "n": n.to_string()}, "kind": "float"});
     let sample = |n: usize| json!({"series": n, "time_ms": time, "float": 1.5});
-    let (status, answer) = server.batch(common::SOURCE, 1, json!([wide(0), wide(1)]), json!([sample(0), sample(1)]));
+    let (status, answer) =
+        server.batch(crate::common::SOURCE, 1, json!([wide(0), wide(1)]), json!([sample(0), sample(1)]));
     assert_eq!((status, &answer["accepted"], &answer["folded"]), (200, &json!(2), &json!(2)), "{answer}");
     assert_eq!(server.number("ogive_overflow{reason=\"labels_limit\"}"), Some(3.0), "both, at one instant");
     let (_, figures) = server.get("/v1/status");
     assert_eq!(figures["folded_total"], 2, "{figures}");
-    let (status, answer) = server.batch(common::SOURCE, 2, (0..5).map(wide).collect(), json!([sample(0)]));
+    let (status, answer) = server.batch(crate::common::SOURCE, 2, (0..5).map(wide).collect(), json!([sample(0)]));
     // More series than a batch may have are stored in parts.
     assert_eq!((status, &answer["accepted"], &answer["folded"]), (200, &json!(1), &json!(1)), "{answer}");
 }
@@ -102,8 +101,8 @@ fn a_query_beyond_a_limit_is_told_which() {
     let mut samples: Vec<Value> =
         (0..600).map(|at| json!({"series": at % 2, "time_ms": time + at * 400, "float": 1})).collect();
     samples.extend((2..5).map(|series| json!({"series": series, "time_ms": time + 240_000, "float": 1})));
-    assert_eq!(server.batch(common::SOURCE, 1, series, samples.into()).0, 200);
-    let ask = |query: &str| server.get(&format!("/api/v1/query?query={}", common::form(query)));
+    assert_eq!(server.batch(crate::common::SOURCE, 1, series, samples.into()).0, 200);
+    let ask = |query: &str| server.get(&format!("/api/v1/query?query={}", crate::common::form(query)));
     for (query, flag) in [("count(k)", "--query-series"), ("count_over_time(m[5m])", "--query-samples")] {
         let (status, answer) = ask(query);
         assert_eq!((status, &answer["errorType"]), (422, &json!("execution")), "{query}: {answer}");

@@ -2,7 +2,6 @@
 
 #[path = "import/blocks.rs"]
 mod blocks;
-mod common;
 #[path = "import/exported.rs"]
 mod exported;
 #[path = "import/gate.rs"]
@@ -11,7 +10,7 @@ mod gate;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Server, form};
+use crate::common::{Server, form};
 use serde_json::{Value, json};
 
 /// A second of the past that stays where it is.
@@ -58,7 +57,7 @@ fn openmetrics_is_read_line_by_line_and_stored_once() {
         text += &format!("jobs_total{{host=\"h{}\"}} {at} {}\n", at % 3, T + at);
     }
     text += "# TYPE temp gauge\ntemp 21.5 1780000000.25\ntemp twenty 1780000001\ntemp 22\ntemp{a=\"b\",a=\"c\"} 1 1780000002\n# EOF\n";
-    let path = write(directory.path(), "a.om.gz", common::gzip(std::iter::once(text.into_bytes())));
+    let path = write(directory.path(), "a.om.gz", crate::common::gzip(std::iter::once(text.into_bytes())));
     let notes = directory.path().join("bad.tsv");
     let (found, code) = import(&server, &["openmetrics", &path, "--bad", notes.to_str().unwrap()]);
     let bad = json!({"line_malformed": {"count": 2, "places": [45_004, 45_005]}, "labels_invalid": {"count": 1, "places": [45_006]}});
@@ -213,6 +212,6 @@ fn irondb_is_read_by_its_own_api() {
 /// The body of an answer as bytes: a frame.
 fn frame_at(server: &Server, path: &str) -> Vec<u8> {
     let agent = ureq::Agent::from(ureq::Agent::config_builder().proxy(None).build());
-    let request = agent.get(format!("http://{}{path}", server.address)).header("accept", common::FRAME);
+    let request = agent.get(format!("http://{}{path}", server.address)).header("accept", crate::common::FRAME);
     request.call().unwrap().body_mut().read_to_vec().unwrap()
 }

@@ -1,12 +1,10 @@
 //! The client of IRONdb that Circonus published, against the real server: what it wrote is what it reads, once.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::clients::Client;
-use common::{Server, now_ms, request_at};
+use crate::common::clients::Client;
+use crate::common::{Server, now_ms, request_at};
 
 /// The Go program, built.
 fn client(directory: &Path) -> Command {

@@ -1,10 +1,8 @@
 //! Retention, rollups, deletion and a quick restart, as an operator meets them.
 
-mod common;
-
 use std::process::Command;
 
-use common::{SOURCE, Server, eventually, form, now_ms};
+use crate::common::{SOURCE, Server, eventually, form, now_ms};
 use serde_json::{Value, json};
 
 fn start(directory: &std::path::Path, more: &[&str]) -> Server {

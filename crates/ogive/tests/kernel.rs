@@ -3,15 +3,13 @@
 //! Needs programs in the kernel (root, BTF); without them each test that does says so in one line and is skipped.
 #![cfg(feature = "kernel")]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use common::brokers::{broker, url};
-use common::{Server, eventually};
+use crate::common::brokers::{broker, url};
+use crate::common::{Server, eventually};
 
 /// The program whose work is known, of the observer's own tests.
 fn work() -> &'static Path {
@@ -223,9 +221,9 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     assert!(said[0].contains("sched") && said[0].contains("CAP_BPF"), "{said:?}");
     let address = address.unwrap();
     let answers = |query: &str, expected: &str| {
-        let head = format!("GET /api/v1/query?query={} HTTP/1.1", common::form(query));
+        let head = format!("GET /api/v1/query?query={} HTTP/1.1", crate::common::form(query));
         eventually(query, || {
-            let (_, answer) = common::request_at(&address, &head, b"").ok()?;
+            let (_, answer) = crate::common::request_at(&address, &head, b"").ok()?;
             answer.contains(expected).then_some(())
         });
     };

@@ -1,16 +1,14 @@
 //! Clients that people use, against the real server: each sends N observations, and N are asked back.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::clients::{Client, heavy};
-use common::programs::{Program, free_port};
-use common::{Server, eventually, now_ms};
+use crate::common::clients::{Client, heavy};
+use crate::common::programs::{Program, free_port};
+use crate::common::{Server, eventually, now_ms};
 
 const COUNT: usize = 500;
 

@@ -1,12 +1,10 @@
 //! StatsD, Graphite and InfluxDB's lines over every transport of the real server: what was sent is what is asked back.
 
-mod common;
-
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use common::{Server, eventually, now_ms};
+use crate::common::{Server, eventually, now_ms};
 
 fn start(directory: &std::path::Path, more: &[&str]) -> Server {
     let args: Vec<&str> = ["--listen", "127.0.0.1:0"].iter().chain(more).copied().collect();

@@ -1,11 +1,9 @@
 //! `/v1/live` of a real server: what it reads from closed live cells, also over a kill.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpStream;
 
-use common::{SOURCE, Server, eventually, float, histogram, now_ms};
+use crate::common::{SOURCE, Server, eventually, float, histogram, now_ms};
 use serde_json::{Value, json};
 
 /// A live stream.
@@ -193,7 +191,7 @@ fn serve_starts_with_what_tune_recommends() {
 /// `time: value` of the cells that are stored under `name`, in order.
 fn cells(server: &Server, name: &str, from_ms: i64) -> Vec<(i64, Value)> {
     let from = from_ms as f64 / 1e3;
-    let (status, body) = server.get(&format!("/v1/cells?match[]={}&start={from}", common::form(name)));
+    let (status, body) = server.get(&format!("/v1/cells?match[]={}&start={from}", crate::common::form(name)));
     assert_eq!(status, 200, "{body}");
     let sample = |sample: &Value| {
         let value = sample.get("float").cloned().unwrap_or_else(|| sample["histogram"]["bins"].clone());
@@ -315,7 +313,7 @@ fn until(live: &mut Live, name: &str, mut test: impl FnMut(&Value) -> bool) -> V
         if event == name && test(&data) {
             return data;
         }
-        assert!(from.elapsed() < common::PATIENCE, "no {name} like that; the last event was {event}: {data}");
+        assert!(from.elapsed() < crate::common::PATIENCE, "no {name} like that; the last event was {event}: {data}");
     }
 }
 
@@ -366,7 +364,7 @@ fn late_cells_are_unknown_first_and_corrected_then() {
 fn a_subscription_has_every_cell_at_least_once() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::try_start(directory.path(), &["--listen", "127.0.0.1:0"]).unwrap();
-    let address = format!("/v1/subscribe?match[]={}", common::form("{__name__=~\"sub_.*\"}"));
+    let address = format!("/v1/subscribe?match[]={}", crate::common::form("{__name__=~\"sub_.*\"}"));
     let mut stream = Live::at(&server, &address, None);
     let begun = until(&mut stream, "watermark", |_| true)["t"].as_i64().unwrap();
     let series = json!([histogram("sub_seconds"), float("sub_level"), float("other")]);

@@ -1,11 +1,9 @@
 //! The log of server and broker: its two forms, its levels, and what stays off it.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::Server;
+use crate::common::Server;
 use serde_json::Value;
 
 /// Everything that a server writes to standard error until it serves.

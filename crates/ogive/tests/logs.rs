@@ -1,12 +1,10 @@
 //! Stored lines as a user meets them: sent as texts and as log records, searched and followed on the command line, with a restart between.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use common::{PATIENCE, SOURCE, Server, now_ms};
+use crate::common::{PATIENCE, SOURCE, Server, now_ms};
 use serde_json::{Value, json};
 
 fn ogive(server: &str, arguments: &[&str]) -> Command {

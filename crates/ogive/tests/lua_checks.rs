@@ -1,14 +1,12 @@
 //! The scripts of examples/checks, run by `ogive serve --checks` on real servers.
 #![cfg(feature = "lua")]
 
-mod common;
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::programs::{Program, free_port, listens};
-use common::{Server, brokers, eventually};
+use crate::common::programs::{Program, free_port, listens};
+use crate::common::{Server, brokers, eventually};
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checks").join(name)

@@ -1,12 +1,10 @@
 //! Bad input from outside: each kind gets a clear 4xx with its reason, good neighbours are taken, memory stays bounded.
 
-mod common;
-
 use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use common::{FRAME, JSON, SOURCE, Server, float, histogram, now_ms};
+use crate::common::{FRAME, JSON, SOURCE, Server, float, histogram, now_ms};
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as ModelValue};
 use serde_json::{Value, json};
 
@@ -168,7 +166,7 @@ fn a_body_of_100_mb_is_refused_and_never_held() {
     for _ in 0..100 {
         stream.write_all(&piece).unwrap();
     }
-    let (status, body) = common::read_answer(&mut stream).unwrap();
+    let (status, body) = crate::common::read_answer(&mut stream).unwrap();
     assert!(status == 413 && body.contains("split"), "{status} {body}");
     // In chunks of unknown sum.
     let mut stream = server.connect();
@@ -181,7 +179,7 @@ fn a_body_of_100_mb_is_refused_and_never_held() {
         stream.write_all(b"\r\n").unwrap();
     }
     stream.write_all(b"0\r\n\r\n").unwrap();
-    let (status, body) = common::read_answer(&mut stream).unwrap();
+    let (status, body) = crate::common::read_answer(&mut stream).unwrap();
     assert!(status == 413 && body.contains("split"), "{status} {body}");
     let peak = server.memory_peak_kib();
     assert!(peak < 200 * 1024, "the server held {peak} KiB");
@@ -253,7 +251,7 @@ fn rude_connections_hurt_nobody() {
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-        let _ = common::read_answer(&mut stream);
+        let _ = crate::common::read_answer(&mut stream);
     }
     // Connections that only stand there.
     let idle: Vec<_> = (0..200).map(|_| server.connect()).collect();
@@ -262,6 +260,6 @@ fn rude_connections_hurt_nobody() {
     drop(idle);
     let (status, answer) = server.get(&format!("/api/v1/query?query={}", "(".repeat(20_000)));
     assert!(status == 400 || status == 414 || status == 431, "{answer}");
-    let (status, answer) = server.get(&format!("/api/v1/query?query={}", common::form("x{a=~\"(a+)+$\"}")));
+    let (status, answer) = server.get(&format!("/api/v1/query?query={}", crate::common::form("x{a=~\"(a+)+$\"}")));
     assert_eq!(status, 200, "{answer}");
 }

@@ -1,15 +1,13 @@
 //! A store with very many series, asked for all of them at once: refused by the limit that the answer names, within bounded memory and
 //! with neighbours served meanwhile; with the limit lifted it is answered, or ends with its deadline.
 //!
-//! `OGIVE_SERIES=1000000 cargo test --release -p ogive --test many_series -- --nocapture` is the long form; it prints what each took.
-
-mod common;
+//! `OGIVE_SERIES=1000000 cargo test --release -p ogive --test system many_series:: -- --nocapture` is the long form; it prints what each took.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{JSON, PATIENCE, SOURCE, Server, form, now_ms, read_answer};
+use crate::common::{JSON, PATIENCE, SOURCE, Server, form, now_ms, read_answer};
 use serde_json::json;
 
 /// Series of one batch.

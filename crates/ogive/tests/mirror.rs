@@ -1,13 +1,11 @@
 //! Several directories hold everything: one that fails goes without an interruption, comes back filled, and is replaced
 //! while the server goes on.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{SOURCE, Server, eventually, float, now_ms};
+use crate::common::{SOURCE, Server, eventually, float, now_ms};
 use serde_json::{Value, json};
 
 /// A small file system that goes with the test.

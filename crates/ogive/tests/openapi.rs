@@ -1,9 +1,7 @@
 //! The server answers as `schema/openapi.yaml` says.
 
-mod common;
-
-use common::clients::Client;
-use common::{SOURCE, Server, float, histogram, now_ms};
+use crate::common::clients::Client;
+use crate::common::{SOURCE, Server, float, histogram, now_ms};
 use serde_json::json;
 
 #[test]

@@ -1,11 +1,9 @@
 //! OTLP from the SDKs that people use: each delivers N observations, and N are read back.
 
-mod common;
-
 use std::path::Path;
 
-use common::clients::Client;
-use common::{Server, form};
+use crate::common::clients::Client;
+use crate::common::{Server, form};
 use serde_json::Value;
 
 /// Observations of each instrument.
@@ -53,7 +51,7 @@ fn spans_of(protocol: &str) {
     const SPANS: usize = 120;
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
-    let begin = (common::now_ms() - 60_000).to_string() + "000000";
+    let begin = (crate::common::now_ms() - 60_000).to_string() + "000000";
     let mut client = Client::start("otel_spans.py", &[protocol, &server.address, &SPANS.to_string(), &begin]);
     client.wait_for("sent");
     let trace_id = client.finish().pop().expect("the id of the slow one's trace");
@@ -206,7 +204,7 @@ fn a_kill_half_way_loses_and_doubles_nothing_of_java() {
 #[test]
 fn a_request_that_comes_again_counts_once_through_a_crash() {
     let directory = tempfile::tempdir().unwrap();
-    let t = common::now_ms() - 60_000;
+    let t = crate::common::now_ms() - 60_000;
     let record =
         |at: i64| format!("{{\"timeUnixNano\":\"{}000000\",\"body\":{{\"stringValue\":\"record {at}\"}}}}", t + at);
     let logs = |from: i64| {

@@ -1,7 +1,5 @@
 //! A data directory that the server may not write to any more, and may again.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -10,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use common::programs::Program;
-use common::{JSON, SOURCE, now_ms};
+use crate::common::programs::Program;
+use crate::common::{JSON, SOURCE, now_ms};
 use serde_json::{Value, json};
 
 /// "nobody" of Debian: the administrator may write everywhere, so the server runs as somebody else.
@@ -78,7 +76,7 @@ impl Bound {
     }
 
     fn ask(&self, head: &str, body: &str) -> (u16, Value) {
-        let (status, body) = common::request_at(&self.address, head, body.as_bytes()).unwrap();
+        let (status, body) = crate::common::request_at(&self.address, head, body.as_bytes()).unwrap();
         (status, serde_json::from_str(&body).unwrap())
     }
 }

@@ -1,12 +1,10 @@
 //! What a real Prometheus takes out of the server: `/federate`, and remote read, whose chunks are compared with its own.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::prometheus::{Prometheus, alike, growing};
-use common::remote::{frames, post, put_float, put_histogram, read_request, series, write_request};
-use common::{Server, eventually, form, now_ms};
+use crate::common::prometheus::{Prometheus, alike, growing};
+use crate::common::remote::{frames, post, put_float, put_histogram, read_request, series, write_request};
+use crate::common::{Server, eventually, form, now_ms};
 
 #[test]
 fn chunks_are_those_that_a_prometheus_makes() {

@@ -1,15 +1,13 @@
 //! `POST /api/v1/write` of the real server, from a real Prometheus and from hand-made bodies.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::clients::{Client, heavy};
-use common::programs::{Program, free_address};
-use common::{Server, remote};
+use crate::common::clients::{Client, heavy};
+use crate::common::programs::{Program, free_address};
+use crate::common::{Server, remote};
 
 /// A Prometheus that scrapes the server and writes what it scraped back to it.
 fn prometheus_of(directory: &Path, server: &Server) -> Program {
@@ -82,7 +80,7 @@ fn a_prometheus_3_through_a_crash() {
     let prometheus = run(&program_3, directory.path(), &config, &address);
     let observed = |server: &Server, times: f64| {
         for expr in ["histogram_count(py_took_seconds)", "py_calls_total", "py_size_bytes_count"] {
-            common::eventually(&format!("{expr} = {times} * {COUNT}"), || {
+            crate::common::eventually(&format!("{expr} = {times} * {COUNT}"), || {
                 (server.number(expr) == Some(times * COUNT)).then_some(())
             });
         }
@@ -95,15 +93,15 @@ fn a_prometheus_3_through_a_crash() {
     let server = Server::start_at(&data, &written);
     observed(&server, 2.0);
     // All that both have at one moment: as many samples.
-    let moment = common::now_ms() / 1000;
+    let moment = crate::common::now_ms() / 1000;
     for expr in
         ["count_over_time(py_took_seconds[1h])", "count_over_time(py_calls_total[1h])", "count_over_time(up[1h])"]
     {
-        let path = format!("/api/v1/query?query={}&time={moment}", common::form(expr));
+        let path = format!("/api/v1/query?query={}&time={moment}", crate::common::form(expr));
         let value = |body: &serde_json::Value| body["data"]["result"][0]["value"][1].as_str().map(str::to_owned);
-        let (_, theirs) = common::request_at(&address, &format!("GET {path} HTTP/1.1"), b"").unwrap();
+        let (_, theirs) = crate::common::request_at(&address, &format!("GET {path} HTTP/1.1"), b"").unwrap();
         let theirs = value(&serde_json::from_str(&theirs).unwrap()).expect("Prometheus has them");
-        common::eventually(&format!("{expr} = {theirs}"), || {
+        crate::common::eventually(&format!("{expr} = {theirs}"), || {
             (value(&server.get(&path).1).as_ref() == Some(&theirs)).then_some(())
         });
     }
@@ -155,7 +153,7 @@ fn everything_that_version_2_brings_is_kept_over_a_restart() {
     let server = Server::start(directory.path());
     let at = "&time=1700000001";
     let number = |expr: &str| {
-        let (_, body) = server.get(&format!("/api/v1/query?query={}{at}", common::form(expr)));
+        let (_, body) = server.get(&format!("/api/v1/query?query={}{at}", crate::common::form(expr)));
         body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
     };
     assert_eq!(number("jobs_total{queue=\"naïve\"}").as_deref(), Some("5"));
@@ -186,12 +184,12 @@ fn a_prometheus_reads_what_it_never_scraped() {
     let address = free_address();
     let _prometheus = prometheus(directory.path(), &config, &address);
     let number = |expr: &str| {
-        let query = format!("/api/v1/query?query={}&time=1700000001", common::form(expr));
-        let (status, body) = common::request_at(&address, &format!("GET {query} HTTP/1.1"), b"").ok()?;
+        let query = format!("/api/v1/query?query={}&time=1700000001", crate::common::form(expr));
+        let (status, body) = crate::common::request_at(&address, &format!("GET {query} HTTP/1.1"), b"").ok()?;
         let body: serde_json::Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
         body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
     };
-    let sum = common::eventually("an answer of Prometheus", || {
+    let sum = crate::common::eventually("an answer of Prometheus", || {
         number("sum(sum_over_time(jobs_total{queue=~\"na.*\"}[10s]))")
     });
     assert_eq!(sum, "8");
@@ -246,7 +244,7 @@ fn more_series_than_a_batch_may_have_are_stored_in_parts() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["--listen", "127.0.0.1:0", "--limit-batch-series", "5000"];
     let server = Server::try_start(directory.path(), &args).unwrap_or_else(|said| panic!("no start: {said}"));
-    let now_ms = common::now_ms();
+    let now_ms = crate::common::now_ms();
     let mut message = Vec::new();
     for at in 0..SERIES {
         let mut series = remote::series(&format!("many_{at}"));

@@ -1,13 +1,11 @@
 //! `ogive serve --rules` beside a real Alertmanager, over a kill, and `ogive test rules`.
 
-mod common;
-
 use std::process::Command;
 
-use common::alertmanager::{alerts_at, silent};
-use common::clients::Client;
-use common::programs::free_address;
-use common::{SOURCE, Server, eventually, now_ms};
+use crate::common::alertmanager::{alerts_at, silent};
+use crate::common::clients::Client;
+use crate::common::programs::free_address;
+use crate::common::{SOURCE, Server, eventually, now_ms};
 use serde_json::{Value, json};
 
 const RULES: &str = "groups:
@@ -164,7 +162,8 @@ fn put_ahead(server: &Server, values: &[f64]) -> i64 {
 
 /// The instants (milliseconds) at which `ALERTS` was stored, and its state then.
 fn lived(server: &Server) -> std::collections::BTreeMap<i64, String> {
-    let (_, body) = server.get(&format!("/api/v1/query?query={}", common::form("ALERTS{alertname=\"Down\"}[5m]")));
+    let (_, body) =
+        server.get(&format!("/api/v1/query?query={}", crate::common::form("ALERTS{alertname=\"Down\"}[5m]")));
     let mut out = std::collections::BTreeMap::new();
     for series in body["data"]["result"].as_array().unwrap() {
         for point in series["values"].as_array().unwrap() {

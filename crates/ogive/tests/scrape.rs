@@ -1,7 +1,5 @@
 //! `ogive serve --scrape-config` beside a real Prometheus, on a real node exporter and on targets that this test plays.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use common::programs::{Program, free_address};
-use common::{Server, eventually, form};
+use crate::common::programs::{Program, free_address};
+use crate::common::{Server, eventually, form};
 use serde_json::Value;
 
 const TEXT: &str = "text/plain; version=0.0.4";
@@ -148,7 +146,7 @@ fn ends(server: &Server, expr: &str) {
 
 /// What a Prometheus at `address` answers, when it does.
 fn ask(address: &str, path: &str) -> Option<Value> {
-    let (status, body) = common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
+    let (status, body) = crate::common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
     (status == 200).then(|| serde_json::from_str(&body).unwrap())
 }
 
@@ -244,7 +242,7 @@ fn series_end_when_they_vanish_fail_or_are_relabelled() {
 #[test]
 fn native_histograms_created_times_and_exemplars_are_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let now = common::now_ms() / 1000;
+    let now = crate::common::now_ms() / 1000;
     let open = format!(
         "# TYPE rpc counter\n# HELP rpc Calls.\nrpc_total{{a=\"1\"}} 4 # {{trace_id=\"abc\"}} 0.25 {now}\nrpc_created{{a=\"1\"}} {}\n\
          # TYPE lat histogram\nlat {{count:3,sum:1.5,schema:0,zero_threshold:0,zero_count:0,positive_spans:[0:2],positive_buckets:[1,2]}}\n# EOF\n",

@@ -1,16 +1,14 @@
 //! Scraping real programs, behind TLS and logins, within limits, of targets that others list.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
-use common::authority::Authority;
-use common::clients::Client;
-use common::programs::free_port;
-use common::{Server, eventually};
+use crate::common::authority::Authority;
+use crate::common::clients::Client;
+use crate::common::programs::free_port;
+use crate::common::{Server, eventually};
 use rcgen::ExtendedKeyUsagePurpose;
 
 const COUNT: usize = 500;
@@ -147,7 +145,7 @@ fn logins_headers_and_packing_reach_the_target() {
         let (basic, bearer) = (has("authorization: basic ym9iomj1awxkzxi="), has("authorization: bearer builder"));
         let body = format!("basic {basic}\nbearer {bearer}\nextra {}\nparam {}\n", has("x-extra: yes"), has("?a=b"));
         match has("accept-encoding: gzip") {
-            1 => ("content-encoding: gzip\r\n".into(), common::gzip(std::iter::once(body.into_bytes()))),
+            1 => ("content-encoding: gzip\r\n".into(), crate::common::gzip(std::iter::once(body.into_bytes()))),
             _ => (String::new(), body.into_bytes()),
         }
     });
@@ -218,7 +216,7 @@ fn limits_fail_the_scrape_that_passes_them() {
 #[test]
 fn labels_and_times_are_the_targets_when_they_are_honoured() {
     let directory = tempfile::tempdir().unwrap();
-    let time_ms = common::now_ms() - 30_000;
+    let time_ms = crate::common::now_ms() - 30_000;
     let address = play(move |_| (String::new(), format!("a{{job=\"own\"}} 1\nb 2 {time_ms}\n").into_bytes()));
     let job = |name: &str, more: &str| {
         format!("- {{job_name: {name}, {more} static_configs: [{{targets: ['{address}']}}]}}\n")

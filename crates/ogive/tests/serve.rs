@@ -1,11 +1,9 @@
 //! `ogive serve` as a whole: it starts, shows itself, is asked, ends, and starts again.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
 
-use common::{Server, eventually, histogram, now_ms};
+use crate::common::{Server, eventually, histogram, now_ms};
 use serde_json::json;
 
 #[test]
@@ -72,7 +70,7 @@ fn what_was_stored_is_there_after_an_orderly_end_and_after_a_kill() {
     let t = now_ms();
     let samples = json!([{"series": 0, "time_ms": t, "histogram": {"bins": {"1.2e-3": 4, "3.5e-2": 1}, "sum": 0.04, "min": 0.00125, "max": 0.035}}]);
     let mut server = Server::start(directory.path());
-    assert_eq!(server.batch(common::SOURCE, 1, json!([histogram("rpc_seconds")]), samples).0, 200);
+    assert_eq!(server.batch(crate::common::SOURCE, 1, json!([histogram("rpc_seconds")]), samples).0, 200);
     let requested = format!("/v1/heatmap?query=rpc_seconds&start={0}&end={0}&step=1", t / 1000);
     let (_, before) = server.get(&requested);
     assert_eq!(before["data"]["columns"][0]["bins"], json!([[0.0012, 0.0013, 4], [0.035, 0.036, 1]]));
@@ -110,7 +108,7 @@ fn query_and_status_talk_to_the_server() {
     let server = Server::start(directory.path());
     let t = now_ms();
     let samples = json!([{"series": 0, "time_ms": t, "histogram": {"bins": {"1.2e-3": 4}}}, {"series": 1, "time_ms": t, "float": 2.5}]);
-    server.batch(common::SOURCE, 1, json!([histogram("rpc_seconds"), common::float("load")]), samples);
+    server.batch(crate::common::SOURCE, 1, json!([histogram("rpc_seconds"), crate::common::float("load")]), samples);
     let run = |arguments: &[&str]| {
         let address = format!("http://{}", server.address);
         let output =
@@ -148,7 +146,7 @@ fn every_address_speaks_both_versions_of_http() {
     for url in urls {
         for version in ["--http1.1", "--http2-prior-knowledge"] {
             sequence += 1;
-            let body = json!({"source": common::SOURCE, "sequence": sequence, "series": [common::float("load")],
+            let body = json!({"source": crate::common::SOURCE, "sequence": sequence, "series": [crate::common::float("load")],
                 "samples": [{"series": 0, "time_ms": t + sequence, "float": 1}]});
             let output = Command::new("curl")
                 .args([

@@ -1,7 +1,5 @@
 //! A snapshot on its way to another server: through a pipe, over HTTP, while the receiver is killed.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{SOURCE, Server, eventually, float, now_ms};
+use crate::common::{SOURCE, Server, eventually, float, now_ms};
 use serde_json::json;
 
 fn ogive(args: &[&str]) -> Command {

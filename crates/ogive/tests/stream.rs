@@ -1,7 +1,5 @@
 //! `/v1/stream` of a real server: each value is what a query answers later, and late cells correct it.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, SOURCE, Server, now_ms};
+use crate::common::{PATIENCE, SOURCE, Server, now_ms};
 use ogive_model::{METRIC_NAME, MatchOp};
 use ogive_query::ast::{Expr, ExprKind};
 use serde_json::{Value, json};

@@ -1,7 +1,5 @@
 //! Syslog of real senders (nginx, rsyslog, logger), and what filters make of their lines: what was sent is what is stored.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
@@ -9,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::authority::Authority;
-use common::brokers::{broker, configure, url};
-use common::programs::{Program, free_port, listens};
-use common::{Server, eventually, form};
+use crate::common::authority::Authority;
+use crate::common::brokers::{broker, configure, url};
+use crate::common::programs::{Program, free_port, listens};
+use crate::common::{Server, eventually, form};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::Value;
 

@@ -1,12 +1,10 @@
 //! Rules, alerts, silences and maintenance of several tenants: nothing of one is seen or done by another.
 
-mod common;
-
 use std::path::Path;
 
-use common::alertmanager::{alerts_at, silent};
-use common::programs::free_address;
-use common::{SOURCE, Server, eventually, now_ms};
+use crate::common::alertmanager::{alerts_at, silent};
+use crate::common::programs::free_address;
+use crate::common::{SOURCE, Server, eventually, now_ms};
 use serde_json::{Value, json};
 
 const RULES: &str = "groups:

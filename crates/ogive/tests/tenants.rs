@@ -2,12 +2,10 @@
 //!
 //! The routes are those of the access table: one that is not listed here fails the test.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
-use common::{JSON, Server, form, now_ms};
+use crate::common::{JSON, Server, form, now_ms};
 use serde_json::{Value, json};
 
 /// Tenants, and a number that stands in what is each one's alone.
@@ -164,7 +162,8 @@ fn fill(server: &Server, (tenant, count): (&str, u64)) {
         {"series": 2, "time_ms": t, "text": example},
         {"series": 3, "time_ms": t, "text": exemplar},
     ]);
-    let body = json!({"source": common::SOURCE, "sequence": count, "series": series, "samples": samples}).to_string();
+    let body =
+        json!({"source": crate::common::SOURCE, "sequence": count, "series": series, "samples": samples}).to_string();
     let (status, said) =
         request(server, tenant, "POST /v1/batch", &format!("\r\ncontent-type: {JSON}"), body.as_bytes());
     assert!(status == 200 && said.contains("\"accepted\":4"), "{said}");
@@ -229,7 +228,7 @@ fn stream(server: &Server, tenant: &str, path: &str) -> (u16, String) {
         for (tenant, count) in [A, B].iter().filter(|_| t != last) {
             let series = json!([{"labels": {"__name__": "shared_live_seconds", "owner": tenant}, "kind": "histogram"}]);
             let samples = json!([{"series": 0, "time_ms": t, "histogram": {"bins": {"1e-2": count}}}]);
-            let batch = json!({"source": common::SOURCE, "sequence": t * 2 + i64::from(*tenant == A.0), "series": series, "samples": samples});
+            let batch = json!({"source": crate::common::SOURCE, "sequence": t * 2 + i64::from(*tenant == A.0), "series": series, "samples": samples});
             let kind = format!("\r\ncontent-type: {JSON}");
             request(server, tenant, "POST /v1/batch", &kind, batch.to_string().as_bytes());
         }
@@ -286,8 +285,10 @@ fn body(kind: Body, name: &str) -> (String, Vec<u8>) {
     let t = now_ms() - 1_000;
     let json = |body: Value| (format!("\r\ncontent-type: {JSON}"), body.to_string().into_bytes());
     match kind {
-        Body::Batch => json(json!({"source": common::SOURCE, "sequence": 1, "series": [common::float(name)],
-            "samples": [{"series": 0, "time_ms": t, "float": 1}]})),
+        Body::Batch => {
+            json(json!({"source": crate::common::SOURCE, "sequence": 1, "series": [crate::common::float(name)],
+            "samples": [{"series": 0, "time_ms": t, "float": 1}]}))
+        }
         Body::RemoteWrite => {
             let label = field(1, [field(1, "__name__"), field(2, name)].concat());
             let sample = field(2, [&[0x09][..], &1_f64.to_le_bytes(), &varint(2, t as u64)].concat());
@@ -337,7 +338,7 @@ fn numbers_of_one_tenant_suppress_nothing_of_another() {
     let send = |tenant: &str| {
         let samples = json!([{"series": 0, "time_ms": now_ms(), "float": 1}]);
         let series = json!([{"labels": {"__name__": "of_a_sender"}, "kind": "float"}]);
-        let body = json!({"source": common::SOURCE, "sequence": 5, "series": series, "samples": samples});
+        let body = json!({"source": crate::common::SOURCE, "sequence": 5, "series": series, "samples": samples});
         let (status, said) = request(
             &server,
             tenant,

@@ -1,10 +1,8 @@
 //! Tickets of a real server: who may vend shares one address, its holder sees that and nothing else, until it ends.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Server, eventually, form, new_token};
+use crate::common::{Server, eventually, form, new_token};
 use serde_json::{Value, json};
 
 struct Guarded {
@@ -64,7 +62,7 @@ fn fill(guarded: &Guarded) {
     for team in ["team-a", "team-b"] {
         let series: Vec<_> =
             ["shown", "secret"].map(|name| json!({"labels": {"__name__": name, "team": team}, "kind": "float"})).into();
-        let now_ms = common::now_ms();
+        let now_ms = crate::common::now_ms();
         let samples: Vec<_> = (0..2).map(|at| json!({"series": at, "time_ms": now_ms, "float": 7.5})).collect();
         let source = format!("00000000-0000-0000-0000-{:012}", team.len() + usize::from(team == "team-b"));
         let batch = json!({"source": source, "sequence": 1, "series": series, "samples": samples});
@@ -77,7 +75,7 @@ fn fill(guarded: &Guarded) {
 fn a_ticket_shows_one_address_of_one_tenant_until_it_ends() {
     let guarded = Guarded::new();
     fill(&guarded);
-    let (start, end) = (common::now_ms() / 1_000 - 600, common::now_ms() / 1_000 + 600);
+    let (start, end) = (crate::common::now_ms() / 1_000 - 600, crate::common::now_ms() / 1_000 + 600);
     let link = format!("/v1/cells?match[]={}&start={start}&end={end}", form("shown{team=~\".*\"}"));
     let (status, said) = guarded.vend(&guarded.vendor, &[&link], "1h");
     assert_eq!(status, 200, "{said}");

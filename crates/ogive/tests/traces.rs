@@ -1,10 +1,8 @@
 //! Slow traces as a user meets them: sent in a batch, listed by the command line, and the server's own.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Server, histogram, now_ms};
+use crate::common::{Server, histogram, now_ms};
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = include_str!("../../../vectors/trace/slow.txt");
@@ -24,7 +22,7 @@ fn send(server: &Server, text: &str) {
     let t = now_ms() / 1000 * 1000;
     let samples = json!([{"series": 0, "time_ms": t, "histogram": {"bins": {"1e-2": 1}}},
         {"series": 1, "time_ms": t, "text": EXAMPLE.trim_end()}, {"series": 1, "time_ms": t - 1000, "text": text}]);
-    let (status, body) = server.batch(common::SOURCE, 1, json!([cells, texts]), samples);
+    let (status, body) = server.batch(crate::common::SOURCE, 1, json!([cells, texts]), samples);
     assert_eq!((status, &body["accepted"]), (200, &json!(3)), "{body}");
 }
 
@@ -67,11 +65,14 @@ fn the_server_shows_slow_batches_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let mut sequence = 0;
-    let found = common::eventually("a large batch among the slow traces", || {
+    let found = crate::common::eventually("a large batch among the slow traces", || {
         sequence += 1;
         let t = now_ms();
         let samples: Vec<Value> = (0..20_000).map(|at| json!({"series": 0, "time_ms": t + at, "float": 1.5})).collect();
-        assert_eq!(server.batch(common::SOURCE, sequence, json!([common::float("load")]), json!(samples)).0, 200);
+        assert_eq!(
+            server.batch(crate::common::SOURCE, sequence, json!([crate::common::float("load")]), json!(samples)).0,
+            200
+        );
         let (status, body) = server.get("/v1/traces?query=ogive_ingest_seconds&limit=1000");
         assert_eq!(status, 200, "{body}");
         let traces = body["data"]["traces"].as_array().unwrap().clone();
@@ -82,9 +83,9 @@ fn the_server_shows_slow_batches_of_its_own() {
     assert_eq!(stages, ["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
     // Its cell is there and has counted it.
     let (t, selector) = (found["cell"]["t"].as_i64().unwrap(), found["cell"]["selector"].as_str().unwrap());
-    let path = format!("/v1/heatmap?query={}&start={t}&end={t}&step=1", common::form(selector));
+    let path = format!("/v1/heatmap?query={}&start={t}&end={t}&step=1", crate::common::form(selector));
     // They came in one batch, which is visible series by series.
-    let column = common::eventually("its cell", || {
+    let column = crate::common::eventually("its cell", || {
         Some(server.get(&path).1["data"]["columns"][0].clone()).filter(|column| !column.is_null())
     });
     // Ticks are turned into time once for each, and the rate may have sharpened in between: by far less than a thousandth.

@@ -1,13 +1,11 @@
 //! Flipped bytes, scrubs and snapshots of a real server.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use common::{SOURCE, Server, eventually, float, form, now_ms};
+use crate::common::{SOURCE, Server, eventually, float, form, now_ms};
 use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Stored};
 use ogive_store::{ManualClock, Options, Store};
 use serde_json::{Value, json};

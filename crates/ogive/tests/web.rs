@@ -1,11 +1,9 @@
 //! TLS, login and tenants as users set them up, asked by the tools that they have: curl, openssl, the command line, the exporter.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::authority::Authority;
-use common::{Server, eventually, new_token, now_ms};
+use crate::common::authority::Authority;
+use crate::common::{Server, eventually, new_token, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
@@ -79,7 +77,7 @@ fn bearer(token: &str) -> String {
 fn one(sequence: u64, name: &str) -> String {
     let series = json!([{"labels": {"__name__": name}, "kind": "float"}]);
     let samples = json!([{"series": 0, "time_ms": now_ms(), "float": 1}]);
-    json!({"source": common::SOURCE, "sequence": sequence, "series": series, "samples": samples}).to_string()
+    json!({"source": crate::common::SOURCE, "sequence": sequence, "series": series, "samples": samples}).to_string()
 }
 
 #[test]
@@ -182,7 +180,7 @@ fn a_token_reaches_its_tenant_alone() {
     let body = one(1, "mine");
     assert_eq!(ask(&writer_a, "/v1/batch", &[&kind[..], &["-d", &body]].concat()).0, 200);
     let (reader_a, reader_b, both_b) = (&tokens[0], &tokens[1], &tokens[2]);
-    let selector = common::form("{__name__=\"mine\"}");
+    let selector = crate::common::form("{__name__=\"mine\"}");
     let now = now_ms() / 1000;
     let (start, end) = (now - 60, now + 60);
     for path in [
@@ -401,7 +399,7 @@ fn a_stream_ends_with_its_token() {
     let (_, other) = new_token(&["--name", "other", "--allow", "read"]);
     let guarded = Guarded::new(&format!("tokens:\n{entry}{other}"));
     let mut stream = guarded.server.connect();
-    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
     let head = format!(
         "GET /v1/live?query=ogive_hiccup_seconds HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
     );
@@ -437,7 +435,7 @@ fn names_and_pages_of_others_are_refused() {
             body.len()
         );
         std::io::Write::write_all(&mut stream, format!("{head}{body}").as_bytes()).unwrap();
-        common::read_answer(&mut stream).unwrap()
+        crate::common::read_answer(&mut stream).unwrap()
     };
     let json_type = "content-type: application/json\r\n";
     for host in [
@@ -518,7 +516,7 @@ fn who_changed_what_is_stored() {
         said
     };
     let find = |words: &[&str]| {
-        let selector = common::form("{__name__=~\"ogive_audit|ogive_config_change\"}");
+        let selector = crate::common::form("{__name__=~\"ogive_audit|ogive_config_change\"}");
         eventually(&format!("{words:?}"), || {
             let said = ask(&format!("GET /v1/cells?match%5B%5D={selector}&start=0&end=9999999999"), "", "");
             assert!(!said.contains("hunter2") && !said.contains(&token));

@@ -1,7 +1,5 @@
 //! `ogive wire` on captures and, where the process may capture, live beside a real server.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -94,7 +92,7 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let directory = tempfile::tempdir().unwrap();
-    let server = common::Server::start(directory.path());
+    let server = crate::common::Server::start(directory.path());
     let rules = directory.path().join("rules.txt");
     std::fs::write(&rules, "GET / front page\n").unwrap();
     let mut observer = Command::new(env!("CARGO_BIN_EXE_ogive"))

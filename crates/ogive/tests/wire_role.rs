@@ -2,14 +2,12 @@
 //!
 //! Needs the right to capture on loopback (root); without it the first test says so in one line and is skipped.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use common::brokers::{broker, url};
-use common::{Server, eventually};
+use crate::common::brokers::{broker, url};
+use crate::common::{Server, eventually};
 
 const REQUESTS: usize = 40;
 
@@ -105,7 +103,7 @@ fn the_slowest_are_traces(server: &Server) {
     assert_eq!(names, ["request", "service", "response"]);
     assert!(["an a", "a b"].contains(&traces[0]["path"].as_str().unwrap()), "{}", traces[0]);
     assert!(!traces[0]["cell"].is_null(), "{}", traces[0]);
-    let heads = common::brokers::texts(server, "ogive_wire_total_seconds_exemplar");
+    let heads = crate::common::brokers::texts(server, "ogive_wire_total_seconds_exemplar");
     assert!(heads.iter().any(|text| text.contains("GET /a/{n}?k=***; cookie: ***")), "{heads:?}");
     assert!(!heads.iter().any(|text| text.contains("hunter2")), "{heads:?}");
 }
@@ -159,9 +157,9 @@ fn without_the_right_the_server_starts_and_says_so() {
     }
     assert!(said.as_ref().unwrap().contains("CAP_NET_RAW"), "{said:?}");
     let address = address.unwrap();
-    let query = format!("GET /api/v1/query?query={} HTTP/1.1", common::form("ogive_wire_failed_interfaces"));
+    let query = format!("GET /api/v1/query?query={} HTTP/1.1", crate::common::form("ogive_wire_failed_interfaces"));
     eventually("it is counted", || {
-        let (_, answer) = common::request_at(&address, &query, b"").ok()?;
+        let (_, answer) = crate::common::request_at(&address, &query, b"").ok()?;
         answer.contains("\"1\"").then_some(())
     });
     child.kill().unwrap();

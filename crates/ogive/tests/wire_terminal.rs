@@ -2,12 +2,10 @@
 //!
 //! With OGIVE_SCREENSHOT=1 the screen is printed, for docs/wire.md.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use common::terminal::Terminal;
+use crate::common::terminal::Terminal;
 
 /// 300 requests over one connection: two paths in turn, and each third answer an error.
 fn exchange(listener: TcpListener) {

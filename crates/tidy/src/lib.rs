@@ -2,7 +2,7 @@
 //!
 //! Invariants tested: who may depend on whom; licences and origin of packages, and that each is used; where `unsafe` may stand; who may read a clock or the file
 //! system; how long a file and a function may be; which files of a crate depend on each other; which limits only a decoder knows;
-//! which words documents avoid.
+//! which words documents avoid; that every file of tests is compiled.
 #![forbid(unsafe_code)]
 
 pub mod dependencies;
@@ -11,6 +11,7 @@ pub mod links;
 pub mod modules;
 pub mod packages;
 pub mod source;
+pub mod test_files;
 pub mod words;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ogive_tidy::dependencies::{self, Graph};
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
-use ogive_tidy::{limits, links, modules, packages, words};
+use ogive_tidy::{limits, links, modules, packages, test_files, words};
 
 /// Where `unsafe` may stand: a prefix of the path, and why.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -61,6 +61,18 @@ fn crates_depend_only_as_the_design_allows() {
 #[test]
 fn crates_use_what_they_depend_on() {
     none(&packages::unused(&dependencies::metadata(&ogive_tidy::root())));
+}
+
+#[test]
+fn every_file_of_tests_is_compiled() {
+    let crates = std::fs::read_dir(ogive_tidy::root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let mut findings = Vec::new();
+    for directory in crates.filter(|path| path.join("Cargo.toml").exists()) {
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        let missing = test_files::left_out(&directory);
+        findings.extend(missing.iter().map(|file| format!("crates/{name}/tests/{file}.rs: name it in tests/main.rs")));
+    }
+    none(&findings);
 }
 
 #[test]
