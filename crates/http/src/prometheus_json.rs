@@ -4,6 +4,7 @@
 //! before `result`; a native histogram is `{"count","sum","buckets":[[rule,lo,hi,count]..]}`, the rule telling which
 //! edges belong to the bucket. Buckets that count nothing are left out.
 
+use std::cmp::Ordering;
 use std::io::Write as _;
 use std::ops::Range;
 
@@ -242,14 +243,29 @@ pub(crate) fn time(out: &mut Vec<u8>, time_ms: i64) {
     }
 }
 
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// A whole number of at least `width` digits. A third of the time that formatting takes, and an answer is mostly these.
 fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
     let mut text = [b'0'; 20];
     let mut at = text.len();
-    while number > 0 {
+    while number >= 10 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    if number > 0 {
         at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
+        text[at] = b'0' + number as u8;
     }
     out.extend_from_slice(&text[at.min(text.len() - width)..]);
 }
@@ -259,17 +275,21 @@ fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
 fn decimal(out: &mut Vec<u8>, value: f64) -> bool {
     const DIGITS_MAX: f64 = 1e15;
     for (places, factor) in [(0, 1.0), (2, 1e2), (6, 1e6)] {
-        let scaled = (value.abs() * factor).round();
-        if scaled >= DIGITS_MAX {
+        let wanted = value.abs() * factor;
+        // Neither what is not a number nor an infinity is below it.
+        if wanted.partial_cmp(&DIGITS_MAX) != Some(Ordering::Less) {
             return false;
         }
-        if scaled / factor != value.abs() {
+        // On processors of the oldest kind that is built for `round` is a call, which costs as much as all the rest. A number that this
+        // rounds to another integer is none with so many places.
+        let scaled = (wanted + 0.5) as i64;
+        if scaled as f64 / factor != value.abs() {
             continue;
         }
         if value.is_sign_negative() {
             out.push(b'-');
         }
-        let (scaled, factor) = (scaled as u64, factor as u64);
+        let (scaled, factor) = (scaled.unsigned_abs(), factor as u64);
         digits(out, scaled / factor, 1);
         if scaled % factor > 0 {
             out.push(b'.');
@@ -355,6 +375,19 @@ mod tests {
             let value = (whole >> ((state >> 40) % 50)) as f64 / factor;
             let expected = if value != 0.0 && value.abs() < 1e-6 { continue } else { format!("{value}") };
             assert_eq!(text(|out| number(out, value)), expected);
+        }
+    }
+
+    #[test]
+    fn whole_numbers_have_all_their_digits() {
+        for power in 0..20_u32 {
+            for number in
+                [10_u64.pow(power), 10_u64.pow(power) - 1, 10_u64.pow(power) / 7, u64::MAX / 10_u64.pow(power)]
+            {
+                for width in [1, 3, 6] {
+                    assert_eq!(text(|out| digits(out, number, width)), format!("{number:0width$}"));
+                }
+            }
         }
     }
 

@@ -215,6 +215,56 @@ proptest! {
     }
 }
 
+/// Rows of floats alone are folded in another way than rows that may hold histograms; a sign before the expression asks for the latter.
+#[test]
+fn what_is_folded_in_floats_is_what_is_folded_in_points() {
+    const OPERATORS: &[&str] =
+        &["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile by (parity) (0.3, "];
+    const FOLDED: &[&str] = &[
+        "m_total",
+        "m_total offset 15s",
+        "m_total @ 60",
+        "rate(m_total[45s])",
+        "increase(m_total[25s] offset 5s)",
+        "delta(m_total[45s])",
+        "irate(m_total[45s])",
+        "last_over_time(m_total[40s])",
+        "quantile_over_time(0.3, m_total[40s])",
+        "resets(m_total[60s])",
+    ];
+    let engine = |options| Engine::new(EngineOptions { lookback_ms: 25_000, ..options });
+    let bits = |value: &Value| format!("{value:?}");
+    let config = ProptestConfig { cases: 20, ..ProptestConfig::default() };
+    let scrapes = proptest::collection::vec(proptest::collection::vec(found(), 14), 1..6);
+    proptest!(config, |(scrapes in scrapes, delta in any::<bool>(), floats in any::<bool>(), delayed in any::<bool>())| {
+        let temporality = if delta { Temporality::Delta } else { Temporality::Cumulative };
+        let only_floats = |one: &Scraped| if floats && !matches!(one, Scraped::Float(_)) { Scraped::Nothing } else { one.clone() };
+        let of = |(n, scrapes): (usize, &Vec<Scraped>)| {
+            series(n, &scrapes.iter().map(only_floats).collect::<Vec<_>>(), temporality)
+        };
+        let store = Fixed(scrapes.iter().enumerate().map(of).collect());
+        let options = EngineOptions { delayed_name_removal: delayed, step_stats: true, ..EngineOptions::default() };
+        for operator in OPERATORS {
+            for folded in FOLDED {
+                let query = |sign: &str| match operator.strip_suffix(", ") {
+                    Some(quantile) => format!("{quantile}, {sign}{folded})"),
+                    None => format!("{operator} by (parity) ({sign}{folded})"),
+                };
+                let ask = |sign| engine(options.clone()).range(&store, &query(sign), 5_000, 140_000, 9_000);
+                match (ask(""), ask("+")) {
+                    (Ok(one), Ok(other)) => {
+                        prop_assert_eq!(bits(&one.value), bits(&other.value), "{}", query(""));
+                        prop_assert_eq!(one.warnings.len(), other.warnings.len(), "{}", query(""));
+                        prop_assert_eq!(one.infos.len(), other.infos.len(), "{}", query(""));
+                        prop_assert_eq!(one.stats, other.stats, "{}", query(""));
+                    }
+                    (one, other) => prop_assert_eq!(one.is_err(), other.is_err(), "{}", query("")),
+                }
+            }
+        }
+    });
+}
+
 /// A store that refuses to give more than it is asked for at most.
 struct Refusing(Fixed);
 

@@ -9,6 +9,7 @@ use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 use super::annotate::{self, Operation};
 use super::arguments::text_argument;
 use super::evaluator::Evaluator;
+use super::float_row::{AnyRow, Streamed};
 use super::functions::{Site, with_label};
 use super::histogram::{Hist, HistogramMean, HistogramSum, text};
 use super::kernel::{self, FloatMean, FloatSum, fixed};
@@ -86,8 +87,8 @@ impl Evaluator<'_> {
         let mut at: HashMap<Labels, usize> = HashMap::new();
         let mut held = 0;
         let memory = Arc::clone(&self.memory);
-        self.each_row(&aggregate.expr, grid, &mut |evaluator, row| {
-            let labels = group_labels(&row.labels, aggregate);
+        self.each_any_row(&aggregate.expr, grid, &mut |evaluator, row| {
+            let labels = group_labels(row.labels(), aggregate);
             let index = match at.get(&labels) {
                 Some(index) => *index,
                 None => {
@@ -97,16 +98,9 @@ impl Evaluator<'_> {
                 }
             };
             let group = &mut groups[index];
-            group.drop_name |= row.drop_name;
-            let metric = row.labels.metric_name();
-            let mut site = evaluator.site(span);
-            let before = held;
-            for (total, cell) in group.totals.iter_mut().zip(&row.cells) {
-                if let Some(point) = cell {
-                    held += total.add(aggregate.op, point, metric, &mut site);
-                }
-            }
-            group.held.grow((held - before) * SAMPLE_BYTES)?;
+            let added = group.add(aggregate.op, &row, &mut evaluator.site(span));
+            group.held.grow(added * SAMPLE_BYTES)?;
+            held += added;
             evaluator.check_samples(held)
         })?;
         let mut site = self.site(span);
@@ -158,6 +152,25 @@ impl Fold {
         let held = memory.charge(totals.saturating_add(GROUP_BYTES + labels.memory_bytes()))?;
         Ok(Self { labels, drop_name: false, totals: vec![Total::default(); grid.count], held })
     }
+
+    /// Takes a row in. Gives the samples, as limits count them, that it holds more.
+    fn add(&mut self, op: AggregateOp, row: &AnyRow, site: &mut Site<'_>) -> usize {
+        match row {
+            AnyRow::Floats(row) => {
+                self.drop_name |= row.drop_name;
+                let filled =
+                    self.totals.iter_mut().zip(row.values()).filter_map(|(total, value)| Some((total, value?)));
+                filled.map(|(total, value)| total.add_value(op, value)).sum()
+            }
+            AnyRow::Cells(row) => {
+                self.drop_name |= row.drop_name;
+                let metric = row.labels.metric_name();
+                let filled =
+                    self.totals.iter_mut().zip(&row.cells).filter_map(|(total, cell)| Some((total, cell.as_ref()?)));
+                filled.map(|(total, point)| total.add(op, point, metric, site)).sum()
+            }
+        }
+    }
 }
 
 /// What the points of one group at one instant come to so far.
@@ -193,16 +206,24 @@ impl Total {
     /// Takes a point of the series called `metric` in. Gives the samples, as limits count them, that it holds more.
     fn add(&mut self, op: AggregateOp, point: &Point, metric: &str, site: &mut Site<'_>) -> usize {
         match (op, point) {
-            (AggregateOp::Sum | AggregateOp::Avg, Point::Float(value)) => self.add_float(op, *value),
+            (_, Point::Float(value)) => self.add_value(op, *value),
             (AggregateOp::Sum | AggregateOp::Avg, Point::Histogram(histogram)) => {
                 self.add_histogram(op, histogram, metric, site)
             }
             (AggregateOp::Count | AggregateOp::Group, _) => self.count(),
-            (_, Point::Float(value)) => self.take(op, *value),
             (_, Point::Histogram(_)) => {
                 site.note(annotate::ignored_in_aggregation(site.span, op.name()));
                 0
             }
+        }
+    }
+
+    /// As [`Total::add`] of a float.
+    fn add_value(&mut self, op: AggregateOp, value: f64) -> usize {
+        match op {
+            AggregateOp::Sum | AggregateOp::Avg => self.add_float(op, value),
+            AggregateOp::Count | AggregateOp::Group => self.count(),
+            _ => self.take(op, value),
         }
     }
 

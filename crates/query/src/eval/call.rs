@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use ogive_model::Memory;
-
 use super::annotate;
 use super::arguments::{check_edges, keeps_name, matrix_span, text_argument};
-use super::evaluator::{Evaluator, RowSink};
+use super::evaluator::{Evaluator, Sink};
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
-use super::looked::Looked;
 use super::memory::Numbers;
 use super::parallel::SeriesRead;
-use super::rollups;
+use super::range_call::{MakeRange, RangeCall};
 use super::rows::{Grid, Output, Row};
 use super::selectors::{Give, Source};
-use super::window::{RangeSeries, Windows, columns};
+use super::window::columns;
 use crate::ast::{Call, Expr, ExprKind, Span, ValueType};
 use crate::value::Point;
 use crate::{Annotations, Error};
@@ -187,7 +184,8 @@ impl<'a> Evaluator<'a> {
     fn range_call(&mut self, call: &Call, kernel: RangeKernel, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut samples = 0;
-        self.each_range_row(call, kernel, grid, &mut |evaluator, row| {
+        let make: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
+        self.each_range_row(call, kernel, grid, make, &mut |evaluator, row| {
             samples += row.samples();
             rows.push(row);
             evaluator.check_samples(samples)
@@ -196,12 +194,13 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The rows of a range function, one at a time, with the names that they came with.
-    pub(crate) fn each_range_row(
+    pub(crate) fn each_range_row<T: Send>(
         &mut self,
         call: &Call,
         kernel: RangeKernel,
         grid: Grid,
-        sink: &mut RowSink<'_, 'a>,
+        make: MakeRange<T>,
+        sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let name = call.function.name;
         let is_range = |argument: &&Expr| argument.value_type() == ValueType::Matrix;
@@ -228,7 +227,7 @@ impl<'a> Evaluator<'a> {
                         let start_times = self.options.start_times;
                         let read = SeriesRead { hinted: self.detects(), samples_max: self.options.samples_max };
                         let evaluate = |series, notes: &mut Annotations| {
-                            requested.row(windows, columns(series, start_times), notes)
+                            make(&requested, windows, columns(series, start_times), notes)
                         };
                         return self.each_evaluated(&*set, &read, &evaluate, sink);
                     }
@@ -238,7 +237,7 @@ impl<'a> Evaluator<'a> {
         };
         for series in source {
             self.check_cancelled()?;
-            if let Some(row) = requested.row(windows, series, self.notes_mut())? {
+            if let Some(row) = make(&requested, windows, series, self.notes_mut())? {
                 sink(self, row)?;
             }
         }
@@ -306,104 +305,6 @@ impl<'a> Evaluator<'a> {
     /// Where annotations about the expression at `span` go.
     pub(crate) fn site(&mut self, span: Span) -> Site<'_> {
         Site { span, notes: self.notes_mut() }
-    }
-}
-
-/// A range function with its other arguments, and when it is asked for.
-struct RangeCall<'p> {
-    memory: &'p Arc<Memory>,
-    kernel: RangeKernel,
-    name: &'static str,
-    span: Span,
-    parameters: &'p [Numbers],
-    grid: Grid,
-    looked: Option<Looked>,
-}
-
-impl RangeCall<'_> {
-    /// The answer for one series; None when it is blank.
-    fn row(&self, windows: Windows, series: RangeSeries, notes: &mut Annotations) -> Result<Option<Row>, Error> {
-        let Self { memory, name, span, grid, .. } = *self;
-        let mut site = Site { span, notes };
-        if !rollups::windows_are_exact(&series, windows, name, grid) {
-            site.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
-        }
-        if let Some(looked) = &self.looked {
-            looked.windows(windows, &series, grid);
-        }
-        let differ = series.floats_delta != series.histograms_delta;
-        let mut row = Row::reserved(memory, series.labels.clone(), series.drop_name, grid.count)?;
-        if differ && super::delta::merges(name) {
-            self.cells_of_parts(windows, &series, (&mut row, &mut site))?;
-        } else {
-            self.cells(windows, &series, (&mut row, &mut site))?;
-        }
-        Ok((!row.is_blank()).then_some(row))
-    }
-
-    /// Adds the answers of a series whose floats and histograms are both cells, or both not, where that matters.
-    fn cells(
-        &self,
-        windows: Windows,
-        series: &RangeSeries,
-        (row, site): (&mut Row, &mut Site<'_>),
-    ) -> Result<(), Error> {
-        let Self { kernel, name, parameters, grid, .. } = *self;
-        if series.floats_delta
-            && series.histograms_delta
-            && super::delta::merged_cells(windows, series, name, grid, (row, site))?
-        {
-            return Ok(());
-        }
-        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
-        // Other functions look at each cell by itself, with float counts.
-        let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(series));
-        let series = floats.as_ref().unwrap_or(series);
-        let mut at = vec![0.0; parameters.len()];
-        for (step, window) in windows.of(series, grid).enumerate() {
-            for (value, column) in at.iter_mut().zip(parameters) {
-                *value = column[step];
-            }
-            let cell = window.map_or(Ok(None), |window| kernel(&window, &at, site));
-            row.push(cell?)?;
-        }
-        let metric = series.labels.metric_name();
-        let counter = matches!(name, "rate" | "increase");
-        if counter && !metric.is_empty() && row.cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
-            note_suspicious_name(metric, site);
-        }
-        Ok(())
-    }
-
-    /// Adds the answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window
-    /// that holds both has no answer.
-    fn cells_of_parts(
-        &self,
-        windows: Windows,
-        series: &RangeSeries,
-        (row, site): (&mut Row, &mut Site<'_>),
-    ) -> Result<(), Error> {
-        let blank = || Row::reserved(self.memory, series.labels.clone(), false, self.grid.count);
-        let (floats, histograms) = series.parts();
-        let (mut of_floats, mut of_histograms) = (blank()?, blank()?);
-        self.cells(windows, &floats, (&mut of_floats, site))?;
-        self.cells(windows, &histograms, (&mut of_histograms, site))?;
-        let answers = of_floats.cells.into_iter().zip(of_histograms.cells);
-        for (window, (float, histogram)) in windows.of(series, self.grid).zip(answers) {
-            let mixed = window.is_some_and(|window| !window.floats.is_empty() && !window.histograms.is_empty());
-            if mixed {
-                site.note(annotate::mixed_floats_histograms(site.span, series.labels.metric_name()));
-            }
-            row.push(if mixed { None } else { float.or(histogram) })?;
-        }
-        Ok(())
-    }
-}
-
-fn note_suspicious_name(metric: &str, site: &mut Site<'_>) {
-    let usual = ["_total", "_sum", "_count", "_bucket"];
-    if !usual.iter().any(|ending| metric.ends_with(ending)) {
-        site.note(annotate::maybe_not_a_counter(site.span, metric));
     }
 }
 

@@ -3,23 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ogive_model::{Labels, Memory, Select};
+use ogive_model::{Memory, Select};
 
 use super::fetched::{Fetched, matchers_key};
 use super::invariant;
 use super::looked::Looked;
-use super::matching::Steps;
 use super::memory::Numbers;
 use super::options::EngineOptions;
-use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
+use super::rows::{Grid, Output, Row, merged, without_metadata};
 use super::shift::Shift;
 use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
 use crate::value::{MemoryCharge, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
-
-/// An entry of a map of labels with flags.
-const SEEN_BYTES: usize = 96;
 
 /// The instants that the whole query asks for.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +35,11 @@ impl Frame {
     }
 }
 
+/// What takes rows of some kind.
+pub(crate) type Sink<'s, 'a, T> = dyn FnMut(&mut Evaluator<'a>, T) -> Result<(), Error> + 's;
+
 /// What takes the rows.
-pub(crate) type RowSink<'s, 'a> = dyn FnMut(&mut Evaluator<'a>, Row) -> Result<(), Error> + 's;
+pub(crate) type RowSink<'s, 'a> = Sink<'s, 'a, Row>;
 
 /// Evaluation of one query.
 pub(crate) struct Evaluator<'a> {
@@ -244,28 +243,6 @@ impl<'a> Evaluator<'a> {
                 self.nameless(rows).map(Output::Vector)
             }
         }
-    }
-
-    /// Takes the name from a row of a stream: at once, or when the query ends. Rows that become alike may not overlap.
-    pub(crate) fn nameless_row(&self, mut row: Row, seen: &mut HashMap<Labels, Steps>) -> Result<Row, Error> {
-        if self.options.delayed_name_removal {
-            row.drop_name = true;
-            return Ok(row);
-        }
-        row.labels = without_metadata(&row.labels);
-        let filled = Steps::filled(&row);
-        if !seen.contains_key(&row.labels) {
-            // For as long as the query runs: it streams its rows once.
-            self.memory.charge(SEEN_BYTES + row.labels.memory_bytes() + row.cells.len() / 8)?.keep();
-        }
-        match seen.get_mut(&row.labels) {
-            None => {
-                seen.insert(row.labels.clone(), filled);
-            }
-            Some(before) if before.overlaps(&filled) => return Err(Error::evaluate(SAME_LABELSET)),
-            Some(before) => before.union(&filled),
-        }
-        Ok(row)
     }
 
     /// Takes the names from rows: at once, or when the query ends.

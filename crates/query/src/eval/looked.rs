@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::{histogram_size, point_size};
-use super::rows::{Grid, Row};
+use super::float_row::Streamed;
+use super::memory::histogram_size;
+use super::rows::Grid;
 use super::window::{RangeSeries, Windows};
 
 /// Counts of all instants; shared by the threads that evaluate.
@@ -35,10 +36,8 @@ impl Looked {
     }
 
     /// What an instant selector found.
-    pub(crate) fn row(&self, grid: Grid, row: &Row) {
-        for (step, point) in row.cells.iter().enumerate().filter_map(|(step, cell)| Some((step, cell.as_ref()?))) {
-            self.add(grid, step, point_size(point) as u64);
-        }
+    pub(crate) fn row(&self, grid: Grid, row: &impl Streamed) {
+        row.each_filled(&mut |step, samples| self.add(grid, step, samples as u64));
     }
 
     /// What the windows of a series hold.

@@ -12,11 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ogive_model::{Memory, Opening, SeriesSet, TimeRange};
 
-use super::evaluator::{Evaluator, RowSink};
+use super::evaluator::{Evaluator, Sink};
 use super::fetched::{hint_resets, size};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
-use super::rows::Row;
 use crate::ast::VectorSelector;
 use crate::{Annotations, Error};
 
@@ -28,7 +27,7 @@ const WAVE: usize = 64;
 const SERIES_MIN: usize = 8;
 
 /// What one series comes to.
-pub(crate) type Evaluate<'e> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<Row>, Error> + Sync + 'e;
+pub(crate) type Evaluate<'e, T> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
 
 /// Which series are read, and how.
 pub(crate) struct SeriesRead {
@@ -39,9 +38,8 @@ pub(crate) struct SeriesRead {
 }
 
 /// What a thread gives of its share.
-#[derive(Default)]
-struct Share {
-    rows: Vec<Row>,
+struct Share<T> {
+    rows: Vec<T>,
     notes: Annotations,
     series: usize,
     samples: usize,
@@ -67,19 +65,19 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Gives the rows that `evaluate` makes of the series of `set` to `sink`, in order.
-    pub(crate) fn each_evaluated(
+    pub(crate) fn each_evaluated<T: Send>(
         &mut self,
         set: &dyn SeriesSet,
         read: &SeriesRead,
-        evaluate: &Evaluate<'_>,
-        sink: &mut RowSink<'_, 'a>,
+        evaluate: &Evaluate<'_, T>,
+        sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let count = set.count();
         let threads = self.options.threads.clamp(1, count.div_ceil(SERIES_MIN).max(1));
         let held = AtomicUsize::new(0);
         let (cancelled, memory) = (self.cancelled, Arc::clone(&self.memory));
         let share = |numbers: Range<usize>| {
-            let mut share = Share::default();
+            let mut share = Share::new();
             let outcome = numbers.into_iter().try_for_each(|number| {
                 if cancelled() {
                     return Err(Error::Cancelled);
@@ -101,7 +99,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    fn take_share(&mut self, share: Share, sink: &mut RowSink<'_, 'a>) -> Result<(), Error> {
+    fn take_share<T>(&mut self, share: Share<T>, sink: &mut Sink<'_, 'a, T>) -> Result<(), Error> {
         self.notes_mut().merge(share.notes);
         self.stats.series_read += share.series;
         self.stats.samples_read += share.samples;
@@ -128,13 +126,17 @@ fn waved<T: Send>(numbers: Range<usize>, threads: usize, share: &(dyn Fn(Range<u
     })
 }
 
-impl Share {
+impl<T> Share<T> {
+    fn new() -> Self {
+        Self { rows: Vec::new(), notes: Annotations::new(), series: 0, samples: 0, rollup_ms: 0, error: None }
+    }
+
     /// Evaluates the series of one label set. `held` is what all threads read, as limits count it.
     fn take(
         &mut self,
         set: &dyn SeriesSet,
         (number, read): (usize, &SeriesRead),
-        evaluate: &Evaluate<'_>,
+        evaluate: &Evaluate<'_, T>,
         (held, memory): (&AtomicUsize, &Arc<Memory>),
     ) -> Result<(), Error> {
         for mut one in joined(set.take(number)?) {

@@ -64,7 +64,7 @@ pub(crate) struct Row {
 }
 
 /// A row, and 64 bytes for its entry in the maps in which operators look rows up.
-const ROW_BYTES: usize = size_of::<Row>() + 64;
+pub(crate) const ROW_BYTES: usize = size_of::<Row>() + 64;
 
 impl Row {
     /// Of `count` cells or fewer.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use ogive_model::{Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
 use super::annotate;
-use super::evaluator::{Evaluator, RowSink};
+use super::evaluator::{Evaluator, Sink};
 use super::fetched::{Fetched, FetchedSeries, hint_resets, matchers_key};
+use super::float_row::{AnyRow, FloatRow, Streamed};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
@@ -42,6 +43,9 @@ impl Source<'_> {
         }
     }
 }
+
+/// What makes the row of a series, looking back so many milliseconds.
+pub(crate) type MakePicked<'m, T> = dyn Fn(&SeriesData, i64) -> Result<T, Error> + Sync + 'm;
 
 /// What an instant selector gives of the sample that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +181,9 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut samples = 0;
-        self.each_picked(selector, shift, grid, give, &mut |evaluator, row| {
+        let memory = Arc::clone(&self.memory);
+        let make = |series: &SeriesData, lookback| instant_row(&memory, series, grid, (shift, lookback), give);
+        self.each_picked(selector, shift, grid, &make, &mut |evaluator, row: Row| {
             samples += row.samples();
             rows.push(row);
             evaluator.check_samples(samples)
@@ -185,14 +191,14 @@ impl<'a> Evaluator<'a> {
         Ok(rows)
     }
 
-    /// As [`Evaluator::picked_at`], a row at a time.
-    pub(crate) fn each_picked(
+    /// As [`Evaluator::picked_at`], a row at a time, as `make` makes it of a series and how far one looks back.
+    pub(crate) fn each_picked<T: Streamed>(
         &mut self,
         selector: &VectorSelector,
         shift: Shift,
         grid: Grid,
-        give: Give,
-        sink: &mut RowSink<'_, 'a>,
+        make: &MakePicked<'_, T>,
+        sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let lookback = self.options.lookback_ms;
         let window =
@@ -203,10 +209,10 @@ impl<'a> Evaluator<'a> {
             let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
             (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
         };
-        let (memory, looked) = (Arc::clone(&self.memory), self.looked.clone());
-        let evaluate = |series: &JoinedSeries, notes: &mut Annotations| -> Result<Option<Row>, Error> {
+        let looked = self.looked.clone();
+        let evaluate = |series: &JoinedSeries, notes: &mut Annotations| -> Result<Option<T>, Error> {
             let lookback = lookback.max(i64::from(series.rollup_ms));
-            let row = instant_row(&memory, series, grid, shift, lookback, give)?;
+            let row = make(series, lookback)?;
             if !rollups::instants_are_exact(series, resolution) {
                 let metric = series.labels.metric_name();
                 notes.add(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
@@ -274,12 +280,25 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-fn instant_row(
+/// The newest samples of `series` at the instants of `grid`, floats alone where it has no others.
+pub(super) fn any_instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
     grid: Grid,
-    shift: Shift,
-    lookback: i64,
+    (shift, lookback): (Shift, i64),
+) -> Result<AnyRow, Error> {
+    if series.histograms.times.is_empty() {
+        return FloatRow::newest(memory, series, grid, (shift, lookback)).map(AnyRow::Floats);
+    }
+    instant_row(memory, series, grid, (shift, lookback), Give::Value).map(AnyRow::Cells)
+}
+
+/// What `give` says of the newest samples of `series` at the instants of `grid`, those of the last `lookback` milliseconds.
+pub(super) fn instant_row(
+    memory: &Arc<Memory>,
+    series: &SeriesData,
+    grid: Grid,
+    (shift, lookback): (Shift, i64),
     give: Give,
 ) -> Result<Row, Error> {
     let (mut float_place, mut histogram_place) = (Place::default(), Place::default());

@@ -1,0 +1,192 @@
+//! The rows of range functions: a kernel over the windows of one series.
+
+use std::sync::Arc;
+
+use ogive_model::Memory;
+
+use super::annotate;
+use super::delta;
+use super::float_row::{AnyRow, FloatRow};
+use super::functions::{self, RangeKernel, Site};
+use super::histogram::is_stale;
+use super::looked::Looked;
+use super::memory::Numbers;
+use super::rollups;
+use super::rows::{Cell, Grid, Row};
+use super::window::{RangeSeries, Window, Windows};
+use crate::ast::Span;
+use crate::value::Point;
+use crate::{Annotations, Error};
+
+/// What makes the answer for one series; None when it is blank.
+pub(crate) type MakeRange<T> = fn(&RangeCall<'_>, Windows, RangeSeries, &mut Annotations) -> Result<Option<T>, Error>;
+
+/// A range function with its other arguments, and when it is asked for.
+pub(crate) struct RangeCall<'p> {
+    pub(super) memory: &'p Arc<Memory>,
+    pub(super) kernel: RangeKernel,
+    pub(super) name: &'static str,
+    pub(super) span: Span,
+    pub(super) parameters: &'p [Numbers],
+    pub(super) grid: Grid,
+    pub(super) looked: Option<Looked>,
+}
+
+impl RangeCall<'_> {
+    /// The answer for one series; None when it is blank.
+    pub(super) fn row(
+        &self,
+        windows: Windows,
+        series: RangeSeries,
+        notes: &mut Annotations,
+    ) -> Result<Option<Row>, Error> {
+        let mut site = Site { span: self.span, notes };
+        self.look(windows, &series, &mut site);
+        self.row_of_cells(windows, &series, &mut site)
+    }
+
+    /// As [`RangeCall::row`], a row of floats where there is nothing else.
+    pub(super) fn any_row(
+        &self,
+        windows: Windows,
+        series: RangeSeries,
+        notes: &mut Annotations,
+    ) -> Result<Option<AnyRow>, Error> {
+        let mut site = Site { span: self.span, notes };
+        self.look(windows, &series, &mut site);
+        let is_plain = series.histogram_times.is_empty() && !series.floats_delta && !series.histograms_delta;
+        if is_plain && let Some(row) = self.row_of_floats(windows, &series, &mut site)? {
+            return Ok((!row.is_blank()).then_some(AnyRow::Floats(row)));
+        }
+        Ok(self.row_of_cells(windows, &series, &mut site)?.map(AnyRow::Cells))
+    }
+
+    /// Remarks and counts what is looked at.
+    fn look(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) {
+        if !rollups::windows_are_exact(series, windows, self.name, self.grid) {
+            site.note(annotate::from_rollup(self.span, series.labels.metric_name(), series.rollup_ms));
+        }
+        if let Some(looked) = &self.looked {
+            looked.windows(windows, series, self.grid);
+        }
+    }
+
+    fn row_of_cells(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Option<Row>, Error> {
+        let differ = series.floats_delta != series.histograms_delta;
+        let mut row = Row::reserved(self.memory, series.labels.clone(), series.drop_name, self.grid.count)?;
+        if differ && delta::merges(self.name) {
+            self.cells_of_parts(windows, series, (&mut row, site))?;
+        } else {
+            self.cells(windows, series, (&mut row, site))?;
+        }
+        Ok((!row.is_blank()).then_some(row))
+    }
+
+    /// The answers of a series of floats that are no cells; None when one of them is no float that such a row holds.
+    fn row_of_floats(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        site: &mut Site<'_>,
+    ) -> Result<Option<FloatRow>, Error> {
+        let mut row = FloatRow::reserved(self.memory, series.labels.clone(), series.drop_name, self.grid.count)?;
+        let kernel = self.kernel_of(series);
+        let mut at = vec![0.0; self.parameters.len()];
+        for (step, window) in windows.of(series, self.grid).enumerate() {
+            match self.answer(kernel, (step, window), &mut at, site)? {
+                None => row.push(None),
+                Some(Point::Float(value)) if !is_stale(value) => row.push(Some(value)),
+                Some(_) => return Ok(None),
+            }
+        }
+        if !row.is_blank() {
+            self.check_name(series, site);
+        }
+        Ok(Some(row))
+    }
+
+    fn kernel_of(&self, series: &RangeSeries) -> RangeKernel {
+        functions::rolled_kernel(self.name).filter(|_| !series.aggregates.is_empty()).unwrap_or(self.kernel)
+    }
+
+    /// What `kernel` gives at an instant; `at` is room for its parameters there.
+    fn answer(
+        &self,
+        kernel: RangeKernel,
+        (step, window): (usize, Option<Window<'_>>),
+        at: &mut [f64],
+        site: &mut Site<'_>,
+    ) -> Result<Cell, Error> {
+        for (value, column) in at.iter_mut().zip(self.parameters) {
+            *value = column[step];
+        }
+        window.map_or(Ok(None), |window| kernel(&window, at, site))
+    }
+
+    /// Remarks on a counter that has not the name of one.
+    fn check_name(&self, series: &RangeSeries, site: &mut Site<'_>) {
+        let metric = series.labels.metric_name();
+        if matches!(self.name, "rate" | "increase") && !metric.is_empty() {
+            note_suspicious_name(metric, site);
+        }
+    }
+
+    /// Adds the answers of a series whose floats and histograms are both cells, or both not, where that matters.
+    fn cells(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        (row, site): (&mut Row, &mut Site<'_>),
+    ) -> Result<(), Error> {
+        let Self { name, grid, .. } = *self;
+        if series.floats_delta
+            && series.histograms_delta
+            && delta::merged_cells(windows, series, name, grid, (row, site))?
+        {
+            return Ok(());
+        }
+        let kernel = self.kernel_of(series);
+        // Other functions look at each cell by itself, with float counts.
+        let floats = (!series.cells.is_empty()).then(|| delta::with_floats(series));
+        let series = floats.as_ref().unwrap_or(series);
+        let mut at = vec![0.0; self.parameters.len()];
+        for (step, window) in windows.of(series, grid).enumerate() {
+            row.push(self.answer(kernel, (step, window), &mut at, site)?)?;
+        }
+        if row.cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
+            self.check_name(series, site);
+        }
+        Ok(())
+    }
+
+    /// Adds the answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window
+    /// that holds both has no answer.
+    fn cells_of_parts(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        (row, site): (&mut Row, &mut Site<'_>),
+    ) -> Result<(), Error> {
+        let blank = || Row::reserved(self.memory, series.labels.clone(), false, self.grid.count);
+        let (floats, histograms) = series.parts();
+        let (mut of_floats, mut of_histograms) = (blank()?, blank()?);
+        self.cells(windows, &floats, (&mut of_floats, site))?;
+        self.cells(windows, &histograms, (&mut of_histograms, site))?;
+        let answers = of_floats.cells.into_iter().zip(of_histograms.cells);
+        for (window, (float, histogram)) in windows.of(series, self.grid).zip(answers) {
+            let mixed = window.is_some_and(|window| !window.floats.is_empty() && !window.histograms.is_empty());
+            if mixed {
+                site.note(annotate::mixed_floats_histograms(site.span, series.labels.metric_name()));
+            }
+            row.push(if mixed { None } else { float.or(histogram) })?;
+        }
+        Ok(())
+    }
+}
+
+fn note_suspicious_name(metric: &str, site: &mut Site<'_>) {
+    let usual = ["_total", "_sum", "_count", "_bucket"];
+    if !usual.iter().any(|ending| metric.ends_with(ending)) {
+        site.note(annotate::maybe_not_a_counter(site.span, metric));
+    }
+}
