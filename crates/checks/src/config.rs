@@ -7,16 +7,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hyper::{Method, Uri};
 use ogive_model::Labels;
-use regex::Regex;
 use serde::Deserialize;
 
+use super::command::External;
 use super::dns::Dns;
 use super::plan::GAP_MIN;
-use super::raw::{Raw, secret};
-use super::target::{HostAndPort, Http, Login, Trust};
-use ogive_outgoing::Origin;
+use super::raw::Raw;
+use super::request::Http;
+use super::steps::Steps;
+use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, trust};
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
 use ogive_text::near::{did_you_mean, nearest};
@@ -33,11 +33,8 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-/// 10 redirects, as browsers have it.
-const REDIRECTS_MAX: u32 = 10;
-/// Labels that a check has anyway.
-const KINDS: [&str; 9] = ["http", "tcp", "tls", "dns", "icmp", "postgres", "redis", "cloudwatch", "lua"];
-const OWN_LABELS: [&str; 6] = ["__name__", "check", "kind", "target", "result", "phase"];
+const KINDS: [&str; 11] =
+    ["http", "tcp", "tls", "dns", "icmp", "postgres", "redis", "nagios", "command", "cloudwatch", "lua"];
 
 /// The tables of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,6 +77,7 @@ impl PartialEq for Check {
 #[derive(Clone, Debug)]
 pub(super) enum Probe {
     Http(Box<Http>),
+    Steps(Box<Steps>),
     Tcp(HostAndPort),
     Tls(HostAndPort, Trust),
     Dns(Dns),
@@ -89,6 +87,7 @@ pub(super) enum Probe {
     },
     Postgres(Login),
     Redis(Login),
+    Command(External),
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
     CloudWatch(Box<super::cloudwatch::MetricQuery>),
@@ -176,7 +175,8 @@ impl Check {
         let mut left = raw.clone();
         let ask = ask(&mut left)?;
         if let Some(key) = left.left() {
-            return Err(format!("{key} means nothing to the kind {}", raw.kind));
+            let with_steps = if raw.step.is_some() { " with steps; it belongs in a [[check.step]]" } else { "" };
+            return Err(format!("{key} means nothing to the kind {}{with_steps}", raw.kind));
         }
         let labels = labels(&raw)?;
         Ok(Self { name: raw.name.clone(), labels, period, timeout, ask, raw })
@@ -187,7 +187,9 @@ fn labels(raw: &Raw) -> Result<Vec<(String, String)>, String> {
     if let Some(own) = raw.labels.keys().find(|name| OWN_LABELS.contains(&name.as_str())) {
         return Err(format!("the label {own} is the check's own"));
     }
-    let target = raw.target.clone().or_else(|| raw.region.clone()).or_else(|| raw.query.clone()).unwrap_or_default();
+    let program = || raw.command.as_ref()?.first().cloned();
+    let target = raw.target.clone().or_else(|| raw.region.clone()).or_else(|| raw.query.clone()).or_else(program);
+    let target = target.unwrap_or_default();
     let own = [("check", raw.name.clone()), ("kind", raw.kind.clone()), ("target", without_login(&target))];
     let mut out: Vec<(String, String)> = own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     out.extend(raw.labels.clone());
@@ -210,7 +212,8 @@ fn without_login(target: &str) -> String {
 /// What the kind makes of its keys; it takes those that it knows.
 fn ask(raw: &mut Raw) -> Result<Probe, String> {
     match raw.kind.as_str() {
-        "http" => http(raw).map(|http| Probe::Http(Box::new(http))),
+        "http" if raw.step.is_some() => Steps::of(raw).map(|steps| Probe::Steps(Box::new(steps))),
+        "http" => Http::of(raw).map(|http| Probe::Http(Box::new(http))),
         "tcp" => Ok(Probe::Tcp(place(&target(raw)?, None)?)),
         "tls" => Ok(Probe::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
         "dns" => dns(raw).map(Probe::Dns),
@@ -228,6 +231,7 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             Ok(Probe::Postgres(login))
         }
         "redis" => login(raw, 6379).map(Probe::Redis),
+        "nagios" | "command" => External::of(raw).map(Probe::Command),
         "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]
         "lua" => super::lua::Script::of(raw).map(Probe::Lua),
@@ -240,65 +244,6 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
     }
 }
 
-fn target(raw: &mut Raw) -> Result<String, String> {
-    raw.target.take().filter(|target| !target.is_empty()).ok_or_else(|| "target is missing".into())
-}
-
-/// `HOST:PORT`, `[V6]:PORT`, or `HOST` where there is a usual port.
-pub(super) fn place(text: &str, usual: Option<u16>) -> Result<HostAndPort, String> {
-    let wrong = || format!("target {text:?} is not HOST:PORT");
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.starts_with('[') => {
-            (host, Some(port.parse().map_err(|_| wrong())?))
-        }
-        _ => (text, None),
-    };
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let port = port.or(usual).filter(|port| *port > 0).ok_or_else(wrong)?;
-    if host.is_empty() || host.contains(['/', ' ', '[', ']', '@']) {
-        return Err(wrong());
-    }
-    Ok(HostAndPort { host: host.to_owned(), port })
-}
-
-fn trust(raw: &mut Raw) -> Trust {
-    Trust {
-        authorities: raw.ca_file.take(),
-        server_name: raw.server_name.take(),
-        insecure: raw.insecure.take().unwrap_or(false),
-    }
-}
-
-fn http(raw: &mut Raw) -> Result<Http, String> {
-    let target = target(raw)?;
-    let url: Uri = target.parse().map_err(|error| format!("target {target:?}: {error}"))?;
-    Origin::of(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
-    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("a password does not belong in an address; use headers or token_file".into());
-    }
-    let method = raw.method.take().unwrap_or_else(|| "GET".into());
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| format!("method {method:?} is none"))?;
-    let pattern = match raw.body_regex.take() {
-        Some(text) => Some(Regex::new(&text).map_err(|error| format!("body_regex: {error}"))?),
-        None => None,
-    };
-    let status = raw.status.take().unwrap_or_default();
-    if let Some(wrong) = status.iter().find(|status| !(100..600).contains(*status)) {
-        return Err(format!("status {wrong} is none"));
-    }
-    let redirects = raw.redirects.take().unwrap_or(0);
-    if redirects > REDIRECTS_MAX {
-        return Err(format!("redirects {redirects} is above {REDIRECTS_MAX}"));
-    }
-    let headers: Vec<(String, String)> = raw.headers.take().unwrap_or_default().into_iter().collect();
-    for (name, value) in &headers {
-        hyper::header::HeaderName::try_from(name).map_err(|_| format!("header {name:?} is none"))?;
-        hyper::header::HeaderValue::try_from(value).map_err(|_| format!("the value of header {name:?} is none"))?;
-    }
-    let (token, body) = (raw.token_file.take(), raw.body.take().unwrap_or_default());
-    Ok(Http { url, method, headers, token, body, status, pattern, redirects, trust: trust(raw) })
-}
-
 fn dns(raw: &mut Raw) -> Result<Dns, String> {
     let server = raw.target.take().map(|target| place(&target, Some(53))).transpose()?;
     let query = raw.query.take().ok_or("query is missing: the name that is asked for")?;
@@ -308,14 +253,6 @@ fn dns(raw: &mut Raw) -> Result<Dns, String> {
     })?;
     super::dns::check_name(&query)?;
     Ok(Dns { server, query, record, expect: raw.expect.take().unwrap_or_default() })
-}
-
-fn login(raw: &mut Raw, port: u16) -> Result<Login, String> {
-    let place = place(&target(raw)?, Some(port))?;
-    let password = secret("password", raw.password.take(), raw.password_file.take())?;
-    let is_tls = raw.tls.take().unwrap_or(false);
-    let trust = if is_tls { Some(trust(raw)) } else { None };
-    Ok(Login { place, user: raw.user.take(), password, database: None, trust })
 }
 
 #[cfg(test)]

@@ -9,10 +9,13 @@ use ogive_probe::Clock;
 use tokio::io::BufReader;
 
 use super::config::{Config, Probe};
+use super::cookies::Jar;
 use super::dns::Dns;
+use super::extract::{Answer, report};
+use super::json_path::JsonPath;
 use super::net::Stream;
 use super::run::Run;
-use super::{certificate, cloudwatch, dns, http, icmp, postgres, redis};
+use super::{certificate, cloudwatch, dns, http, icmp, perfdata, postgres, redis};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -67,16 +70,22 @@ pub fn redis(bytes: &[u8]) {
 
 /// A response to a request: its head, its body, and where it leads.
 pub fn http(bytes: &[u8]) {
-    let table = "[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'http://a.example/x/y'\nbody_regex = 'ok|\\d+'\n";
+    let table = "[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'http://a.example/x/y'\nbody_regex = 'ok|\\d+'\n\
+                 extract = [{name = 'x', json = '$.a[*]'}, {name = 'y', regex = '(?<l>.) (\\d+)'}]\n";
     let Probe::Http(http) = requested(table) else { unreachable!("it is of that kind") };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it needs nothing");
     let _ = runtime.block_on(async {
         let request = Request::get("/x/y").header("host", "a.example").body(Body::default()).expect("a good one");
         let response = http::exchange(said(bytes), request).await?;
         let _ = http::led(&http.url, &response);
+        let mut jar = Jar::new(1_700_000_000_000_000_000);
+        let _ = jar.take(&http.url, response.headers()).map(|()| jar.header(&http.url));
         let status = response.status();
         let body = http::body(response, 1 << 10).await?;
-        http::judged(&http, status, &body)
+        http::judged(&http, status, &body)?;
+        let text = String::from_utf8_lossy(&body.bytes);
+        let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
+        report(&mut run, &http.extract, &Answer::new(&text), &[])
     });
 }
 
@@ -96,6 +105,20 @@ pub fn icmp(bytes: &[u8]) {
         for (is_v6, with_identifier) in [(false, false), (false, true), (true, false), (true, true)] {
             let _ = icmp::is_answer(message, &request, is_v6, with_identifier);
         }
+    }
+}
+
+/// What a plugin prints.
+pub fn perfdata(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = (perfdata::headline(&text), perfdata::items(&text));
+}
+
+/// A path into JSON, and where it leads in what stands behind its line.
+pub fn json_path(bytes: &[u8]) {
+    let Some((path, value)) = std::str::from_utf8(bytes).ok().and_then(|text| text.split_once('\n')) else { return };
+    if let (Ok(path), Ok(value)) = (JsonPath::parse(path), serde_json::from_str(value)) {
+        let _ = path.find(&value);
     }
 }
 
@@ -143,15 +166,26 @@ mod tests {
         let good =
             b"HTTP/1.1 302 Found\r\nLocation: ../b?c#d\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nok 1\r\n0\r\n\r\n";
         smoke(http, good, 3_000, b" :/\r\n0;aA.?#\xff");
+        let cookies = b"HTTP/1.1 200 OK\r\nSet-Cookie: k=v; Path=/x; Max-Age=3; Expires=Fri, 01 Jan 2100 00:00:00 GMT; Secure\r\n\
+                        Content-Length: 14\r\n\r\n{\"a\":[ok, 1]} ";
+        smoke(http, cookies, 3_000, b" :/\r\n0;aA.?#=,\xff");
         smoke(http, b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nok 1", 3_000, b" :/\r\n0;aA.?#\xff");
         let page = br#"{"MetricDataResults":[{"Id":"m0","Timestamps":[1.7e9,1700000300],"Values":[1.5,-2e3]}],"NextToken":"x"}"#;
         smoke(cloudwatch, page, 3_000, TEXT);
     }
 
     #[test]
+    fn outputs_of_plugins_and_paths_may_be_anything() {
+        smoke(perfdata, b"OK | 'a b'=1.5ms;2;3:4;~;9 c=U\nlong\nmore | d=7%", 5_000, b"|'=;,.eU \n\xff");
+        smoke(json_path, b"$.a[?@.b=='c'][-1]['d'].*\n{\"a\": [{\"b\": \"c\", \"d\": [1, 2]}]}", 5_000, TEXT);
+    }
+
+    #[test]
     fn files_may_hold_anything() {
         let checks = b"[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'https://[::1]:8/x'\nperiod = '30s'\nlabels = {b = 'c'}\n\
-                       status = [200, 204]\nheaders = {accept = '*'}\n[[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n";
+                       status = [200, 204]\nheaders = {accept = '*'}\n[[check]]\nname = 'c'\nkind = 'http'\ntarget = 'http://h'\nuser = 'u'\n\
+                       [[check.step]]\nname = 's'\ntarget = '/${user}'\nkeep.k = {regex = '(a)'}\n\
+                       [[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n";
         smoke(config, checks, 1_500, TEXT);
     }
 }

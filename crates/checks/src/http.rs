@@ -10,20 +10,43 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use ogive_outgoing::Body;
 
+use super::cookies::Jar;
+use super::extract::{Answer, report};
 use super::net::{Network, Stream};
+use super::request::Http;
 use super::run::{Failure, Reason, Run};
-use super::target::{HostAndPort, Http, Trust};
+use super::target::{HostAndPort, Trust};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
 
 /// 1 MiB of a body: a page of health, not a download.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Asks, and follows as many redirects as it may.
+/// Asks once, and reports what is in the answer.
 pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result<(), Failure> {
+    let (status, body) = fetch(network, run, http, None).await?;
+    run.gauge("ogive_check_http_status", "", f64::from(status.as_u16()));
+    run.gauge("ogive_check_body_bytes", "By", body.bytes.len() as f64);
+    judged(http, status, &body)?;
+    report(run, &http.extract, &Answer::new(&String::from_utf8_lossy(&body.bytes)), &[])
+}
+
+/// Asks, and follows as many redirects as it may; where there is a jar, with its cookies.
+pub(super) async fn fetch(
+    network: &Network,
+    run: &mut Run,
+    http: &Http,
+    mut jar: Option<&mut Jar>,
+) -> Result<(StatusCode, BodyOutcome), Failure> {
     let (mut url, mut method) = (http.url.clone(), http.method.clone());
     for left in (0..=http.redirects).rev() {
-        let request = request(network, http, &url, &method).await?;
+        let mut request = request(network, http, &url, &method).await?;
+        if let Some(cookies) = jar.as_deref().and_then(|jar| jar.header(&url)) {
+            request.headers_mut().insert(header::COOKIE, cookies);
+        }
         let response = send(network, run, &url, &http.trust, request).await?;
+        if let Some(jar) = &mut jar {
+            jar.take(&url, response.headers()).map_err(|sentence| Failure::new(Reason::Limit, sentence))?;
+        }
         let status = response.status();
         if left > 0
             && let Some(to) = led(&url, &response)
@@ -35,10 +58,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result
             continue;
         }
         run.phase("body");
-        let body = body(response, BODY_BYTES_MAX).await?;
-        run.gauge("ogive_check_http_status", "", f64::from(status.as_u16()));
-        run.gauge("ogive_check_body_bytes", "By", body.bytes.len() as f64);
-        return judged(http, status, &body);
+        return Ok((status, body(response, BODY_BYTES_MAX).await?));
     }
     unreachable!("the last turn follows no redirect")
 }

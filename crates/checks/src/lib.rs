@@ -1,6 +1,7 @@
 //! Scheduled checks: what others serve is requested at intervals, and each answer is stored, and each that did not come.
 //!
 //! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
+//! - `request`, `steps`: what is asked over HTTP; `extract`: numbers in an answer; `cookies`: what one run is given.
 //! - `http`, `dns`, `icmp`, `postgres`, `redis`, `cloudwatch`, `lua`: how each kind asks; `net`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
@@ -14,26 +15,33 @@
 
 mod certificate;
 mod cloudwatch;
+mod command;
 mod config;
+mod cookies;
 mod dns;
 mod ends;
 mod entropy;
+mod extract;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod http;
 mod icmp;
+mod json_path;
 #[cfg(feature = "lua")]
 pub mod lua;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
 mod net;
+mod perfdata;
 mod plan;
 mod postgres;
 mod raw;
 mod redis;
+mod request;
 mod run;
 mod sigv4;
+mod steps;
 mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -311,6 +319,7 @@ impl Shared {
         let network = &self.network;
         match &check.ask {
             Probe::Http(http) => http::run(network, run, http).await,
+            Probe::Steps(steps) => steps::run(network, run, steps, self.door.clock).await,
             Probe::Tcp(place) => network.connect(run, place).await.map(drop),
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Probe::Dns(dns) => dns::run(network, run, dns).await,
@@ -319,6 +328,7 @@ impl Shared {
             }
             Probe::Postgres(login) => postgres::run(network, run, login).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
+            Probe::Command(external) => command::run(run, external).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]
             Probe::Lua(script) => {

@@ -46,6 +46,10 @@ pub(super) struct Raw {
     pub(super) secret_access_key_file: Option<PathBuf>,
     pub(super) delay: Option<String>,
     pub(super) metric: Option<Vec<Metric>>,
+    pub(super) extract: Option<Vec<ExtractTable>>,
+    pub(super) step: Option<Vec<StepTable>>,
+    pub(super) command: Option<Vec<String>>,
+    pub(super) environment: Option<BTreeMap<String, String>>,
 }
 
 impl std::fmt::Debug for Raw {
@@ -66,6 +70,46 @@ pub(super) struct Metric {
     #[serde(default = "average")]
     pub(super) statistics: Vec<String>,
     pub(super) resolution: Option<String>,
+}
+
+/// A `[[check.extract]]` table: a number in an answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExtractTable {
+    pub(super) name: String,
+    pub(super) regex: Option<String>,
+    pub(super) json: Option<String>,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A `[[check.step]]` table: one request of several.
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepTable {
+    pub(super) name: String,
+    pub(super) target: String,
+    pub(super) method: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) body: Option<String>,
+    pub(super) form: Option<BTreeMap<String, String>>,
+    pub(super) status: Option<Vec<u16>>,
+    pub(super) body_regex: Option<String>,
+    pub(super) redirects: Option<u32>,
+    pub(super) extract: Option<Vec<ExtractTable>>,
+    /// Words of the answer for the steps behind it.
+    #[serde(default)]
+    pub(super) keep: BTreeMap<String, Kept>,
+}
+
+/// Where a word stands in an answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kept {
+    pub(super) regex: Option<String>,
+    pub(super) json: Option<String>,
 }
 
 fn average() -> Vec<String> {
@@ -106,6 +150,10 @@ impl Raw {
             ("secret_access_key_file", self.secret_access_key_file.is_some()),
             ("delay", self.delay.is_some()),
             ("metric", self.metric.is_some()),
+            ("extract", self.extract.is_some()),
+            ("step", self.step.is_some()),
+            ("command", self.command.is_some()),
+            ("environment", self.environment.is_some()),
         ];
         keys.into_iter().find(|(_, is_left)| *is_left).map(|(key, _)| key)
     }

@@ -4,6 +4,7 @@
 //! - `ogive_check_up`: 1 or 0, for every run.
 //! - `ogive_check_runs_total{result}`: one for every run, a delta of a second; `result` is `ok` or a [`Reason`].
 //! - `ogive_check_seconds{phase}`: how long each phase took, a delta histogram of a second.
+//! - `ogive_check_step_seconds{step}`: how long each step of a check in steps took, a delta histogram of a second.
 //! - `ogive_check_no_answer`, `ogive_check_wrong_answer`: text, `reason: sentence`, when there was none or a wrong one.
 //! - whatever else the kind measures.
 //!
@@ -83,7 +84,7 @@ impl Reason {
     }
 
     /// Whether an answer came, though not the right one.
-    const fn is_answer(self) -> bool {
+    pub(super) const fn is_answer(self) -> bool {
         matches!(self, Self::Tls | Self::Protocol | Self::Status | Self::Content | Self::Login)
     }
 
@@ -151,12 +152,24 @@ pub(super) struct Run {
     cell_ns: Option<i64>,
     phase: Option<(&'static str, u64)>,
     seconds: Vec<(&'static str, u64)>,
+    /// The step that was begun last.
+    step: Option<String>,
+    step_seconds: Vec<(String, u64)>,
     figures: Vec<Figure>,
 }
 
 impl Run {
     pub(super) fn begin(clock: Clock) -> Self {
-        Self { clock, from: clock.now(), cell_ns: None, phase: None, seconds: Vec::new(), figures: Vec::new() }
+        Self {
+            clock,
+            from: clock.now(),
+            cell_ns: None,
+            phase: None,
+            seconds: Vec::new(),
+            step: None,
+            step_seconds: Vec::new(),
+            figures: Vec::new(),
+        }
     }
 
     /// It is the run of the period that began at `from_ns` of the clock, and is counted in that period's cell where it has one.
@@ -183,9 +196,20 @@ impl Run {
         }
     }
 
-    /// The phase that did not end.
-    fn unfinished(&self) -> &'static str {
-        self.phase.map_or("begin", |(name, _)| name)
+    /// The phase that did not end, and its step.
+    fn unfinished(&self) -> String {
+        let phase = self.phase.map_or("begin", |(name, _)| name);
+        self.step.as_ref().map_or(phase.to_owned(), |step| format!("{phase} of the step {step}"))
+    }
+
+    /// A step begins.
+    pub(super) fn step(&mut self, name: &str) {
+        self.step = Some(name.to_owned());
+    }
+
+    /// How long a step took.
+    pub(super) fn step_seconds(&mut self, name: &str, ns: u64) {
+        self.step_seconds.push((name.to_owned(), ns));
     }
 
     /// A latency that was measured in another way.
@@ -256,11 +280,11 @@ impl Run {
             let text = format!("{result}: {}", cut(&failure.sentence));
             out.add(metric, "", &[], Temporality::Gauge, Value::Text(text));
         }
-        for (phase, ns) in &self.seconds {
-            let mut cell = Histogram::log_linear();
-            cell.record_int(i64::try_from(*ns).unwrap_or(i64::MAX), -9);
-            let value = Value::Histogram(Box::new(cell));
-            out.add("ogive_check_seconds", "s", &[("phase", phase)], Temporality::Delta, value);
+        for &(phase, ns) in &self.seconds {
+            out.seconds("ogive_check_seconds", ("phase", phase), ns);
+        }
+        for (step, ns) in &self.step_seconds {
+            out.seconds("ogive_check_step_seconds", ("step", step.as_str()), *ns);
         }
         for Figure { metric, unit, labels, time_ns, value } in self.figures {
             let labels: Vec<(&str, &str)> =
@@ -291,6 +315,13 @@ struct Samples<'a> {
 impl Samples<'_> {
     fn gauge(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], value: f64) {
         self.add(metric, unit, labels, Temporality::Gauge, Value::Float(value));
+    }
+
+    /// A histogram of one duration.
+    fn seconds(&mut self, metric: &str, label: (&str, &str), ns: u64) {
+        let mut cell = Histogram::log_linear();
+        cell.record_int(i64::try_from(ns).unwrap_or(i64::MAX), -9);
+        self.add(metric, "s", &[label], Temporality::Delta, Value::Histogram(Box::new(cell)));
     }
 
     fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {

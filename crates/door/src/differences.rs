@@ -9,7 +9,17 @@ use std::fmt::Write as _;
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Keys of a check whose values, or those in the tables of that name, may be secrets.
-const SECRET_KEYS: [&str; 6] = ["password", "secret_access_key", "access_key_id", "headers", "body", "arguments"];
+const SECRET_KEYS: [&str; 9] = [
+    "password",
+    "secret_access_key",
+    "access_key_id",
+    "headers",
+    "body",
+    "form",
+    "arguments",
+    "command",
+    "environment",
+];
 
 /// The keys with what everybody may see of their values.
 pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {

@@ -1,6 +1,11 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis and dnsmasq from Debian, the kernel's own echo, and on what
 //! refuses, hangs and breaks off.
 
+#[path = "checks/commands.rs"]
+mod commands;
+#[path = "checks/steps.rs"]
+mod steps;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -93,21 +98,27 @@ fn nginx(directory: &Path, ports: [u16; 3]) -> Program {
              ssl_certificate_key {place}/{name}.key; location / {{ return 200 'all is well'; }} }}"
         )
     };
+    let plain = format!(
+        "server {{ listen 127.0.0.1:{plain}; location / {{ return 200 'all is well'; }} \
+         location /moved {{ return 302 /; }} location /broken {{ return 503 'no'; }} }}"
+    );
+    let program = nginx_of(directory, &[plain, tls(good, "good"), tls(old, "old")].concat());
+    ports.into_iter().for_each(listens);
+    program
+}
+
+/// nginx with these servers.
+fn nginx_of(directory: &Path, servers: &str) -> Program {
+    let place = directory.display();
     let config = format!(
         "daemon off; pid {place}/nginx.pid; error_log {place}/nginx.log; events {{}} http {{ access_log off; \
          client_body_temp_path {place}/b; proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; \
-         uwsgi_temp_path {place}/u; scgi_temp_path {place}/s; \
-         server {{ listen 127.0.0.1:{plain}; location / {{ return 200 'all is well'; }} \
-         location /moved {{ return 302 /; }} location /broken {{ return 503 'no'; }} }} {} {} }}",
-        tls(good, "good"),
-        tls(old, "old")
+         uwsgi_temp_path {place}/u; scgi_temp_path {place}/s; {servers} }}"
     );
     std::fs::write(directory.join("nginx.conf"), config).unwrap();
     let mut command = Command::new("nginx");
     command.arg("-c").arg(directory.join("nginx.conf")).arg("-e").arg(directory.join("nginx.log"));
-    let program = Program::start(command);
-    ports.into_iter().for_each(listens);
-    program
+    Program::start(command)
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! A request over HTTP and what its answer is to be, as a table describes them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use ogive_outgoing::Origin;
+use regex::Regex;
+
+use super::extract::Extract;
+use super::raw::{ExtractTable, Raw};
+use super::target::{Trust, target, trust};
+
+/// 10 redirects, as browsers have it.
+const REDIRECTS_MAX: u32 = 10;
+
+/// A request and what its answer is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    pub(super) url: Uri,
+    pub(super) method: Method,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) token: Option<PathBuf>,
+    pub(super) body: String,
+    /// Empty: any below 400.
+    pub(super) status: Vec<u16>,
+    pub(super) pattern: Option<Regex>,
+    pub(super) redirects: u32,
+    pub(super) trust: Trust,
+    pub(super) extract: Vec<Extract>,
+}
+
+/// The keys of a request that a check and each of its steps may have.
+#[derive(Default)]
+pub(super) struct RequestKeys {
+    pub(super) method: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) body: Option<String>,
+    pub(super) status: Option<Vec<u16>>,
+    pub(super) body_regex: Option<String>,
+    pub(super) redirects: Option<u32>,
+    pub(super) extract: Option<Vec<ExtractTable>>,
+}
+
+impl Http {
+    /// What a table of this kind says.
+    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+        let url = url(raw)?;
+        let keys = RequestKeys {
+            method: raw.method.take(),
+            headers: raw.headers.take(),
+            body: raw.body.take(),
+            status: raw.status.take(),
+            body_regex: raw.body_regex.take(),
+            redirects: raw.redirects.take(),
+            extract: raw.extract.take(),
+        };
+        let token = raw.token_file.take();
+        Ok(Self { token, trust: trust(raw), ..Self::to(url, keys)? })
+    }
+
+    /// A request to `url`, without a token and with the usual trust.
+    pub(super) fn to(url: Uri, keys: RequestKeys) -> Result<Self, String> {
+        let method = keys.method.unwrap_or_else(|| "GET".into());
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| format!("method {method:?} is none"))?;
+        let pattern = match keys.body_regex {
+            Some(text) => Some(Regex::new(&text).map_err(|error| format!("body_regex: {error}"))?),
+            None => None,
+        };
+        let status = keys.status.unwrap_or_default();
+        if let Some(wrong) = status.iter().find(|status| !(100..600).contains(*status)) {
+            return Err(format!("status {wrong} is none"));
+        }
+        let redirects = keys.redirects.unwrap_or(0);
+        if redirects > REDIRECTS_MAX {
+            return Err(format!("redirects {redirects} is above {REDIRECTS_MAX}"));
+        }
+        let headers: Vec<(String, String)> = keys.headers.unwrap_or_default().into_iter().collect();
+        for (name, value) in &headers {
+            HeaderName::try_from(name).map_err(|_| format!("header {name:?} is none"))?;
+            HeaderValue::try_from(value).map_err(|_| format!("the value of header {name:?} is none"))?;
+        }
+        let (body, extract) = (keys.body.unwrap_or_default(), Extract::all(keys.extract)?);
+        let (token, trust) = (None, Trust::default());
+        Ok(Self { url, method, headers, token, body, status, pattern, redirects, trust, extract })
+    }
+}
+
+/// The address that a check is aimed at.
+pub(super) fn url(raw: &mut Raw) -> Result<Uri, String> {
+    let target = target(raw)?;
+    let url: Uri = target.parse().map_err(|error| format!("target {target:?}: {error}"))?;
+    Origin::of(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("a password does not belong in an address; use headers or token_file".into());
+    }
+    Ok(url)
+}
