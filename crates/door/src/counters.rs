@@ -34,6 +34,8 @@ pub enum Protocol {
     Graphite,
     /// Syslog.
     Syslog,
+    /// Graylog's extended log format.
+    Gelf,
     /// InfluxDB's line protocol.
     Influx,
     /// HTTPTrap, of Circonus' clients.
@@ -56,7 +58,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -65,6 +67,7 @@ impl Protocol {
         Self::Statsd,
         Self::Graphite,
         Self::Syslog,
+        Self::Gelf,
         Self::Influx,
         Self::Httptrap,
         Self::Irondb,
@@ -87,6 +90,7 @@ impl Protocol {
             Self::Statsd => "statsd",
             Self::Graphite => "graphite",
             Self::Syslog => "syslog",
+            Self::Gelf => "gelf",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",
             Self::Irondb => "irondb",

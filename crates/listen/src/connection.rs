@@ -1,18 +1,20 @@
 //! Connections: lines from a stream, wherever its segments end.
 //!
 //! Format: lines that end with `\n`; over a Unix socket also DogStatsD's frames, each message behind its length as u32 little-endian. The
-//! length of a message is below 64 KiB, so its third and fourth byte are 0, which no line has.
+//! length of a message is below 64 KiB, so its third and fourth byte are 0, which no line has. Syslog and GELF have framings of their own.
 //! Invariants: a line is taken when its end has arrived; what a connection ends with is counted as a line that was cut.
 //! Threads: a task for each connection.
-//! Limits: [`LINE_BYTES_MAX`] for a line, [`FRAME_BYTES_MAX`] for a frame, the options' connections and idle time.
+//! Limits: [`LINE_BYTES_MAX`] for a line, [`FRAME_BYTES_MAX`] for a frame, [`LARGE_MESSAGES`] that are larger than [`SMALL_BYTES`] at a
+//! time for a socket, the options' connections and idle time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_protocol::lines::{Fault, LINE_BYTES_MAX};
 use ogive_protocol::syslog::framing::{Found, Framing};
+use ogive_protocol::{gelf, syslog};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::intake::Intake;
 
@@ -28,14 +30,28 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// At the end, what a sender wrote before is read for so long.
 const LAST_READ: Duration = Duration::from_millis(50);
 
+/// A connection holds this much of a message without asking.
+const SMALL_BYTES: usize = syslog::MESSAGE_BYTES_MAX;
+
+/// 64 messages of up to 1 MiB that a socket's connections hold; others with large ones are read when there is room.
+pub(super) const LARGE_MESSAGES: usize = 64;
+
+/// How a connection's bytes are messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    Lines,
+    LinesOrFrames,
+    Syslog,
+    Gelf,
+}
+
 /// How a connection is read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Rules {
-    /// It may have frames.
-    pub(super) may_frame: bool,
-    /// Its messages are those of syslog.
-    pub(super) is_syslog: bool,
+    pub(super) layout: Layout,
     pub(super) idle: Duration,
+    /// [`LARGE_MESSAGES`] of one socket.
+    pub(super) large: Arc<Semaphore>,
 }
 
 /// Reads `stream` until it ends.
@@ -45,13 +61,11 @@ pub(super) async fn serve(
     rules: Rules,
     mut ending: watch::Receiver<bool>,
 ) {
-    let mut splitter = match rules.is_syslog {
-        true => Messages::Syslog(Framing::default()),
-        false => Messages::Lines(Splitter::new(rules.may_frame)),
-    };
+    let mut splitter = Messages::new(rules.layout);
     let mut buffer = vec![0; READ_BYTES];
+    let mut permit = None;
     loop {
-        while !intake.has_room() && !*ending.borrow() {
+        while !(intake.has_room() && may_hold(splitter.held(), &rules.large, &mut permit) || *ending.borrow()) {
             tokio::time::sleep(PAUSE).await;
         }
         let ends = *ending.borrow();
@@ -74,26 +88,56 @@ pub(super) async fn serve(
     splitter.end(&*intake);
 }
 
+/// Whether a connection that holds so much may hold more.
+fn may_hold(held: usize, large: &Arc<Semaphore>, permit: &mut Option<OwnedSemaphorePermit>) -> bool {
+    if held <= SMALL_BYTES {
+        *permit = None;
+    } else if permit.is_none() {
+        *permit = large.clone().try_acquire_owned().ok();
+        return permit.is_some();
+    }
+    true
+}
+
 /// Finds the messages of a stream, as its protocol has them.
 enum Messages {
     Lines(Splitter),
     Syslog(Framing),
+    Gelf(gelf::stream::Framing),
 }
 
 impl Messages {
+    fn new(layout: Layout) -> Self {
+        match layout {
+            Layout::Lines => Self::Lines(Splitter::new(false)),
+            Layout::LinesOrFrames => Self::Lines(Splitter::new(true)),
+            Layout::Syslog => Self::Syslog(Framing::default()),
+            Layout::Gelf => Self::Gelf(gelf::stream::Framing::default()),
+        }
+    }
+
+    /// Bytes of a message that can be larger than [`SMALL_BYTES`].
+    fn held(&self) -> usize {
+        match self {
+            Self::Lines(_) | Self::Syslog(_) => 0,
+            Self::Gelf(framing) => framing.held(),
+        }
+    }
+
     /// Takes the next bytes; false when the connection makes no sense any more.
     fn add(&mut self, bytes: &[u8], intake: &dyn Intake) -> bool {
         match self {
             Self::Lines(splitter) => splitter.add(bytes, intake),
             Self::Syslog(framing) => {
-                let taken = framing.add(bytes, |found| match found {
-                    Found::Message(message) => intake.take(message),
-                    Found::TooLong => intake.lost(Fault::TooLong.as_str(), 1),
-                });
+                let taken = framing.add(bytes, |found| take(found, intake));
                 if taken.is_err() {
                     intake.lost("length_invalid", 1);
                 }
                 taken.is_ok()
+            }
+            Self::Gelf(framing) => {
+                framing.add(bytes, |found| take(found, intake));
+                true
             }
         }
     }
@@ -103,8 +147,16 @@ impl Messages {
         match self {
             Self::Lines(splitter) => splitter.end(intake),
             Self::Syslog(framing) if framing.is_cut() => intake.lost(Fault::Cut.as_str(), 1),
-            Self::Syslog(_) => {}
+            Self::Gelf(framing) if framing.is_cut() => intake.lost(Fault::Cut.as_str(), 1),
+            Self::Syslog(_) | Self::Gelf(_) => {}
         }
+    }
+}
+
+fn take(found: Found<'_>, intake: &dyn Intake) {
+    match found {
+        Found::Message(message) => intake.take(message),
+        Found::TooLong => intake.lost(Fault::TooLong.as_str(), 1),
     }
 }
 

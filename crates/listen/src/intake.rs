@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{Batch, Value};
 use ogive_protocol::lines::{Fault, Faults, Names};
-use ogive_protocol::{Gather, graphite, statsd, syslog};
+use ogive_protocol::{Gather, graphite, statsd};
 use ogive_stream::{Cell, Counts, Quantizer};
 
 use ogive_door::counters::{Counters, Ledger, Protocol};
@@ -20,7 +20,7 @@ use ogive_probe::Clock;
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
 /// Samples that are gathered before they are handed on at once.
-const GATHERED_FULL: usize = 5_000;
+pub(super) const GATHERED_FULL: usize = 5_000;
 
 /// Ten batches wait for the task that hands them on.
 const GATHERED_MAX: usize = 10 * GATHERED_FULL;
@@ -54,7 +54,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    fn ledger(&self) -> &Ledger {
+    pub(super) fn ledger(&self) -> &Ledger {
         self.counters.of(self.protocol)
     }
 
@@ -192,74 +192,6 @@ impl Intake for Graphite {
 
     fn hand_on(&self, outbox: &Outbox, _: bool) {
         let batch = self.taken(&mut self.lock());
-        outbox.add(batch);
-    }
-}
-
-/// 8 MiB of messages that are gathered before they are handed on at once: a quarter of the largest frame.
-const GATHERED_BYTES_FULL: usize = 8 << 20;
-
-/// Syslog: messages are texts.
-pub(super) struct Syslog {
-    common: Common,
-    state: Mutex<SyslogState>,
-}
-
-#[derive(Default)]
-struct SyslogState {
-    gather: Gather,
-    bytes: usize,
-}
-
-impl SyslogState {
-    fn taken(&mut self) -> Batch {
-        self.bytes = 0;
-        self.gather.take(Default::default(), 0, &Default::default())
-    }
-}
-
-impl Syslog {
-    pub(super) fn new(common: Common) -> Self {
-        Self { common, state: Mutex::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SyslogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Intake for Syslog {
-    fn take(&self, message: &[u8]) {
-        let now_ns = self.common.clock.wall();
-        let mut state = self.lock();
-        let fault = syslog::feed(message, now_ns, &mut state.gather).err();
-        state.bytes += message.len();
-        let is_full = state.gather.len() >= GATHERED_FULL || state.bytes >= GATHERED_BYTES_FULL;
-        let full = is_full.then(|| state.taken());
-        drop(state);
-        self.common.ledger().bytes.add(message.len() as u64);
-        if let Some(fault) = fault {
-            self.lost(fault.as_str(), 1);
-        }
-        if let Some(batch) = full {
-            self.common.outbox.add(batch);
-        }
-    }
-
-    fn take_datagram(&self, message: &[u8]) {
-        if self.has_room() { self.take(message) } else { self.lost("busy", 1) }
-    }
-
-    fn lost(&self, reason: &'static str, count: u64) {
-        self.common.ledger().unreadable(reason, count);
-    }
-
-    fn has_room(&self) -> bool {
-        self.common.outbox.has_room()
-    }
-
-    fn hand_on(&self, outbox: &Outbox, _: bool) {
-        let batch = self.lock().taken();
         outbox.add(batch);
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets of StatsD, Graphite and syslog.
+//! Sockets of StatsD, Graphite, syslog and GELF.
 //!
 //! Invariants: what arrived before the end is stored before the store closes. Each line is taken or counted by reason.
 //! Threads: one for each datagram socket; a task for each connection; for each protocol one task that hands on what is
@@ -10,15 +10,17 @@
 mod address;
 mod connection;
 mod datagram;
+mod gelf;
 mod intake;
 mod options;
+mod texts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ogive_protocol::statsd;
+use ogive_protocol::{statsd, syslog};
 use ogive_stream::{Limits, Quantizer};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -28,12 +30,14 @@ use tokio_rustls::rustls::ServerConfig;
 
 pub use address::Address;
 use address::Socket;
-use connection::Rules;
-use intake::{Common, Graphite, Intake, Statsd, Syslog};
+use connection::{LARGE_MESSAGES, Layout, Rules};
+use gelf::Gelf;
+use intake::{Common, Graphite, Intake, Statsd};
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::outbox::Outbox;
 pub use options::Options;
+use texts::Texts;
 
 /// Graphite's samples wait this long for company in their batch.
 const GATHER: Duration = Duration::from_millis(100);
@@ -66,9 +70,12 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         (Protocol::Statsd, "--statsd", &options.statsd),
         (Protocol::Graphite, "--graphite", &options.graphite),
         (Protocol::Syslog, "--syslog", &options.syslog),
+        (Protocol::Gelf, "--gelf", &options.gelf),
     ] {
-        if protocol != Protocol::Syslog && addresses.iter().any(|address| matches!(address, Address::Tls(_))) {
-            anyhow::bail!("{option} is not taken with TLS; of the line protocols --syslog is");
+        if matches!(protocol, Protocol::Statsd | Protocol::Graphite)
+            && addresses.iter().any(|address| matches!(address, Address::Tls(_)))
+        {
+            anyhow::bail!("{option} is not taken with TLS; --syslog and --gelf are");
         }
         let mut sockets = Vec::new();
         for address in addresses {
@@ -115,7 +122,8 @@ fn intake(options: &Options, door: &Arc<Door>, protocol: Protocol, outbox: &Arc<
     let common = Common { clock: door.clock, counters: door.counters.clone(), protocol, outbox: outbox.clone() };
     match protocol {
         Protocol::Graphite => return Arc::new(Graphite::new(common, options.line_names)),
-        Protocol::Syslog => return Arc::new(Syslog::new(common)),
+        Protocol::Syslog => return Arc::new(Texts::new(common, syslog::feed)),
+        Protocol::Gelf => return Arc::new(Gelf::new(common)),
         _ => {}
     }
     let lines = statsd::Options {
@@ -173,7 +181,13 @@ impl Running {
     ) -> anyhow::Result<()> {
         let (intake, ending) = (intake.clone(), ending.clone());
         let limit = Arc::new(Semaphore::new(options.line_connections));
-        let rules = Rules { may_frame: false, is_syslog: protocol == Protocol::Syslog, idle: options.idle() };
+        let layout = match (protocol, &socket) {
+            (Protocol::Syslog, _) => Layout::Syslog,
+            (Protocol::Gelf, _) => Layout::Gelf,
+            (_, Socket::UnixStream(..)) => Layout::LinesOrFrames,
+            _ => Layout::Lines,
+        };
+        let rules = Rules { layout, idle: options.idle(), large: Arc::new(Semaphore::new(LARGE_MESSAGES)) };
         match socket {
             Socket::Udp(_) | Socket::UnixDatagram(..) => {
                 let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
@@ -186,7 +200,7 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -199,20 +213,19 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| Handshake(stream, tls()));
-                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
                     }
                     connections.join_all().await;
                 });
             }
             Socket::UnixStream(listener, _) => {
-                let rules = Rules { may_frame: !rules.is_syslog, ..rules };
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 self.tasks.spawn(async move {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -282,7 +295,7 @@ async fn accept<S: Opening>(
     connections: &mut JoinSet<()>,
     stream: std::io::Result<S>,
     limit: &Arc<Semaphore>,
-    rules: Rules,
+    rules: &Rules,
     intake: &Arc<dyn Intake>,
     ending: &watch::Receiver<bool>,
 ) {
@@ -293,7 +306,7 @@ async fn accept<S: Opening>(
         return;
     };
     let Ok(permit) = limit.clone().try_acquire_owned() else { return intake.lost("connections_limit", 1) };
-    let (intake, ending) = (intake.clone(), ending.clone());
+    let (intake, rules, ending) = (intake.clone(), rules.clone(), ending.clone());
     connections.spawn(async move {
         match until(&ending, stream.open()).await {
             Some(Some(stream)) => connection::serve(stream, intake, rules, ending).await,

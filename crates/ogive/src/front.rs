@@ -138,7 +138,7 @@ impl Front {
         let web = Arc::new(web.with_hosts(hosts));
         let lines = listen::bind(options.lines)?;
         if lines.needs_tls() && web.tls().is_none() {
-            anyhow::bail!("--syslog with tls: needs --web-config with tls_server_config, whose certificate it shows");
+            anyhow::bail!("an address with tls: needs --web-config with tls_server_config, whose certificate it shows");
         }
         Ok(Self {
             urls: urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?,

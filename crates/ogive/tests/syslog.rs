@@ -1,5 +1,8 @@
 //! Syslog of real senders (nginx, rsyslog, logger), and what filters make of their lines: what was sent is what is stored.
 
+#[path = "syslog/shippers.rs"]
+mod shippers;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
@@ -55,11 +58,14 @@ fn outcome(server: &Server, filter: &str, outcome: &str) -> f64 {
 }
 
 fn unreadable(server: &Server) -> Vec<String> {
+    unreadable_of(server, "syslog")
+}
+
+fn unreadable_of(server: &Server, protocol: &str) -> Vec<String> {
     let (_, text) = server.request("GET /metrics HTTP/1.1", b"").unwrap();
+    let protocol = format!("protocol=\"{protocol}\"");
     let is_found = |line: &&str| {
-        line.starts_with("ogive_ingest_unreadable_total{")
-            && line.contains("protocol=\"syslog\"")
-            && !line.ends_with(" 0")
+        line.starts_with("ogive_ingest_unreadable_total{") && line.contains(&protocol) && !line.ends_with(" 0")
     };
     text.lines().filter(is_found).map(str::to_owned).collect()
 }

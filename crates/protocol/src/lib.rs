@@ -9,12 +9,16 @@
 pub mod batch_json;
 pub mod batch_message;
 mod error;
+mod event;
 pub mod exposition;
 pub mod families;
 mod gather;
+pub mod gelf;
 pub mod graphite;
+pub mod inflate;
 pub mod influx;
 pub mod lines;
+mod members;
 #[cfg(test)]
 mod mutations;
 pub mod otlp;

@@ -55,11 +55,14 @@ pub enum Fault {
     /// As many cells are open as may be.
     #[error("too many cells are open")]
     Cells,
+    /// Compressed bytes that are cut or damaged.
+    #[error("the compressed bytes are cut or damaged")]
+    Compression,
 }
 
 impl Fault {
     /// Every fault, to make each one's counter from the start.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::TooLong,
         Self::Cut,
         Self::NotUtf8,
@@ -73,6 +76,7 @@ impl Fault {
         Self::Time,
         Self::Labels,
         Self::Cells,
+        Self::Compression,
     ];
 
     /// Name in counters.
@@ -92,6 +96,7 @@ impl Fault {
             Self::Time => "time_invalid",
             Self::Labels => "labels_invalid",
             Self::Cells => "cells_limit",
+            Self::Compression => "compression_invalid",
         }
     }
 }
@@ -282,7 +287,11 @@ pub(crate) fn seconds_ns(text: &str) -> Result<i64, Fault> {
     if let Ok(seconds) = text.parse::<i64>() {
         return if (0..SECONDS_MAX).contains(&seconds) { Ok(seconds * 1_000_000_000) } else { Err(Fault::Time) };
     }
-    let seconds = number(text, 0).map_err(|_| Fault::Time)?;
+    broken_seconds_ns(number(text, 0).map_err(|_| Fault::Time)?)
+}
+
+/// A time in seconds since the epoch, as nanoseconds.
+pub(crate) fn broken_seconds_ns(seconds: f64) -> Result<i64, Fault> {
     if !(0.0..SECONDS_MAX as f64).contains(&seconds) {
         return Err(Fault::Time);
     }

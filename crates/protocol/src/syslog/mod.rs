@@ -14,6 +14,7 @@ use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_stream::Key;
 
 use crate::Gather;
+use crate::event::SEVERITIES;
 use crate::lines::{Fault, Pairs};
 use crate::otlp::quoted;
 pub use message::Message;
@@ -29,9 +30,6 @@ const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
     "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
-
-/// Names of severities, by number.
-const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "error", "warning", "notice", "info", "debug"];
 
 /// Takes one message, which arrived at `now_ns`.
 ///
