@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::{bodies, directory, lines, serve, unreadable_of};
 use crate::common::clients::Client;
 use crate::common::{Server, eventually};
-use crate::{bodies, directory, lines, serve, unreadable_of};
 
 /// The Go program with the clients and what it is to do.
 fn client(directory: &Path, args: &[&str]) -> Client {

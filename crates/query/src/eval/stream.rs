@@ -23,10 +23,13 @@ use crate::ast::{Edges, Expr, ExprKind};
 /// An entry of a map of labels with flags.
 const SEEN_BYTES: usize = 96;
 
+/// Makes the row of the newest samples of a series, at the shift and looking back so far.
+type MakePicked<T> = fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>;
+
 /// How rows of one kind are made.
 struct Makers<T> {
     /// Of the newest samples of a series.
-    picked: fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>,
+    picked: MakePicked<T>,
     /// Of the windows of a series.
     range: MakeRange<T>,
     /// Of what was evaluated whole.
