@@ -111,7 +111,7 @@ impl Extract {
     }
 
     /// The numbers that are there, each with its labels.
-    fn numbers(&self, answer: &Answer<'_>) -> Result<Vec<(Vec<(String, String)>, f64)>, Failure> {
+    fn numbers(&self, answer: &Answer<'_>) -> Result<Vec<Labelled>, Failure> {
         let wrong = |sentence: String| Failure::new(Reason::Content, format!("extract {:?}: {sentence}", self.name));
         let mut out = Vec::new();
         match &self.from {
@@ -145,6 +145,9 @@ impl Extract {
         Ok(out)
     }
 }
+
+/// A number with the labels that the answer gives it.
+type Labelled = (Vec<(String, String)>, f64);
 
 /// A number as people and programs write it; neither infinite nor none.
 fn number(word: &str) -> Result<f64, String> {
@@ -237,7 +240,7 @@ mod tests {
 
     fn numbers(keys: &str, text: &str) -> Result<Vec<String>, String> {
         let found = table(keys).unwrap().numbers(&Answer::new(text)).map_err(|failure| failure.to_string())?;
-        let shown = |(labels, value): (Vec<(String, String)>, f64)| {
+        let shown = |(labels, value): Labelled| {
             labels.into_iter().map(|(name, label)| format!("{name}={label} ")).collect::<String>() + &value.to_string()
         };
         Ok(found.into_iter().map(shown).collect())

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::common::programs::free_port;
+use crate::common::programs::free_port;
 
 /// One at a time: several of them starve each other on a small machine, until each takes the others for dead.
 static ONE: Mutex<()> = Mutex::new(());

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::common::prometheus::{Prometheus, alike, growing};
-use super::common::remote::{post, put_float, put_histogram, series, write_request};
-use super::common::{form, now_ms};
 use super::{T, cells, import, started, write};
+use crate::common::prometheus::{Prometheus, alike, growing};
+use crate::common::remote::{post, put_float, put_histogram, series, write_request};
+use crate::common::{form, now_ms};
 
 fn promtool(arguments: &[&str]) -> String {
     let output =

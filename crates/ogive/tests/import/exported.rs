@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::blocks::create;
-use super::common::clients::Client;
-use super::common::{SOURCE, Server, float, form, histogram};
 use super::{T, cells, import, ogive, started};
+use crate::common::clients::Client;
+use crate::common::{SOURCE, Server, float, form, histogram};
 
 /// Floats, cells of two schemes, a counter, texts; labels that are called as columns are.
 fn fill(server: &Server) {
@@ -78,7 +78,7 @@ fn tables_are_what_pyarrow_reads_and_come_back_whole() {
         },
         ..ogive_model::Batch::default()
     };
-    let (status, body) = server.post(super::common::FRAME, &frame.encode().unwrap());
+    let (status, body) = server.post(crate::common::FRAME, &frame.encode().unwrap());
     assert_eq!((status, &body["accepted"]), (200, &json!(2)), "{body}");
     let files = directory.path().join("files");
     std::fs::create_dir(&files).unwrap();

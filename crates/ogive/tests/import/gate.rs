@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::common::Server;
-use super::common::programs::free_address;
 use super::{T, cells, import, write};
+use crate::common::Server;
+use crate::common::programs::free_address;
 
 /// Passes on connections to `to`, and of the answers the first `count`; the next one arrives, is reported, and is kept.
 fn gate(to: &str, count: usize, reached: Sender<()>) -> String {
