@@ -95,7 +95,7 @@ fn certificates_and_tokens_open_the_way() {
     floats(&broker, "guarded", 20);
     let problem = |name: &str| of(&state(&broker), name)["problem"]["text"].as_str().map(str::to_owned);
     eventually("a wrong token is reported", || problem("whole").filter(|problem| problem.contains("401")));
-    eventually("no certificate", || problem("bare").filter(|problem| problem.contains("no answer")));
+    eventually("no certificate", || problem("bare").filter(|problem| problem.contains("no response")));
     std::fs::write(file("token"), format!("{token}\n")).unwrap();
     broker.signal("HUP");
     let counted = || {

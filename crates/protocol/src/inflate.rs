@@ -9,7 +9,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use crate::lines::Fault;
 
-/// What a zlib stream with the usual window begins with.
+/// What a zlib stream with the usual window begins with; with the next byte it is a multiple of 31 (RFC 1950, 2.2).
 const ZLIB: u8 = 0x78;
 
 /// What a gzip member begins with.
@@ -21,7 +21,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// [`Fault::TooLong`] when it expands to more than `limit` bytes, [`Fault::Compression`] when it is cut or damaged.
 pub fn inflate(bytes: &[u8], limit: usize) -> Result<Cow<'_, [u8]>, Fault> {
     match bytes {
-        [ZLIB, ..] => read(ZlibDecoder::new(bytes), limit).map(Cow::Owned),
+        [ZLIB, flags, ..] if u16::from_be_bytes([ZLIB, *flags]).is_multiple_of(31) => {
+            read(ZlibDecoder::new(bytes), limit).map(Cow::Owned)
+        }
         [first, second, ..] if [*first, *second] == GZIP => read(MultiGzDecoder::new(bytes), limit).map(Cow::Owned),
         _ if bytes.len() > limit => Err(Fault::TooLong),
         _ => Ok(Cow::Borrowed(bytes)),
