@@ -40,7 +40,7 @@ fn graylogs_client_sends_gelf_compressed_in_chunks_and_by_tcp() {
     let mut client = client(directory.path(), &["gelf", &udp, &tcp]);
     for _ in 0..4 {
         let kind = client.line();
-        let (count, large) = if kind == "tcp" { (501, 900_000) } else { (51, 80_000) };
+        let (count, large) = if kind == "tcp" { (501, 800_000) } else { (51, 80_000) };
         let found = stored(&server, &format!("{{job=\"{kind}\"}}"), count);
         let mut expected: BTreeSet<String> = (0..count - 1).map(|at| format!("line {at}")).collect();
         let bodies = bodies(&found);

@@ -46,6 +46,6 @@ func gelfMessages(args []string) {
 	for at := 0; at < 500; at++ {
 		fail(writer.WriteMessage(gelfMessage("tcp", at, fmt.Sprintf("line %d", at))))
 	}
-	fail(writer.WriteMessage(gelfMessage("tcp", 500, letters(500, 900_000))))
+	fail(writer.WriteMessage(gelfMessage("tcp", 500, letters(500, 800_000))))
 	say("tcp")
 }
