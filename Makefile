@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: needed book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint lint-fuzz bench-guard bench-peers bench-peers-short bench-record schema clean
+.PHONY: needed book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-guard bench-peers bench-peers-short bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -47,9 +47,9 @@ package: ui book
 test-package: package
 	scripts/test-package
 
-RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq go h2load java jq libelf llvm-strip mariadbd memcached monitoring-plugins mvn \
-	nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter python3 rabbitmq-server \
-	redis-server rsyslogd script tcpdump
+RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq go h2load java jq libelf llvm-strip mariadbd memcached \
+	monitoring-plugins mvn nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter \
+	python3 rabbitmq-server redis-server rsyslogd script tcpdump
 SDK_NEEDS := c++ cc chromium cmake flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv
 
 test: needed lint test-rust bench-peers-short test-sdk test-ui test-e2e
@@ -79,17 +79,12 @@ lint: book
 	@scripts/need libelf
 	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
 	cargo clippy --workspace --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
-	cargo check --manifest-path bench/record/Cargo.toml --target-dir target --locked --quiet
+	@for workspace in $(OTHER_WORKSPACES); do \
+		cargo check --manifest-path $$workspace/Cargo.toml --target-dir target --locked --quiet || exit 1; done
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-
-# The fuzz targets as programs: minutes, since they share no compiled library with the workspace. `make test` runs each of them on
-# its seeds, from the same files.
-lint-fuzz:
-	@scripts/need cargo cc
-	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.
