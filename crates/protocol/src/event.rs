@@ -1,8 +1,6 @@
-//! A structured log event of another system as a series `log` and the text of a sample.
+//! A log event of syslog or GELF as a series `log` and the text of a sample.
 //!
 //! Format: docs/formats/log.md. An event without attributes is stored as its body alone.
-
-use std::fmt::Write as _;
 
 use ogive_model::wire::TEXT_SAMPLE_BYTES_MAX;
 use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
@@ -23,17 +21,21 @@ pub(crate) const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "error", "wa
 pub(crate) struct Origin<'e> {
     pub(crate) job: &'e str,
     pub(crate) host: &'e str,
+    pub(crate) facility: &'e str,
     pub(crate) severity: &'e str,
 }
 
 impl Origin<'_> {
     fn key(&self) -> Key {
-        Key::new(0, self.severity.as_bytes()).and(self.job.as_bytes()).and(self.host.as_bytes())
+        let levels = Key::new(0, self.severity.as_bytes()).and(self.facility.as_bytes());
+        levels.and(self.job.as_bytes()).and(self.host.as_bytes())
     }
 
     fn series(&self) -> Result<SeriesDef, Fault> {
         let mut pairs = Pairs::named(NAME.into());
-        for (name, value) in [("job", self.job), ("instance", self.host), ("severity", self.severity)] {
+        let labels =
+            [("job", self.job), ("instance", self.host), ("facility", self.facility), ("severity", self.severity)];
+        for (name, value) in labels {
             if !value.is_empty() {
                 pairs.add(name.into(), value.into())?;
             }
@@ -43,41 +45,54 @@ impl Origin<'_> {
     }
 
     /// Adds the event with this text to `gather`.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`] when the text is longer than a stored one may be, or the rule that a label breaks.
     pub(crate) fn push(&self, time_ns: i64, text: String, gather: &mut Gather) -> Result<(), Fault> {
         if text.len() > TEXT_SAMPLE_BYTES_MAX {
             return Err(Fault::TooLong);
         }
         // The owner of the gatherer takes it long before it reaches its limit.
-        let number = gather.number(self.key(), || self.series()).map_err(|_| Fault::Cells)??;
+        let number = gather.number(self.key(), || self.series()).map_err(|_| Fault::Labels)??;
         let sample = Sample { series: number, time_ns, start_ns: None, value: Value::Text(text) };
         gather.push_sample(sample).map_err(|_| Fault::Cells)
     }
 }
 
-/// The text that is stored; `body` is none when the event has only attributes.
-pub(crate) fn text<'e, V: std::fmt::Display>(
-    body: Option<&str>,
-    attributes: impl Iterator<Item = (&'e str, V)>,
-) -> String {
-    let mut attributes = attributes.peekable();
-    if let (Some(body), None) = (body, attributes.peek()) {
-        return body.to_owned();
+/// The text of an event: its body alone, or a record where there are attributes.
+pub(crate) struct Record<'e> {
+    body: &'e str,
+    /// The record as far as it goes; empty without attributes.
+    out: String,
+}
+
+impl<'e> Record<'e> {
+    pub(crate) fn new(body: &'e str) -> Self {
+        Self { body, out: String::new() }
     }
-    let mut out = String::with_capacity(body.map_or(0, str::len) + 256);
-    out.push_str("{\"body\":");
-    match body {
-        Some(body) => quoted(&mut out, body),
-        None => out.push_str("null"),
+
+    /// Begins an attribute; its value, as JSON, is to be written behind what is there.
+    pub(crate) fn attribute(&mut self, name: &str) -> &mut String {
+        if self.out.is_empty() {
+            self.out.reserve(self.body.len() + 64);
+            self.out.push_str("{\"body\":");
+            quoted(&mut self.out, self.body);
+            self.out.push_str(",\"attributes\":{");
+        } else {
+            self.out.push(',');
+        }
+        quoted(&mut self.out, name);
+        self.out.push(':');
+        &mut self.out
     }
-    let mut before = ",\"attributes\":{";
-    for (name, value) in attributes {
-        out.push_str(before);
-        quoted(&mut out, name);
-        let _ = write!(out, ":{value}");
-        before = ",";
+
+    pub(crate) fn into_text(mut self) -> String {
+        if self.out.is_empty() {
+            return self.body.to_owned();
+        }
+        self.out.push_str("}}");
+        self.out
     }
-    out.push_str(if before == "," { "}}" } else { "}" });
-    out
 }
 
 #[cfg(test)]
@@ -86,11 +101,11 @@ mod tests {
 
     #[test]
     fn texts_are_records_only_where_there_are_attributes() {
-        let none: [(&str, u8); 0] = [];
-        assert_eq!(text(Some("a \"b\""), none.into_iter()), "a \"b\"");
-        assert_eq!(text(None, none.into_iter()), r#"{"body":null}"#);
-        let two = [("a\"b", 1), ("c", 2)];
-        assert_eq!(text(Some("x\ny"), two.into_iter()), r#"{"body":"x\ny","attributes":{"a\"b":1,"c":2}}"#);
+        assert_eq!(Record::new("a \"b\"").into_text(), "a \"b\"");
+        let mut record = Record::new("x\ny");
+        record.attribute("a\"b").push('1');
+        quoted(record.attribute("c"), "2");
+        assert_eq!(record.into_text(), r#"{"body":"x\ny","attributes":{"a\"b":1,"c":"2"}}"#);
     }
 
     #[test]

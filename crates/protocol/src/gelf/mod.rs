@@ -8,10 +8,12 @@
 pub mod chunks;
 pub mod stream;
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::Gather;
-use crate::event::{Origin, SEVERITIES, text};
+use crate::event::{Origin, Record, SEVERITIES};
 use crate::lines::{Fault, broken_seconds_ns};
 use crate::members::members;
 
@@ -83,7 +85,7 @@ impl<'m> Message<'m> {
     fn origin(&self) -> Origin<'m> {
         let severity = self.level.map_or("", |level| SEVERITIES[usize::from(level)]);
         let job = self.facility.filter(|facility| !facility.is_empty()).or(self.job).unwrap_or_default();
-        Origin { job, host: self.host.unwrap_or_default(), severity }
+        Origin { job, host: self.host.unwrap_or_default(), facility: "", severity }
     }
 
     /// The full message when it begins with the short one.
@@ -102,8 +104,11 @@ impl<'m> Message<'m> {
             "full_message" => value.as_str().is_none_or(|full| full != body),
             _ => true,
         };
-        let others = members.iter().map(|(name, value)| (name.as_str(), value)).filter(is_other);
-        text(Some(body), others.map(|(name, value)| (name.strip_prefix('_').unwrap_or(name), value)))
+        let mut record = Record::new(body);
+        for (name, value) in members.iter().map(|(name, value)| (name.as_str(), value)).filter(is_other) {
+            write!(record.attribute(name.strip_prefix('_').unwrap_or(name)), "{value}").expect("writes to memory");
+        }
+        record.into_text()
     }
 }
 

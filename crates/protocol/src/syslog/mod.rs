@@ -8,22 +8,14 @@
 pub mod framing;
 mod message;
 
-use std::fmt::Write as _;
-
-use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
-use ogive_stream::Key;
-
 use crate::Gather;
-use crate::event::SEVERITIES;
-use crate::lines::{Fault, Pairs};
+use crate::event::{Origin, Record, SEVERITIES};
+use crate::lines::Fault;
 use crate::otlp::quoted;
 pub use message::Message;
 
 /// 64 KiB: RFC 5424 asks for 2 KiB, rsyslog sends 8 KiB by default.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-
-/// The name of the series.
-const NAME: &str = "log";
 
 /// Names of facilities, by number (RFC 5424, section 6.2.1).
 const FACILITIES: [&str; 24] = [
@@ -41,62 +33,42 @@ pub fn feed(bytes: &[u8], now_ns: i64, gather: &mut Gather) -> Result<(), Fault>
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::NotUtf8)?;
     let message = Message::parse(text).ok_or(Fault::Fields)?;
-    let key = Key::new(0, &[message.priority]).and(message.program.as_bytes()).and(message.host.as_bytes());
-    // Who owns the gatherer takes it long before it reaches its limit.
-    let number = gather.number(key, || message.series()).map_err(|_| Fault::Labels)??;
-    let time_ns = message.time_ns.unwrap_or(now_ns);
-    let sample = Sample { series: number, time_ns, start_ns: None, value: Value::Text(message.text()) };
-    gather.push_sample(sample).map_err(|_| Fault::Cells)
+    message.origin().push(message.time_ns.unwrap_or(now_ns), message.text(), gather)
 }
 
 impl Message<'_> {
-    fn series(&self) -> Result<SeriesDef, Fault> {
-        let mut pairs = Pairs::named(NAME.into());
-        for (name, value) in [("job", self.program), ("instance", self.host)] {
-            if !value.is_empty() {
-                pairs.add(name.into(), value.into())?;
-            }
+    fn origin(&self) -> Origin<'_> {
+        Origin {
+            job: self.program,
+            host: self.host,
+            facility: FACILITIES[usize::from(self.priority >> 3)],
+            severity: SEVERITIES[usize::from(self.priority & 7)],
         }
-        pairs.add("facility".into(), FACILITIES[usize::from(self.priority >> 3)].into())?;
-        pairs.add("severity".into(), SEVERITIES[usize::from(self.priority & 7)].into())?;
-        let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
-        pairs.series(meta)
     }
 
     /// The line that is stored.
     fn text(&self) -> String {
-        if self.process.is_empty() && self.message_id.is_empty() && self.data.is_empty() {
-            return self.body.to_owned();
-        }
-        let mut out = String::with_capacity(self.body.len() + 64);
-        out.push_str("{\"body\":");
-        quoted(&mut out, self.body);
-        out.push_str(",\"attributes\":{");
-        let mut before = "";
+        let mut record = Record::new(self.body);
         for (name, value) in [("pid", self.process), ("msgid", self.message_id)] {
             if !value.is_empty() {
-                let _ = write!(out, "{before}\"{name}\":");
-                quoted(&mut out, value);
-                before = ",";
+                quoted(record.attribute(name), value);
             }
         }
         for (element, name, value) in self.elements() {
-            out.push_str(before);
-            match name {
-                "" => quoted(&mut out, element),
-                name => quoted(&mut out, &format!("{element}.{name}")),
-            }
-            out.push(':');
-            quoted(&mut out, &value);
-            before = ",";
+            let attribute = match name {
+                "" => record.attribute(element),
+                name => record.attribute(&format!("{element}.{name}")),
+            };
+            quoted(attribute, &value);
         }
-        out.push_str("}}");
-        out
+        record.into_text()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::Value;
+
     use super::*;
     use crate::mutations::mutations;
 
