@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::json_path::JsonPath;
 use super::raw::ExtractTable;
-use super::run::{Failure, Reason, Run};
+use super::run::{Failure, Reason, Run, cut};
 use super::target::OWN_LABELS;
 
 /// 100 tables: a page of numbers, each with its name.
@@ -152,12 +152,7 @@ type Labelled = (Vec<(String, String)>, f64);
 /// A number as people and programs write it; neither infinite nor none.
 fn number(word: &str) -> Result<f64, String> {
     let found = word.trim().parse().ok().filter(|value: &f64| value.is_finite());
-    found.ok_or_else(|| format!("{:?} is no number", shown(word)))
-}
-
-fn shown(word: &str) -> &str {
-    let end = (0..=word.len().min(SHOWN_BYTES_MAX)).rev().find(|end| word.is_char_boundary(*end)).unwrap_or(0);
-    &word[..end]
+    found.ok_or_else(|| format!("{:?} is no number", cut(word, SHOWN_BYTES_MAX)))
 }
 
 /// An answer, read as JSON when somebody first asks.

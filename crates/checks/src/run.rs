@@ -277,7 +277,7 @@ impl Run {
         out.add("ogive_check_runs_total", "", &[("result", result)], Temporality::Delta, Value::Float(1.0));
         if let Err(failure) = end {
             let metric = if failure.reason.is_answer() { "ogive_check_wrong_answer" } else { "ogive_check_no_answer" };
-            let text = format!("{result}: {}", cut(&failure.sentence));
+            let text = format!("{result}: {}", cut(&failure.sentence, SENTENCE_BYTES_MAX));
             out.add(metric, "", &[], Temporality::Gauge, Value::Text(text));
         }
         for &(phase, ns) in &self.seconds {
@@ -364,10 +364,10 @@ impl Samples<'_> {
     }
 }
 
-/// The beginning of what somebody said, in one line.
-fn cut(text: &str) -> &str {
+/// The beginning of what somebody said.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let fits = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=text.len().min(SENTENCE_BYTES_MAX)).rev().find(fits).unwrap_or(0);
+    let end = (0..=text.len().min(bytes_max)).rev().find(fits).unwrap_or(0);
     &text[..end]
 }
 
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn a_long_sentence_is_cut_between_letters() {
         let long = "\u{e4}".repeat(SENTENCE_BYTES_MAX);
-        assert_eq!(cut(&long).len(), SENTENCE_BYTES_MAX);
-        assert_eq!(cut(&format!("x{long}")).len(), SENTENCE_BYTES_MAX - 1);
+        assert_eq!(cut(&long, SENTENCE_BYTES_MAX).len(), SENTENCE_BYTES_MAX);
+        assert_eq!(cut(&format!("x{long}"), SENTENCE_BYTES_MAX).len(), SENTENCE_BYTES_MAX - 1);
     }
 }

@@ -280,8 +280,8 @@ fn decimal(out: &mut Vec<u8>, value: f64) -> bool {
         if wanted.partial_cmp(&DIGITS_MAX) != Some(Ordering::Less) {
             return false;
         }
-        // On processors of the oldest kind that is built for `round` is a call, which costs as much as all the rest. A number that this
-        // rounds to another integer is none with so many places.
+        // Without SSE 4.1 `round` is a library call, which costs as much as the rest. Where adding a half gives another integer than
+        // `round`, the value does not have so few places, and the comparison below fails.
         let scaled = (wanted + 0.5) as i64;
         if scaled as f64 / factor != value.abs() {
             continue;

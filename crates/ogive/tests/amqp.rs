@@ -2,7 +2,6 @@
 //! once, whoever is restarted or blocked.
 #![cfg(feature = "amqp")]
 
-#[path = "amqp/rabbit.rs"]
 mod rabbit;
 
 use std::io::{BufRead, BufReader, Write};

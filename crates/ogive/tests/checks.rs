@@ -1,9 +1,7 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis and dnsmasq from Debian, the kernel's own echo, and on what
 //! refuses, hangs and breaks off.
 
-#[path = "checks/commands.rs"]
 mod commands;
-#[path = "checks/steps.rs"]
 mod steps;
 
 use std::io::{Read, Write};

@@ -5,9 +5,7 @@
 //! `OGIVE_FLOOD_SECONDS=180 OGIVE_FLOOD_CONNECTIONS=64 OGIVE_FLOOD_PICTURE=flood.svg cargo test -p ogive --release --test system flood:: --
 //! --nocapture` is the long run, with the curve of the memory.
 
-#[path = "flood/picture.rs"]
 mod picture;
-#[path = "flood/ways.rs"]
 mod ways;
 
 use std::io::{Read, Write};

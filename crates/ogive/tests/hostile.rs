@@ -1,18 +1,15 @@
 //! What somebody sends who means harm, against the real server: after each kind it answers others, holds no more memory
 //! than it may, and its ledger still adds up. Nothing here asserts a time; a server that hangs fails by the limits of the client's reads.
 
-#[path = "../../protocol/tests/wire/mod.rs"]
-mod wire;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{FRAME, JSON, SOURCE, Server, eventually, float, form, gzip, now_ms};
+use crate::protobuf::{field, varint};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use wire::{field, varint};
 
 /// 320 MiB in a debug build. Most kinds stay below 60; what unfolds to as much as a request may takes 128, and twice that while the
 /// list of it grows.

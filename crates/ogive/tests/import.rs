@@ -1,10 +1,7 @@
 //! `ogive import` and `ogive export` against a real server, with what other systems' own programs make and read.
 
-#[path = "import/blocks.rs"]
 mod blocks;
-#[path = "import/exported.rs"]
 mod exported;
-#[path = "import/gate.rs"]
 mod gate;
 
 use std::path::Path;

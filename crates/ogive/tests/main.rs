@@ -1,4 +1,4 @@
-//! Every test of the binary as a whole, in one program: cargo would link one for each file, and run them one after another.
+//! Every test of the binary as a whole, in one program: otherwise cargo links one for each file, and runs them in turn.
 
 mod alert_cases;
 mod alert_isolation;
@@ -47,6 +47,8 @@ mod openapi;
 mod otlp;
 mod permission;
 mod prometheus_reads;
+#[path = "../../protocol/tests/wire/mod.rs"]
+mod protobuf;
 mod remote_write;
 mod rules;
 mod scrape;

@@ -1,6 +1,5 @@
 //! Syslog of real senders (nginx, rsyslog, logger), and what filters make of their lines: what was sent is what is stored.
 
-#[path = "syslog/shippers.rs"]
 mod shippers;
 
 use std::collections::BTreeSet;

@@ -1,8 +1,5 @@
 //! The protocols over HTTP, each with bodies whose samples are all different.
 
-#[path = "../../../protocol/tests/wire/mod.rs"]
-mod wire;
-
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +7,8 @@ use std::time::Duration;
 
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use serde_json::json;
+
+use crate::protobuf;
 
 /// Series of a connection.
 pub(crate) const SERIES: usize = 50;
@@ -76,13 +75,15 @@ fn batch_json(lane: usize, number: u64, base_ms: i64) -> Vec<u8> {
 }
 
 fn remote_write(lane: usize, number: u64, base_ms: i64) -> Vec<u8> {
-    let label = |name: &str, value: &str| wire::field(1, [wire::field(1, name), wire::field(2, value)].concat());
+    let label =
+        |name: &str, value: &str| protobuf::field(1, [protobuf::field(1, name), protobuf::field(2, value)].concat());
     let series = |i: usize| {
         let labels =
             [label("__name__", "flood_rw"), label("i", &i.to_string()), label("lane", &lane.to_string())].concat();
-        let sample =
-            |ms: i64| wire::field(2, [wire::fixed(1, 1f64.to_le_bytes()), wire::number(2, ms as u64)].concat());
-        wire::field(1, [labels, times(number, base_ms).flat_map(sample).collect()].concat())
+        let sample = |ms: i64| {
+            protobuf::field(2, [protobuf::fixed(1, 1f64.to_le_bytes()), protobuf::number(2, ms as u64)].concat())
+        };
+        protobuf::field(1, [labels, times(number, base_ms).flat_map(sample).collect()].concat())
     };
     let request: Vec<u8> = (0..SERIES).flat_map(series).collect();
     snap::raw::Encoder::new().compress_vec(&request).unwrap()

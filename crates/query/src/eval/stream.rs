@@ -24,12 +24,12 @@ use crate::ast::{Edges, Expr, ExprKind};
 const SEEN_BYTES: usize = 96;
 
 /// Makes the row of the newest samples of a series, at the shift and looking back so far.
-type MakePicked<T> = fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>;
+type PickRow<T> = fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>;
 
 /// How rows of one kind are made.
 struct Makers<T> {
     /// Of the newest samples of a series.
-    picked: MakePicked<T>,
+    picked: PickRow<T>,
     /// Of the windows of a series.
     range: MakeRange<T>,
     /// Of what was evaluated whole.
