@@ -9,10 +9,10 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-/// Version 4 is that of rollups, 6 that of samples as they came, which may have a dictionary and filters for texts; 5 is the same before
-/// there were filters. Since 4 all but the chunks is there twice. 2 and 3 are the same without, 1 is from before there were dictionaries; all are read as ever.
-pub(crate) const VERSION: u32 = 7;
-pub(crate) const VERSION_ROLLUP: u32 = 4;
+/// Version 8 holds the counts of histograms in pages. 7 added checksums of filters, 6 the filters, 5 what rollups (4) do
+/// not have: the dictionary. From 4 on everything except the chunks is stored twice; 2 and 3 are as 4 and 5 without
+/// that, and 1 precedes dictionaries. All are read.
+pub(crate) const VERSION: u32 = 8;
 const VERSION_TWINNED: u32 = 4;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
@@ -82,7 +82,7 @@ pub(crate) fn check_section(id: SectionId, length: u64) -> Result<(), Error> {
 
 /// Whether a block of `version` says whether it has a dictionary.
 pub(crate) const fn tells_dictionary(version: u32) -> bool {
-    matches!(version, 3 | 5 | 6 | 7)
+    matches!(version, 3 | 5..=8)
 }
 
 /// Whether a block of `version` has twins.
@@ -114,9 +114,9 @@ pub(crate) struct Section {
     pub(crate) checksum: u32,
 }
 
-pub(crate) fn header(version: u32) -> Vec<u8> {
+pub(crate) fn header() -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&version.to_le_bytes());
+    out.extend_from_slice(&VERSION.to_le_bytes());
     let checksum = crc32c::crc32c(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     out
@@ -228,7 +228,7 @@ pub(crate) struct Summary {
 pub(crate) const UNITS_MAX: usize = 4096;
 
 impl Summary {
-    pub(crate) fn encode(&self, version: u32) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         bytes::put_signed(&mut out, self.time_min);
         bytes::put_signed(&mut out, self.time_max);
@@ -236,11 +236,9 @@ impl Summary {
         bytes::put_varint(&mut out, self.samples);
         bytes::put_varint(&mut out, self.units.len() as u64);
         self.units.iter().for_each(|unit| bytes::put_bytes(&mut out, unit.as_bytes()));
-        if tells_dictionary(version) {
-            bytes::put_varint(&mut out, self.quick_text_bytes);
-            bytes::put_varint(&mut out, self.dictionary.map_or(0, |(length, _)| length));
-            out.extend(self.dictionary.iter().flat_map(|(_, checksum)| checksum.to_le_bytes()));
-        }
+        bytes::put_varint(&mut out, self.quick_text_bytes);
+        bytes::put_varint(&mut out, self.dictionary.map_or(0, |(length, _)| length));
+        out.extend(self.dictionary.iter().flat_map(|(_, checksum)| checksum.to_le_bytes()));
         out
     }
 

@@ -22,7 +22,7 @@ fn series(time_ms: i64) -> SeriesData {
 
 fn writer(disk: &SimulatedDisk) -> Writer {
     disk.create_dir_all(Path::new("/store")).unwrap();
-    Writer::create(disk, "/store/block".into(), format::VERSION, Effort::Quick).unwrap()
+    Writer::create(disk, "/store/block".into(), Effort::Quick).unwrap()
 }
 
 /// A writer with one series of `count` chunks, the last ones of them empty.

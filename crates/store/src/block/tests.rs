@@ -421,7 +421,7 @@ fn vector(name: &str) -> PathBuf {
 fn the_example_of_the_format_page_is_what_is_written_and_read() {
     let disk = SimulatedDisk::new(0);
     let path = write(&disk, &example()).unwrap();
-    let kept = std::fs::read(vector("0000000000000007.block")).unwrap();
+    let kept = std::fs::read(vector("0000000000000008.block")).unwrap();
     assert!(disk.read(&path).unwrap() == kept, "the format changed: its version must rise");
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/block.md"));
     let page = page.unwrap();
@@ -432,10 +432,50 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
 }
 
-/// Of before there were filters, and before these had checksums.
+/// Cells of 100 seconds: more than a page, the last one not full; with a bin that is always there, some that are rare, and sums.
+fn paged_source() -> Vec<SeriesData> {
+    use crate::testing::empty;
+    use ogive_hist::Histogram;
+    use ogive_model::{HistogramValue, Kind, Labels, Temporality};
+    let mut seconds = empty(Labels::new([("__name__", "rpc_seconds")]).unwrap(), Kind::Histogram, Temporality::Delta);
+    for cell in 0..100_u64 {
+        let mut histogram = Histogram::log_linear();
+        for bin in 0..12_u32 {
+            let count = (cell * 7919 + u64::from(bin) * 104_729) % (3 + 40 * u64::from(bin));
+            histogram.record_n(0.001 * 1.3_f64.powi(bin as i32), count.saturating_sub(u64::from(bin)));
+        }
+        histogram.record_n(-2.0, u64::from(cell % 37 == 5));
+        seconds.histograms.times.push(cell as i64 * 1000);
+        seconds.histograms.values.push(HistogramValue::Integer(histogram));
+    }
+    vec![seconds]
+}
+
 #[test]
-fn blocks_of_versions_5_and_6_are_read() {
-    for id in [5, 6] {
+fn any_time_of_histograms_in_pages_is_read() {
+    let disk = SimulatedDisk::new(0);
+    let source = paged_source();
+    let path = write(&disk, &source).unwrap();
+    let kept = std::fs::read(vector("0000000000000108.block")).unwrap();
+    assert!(disk.read(&path).unwrap() == kept, "the format changed: its version must rise");
+    let block = Block::open(&disk, &path).unwrap();
+    let whole = &source[0].histograms;
+    for start in (0..100).step_by(3) {
+        for length in [1, 2, 31, 32, 33, 64, 100] {
+            // Before the range, and up to its end.
+            let range = TimeRange { start_ms: start as i64 * 1000 - 1, end_ms: (start + length) as i64 * 1000 - 1 };
+            let found = select(&block, &Selection { range, ..everything() }).unwrap();
+            let rows = start..100.min(start + length);
+            assert_eq!(found[0].histograms.times, whole.times[rows.clone()], "{range:?}");
+            assert_eq!(found[0].histograms.values, whole.values[rows], "{range:?}");
+        }
+    }
+}
+
+/// Of before there were filters, before these had checksums, and before the counts of histograms had pages.
+#[test]
+fn blocks_of_versions_5_to_7_are_read() {
+    for id in [5, 6, 7] {
         let disk = SimulatedDisk::new(0);
         let path = Path::new(DIRECTORY).join(block::file_name(BlockId(id)));
         disk.create_dir_all(Path::new(DIRECTORY)).unwrap();

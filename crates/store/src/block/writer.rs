@@ -59,14 +59,13 @@ pub fn write_as(
     (resolution_ms, effort): (u32, Effort),
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
-    let version = if resolution_ms == 0 { format::VERSION } else { format::VERSION_ROLLUP };
     let path = directory.join(file_name(id));
     let temporary = directory.join(format!("{}.new", file_name(id)));
     match disk.remove(&temporary) {
         Ok(()) | Err(ogive_journal::Error::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    let written = Writer::create(disk, temporary.clone(), version, effort).and_then(|mut writer| {
+    let written = Writer::create(disk, temporary.clone(), effort).and_then(|mut writer| {
         for series in series {
             writer.add(series?)?;
         }
@@ -84,7 +83,6 @@ pub fn write_as(
 
 struct Writer {
     file: Box<dyn DiskFile>,
-    version: u32,
     buffer: Vec<u8>,
     /// Bytes before the buffer.
     written: u64,
@@ -123,15 +121,14 @@ enum Packing {
 }
 
 impl Writer {
-    fn create(disk: &dyn Disk, path: PathBuf, version: u32, effort: Effort) -> Result<Self, Error> {
+    fn create(disk: &dyn Disk, path: PathBuf, effort: Effort) -> Result<Self, Error> {
         let mut file = disk.create(&path)?;
-        let header = format::header(version);
+        let header = format::header();
         file.write_all(&header)?;
         let summary =
             Summary { time_min: i64::MAX, time_max: i64::MIN, units: vec![String::new()], ..Summary::default() };
         Ok(Self {
             file,
-            version,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             written: header.len() as u64,
             checksum: 0,
@@ -305,7 +302,7 @@ impl Writer {
         let mut bytes = Vec::new();
         postings::put(&mut bytes, lists.iter().map(Vec::as_slice));
         let postings = self.write_section(bytes)?;
-        let summary = self.write_section(self.summary.encode(self.version))?;
+        let summary = self.write_section(self.summary.encode())?;
         self.write_end(&[chunks, series, pages, labels, postings, summary])?;
         self.file.sync()?;
         Ok(Some(BlockMeta {
@@ -338,7 +335,7 @@ impl Writer {
             self.file.read_exact_at(offset, &mut self.buffer[held..])?;
             self.spill(BUFFER_BYTES)?;
         }
-        self.buffer.extend_from_slice(&format::header(self.version));
+        self.buffer.extend_from_slice(&format::header());
         // The twin of the footer comes first, and says where the footer is.
         let footer = format::footer(sections, self.offset() + format::END_BYTES + format::TWIN_DISTANCE);
         self.buffer.extend_from_slice(&footer);

@@ -2,7 +2,7 @@
 //!
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
-use pco::wrapped::{FileCompressor, FileDecompressor};
+use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 
@@ -16,10 +16,23 @@ const PACK_COUNT: usize = 128;
 /// Below this `pco` has no room to win: its header is some 20 bytes and its set-up 12 us.
 const PCO_COUNT_MIN: usize = 128;
 /// Level 4 is within 1 % of level 8 at a third of its time.
-const PCO_LEVEL: usize = 4;
+pub(crate) const PCO_LEVEL: usize = 4;
 
 /// Appends `values` in the smallest form.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64]) {
+    let mut best = Vec::new();
+    put_plain(&mut best, values);
+    let is_constant = best.first().is_none_or(|tag| *tag == CONSTANT);
+    if !is_constant && let Some(bytes) = (values.len() >= PCO_COUNT_MIN).then(|| pco_bytes(values)).flatten() {
+        let mut other = vec![PCO];
+        put_bytes(&mut other, &bytes);
+        keep_smaller(&mut best, other);
+    }
+    out.extend_from_slice(&best);
+}
+
+/// As [`put`], without `pco`.
+pub(crate) fn put_plain(out: &mut Vec<u8>, values: &[i64]) {
     let Some((&first, rest)) = values.split_first() else { return };
     if rest.iter().all(|value| *value == first) {
         out.push(CONSTANT);
@@ -33,11 +46,6 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[i64]) {
     put_signed(&mut other, first);
     put_packed(&mut other, &deltas);
     keep_smaller(&mut best, other);
-    if let Some(bytes) = (values.len() >= PCO_COUNT_MIN).then(|| pco_bytes(values)).flatten() {
-        let mut other = vec![PCO];
-        put_bytes(&mut other, &bytes);
-        keep_smaller(&mut best, other);
-    }
     out.extend_from_slice(&best);
 }
 
@@ -111,9 +119,20 @@ pub(crate) fn extend_pco<T: pco::data_types::Number>(
     let text = |error: pco::errors::PcoError| error.to_string();
     let (file, _) = FileDecompressor::new(PCO_HEADER).map_err(text)?;
     let (mut chunk, rest) = file.chunk_decompressor::<T, _>(bytes).map_err(text)?;
+    extend_page(&mut chunk, rest, count, values)
+}
+
+/// Reads a page of `chunk`, of `count` values, and appends them to `values`.
+pub(crate) fn extend_page<T: pco::data_types::Number>(
+    chunk: &mut ChunkDecompressor<T>,
+    bytes: &[u8],
+    count: usize,
+    values: &mut Vec<T>,
+) -> Result<(), String> {
+    let text = |error: pco::errors::PcoError| error.to_string();
     let held = values.len();
     values.resize(held + count, T::default());
-    let mut page = chunk.page_decompressor(rest, count).map_err(text)?;
+    let mut page = chunk.page_decompressor(bytes, count).map_err(text)?;
     let progress = page.read(&mut values[held..]).map_err(text)?;
     let left = page.into_src().len();
     if !progress.finished || progress.n_processed != count || left != 0 {
@@ -123,7 +142,7 @@ pub(crate) fn extend_pco<T: pco::data_types::Number>(
 }
 
 /// The header of pco's format version 4.1; a test compares it with what the crate writes.
-const PCO_HEADER: &[u8] = &[4, 1];
+pub(crate) const PCO_HEADER: &[u8] = &[4, 1];
 
 fn put_packed(out: &mut Vec<u8>, values: &[i64]) {
     for block in values.chunks(PACK_COUNT) {

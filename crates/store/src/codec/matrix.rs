@@ -2,23 +2,59 @@
 //!
 //! Counts of one bin are Poisson-like around a slowly moving mean, so coding them well requires their magnitude. Bins
 //! with similar totals are placed next to each other and coded together, which gives the entropy coder a distribution
-//! to learn from and pays for its header once.
+//! to learn from and pays for its header once. A query of an instant needs few of the rows, so more than [`PAGE_ROWS`]
+//! are written in pages of that many.
 //! Format: the class of every column (integers), then the columns group by group (integers). A group is a run of
-//! columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`].
+//! columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`]. With pages,
+//! [`PAGED`] precedes the classes and a group is a column in pages (`pages.rs`), each with some rows of every column
+//! of the group.
 
 use std::ops::Range;
 
 use crate::bytes::{Broken, Cursor};
 use crate::codec::integers;
+use crate::codec::pages::{self, Pages};
 
 /// 8 columns of 256 cells are 2,048 values: the header of some 30 bytes is then 0.1 bit a value.
 const GROUP_COLUMNS_MIN: usize = 8;
 /// Classes are half octaves of the total.
 const CLASS_MAX: i64 = 128;
 
-/// Appends `columns` of `rows` values each, column after column in `values`.
+/// 32 rows of the smallest group are 256 values, as many as `pco` decodes at a time.
+const PAGE_ROWS: usize = 32;
+/// No coding of integers has this tag, so that what begins with it has pages.
+const PAGED: u8 = 4;
+
+/// Appends columns of `rows` values each, column after column in `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], rows: usize) {
     assert!(rows > 0, "a matrix without rows");
+    if values.is_empty() || rows <= PAGE_ROWS {
+        return put_whole(out, values, rows);
+    }
+    out.push(PAGED);
+    let classes: Vec<i64> = values.chunks_exact(rows).map(class).collect();
+    integers::put(out, &classes);
+    let (mut group_values, mut lengths) = (Vec::new(), Vec::new());
+    for group in groups(&classes) {
+        group_values.clear();
+        lengths.clear();
+        for page in pages_of(rows, PAGE_ROWS) {
+            for column in &group {
+                group_values.extend_from_slice(&values[column * rows..][page.clone()]);
+            }
+            lengths.push(group.len() * page.len());
+        }
+        pages::put(out, &group_values, &lengths);
+    }
+}
+
+/// The rows of each page.
+fn pages_of(rows: usize, page_rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(page_rows).map(move |start| start..rows.min(start + page_rows))
+}
+
+/// As [`put`], each group whole.
+fn put_whole(out: &mut Vec<u8>, values: &[i64], rows: usize) {
     let classes: Vec<i64> = values.chunks_exact(rows).map(class).collect();
     integers::put(out, &classes);
     let mut group_values = Vec::new();
@@ -72,15 +108,33 @@ pub(crate) fn get<T: Copy + Default>(
     wanted: Range<usize>,
     of: impl Fn(i64) -> T,
 ) -> Result<Matrix<T>, Broken> {
+    let paged = columns > 0 && cursor.peek() == Some(PAGED);
+    if paged {
+        cursor.byte()?;
+    }
     let classes = integers::get(cursor, columns)?;
+    let page_rows = if paged { PAGE_ROWS } else { rows.max(1) };
     let mut matrix = Matrix::new(columns, wanted.len());
     let mut group_values = Vec::new();
     for group in groups(&classes) {
-        group_values.clear();
-        integers::extend(cursor, group.len() * rows, &mut group_values)?;
-        for (from, column) in group_values.chunks_exact(rows.max(1)).zip(group) {
-            for (to, value) in matrix.column_mut(column).iter_mut().zip(&from[wanted.clone()]) {
-                *to = of(*value);
+        let mut pages = if paged { Some(Pages::open(cursor)?) } else { None };
+        for page in pages_of(rows, page_rows) {
+            let kept = page.start.max(wanted.start)..page.end.min(wanted.end);
+            let count = group.len() * page.len();
+            group_values.clear();
+            match &mut pages {
+                Some(_) if kept.is_empty() => Pages::skip(cursor)?,
+                Some(pages) => pages.extend(cursor, count, &mut group_values)?,
+                None => integers::extend(cursor, count, &mut group_values)?,
+            }
+            if kept.is_empty() {
+                continue;
+            }
+            for (from, column) in group_values.chunks_exact(page.len()).zip(&group) {
+                let to = &mut matrix.column_mut(*column)[kept.start - wanted.start..];
+                for (to, value) in to.iter_mut().zip(&from[kept.start - page.start..kept.end - page.start]) {
+                    *to = of(*value);
+                }
             }
         }
     }
@@ -126,16 +180,19 @@ mod tests {
         ) {
             let columns = values.len() / rows;
             let values = &values[..columns * rows];
-            let mut out = Vec::new();
-            put(&mut out, values, rows);
             let wanted = ends.0.min(ends.1).min(rows)..ends.0.max(ends.1).min(rows);
-            let mut cursor = Cursor::new(&out);
-            let matrix = get(&mut cursor, columns, rows, wanted.clone(), |value| value).unwrap();
-            for (at, row) in wanted.enumerate() {
-                let expected: Vec<i64> = values.iter().skip(row).step_by(rows).copied().collect();
-                prop_assert_eq!(matrix.row(at).collect::<Vec<_>>(), expected);
+            // Chunks of earlier versions hold groups whole.
+            for write in [put, put_whole] {
+                let mut out = Vec::new();
+                write(&mut out, values, rows);
+                let mut cursor = Cursor::new(&out);
+                let matrix = get(&mut cursor, columns, rows, wanted.clone(), |value| value).unwrap();
+                for (at, row) in wanted.clone().enumerate() {
+                    let expected: Vec<i64> = values.iter().skip(row).step_by(rows).copied().collect();
+                    prop_assert_eq!(matrix.row(at).collect::<Vec<_>>(), expected);
+                }
+                prop_assert!(cursor.is_empty());
             }
-            prop_assert!(cursor.is_empty());
         }
     }
 

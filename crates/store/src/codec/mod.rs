@@ -13,5 +13,6 @@ pub(crate) mod floats;
 pub(crate) mod histograms;
 pub(crate) mod integers;
 mod matrix;
+mod pages;
 pub(crate) mod texts;
 mod times;

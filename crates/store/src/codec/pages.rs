@@ -1,0 +1,173 @@
+//! A column of 64-bit integers in pages, each of which can be read without the others.
+//!
+//! Format: a tag byte; for [`SHARED`] the metadata of a `pco` chunk as bytes; then each page as bytes. The number of
+//! values of each page is known from outside.
+
+use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
+use pco::{ChunkConfig, PagingSpec};
+
+use crate::bytes::{Broken, Cursor, put_bytes};
+use crate::codec::integers::{self, PCO_HEADER, PCO_LEVEL};
+
+/// Each page is a column of integers.
+const SEPARATE: u8 = 0;
+/// Pages of one `pco` chunk, whose metadata describes all values and is written once.
+const SHARED: u8 = 1;
+
+/// Appends `values` in the smaller form, as pages of `lengths` values each.
+pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
+    assert_eq!(lengths.iter().sum::<usize>(), values.len(), "pages hold every value once");
+    let mut best = vec![SEPARATE];
+    let (mut rest, mut page) = (values, Vec::new());
+    for length in lengths {
+        let (these, behind) = rest.split_at(*length);
+        page.clear();
+        integers::put_plain(&mut page, these);
+        put_bytes(&mut best, &page);
+        rest = behind;
+    }
+    if let Some(shared) = shared(values, lengths).filter(|shared| shared.len() < best.len()) {
+        best = shared;
+    }
+    out.extend_from_slice(&best);
+}
+
+/// None when `pco` refuses the values.
+fn shared(values: &[i64], lengths: &[usize]) -> Option<Vec<u8>> {
+    let config =
+        ChunkConfig::default().with_compression_level(PCO_LEVEL).with_paging_spec(PagingSpec::Exact(lengths.to_vec()));
+    let mut chunk = FileCompressor::default().chunk_compressor(values, &config).ok()?;
+    let (mut out, mut part) = (vec![SHARED], Vec::new());
+    chunk.write_meta(&mut part).ok()?;
+    put_bytes(&mut out, &part);
+    for page in 0..lengths.len() {
+        part.clear();
+        chunk.write_page(page, &mut part).ok()?;
+        put_bytes(&mut out, &part);
+    }
+    Some(out)
+}
+
+/// The pages of a column, one after the other.
+pub(crate) enum Pages {
+    Separate,
+    Shared(Box<ChunkDecompressor<i64>>),
+}
+
+impl Pages {
+    /// Reads what precedes the pages.
+    pub(crate) fn open(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+        match cursor.byte()? {
+            SEPARATE => Ok(Self::Separate),
+            SHARED => {
+                let bytes = cursor.length_and_bytes()?;
+                chunk(bytes).map(|chunk| Self::Shared(Box::new(chunk))).map_err(|problem| cursor.broken(problem))
+            }
+            tag => Err(cursor.broken(format!("{tag} is no coding of pages"))),
+        }
+    }
+
+    /// Reads the next page, of `count` values, and appends them to `values`; after an error the appended ones mean nothing.
+    pub(crate) fn extend(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        count: usize,
+        values: &mut Vec<i64>,
+    ) -> Result<(), Broken> {
+        let bytes = cursor.length_and_bytes()?;
+        match self {
+            Self::Separate => {
+                let mut page = Cursor::new(bytes);
+                integers::extend(&mut page, count, values).map_err(|broken| cursor.broken(broken.problem))?;
+                if page.is_empty() { Ok(()) } else { Err(cursor.broken("bytes follow the last value of a page")) }
+            }
+            Self::Shared(chunk) => {
+                integers::extend_page(chunk, bytes, count, values).map_err(|problem| cursor.broken(problem))
+            }
+        }
+    }
+
+    /// Skips the next page.
+    pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), Broken> {
+        cursor.length_and_bytes().map(drop)
+    }
+}
+
+fn chunk(bytes: &[u8]) -> Result<ChunkDecompressor<i64>, String> {
+    let text = |error: pco::errors::PcoError| error.to_string();
+    let (file, _) = FileDecompressor::new(PCO_HEADER).map_err(text)?;
+    let (chunk, rest) = file.chunk_decompressor::<i64, _>(bytes).map_err(text)?;
+    if rest.is_empty() { Ok(chunk) } else { Err(format!("{} bytes behind the metadata of pages", rest.len())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Puts and reads them, all and each alone, and gives the tag.
+    fn check(values: &[i64], lengths: &[usize]) -> u8 {
+        let mut out = Vec::new();
+        put(&mut out, values, lengths);
+        for only in std::iter::once(None).chain((0..lengths.len()).map(Some)) {
+            let mut cursor = Cursor::new(&out);
+            let mut pages = Pages::open(&mut cursor).unwrap();
+            let (mut found, mut expected, mut at) = (Vec::new(), Vec::new(), 0);
+            for (page, length) in lengths.iter().enumerate() {
+                if only.is_none_or(|only| only == page) {
+                    pages.extend(&mut cursor, *length, &mut found).unwrap();
+                    expected.extend_from_slice(&values[at..at + length]);
+                } else {
+                    Pages::skip(&mut cursor).unwrap();
+                }
+                at += length;
+            }
+            assert_eq!(found, expected, "page {only:?}");
+            assert!(cursor.is_empty());
+        }
+        for cut in 0..out.len() {
+            assert!(all(&out[..cut], lengths).is_err(), "cut at {cut} of {}", out.len());
+        }
+        out[0]
+    }
+
+    fn all(bytes: &[u8], lengths: &[usize]) -> Result<Vec<i64>, Broken> {
+        let mut cursor = Cursor::new(bytes);
+        let mut pages = Pages::open(&mut cursor)?;
+        let mut found = Vec::new();
+        for length in lengths {
+            pages.extend(&mut cursor, *length, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn each_shape_finds_its_form() {
+        assert_eq!(check(&[7; 90], &[30, 30, 30]), SEPARATE);
+        assert_eq!(check(&[i64::MIN, i64::MAX, 3], &[1, 2]), SEPARATE);
+        let skewed: Vec<i64> = (0..2048).map(|i: i64| (i * i * 7919 % 1009 / 300) * (i % 5 / 3)).collect();
+        assert_eq!(check(&skewed, &[256; 8]), SHARED);
+    }
+
+    #[test]
+    fn what_is_no_page_is_an_error() {
+        assert!(Pages::open(&mut Cursor::new(&[2])).is_err());
+        let mut out = Vec::new();
+        put(&mut out, &[7; 20], &[10, 10]);
+        // The first page: its length, the tag of a constant, 14 as zigzag.
+        assert_eq!(out[..4], [SEPARATE, 2, 0, 14]);
+        out[1] = 3;
+        assert!(all(&out, &[10, 10]).is_err(), "a byte behind the last value");
+    }
+
+    proptest! {
+        #[test]
+        fn any_pages_come_back(
+            lengths in proptest::collection::vec(1..300_usize, 1..6), seed in any::<u64>(), width in 0..64_u32,
+        ) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let values: Vec<i64> = (0..lengths.iter().sum()).map(|_| random.i64(..) >> width).collect();
+            check(&values, &lengths);
+        }
+    }
+}
