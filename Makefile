@@ -52,7 +52,11 @@ RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq go h2load jav
 	python3 rabbitmq-server redis-server rsyslogd script tcpdump
 SDK_NEEDS := c++ cc chromium cmake flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv
 
-test: needed lint test-rust bench-peers-short test-sdk test-ui test-e2e
+# What the tests need is installed beside the first checks, which need little of it.
+test:
+	@scripts/need cargo cc libelf
+	@$(MAKE) needed & needed=$$!; $(MAKE) lint; outcome=$$?; wait $$needed && exit $$outcome
+	@for part in test-rust bench-peers-short test-sdk test-ui test-e2e; do $(MAKE) $$part || exit 1; done
 	@echo "make test: everything passed"
 
 # In one call of apt, which is a minute less than one for each.
@@ -65,8 +69,8 @@ FEATURES := ogive/amqp,ogive/cassandra,ogive/kernel,ogive/lua,ogive-probe/tracin
 CARGO_TEST := cargo test --workspace --locked --features $(FEATURES)
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
 ALL_FEATURES := $(FEATURES),ogive/fastant,ogive-cassandra/cluster-tests
-# The crate below all others keeps its feature then: without it every crate would be checked twice.
-DEEP_FEATURES := ogive-probe/tracing
+# The crate below all others keeps its feature then, and libraries keep theirs: else everything would be checked twice.
+DEEP_FEATURES := ogive-probe/tracing,ogive-tidy/optional-libraries
 
 # They have lock files of their own, which a new dependency of a crate changes too: looked at before anything is built.
 OTHER_WORKSPACES := fuzz bench/peers bench/record
