@@ -349,8 +349,7 @@ impl GapBuilder {
 
 fn cut(mut text: String) -> String {
     if text.len() > LABELS_BYTES_MAX {
-        let at = (0..=LABELS_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(at);
+        text.truncate(text.floor_char_boundary(LABELS_BYTES_MAX));
         text.push('…');
     }
     assert!(text.len() <= LABELS_BYTES_MAX + '…'.len_utf8(), "labels of {} bytes", text.len());

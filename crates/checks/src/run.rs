@@ -366,9 +366,7 @@ impl Samples<'_> {
 
 /// The beginning of what somebody said.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
-    let fits = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=text.len().min(bytes_max)).rev().find(fits).unwrap_or(0);
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ impl Work {
     /// `text`, cut at [`BYTES_MAX`].
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let most = text.len().min(BYTES_MAX);
-        let length = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let length = text.floor_char_boundary(BYTES_MAX);
         let mut bytes = [0; BYTES_MAX];
         bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
         Self { length: length as u8, bytes }

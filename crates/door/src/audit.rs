@@ -69,7 +69,7 @@ impl Entry {
         if self.text.len() <= TEXT_BYTES_MAX {
             return self.text.clone();
         }
-        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        let end = self.text.floor_char_boundary(TEXT_BYTES_MAX);
         format!("{}\nand {} bytes more", &self.text[..end], self.text.len() - end)
     }
 }

@@ -204,8 +204,7 @@ fn cut(help: &str) -> std::borrow::Cow<'_, str> {
     if help.len() <= HELP_BYTES_MAX {
         return help.into();
     }
-    let most = HELP_BYTES_MAX - '…'.len_utf8();
-    let end = (0..=most).rev().find(|end| help.is_char_boundary(*end)).unwrap_or(0);
+    let end = help.floor_char_boundary(HELP_BYTES_MAX - '…'.len_utf8());
     format!("{}…", &help[..end]).into()
 }
 

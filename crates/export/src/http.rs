@@ -339,8 +339,7 @@ fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &
 
 /// Foreign words as one line of a log.
 fn sentence(text: &str) -> String {
-    let end = (0..=text.len().min(SENTENCE_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    let line = text[..end].replace(|letter: char| letter.is_control(), " ");
+    let line = text[..text.floor_char_boundary(SENTENCE_BYTES_MAX)].replace(|letter: char| letter.is_control(), " ");
     line.trim().to_owned()
 }
 

@@ -331,11 +331,7 @@ fn put(key: &mut Vec<u8>, text: &str) {
 
 /// The beginning of `text`, in whole characters.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Slowest {
 
 /// The request of this task wants `text` evaluated.
 pub(super) fn wants(text: &str) {
-    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let _ = EXPRESSION.try_with(|cell| {
         *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(text[..end].to_owned());
     });

@@ -98,8 +98,7 @@ fn shortened(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
     }
-    let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}...", &text[..end])
+    format!("{}...", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)])
 }
 
 /// Without line breaks, and no longer than a subject may be.

@@ -80,8 +80,7 @@ impl Severity {
         if line.trim_start().starts_with('{') {
             return None;
         }
-        let end = (0..=line.len().min(HEAD_BYTES)).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
-        let head = &line[..end];
+        let head = &line[..line.floor_char_boundary(HEAD_BYTES)];
         let mut words = head.split(|c: char| c.is_whitespace() || matches!(c, ':' | '|' | ','));
         words.find_map(|word| {
             let inner = word.trim_matches(['[', ']', '<', '>', '(', ')']);

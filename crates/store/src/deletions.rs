@@ -60,8 +60,7 @@ impl Deletions {
     fn add(&mut self, what: &str, made: &[Tombstone]) {
         self.count += 1;
         if self.named.len() < NAMED_MAX {
-            let end = (0..=what.len().min(NAME_BYTES_MAX)).rev().find(|end| what.is_char_boundary(*end)).unwrap_or(0);
-            self.named.push(what[..end].to_owned());
+            self.named.push(what[..what.floor_char_boundary(NAME_BYTES_MAX)].to_owned());
         }
         if let Some(whole) = &mut self.whole {
             whole.extend_from_slice(made);

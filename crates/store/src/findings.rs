@@ -202,8 +202,7 @@ impl StoredFinding {
 
 /// Cuts a text to at most `bytes`, between two letters.
 fn cut(text: &mut String, bytes: usize) {
-    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text.truncate(end.unwrap_or(0));
+    text.truncate(text.floor_char_boundary(bytes));
 }
 
 const SILENT: u8 = 1;

@@ -135,8 +135,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<OfflineAudit, Broken> {
 
 /// At most so many bytes of a text, cut between two letters.
 fn cut(text: &str, bytes: usize) -> String {
-    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text[..end.unwrap_or(0)].to_owned()
+    text[..text.floor_char_boundary(bytes)].to_owned()
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ pub(super) fn text(span: &SlowSpan<'_>) -> String {
 }
 
 fn beginning(name: &str) -> String {
-    let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
-    name[..end.unwrap_or(0)].to_owned()
+    name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned()
 }
 
 #[cfg(test)]

@@ -50,8 +50,7 @@ fn one(read: &ParsedText, histogram: Option<&Labels>) -> Json {
         }
         Err(error) => {
             let text = &read.found.text;
-            let end = (0..=text.len().min(RAW_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end));
-            out.insert("raw".into(), text[..end.unwrap_or(0)].into());
+            out.insert("raw".into(), text[..text.floor_char_boundary(RAW_BYTES_MAX)].into());
             out.insert("raw_bytes".into(), text.len().into());
             out.insert("error".into(), error.clone().into());
         }

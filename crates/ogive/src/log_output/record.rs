@@ -114,8 +114,7 @@ impl Visit for Record {
 fn cut(mut text: String) -> String {
     if text.len() > MESSAGE_BYTES_MAX {
         let more = text.len() - MESSAGE_BYTES_MAX;
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
         let _ = write!(text, " … and {more} bytes more");
     }
     text

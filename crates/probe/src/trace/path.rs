@@ -211,10 +211,9 @@ impl<const N: usize> Stamps<N> {
     }
 }
 
-/// The first bytes of a text, at most so many, ending between two characters.
+/// The first `bytes` bytes of a text, without the character that they would cut.
 pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// Names that a line has room for; otherwise the path does not compile.

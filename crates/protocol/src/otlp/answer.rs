@@ -29,9 +29,7 @@ impl PartialSuccess {
                     (1, value) => out.rejected = value.varint("the rejected points are not a number")?,
                     (2, value) => {
                         let text = String::from_utf8_lossy(value.bytes("the sentence is not a text")?).into_owned();
-                        let most = MESSAGE_BYTES_MAX.min(text.len());
-                        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-                        text[..end].trim().clone_into(&mut out.message);
+                        text[..text.floor_char_boundary(MESSAGE_BYTES_MAX)].trim().clone_into(&mut out.message);
                     }
                     _ => {}
                 }

@@ -168,6 +168,5 @@ impl Slow {
 }
 
 fn beginning(name: &str) -> String {
-    let end = (0..=NAME_MAX.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
-    name[..end.unwrap_or(0)].to_owned()
+    name[..name.floor_char_boundary(NAME_MAX)].to_owned()
 }
