@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::command::External;
 use super::dns::Dns;
+use super::greeting::{self, Greeting};
 use super::plan::GAP_MIN;
 use super::raw::Raw;
 use super::request::Http;
@@ -33,8 +34,25 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 11] =
-    ["http", "tcp", "tls", "dns", "icmp", "postgres", "redis", "nagios", "command", "cloudwatch", "lua"];
+const KINDS: [&str; 17] = [
+    "http",
+    "tcp",
+    "tls",
+    "dns",
+    "icmp",
+    "ntp",
+    "ssh",
+    "smtp",
+    "imap",
+    "pop3",
+    "postgres",
+    "redis",
+    "memcached",
+    "nagios",
+    "command",
+    "cloudwatch",
+    "lua",
+];
 
 /// The tables of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,6 +105,9 @@ pub(super) enum Probe {
     },
     Postgres(Login),
     Redis(Login),
+    Memcached(Login),
+    Ntp(HostAndPort),
+    Greeting(Greeting),
     Command(External),
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
@@ -231,6 +252,12 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             Ok(Probe::Postgres(login))
         }
         "redis" => login(raw, 6379).map(Probe::Redis),
+        "memcached" => memcached(raw).map(Probe::Memcached),
+        "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
+        "ssh" => Greeting::from_raw(raw, greeting::Protocol::Ssh).map(Probe::Greeting),
+        "smtp" => Greeting::from_raw(raw, greeting::Protocol::Smtp).map(Probe::Greeting),
+        "imap" => Greeting::from_raw(raw, greeting::Protocol::Imap).map(Probe::Greeting),
+        "pop3" => Greeting::from_raw(raw, greeting::Protocol::Pop3).map(Probe::Greeting),
         "nagios" | "command" => External::of(raw).map(Probe::Command),
         "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]
@@ -242,6 +269,14 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             Err(format!("there is no kind {other:?}; there are {}{meant}", KINDS.join(", ")))
         }
     }
+}
+
+/// Without a login: the text protocol of most servers has none.
+fn memcached(raw: &mut Raw) -> Result<Login, String> {
+    let (user, password, file) = (raw.user.clone(), raw.password.clone(), raw.password_file.clone());
+    let login = login(raw, 11_211)?;
+    (raw.user, raw.password, raw.password_file) = (user, password, file);
+    Ok(login)
 }
 
 fn dns(raw: &mut Raw) -> Result<Dns, String> {
@@ -308,10 +343,20 @@ mod tests {
             name = 'cache'
             kind = 'redis'
             target = 'cache'
+            [[check]]
+            name = 'mail'
+            kind = 'imap'
+            target = 'mail'
+            tls = true
+            insecure = true
+            [[check]]
+            name = 'time'
+            kind = 'ntp'
+            target = 'ntp'
         ";
         let checks = Config::parse(text).unwrap().check;
         let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
-        assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache"]);
+        assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache", "mail", "time"]);
         assert_eq!((checks[0].period, checks[0].timeout), (Duration::from_secs(30), Duration::from_secs(5)));
         assert_eq!((checks[1].period, checks[1].timeout), (PERIOD, TIMEOUT));
         let Probe::Tcp(place) = &checks[1].ask else { panic!("{:?}", checks[1].ask) };
@@ -364,6 +409,10 @@ mod tests {
             ("icmp", "target = 'x'\ncount = 11", "count 11 is not between"),
             ("redis", "target = 'x'\npassword = 'a'\npassword_file = '/b'", "not both"),
             ("redis", "target = 'x'\nca_file = '/b'", "ca_file means nothing"),
+            ("memcached", "target = 'x'\nuser = 'u'", "user means nothing to the kind memcached"),
+            ("ssh", "target = 'x'\ntls = true", "tls means nothing to the kind ssh"),
+            ("smtp", "target = 'x'\ntls = true\nstarttls = true", "not both"),
+            ("imap", "target = 'x'\ninsecure = true", "insecure means nothing to the kind imap"),
             // It was taken and never used: PING asks no database.
             ("redis", "target = 'x'\ndatabase = '1'", "database means nothing to the kind redis"),
         ] {

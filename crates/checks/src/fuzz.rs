@@ -15,7 +15,7 @@ use super::extract::{Answer, report};
 use super::json_path::JsonPath;
 use super::net::Stream;
 use super::run::Run;
-use super::{certificate, cloudwatch, dns, http, icmp, perfdata, postgres, redis};
+use super::{certificate, cloudwatch, dns, greeting, http, icmp, memcached, ntp, perfdata, postgres, redis};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -66,6 +66,31 @@ pub fn redis(bytes: &[u8]) {
             }
         }
     });
+}
+
+/// Greetings, and answers to a wish for TLS.
+pub fn greeting(bytes: &[u8]) {
+    use greeting::Protocol;
+    for protocol in [Protocol::Ssh, Protocol::Smtp, Protocol::Imap, Protocol::Pop3] {
+        let mut stream = BufReader::new(said(bytes));
+        let is_greeted = done(greeting::greet(&mut stream, protocol)).is_ok();
+        if is_greeted && protocol != Protocol::Ssh {
+            let _ = done(greeting::start_tls(&mut stream, protocol));
+        }
+    }
+}
+
+/// Statistics.
+pub fn memcached(bytes: &[u8]) {
+    let _ = done(memcached::statistics(&mut BufReader::new(said(bytes))));
+}
+
+/// A packet of a time server.
+pub fn ntp(bytes: &[u8]) {
+    let nonce = bytes.get(24..32).map_or(0, |nonce| u64::from_be_bytes(nonce.try_into().expect("8 bytes")));
+    if let Some(answer) = ntp::read(bytes, nonce) {
+        let _ = (ntp::judged(&answer), answer.offset_and_delay(0, u64::MAX));
+    }
 }
 
 /// A response to a request: its head, its body, and where it leads.
@@ -159,6 +184,16 @@ mod tests {
         smoke(postgres, &[&taken[..], &row, &ready].concat(), 3_000, &[]);
         smoke(postgres, &[&sasl[..], &first, &taken, &no, &ready].concat(), 3_000, &[]);
         smoke(redis, b"+OK\r\n-NOAUTH no\r\n+PONG\r\n", 3_000, b"+-\r\n$*0 \xff");
+        smoke(memcached, b"STAT pid 7\r\nSTAT version 1.6\r\nEND\r\n", 3_000, b"STATEND 0.\r\n\xff");
+    }
+
+    #[test]
+    fn greetings_and_times_may_be_anything() {
+        smoke(greeting, b"SSH-2.0-x\r\n", 2_000, b"SH-12.09\r\n\xff");
+        smoke(greeting, b"220-a\r\n220 b\r\n250-x\r\n250 STARTTLS\r\n220 go\r\n", 3_000, b"2504- \r\n\xff");
+        smoke(greeting, b"* OK x\r\n* y\r\na1 OK\r\n", 2_000, b"*a1OKBYE \r\n\xff");
+        smoke(greeting, b"+OK\r\n+OK\r\n", 2_000, b"+-OKER \r\n\xff");
+        smoke(ntp, &[&[0x24, 2, 6, 0xe8][..], &[1; 44]].concat(), 3_000, &[]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
 //! - `request`, `steps`: what is asked over HTTP; `extract`: numbers in an answer; `cookies`: what one run is given.
-//! - `http`, `dns`, `icmp`, `postgres`, `redis`, `cloudwatch`, `lua`: how each kind asks; `net`: what they share.
+//! - `http`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`, `command`, `cloudwatch`, `lua`: how each
+//!   kind asks; `net`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
 //! Nothing waits in a queue: a check whose last run is under way, or that finds `RUNNING_MAX` others, is skipped and counted.
@@ -24,15 +25,18 @@ mod entropy;
 mod extract;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod greeting;
 mod http;
 mod icmp;
 mod json_path;
 #[cfg(feature = "lua")]
 pub mod lua;
+mod memcached;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
 mod net;
+mod ntp;
 mod perfdata;
 mod plan;
 mod postgres;
@@ -328,6 +332,9 @@ impl Shared {
             }
             Probe::Postgres(login) => postgres::run(network, run, login).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
+            Probe::Memcached(login) => memcached::run(network, run, login).await,
+            Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,
+            Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
             Probe::Command(external) => command::run(run, external).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]

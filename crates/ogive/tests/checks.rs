@@ -1,7 +1,8 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis and dnsmasq from Debian, the kernel's own echo, and on what
-//! refuses, hangs and breaks off.
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis, dnsmasq and others from Debian, the kernel's own
+//! echo, and on what refuses, hangs and breaks off.
 
 mod commands;
+mod greetings;
 mod steps;
 
 use std::io::{Read, Write};

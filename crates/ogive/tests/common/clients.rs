@@ -40,6 +40,13 @@ pub fn moto(program: &str) -> Command {
     Command::new(installed().join("moto/bin").join(program))
 }
 
+/// The time server of Debian.
+pub fn chronyd() -> PathBuf {
+    let path = installed().join("chrony/usr/sbin/chronyd");
+    assert!(path.exists(), "{} is not there: run scripts/clients", path.display());
+    path
+}
+
 /// A Node that finds the pinned packages by `require`.
 pub fn node() -> Command {
     assert_installed("package-lock.json", "package-lock.json.made");
