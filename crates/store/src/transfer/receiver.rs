@@ -118,6 +118,7 @@ fn missing(disk: &dyn Disk, directory: &Path, inventory: &Inventory) -> Result<V
             Err(DiskError::NotFound { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
+        debug_assert!(offset < file.bytes || file.bytes == 0, "what lacks of {} bytes begins at {offset}", file.bytes);
         all.push(Missing { index, offset });
     }
     Ok(all)
@@ -148,7 +149,7 @@ pub fn put(
     if offset > there {
         return Err(refuse(format!("{} is here up to byte {there}, and the piece begins at {offset}", file.path)));
     }
-    if end <= there && end > 0 {
+    if end <= there && there > 0 {
         return Ok(there);
     }
     let mut copy = match disk.open(&path) {
@@ -156,6 +157,7 @@ pub fn put(
         opened => opened?,
     };
     let new = &bytes[usize::try_from(there - offset).expect("inside the piece")..];
+    debug_assert_eq!(there + new.len() as u64, end, "the piece goes on where the file ends");
     if let Err(error) = copy.write_all(new) {
         // A piece that is there in part would be taken for bytes of the file: they are, but only up to here.
         let _ = copy.truncate(there);

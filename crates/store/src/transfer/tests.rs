@@ -270,6 +270,25 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     assert_eq!(read_whole(&kept).unwrap(), (files, 5));
 }
 
+/// The receiver panicked at an empty piece for a file of which it had a part: it looked for bytes behind the piece's end.
+/// Such a piece is here already and changes nothing.
+#[test]
+fn an_empty_piece_changes_nothing() {
+    let (from, to, target) = (sender(), SimulatedDisk::new(19), Path::new(TO));
+    let files = inventory(&from, "one");
+    begin(&to, target, &files).unwrap();
+    let file = files.files.iter().find(|file| file.bytes > 300).unwrap();
+    let bytes = bytes_of(&from, &files, file);
+    assert_eq!(put(&to, target, &files, file, (0, &[])).unwrap(), 0);
+    assert_eq!(put(&to, target, &files, file, (0, &bytes[..300])).unwrap(), 300);
+    for offset in [0, 1, 300] {
+        assert_eq!(put(&to, target, &files, file, (offset, &[])).unwrap(), 300, "at {offset}");
+    }
+    assert!(matches!(put(&to, target, &files, file, (301, &[])), Err(Error::Refused { .. })));
+    transfer(&from, &to, "one", 1_000).unwrap();
+    assert_eq!(received(&to, "one", "/c"), (0..40).collect());
+}
+
 /// A stream that ends anywhere is gone on with by the next, and one of what changed needs what it builds on.
 #[test]
 fn streams_are_received_in_parts() {
