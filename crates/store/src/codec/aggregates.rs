@@ -1,6 +1,6 @@
 //! The aggregates of a rollup besides the last float of each cell, one column for each field.
 //!
-//! Invariants: every field is restored bit for bit.
+//! Invariants: every field is restored bit for bit; each cell has its aggregate.
 //! Format: docs/formats/block.md, "Aggregates".
 
 use ogive_model::Aggregate;
@@ -10,6 +10,7 @@ use crate::codec::{floats, integers};
 
 /// Appends the aggregates of the samples at `times`.
 pub(crate) fn put(out: &mut Vec<u8>, times: &[i64], aggregates: &[Aggregate]) {
+    assert_eq!(times.len(), aggregates.len(), "each cell has its aggregate");
     let column = |field: fn(&Aggregate) -> f64| aggregates.iter().map(field).collect::<Vec<f64>>();
     integers::put(out, &aggregates.iter().map(|one| one.count.cast_signed()).collect::<Vec<_>>());
     let fields: [fn(&Aggregate) -> f64; 5] =

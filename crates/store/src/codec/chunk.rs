@@ -1,7 +1,8 @@
 //! Chunk: consecutive samples of one series, encoded and read together.
 //!
 //! Invariants: times ascend (strictly, except for texts and for delta points with starts); a chunk of histograms has
-//! one scheme and count type.
+//! one scheme and count type. Each sample of a series is in one chunk, and no chunk is empty. Starts and aggregates are
+//! known of every sample of a column, or of none.
 //! Format: docs/formats/block.md, "Chunk". The checksum is in the series page, next to the chunk's position.
 //! Limits: the constants below, and those of each kind's module.
 
@@ -21,6 +22,8 @@ pub(crate) const TEXTS_MAX: usize = 4096;
 const SAMPLES_MAX: usize = 4096;
 const _: () = assert!(FLOATS_MAX <= SAMPLES_MAX && TEXTS_MAX <= SAMPLES_MAX);
 const _: () = assert!(histograms::CHUNK_CELLS_MAX <= SAMPLES_MAX);
+// Columns number the distinct fields of their lines with two bytes.
+const _: () = assert!(TEXTS_MAX <= 1 << u16::BITS);
 
 /// How the samples of `series` are cut into chunks.
 pub(crate) fn cut(series: &SeriesData) -> Vec<Range<usize>> {
@@ -34,9 +37,11 @@ pub(crate) fn cut(series: &SeriesData) -> Vec<Range<usize>> {
             Kind::Text => fitting_texts(&series.texts.values[start..]),
         };
         assert!(length > 0, "a chunk without samples at {start} of {count}");
+        assert!(length <= SAMPLES_MAX, "a reader takes no chunk of {length} samples");
         chunks.push(start..start + length);
         start += length;
     }
+    assert_eq!(start, count, "each sample of the column is in one chunk");
     chunks
 }
 
@@ -114,6 +119,7 @@ fn fitting_texts(values: &[String]) -> usize {
 
 /// Appends the samples of `rows` of `series`; texts through `packer`.
 pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, packer: &mut Packer) {
+    assert!(!rows.is_empty() && rows.len() <= SAMPLES_MAX, "a chunk of the rows {rows:?}");
     put_varint(out, rows.len() as u64);
     times::put(out, &sample_times(series)[rows.clone()]);
     match series.meta.kind {
@@ -121,6 +127,8 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, pa
             put_starts(out, &series.floats.times, &series.floats.starts, rows.clone());
             floats::put(out, &series.floats.values[rows.clone()]);
             if !series.floats.aggregates.is_empty() {
+                let (held, times) = (series.floats.aggregates.len(), series.floats.times.len());
+                assert_eq!(held, times, "each cell of a rollup has its aggregate");
                 aggregates::put(out, &series.floats.times[rows.clone()], &series.floats.aggregates[rows]);
             }
         }
@@ -141,6 +149,7 @@ const STARTS: u8 = 1;
 const STARTS_OF_POINTS: u8 = 2;
 
 fn put_starts(out: &mut Vec<u8>, times: &[i64], starts: &[i64], rows: Range<usize>) {
+    assert!(starts.is_empty() || starts.len() == times.len(), "{} starts of {} times", starts.len(), times.len());
     let points = times[rows.clone()].windows(2).any(|pair| pair[0] == pair[1]);
     let known = starts.get(rows).filter(|starts| starts.iter().any(|start| *start != 0));
     out.push(match known {
@@ -201,6 +210,7 @@ impl<'a> Chunk<'a> {
         self.end()?;
         extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
         column.times.extend_from_slice(&self.times[rows]);
+        debug_assert_eq!(column.times.len(), column.values.len(), "each time has its float");
         Ok(())
     }
 
@@ -213,6 +223,7 @@ impl<'a> Chunk<'a> {
         extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
         column.times.extend_from_slice(&self.times[rows]);
         column.values.extend(values);
+        debug_assert_eq!(column.times.len(), column.values.len(), "each time has its histogram");
         Ok(weight)
     }
 
@@ -232,6 +243,7 @@ impl<'a> Chunk<'a> {
         self.end()?;
         column.times.extend_from_slice(&self.times[rows.clone()]);
         column.values.extend(values.into_iter().skip(rows.start).take(rows.len()));
+        debug_assert_eq!(column.times.len(), column.values.len(), "each time has its text");
         Ok(())
     }
 
@@ -253,6 +265,7 @@ fn extend_starts(column: &mut Vec<i64>, held: usize, starts: &[i64], rows: Range
     if column.is_empty() && starts.is_empty() {
         return;
     }
+    debug_assert!(column.is_empty() || column.len() == held, "{} starts of {held} times", column.len());
     column.resize(held, 0);
     match starts.get(rows.clone()) {
         Some(starts) => column.extend_from_slice(starts),

@@ -20,6 +20,7 @@ const GROUP_SHARE: usize = 50;
 const LINES_MIN: usize = 64;
 /// Lines of no group.
 const WHOLE: u8 = 0xff;
+const _: () = assert!(GROUPS_MAX <= WHOLE as usize);
 
 /// The field is the same everywhere.
 const SAME: u8 = 0;
@@ -40,6 +41,7 @@ pub(crate) const BYTES_MAX: usize = 17 << 20;
 
 /// Lines, none of which has a line feed, as columns; `None` where that is of no use.
 pub(crate) fn encode(lines: &[String], packer: &mut Packer) -> Option<Vec<u8>> {
+    debug_assert!(lines.iter().all(|line| !line.contains('\n')), "a line has no line feed");
     let cut: Vec<Vec<&str>> = lines.iter().map(|line| fields(line)).collect();
     let mut counts: HashMap<usize, usize> = HashMap::new();
     cut.iter().for_each(|fields| *counts.entry(fields.len()).or_default() += 1);
@@ -101,6 +103,7 @@ fn fields(line: &str) -> Vec<&str> {
             break;
         }
     }
+    debug_assert_eq!(out.concat().len() + rest.len(), line.len(), "the fields of a line are all of it");
     out
 }
 
@@ -117,6 +120,8 @@ fn put_column(out: &mut Vec<u8>, column: &[&str], packer: &mut Packer) {
         });
         of.push(number);
     }
+    assert!(!column.is_empty(), "a column has a field");
+    assert!(distinct.len() <= 1 << 16, "{} distinct fields have numbers of two bytes", distinct.len());
     if distinct.len() == 1 {
         out.push(SAME);
         return put_bytes(out, distinct[0].as_bytes());
@@ -291,6 +296,7 @@ fn joined(cursor: &Cursor<'_>, of: &[u8], columns: &[Vec<Column>], whole: &Joine
         left = left.saturating_sub(line.len());
         out.push(line);
     }
+    debug_assert_eq!(whole_row, whole.ends.len(), "each line of no group is given once");
     Ok(out)
 }
 

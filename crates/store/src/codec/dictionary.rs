@@ -18,6 +18,7 @@ pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
 /// 16 KiB of each: the training set holds 64 series at least.
 pub(crate) const SAMPLE_BYTES_EACH: usize = 16 << 10;
+const _: () = assert!(SAMPLE_BYTES / SAMPLE_BYTES_EACH >= 64);
 /// Fewer chunks, or fewer bytes, have nothing to share that is worth a dictionary.
 const SAMPLES_MIN: usize = 8;
 const SAMPLE_BYTES_MIN: usize = 8 << 10;
@@ -104,11 +105,13 @@ pub(crate) fn train(texts: &[Vec<u8>], effort: Effort) -> Option<(Vec<u8>, Packe
         samples.extend_from_slice(&text[..length]);
         lengths.extend((length > 0).then_some(length));
     }
+    debug_assert_eq!(lengths.iter().sum::<usize>(), samples.len(), "the lengths are those of the samples");
     if lengths.len() < SAMPLES_MIN || samples.len() < SAMPLE_BYTES_MIN {
         return None;
     }
     let dictionary =
         zstd::dict::from_continuous(&samples, &lengths, DICTIONARY_BYTES_MAX.min(samples.len() / 4)).ok()?;
+    assert!(dictionary.len() <= DICTIONARY_BYTES_MAX, "a reader takes no dictionary of {} bytes", dictionary.len());
     let stored = zstd::bulk::compress(&dictionary, DICTIONARY_LEVEL).ok()?;
     // As many of them are looked at as cost no more than the training.
     let mut left = SAMPLE_BYTES;

@@ -39,9 +39,16 @@ pub(crate) fn of(values: &[String]) -> Option<Vec<u8>> {
     for at in hashes.into_iter().flat_map(|hash| places(hash, bytes)) {
         filter[at / 8] |= 1 << (at % 8);
     }
+    debug_assert!(values.iter().all(|value| has_words(&filter, value)), "a filter of {bytes} bytes finds every word");
     Some(filter)
 }
 
+/// Whether every word of `value` is found.
+fn has_words(filter: &[u8], value: &str) -> bool {
+    let mut all = true;
+    each_word(value, |word| all &= may_have(filter, word));
+    all
+}
 /// Whether the texts of a filter may have a word, folded.
 pub(crate) fn may_have(filter: &[u8], word: &str) -> bool {
     places(hash(word), filter.len()).all(|at| filter.get(at / 8).is_none_or(|byte| byte & 1 << (at % 8) != 0))

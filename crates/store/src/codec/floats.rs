@@ -3,6 +3,7 @@
 //! Numbers written by people and programs have few decimal digits, so the column is first tried as integers over a
 //! power of ten, with the exceptions stored separately. Otherwise `pco` encodes the floats, and where that does not
 //! restore every bit, integer coding encodes their bits.
+//! Invariants: as many values are read as were written, each with its own bits.
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
 use crate::bytes::{Broken, Cursor};
@@ -46,6 +47,7 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, Broken> {
     let mut values = Vec::new();
     extend(cursor, count, &mut values)?;
+    debug_assert_eq!(values.len(), count, "a column has as many values as were asked for");
     Ok(values)
 }
 
@@ -107,6 +109,7 @@ impl Decimal {
     }
 
     fn put(&self, out: &mut Vec<u8>, values: &[f64]) {
+        assert_eq!(self.integers.len(), values.len(), "each value has its integer");
         out.extend_from_slice(&[DECIMAL, self.exponent as u8]);
         integers::put_positions(out, &self.exceptions);
         for at in &self.exceptions {
@@ -163,6 +166,7 @@ fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64) {
         return;
     }
     let float = |integer: i64| f64::from_bits(lifted(integer) | BASE.to_bits()) - (BASE + LIFT as f64);
+    debug_assert!(integers.iter().all(|integer| float(*integer) == *integer as f64), "the conversion is exact");
     values.extend(integers.iter().map(|integer| float(*integer) / power));
 }
 
@@ -173,6 +177,7 @@ fn exact_pco(values: &[f64]) -> Option<Vec<u8>> {
     }
     let bytes = integers::pco_bytes(values)?;
     let back = integers::pco_values::<f64>(&bytes, values.len()).ok()?;
+    assert_eq!(back.len(), values.len(), "every value is compared");
     let exact = back.iter().zip(values).all(|(back, value)| back.to_bits() == value.to_bits());
     exact.then_some(bytes)
 }

@@ -22,6 +22,8 @@ pub(crate) const CHUNK_COUNTS_MAX: usize = 2 << 20;
 const BINS_MAX: usize = 4 << 20;
 /// 64 Ki bounds: what one may write by hand is a thousand times less.
 const BOUNDS_MAX: usize = 1 << 16;
+// What a sender's histogram may have, a chunk can hold.
+const _: () = assert!(ogive_model::wire::BINS_MAX <= BINS_MAX);
 
 /// What all histograms of a chunk have in common.
 #[derive(Clone, Debug)]
@@ -167,6 +169,7 @@ impl StoredCount for f64 {
         floats::get(cursor, count)
     }
     fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
+        assert_eq!(values.len() % rows, 0, "{} values are whole columns of {rows}", values.len());
         values.chunks_exact(rows).for_each(|column| floats::put(out, column));
     }
     fn get_matrix(
@@ -189,6 +192,8 @@ impl StoredCount for f64 {
 
 /// Appends histograms of `shape`.
 pub(crate) fn put(out: &mut Vec<u8>, shape: &Shape, values: &[HistogramValue]) {
+    assert!(!values.is_empty(), "a chunk has a histogram");
+    debug_assert!(values.iter().all(|value| shape.fits(value)), "histograms of a chunk have its scheme and count type");
     shape.put(out);
     if shape.float {
         put_typed(out, &values.iter().map(float).collect::<Vec<_>>());
@@ -209,6 +214,7 @@ pub(crate) fn integer(value: &HistogramValue) -> &Histogram<u64> {
 
 /// Reads `count` histograms and gives those of `wanted`.
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize, wanted: Range<usize>) -> Result<Vec<HistogramValue>, Broken> {
+    assert!(wanted.start <= wanted.end && wanted.end <= count, "histograms {wanted:?} of {count}");
     let shape = Shape::get(cursor)?;
     Ok(if shape.float {
         get_typed(cursor, &shape.scheme, count, wanted)?.into_iter().map(HistogramValue::Float).collect()
@@ -253,6 +259,8 @@ fn get_typed<C: StoredCount>(
     };
     let negative = get_bins(cursor, count, wanted.clone())?;
     let positive = get_bins(cursor, count, wanted.clone())?;
+    debug_assert_eq!(negative.len(), wanted.len(), "each histogram has its negative bins");
+    debug_assert_eq!(positive.len(), wanted.len(), "each histogram has its positive bins");
     let mut values = Vec::with_capacity(wanted.len());
     for ((at, negative), positive) in wanted.zip(negative).zip(positive) {
         let mut value = Histogram {
@@ -314,6 +322,12 @@ fn get_optional(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Option<f64>
 /// The union of the indexes that hold something, then a matrix of counts.
 fn put_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
     let union = union(rows);
+    assert!(
+        rows.len() == 1 || union.len() * rows.len() <= CHUNK_COUNTS_MAX,
+        "a reader takes no {} bins in {} cells",
+        union.len(),
+        rows.len()
+    );
     put_varint(out, union.len() as u64);
     if union.is_empty() {
         return;

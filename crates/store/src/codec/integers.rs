@@ -1,5 +1,7 @@
 //! A column of 64-bit integers: constant, bit-packed, bit-packed differences, or `pco`, whichever is smallest.
 //!
+//! Invariants: as many values are read as were written; what is packed in a width fits it, in as many bytes as the
+//! reader takes.
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
@@ -10,6 +12,8 @@ const CONSTANT: u8 = 0;
 const PACKED: u8 = 1;
 const PACKED_DELTA: u8 = 2;
 const PCO: u8 = 3;
+/// What else begins with a tag where a column may be has a greater one.
+pub(crate) const TAG_MAX: u8 = PCO;
 
 /// 128 values share one least value and one width: an outlier costs its neighbours at most 128 widths.
 const PACK_COUNT: usize = 128;
@@ -59,6 +63,7 @@ fn keep_smaller(best: &mut Vec<u8>, other: Vec<u8>) {
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Broken> {
     let mut values = Vec::new();
     extend(cursor, count, &mut values)?;
+    debug_assert_eq!(values.len(), count, "a column has as many values as were asked for");
     Ok(values)
 }
 
@@ -150,8 +155,11 @@ fn put_packed(out: &mut Vec<u8>, values: &[i64]) {
         let widest = block.iter().fold(0, |all, value| all | value.wrapping_sub(least) as u64);
         let width = 64 - widest.leading_zeros();
         put_signed(out, least);
+        let start = out.len() + 1;
         out.push(width as u8);
         put_bits(out, width, block.iter().map(|value| value.wrapping_sub(least) as u64));
+        let bytes = (block.len() * width as usize).div_ceil(8);
+        assert_eq!(out.len() - start, bytes, "a reader takes {bytes} bytes for {} values of {width} bits", block.len());
     }
 }
 
@@ -175,6 +183,7 @@ fn extend_packed(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -
 fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
     let (mut pending, mut filled) = (0_u128, 0);
     for value in values {
+        debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
         pending |= u128::from(value) << filled;
         filled += width;
         while filled >= 8 {
@@ -191,6 +200,7 @@ fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
 /// Number `at` of those that are packed in `width` bits each.
 pub(crate) fn bits_at(bytes: &[u8], width: u32, at: usize) -> u64 {
     let bit = at * width as usize;
+    debug_assert!(bit + width as usize <= 8 * bytes.len(), "bits from {bit} on, {width} of {} bytes", bytes.len());
     let (byte, shift) = (bit / 8, bit % 8);
     let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
     if let Some(word) = bytes.get(byte..byte + 8).filter(|_| width <= 56) {
@@ -203,6 +213,7 @@ pub(crate) fn bits_at(bytes: &[u8], width: u32, at: usize) -> u64 {
 
 /// Appends a varint count and then sorted distinct positions as differences.
 pub(crate) fn put_positions(out: &mut Vec<u8>, positions: &[usize]) {
+    debug_assert!(positions.is_sorted_by(|one, next| one < next), "positions ascend: {positions:?}");
     put_varint(out, positions.len() as u64);
     let mut last = 0;
     for position in positions {

@@ -4,6 +4,7 @@
 //! with similar totals are placed next to each other and coded together, which gives the entropy coder a distribution
 //! to learn from and pays for its header once. A query of an instant needs few of the rows, so more than [`PAGE_ROWS`]
 //! are written in pages of that many.
+//! Invariants: every column has as many rows as any other, and is in one group.
 //! Format: the class of every column (integers), then the columns group by group (integers). A group is a run of
 //! columns in the order of (class, position) that ends with its class once it has [`GROUP_COLUMNS_MIN`]. With pages,
 //! [`PAGED`] precedes the classes and a group is a column in pages (`pages.rs`), each with some rows of every column
@@ -24,10 +25,12 @@ const CLASS_MAX: i64 = 128;
 const PAGE_ROWS: usize = 32;
 /// No coding of integers has this tag, so that what begins with it has pages.
 const PAGED: u8 = 4;
+const _: () = assert!(PAGED > integers::TAG_MAX);
 
 /// Appends columns of `rows` values each, column after column in `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], rows: usize) {
     assert!(rows > 0, "a matrix without rows");
+    assert_eq!(values.len() % rows, 0, "{} values are whole columns of {rows}", values.len());
     if values.is_empty() || rows <= PAGE_ROWS {
         return put_whole(out, values, rows);
     }
@@ -87,6 +90,7 @@ impl<T: Copy + Default> Matrix<T> {
 
     /// The numbers of a row, one a column.
     pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = T> + '_ {
+        debug_assert!(row < self.stride, "row {row} of columns of {} rows with their padding", self.stride);
         self.values.get(row..).unwrap_or_default().iter().step_by(self.stride).copied()
     }
 }
@@ -108,6 +112,7 @@ pub(crate) fn get<T: Copy + Default>(
     wanted: Range<usize>,
     of: impl Fn(i64) -> T,
 ) -> Result<Matrix<T>, Broken> {
+    assert!(wanted.end <= rows, "rows {wanted:?} of {rows}");
     let paged = columns > 0 && cursor.peek() == Some(PAGED);
     if paged {
         cursor.byte()?;
@@ -130,6 +135,7 @@ pub(crate) fn get<T: Copy + Default>(
             if kept.is_empty() {
                 continue;
             }
+            debug_assert_eq!(group_values.len(), count, "each column of a group has its rows of the page");
             for (from, column) in group_values.chunks_exact(page.len()).zip(&group) {
                 let to = &mut matrix.column_mut(*column)[kept.start - wanted.start..];
                 for (to, value) in to.iter_mut().zip(&from[kept.start - page.start..kept.end - page.start]) {
@@ -164,6 +170,7 @@ fn groups(classes: &[i64]) -> Vec<Vec<usize>> {
         }
         last = Some(class);
     }
+    debug_assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), classes.len(), "each column is in one group");
     groups
 }
 

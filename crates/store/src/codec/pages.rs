@@ -1,5 +1,6 @@
 //! A column of 64-bit integers in pages, each of which can be read without the others.
 //!
+//! Invariants: each value is in one page, and no page is empty.
 //! Format: a tag byte; for [`SHARED`] the metadata of a `pco` chunk as bytes; then each page as bytes. The number of
 //! values of each page is known from outside.
 
@@ -17,6 +18,7 @@ const SHARED: u8 = 1;
 /// Appends `values` in the smaller form, as pages of `lengths` values each.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
     assert_eq!(lengths.iter().sum::<usize>(), values.len(), "pages hold every value once");
+    debug_assert!(lengths.iter().all(|length| *length > 0), "no page is empty: {lengths:?}");
     let mut best = vec![SEPARATE];
     let (mut rest, mut page) = (values, Vec::new());
     for length in lengths {

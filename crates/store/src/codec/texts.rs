@@ -10,6 +10,7 @@ use crate::codec::{columns, filter, integers};
 
 /// Lines through zstd. Anything else at this place is the coding of the lengths, 0 to 3.
 const LINES: u8 = 16;
+const _: () = assert!(LINES > integers::TAG_MAX);
 /// The same, with the block's dictionary.
 const LINES_DICTIONARY: u8 = 17;
 /// A filter, and then one of the others: up to version 6.
@@ -31,6 +32,8 @@ const COLUMNS_BYTES_MIN: usize = 16 * 1024;
 /// 16 MiB: one text may be larger than a chunk should be, and none is larger than a batch.
 pub(crate) const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const _: () = assert!(columns::BYTES_MAX == CHUNK_BYTES_MAX + TEXT_BYTES_MAX);
+// What a sender's text may have, a chunk can hold.
+const _: () = assert!(ogive_model::wire::TEXT_SAMPLE_BYTES_MAX <= TEXT_BYTES_MAX);
 /// Below this zstd has nothing to find.
 const ZSTD_BYTES_MIN: usize = 64;
 /// With a dictionary it has: a status line of a dozen bytes that every series has.
@@ -39,12 +42,14 @@ const DICTIONARY_BYTES_MIN: usize = 12;
 /// Appends `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[String], packer: &mut Packer) {
     if let Some(filter) = filter::of(values) {
+        assert!(filter.len() <= filter::BYTES_MAX, "a reader takes no filter of {} bytes", filter.len());
         out.push(FILTER_CHECKED);
         put_bytes(out, &filter);
         out.extend_from_slice(&crc32c::crc32c(&filter).to_le_bytes());
     }
     if !values.iter().any(|value| value.contains('\n')) {
         let lines = values.join("\n");
+        assert!(lines.len() <= CHUNK_BYTES_MAX + TEXT_BYTES_MAX, "a reader takes no {} bytes of lines", lines.len());
         let packed = packed(&lines, packer);
         let columns = (lines.len() >= COLUMNS_BYTES_MIN).then(|| columns::encode(values, packer)).flatten();
         let shortest = packed.as_ref().map_or(lines.len(), Vec::len);
@@ -62,6 +67,7 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[String], packer: &mut Packer) {
     let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
     integers::put(out, &lengths);
     let raw = values.concat();
+    assert!(raw.len() <= CHUNK_BYTES_MAX + TEXT_BYTES_MAX, "a reader takes no {} bytes of texts", raw.len());
     match packed(&raw, packer) {
         Some(packed) => {
             out.push(if packer.has_dictionary() { ZSTD_DICTIONARY } else { ZSTD });

@@ -1,5 +1,6 @@
 //! A column of ascending times; regular ones take a few bytes, however many.
 //!
+//! Invariants: times ascend before they are written, and after they are read whatever their bytes are.
 //! Format: the first time, the greatest common step of the differences, and the differences in steps: omitted when all
 //! are 1, as runs of ones with the exceptions when gaps are few, otherwise as integers.
 
@@ -16,6 +17,11 @@ pub(crate) fn put(out: &mut Vec<u8>, times: &[i64]) {
     let differences: Vec<u64> = times.windows(2).map(|pair| difference(pair[0], pair[1])).collect();
     let step = differences.iter().fold(0, |all, difference| gcd(all, *difference)).max(1);
     let steps: Vec<i64> = differences.iter().map(|difference| (difference / step) as i64).collect();
+    debug_assert_eq!(
+        steps.iter().map(|steps| i128::from(*steps as u64) * i128::from(step)).sum::<i128>(),
+        i128::from(times[times.len() - 1]) - i128::from(*first),
+        "steps of {step} lead from the first time to the last"
+    );
     if steps.iter().all(|steps| *steps == 1) {
         out.push(REGULAR);
         put_signed(out, *first);
@@ -56,6 +62,8 @@ pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Bro
         last += i128::from(steps as u64) * i128::from(step);
         times.push(i64::try_from(last).map_err(|_| cursor.broken(format!("a time of {last}")))?);
     }
+    debug_assert!(times.is_sorted(), "times that were read ascend, whatever their bytes are");
+    debug_assert_eq!(times.len(), count, "a column has as many times as were asked for");
     Ok(times)
 }
 
