@@ -3,8 +3,9 @@
 //! Invariants: the result depends neither on how samples were spread over the sources nor on the order of the sources,
 //! except for the last bits of float sums. `order` decides between two values at one time. A delta column with known
 //! starts has a row for each whole point, so that repetitions are recognised, in the order of (time, start, value), and
-//! before them one row for each time for all fragments. `collapse` reduces them to one row for each time; after that
-//! nothing is merged any more.
+//! before them one row for each time for all fragments. The columns of a series are of one length, or empty where
+//! nothing is known, and each row of both sources has its turn. `collapse` reduces them to one row for each time; after
+//! that nothing is merged any more.
 
 use std::cmp::Ordering;
 
@@ -57,6 +58,7 @@ pub(crate) fn merge_telling(sources: Vec<Vec<SeriesData>>, mut tell: impl FnMut(
 
 /// Adds the samples of another source to those of a series.
 pub fn add(one: &mut SeriesData, other: SeriesData) -> Clash {
+    debug_assert_eq!(one.meta.kind, other.meta.kind, "the samples of one kind are merged");
     let temporalities = one.meta.temporality != other.meta.temporality;
     let mut cells = 0;
     let delta = other.meta.temporality == Temporality::Delta;
@@ -90,6 +92,8 @@ enum Turn {
 
 /// The turns in which two ascending columns become one; `order` is that of rows at one time.
 fn turns<T>(earlier: (&[i64], &[T]), later: (&[i64], &[T]), order: impl Fn(&T, &T) -> Ordering) -> Vec<Turn> {
+    assert_eq!(earlier.0.len(), earlier.1.len(), "each time of the earlier column has its row");
+    assert_eq!(later.0.len(), later.1.len(), "each time of the later column has its row");
     let mut turns = Vec::with_capacity(earlier.0.len() + later.0.len());
     let (mut a, mut b) = (0, 0);
     while a < earlier.0.len() || b < later.0.len() {
@@ -130,6 +134,8 @@ fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
         }
         one.times.extend(other.times);
         one.values.extend(other.values);
+        assert_eq!(one.times.len(), one.values.len(), "each time has its float");
+        assert!(one.aggregates.is_empty() || one.aggregates.len() == one.times.len(), "each cell has its aggregate");
         return;
     }
     if !one.aggregates.is_empty() || !other.aggregates.is_empty() {
@@ -212,6 +218,7 @@ fn collapsed<T>(times: Vec<i64>, rows: Vec<T>, mut add: impl FnMut(T, T) -> T) -
             }
         }
     }
+    debug_assert!(is_collapsed(&out.0), "each time has one row");
     out
 }
 
@@ -248,6 +255,7 @@ fn add_aggregated(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
 fn aggregated(column: &mut FloatColumn) -> (Vec<i64>, Vec<Aggregated>) {
     fill_aggregates(column);
     let (times, rows) = rows(&mut column.times, &mut column.values, &mut column.starts);
+    assert_eq!(rows.len(), column.aggregates.len(), "each row has its aggregate");
     (times, rows.into_iter().zip(std::mem::take(&mut column.aggregates)).collect())
 }
 
@@ -279,6 +287,7 @@ fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: 
         one.starts = joined_starts((&one.times, &one.starts), (&other.times, &other.starts));
         one.times.extend(other.times);
         one.values.extend(other.values);
+        assert_eq!(one.times.len(), one.values.len(), "each time has its histogram");
         return 0;
     }
     let mut lost = 0;
@@ -313,6 +322,8 @@ fn greater<T>(a: (T, i64), b: (T, i64), order: impl Fn(&T, &T) -> Ordering) -> (
 
 /// Takes a column apart: its times, and each value with its start.
 fn rows<T>(times: &mut Vec<i64>, values: &mut Vec<T>, starts: &mut Vec<i64>) -> (Vec<i64>, Vec<(T, i64)>) {
+    assert_eq!(times.len(), values.len(), "each time has its value");
+    assert!(starts.len() <= times.len(), "{} starts of {} times", starts.len(), times.len());
     starts.resize(times.len(), 0);
     let rows = std::mem::take(values).into_iter().zip(std::mem::take(starts)).collect();
     (std::mem::take(times), rows)
@@ -349,6 +360,8 @@ fn zip<T>(
         times.push(time);
         values.push(value);
     }
+    assert!(earlier.next().is_none() && later.next().is_none(), "each row of both columns has its turn");
+    debug_assert!(times.is_sorted(), "two columns that ascend come to one that does");
     (times, values)
 }
 
@@ -359,6 +372,7 @@ fn joined_starts(one: (&[i64], &[i64]), other: (&[i64], &[i64])) -> Vec<i64> {
         return starts;
     }
     for (times, known) in [one, other] {
+        assert!(known.len() <= times.len(), "{} starts of {} times", known.len(), times.len());
         let end = starts.len() + times.len();
         starts.extend_from_slice(known);
         starts.resize(end, 0);
@@ -370,6 +384,7 @@ fn add_texts(one: &mut TextColumn, other: TextColumn) {
     let follow = follows(&one.times, &other.times);
     one.times.extend(other.times);
     one.values.extend(other.values);
+    assert_eq!(one.times.len(), one.values.len(), "each time has its text");
     if !follow {
         let times = std::mem::take(&mut one.times);
         let mut all: Vec<(i64, String)> = times.into_iter().zip(std::mem::take(&mut one.values)).collect();

@@ -157,6 +157,7 @@ pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: HistogramValue) ->
 
 /// Puts texts of equal times into the order of their bytes.
 pub(crate) fn sort_texts(column: &mut TextColumn) {
+    debug_assert_eq!(column.times.len(), column.values.len(), "each time has its text");
     let mut from = 0;
     while from < column.times.len() {
         let run = column.times[from..].iter().take_while(|time| **time == column.times[from]).count();

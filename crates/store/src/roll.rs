@@ -2,7 +2,7 @@
 //!
 //! Invariants: a cell of width w ends at a multiple of w and stands for (end - w, end]; the rollup of a rollup equals
 //! the rollup of the original. A delta histogram's cells are exact merges, so every quantile over them equals that over
-//! the originals.
+//! the originals. The aggregates of the cells count each sample that they are made of.
 //! - Delta histograms and floats: one row a cell, at its end.
 //! - Gauge and cumulative floats: one row a cell, the last sample at its own time, with the aggregates of all; a
 //!   staleness marker that ends a cell is a row of its own.
@@ -21,6 +21,7 @@ use crate::{merge, order};
 
 /// `data` as cells of `width_ms`; `None` when nothing of it is rolled up. `clash` hears of what a cell cannot hold.
 pub(crate) fn roll(mut data: SeriesData, width_ms: u32, clash: &dyn Fn(Clash)) -> Option<SeriesData> {
+    assert!(width_ms > 0, "a cell has a width");
     let (width, delta) = (i64::from(width_ms), data.meta.temporality == Temporality::Delta);
     clash(merge::collapse(&mut data));
     match data.meta.kind {
@@ -49,6 +50,7 @@ fn cells(column: HistogramColumn, width: i64, clash: &dyn Fn(Clash)) -> Histogra
                 clash(Clash { cells: u64::from(!order::merge_cell(cell, value)), temporalities: false });
             }
             _ => {
+                debug_assert!(out.times.last().is_none_or(|last| *last < end), "a cell that ends at {end} was closed");
                 out.times.push(end);
                 out.values.push(value);
             }
@@ -59,6 +61,8 @@ fn cells(column: HistogramColumn, width: i64, clash: &dyn Fn(Clash)) -> Histogra
 
 fn thinned(column: HistogramColumn, width: i64) -> HistogramColumn {
     let HistogramColumn { times, values, starts } = column;
+    assert_eq!(times.len(), values.len(), "each time has its histogram");
+    assert!(starts.is_empty() || starts.len() == times.len(), "{} starts of {} times", starts.len(), times.len());
     let start = |at: usize| starts.get(at).copied().unwrap_or(0);
     let ends: Vec<i64> = times.iter().map(|time| end_of(*time, width)).collect();
     let reading = |at: usize| CounterReading { time: times[at], start: start(at) };
@@ -133,18 +137,24 @@ fn floats(mut column: FloatColumn, width: i64, delta: bool) -> FloatColumn {
     if let Some(cell) = open {
         cell.put(&mut out, delta);
     }
+    debug_assert_eq!(counted(&out), counted(&column), "a rollup counts each sample that it is made of");
     if out.starts.iter().all(|start| *start == 0) {
         out.starts.clear();
     }
     out
 }
 
+/// How many samples the aggregates of a column stand for.
+fn counted(column: &FloatColumn) -> u64 {
+    column.aggregates.iter().fold(0, |sum, one| sum.wrapping_add(one.count))
+}
 impl Cell {
     fn add(&mut self, row: (i64, f64, i64), of: &Aggregate) {
         if of.count == 0 {
             self.stale = Some(row.0);
             return;
         }
+        debug_assert!(self.last.0 <= row.0, "the sample at {} of a cell follows the one at {}", row.0, self.last.0);
         let (time, value, start) = std::mem::replace(&mut self.last, row);
         self.stale = None;
         let one = &mut self.aggregate;
@@ -166,6 +176,11 @@ impl Cell {
     fn put(self, out: &mut FloatColumn, delta: bool) {
         if self.aggregate.count > 0 {
             let (time, value) = if delta { (self.end, self.aggregate.sum) } else { (self.last.0, self.last.1) };
+            debug_assert!(
+                out.times.last().is_none_or(|last| *last < time),
+                "the cell at {time} follows {:?}",
+                out.times.last()
+            );
             out.times.push(time);
             out.values.push(value);
             // A cell of deltas begins where it begins.
@@ -174,6 +189,10 @@ impl Cell {
         }
         // What a series is worth after it ended matters where it is read as it stands.
         if let Some(time) = self.stale.filter(|_| !delta) {
+            debug_assert!(
+                out.times.last().is_none_or(|last| *last < time),
+                "a marker follows the last sample of its cell"
+            );
             out.times.push(time);
             out.values.push(f64::from_bits(ogive_model::STALE));
             out.starts.push(0);

@@ -1,5 +1,7 @@
 //! The frame of a block file: header, sections, footer, trailer.
 //!
+//! Invariants: header and end have their fixed lengths, by which a reader finds them; what is written is within the
+//! limits of the reader.
 //! Format: docs/formats/block.md. Everything is little-endian.
 
 use std::path::Path;
@@ -119,6 +121,7 @@ pub(crate) fn header() -> Vec<u8> {
     out.extend_from_slice(&VERSION.to_le_bytes());
     let checksum = crc32c::crc32c(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
+    assert_eq!(out.len() as u64, HEADER_BYTES, "a reader looks for the sections behind the header");
     out
 }
 
@@ -155,6 +158,7 @@ pub(crate) fn footer(sections: &[Section; SectionId::ALL.len()], offset: u64) ->
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&checksum.to_le_bytes());
     out.extend_from_slice(&MAGIC_END);
+    assert_eq!(out.len() as u64, END_BYTES, "a reader looks for the footer that far from the end");
     out
 }
 
@@ -229,6 +233,9 @@ pub(crate) const UNITS_MAX: usize = 4096;
 
 impl Summary {
     pub(crate) fn encode(&self) -> Vec<u8> {
+        assert!(self.units.len() <= UNITS_MAX, "a reader takes no {} units", self.units.len());
+        assert!(self.time_min <= self.time_max, "times from {} to {}", self.time_min, self.time_max);
+        assert!(self.dictionary.is_none_or(|(length, _)| length > 0), "a length of 0 stands for no dictionary");
         let mut out = Vec::new();
         bytes::put_signed(&mut out, self.time_min);
         bytes::put_signed(&mut out, self.time_max);

@@ -67,6 +67,7 @@ impl Block {
                 canonical.extend_from_slice(bytes);
                 ends.push(canonical.len());
             }
+            debug_assert_eq!(ends.len(), own.len(), "each label of series {number} ends somewhere");
             each(number, SeriesId::of_canonical(tenant, kind, &canonical), temporality);
             Ok(())
         })

@@ -74,6 +74,7 @@ impl Index {
 
     /// The page that describes `series`, its place, and the series that it describes.
     pub(crate) fn page_of(&self, series: u32) -> (usize, Section, Range<u32>) {
+        debug_assert!(series < self.series, "series {series} of {}", self.series);
         let page = series as usize / PAGE_SERIES;
         let first = (page * PAGE_SERIES) as u32;
         (page, self.pages[page], first..(first + PAGE_SERIES as u32).min(self.series))
@@ -106,6 +107,7 @@ impl Index {
             texts.ends.push((name_end, value_end));
             Ok(())
         });
+        debug_assert!(read.is_err() || texts.ends.len() == self.labels.len(), "{} texts", texts.ends.len());
         // What is wrong with a label, whoever asks for it gets the error.
         read.is_ok().then_some(texts)
     }
@@ -130,6 +132,7 @@ impl Index {
                 found &= self.carrying(&matcher.name, |value| matcher.matches(value))?;
             }
         }
+        debug_assert!(found.max().is_none_or(|last| last < self.series), "a series of {} is found", self.series);
         Ok(found)
     }
 

@@ -25,13 +25,21 @@ fn writer(disk: &SimulatedDisk) -> Writer {
     Writer::create(disk, "/store/block".into(), Effort::Quick).unwrap()
 }
 
-/// A writer with one series of `count` chunks, the last ones of them empty.
+/// Ends a block whose chunks did not come through `add`, which counts.
+fn finish(mut writer: Writer) {
+    let chunks = writer.entries.iter().flat_map(|entry| &entry.chunks);
+    writer.summary.samples = chunks.map(|chunk| u64::from(chunk.samples)).sum();
+    (writer.summary.time_min, writer.summary.time_max) = (1_000, 3_000);
+    writer.finish(BlockId(1)).unwrap().unwrap();
+}
+
+/// A writer with one series of `count` chunks, the last ones of them without bytes.
 fn with_chunks(disk: &SimulatedDisk, count: usize) -> Writer {
     let mut writer = writer(disk);
     writer.put(&Part { data: series(1_000), goes_on: false }).unwrap();
     let entry = &mut writer.entries[0];
     let end = entry.chunks[0].offset + u64::from(entry.chunks[0].length);
-    let empty = ChunkEntry { offset: end, length: 0, checksum: 0, samples: 0, time_min: 1_000, time_max: 1_000 };
+    let empty = ChunkEntry { offset: end, length: 0, checksum: 0, samples: 1, time_min: 1_000, time_max: 1_000 };
     entry.chunks.reserve_exact(count);
     entry.chunks.resize(count, empty);
     writer
@@ -45,7 +53,7 @@ fn as_many_chunks_as_may_be_are_read_again_and_one_more_is_refused() {
     writer.put(&Part { data: series(2_000), goes_on: true }).unwrap();
     let more = Part { data: series(3_000), goes_on: true };
     assert!(matches!(writer.put(&more), Err(Error::Refused { .. })));
-    writer.finish(BlockId(1)).unwrap().unwrap();
+    finish(writer);
     let block = Block::open(&disk, Path::new("/store/block")).unwrap();
     let mut found = 0;
     block.each_series(|def| found += usize::from(def.labels.metric_name() == "a")).unwrap();
@@ -66,7 +74,7 @@ fn a_chunk_as_large_as_may_be_is_read_again_and_a_larger_one_refused() {
     let large = ChunkEntry { offset, length, checksum, samples: 1, time_min: 2_000, time_max: 2_000 };
     writer.entries[0].chunks.push(large);
     assert!(matches!(series::check(2, series::CHUNK_BYTES_MAX + 1), Err(Error::Refused { .. })));
-    writer.finish(BlockId(1)).unwrap().unwrap();
+    finish(writer);
     // Its bytes are no samples; that they are the ones that were written is what is looked at.
     Block::open(&disk, Path::new("/store/block")).unwrap().verify().unwrap();
     // What was written without the check is refused by the reader, and not read into memory.

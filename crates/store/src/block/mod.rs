@@ -75,6 +75,7 @@ impl BlockMeta {
         let (own, other) = (self.window.range(), window.range());
         let common = own.end_ms.min(other.end_ms).saturating_sub(own.start_ms.max(other.start_ms)).max(0);
         let length = own.end_ms.saturating_sub(own.start_ms).max(1);
+        debug_assert!(common <= length, "{common} ms of a window of {length} ms");
         u64::try_from(u128::from(self.samples) * common as u128 / length as u128).unwrap_or(u64::MAX)
     }
 

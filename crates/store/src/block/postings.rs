@@ -1,5 +1,6 @@
 //! Postings: for each label, the numbers of the series that carry it.
 //!
+//! Invariants: a list ascends.
 //! Format: docs/formats/block.md, "Postings". Short lists are differences as varints, long ones a roaring bitmap in its
 //! portable form; whichever is smaller.
 
@@ -30,6 +31,7 @@ pub(crate) fn check(labels: usize) -> Result<(), Error> {
 
 /// Appends the postings of all labels, by ascending label; each list ascends.
 pub(crate) fn put<'a>(out: &mut Vec<u8>, lists: impl ExactSizeIterator<Item = &'a [u32]>) {
+    assert!(lists.len() <= LABELS_MAX, "a reader takes no {} labels", lists.len());
     put_varint(out, lists.len() as u64);
     let mut one = Vec::new();
     for list in lists {
@@ -44,6 +46,7 @@ fn put_one(out: &mut Vec<u8>, list: &[u32]) {
         out.push(LIST);
         let mut last = 0;
         for series in list {
+            assert!(last <= *series, "series {series} follows {last} in the list of a label");
             put_varint(out, u64::from(series - last));
             last = *series;
         }

@@ -128,6 +128,7 @@ impl Budget {
     /// # Errors
     /// [`SelectError::TooManySamples`] when there are fewer left.
     pub fn take(&mut self, samples: usize) -> Result<(), Error> {
+        debug_assert!(self.left <= self.limit, "{} samples are left of {}", self.left, self.limit);
         match self.left.checked_sub(samples) {
             Some(left) => {
                 self.left = left;
@@ -886,6 +887,7 @@ impl<'a> SeriesReader<'a> {
             self.entries = entries.map_err(|broken| self.block.corrupt(place.offset, broken))?;
             self.page = Some((number, described.start));
         }
+        debug_assert_eq!(self.entries.len(), described.len(), "page {number} describes the series {described:?}");
         Ok((series - described.start) as usize)
     }
 
@@ -947,6 +949,7 @@ impl Walk<'_> {
 
     /// Goes on to the next series.
     pub(crate) fn advance(&mut self) {
+        debug_assert!(u64::from(self.next) < self.reader.block.summary.series, "series {} is the last", self.next);
         self.def = None;
         self.next += 1;
     }

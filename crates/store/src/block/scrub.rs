@@ -29,6 +29,7 @@ impl BlockScrub<'_> {
         name: &str,
         check: impl Fn(&[u8], &Path) -> Result<(), Error>,
     ) -> Result<Option<Vec<u8>>, Error> {
+        debug_assert!(place.start <= place.end, "a piece ends behind its beginning: {place:?}");
         let piece = scrub_piece(self.file, place.clone(), check);
         self.findings.extend(piece.bad.into_iter().map(|bad| Finding::of(bad, name, &place)));
         (self.pace)(place.end - place.start)?;

@@ -8,6 +8,7 @@ use ogive_model::{Kind, Temporality, TimeRange};
 use crate::Error;
 use crate::block::format::PAGE_SERIES;
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
+use crate::codec::texts;
 
 /// A series in a block: everything but its samples, labels by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ const LABELS_MAX: usize = ogive_model::Labels::COUNT_MAX;
 pub(crate) const CHUNKS_MAX: usize = 1 << 24;
 /// 64 MiB: four texts of the largest size that is taken.
 pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 20;
+const _: () = assert!(CHUNK_BYTES_MAX > texts::CHUNK_BYTES_MAX + texts::TEXT_BYTES_MAX);
 
 /// Whether a series may have so many chunks, and its last one so many bytes: what [`get_page`] reads.
 ///
@@ -67,7 +69,10 @@ pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {
     put_varint(out, entries[0].chunks[0].offset);
     let mut before: &[u32] = &[];
     let mut time = 0;
+    let mut next = entries[0].chunks[0].offset;
     for entry in entries {
+        assert!(entry.labels.len() <= LABELS_MAX, "a reader takes no {} labels of a series", entry.labels.len());
+        assert!((1..=CHUNKS_MAX).contains(&entry.chunks.len()), "a series of {} chunks", entry.chunks.len());
         let shared = before.iter().zip(&entry.labels).take_while(|(a, b)| a == b).count();
         put_varint(out, shared as u64);
         put_varint(out, (entry.labels.len() - shared) as u64);
@@ -79,6 +84,10 @@ pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {
         put_varint(out, u64::from(entry.width_ms));
         put_varint(out, entry.chunks.len() as u64);
         for chunk in &entry.chunks {
+            assert_eq!(chunk.offset, next, "a chunk begins where the one before it ends");
+            assert!(chunk.time_min <= chunk.time_max, "times from {} to {}", chunk.time_min, chunk.time_max);
+            assert!(chunk.samples > 0, "the chunk at {next} has a sample");
+            next += u64::from(chunk.length);
             put_varint(out, u64::from(chunk.length));
             out.extend_from_slice(&chunk.checksum.to_le_bytes());
             put_varint(out, u64::from(chunk.samples));
@@ -203,6 +212,8 @@ fn get_entry(
 
 /// The kind of floats that a rollup made.
 const ROLLED_FLOATS: u8 = 3;
+// Kind and temporality share a byte.
+const _: () = assert!(ROLLED_FLOATS as usize >= Kind::COUNT && ROLLED_FLOATS < 16);
 
 const fn kind_of(code: u8) -> Option<Kind> {
     match code {

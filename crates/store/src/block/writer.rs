@@ -1,5 +1,7 @@
 //! Writing a block: series come one after another, their chunks are written to the disk immediately.
 //!
+//! Invariants: each sample that comes is in one chunk; the sections, and in them the chunks, lie end to end, and what
+//! is there twice lies behind them; a series carries each label, and each label has one list of ascending series.
 //! Limits: until the end, memory holds one piece of a series with its samples and the previous chunk, [`BUFFER_BYTES`]
 //! of chunks, texts waiting for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes a
 //! series plus its distinct labels.
@@ -25,6 +27,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// 8 MiB wait until a dictionary is made, or is not: eight times what it is made of, so that 64 KiB of each of a hundred
 /// series are enough.
 const WAITING_BYTES_MAX: usize = 8 << 20;
+const _: () = assert!(WAITING_BYTES_MAX >= dictionary::SAMPLE_BYTES);
 
 /// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. A series may come in
 /// several pieces that follow each other in time. Series without samples are left out; when nothing is left no file is
@@ -157,7 +160,10 @@ impl Writer {
         let mut part = match self.open.take() {
             Some(mut part) if goes_on => {
                 // They follow each other: nothing meets.
+                let (held, added) = (chunk::sample_times(&part.data).len(), times.len());
                 let _ = merge::add(&mut part.data, data);
+                let now = chunk::sample_times(&part.data).len();
+                assert_eq!(now, held + added, "a piece of {added} samples behind {held} is lost in none");
                 part
             }
             before => {
@@ -281,6 +287,7 @@ impl Writer {
     /// Ends the section that began at `start`.
     fn end_section(&mut self, start: u64) -> Result<Section, Error> {
         self.spill(0)?;
+        assert!(start <= self.written, "a section that begins at {start} where {} bytes are written", self.written);
         let section = Section { offset: start, length: self.written - start, checksum: self.checksum };
         self.checksum = 0;
         Ok(section)
@@ -293,6 +300,12 @@ impl Writer {
             return Ok(None);
         }
         postings::check(self.labels.lists.len())?;
+        assert_eq!(self.summary.series, self.entries.len() as u64, "each series has one entry");
+        debug_assert_eq!(
+            self.entries.iter().flat_map(|entry| &entry.chunks).map(|chunk| u64::from(chunk.samples)).sum::<u64>(),
+            self.summary.samples,
+            "each sample that came is in a chunk"
+        );
         self.put_dictionary();
         let chunks = self.end_section(format::HEADER_BYTES)?;
         let (labels, lists) = std::mem::take(&mut self.labels).into_sorted(&mut self.entries);
@@ -323,11 +336,15 @@ impl Writer {
 
     /// Writes everything but the chunks once more, which are read back for it, and the footer.
     fn write_end(&mut self, sections: &[Section; SectionId::ALL.len()]) -> Result<(), Error> {
+        let mut next = format::HEADER_BYTES;
         for (id, section) in SectionId::ALL.into_iter().zip(sections) {
+            assert_eq!(section.offset, next, "the {} begin where the section before ends", id.name());
             format::check_section(id, section.length)?;
+            next += section.length;
         }
         let dictionary = self.summary.dictionary.map_or(0, |(length, _)| length);
         let (start, end) = (sections[SectionId::Series as usize - 1].offset - dictionary, self.written);
+        assert_eq!(next, end, "the sections end where everything written does");
         self.buffer.resize(format::TWIN_DISTANCE as usize, 0);
         for offset in (start..end).step_by(BUFFER_BYTES) {
             let held = self.buffer.len();
@@ -337,7 +354,10 @@ impl Writer {
         }
         self.buffer.extend_from_slice(&format::header());
         // The twin of the footer comes first, and says where the footer is.
-        let footer = format::footer(sections, self.offset() + format::END_BYTES + format::TWIN_DISTANCE);
+        let at = self.offset() + format::END_BYTES + format::TWIN_DISTANCE;
+        let twins = format::twin_distance(end, at).map(|distance| start + distance);
+        assert_eq!(twins, Some(end + format::TWIN_DISTANCE), "a reader finds the twins behind the sections");
+        let footer = format::footer(sections, at);
         self.buffer.extend_from_slice(&footer);
         self.buffer.resize(self.buffer.len() + format::TWIN_DISTANCE as usize, 0);
         self.buffer.extend_from_slice(&footer);
@@ -432,6 +452,11 @@ impl LabelTable {
                 next
             }
         };
+        let last = self.lists[number as usize].last();
+        debug_assert!(
+            last.is_none_or(|last| *last < series),
+            "series {series} follows {last:?} in the list of a label"
+        );
         self.lists[number as usize].push(series);
         number
     }
@@ -440,6 +465,7 @@ impl LabelTable {
     fn into_sorted(mut self, entries: &mut [Entry]) -> (Vec<u8>, Vec<Vec<u32>>) {
         let mut sorted: Vec<(Box<[u8]>, u32)> = self.numbers.drain().collect();
         sorted.sort_unstable();
+        assert_eq!(sorted.len(), self.lists.len(), "each label has one list");
         let mut renumbered = vec![0; sorted.len()];
         let mut lists = Vec::with_capacity(sorted.len());
         let mut fst = fst::MapBuilder::memory();
@@ -451,6 +477,7 @@ impl LabelTable {
         for label in entries.iter_mut().flat_map(|entry| &mut entry.labels) {
             *label = renumbered[*label as usize];
         }
+        debug_assert!(lists.iter().all(|list| !list.is_empty()), "a series carries each label");
         (fst.into_inner().expect("memory takes every write"), lists)
     }
 }
