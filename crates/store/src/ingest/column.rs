@@ -47,6 +47,7 @@ impl<V: Pack> Part<V> {
             Self::Rows(rows) => Cow::Borrowed(within_rows(rows, range)),
             Self::Packed(packed) => {
                 let mut rows = V::unpack(packed);
+                debug_assert_eq!(rows.len(), packed.len(), "each row of a packed part comes back");
                 rows.truncate(rows.partition_point(|row| row.0 <= range.end_ms));
                 rows.drain(..rows.partition_point(|row| row.0 <= range.start_ms));
                 Cow::Owned(rows)
@@ -101,8 +102,12 @@ impl<V: Pack> Part<V> {
     /// Itself, packed if that makes it smaller.
     fn packed(self) -> Self {
         let Self::Rows(rows) = &self else { return self };
+        let count = rows.len();
         match V::pack(rows) {
-            Some(packed) if packed.bytes() < bytes_of(rows) => Self::Packed(packed),
+            Some(packed) if packed.bytes() < bytes_of(rows) => {
+                assert_eq!(packed.len(), count, "each row of a part is packed");
+                Self::Packed(packed)
+            }
             _ => self,
         }
     }
@@ -181,6 +186,7 @@ impl<V: Pack> Column<V> {
         let lower = Part::Rows(rows);
         let after = lower.bytes() + upper.as_ref().map_or(0, Part::bytes);
         self.sealed[at] = Arc::new(lower);
+        debug_assert!(self.sealed[at].len() <= 2 * V::PART_SAMPLES, "a part of {} rows", self.sealed[at].len());
         grown += difference(before, after);
         if let Some(upper) = upper {
             let mut parts = std::mem::take(&mut self.sealed).into_vec();
@@ -199,8 +205,10 @@ impl<V: Pack> Column<V> {
             return 0;
         }
         let Some(part) = Arc::get_mut(part) else { return 0 };
+        let span = (part.first(), part.last());
         let before = part.bytes();
         *part = std::mem::replace(part, Part::Rows(Vec::new())).packed();
+        debug_assert_eq!((part.first(), part.last()), span, "a packed part has the times of its rows");
         difference(before, part.bytes())
     }
 
@@ -223,6 +231,7 @@ impl<V: Pack> Column<V> {
         let packed = V::pack(&self.open[..count]);
         let rest = self.open.split_off(count);
         let mut rows = std::mem::replace(&mut self.open, rest);
+        assert!(packed.as_ref().is_none_or(|packed| packed.len() == count), "each row of a part is packed");
         let part = match packed {
             Some(packed) if packed.bytes() < bytes_of(&rows) => Part::Packed(packed),
             _ => {
@@ -236,6 +245,9 @@ impl<V: Pack> Column<V> {
     }
 
     fn push(&mut self, part: Part<V>) {
+        assert!(part.len() > 0, "no sealed part is empty");
+        let before = self.sealed.last().map(|before| before.last());
+        debug_assert!(before <= Some(part.first()), "a part from {} on follows {before:?}", part.first());
         let mut parts = std::mem::take(&mut self.sealed).into_vec();
         parts.push(Arc::new(part));
         self.sealed = parts.into();
@@ -336,6 +348,11 @@ fn insert<V: Pack>(
         make_room(rows);
         let pointed = value.pointed();
         rows.insert(after, (time, value));
+        debug_assert!(after == 0 || rows[after - 1].0 <= time, "the sample at {time} follows a later one");
+        debug_assert!(
+            rows.get(after + 1).is_none_or(|next| time <= next.0),
+            "the sample at {time} precedes an earlier one"
+        );
         difference(before, room_of(rows) + pointed)
     }
 }

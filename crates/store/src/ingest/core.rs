@@ -2,7 +2,8 @@
 //!
 //! Invariants: a sequence is marked after its fsync and before any later batch is examined; a series is registered by
 //! its first accepted sample. Samples beyond a tenant's limit are accepted into the overflow series, and the journal
-//! has them under that series, so that a replay needs no limits.
+//! has them under that series, so that a replay needs no limits. Each sample of a batch is accepted or rejected, and
+//! each accepted one goes to one shard. Heads are parted between two groups.
 //! Threads: the journal writer's.
 
 use std::collections::HashSet;
@@ -186,6 +187,8 @@ impl Core {
     /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the
     /// one that stands for it. `known` are the numbers of the series that the batch names.
     pub(crate) fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], known: &[u32], wall_ns: i64) -> Judged {
+        assert_eq!(ids.len(), batch.series.len(), "each declared series has its identity, if it is good");
+        assert_eq!(known.len(), batch.known.len(), "each series that is named by its identity has its number");
         let mut places = vec![SampleTarget::Open; batch.series.len()];
         places.extend(known.iter().map(|number| self.place_at(*number, false)));
         let mut verdict = Verdict::default();
@@ -218,6 +221,8 @@ impl Core {
                 }
             }
         }
+        let decided = verdict.accepted + verdict.rejected.len() as u64;
+        assert_eq!(decided, samples.len() as u64, "each sample of a batch is accepted or rejected");
         Judged { places, verdict }
     }
 
@@ -300,15 +305,18 @@ impl Core {
     pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
         let key = identity(&batch);
         self.open.marks.push(key.clone());
-        self.open.pending.insert(key);
+        let is_new = self.open.pending.insert(key.clone());
+        assert!(is_new, "a batch is in the open group already: {key:?}");
         self.open.bytes += bytes;
         judged.numbers().for_each(|number| self.registry.defined(number));
         // Its answer is the next one.
         let number = self.open.replies.len() as u32;
         // As a replay has them: a frame holds the histograms with float counts behind the others.
         let mut last = Vec::new();
+        let mut taken = 0;
         for sample in batch.samples.into_iter().flatten() {
             let Some(SampleTarget::At { slot, .. }) = judged.places.get(sample.series as usize) else { continue };
+            taken += 1;
             let (index, time_ms, start_ms) = (slot.index, sample.time_ms(), sample.start_ms());
             let placed = &mut self.open.placed[slot.shard];
             match sample.value {
@@ -319,6 +327,7 @@ impl Core {
                 value => placed.others.push(Placed { index, batch: number, time_ms, start_ms, value }),
             }
         }
+        assert_eq!(taken, judged.verdict.accepted, "each accepted sample goes to a shard, and no other");
         for (shard, placed) in last {
             self.open.placed[shard].others.push(placed);
         }
@@ -327,10 +336,12 @@ impl Core {
     /// Hands the open group, which is durable now, to the shards.
     pub(crate) fn hand_on(&mut self) {
         let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
+        assert_eq!(open.marks.len(), open.pending.len(), "each batch of a group is marked once");
         for (tenant, source, sequence) in open.marks {
             self.sources.mark(&tenant, source, sequence);
         }
         let mut series: Vec<Vec<(u32, Arc<Owned>)>> = self.shards.iter().map(|_| Vec::new()).collect();
+        assert_eq!(open.placed.len(), self.shards.len(), "each shard gets its samples");
         for (slot, owned) in self.registry.keep() {
             series[slot.shard].push((slot.index, owned));
         }
@@ -350,6 +361,7 @@ impl Core {
 
     /// Parts the heads at `position`, behind everything that was handed on.
     pub(crate) fn mark(&mut self, position: Position) -> Mark {
+        assert!(self.open.marks.is_empty(), "heads are parted between groups: {} batches wait", self.open.marks.len());
         self.epoch += 1;
         let retired = self.registry.mark();
         let (answer, frozen) = std::sync::mpsc::channel();

@@ -3,7 +3,8 @@
 //!
 //! Invariants: a sample is in a frozen head until its block is in the manifest and open; a reader sees it in exactly
 //! one of both. A failed flush is retried with the same samples and the same block ids, so that anything already
-//! durable is only rewritten.
+//! durable is only rewritten. Each frozen sample is in one block, whose window it is in; the replay begins no earlier
+//! than before.
 //! Threads: one, and before it the thread that opens the store.
 //! Failure: the samples stay in memory and in the journal, and the flush is retried every [`Options::flush_retry`];
 //! reads continue.
@@ -157,14 +158,25 @@ impl Flusher {
             let range = window.range();
             let series = series.into_iter().map(|series| Ok(data_of(series, range)));
             let written = block::write(ledger.disk(), ledger.directory(), BlockId(id), series)?;
+            if let Some(meta) = &written {
+                let (first, last) = (meta.time_min, meta.time_max);
+                assert!(range.contains(first) && range.contains(last), "a block of {first} to {last} in {window:?}");
+            }
             made.extend(written.map(|meta| BlockMeta { tenant: tenant.clone(), window, ..meta }));
         }
+        debug_assert_eq!(
+            made.iter().map(|meta| meta.samples).sum::<u64>(),
+            pending.frozen.iter().map(|frozen| frozen.samples).sum::<u64>(),
+            "each frozen sample is in one block"
+        );
         if !made.is_empty() || ledger.view().manifest.replay_from != pending.position {
             ledger.commit(Some(pending.epoch), |manifest| {
                 for meta in &mut made {
                     (meta.arrived, meta.cleaned) = (manifest.generation, manifest.generation);
                 }
                 manifest.blocks.extend_from_slice(&made);
+                let (from, to) = (manifest.replay_from.0, pending.position.0);
+                assert!(from <= to, "a replay would begin at {to}, before {from}");
                 manifest.replay_from = pending.position;
                 manifest.windows.clone_from(&pending.windows);
             })?;

@@ -183,6 +183,7 @@ impl Following {
 
     /// A series is new in its slot.
     pub(crate) fn add_series(&mut self, head: &mut Head, slot: u32, owned: &Owned) {
+        debug_assert!(!head.is_followed(slot), "nobody follows the new series in slot {slot} yet");
         // It may have been here before, and its samples be in blocks.
         let applied_ms = head.frozen_newest_ms().max(self.flushed_ms).unwrap_or(i64::MIN);
         for ear in &mut self.ears {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: values at one (series, time) merge by [`crate::order`], whichever came first. A sample is in the active
 //! columns or in one frozen head, never in both. A series has room for starts from its first sample with one until it
-//! is frozen, and uses none otherwise.
+//! is frozen, and uses none otherwise. The epochs of frozen heads rise.
 //! Threads: the shard's only; readers get shared parts.
 //! Limits: bytes are counted here, and bounded by the feeder of the shards; see `Options::head_bytes_max`.
 
@@ -17,6 +17,7 @@ use ogive_model::{
 };
 
 use crate::block::Budget;
+use crate::codec::chunk::sample_times;
 use crate::codec::histograms::weight;
 use crate::ingest::apply::{Applied, Started, apply, apply_started};
 use crate::ingest::column::{Column, Pack, Part, holds, within};
@@ -24,7 +25,7 @@ use crate::ingest::index::LabelIndex;
 use crate::ingest::request::{PAGE_SERIES, ReadRequest};
 use crate::order;
 use crate::window::{Ladder, Window};
-use crate::{Error, merge};
+use crate::{Error, merge, tombstone};
 
 /// A series and whose it is.
 #[derive(Debug)]
@@ -224,6 +225,8 @@ impl Head {
 
     /// Moves every sample into a frozen head under `epoch`.
     pub(crate) fn freeze(&mut self, epoch: u64) -> Arc<Frozen> {
+        let last = self.frozen.last().map(|(last, _)| *last);
+        assert!(last < Some(epoch), "epoch {epoch} is frozen behind {last:?}");
         let mut series = Vec::new();
         for (index, one) in self.series.iter_mut().enumerate() {
             let Some(one) = one else { continue };
@@ -233,6 +236,11 @@ impl Head {
                 series.push((index as u32, Arc::clone(&one.owned), parts));
             }
         }
+        debug_assert_eq!(
+            series.iter().map(|(_, _, parts)| parts.rows_max() as u64).sum::<u64>(),
+            self.samples,
+            "each sample is frozen"
+        );
         let frozen = Arc::new(Frozen { series, bytes: self.bytes, samples: self.samples });
         (self.bytes, self.samples) = (0, 0);
         self.frozen.push((epoch, Arc::clone(&frozen)));
@@ -264,6 +272,10 @@ impl Head {
                 Give::Definitions => Vec::new(),
                 Give::Samples => self.parts(*index, *range, *flushed).collect(),
             };
+            debug_assert!(
+                give != Give::Samples || !sources.is_empty(),
+                "a series that has samples in the range gives them"
+            );
             page.found.push(HeadAnswer { owned: Arc::clone(&series.owned), sources });
         }
         page.next = (end < candidates.len()).then_some(Cursor { candidates: Some(candidates), at: end });
@@ -380,6 +392,7 @@ impl Head {
                 break;
             }
         }
+        debug_assert!(listed.texts.is_sorted_by(|one, next| one < next), "texts of a page ascend");
         listed
     }
 }
@@ -402,6 +415,7 @@ impl Samples {
         {
             let made = column.map(|value| Started { start: 0, value: value.clone() });
             let grown = made.bytes().saturating_sub(column.bytes()) as u64;
+            debug_assert_eq!(made.last(), column.last(), "the samples stay when their starts get room");
             (made, grown)
         }
         let (made, grown) = match self {
@@ -556,6 +570,12 @@ impl Parts {
                 order::sort_texts(texts);
             }
         }
+        debug_assert!(
+            floats.starts.is_empty() || floats.starts.len() == floats.times.len(),
+            "each float has its start"
+        );
+        debug_assert_eq!(floats.times.len(), floats.values.len(), "each time has its float");
+        debug_assert_eq!(histograms.times.len(), histograms.values.len(), "each time has its histogram");
         merge::forget_unknown(&mut floats.starts);
         merge::forget_unknown(&mut histograms.starts);
         Ok(data)
@@ -581,12 +601,17 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
             let mut rest = &rows[..];
             while let Some(row) = rest.first() {
                 let window = of(row.0);
+                assert!(window.range().contains(row.0), "the sample at {} is cut by {window:?}", row.0);
                 rest = &rest[rest.partition_point(|row| row.0 <= window.end_ms())..];
                 windows.push(window);
             }
         }
         windows.dedup();
     }
+    debug_assert!(
+        windows.is_sorted_by(|one, next| one.end_ms() <= next.start_ms),
+        "windows of a series ascend: {windows:?}"
+    );
     windows
 }
 
@@ -662,6 +687,7 @@ impl HeadAnswer {
             // A head has one temporality, and schemes that do not merge were refused.
             let _ = merge::add(&mut data, source?);
         }
+        debug_assert!(sample_times(&data).len() <= self.rows_max(), "merging adds no sample");
         Ok(data)
     }
 }
@@ -698,5 +724,7 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
 /// The samples of a frozen series inside `range`.
 pub(crate) fn data_of(series: &FrozenSeries, range: TimeRange) -> SeriesData {
     let mut unbounded = Budget::new(usize::MAX);
-    series.2.within(range).data(&series.1.def, range, &mut unbounded).expect("the budget has no end")
+    let data = series.2.within(range).data(&series.1.def, range, &mut unbounded).expect("the budget has no end");
+    debug_assert!(!tombstone::is_empty(&data), "a series that is under a window has samples in it: {range:?}");
+    data
 }

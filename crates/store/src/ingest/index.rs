@@ -17,6 +17,7 @@ enum List {
 
 impl List {
     fn push(&mut self, series: u32) {
+        debug_assert!(self.as_slice().last() != Some(&series), "series {series} carries a label once");
         match self {
             Self::One(first) => *self = Self::Many(vec![*first, series]),
             Self::Many(all) => all.push(series),

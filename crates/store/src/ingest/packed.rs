@@ -17,6 +17,7 @@ pub(crate) const COUNT_MAX: usize = 256;
 const EXCEPTIONS_MAX: usize = 8;
 /// Form of values that are no decimals; others are the number of their decimal places.
 const BITS: u8 = 255;
+const _: () = assert!(floats::POWERS.len() <= BITS as usize);
 /// Form of integers that rise by the same each.
 const REGULAR: u8 = 0;
 const OFFSETS: u8 = 1;
@@ -101,6 +102,7 @@ impl Packed {
                 starts.iter_mut().zip(&times).for_each(|(start, time)| *start = time.wrapping_sub(*start));
             }
         }
+        debug_assert_eq!((times[0], times[count - 1]), (self.first, self.last), "times come back as they were packed");
         (times, starts, cursor)
     }
 
@@ -118,6 +120,7 @@ impl Packed {
 }
 
 pub(crate) fn put_values(out: &mut Vec<u8>, values: &[f64]) {
+    assert!(values.len() <= COUNT_MAX, "positions of {} values have a byte each", values.len());
     let mut integers = Vec::with_capacity(values.len());
     let mut exceptions = Vec::new();
     match decimals(values, &mut integers, &mut exceptions) {
@@ -134,6 +137,7 @@ pub(crate) fn put_values(out: &mut Vec<u8>, values: &[f64]) {
             integers.extend(values.iter().map(|value| value.to_bits().cast_signed()));
         }
     }
+    debug_assert_eq!(integers.len(), values.len(), "each value has its integer");
     put_integers(out, &integers);
 }
 
@@ -223,6 +227,7 @@ pub(crate) fn get_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<
         return Ok((0..count as i64).map(|at| first.wrapping_add(step.wrapping_mul(at))).collect());
     }
     let width = u32::from(cursor.byte()?);
+    debug_assert!(width <= 64, "integers of {width} bits");
     let first = cursor.signed()?;
     let bytes = |count: usize| (count * width as usize).div_ceil(8);
     if form == OFFSETS {
@@ -266,6 +271,8 @@ impl<'a> BitWriter<'a> {
     /// Appends the lowest `width` bits, of which there is one at least; those above are zero.
     #[inline]
     pub(crate) fn put(&mut self, value: u64, width: u32) {
+        debug_assert!((1..=64).contains(&width), "a value of {width} bits");
+        debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
         self.pending |= value << self.filled;
         self.filled += width;
         if self.filled >= 64 {

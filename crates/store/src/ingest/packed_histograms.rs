@@ -19,6 +19,8 @@ use crate::ingest::packed::{BitWriter, COUNT_MAX, get_integers, get_values, put_
 const SPAN_MAX: i64 = 8192;
 /// Codes of a width: 0 to 64 bits, three times.
 const WIDTHS: u8 = 65;
+// Three forms of each width have a byte.
+const _: () = assert!(3 * WIDTHS as usize <= 1 << u8::BITS);
 /// Each row of a run has the bin.
 const ALL: u8 = 0;
 /// One bit a row says so.
@@ -67,6 +69,7 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[&HistogramValue]) {
     while let Some(first) = left.first() {
         let shape = Shape::of(first);
         let (run, rest) = left.split_at(left.iter().take_while(|value| shape.fits(value)).count());
+        assert!(!run.is_empty(), "a histogram has its own shape");
         put_varint(out, run.len() as u64);
         shape.put(out);
         match first {
@@ -89,6 +92,7 @@ pub(crate) fn get(mut cursor: Cursor<'_>, count: usize) -> Vec<HistogramValue> {
 
 fn get_values_of_run(cursor: &mut Cursor<'_>, values: &mut Vec<HistogramValue>) -> Result<(), Broken> {
     let count = cursor.count(COUNT_MAX, "rows")?;
+    assert!(count > 0, "a run has a row");
     let shape = Shape::get(cursor)?;
     if shape.is_float() {
         values.extend(get_run(cursor, &shape, count)?.into_iter().map(HistogramValue::Float));
@@ -153,6 +157,7 @@ fn get_run<C: Coded>(cursor: &mut Cursor<'_>, shape: &Shape, count: usize) -> Re
         row.count = counts.as_ref().map_or_else(|| sum_of_bins(&row), |counts| of_code(counts[at]));
         rows.push(row);
     }
+    assert_eq!(rows.len(), count, "each row of a run has its bins");
     Ok(rows)
 }
 
@@ -185,6 +190,7 @@ struct Turned {
 
 impl Turned {
     fn of<C: Coded>(rows: &[&Bins<C>], integers: bool) -> Self {
+        assert!(rows.len() <= COUNT_MAX, "numbers of {} rows have a byte each", rows.len());
         let total: usize = rows.iter().map(|bins| bins.len()).sum();
         let (indexes, column_of) = union(rows, total);
         let mut ends = vec![0; indexes.len()];
@@ -205,6 +211,7 @@ impl Turned {
                 *next += 1;
             }
         }
+        debug_assert_eq!(turned.ends.last().copied().unwrap_or(0), total, "each bin of each row is turned");
         turned
     }
 }
@@ -249,6 +256,7 @@ fn union<C: Count>(rows: &[&Bins<C>], total: usize) -> (Vec<i32>, ColumnOf) {
             indexes.push(least + distance);
         }
     }
+    debug_assert!(indexes.is_sorted_by(|one, next| one < next), "indexes of bins ascend");
     (indexes, ColumnOf::Table(least, columns))
 }
 
@@ -265,12 +273,15 @@ fn put_bins<C: Coded>(out: &mut Vec<u8>, rows: &[&Bins<C>], integers: bool) {
         put_column(out, &mut bits, rows.len(), rows_of, counts);
         begin = *end;
     }
+    debug_assert_eq!(begin, turned.rows.len(), "each row of each bin is written");
     bits.finish();
     put_bytes(out, &packed);
 }
 
 /// One bin: which of `height` rows have it, and how often.
 fn put_column(out: &mut Vec<u8>, bits: &mut BitWriter<'_>, height: usize, rows: &[u8], counts: &[u64]) {
+    assert!(!rows.is_empty() && rows.len() == counts.len(), "{} rows and {} counts", rows.len(), counts.len());
+    debug_assert!(rows.is_sorted_by(|one, next| one < next), "rows of a bin ascend: {rows:?}");
     let (mut least, mut greatest) = (u64::MAX, 0);
     for count in counts {
         (least, greatest) = (least.min(*count), greatest.max(*count));
@@ -332,6 +343,7 @@ fn get_bins<C: Coded>(cursor: &mut Cursor<'_>, height: usize, integers: bool) ->
         counts.extend((begin..rows.len()).map(|_| least + bits.take(*width)));
         ends.push(rows.len());
     }
+    debug_assert!(bits.bytes.is_empty(), "{} bytes are left over", bits.bytes.len());
     let mut lengths = [0_usize; COUNT_MAX];
     rows.iter().for_each(|row| lengths[usize::from(*row)] += 1);
     let room = |length: &usize| (Vec::with_capacity(*length), Vec::with_capacity(*length));
@@ -357,6 +369,7 @@ struct BitReader<'a> {
 
 impl BitReader<'_> {
     fn take(&mut self, width: u32) -> u64 {
+        debug_assert!(width <= 64, "a value of {width} bits");
         if self.filled < width {
             let (word, rest) = self.bytes.split_at(self.bytes.len().min(8));
             let mut bytes = [0; 8];

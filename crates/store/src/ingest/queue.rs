@@ -80,6 +80,7 @@ impl<T> Queue<T> {
         loop {
             if let Some((item, bytes)) = state.items.pop_front() {
                 state.bytes -= bytes;
+                debug_assert!(!state.items.is_empty() || state.bytes == 0, "an empty queue of {} bytes", state.bytes);
                 return Ok(Some(item));
             }
             if state.closed {

@@ -50,6 +50,7 @@ impl SeriesCatalog {
                 let id = place.id;
                 places.push(place);
                 self.table.insert(id, number, |number| places[number as usize].id);
+                assert_eq!(self.table.len(), self.places.len(), "each place has one number");
             }
         }
     }
@@ -95,6 +96,7 @@ impl Recall {
             let read = block.series_at(here.iter().map(|place| place.1), |def| {
                 found.push((ids.next().expect("one for each"), meta.tenant.clone(), def));
             });
+            debug_assert!(read.is_err() || ids.next().is_none(), "each series that was asked for is described");
             self.failures += u64::from(read.is_err());
         }
         found

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a series has one number until it retires, and no two series share one; a series is registered only if
 //! one of its samples was accepted, or if a batch named it and a block has recent samples of it. A number identifies a
-//! shard and a slot there; see [`Registry::slot`].
+//! shard and a slot there; see [`Registry::slot`]. It is a series' or free, and each series is counted for its tenant.
 //! Limits: `series_max` of the options for all tenants, and [`TenantLimits`] for each, checked before a series is
 //! added. A series without samples for [`IDLE_NS`] retires, so that short-lived series do not fill the registry.
 //! Threads: the journal writer only.
@@ -256,6 +256,7 @@ impl Registry {
             self.known.push(None);
             u32::try_from(self.known.len() - 1).expect("fewer series than 2^32")
         });
+        assert!(self.known[number as usize].is_none(), "number {number} is another series'");
         self.bytes += series_bytes(def);
         self.known[number as usize] = Some(RegisteredSeries {
             id: halves(id),
@@ -268,6 +269,7 @@ impl Registry {
             temporality: def.meta.temporality,
         });
         self.table.insert(halves(id), number, |number| self.known[number as usize].as_ref().expect("a series").id);
+        assert_eq!(self.table.len() + self.free.len(), self.known.len(), "each number is a series' or free");
         self.fresh.push(number);
         Ok(number)
     }
@@ -275,6 +277,8 @@ impl Registry {
     fn remove(&mut self, number: u32) -> RegisteredSeries {
         let known = self.known[number as usize].take().expect("a number of a series");
         self.table.remove(known.id, number, |number| self.known[number as usize].as_ref().expect("a series").id);
+        let bytes = series_bytes(&known.owned.def);
+        assert!(bytes <= self.bytes, "a series of {bytes} bytes among {}", self.bytes);
         self.bytes -= series_bytes(&known.owned.def);
         let count = self.tenants.get_mut(&known.owned.tenant).expect("a series is counted");
         *count -= 1;
@@ -282,6 +286,8 @@ impl Registry {
             self.tenants.remove(&known.owned.tenant);
         }
         self.free.push(number);
+        assert_eq!(self.table.len() + self.free.len(), self.known.len(), "each number is a series' or free");
+        debug_assert!(self.len() > 0 || self.bytes == 0, "no series takes {} bytes", self.bytes);
         known
     }
 
@@ -305,6 +311,12 @@ impl Registry {
         } else {
             return Err(Reason::SchemeConflict);
         }
+        debug_assert!(
+            classes.other_ms < classes.latest_ms,
+            "cells of two classes: {} {}",
+            classes.other_ms,
+            classes.latest_ms
+        );
         Ok(())
     }
 
@@ -340,6 +352,7 @@ impl Registry {
     /// which are free from now on, of those that have no samples outside blocks and had none for long.
     pub(crate) fn mark(&mut self) -> Vec<Vec<u32>> {
         assert!(self.fresh.is_empty(), "heads are parted between groups");
+        debug_assert_eq!(self.tenants.values().sum::<usize>(), self.len(), "each series is counted for its tenant");
         let mut retired = vec![Vec::new(); self.shards];
         let (epoch, now) = (self.epoch, self.now_s);
         self.epoch += 1;

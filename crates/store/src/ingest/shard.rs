@@ -1,7 +1,7 @@
 //! A shard: the one thread that writes its part of the head, fed through a bounded queue.
 //!
 //! Invariants: a read sees everything sent before it; a freeze splits the samples at one journal position, because the
-//! writer sends it to every shard between two groups.
+//! writer sends it to every shard between two groups. Epochs rise, and each is frozen before it is released.
 //! Threads: one for each shard; it ends when every sender is gone.
 
 use std::sync::Arc;
@@ -126,7 +126,9 @@ impl Group {
 
     fn applied(&self) {
         // ORDERING: AcqRel; the last one to count down sees what all others applied, and so do its replies.
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let left = self.left.fetch_sub(1, Ordering::AcqRel);
+        assert!(left > 0, "each shard applies a group once");
+        if left == 1 {
             for (reply, verdict) in std::mem::take(&mut *self.replies()) {
                 self.stats.count(&verdict);
                 reply(Ok(verdict));
@@ -188,6 +190,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 let _ = answer.send(known.then(|| head.list(&request, &listing, after.as_deref())));
             }
             ToShard::Freeze { epoch, retired, answer } => {
+                assert!(epoch > released, "epoch {epoch} was released with {released}");
                 let frozen = head.freeze(epoch);
                 head.retire(&retired);
                 // ORDERING: Relaxed, as above.
@@ -195,6 +198,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 let _ = answer.send(frozen);
             }
             ToShard::Release { epoch } => {
+                assert!(epoch > released, "epoch {epoch} is released behind {released}");
                 let (bytes, samples) = head.release(epoch);
                 // ORDERING: Relaxed, as above.
                 size.bytes.fetch_sub(bytes, Ordering::Relaxed);

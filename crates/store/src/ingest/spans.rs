@@ -15,6 +15,7 @@ impl Spans {
 
     /// A record holds samples of these times, first and last.
     pub(crate) fn add(&mut self, position: Position, (first, last): (i64, i64)) {
+        debug_assert!(first <= last, "a record of the times {first} to {last}");
         let at = self.0.partition_point(|(segment, _)| segment.end <= position);
         if let Some((_, span)) = self.0.get_mut(at) {
             *span = Some(span.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));

@@ -14,6 +14,8 @@ use ogive_model::SeriesId;
 const EMPTY: u32 = u32::MAX;
 /// 1,024 places to begin with: 4 KiB.
 const PLACES_MIN: usize = 1024;
+// Numbers of places are masks.
+const _: () = assert!(PLACES_MIN.is_power_of_two());
 
 /// See the module.
 pub(super) struct Table {
@@ -53,6 +55,7 @@ impl Table {
 
     /// The number of `id`; `id_of` returns that of a number.
     pub(super) fn find(&self, id: [u64; 2], id_of: impl Fn(u32) -> [u64; 2]) -> Option<u32> {
+        debug_assert!(self.count < self.places.len(), "{} numbers in {} places", self.count, self.places.len());
         let mut place = self.home(id);
         loop {
             let number = self.places[place];
@@ -69,11 +72,13 @@ impl Table {
     /// Puts the number of an `id` that is not there.
     pub(super) fn insert(&mut self, id: [u64; 2], number: u32, id_of: impl Fn(u32) -> [u64; 2]) {
         assert!(number != EMPTY, "the last number of 32 bits means none");
+        debug_assert!(self.find(id, &id_of).is_none(), "an identity has one number");
         if self.count >= self.places.len() / 4 * 3 {
             let old = std::mem::take(&mut self.places);
             self.places = vec![EMPTY; old.len() * 2];
             old.into_iter().filter(|number| *number != EMPTY).for_each(|number| self.put(id_of(number), number));
         }
+        assert!(self.count < self.places.len() / 4 * 3, "{} of {} places are filled", self.count, self.places.len());
         self.put(id, number);
         self.count += 1;
     }

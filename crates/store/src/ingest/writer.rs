@@ -317,6 +317,7 @@ impl Writer {
         }
         self.core.stats.journal_bytes.set(self.journal.bytes());
         self.core.stats.journal_durable.set(self.journal.durable().0);
+        assert_eq!(self.journal.durable(), self.journal.next(), "only what is durable is handed to the shards");
         self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
         sway();
         self.core.hand_on();
@@ -353,6 +354,7 @@ impl Writer {
         let limits = core.registry.limit(Limits::NONE);
         core.registry.replay(true);
         let replay = self.journal.replay::<crate::Error>(from, |position, frame| {
+            debug_assert!(from <= position, "record {} is replayed from {} on", position.0, from.0);
             match core.restore_record(frame) {
                 Ok(Restored { samples, lost, span }) => {
                     recovered.samples += samples;
