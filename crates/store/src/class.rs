@@ -58,6 +58,7 @@ impl Classes {
     }
 
     pub(crate) const fn to_stored(self) -> u64 {
+        debug_assert!(self.0 & !Self::ALL.0 == 0, "a set holds classes that there are");
         self.0 as u64
     }
 
@@ -82,6 +83,7 @@ impl Classes {
     }
 }
 
+const _: () = assert!(Classes::ALL.0 == (1 << Class::ALL.len()) - 1);
 impl FromIterator<Class> for Classes {
     fn from_iter<I: IntoIterator<Item = Class>>(all: I) -> Self {
         Self(all.into_iter().fold(0, |set, class| set | 1 << class as u8))

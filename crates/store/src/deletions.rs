@@ -70,6 +70,7 @@ impl Deletions {
     }
 
     fn encode(&self) -> Vec<u8> {
+        assert!(self.named.len() <= NAMED_MAX, "a reader takes no {} names", self.named.len());
         let mut body = Vec::new();
         put_varint(&mut body, self.count);
         put_varint(&mut body, self.named.len() as u64);
@@ -83,6 +84,7 @@ impl Deletions {
 
 /// How many, and each.
 fn bytes(all: &[Tombstone]) -> Vec<u8> {
+    assert!(all.len() <= TOMBSTONES_MAX, "a reader takes no {} deletions", all.len());
     let mut out = Vec::new();
     put_varint(&mut out, all.len() as u64);
     all.iter().for_each(|one| one.put(&mut out));

@@ -68,6 +68,7 @@ impl Tombstone {
                 drain_optional(&mut column.starts, rows.clone());
                 drain_optional(&mut column.aggregates, rows.clone());
                 column.times.drain(rows);
+                debug_assert_eq!(column.times.len(), column.values.len(), "each time that is left has its float");
             }
             Kind::Histogram => {
                 let HistogramColumn { times, values, starts } = &mut data.histograms;
@@ -75,11 +76,17 @@ impl Tombstone {
                 values.drain(rows.clone());
                 drain_optional(starts, rows.clone());
                 times.drain(rows);
+                debug_assert_eq!(times.len(), values.len(), "each time that is left has its histogram");
             }
             Kind::Text => {
                 let rows = rows(&data.texts.times, gone);
                 data.texts.values.drain(rows.clone());
                 data.texts.times.drain(rows);
+                debug_assert_eq!(
+                    data.texts.times.len(),
+                    data.texts.values.len(),
+                    "each time that is left has its text"
+                );
             }
         }
     }

@@ -25,7 +25,11 @@ impl Window {
     pub fn of(time_ms: i64, length_ms: i64) -> Self {
         assert!(length_ms > 0, "a window of {length_ms} ms");
         let number = time_ms.saturating_sub(1).div_euclid(length_ms);
-        Self { start_ms: number.saturating_mul(length_ms), length_ms }
+        let window = Self { start_ms: number.saturating_mul(length_ms), length_ms };
+        // Every window excludes its start, so none holds the first instant of all.
+        let is_first = time_ms == i64::MIN;
+        debug_assert!(is_first || window.range().contains(time_ms), "{time_ms} is cut by {window:?}");
+        window
     }
 
     /// Its last instant.
@@ -62,6 +66,15 @@ impl Window {
 pub const STEPS: [i64; 5] = [1, 4, 12, 48, 192];
 /// A series climbs at most this many steps: from 2 h to a day, which is 86,400 cells of 1 s in one block.
 const CLIMB: usize = 2;
+const _: () = assert!(STEPS[0] == 1 && CLIMB < STEPS.len());
+// A longer window holds whole shorter ones.
+const _: () = {
+    let mut at = 1;
+    while at < STEPS.len() {
+        assert!(STEPS[at] > STEPS[at - 1] && STEPS[at] % STEPS[at - 1] == 0);
+        at += 1;
+    }
+};
 /// A block of a rollup has at least as many cells a series, or its index would be larger than they are.
 const CELLS_MIN: i64 = 24;
 

@@ -189,6 +189,7 @@ impl<'a> Pieces<'a> {
                 self.current = None;
                 continue;
             };
+            debug_assert!(!having.is_empty(), "a series is one of a source");
             let piece = Window::of(next, self.piece_ms).range();
             let mut whole: Option<SeriesData> = None;
             for at in having {

@@ -41,6 +41,8 @@ impl Job {
         let bytes = |manifest: &Manifest| manifest.blocks.iter().map(|meta| meta.bytes).sum::<u64>();
         let (before, mut gone) = (bytes(manifest), 0);
         for (id, stays) in left {
+            let is_own = |meta: &BlockMeta| meta.tenant == self.tenant && meta.resolution_ms == 0;
+            assert!(stays.as_ref().is_none_or(is_own), "what stays of {id:?} is its tenant's, as it came: {stays:?}");
             manifest.blocks.retain(|meta| meta.id != *id);
             gone += u64::from(stays.is_none());
             manifest.blocks.extend(stays.clone());
@@ -99,7 +101,9 @@ impl Bounds<'_> {
 
     /// The last place at or before `time_ms` where a horizon may stand.
     fn floor(&self, time_ms: i64) -> i64 {
-        time_ms.div_euclid(self.step_ms).saturating_mul(self.step_ms)
+        let floor = time_ms.div_euclid(self.step_ms).saturating_mul(self.step_ms);
+        debug_assert!(floor <= time_ms, "a horizon at {floor} is behind {time_ms}");
+        floor
     }
 }
 

@@ -2,7 +2,8 @@
 //! windows into windows, carries out deletions, makes rollups, drops data beyond its retention, compacts blocks, and
 //! recompresses the texts of old blocks.
 //!
-//! Invariants: a job reads one view and ends in one change of the ledger, or in none.
+//! Invariants: a job reads one view and ends in one change of the ledger, or in none; each block that a job replaces
+//! was read and is live.
 //! Threads: one; after its bell is closed it ends within one piece of a series.
 //! Failure: a failed job leaves the blocks as they were, is counted, and retried ten minutes later: the cause may have
 //! been a full disk. Meanwhile nothing is dropped for its age whose rollup is still to be made.
@@ -288,6 +289,7 @@ impl Maintainer {
     fn compact(&self, view: &View, job: &compact::Job) -> JobResult {
         let of = |meta: &&BlockMeta| job.blocks.contains(&meta.id);
         let metas: Vec<&BlockMeta> = view.manifest.blocks.iter().filter(of).collect();
+        assert_eq!(metas.len(), job.blocks.len(), "each block that is replaced is read: {job:?}");
         let written = self.rewrite(view, &metas, (job.window.range(), self.effort(job.window)))?;
         let made = written.map(|meta| BlockMeta { window: job.window, ..meta });
         self.replace(&job.blocks, made.as_slice())
@@ -299,6 +301,7 @@ impl Maintainer {
         let mut after = meta.time_min.saturating_sub(1);
         while after < meta.time_max {
             let window = self.ladder.of_flush(after.saturating_add(1), meta.time_max);
+            assert!(window.end_ms() > after, "{window:?} begins behind {after}");
             let written = self.rewrite(view, &[meta], (window.range(), self.effort(window)))?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
             after = window.end_ms();
@@ -403,6 +406,7 @@ impl Maintainer {
     fn roll_up(&mut self, view: &View, due: &RollupKey) -> JobResult {
         let (tenant, resolution_ms, window) = due;
         let finer = rollup::finer_than(&self.rollups, *resolution_ms);
+        debug_assert!(finer < *resolution_ms, "cells of {resolution_ms} ms are made of finer ones, not of {finer} ms");
         let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());
         let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.window.meets(window);
         let mut sources = Vec::new();
@@ -473,6 +477,11 @@ impl Maintainer {
         (range, effort): (TimeRange, Effort),
         without: &dyn Fn(&Labels, Kind) -> bool,
     ) -> Result<Option<BlockMeta>, Error> {
+        let first = metas[0];
+        let alike = |meta: &&BlockMeta| {
+            (&meta.tenant, meta.resolution_ms, meta.dropped()) == (&first.tenant, first.resolution_ms, first.dropped())
+        };
+        assert!(metas.iter().all(alike), "one tenant's blocks of one resolution become one: {metas:?}");
         let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
         let resolution_ms = metas[0].resolution_ms;
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
@@ -500,7 +509,13 @@ impl Maintainer {
     /// Puts `made` in the place of `several`.
     fn replace(&self, several: &[BlockId], made: &[BlockMeta]) -> JobResult {
         self.ledger.commit(None, |manifest| {
+            let before = manifest.blocks.len();
             manifest.blocks.retain(|meta| !several.contains(&meta.id));
+            assert_eq!(
+                manifest.blocks.len() + several.len(),
+                before,
+                "each block that is replaced is live: {several:?}"
+            );
             manifest.blocks.extend_from_slice(made);
         })
     }

@@ -93,8 +93,10 @@ fn made(blocks: &[BlockMeta], resolution_ms: u32, length_ms: i64) -> ByWindow<'_
 
 /// The windows of `length_ms` that a window has a part of.
 fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
+    debug_assert!(length_ms > 0, "windows of {length_ms} ms");
     let first = Window::of(window.start_ms.saturating_add(1), length_ms);
     let count = if window.length_ms == 0 { 0 } else { (window.end_ms() - first.start_ms + length_ms - 1) / length_ms };
+    debug_assert!(count >= 0, "{window:?} has {count} windows of {length_ms} ms");
     (0..count).map(move |at| Window { start_ms: first.start_ms + at * length_ms, length_ms })
 }
 
