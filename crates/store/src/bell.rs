@@ -34,6 +34,7 @@ impl<A> Bell<A> {
         if !wishes.closed {
             wishes.answers.extend(answer);
         }
+        debug_assert!(!wishes.closed || wishes.answers.is_empty(), "nobody waits for a bell that is closed");
         self.rung.notify_one();
     }
 

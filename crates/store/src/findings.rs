@@ -173,6 +173,11 @@ impl State {
         }
         self.unsaved = true;
         if self.all.len() < FINDINGS_MAX {
+            debug_assert!(
+                self.all.last().is_none_or(|last| last.id < self.next),
+                "numbers of findings rise: {}",
+                self.next
+            );
             self.all.push(StoredFinding { id: self.next, found_ms, problem, tenant, range, silent });
             self.next += 1;
         } else if let Some(last) = self.all.last_mut() {
@@ -214,6 +219,9 @@ fn encode(state: &State) -> Vec<u8> {
     put_varint(&mut body, state.next);
     put_varint(&mut body, state.all.len() as u64);
     for finding in &state.all {
+        let (id, length) = (finding.id, finding.problem.len());
+        assert!(id < state.next, "a reader takes no finding {id} of {}", state.next);
+        assert!(length <= PROBLEM_BYTES_MAX, "a reader takes no sentence of {length} bytes");
         put_varint(&mut body, finding.id);
         put_signed(&mut body, finding.found_ms);
         body.push(u8::from(finding.silent) * SILENT + u8::from(finding.tenant.is_some()) * OF_A_TENANT);

@@ -65,6 +65,7 @@ impl<T: Listable> First<T> {
                 self.held.shrink(self.all.pop_last().map_or(0, |last| last.bytes()));
             }
         }
+        debug_assert!(self.all.len() <= self.limit, "{} items where {} are the first", self.all.len(), self.limit);
         true
     }
 

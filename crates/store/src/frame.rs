@@ -10,6 +10,8 @@ use crate::bytes::{Broken, Cursor};
 const VERSION: u32 = 1;
 /// 4 MiB of a frame's body: a thousand findings, and far more than what names a snapshot.
 pub(crate) const FRAME_BYTES_MAX: usize = 4 << 20;
+/// Magic, version, length and checksum.
+const HEADER_BYTES: usize = 8 + 4 + 4 + 4;
 
 /// Magic, version, length and checksum of the body, body.
 pub(crate) fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
@@ -19,6 +21,7 @@ pub(crate) fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&out), body).to_le_bytes());
     out.extend_from_slice(body);
+    assert_eq!(out.len(), HEADER_BYTES + body.len(), "a reader looks for the body behind the header");
     out
 }
 
@@ -32,7 +35,7 @@ pub(crate) fn read_frame<T>(
     let file = disk.open_read(path)?;
     let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
     // A file that somebody else made long is not read into memory: its end is not what was written.
-    let length = length.min(FRAME_BYTES_MAX as u64 + 20);
+    let length = length.min((FRAME_BYTES_MAX + HEADER_BYTES) as u64);
     Ok(ogive_journal::read_verified(&*file, 0..length, |bytes, path| parse_frame(bytes, path, magic, &parse))?.value)
 }
 

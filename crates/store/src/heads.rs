@@ -70,6 +70,11 @@ impl Heads<'_> {
             check(&view)?;
             (opening.counted)(counted);
             (view, all) = self.gather(requested, opening, usize::MAX)?;
+            debug_assert_eq!(
+                all.kinds.iter().sum::<usize>(),
+                all.found.len(),
+                "each series that was counted is gathered"
+            );
         }
         let mut found = all.found;
         found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a change is durable before a reader sees it; readers always see one manifest with its blocks open; a
 //! block's id is never reused, not even that of an abandoned block, because a manifest that failed to become durable
-//! may still be found by the next start.
+//! may still be found by the next start. A change is one generation; no horizon, flushed epoch or position of the
+//! replay goes back.
 //! Threads: the flusher and the maintenance thread change it, one at a time; any number read.
 //! Failure: a change that cannot be made durable did not happen. The files of dropped blocks are removed after it, and
 //! those that cannot be removed then are removed at the next start.
@@ -30,6 +31,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
         let view = View { manifest: Arc::new(manifest.clone()), blocks, ..View::default() };
+        assert_eq!(view.blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
         let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
         Self { disk, directory, reserve, manifest: Mutex::new(manifest), view }
@@ -78,6 +80,7 @@ impl Ledger {
     pub(crate) fn reopen(&self) {
         let held = self.manifest();
         let before = self.view();
+        assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         if before.blocks.failures().next().is_some() {
             let blocks = Blocks::open(&*self.disk, &self.directory, &held);
             let view = View { blocks, ..View::clone(&before) };
@@ -98,6 +101,7 @@ impl Ledger {
         // A change that is under way shows its view when it is done, and with it the epoch that it began with.
         let _held = self.manifest();
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(view.flushed < epoch, "epoch {epoch} is flushed behind {}", view.flushed);
         *view = Arc::new(View { flushed: epoch, ..View::clone(&view) });
     }
 
@@ -107,12 +111,27 @@ impl Ledger {
         let mut next = held.clone();
         next.generation += 1;
         let before = self.view();
+        assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         change(&mut next);
+        assert_eq!(next.generation, held.generation + 1, "a change is one generation");
+        assert!(
+            next.next_block >= held.next_block,
+            "no id of a block is used again: {} {}",
+            next.next_block,
+            held.next_block
+        );
+        assert!(next.replay_from >= held.replay_from, "a replay begins no earlier: {:?}", next.replay_from);
+        debug_assert!(
+            held.horizons.iter().all(|one| next.horizon(&one.tenant, one.resolution_ms) >= one.until_ms),
+            "what was dropped does not come back: {:?}",
+            next.horizons
+        );
         sway();
         let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
         self.reserve.spend(|| next.replace(&*self.disk, &self.directory))?;
         sway();
         let flushed = flushed.unwrap_or(before.flushed);
+        assert!(flushed >= before.flushed, "epoch {flushed} is flushed behind {}", before.flushed);
         let view = View { manifest: Arc::new(next.clone()), blocks, flushed, ..View::clone(&before) };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         let live: HashSet<BlockId> = next.blocks.iter().map(|meta| meta.id).collect();

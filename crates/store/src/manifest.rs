@@ -207,6 +207,7 @@ fn seal(body: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
     out.extend_from_slice(body);
+    assert_eq!(out.len(), HEADER_BYTES + body.len(), "a reader looks for the body behind the header");
     out
 }
 

@@ -146,6 +146,7 @@ impl Manifest {
                 ));
             }
         }
+        debug_assert!(self.blocks.iter().all(|meta| meta.id.0 < self.next_block), "no id is used again");
         Ok(reported)
     }
 

@@ -111,6 +111,9 @@ impl OfflineAudit {
         put_varint(&mut body, self.dropped);
         put_varint(&mut body, self.entries.len() as u64);
         for OfflineEntry { time_ns, action, text, status } in &self.entries {
+            assert!(action.len() <= ACTION_BYTES_MAX, "a reader takes no action of {} bytes", action.len());
+            let length = text.len() + status.len();
+            assert!(length <= TEXT_BYTES_MAX, "a reader takes no {length} bytes of text and status");
             put_signed(&mut body, *time_ns);
             [action, text, status].iter().for_each(|text| put_bytes(&mut body, text.as_bytes()));
         }

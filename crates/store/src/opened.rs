@@ -249,6 +249,7 @@ impl<'a> Opened<'a> {
             data.floats.values.reserve(rows);
         }
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
+        debug_assert_eq!(order.len(), parts.len(), "each part has its place");
         for part in order.iter().filter_map(|at| parts[*at].take()) {
             match part {
                 Part::Block { number, requested, entry } => {
@@ -395,6 +396,7 @@ impl SeriesSet for Opened<'_> {
         let left = self.left.load(Ordering::Relaxed);
         let mut budget = Budget::partial_rest(self.samples_max, left).of_words(self.words.clone());
         let data = self.read(labels, parts, &mut budget)?;
+        debug_assert!(budget.left() <= left, "{} samples are left of {left}", budget.left());
         let used = left - budget.left();
         // ORDERING: Relaxed, as above.
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(used));

@@ -423,6 +423,7 @@ fn parse_info(cursor: &mut Cursor<'_>) -> Result<SnapshotInfo, Broken> {
 }
 
 fn encode_intent(name: &str, next_block: u64, generation: u64, keep_deletions: bool) -> Vec<u8> {
+    debug_assert!(check_name(name).is_ok(), "a rollback goes to a snapshot that can be there: {name:?}");
     let mut body = Vec::new();
     put_bytes(&mut body, name.as_bytes());
     put_varint(&mut body, next_block);

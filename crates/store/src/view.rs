@@ -80,6 +80,7 @@ impl Manifest {
     /// Whether reading a rollup, of which a cell costs as much as `cell_cost` samples, is cheaper than reading what it was
     /// made of; true when part of that is gone.
     fn saves(&self, rollup: &BlockMeta, cell_cost: u64) -> bool {
+        debug_assert!(rollup.resolution_ms > 0, "samples as they came are no rollup: {rollup:?}");
         if self.horizon(&rollup.tenant, 0) > rollup.window.range().start_ms {
             return true;
         }
@@ -90,6 +91,7 @@ impl Manifest {
 
     /// Whether a rollup holds everything finer of its window that is in blocks, less what was deleted.
     pub(crate) fn is_fresh(&self, rollup: &BlockMeta) -> bool {
+        debug_assert!(rollup.resolution_ms > 0, "samples as they came are no rollup: {rollup:?}");
         let later = |meta: &BlockMeta| {
             meta.resolution_ms < rollup.resolution_ms
                 && meta.tenant == rollup.tenant
@@ -245,6 +247,14 @@ impl View {
             }
             goes_on
         });
+        debug_assert!(
+            pieces.is_sorted_by(|one: &Piece, next| one.range.end_ms <= next.range.start_ms),
+            "each instant is answered by one resolution: {pieces:?}"
+        );
+        debug_assert!(
+            pieces.iter().all(|piece| range.start_ms <= piece.range.start_ms && piece.range.end_ms <= range.end_ms),
+            "the pieces of {range:?} are inside: {pieces:?}"
+        );
         pieces
     }
 
@@ -299,11 +309,13 @@ fn holds_any(heads: &[SeriesData], range: TimeRange) -> bool {
 
 /// What a range holds of whole cells of a width.
 fn whole_cells(range: TimeRange, width_ms: i64) -> TimeRange {
+    debug_assert!(width_ms > 0, "cells of {width_ms} ms");
     let start_ms = match range.start_ms.checked_add(width_ms - 1) {
         Some(start) if range.start_ms > i64::MIN + width_ms => start.div_euclid(width_ms) * width_ms,
         _ => range.start_ms,
     };
     let end_ms = if range.end_ms == i64::MAX { i64::MAX } else { range.end_ms.div_euclid(width_ms) * width_ms };
+    debug_assert!(range.start_ms <= start_ms && end_ms <= range.end_ms, "{start_ms}..{end_ms} in {range:?}");
     TimeRange { start_ms, end_ms }
 }
 
