@@ -14,6 +14,10 @@ pub const RECORD_BYTES_MAX: usize = 64 << 20;
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && RECORD_HEADER_BYTES.is_multiple_of(ALIGNMENT));
+// Mark, length, sequence, durable, checksum of these, checksum of the whole frame.
+const _: () = assert!(4 + 4 + 8 + 8 + 4 + 4 == RECORD_HEADER_BYTES);
+// A length has four bytes.
+const _: () = assert!(RECORD_BYTES_MAX <= u32::MAX as usize);
 /// Records begin at its multiples.
 pub(crate) const ALIGNMENT: usize = 8;
 

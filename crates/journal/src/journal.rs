@@ -2,8 +2,8 @@
 //!
 //! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment with a record
 //! is written only by the process that created it, and never after a later one was started; every later `replay`
-//! returns what `sync` has confirmed. A segment's header voids the records from its first sequence on in earlier
-//! segments.
+//! returns what `sync` has confirmed; a segment is closed when all of it is durable, or the rest is void. A segment's
+//! header voids the records from its first sequence on in earlier segments.
 //! Limits: [`SEGMENT_BYTES_MAX`], [`RECORD_BYTES_MAX`], [`CORRUPTIONS_MAX`].
 //! Failure: a torn tail ends the journal at the last good record; bad bytes before a good record are reported and
 //! skipped. A full disk refuses the record and leaves none of it; it does not prevent opening and replay, where
@@ -199,6 +199,7 @@ impl Journal {
             }
             self.segments.push(Segment { path, first: reader.first(), bytes: reader.length() });
         }
+        debug_assert!(self.segments.is_sorted_by(|one, next| one.path < next.path), "a disk lists ascending names");
         recovery.segments = self.segments.len();
         // A process may have died between making a segment and making its name durable.
         self.disk.sync_dir(&self.directory)
@@ -290,6 +291,7 @@ impl Journal {
         let active_bytes = self.segments.last().map_or(0, |segment| segment.bytes);
         if active_bytes > SEGMENT_HEADER_BYTES as u64 && active_bytes + frame_bytes > self.options.segment_bytes {
             self.sync()?;
+            assert_eq!(self.durable, self.next, "a segment is closed when all of it is durable");
             // From here on the old segment is closed for good: were the new one's header to survive a failed
             // start, it would void what the old one took after it.
             self.active = None;
@@ -333,6 +335,7 @@ impl Journal {
         if self.durable == self.next {
             return Ok(Position(self.durable));
         }
+        assert!(self.durable < self.next, "records to {} are durable of those to {}", self.durable, self.next);
         let Some(active) = self.active.as_mut() else {
             // What an earlier process left is saved by the segment that begins.
             self.begin_segment()?;
@@ -354,6 +357,7 @@ impl Journal {
     pub fn rotate(&mut self) -> Result<(), Error> {
         self.sync()?;
         if self.segments.last().is_some_and(|last| last.bytes > SEGMENT_HEADER_BYTES as u64) {
+            assert_eq!(self.durable, self.next, "a segment is closed when all of it is durable");
             self.active = None;
             self.begin_segment()?;
         }
@@ -374,6 +378,8 @@ impl Journal {
             self.disk.link(&segment.path, &target.join(segment.path.file_name().expect("a segment has a name")))?;
         }
         if let (Some(active), Some(segment)) = (&self.active, self.segments.last()) {
+            assert_eq!(segment.first, Some(self.durable), "a cut voids nothing that is durable");
+            assert_eq!(self.next, self.durable, "a cut holds every record before it");
             let number = segment::segment_number(&segment.path).expect("a segment is named by its number");
             let mut file = self.disk.create(&segment::path_of(target, number))?;
             file.write_all(&SegmentHeader { mark: active.mark, number, first: self.durable }.encode())?;
@@ -410,6 +416,7 @@ impl Journal {
     /// `carried`. It gets its name when it is whole: its header voids what it is a copy of.
     fn begin_segment(&mut self) -> Result<(), Error> {
         assert!(self.carried.is_some() || self.next == self.durable, "a segment begins behind durable records");
+        assert!(self.active.is_none(), "the segment before is closed for good");
         let header = SegmentHeader { mark: self.options.mark, number: self.number_next, first: self.durable };
         let new = segment::new_path_of(&self.directory, header.number);
         let path = segment::path_of(&self.directory, header.number);
@@ -516,6 +523,7 @@ impl Journal {
     /// # Errors
     /// What the disk says; segments that could not be removed are tried again by the next call.
     pub fn truncate_before(&mut self, position: Position) -> Result<(), Error> {
+        debug_assert!(position.0 <= self.next, "records to {} are taken back before {}", self.next, position.0);
         let mut removed = false;
         let ends_before =
             |later: &[Segment]| later.iter().find_map(|next| next.first).is_some_and(|first| first <= position.0);

@@ -42,12 +42,16 @@ impl std::fmt::Display for Corruption {
 }
 
 pub(crate) fn path_of(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:016x}{NAME_SUFFIX}"))
+    let path = directory.join(format!("{number:016x}{NAME_SUFFIX}"));
+    assert_eq!(segment_number(&path), Some(number), "opening finds the number in {}", path.display());
+    path
 }
 
 /// Where a segment is until it is whole.
 pub(crate) fn new_path_of(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:016x}{NEW_SUFFIX}"))
+    let path = directory.join(format!("{number:016x}{NEW_SUFFIX}"));
+    assert!(is_new(&path), "opening removes {} when it is not whole", path.display());
+    path
 }
 
 /// Whether a file was to become a segment.
@@ -223,6 +227,7 @@ impl SegmentReader {
         let from = self.window_offset(self.copy, self.offset, frame)?.expect("a checked record is there");
         self.payload = from + RECORD_HEADER_BYTES..from + RECORD_HEADER_BYTES + header.length as usize;
         self.offset += frame as u64;
+        assert!(self.offset.is_multiple_of(ALIGNMENT as u64), "no record begins at {}", self.offset);
         assert!(self.offset <= self.length, "a record ends at {} of {} bytes", self.offset, self.length);
         self.expected = header.sequence + 1;
         if header.is_void() {
@@ -236,6 +241,7 @@ impl SegmentReader {
     /// Whether the bytes from `offset` to the end, which hold no good record, are as long as one: a write that was torn ends
     /// early, or leaves zeros where nothing came to the disk.
     pub(crate) fn is_whole_record(&self, offset: u64) -> Result<bool, Error> {
+        assert!(offset <= self.length, "the last good record ends at {offset} of {} bytes", self.length);
         let left = self.length.saturating_sub(offset);
         let mut bytes =
             vec![0; usize::try_from(left.min(format::RECORD_BYTES_MAX as u64)).expect("a record fits memory")];
@@ -252,6 +258,8 @@ impl SegmentReader {
         assert!(self.payload.start >= RECORD_HEADER_BYTES, "no record was given out");
         let from = self.payload.start - RECORD_HEADER_BYTES;
         let bytes = &self.windows[self.copy].bytes[from..from + format::frame_bytes(self.payload.len())];
+        let records = self.offset - SEGMENT_HEADER_BYTES as u64;
+        assert!(bytes.len() as u64 <= records, "a record of {} bytes among {records}", bytes.len());
         (self.offset - bytes.len() as u64..self.offset, bytes)
     }
 

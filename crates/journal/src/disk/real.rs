@@ -212,6 +212,7 @@ impl DiskFile for RealFile {
 
     /// Opens the file anew: this handle may be for reading, or append.
     fn heal(&self, _copy: usize, place: Range<u64>, bytes: &[u8]) -> Result<(), Error> {
+        assert_eq!(bytes.len() as u64, place.end - place.start, "{place:?} is overwritten whole");
         let opened = OpenOptions::new().write(true).open(&self.path);
         let file = opened.map_err(|error| failure("open", &self.path, error))?;
         file.write_all_at(bytes, place.start).map_err(|error| failure("heal", &self.path, error))?;

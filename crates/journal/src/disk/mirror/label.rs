@@ -139,6 +139,11 @@ impl Label {
 
     /// Makes this the label of `directory`, durably.
     pub(super) fn write(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        debug_assert_eq!(
+            Self::decode(&self.encode()).map(|label| (label.store, label.member, label.epoch, label.history)),
+            Some((self.store, self.member, self.epoch, self.history.clone())),
+            "what is written is read again"
+        );
         disk.replace(&directory.join(MIRROR_FILE), &self.encode())
     }
 }

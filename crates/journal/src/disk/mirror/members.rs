@@ -249,6 +249,7 @@ impl State {
         while self.unsettled {
             let current = self.live().map(|(_, slot)| (slot.id, slot.root.clone())).collect();
             let label = self.label.next(current, (self.random)());
+            assert!(!label.current.is_empty(), "epoch {} has a current member", label.epoch);
             let wrote = |(at, slot): (usize, &Slot)| (at, label.of(slot.id).write(&*slot.disk, &slot.root));
             let results: Vec<(usize, Result<(), Error>)> = self.live().map(wrote).collect();
             let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());

@@ -237,6 +237,7 @@ impl MirrorDisk {
     /// Makes the copy at `to` of a file anew from the one at `from`: most of it while others go on, what was added meanwhile while
     /// nothing changes. See [`Disk::restore`].
     pub(super) fn copy_anew(&self, path: &Path, from: usize, to: usize) -> Result<bool, Error> {
+        assert_ne!(from, to, "a copy of {} is made of another one", path.display());
         let inner = self.0.inner(path);
         let ends = |state: &State| -> Result<(End, End), Error> {
             let live = |at: usize| {
