@@ -7,12 +7,17 @@ import io.ogive.wire.Histograms;
 import io.ogive.wire.Scheme;
 import io.ogive.wire.SchemeKind;
 import io.ogive.wire.Series;
+import io.ogive.wire.Texts;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
+import java.util.function.Predicate;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
 /** The native batch (docs/formats/batch.md): every series declared, all samples at one time, in a checksummed frame. */
@@ -20,20 +25,41 @@ final class BatchEncoder {
   private BatchEncoder() {}
 
   /** What a sample is of; labels are name, value, name, value ... */
-  record SeriesOf(List<String> labels, String unit, int kind, int temporality) {}
+  record SeriesOf(List<String> labels, String unit, int kind, int temporality) {
+    static List<String> flat(Map<String, String> labels) {
+      return labels.entrySet().stream().flatMap(label -> Stream.of(label.getKey(), label.getValue())).toList();
+    }
+  }
 
-  /** One value at the end of a cell: a histogram, or a number where that is null. */
-  record Sample(SeriesOf series, double number, Histogram cell) {}
+  /** One value at the end of a cell: a histogram, a text, or a number where both are null. */
+  record Sample(SeriesOf series, double number, Histogram cell, String text) {
+    static Sample ofNumber(SeriesOf series, double number) {
+      return new Sample(series, number, null, null);
+    }
+
+    static Sample ofCell(SeriesOf series, Histogram cell) {
+      return new Sample(series, 0, cell, null);
+    }
+
+    static Sample ofText(SeriesOf series, String text) {
+      return new Sample(series, 0, null, text);
+    }
+  }
 
   static byte[] encode(UUID source, long sequence, long endMillis, long widthMillis, List<Sample> samples) {
     FlatBufferBuilder builder = new FlatBufferBuilder(4096);
-    int[] declared = samples.stream().mapToInt(sample -> series(builder, sample.series, widthMillis)).toArray();
+    // A series has one place, however many samples it has.
+    Map<SeriesOf, Integer> places = new LinkedHashMap<>();
+    int[] placeOf = samples.stream().mapToInt(sample -> places.computeIfAbsent(sample.series, key -> places.size())).toArray();
+    int[] declared = places.keySet().stream().mapToInt(one -> series(builder, one, widthMillis)).toArray();
     int series = Batch.createSeriesVector(builder, declared);
-    int[] floats = IntStream.range(0, samples.size()).filter(at -> samples.get(at).cell == null).toArray();
-    int[] cells = IntStream.range(0, samples.size()).filter(at -> samples.get(at).cell != null).toArray();
+    int[] floats = those(samples, sample -> sample.cell == null && sample.text == null);
+    int[] cells = those(samples, sample -> sample.cell != null);
+    int[] texts = those(samples, sample -> sample.text != null);
     long time = endMillis * 1_000_000;
-    int floatTable = floats.length > 0 ? floats(builder, floats, time, samples) : 0;
-    int cellTable = cells.length > 0 ? cells(builder, cells, time, samples) : 0;
+    int floatTable = floats.length > 0 ? floats(builder, floats, placeOf, time, samples) : 0;
+    int cellTable = cells.length > 0 ? cells(builder, cells, placeOf, time, samples) : 0;
+    int textTable = texts.length > 0 ? texts(builder, texts, placeOf, time, samples) : 0;
     int schemes = 0;
     if (cells.length > 0) {
       Scheme.startScheme(builder);
@@ -52,6 +78,9 @@ final class BatchEncoder {
       Batch.addSchemes(builder, schemes);
       Batch.addHistograms(builder, cellTable);
     }
+    if (texts.length > 0) {
+      Batch.addTexts(builder, textTable);
+    }
     builder.finish(Batch.endBatch(builder));
     return framed(builder.sizedByteArray());
   }
@@ -69,12 +98,23 @@ final class BatchEncoder {
     return Series.endSeries(builder);
   }
 
-  private static long[] numbers(int[] places) {
-    return IntStream.of(places).asLongStream().toArray();
+  private static int[] those(List<Sample> samples, Predicate<Sample> kind) {
+    return IntStream.range(0, samples.size()).filter(at -> kind.test(samples.get(at))).toArray();
   }
 
-  private static int floats(FlatBufferBuilder builder, int[] at, long time, List<Sample> samples) {
-    int series = Floats.createSeriesVector(builder, numbers(at));
+  private static long[] numbers(int[] at, int[] placeOf) {
+    return IntStream.of(at).mapToLong(sample -> placeOf[sample]).toArray();
+  }
+
+  private static int texts(FlatBufferBuilder builder, int[] at, int[] placeOf, long time, List<Sample> samples) {
+    int[] written = IntStream.of(at).map(sample -> builder.createString(samples.get(sample).text)).toArray();
+    int values = Texts.createValueVector(builder, written);
+    int times = Texts.createTimeNsVector(builder, IntStream.of(at).mapToLong(sample -> time).toArray());
+    return Texts.createTexts(builder, Texts.createSeriesVector(builder, numbers(at, placeOf)), times, values);
+  }
+
+  private static int floats(FlatBufferBuilder builder, int[] at, int[] placeOf, long time, List<Sample> samples) {
+    int series = Floats.createSeriesVector(builder, numbers(at, placeOf));
     int times = Floats.createTimeNsVector(builder, IntStream.of(at).mapToLong(place -> time).toArray());
     int values = Floats.createValueVector(builder, IntStream.of(at).mapToDouble(place -> samples.get(place).number).toArray());
     Floats.startFloats(builder);
@@ -84,7 +124,7 @@ final class BatchEncoder {
     return Floats.endFloats(builder);
   }
 
-  private static int cells(FlatBufferBuilder builder, int[] at, long time, List<Sample> samples) {
+  private static int cells(FlatBufferBuilder builder, int[] at, int[] placeOf, long time, List<Sample> samples) {
     ByteArrayOutputStream bins = new ByteArrayOutputStream();
     long[] ends = new long[at.length];
     byte[] flags = new byte[at.length];
@@ -107,7 +147,7 @@ final class BatchEncoder {
     int known = Histograms.createFlagsVector(builder, flags);
     int schemes = Histograms.createSchemeVector(builder, new long[at.length]);
     int times = Histograms.createTimeNsVector(builder, IntStream.of(at).mapToLong(place -> time).toArray());
-    int series = Histograms.createSeriesVector(builder, numbers(at));
+    int series = Histograms.createSeriesVector(builder, numbers(at, placeOf));
     Histograms.startHistograms(builder);
     Histograms.addSeries(builder, series);
     Histograms.addTimeNs(builder, times);

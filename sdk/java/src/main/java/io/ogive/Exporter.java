@@ -23,8 +23,6 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
 import java.util.function.Supplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * Sends what a program measures to an Ogive server: a cell of each series at the end of every interval, numbered and kept until it is
@@ -86,7 +84,10 @@ public final class Exporter implements AutoCloseable {
   public record Status(
       long taken, long acknowledged, long waiting, long waitingBytes, Map<String, Long> dropped, Map<String, Long> rejected) {}
 
-  private record Source(SeriesOf series, Supplier<Sample> take) {}
+  /** Adds the samples of a cell. */
+  private interface Source {
+    void take(List<Sample> out);
+  }
 
   private record Waiting(byte[] frame, int samples) {}
 
@@ -150,18 +151,33 @@ public final class Exporter implements AutoCloseable {
   public void cells(String name, String unit, Supplier<Histogram> take, String... labels) {
     add(name, labels, unit, Kind.Histogram, Temporality.Delta, of -> {
       Histogram cell = take.get();
-      return cell.length == 0 ? null : new Sample(of, 0, cell);
+      return cell.length == 0 ? null : Sample.ofCell(of, cell);
     });
   }
 
   /** Adds a number that {@code read} gives at the end of each interval. */
   public void gauge(String name, DoubleSupplier read, String... labels) {
-    add(name, labels, "", Kind.Float, Temporality.Gauge, of -> new Sample(of, read.getAsDouble(), null));
+    add(name, labels, "", Kind.Float, Temporality.Gauge, of -> Sample.ofNumber(of, read.getAsDouble()));
   }
 
   /** Adds a number that only grows, as {@code read} gives it. Name it ..._total. */
   public void counter(String name, DoubleSupplier read, String... labels) {
-    add(name, labels, "", Kind.Float, Temporality.Cumulative, of -> new Sample(of, read.getAsDouble(), null));
+    add(name, labels, "", Kind.Float, Temporality.Cumulative, of -> Sample.ofNumber(of, read.getAsDouble()));
+  }
+
+  /**
+   * Adds the messages of a path: a path called OrderPath gives {@code order_path_seconds{stage=...}} and each slow message as a text of
+   * {@code order_path_slow}, as docs/export.md says of programs in Rust. The exporter takes the recorder's snapshots; nobody else may.
+   *
+   * @throws IllegalArgumentException as {@link #recorder}
+   */
+  public void traces(TraceRecorder recorder, String... labels) {
+    Map<String, String> all = labels(labels);
+    TraceSeries traces = new TraceSeries(recorder, all);
+    Map<String, String> total = new TreeMap<>(all);
+    total.put("__name__", TraceSeries.metric(recorder.path().name()));
+    total.put("stage", "total");
+    add(SeriesOf.flat(total), traces::take);
   }
 
   @FunctionalInterface
@@ -169,7 +185,26 @@ public final class Exporter implements AutoCloseable {
     Sample take(SeriesOf of);
   }
 
-  private synchronized void add(String name, String[] labels, String unit, int kind, int temporality, Taking taking) {
+  private void add(String name, String[] labels, String unit, int kind, int temporality, Taking taking) {
+    Map<String, String> all = labels(labels);
+    all.put("__name__", name);
+    SeriesOf of = new SeriesOf(SeriesOf.flat(all), unit, kind, temporality);
+    add(of.labels(), out -> {
+      Sample sample = taking.take(of);
+      if (sample != null) {
+        out.add(sample);
+      }
+    });
+  }
+
+  private synchronized void add(List<String> labels, Source source) {
+    if (series.putIfAbsent(labels, source) != null) {
+      throw new IllegalArgumentException("the series exists already: " + labels);
+    }
+  }
+
+  /** Those of every series and those given as pairs. */
+  private Map<String, String> labels(String[] labels) {
     Map<String, String> all = new TreeMap<>(options.labels);
     if (labels.length % 2 != 0) {
       throw new IllegalArgumentException("labels are pairs of a name and a value");
@@ -181,12 +216,7 @@ public final class Exporter implements AutoCloseable {
       }
     }
     all.putAll(own);
-    all.put("__name__", name);
-    List<String> flat = all.entrySet().stream().flatMap(label -> List.of(label.getKey(), label.getValue()).stream()).toList();
-    SeriesOf of = new SeriesOf(flat, unit, kind, temporality);
-    if (series.putIfAbsent(flat, new Source(of, () -> taking.take(of))) != null) {
-      throw new IllegalArgumentException("the series exists already: " + flat);
-    }
+    return all;
   }
 
   /** What was taken, acknowledged and dropped, and what waits. */
@@ -260,10 +290,7 @@ public final class Exporter implements AutoCloseable {
     List<Sample> samples = new ArrayList<>();
     for (Source source : all) {
       try {
-        Sample sample = source.take.get();
-        if (sample != null) {
-          samples.add(sample);
-        }
+        source.take(samples);
       } catch (RuntimeException error) {
         // What a program's own function throws must not stop the others.
         report(error);
@@ -395,24 +422,6 @@ public final class Exporter implements AutoCloseable {
     }
     if (!heard) {
       options.onError.accept(error);
-    }
-  }
-
-  /** What a server says to a batch: docs/http.md. The texts in it hold no quotes that would need a JSON library. */
-  private record Answer(long accepted, long duplicate, List<String> rejected, String error) {
-    private static final Pattern NUMBER = Pattern.compile("\"(accepted|duplicate)\"\\s*:\\s*(\\d{1,18})");
-    private static final Pattern REASON = Pattern.compile("\"reason\"\\s*:\\s*\"([a-z_0-9]*)\"");
-    private static final Pattern ERROR = Pattern.compile("\"error\"\\s*:\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
-
-    static Answer read(String body) {
-      long[] counts = {-1, -1};
-      for (Matcher number = NUMBER.matcher(body); number.find(); ) {
-        counts[number.group(1).equals("accepted") ? 0 : 1] = Long.parseLong(number.group(2));
-      }
-      List<String> reasons = REASON.matcher(body).results().map(found -> found.group(1)).toList();
-      Matcher error = ERROR.matcher(body);
-      boolean both = counts[0] >= 0 && counts[1] >= 0;
-      return new Answer(both ? counts[0] : -1, both ? counts[1] : -1, reasons, error.find() ? error.group(1) : null);
     }
   }
 }
