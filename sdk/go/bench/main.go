@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/ogive-monitoring/ogive/sdk/go/clock"
 	"github.com/ogive-monitoring/ogive/sdk/go/hist"
 	circllhist "github.com/openhistogram/circonusllhist"
 	"golang.org/x/sys/unix"
@@ -46,6 +48,7 @@ func main() {
 	record("mixed: 2 us, 300 us, 40 ms, tiny", mixed, rounds)
 	merge(mixed, rounds)
 	writers(mixed, rounds)
+	clocks(rounds)
 	memory()
 }
 
@@ -169,39 +172,93 @@ func of(ns []uint64) *hist.Histogram {
 	return local.Take()
 }
 
-// writers measures what a record costs by the wall clock when two goroutines record at once, into one recorder and into one each.
+// writers measures what a record costs of CPU time when two threads record at once, into one recorder and into one each. On a machine that
+// does more the two do not always run at once.
 func writers(ns []uint64, rounds int) {
-	fmt.Printf("\nwriters at once: %d rounds, ns of wall time a record of each\n%-38s %9s %9s %9s\n", rounds, "", "median", "least", "greatest")
-	for _, c := range []struct {
+	kinds := []struct {
 		name    string
 		writers int
-		shared  bool
-	}{{"Recorder, 1 writer", 1, true}, {"Recorder, 2 writers of one", 2, true}, {"Local, 1 writer", 1, false}, {"Local, 2 writers of one each", 2, false}} {
-		costs := make([]float64, 0, rounds)
-		recorder := hist.NewRecorder()
-		for range rounds {
-			var all sync.WaitGroup
-			begin := time.Now()
-			for range c.writers {
-				local := hist.NewLocal()
-				all.Go(func() {
-					for range 8 {
-						for _, v := range ns {
-							if c.shared {
-								recorder.RecordNanoseconds(v)
-							} else {
-								local.RecordNanoseconds(v)
-							}
-						}
-					}
-				})
-			}
-			all.Wait()
-			costs = append(costs, float64(time.Since(begin).Nanoseconds())/float64(8*len(ns)))
-		}
-		slices.Sort(costs)
-		fmt.Printf("%-38s %9.2f %9.2f %9.2f\n", c.name, costs[rounds/2], costs[0], costs[rounds-1])
+		record  func() func(uint64)
+	}{
+		{"Local, 1 writer", 1, func() func(uint64) { return hist.NewLocal().RecordNanoseconds }},
+		{"Local, 2 writers of one each", 2, func() func(uint64) { return hist.NewLocal().RecordNanoseconds }},
+		{"Recorder, 1 writer", 1, func() func(uint64) { return hist.NewRecorder().RecordNanoseconds }},
+		{"Recorder, 2 writers of one", 2, shared(func() func(uint64) { return hist.NewRecorder().RecordNanoseconds })},
+		{"circonusllhist, 1 writer", 1, locked},
+		{"circonusllhist, 2 writers of one", 2, shared(locked)},
 	}
+	costs := make([][]float64, len(kinds))
+	for range rounds {
+		for at, kind := range kinds {
+			costs[at] = append(costs[at], together(kind.writers, kind.record, ns))
+		}
+	}
+	fmt.Printf("\nwriters at once: %d rounds, CPU time a record of each, through a function value\n%-38s %9s %9s %9s\n", rounds, "", "median ns", "least", "greatest")
+	for at, kind := range kinds {
+		slices.Sort(costs[at])
+		fmt.Printf("%-38s %9.2f %9.2f %9.2f\n", kind.name, costs[at][rounds/2], costs[at][0], costs[at][rounds-1])
+	}
+}
+
+// shared gives one of a kind to every two who ask.
+func shared(make func() func(uint64)) func() func(uint64) {
+	asked, one := 0, make()
+	return func() func(uint64) {
+		if asked++; asked%2 == 1 {
+			one = make()
+		}
+		return one
+	}
+}
+
+func locked() func(uint64) {
+	h := circllhist.New()
+	return func(v uint64) { _ = h.RecordIntScale(int64(v), -9) }
+}
+
+// together returns the CPU time of a record of each of so many writers at once.
+func together(writers int, make func() func(uint64), ns []uint64) float64 {
+	const turns = 8
+	var all sync.WaitGroup
+	var spent atomic.Int64
+	for range writers {
+		record := make()
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			begin := threadNs()
+			for range turns {
+				for _, v := range ns {
+					record(v)
+				}
+			}
+			spent.Add(threadNs() - begin)
+		})
+	}
+	all.Wait()
+	return float64(spent.Load()) / float64(writers*turns*len(ns))
+}
+
+// clocks reads the page that OGIVE_CLOCK_PAGE names, or the operating system's clock without one.
+func clocks(rounds int) {
+	c, err := clock.Open(os.Getenv("OGIVE_CLOCK_PAGE"))
+	if err != nil {
+		fmt.Println("\nclock: without a page,", err)
+	}
+	const many = 20_000
+	var sum int64
+	began := time.Now()
+	times("clock", rounds, []contender{
+		{"time.Since", many, func() { repeat(many, func() { sum += int64(time.Since(began)) }) }},
+		{"time.Now", many, func() { repeat(many, func() { sum += int64(time.Now().Nanosecond()) }) }},
+		{"Clock.Ticks", many, func() { repeat(many, func() { sum += int64(c.Ticks()) }) }},
+		{"Clock.TicksOrdered", many, func() { repeat(many, func() { sum += int64(c.TicksOrdered()) }) }},
+		{"Clock.NowUnordered", many, func() { repeat(many, func() { sum += c.NowUnordered() }) }},
+		{"Clock.Now", many, func() { repeat(many, func() { sum += c.Now() }) }},
+		{"Clock.Wall", many, func() { repeat(many, func() { sum += c.Wall() }) }},
+		{"Clock.Bounded", many, func() { repeat(many, func() { sum += c.Bounded().Error }) }},
+	})
+	runtime.KeepAlive(sum)
 }
 
 // memory prints what the garbage collector holds for each of a hundred.

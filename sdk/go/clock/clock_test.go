@@ -201,21 +201,3 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkClock(b *testing.B) {
-	c, err := Open(os.Getenv("OGIVE_CLOCK_PAGE"))
-	if err != nil {
-		b.Log("without a page: ", err)
-	}
-	var sum uint64
-	for name, read := range map[string]func() uint64{
-		"Ticks": c.Ticks, "TicksOrdered": c.TicksOrdered, "Now": func() uint64 { return uint64(c.Now()) },
-		"NowUnordered": func() uint64 { return uint64(c.NowUnordered()) }, "runtime": system, "time.Now": func() uint64 { return uint64(time.Now().Nanosecond()) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				sum += read()
-			}
-		})
-	}
-}

@@ -1,6 +1,9 @@
 package clock
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // segment is a linear part of the clock as it was in force, and the counter at that moment.
 type segment struct {
@@ -31,6 +34,32 @@ func (c *Clock) load(isOrdered bool) (s segment) {
 			return s
 		}
 	}
+}
+
+// quick reads the line of the segment in force without a copy of it; false outside of the segment, or when a publication came in between.
+func (c *Clock) quick(isOrdered bool) (uint64, bool) {
+	words := c.words
+	index := atomic.LoadUint64(&words[wordIndex])
+	slot := (*[8]uint64)(words[wordSlots+8*(index&1):])
+	base, start := atomic.LoadUint64(&slot[slotBaseTicks]), atomic.LoadUint64(&slot[slotBaseNs])
+	rate, rateSlewed := atomic.LoadUint64(&slot[slotRate]), atomic.LoadUint64(&slot[slotSlewed])
+	slew, maxAge := atomic.LoadUint64(&slot[slotSlewTicks]), atomic.LoadUint64(&slot[slotMaxAge])
+	shift := atomic.LoadUint64(&words[wordShift]) & 31
+	var ticks uint64
+	if isOrdered {
+		ticks = ordered(c.source)
+	} else {
+		ticks = counter()
+	}
+	if atomic.LoadUint64(&words[wordIndex]) != index {
+		return 0, false
+	}
+	age := ticks - base
+	slewed := min(age, slew)
+	high1, low1 := bits.Mul64(slewed<<shift, rateSlewed)
+	high2, low2 := bits.Mul64((age-slewed)<<shift, rate)
+	_, carry := bits.Add64(low1, low2, 0)
+	return start + high1 + high2 + carry, age < maxAge
 }
 
 // product returns nanoseconds since the segment's start, 64.64 fixed point.

@@ -15,17 +15,20 @@ import org.openjdk.jmh.runner.options.VerboseMode;
 
 /**
  * Runs every benchmark once a round, each in a JVM of its own, so that all contenders meet the same load. Prints medians of the rounds,
- * in CPU time of the threads, with their spread, ratios to ours taken within a round, and bytes allocated an operation. ROUNDS=n for more rounds.
+ * in CPU time of the threads, with their spread, ratios to the first of a group taken within a round, and bytes allocated an operation.
+ * ROUNDS=n for more rounds; ONLY=nanoTime,eightReadings for the groups that begin with those.
  */
 public final class Main {
-  /** Ours, then the others of the same work. */
-  private static final List<List<String>> GROUPS = List.of(
+  /** What the others of a group are compared with, then those. */
+  private static final List<List<String>> ALL = List.of(
       List.of("nothing"),
       List.of("recordSingle", "recordHdr2", "recordHdr3", "recordHdrSingle", "recordDouble"),
       List.of("recordAny", "recordHdrAtomic", "recordHdrAny"),
       List.of("twoAny", "twoHdrAny", "twoSingle"),
       List.of("merge", "mergeHdr3"),
-      List.of("quantiles", "quantilesHdr3"));
+      List.of("quantiles", "quantilesHdr3"),
+      List.of("nanoTime", "clockNow", "clockWall", "clockError", "clockEpoch", "instantNow", "currentTimeMillis"),
+      List.of("eightReadings", "traceEight", "traceEightListed", "hdrEight"));
 
   private record Measured(List<Double> ns, List<Double> bytes) {}
 
@@ -34,8 +37,10 @@ public final class Main {
   public static void main(String[] arguments) throws RunnerException {
     int rounds = Integer.parseInt(System.getenv().getOrDefault("ROUNDS", "5"));
     Map<String, Measured> all = new LinkedHashMap<>();
+    String only = System.getenv("ONLY");
+    List<List<String>> groups = ALL.stream().filter(group -> only == null || List.of(only.split(",")).contains(group.get(0))).toList();
     for (int round = 0; round < rounds; round++) {
-      for (List<String> group : GROUPS) {
+      for (List<String> group : groups) {
         for (String name : group) {
           RunResult result = run(name);
           Measured measured = all.computeIfAbsent(name, key -> new Measured(new ArrayList<>(), new ArrayList<>()));
@@ -46,7 +51,7 @@ public final class Main {
       }
     }
     System.out.printf("%s, %d CPUs, %d rounds%n", Runtime.version(), Runtime.getRuntime().availableProcessors(), rounds);
-    for (List<String> group : GROUPS) {
+    for (List<String> group : groups) {
       System.out.printf("%n%-20s %10s %10s %10s %8s %12s%n", "", "median ns", "least", "greatest", "ratio", "bytes an op");
       for (String name : group) {
         print(name, all.get(name), all.get(group.get(0)));
@@ -58,7 +63,7 @@ public final class Main {
   }
 
   private static RunResult run(String name) throws RunnerException {
-    Options options = new OptionsBuilder().include("Records\\." + name + "$").forks(1).jvmArgs("-Xbatch")
+    Options options = new OptionsBuilder().include("\\." + name + "$").forks(1).jvmArgs("-Xbatch")
         .warmupIterations(4).warmupTime(TimeValue.milliseconds(500)).measurementIterations(3).measurementTime(TimeValue.milliseconds(400))
         .addProfiler(GCProfiler.class).verbosity(VerboseMode.SILENT).build();
     return new Runner(options).runSingle();
