@@ -237,6 +237,7 @@ fn the_header_is_cpp_too() {
     run("C++", &mut Command::new(program));
 }
 
+/// Through sdk/go, which a test program uses as a package.
 #[test]
 fn a_go_program_reads_the_page() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -246,21 +247,29 @@ fn a_go_program_reads_the_page() {
         Command::new("go")
             .args(["build", "-o"])
             .arg(&program)
-            .arg(".")
-            .env("GOFLAGS", "-mod=mod")
+            .arg("./internal/clockreader")
             .env("GOTOOLCHAIN", "local")
             .env("CGO_ENABLED", "0")
-            .current_dir(root().join("crates/probe/tests/shared/go")),
+            .current_dir(root().join("sdk/go")),
     );
     check("Go", || Command::new(&program));
 }
 
+/// Through sdk/java, whose class for the clock needs no other.
 #[test]
 fn a_java_program_reads_the_page() {
-    let source = root().join("crates/probe/tests/shared/Reader.java");
+    let directory = tempfile::tempdir().expect("a directory");
+    let sources = ["sdk/java/src/main/java/io/ogive/Clock.java", "crates/probe/tests/shared/Reader.java"];
+    run(
+        "javac",
+        Command::new("javac")
+            .args(["--release", "17", "-d"])
+            .arg(directory.path())
+            .args(sources.map(|source| root().join(source))),
+    );
     check("Java", || {
         let mut java = Command::new("java");
-        java.arg(&source);
+        java.arg("-cp").arg(directory.path()).arg("Reader");
         java
     });
 }

@@ -1,6 +1,8 @@
 /* Reads a clock page as a C program does.
  *   reader convert PAGE TICKS...   prints the line at each of the ticks, or "none"
  *   reader live PAGE COUNT         reads in brackets of the system's clock; prints: first ns, last ns, fell, beyond their bound, mode
+ *   reader turns PAGE              for each line of its input: "at TICKS" is converted as above; any other is answered with
+ *                                  ns, bound of its error, mode, epoch, wall clock, ordered ticks (0 where it reads no counter)
  */
 #define _POSIX_C_SOURCE 200809L
 #include "ogive_clock.h"
@@ -8,18 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void convert_one(const og_clock *clock, const char *ticks)
+{
+    og_segment segment = og_load(clock, 1);
+    uint64_t ns;
+    segment.ticks = strtoull(ticks, NULL, 10);
+    if (og_line(&segment, &ns)) {
+        printf("%llu %lld\n", (unsigned long long)ns, (long long)(ns + segment.words[OG_S_WALL]));
+    } else {
+        printf("none\n");
+    }
+}
+
 static int convert(const og_clock *clock, int count, char **ticks)
 {
     int at;
     for (at = 0; at < count; at++) {
-        og_segment segment = og_load(clock, 1);
-        uint64_t ns;
-        segment.ticks = strtoull(ticks[at], NULL, 10);
-        if (og_line(&segment, &ns)) {
-            printf("%llu %lld\n", (unsigned long long)ns, (long long)(ns + segment.words[OG_S_WALL]));
+        convert_one(clock, ticks[at]);
+    }
+    return 0;
+}
+
+static int turns(const og_clock *clock)
+{
+    char line[64];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        if (strncmp(line, "at ", 3) == 0) {
+            convert_one(clock, line + 3);
         } else {
-            printf("none\n");
+            og_clock_bounded bounded = og_clock_now_bounded(clock);
+            printf("%llu %llu %u %u %lld %llu\n", (unsigned long long)bounded.ns, (unsigned long long)bounded.err_ns, bounded.mode,
+                bounded.epoch, (long long)og_clock_wall(clock), (unsigned long long)og_clock_ticks_ordered(clock));
         }
+        fflush(stdout);
     }
     return 0;
 }
@@ -55,7 +78,7 @@ int main(int count, char **words)
 {
     og_clock clock;
     int error;
-    if (count < 4) {
+    if (count < 3) {
         return 2;
     }
     error = og_clock_open(&clock, words[2]);
@@ -65,7 +88,13 @@ int main(int count, char **words)
             return 1;
         }
     }
-    error = strcmp(words[1], "live") == 0 ? live(&clock, atol(words[3])) : convert(&clock, count - 3, words + 3);
+    if (strcmp(words[1], "turns") == 0) {
+        error = turns(&clock);
+    } else if (strcmp(words[1], "live") == 0 && count > 3) {
+        error = live(&clock, atol(words[3]));
+    } else {
+        error = convert(&clock, count - 3, words + 3);
+    }
     og_clock_close(&clock);
     return error;
 }

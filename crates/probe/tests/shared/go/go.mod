@@ -1,3 +1,0 @@
-module ogive.example/clockpage
-
-go 1.19

@@ -1,8 +1,0 @@
-#include "textflag.h"
-
-// func ticks() uint64: isb; mrs cntvct_el0
-TEXT ·ticks(SB), NOSPLIT, $0-8
-	ISB  $15
-	MRS  CNTVCT_EL0, R0
-	MOVD R0, ret+0(FP)
-	RET
