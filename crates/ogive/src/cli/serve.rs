@@ -8,6 +8,7 @@ use ogive_probe::Clock;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
+use super::clock::page::ClockPage;
 #[cfg(feature = "cassandra")]
 use crate::cluster_node;
 use crate::filtering::FilterOptions;
@@ -110,6 +111,8 @@ pub(crate) struct Serve {
     crash: crash_reports::Options,
     #[command(flatten)]
     kernel: Directory,
+    #[command(flatten)]
+    clock_page: ClockPage,
 }
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -122,6 +125,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCode> {
     log_output::start(&options.log);
     options.kernel.apply(Clock::global());
+    options.clock_page.publish()?;
     let ask = options.kernel.asker();
     let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
     let (listen, data, degraded, scrub_rate, limits) = (listen.clone(), data.clone(), *degraded, *scrub_rate, *limits);

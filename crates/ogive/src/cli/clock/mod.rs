@@ -4,6 +4,7 @@ mod bench;
 mod handoff;
 pub(crate) mod kernel;
 pub(crate) mod kernel_log;
+pub(crate) mod page;
 mod point;
 mod report;
 mod settled;
