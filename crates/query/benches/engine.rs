@@ -57,7 +57,7 @@ fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
     }
 }
 
-/// Numbers without a pattern, the same each run.
+/// Reproducible pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -108,7 +108,7 @@ fn store() -> FixedStore {
     FixedStore(out)
 }
 
-/// CPU nanoseconds that this thread has run, by the scheduler's account.
+/// CPU nanoseconds that this thread has run, as the scheduler accounts for them.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0)

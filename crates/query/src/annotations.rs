@@ -13,26 +13,26 @@ use crate::eval::{general, general_to};
 /// How serious an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// The answer may be wrong.
+    /// The result may be wrong.
     Warning,
-    /// The answer is right, but may surprise.
+    /// The result is right, but may be surprising.
     Info,
 }
 
-/// One remark about an answer.
+/// One annotation of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// How serious.
     pub level: Level,
     /// The message without prefix and position.
     pub message: String,
-    /// What it is about; None when no place in the text is.
+    /// The part of the query that it is about; None when it is about no part of the text.
     pub span: Option<Span>,
-    /// What is summed up over all that have the same message.
+    /// Totals over all annotations with the same message.
     pub tally: Option<Tally>,
 }
 
-/// What annotations of equal message sum up.
+/// What is totalled over annotations with equal messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tally {
     /// How often it happened.
@@ -103,7 +103,7 @@ impl Annotation {
         Self { level: Level::Info, message: message.into(), span: Some(span), tally: None }
     }
 
-    /// As an API shows it: `PromQL warning: message (1:5)`.
+    /// As an API reports it: `PromQL warning: message (1:5)`.
     #[must_use]
     pub fn text(&self, query: &str) -> String {
         let prefix = match self.level {
@@ -131,7 +131,7 @@ impl Annotations {
         Self::default()
     }
 
-    /// Adds one; an equal message there takes over its position.
+    /// Adds one. If there is one with an equal message, its tally grows, or else its span is replaced.
     pub fn add(&mut self, annotation: Annotation) {
         let key = (annotation.level, annotation.message.clone());
         let Some(place) = self.places.get(&key) else {
@@ -141,7 +141,7 @@ impl Annotations {
         };
         let known = &mut self.list[*place];
         match (&mut known.tally, &annotation.tally) {
-            // Sums keep the place of the first.
+            // The totals keep the position of the first.
             (Some(known), Some(more)) => known.add(more),
             _ => known.span = annotation.span,
         }
@@ -154,7 +154,7 @@ impl Annotations {
         }
     }
 
-    /// All, in the order they came.
+    /// All, in the order they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Annotation> {
         self.list.iter()
     }

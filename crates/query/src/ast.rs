@@ -56,7 +56,7 @@ pub enum ExprKind {
 /// A number literal.
 #[derive(Clone, Copy, Debug)]
 pub struct Number {
-    /// Its value; of a duration: seconds.
+    /// Its value; for a duration, in seconds.
     pub value: f64,
     /// Whether it was written as a duration (`5m`).
     pub duration: bool,
@@ -86,7 +86,7 @@ pub enum Edges {
     /// Only the samples inside.
     #[default]
     Plain,
-    /// `anchored`: the last sample before the window stands at its edge.
+    /// `anchored`: the last sample before the window counts as a sample at its edge.
     Anchored,
     /// `smoothed`: values at the edges are interpolated.
     Smoothed,
@@ -115,7 +115,7 @@ pub struct VectorSelector {
     pub edges: Edges,
 }
 
-/// Chooses series with their samples of a window. `offset`, `@` and edges are the inner selector's.
+/// Chooses series with their samples in a window. `offset`, `@` and edges are the inner selector's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixSelector {
     /// Which series.
@@ -152,7 +152,7 @@ pub enum Cardinality {
     ManyToMany,
 }
 
-/// How the elements of two vectors find each other.
+/// How the elements of two vectors are matched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matching {
     /// How many to how many.
@@ -180,7 +180,7 @@ pub struct Binary {
     pub right: Expr,
     /// `bool`: comparisons give 0 or 1.
     pub return_bool: bool,
-    /// There exactly when both operands are vectors.
+    /// Present exactly when both operands are vectors.
     pub matching: Option<Matching>,
 }
 
@@ -286,7 +286,7 @@ impl Expr {
         }
     }
 
-    /// Forgets where everything stood: trees of differently written texts then compare equal.
+    /// Removes all positions, so that trees of differently written texts compare equal.
     pub fn erase_spans(&mut self) {
         self.span = Span::default();
         match &mut self.kind {

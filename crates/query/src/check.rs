@@ -66,7 +66,7 @@ impl Checker<'_> {
     }
 
     fn selector(&self, selector: &VectorSelector, span: Span) -> Result<(), ParseError> {
-        // Otherwise the selector would read every series there is.
+        // Otherwise the selector would read every series.
         if selector.matchers.iter().all(ogive_model::Matcher::matches_empty) {
             return self.fail(span, "vector selector must contain at least one non-empty matcher");
         }
@@ -93,7 +93,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Where the operator stands: behind the left operand and what is between.
+    /// The position of the operator: after the left operand and the space between.
     fn operator_span(&self, binary: &Binary) -> Span {
         let end = binary.left.span.end as usize;
         let between = &self.text[end..binary.right.span.start as usize];
@@ -127,7 +127,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The second argument of `info()` chooses labels, not series: it has no name and may match all.
+    /// The second argument of `info()` chooses labels, not series: it has no name and may match everything.
     fn label_selector(&self, argument: &Expr) -> Result<(), ParseError> {
         self.expect(argument, ValueType::Vector, "call to function \"info\"")?;
         match &argument.kind {

@@ -28,11 +28,11 @@ use bounds::Bounds;
 /// The label of a bucket's bound.
 const BOUND: &str = "le";
 
-/// Bins that are read to learn which bounds a listing has: some 50,000 cells, a few milliseconds. Where there are more,
-/// the listing has the bounds of microseconds to hours.
+/// Bins that are read to find the bounds of a listing: some 50,000 cells, a few milliseconds. With more, the listing gets the
+/// bounds from microseconds to hours.
 const LISTED_SAMPLES_MAX: usize = 1_000_000;
 
-/// What of a histogram a view shows.
+/// Which part of a histogram a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Bucket,
@@ -55,17 +55,17 @@ pub struct ClassicViews<'a> {
     store: &'a dyn Select,
 }
 
-/// How the store below is read: whole or not at all, or as far as it goes.
+/// How the underlying store is read: completely or not at all, or as far as it can be.
 type ReadStore<'r> = dyn FnMut(&Selection) -> Result<Partial, SelectError> + 'r;
 
 impl<'a> ClassicViews<'a> {
-    /// Views of what `store` holds.
+    /// Views over the contents of `store`.
     #[must_use]
     pub const fn new(store: &'a dyn Select) -> Self {
         Self { store }
     }
 
-    /// As [`Select::open`], for as long as the store below lives. Views are made whole: all of a histogram's bounds come of its bins.
+    /// As [`Select::open`], borrowing the underlying store. Views are made whole: all bounds of a histogram come from its bins.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -81,8 +81,8 @@ impl<'a> ClassicViews<'a> {
         Ok(Box::new(made.holding(held)))
     }
 
-    /// The values of label `name` that views add for series that `matchers` accept. Of a metric's name, when `matchers` do not say
-    /// which, those of all histograms.
+    /// The values of label `name` that views add for series that `matchers` accept. If `matchers` do not name a metric, the metric
+    /// names of the views of all histograms.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -117,7 +117,7 @@ impl<'a> ClassicViews<'a> {
     pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
         let mut out = BTreeSet::new();
         if literal_names(matchers).is_none() {
-            // Whoever does not say which metric hears of the one label that views add.
+            // Without a metric's name, the only label that views add is reported.
             let is_bucket = |name: &String| name.ends_with("_bucket");
             out.extend(self.names(matchers, range)?.iter().any(is_bucket).then(|| BOUND.to_owned()));
             return Ok(out);
@@ -160,7 +160,7 @@ impl<'a> ClassicViews<'a> {
         Ok(series)
     }
 
-    /// The views that `matchers` name and that no stored series stands in the way of.
+    /// The views that `matchers` name and that no stored series of the same name hides.
     fn views(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<View>, SelectError> {
         let mut out = Vec::new();
         for name in literal_names(matchers).unwrap_or_default() {
@@ -238,7 +238,7 @@ impl Select for ClassicViews<'_> {
             let made = requested.series(&mut read, &mut Vec::new(), (opening, &mut held))?;
             found.extend(made.into_iter().map(|one| one.labels));
         }
-        // For as long as the budget lives, and with it the list.
+        // For as long as the budget lives, and the list with it.
         held.keep();
         while found.len() > limit {
             found.pop_last();
@@ -247,7 +247,7 @@ impl Select for ClassicViews<'_> {
     }
 }
 
-/// All of a selection, opened so that what is too much is refused before it is read.
+/// Reads everything of a selection; opened first, so that one that is too large is refused before it is read.
 fn read_all(store: &dyn Select, selection: &Selection, opening: &Opening<'_>) -> Result<Partial, SelectError> {
     let set = store.open(selection, opening)?;
     let mut reading = opening.charge(0)?;
@@ -264,7 +264,7 @@ fn read_all(store: &dyn Select, selection: &Selection, opening: &Opening<'_>) ->
     Ok(Partial { series, warnings: set.warnings() })
 }
 
-/// A view in the making.
+/// A view that is being made.
 struct ViewRequest<'a> {
     view: &'a View,
     selection: &'a Selection,
@@ -283,7 +283,7 @@ impl ViewRequest<'_> {
         let listing = self.selection.labels_only;
         let wanted = literals(&self.selection.matchers, BOUND).map(|texts| Bounds::of_texts(&texts));
         let is_bucket = self.view.part == Part::Bucket;
-        // Which bounds a histogram has is not known before its bins are.
+        // The bounds of a histogram are not known before its bins are.
         let needs_bins = is_bucket && wanted.is_none();
         let mut base = Selection { matchers, ..self.selection.clone() };
         if listing && needs_bins {
@@ -384,11 +384,11 @@ fn literal_names(matchers: &[Matcher]) -> Option<Vec<String>> {
     literals(matchers, METRIC_NAME)
 }
 
-/// The values that a label must have one of, when `matchers` list them.
+/// The list of values to which `matchers` restrict a label; None when they do not.
 fn literals(matchers: &[Matcher], label: &str) -> Option<Vec<String>> {
     let is_plain =
         |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:".contains(&b));
-    // A point in a bound stands for any byte in a pattern; that it is meant as a point is what everybody means.
+    // In a pattern, a dot in a bound matches any byte; users always mean a literal dot.
     let is_number =
         |text: &str| label == BOUND && !text.is_empty() && text.bytes().all(|b| b"0123456789.e-".contains(&b));
     matchers.iter().filter(|matcher| matcher.name == label).find_map(|matcher| match matcher.op {

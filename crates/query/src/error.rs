@@ -27,7 +27,7 @@ impl ParseError {
     }
 }
 
-/// Why a query has no answer.
+/// Why a query has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -54,18 +54,18 @@ pub enum Error {
     /// Reject: a selector matches more series than the engine allows.
     #[error("the selector matches {found} series or more, more than {limit}; narrow it")]
     TooManySeries {
-        /// How many were met before it was given up.
+        /// How many were found before the query was stopped.
         found: usize,
         /// The limit.
         limit: usize,
     },
-    /// Reject, or retry when it is the budget of all queries: more memory would be held than may.
+    /// Reject, or retry when it is the budget of all queries: the query would exceed the memory budget.
     #[error(transparent)]
     TooMuchMemory(#[from] MemoryExceeded),
     /// Retry, or stop: the caller no longer waits.
     #[error("the query was cancelled before it had its answer")]
     Cancelled,
-    /// The store has no answer: see [`SelectError`].
+    /// The store cannot answer: see [`SelectError`].
     #[error(transparent)]
     Select(SelectError),
 }

@@ -17,7 +17,7 @@ pub struct Function {
     pub arguments: &'static [ValueType],
     /// Fewest arguments.
     pub arguments_min: usize,
-    /// Most arguments; None when there is no end.
+    /// Most arguments; None when there is no maximum.
     pub arguments_max: Option<usize>,
     /// Type of the result.
     pub returns: ValueType,

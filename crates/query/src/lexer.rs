@@ -11,14 +11,14 @@ mod string;
 use crate::ParseError;
 use crate::ast::Span;
 
-/// One word of the language.
+/// One token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
 }
 
-/// What a token is. Keywords are identifiers: which of them means something depends on where it stands.
+/// The kind of a token. Keywords are identifiers: whether one has a meaning depends on its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind {
     /// A name or a keyword.
@@ -31,9 +31,9 @@ pub(crate) enum TokenKind {
     String(String),
     /// An operator or a bracket.
     Symbol(Symbol),
-    /// No more text.
+    /// The end of the text.
     End,
-    /// What follows is no token, and why.
+    /// The text is not a token from here on, with the reason.
     Wrong(Box<ParseError>),
 }
 
@@ -44,7 +44,7 @@ macro_rules! symbols {
         pub(crate) enum Symbol { $(#[doc = $text] $name,)* }
 
         impl Symbol {
-            /// Those that are prefixes of others come after them.
+            /// A symbol comes before its own prefixes.
             const ALL: &'static [(&'static str, Symbol)] = &[$(($text, Symbol::$name),)*];
 
             /// As it is written.
@@ -89,9 +89,9 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// In `[..]` a colon stands between range and step; elsewhere it belongs to names.
+    /// In `[..]` a colon separates range and step; elsewhere it belongs to names.
     in_brackets: bool,
-    /// In `{..}` stand matchers alone.
+    /// `{..}` contains only matchers.
     in_braces: bool,
     /// Parentheses that are open.
     open: usize,
@@ -146,7 +146,7 @@ impl Lexer<'_> {
         Ok(TokenKind::Symbol(symbol))
     }
 
-    /// The end of the text, where nothing may be open.
+    /// The end of the text, where nothing may be left open.
     fn end(&self) -> Result<TokenKind, ParseError> {
         let message = if self.in_braces {
             "unexpected end of input inside braces"
@@ -184,7 +184,7 @@ impl Lexer<'_> {
         Ok(TokenKind::Symbol(symbol))
     }
 
-    /// The error at this place, about a character; none is the end of the text.
+    /// The error at this position, about a character; None is the end of the text.
     fn unexpected(&self, what: &str, c: Option<char>) -> ParseError {
         let shown = c.map_or_else(|| "end of input".to_owned(), |c| format!("{c:?}"));
         let length = self.rest().chars().next().map_or(0, char::len_utf8);

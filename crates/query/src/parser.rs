@@ -20,11 +20,11 @@ use crate::ast::{AggregateOp, Expr, ExprKind, Number, Span, UnaryOp};
 use crate::check::check;
 use crate::lexer::{Symbol, Token, TokenKind, tokens};
 
-/// 2 MiB: a dashboard's variable with tens of thousands of values in one matcher is some hundreds of KiB, and a MiB of them must have an
-/// answer.
+/// 2 MiB: a dashboard variable with tens of thousands of values in one matcher is some hundreds of KiB, and a matcher of a MiB must
+/// still be answered.
 pub const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// 256 regular expressions that are no lists of values: hand-written queries have a dozen, and each may take a MiB compiled.
+/// 256 regular expressions that are not plain lists of values: hand-written queries have a dozen, and each may take a MiB compiled.
 pub const PATTERNS_MAX: usize = 256;
 
 /// 8,192 binary operators: generated queries join some hundreds of selectors; each operand is a look-up of its own.
@@ -33,17 +33,17 @@ pub const OPERATORS_MAX: usize = 8_192;
 /// A sign binds weaker than `^` and stronger than all other binary operators.
 const UNARY_STRENGTH: u8 = 6;
 
-/// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and reading a query of that
+/// 128 nodes on the longest path from the root to a leaf: hand-written queries stay below 20, and parsing a query of that
 /// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
 pub const DEPTH_MAX: usize = 128;
 
-/// Keywords that stand behind a binary operator: a metric of such a name has to be quoted, `{"bool"}`.
+/// Keywords that follow a binary operator: a metric with such a name has to be quoted, `{"bool"}`.
 pub(crate) const NOT_NAMES: [&str; 6] = ["atan2", "bool", "on", "ignoring", "group_left", "group_right"];
 
 /// The tree of a query.
 ///
 /// # Errors
-/// What is wrong and where; also for a text longer than [`TEXT_BYTES_MAX`], nested deeper than [`DEPTH_MAX`] or with more operators than
+/// The error with its position; also for a text longer than [`TEXT_BYTES_MAX`], nested deeper than [`DEPTH_MAX`] or with more operators than
 /// [`OPERATORS_MAX`].
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
     if text.len() > TEXT_BYTES_MAX {
@@ -135,7 +135,7 @@ impl Parser<'_> {
         self.node(inner.height, ExprKind::Paren(Box::new(inner.expr)), span)
     }
 
-    /// What starts with a word: a number, an aggregation, a call or a selector.
+    /// An expression that starts with a word: a number, an aggregation, a call or a selector.
     fn named(&mut self) -> Result<Node, ParseError> {
         let span = self.peek().span;
         let word = self.word(span);
@@ -189,7 +189,7 @@ impl Parser<'_> {
         token
     }
 
-    /// Takes the token when it is `symbol`.
+    /// Consumes the token if it is `symbol`.
     fn took(&mut self, symbol: Symbol) -> bool {
         let found = self.peek().kind == TokenKind::Symbol(symbol);
         self.at += usize::from(found);
@@ -200,7 +200,7 @@ impl Parser<'_> {
         self.expect_in(symbol, "", "")
     }
 
-    /// As [`Parser::expect`]; says where it was expected, and what else could stand there.
+    /// As [`Parser::expect`]; the error says where it was expected, and what else is allowed there.
     fn expect_in(&mut self, symbol: Symbol, place: &str, expected: &str) -> Result<Span, ParseError> {
         let span = self.peek().span;
         if self.took(symbol) { Ok(span) } else { Err(self.unexpected(place, expected)) }
@@ -211,7 +211,7 @@ impl Parser<'_> {
         self.peek().kind == TokenKind::Identifier && self.word(self.peek().span).eq_ignore_ascii_case(keyword)
     }
 
-    /// Takes the next token when it is the keyword, in any case.
+    /// Consumes the next token if it is the keyword, in any case.
     fn took_keyword(&mut self, keyword: &str) -> bool {
         let found = self.at_keyword(keyword);
         self.at += usize::from(found);
@@ -227,7 +227,7 @@ impl Parser<'_> {
         self.tokens[self.at.saturating_sub(1)].span
     }
 
-    /// What Prometheus says of the token at this place; `place` and `expected` may be empty.
+    /// Prometheus' message for the token at this position; `place` and `expected` may be empty.
     fn unexpected(&self, place: &str, expected: &str) -> ParseError {
         let token = self.peek();
         if let TokenKind::Wrong(error) = &token.kind {
@@ -269,7 +269,7 @@ impl Parser<'_> {
     }
 }
 
-/// Words that mean something by themselves in Prometheus' grammar.
+/// Words with a meaning of their own in Prometheus' grammar.
 const KEYWORDS: [&str; 13] = [
     "anchored",
     "bool",
@@ -304,7 +304,7 @@ fn described_word(word: &str) -> String {
     }
 }
 
-/// A quoted text, of a long one its start.
+/// A quoted text; if long, only its start.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(10) {
         Some((end, _)) => format!("{:?}...", &text[..end]),

@@ -25,7 +25,7 @@ pub enum Point {
 
 /// All points of a line.
 ///
-/// # Errors
+/// The error, with the token; also for more than [`POINTS_MAX`] points.
 /// What is wrong, with the token; more than [`POINTS_MAX`] points.
 pub fn parse(text: &str) -> Result<Vec<Point>, String> {
     let mut out = Vec::new();
@@ -89,7 +89,7 @@ pub fn numbers(text: &str, read: impl Fn(&str) -> Result<f64, String>) -> Result
     let mut value = read(part(1))?;
     let mut out = vec![value];
     for _ in 0..repetition(part(4))? {
-        // Added up as the reference does, so that rounding agrees.
+        // Added up as in the reference, so that rounding agrees.
         if step != 0.0 {
             value += step;
         }
@@ -176,7 +176,7 @@ fn histogram(text: &str) -> Result<(Box<Histogram<f64>>, bool), String> {
     literal.finish()
 }
 
-/// A literal while it is read.
+/// A literal that is being parsed.
 #[derive(Default)]
 struct Literal {
     schema: i32,

@@ -64,7 +64,7 @@ impl Binary {
 }
 
 impl Subquery {
-    /// What stands behind the expression.
+    /// What follows the expression.
     fn suffix(&self) -> String {
         let mut out = String::new();
         window(self, &mut out).expect("writes to memory");
@@ -73,7 +73,7 @@ impl Subquery {
 }
 
 impl Display for Matching {
-    /// With a space before each part, empty when nothing was said.
+    /// With a space before each part; empty when nothing was written.
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let group = match self.cardinality {
             Cardinality::ManyToOne => Some("group_left"),
@@ -100,7 +100,7 @@ impl Display for Matching {
 }
 
 impl Aggregate {
-    /// What stands before the parenthesis.
+    /// What precedes the parenthesis.
     fn head(&self) -> String {
         let mut out = self.op.name().to_owned();
         if self.without || !self.grouping.is_empty() {
@@ -157,7 +157,7 @@ fn name_matcher(name: &str) -> Matcher {
     Matcher::new(METRIC_NAME, MatchOp::Equal, name).expect("no pattern to compile")
 }
 
-/// Words that mean something else where an operand is expected cannot stand alone.
+/// Whether `name` can be written without quotes; words with another meaning in place of an operand cannot.
 fn is_plain_name(name: &str) -> bool {
     let mut taken = NOT_NAMES.iter().chain(&["inf", "nan"]);
     is_plain_metric(name) && !taken.any(|word| name.eq_ignore_ascii_case(word))
@@ -232,7 +232,7 @@ pub(crate) fn quoted(text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')
 }
 
-/// A number as the lexer reads it.
+/// A number in a form that the lexer reads.
 fn number_text(number: Number) -> String {
     if number.duration {
         return duration::literal(number.value);

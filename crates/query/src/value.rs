@@ -13,7 +13,7 @@ use ogive_model::{Labels, Memory};
 pub enum Point {
     /// A number.
     Float(f64),
-    /// A distribution; shared, since most operators pass it on unchanged.
+    /// A distribution; shared, because most operators pass it on unchanged.
     Histogram(Arc<Histogram<f64>>),
 }
 
@@ -56,13 +56,13 @@ pub enum Value {
         /// The text.
         value: String,
     },
-    /// One point a series, in the order the query gives (sorted by labels unless it sorts otherwise).
+    /// One point for each series, in the order that the query defines (sorted by labels unless it sorts otherwise).
     Vector(Vec<InstantSample>),
-    /// Many points a series.
+    /// Many points for each series.
     Matrix(Vec<Series>),
 }
 
-/// A query's answer.
+/// A query's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryResult {
     /// The value.
@@ -71,18 +71,18 @@ pub struct QueryResult {
     pub warnings: Vec<String>,
     /// Texts of the infos, `PromQL info: .. (line:col)`.
     pub infos: Vec<String>,
-    /// What it took.
+    /// What it read.
     pub stats: QueryStats,
-    /// Its bytes, charged to the engine's budget for as long as the answer lives.
+    /// Its bytes, charged to the engine's budget for as long as the result lives.
     pub held: MemoryCharge,
 }
 
-/// The budget of one query: what the answer takes stays charged in it. Says nothing about the answer, so all are equal.
+/// The budget of one query, in which the result stays charged. It is not part of the result, so all are equal.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCharge(pub(crate) Option<Arc<Memory>>);
 
 impl MemoryCharge {
-    /// Bytes that are charged for the answer.
+    /// Bytes charged for the result.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |memory| memory.used())
@@ -98,14 +98,14 @@ impl PartialEq for MemoryCharge {
 /// What a query read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryStats {
-    /// Series, each time that the store was asked.
+    /// Series, counted at each read from the store.
     pub series_read: usize,
     /// Samples of those.
     pub samples_read: usize,
-    /// Samples that its instants looked at: one counts in each window that holds it, a histogram as its bins and 8. 0 unless
+    /// Samples that the instants looked at: one counts in each window that contains it, a histogram as its bins and 8. 0 unless
     /// [`EngineOptions::step_stats`](crate::EngineOptions::step_stats).
     pub samples_looked_at: u64,
-    /// The same of each instant; without those of subqueries' own instants.
+    /// The same for each instant; without those at subqueries' own instants.
     pub samples_by_step: Vec<u64>,
     /// Width of the coarsest cells of rollups among them, milliseconds; 0 when samples were read as they came.
     pub rollup_ms: u32,

@@ -5,16 +5,16 @@
 
 use super::{Binary, Expr, ExprKind, Number, Span};
 
-/// `base op right op right ..`, the operators bound from the left.
+/// `base op right op right ..` with left-associative operators.
 pub struct Chain<'a> {
-    /// The first operand, which is no binary expression itself.
+    /// The first operand, which is not itself a binary expression.
     pub base: &'a Expr,
     /// The operators with their right operands, in the order of evaluation, and the span of everything up to each.
     pub links: Vec<(&'a Binary, Span)>,
 }
 
 impl Expr {
-    /// The run of operators that ends in this node; None when it is no binary expression.
+    /// The chain of operators that ends in this node; None when it is not a binary expression.
     #[must_use]
     pub fn chain(&self) -> Option<Chain<'_>> {
         let (mut base, mut links) = (self, Vec::new());
@@ -36,14 +36,14 @@ impl Expr {
         })
     }
 
-    /// A node that stands for nothing, in place of one that was taken out.
+    /// A placeholder for a node that was taken out.
     const fn nothing() -> Self {
         Self { kind: ExprKind::Number(Number { value: 0.0, duration: false }), span: Span { start: 0, end: 0 } }
     }
 }
 
 impl Drop for Binary {
-    /// Takes a run apart link by link: dropping each inside the one above would need a stack as deep as the run is long.
+    /// Takes a chain apart link by link: recursive drops would need a stack as deep as the chain is long.
     fn drop(&mut self) {
         let mut left = std::mem::replace(&mut self.left, Expr::nothing());
         while let ExprKind::Binary(binary) = &mut left.kind {

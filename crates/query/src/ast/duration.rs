@@ -81,7 +81,7 @@ impl DurationExpr {
         if seconds.is_nan() || seconds.abs() >= i64::MAX as f64 / 1e9 {
             return Err(self.error("duration is out of range"));
         }
-        // By way of nanoseconds, as Prometheus counts: 1.003 s in floats lies below 1003 ms.
+        // Through nanoseconds, as Prometheus counts: 1.003 s as a float is below 1003 ms.
         Ok(((seconds * 1e9).round() / 1e6) as i64)
     }
 
@@ -97,7 +97,7 @@ impl DurationExpr {
         Ok(millis)
     }
 
-    /// Whether it needs a query to have a value.
+    /// Whether it has a value without a query.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         match &self.kind {

@@ -11,19 +11,19 @@ use ogive_model::{HistogramValue, SeriesData};
 use crate::eval::histogram::{Bucket, Hist, ascending, count_below};
 use crate::eval::kernel::{general, parse_float};
 
-/// Most bounds of a view but those of custom bins: 22 decades of nine. Of a wider range each second one is left out, again and again.
+/// Most bounds of a view, except with custom bins: 22 decades of nine. For a wider range every second bound is dropped, repeatedly.
 pub const BOUNDS_MAX: usize = 200;
 
-/// Bounds in a decade: edges of decimal bins, none further from the next than a half.
+/// Bounds in a decade: edges of decimal bins, neighbours at most a factor of 1.5 apart.
 const MANTISSAS: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
-/// Bounds in a doubling are 2 to the power of this.
+/// There are 2 to the power of this bounds in a doubling.
 const SCALE: i8 = 2;
 
 /// Relative difference of two edges that are meant to be the same.
 const TOLERANCE: f64 = 1e-12;
 
-/// Ascending bounds with the texts of their labels; the last is +Inf unless they were asked for by value.
+/// Ascending bounds with the texts of their labels; the last is +Inf unless the bounds were requested by value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds(Vec<(f64, String)>);
 
@@ -32,7 +32,7 @@ impl Bounds {
         Self(Vec::new())
     }
 
-    /// Those that were asked for, written as they were.
+    /// The requested bounds, as they were written.
     pub(super) fn of_texts(texts: &[String]) -> Self {
         let mut bounds: Vec<(f64, String)> =
             texts.iter().filter_map(|text| Some((parse_float(text)?, text.clone()))).collect();
@@ -41,7 +41,7 @@ impl Bounds {
         Self(bounds)
     }
 
-    /// From a microsecond to some hours, for listings of histograms that are too many to look into.
+    /// From a microsecond to some hours, for listings of more histograms than can be read.
     pub(super) fn common() -> Self {
         Self::of_values(decimal(1e-6, 1e4))
     }
@@ -91,7 +91,7 @@ impl Bounds {
         self.0.iter().map(|(_, text)| &**text)
     }
 
-    /// How many samples are at or below each bound. Where one lies inside a bin, the bin's samples are taken as spread over it.
+    /// How many samples are at or below each bound. A bin that contains a bound counts as evenly spread.
     pub(super) fn cumulative(&self, histogram: &Hist) -> Vec<f64> {
         let mut bins = ascending(histogram).peekable();
         let mut below = 0.0;
@@ -128,7 +128,7 @@ enum Family {
     Exponential,
 }
 
-/// What of the axis the samples of a family take, by distance from zero on either side.
+/// The range of the axis that the samples of a family occupy, by distance from zero on either side.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     positive: Option<(f64, f64)>,
@@ -204,7 +204,7 @@ impl Span {
 fn decimal(low: f64, high: f64) -> Vec<f64> {
     let decade = |value: f64| value.max(f64::MIN_POSITIVE).log10().floor() as i32;
     let bounds = (decade(low) - 1..=decade(high) + 1)
-        // By text, since a product of a power of ten is not always the double nearest to the decimal number.
+        // Parsed from text, because a product with a power of ten is not always the double nearest to the decimal number.
         .flat_map(|power| MANTISSAS.map(|mantissa| format!("{mantissa}e{power}").parse().unwrap_or(f64::INFINITY)));
     between(bounds.collect(), low, high)
 }
@@ -228,7 +228,7 @@ fn thin(values: &mut Vec<f64>) {
     while values.len() > BOUNDS_MAX {
         let last = values.len() - 1;
         let mut at = 0;
-        // Both ends stay.
+        // The first and the last bound stay.
         values.retain(|_| {
             at += 1;
             (at - 1) % 2 == 0 || at - 1 == last

@@ -34,7 +34,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// One row of ones where nothing was found; none when something was everywhere.
+/// One row of ones at the instants where nothing was found; no row when something was found at every instant.
 fn missing(memory: &Arc<Memory>, argument: &Expr, found: Vec<bool>, drop_name: bool) -> Result<Vec<Row>, Error> {
     let count = found.len();
     let cells = found.into_iter().map(|found| (!found).then_some(Point::Float(1.0)));
@@ -42,7 +42,7 @@ fn missing(memory: &Arc<Memory>, argument: &Expr, found: Vec<bool>, drop_name: b
     Ok(if row.is_blank() { Vec::new() } else { vec![row] })
 }
 
-/// The labels that a selector asks for with one `=` and nothing else.
+/// The labels that a selector matches with a single `=` and no other matcher.
 fn labels_of(argument: &Expr) -> Result<Labels, Error> {
     let matchers: &[Matcher] = match &argument.unparenthesised().kind {
         ExprKind::VectorSelector(selector) => &selector.matchers,

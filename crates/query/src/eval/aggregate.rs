@@ -19,7 +19,7 @@ use crate::Error;
 use crate::ast::{Aggregate, AggregateOp, Span};
 use crate::value::Point;
 
-/// An entry of the map of groups with its empty places, and the head of what it leads to.
+/// An entry of the map of groups, its unused slots included, and the header of its value.
 const GROUP_BYTES: usize = 128;
 
 /// The indexes of `rows` by group, groups in the order of their first rows.
@@ -77,7 +77,7 @@ impl Evaluator<'_> {
         Ok(Output::Vector(out))
     }
 
-    /// Folds row after row into the totals of its group.
+    /// Adds the rows one by one to the totals of their groups.
     fn folded(&mut self, aggregate: &Aggregate, parameter: &[f64], grid: Grid) -> Result<Vec<Row>, Error> {
         if aggregate.op == AggregateOp::Quantile {
             self.note_quantiles(aggregate, parameter);
@@ -137,7 +137,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// One group on its way.
+/// One group while its rows are added.
 struct Fold {
     labels: Labels,
     drop_name: bool,
@@ -153,7 +153,7 @@ impl Fold {
         Ok(Self { labels, drop_name: false, totals: vec![Total::default(); grid.count], held })
     }
 
-    /// Takes a row in. Gives the samples, as limits count them, that it holds more.
+    /// Adds a row. Returns how many more samples it holds now, as limits count them.
     fn add(&mut self, op: AggregateOp, row: &AnyRow, site: &mut Site<'_>) -> usize {
         match row {
             AnyRow::Floats(row) => {
@@ -173,7 +173,7 @@ impl Fold {
     }
 }
 
-/// What the points of one group at one instant come to so far.
+/// The running total of one group at one instant.
 #[derive(Clone, Debug, Default)]
 struct Total {
     state: State,
@@ -203,7 +203,7 @@ enum State {
 }
 
 impl Total {
-    /// Takes a point of the series called `metric` in. Gives the samples, as limits count them, that it holds more.
+    /// Adds a point of the series named `metric`. Returns how many more samples it holds now, as limits count them.
     fn add(&mut self, op: AggregateOp, point: &Point, metric: &str, site: &mut Site<'_>) -> usize {
         match (op, point) {
             (_, Point::Float(value)) => self.add_value(op, *value),
@@ -218,7 +218,7 @@ impl Total {
         }
     }
 
-    /// As [`Total::add`] of a float.
+    /// As [`Total::add`], for a float.
     fn add_value(&mut self, op: AggregateOp, value: f64) -> usize {
         match op {
             AggregateOp::Sum | AggregateOp::Avg => self.add_float(op, value),
@@ -253,7 +253,7 @@ impl Total {
                 };
                 return 1;
             }
-            // Histograms were there: the total is void already.
+            // There were histograms: the total is void already.
             _ => {}
         }
         0
@@ -278,7 +278,7 @@ impl Total {
                 };
                 Ok(())
             }
-            // Floats were there: the total is void already.
+            // There were floats: the total is void already.
             _ => Ok(()),
         };
         if let Err(why) = outcome {
@@ -296,7 +296,7 @@ impl Total {
         }
     }
 
-    /// Takes a float in where histograms have no place.
+    /// Adds a float to an aggregation that ignores histograms.
     fn take(&mut self, op: AggregateOp, value: f64) -> usize {
         match &mut self.state {
             State::Extreme(best) => {
@@ -319,7 +319,7 @@ impl Total {
                 *state = match op {
                     AggregateOp::Min | AggregateOp::Max => State::Extreme(value),
                     AggregateOp::Quantile => State::Values(vec![value]),
-                    // The spread around an infinity or NaN is NaN from the first.
+                    // With an infinity or NaN the spread is NaN from the start.
                     _ => {
                         State::Variance { count: 1.0, mean: value, sum: if value.is_finite() { 0.0 } else { f64::NAN } }
                     }
@@ -329,7 +329,7 @@ impl Total {
         1
     }
 
-    /// The answer; `q` is the quantile that is asked for.
+    /// The result; `q` is the requested quantile.
     fn finish(self, op: AggregateOp, q: f64, site: &mut Site<'_>) -> Cell {
         if self.any_float && self.any_histogram {
             site.note(annotate::mixed_in_aggregation(site.span));
@@ -364,7 +364,7 @@ impl Total {
     }
 }
 
-/// One row for each value that occurs, with how often it does.
+/// One row for each value that occurs, with its number of occurrences.
 fn count_values(memory: &Arc<Memory>, aggregate: &Aggregate, rows: &[Row], grid: Grid) -> Result<Vec<Row>, Error> {
     let label = aggregate.parameter.as_ref().map_or("", text_argument);
     if label.is_empty() {

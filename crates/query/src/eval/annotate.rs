@@ -5,7 +5,7 @@ use crate::ast::{BinaryOp, Span};
 use crate::eval::histogram::Incompatible;
 use crate::eval::kernel::general;
 
-/// What histograms were combined for.
+/// Why histograms were combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Addition,
@@ -28,7 +28,7 @@ fn for_metric(message: String, metric: &str) -> String {
     if metric.is_empty() { message } else { format!("{message} for metric name {metric:?}") }
 }
 
-/// An answer from cells of a rollup that holds less than the function would need, or whose cells are not those of the windows.
+/// A result from cells of a rollup that keeps less than the function needs, or whose cells are not aligned to the windows.
 pub(crate) fn from_rollup(span: Span, metric: &str, rollup_ms: u32) -> Annotation {
     let width = match rollup_ms {
         hours if hours % 3_600_000 == 0 => format!("{}h", hours / 3_600_000),

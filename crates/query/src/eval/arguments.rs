@@ -8,7 +8,7 @@ const ANCHORED: [&str; 5] = ["changes", "delta", "increase", "rate", "resets"];
 /// The same for `smoothed`.
 const SMOOTHED: [&str; 3] = ["delta", "increase", "rate"];
 
-/// Whether a range function gives samples on as they are, so that they are still that metric's.
+/// Whether a range function returns samples unchanged, so that they keep the metric's name.
 pub(crate) fn keeps_name(function: &str) -> bool {
     matches!(function, "last_over_time" | "first_over_time")
 }
@@ -21,8 +21,8 @@ pub(crate) fn text_argument(expr: &Expr) -> &str {
     }
 }
 
-/// Where remarks about a range vector stand. The samples of a subquery have no place in the text: they are reported at its
-/// start, as Prometheus does.
+/// The position for annotations about a range vector. The samples of a subquery have no position in the text: they are reported
+/// at its start, as in Prometheus.
 pub(super) fn matrix_span(argument: &Expr) -> Span {
     let argument = argument.unparenthesised();
     if matches!(argument.kind, ExprKind::Subquery(_)) { Span::default() } else { argument.span }

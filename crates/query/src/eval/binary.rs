@@ -21,12 +21,12 @@ use crate::ast::{Binary, BinaryOp, Cardinality, Chain, Expr, Matching, Span};
 use crate::value::Point;
 use crate::{Annotation, Error};
 
-/// The head of a list of flags, one an instant, and its entry in a map.
+/// The header of a list of flags, one for each instant, and its entry in a map.
 const FLAGS_BYTES: usize = 64;
 
 impl Evaluator<'_> {
-    /// The value of a binary expression: of the run of operators that ends in it, one after the other. What begins the run and is the
-    /// same at every instant is evaluated at one of them.
+    /// The value of a binary expression: of the chain of operators that ends in it, one after the other. The part at the start of the
+    /// chain that is the same at every instant is evaluated once.
     pub(crate) fn chain(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
         let Some(Chain { base, links }) = expr.chain() else {
             return Err(Error::evaluate("no binary expression"));
@@ -41,9 +41,9 @@ impl Evaluator<'_> {
         outcome
     }
 
-    /// The first `once` links at one instant, the others at all.
+    /// The first `once` links at one instant, the others at all instants.
     fn run(&mut self, base: &Expr, links: &[(&Binary, Span)], once: usize, grid: Grid) -> Result<Output, Error> {
-        // Whoever trims looks at the bins of everything below it.
+        // A trim operator needs the bins of everything below it.
         let trims = |(binary, _): &(&Binary, Span)| matches!(binary.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
         let (needed, last_trim) = (self.bins_needed, links.iter().rposition(trims));
         let needs = |at: usize| needed || last_trim.is_some_and(|last| at <= last);
@@ -68,7 +68,7 @@ impl Evaluator<'_> {
         Ok(left)
     }
 
-    /// What an operator makes of what stands before it and its right operand.
+    /// The result of an operator over the value on its left and its right operand.
     fn linked(&mut self, left: Output, (binary, span): (&Binary, Span), grid: Grid) -> Result<Output, Error> {
         self.check_cancelled()?;
         let right = self.eval(&binary.right, grid)?;
@@ -152,7 +152,7 @@ impl Evaluator<'_> {
         let mut signatures = Signatures::new(&memory)?;
         let many_numbers = signatures.of(&many, matching)?;
         let one_numbers = signatures.of(&one, matching)?;
-        // Flags of each row or signature at each instant, three times; and a remark for each instant.
+        // Flags of each row or signature at each instant, three times; and an annotation for each instant.
         let flags = (many.len() + one.len()).saturating_mul(3 * FLAGS_BYTES + steps / 2);
         let held = memory.charge(flags.saturating_add(steps * size_of::<Option<Annotation>>()))?;
         let mut join = Join {
@@ -198,7 +198,7 @@ struct Join<'a> {
     memory: &'a Arc<Memory>,
     binary: &'a Binary,
     matching: &'a Matching,
-    /// The "one" side is the left.
+    /// The "one" side is on the left.
     swapped: bool,
     span: Span,
     steps: usize,
@@ -206,16 +206,16 @@ struct Join<'a> {
     at: HashMap<Labels, usize>,
     /// For each signature the instants at which a pair was found.
     matched: Vec<Steps>,
-    /// For many-to-one: the instants at which a signature gave a row of results.
+    /// For many-to-one: the instants at which a signature has produced a result row.
     inserted: HashMap<(usize, usize), Steps>,
-    /// What the last pair of each instant has to report: one remark is enough, as in Prometheus.
+    /// The annotation of the last pair at each instant: one is enough, as in Prometheus.
     notes: Vec<Option<Annotation>>,
     delayed: bool,
 }
 
 impl Join<'_> {
-    /// Two rows of one signature at one instant on the "one" side do not match uniquely. Of all such pairs the first of the earliest
-    /// instant is reported, as by who evaluates instant by instant.
+    /// Two rows of one signature at one instant on the "one" side are an error. Of all such pairs the first of the earliest
+    /// instant is reported, as by an engine that evaluates instant by instant.
     fn check_one_side(&self, many: &[Row], one: &[Row], numbers: &[usize]) -> Result<(), Error> {
         let fills = self.matching.fill_left.is_some() || self.matching.fill_right.is_some();
         let mut relevant = Steps::none(self.steps);
@@ -268,7 +268,7 @@ impl Join<'_> {
         Ok(())
     }
 
-    /// Pairs the instants of a "one" row that found nothing with a number.
+    /// Pairs the instants at which a "one" row found no match with a number.
     fn unmatched_one(&mut self, row: &Row, number: usize, fill: f64) -> Result<(), Error> {
         let labels = signature(&row.labels, self.matching);
         let target = self.target(&labels, &row.labels)?;
@@ -280,8 +280,8 @@ impl Join<'_> {
         Ok(())
     }
 
-    /// Index of the row of results of a pair of rows. A comparison that filters keeps a name that an operator below
-    /// it had marked to go, as Prometheus does when names go late.
+    /// Index of the result row of a pair of rows. A comparison that filters keeps a name that an operator below it had
+    /// marked for removal, as Prometheus does with delayed name removal.
     fn target(&mut self, many: &Labels, one: &Labels) -> Result<usize, Error> {
         let labels = result_labels(many, one, self.binary, self.matching, self.delayed)?;
         let drop_name = self.binary.return_bool;
@@ -364,7 +364,7 @@ fn result_labels(
     Ok(labels)
 }
 
-/// Whether what comes out is no longer the metric that went in.
+/// Whether the result is no longer the metric of the operand.
 const fn changes_meaning(op: BinaryOp) -> bool {
     use BinaryOp::{Add, Atan2, Divide, Modulo, Multiply, Power, Subtract};
     matches!(op, Add | Subtract | Multiply | Divide | Modulo | Power | Atan2)
@@ -409,15 +409,15 @@ fn set_operation(
     })
 }
 
-/// What an operator makes of two points.
+/// The result of an operator for two points.
 enum Outcome {
-    /// The kinds do not go together: no result, and a remark.
+    /// The operator does not support these kinds: no result, and an annotation.
     Refused(Annotation),
     /// A value, and whether a comparison holds.
     Done { value: Point, keep: bool, notes: Vec<Annotation> },
 }
 
-/// What an operator between a vector's element and a number leaves; a remark when the two do not go together.
+/// The result of an operator between a vector's element and a number; an annotation when it does not support the two.
 fn operate_scalar(
     binary: &Binary,
     point: Point,
@@ -432,7 +432,7 @@ fn operate_scalar(
         Outcome::Refused(note) => Err(note),
         Outcome::Done { value, keep, .. } => Ok(match (binary.return_bool, keep) {
             (true, keep) => Some(Point::Float(f64::from(u8::from(keep)))),
-            // The vector's element is what a comparison keeps, on whichever side it stands.
+            // A comparison keeps the vector's element, on whichever side it is.
             (false, true) if op.is_comparison() => Some(point),
             (false, true) => Some(value),
             (false, false) => None,
@@ -519,7 +519,7 @@ fn arithmetic(op: BinaryOp, a: f64, b: f64) -> f64 {
         BinaryOp::Modulo => a % b,
         BinaryOp::Power => a.powf(b),
         BinaryOp::Atan2 => a.atan2(b),
-        // The parser lets no other operator stand between numbers.
+        // The parser allows no other operator between numbers.
         _ => f64::NAN,
     }
 }

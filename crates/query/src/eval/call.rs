@@ -99,7 +99,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Applies `map` to the floats of a vector; histograms have no place in the answer.
+    /// Applies `map` to the floats of a vector; histograms are left out of the result.
     pub(crate) fn mapped(
         &mut self,
         argument: &Expr,
@@ -158,8 +158,8 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector; else `timestamp` is
-    /// that of the evaluation, and start times are not known.
+    /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector. Otherwise `timestamp` is the time of the
+    /// evaluation, and start times are not known.
     fn sample_times(&mut self, call: &Call, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
         let argument = call.arguments[0].unparenthesised();
         if let ExprKind::VectorSelector(selector) = &argument.kind {
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
         if keeps_name(call.function.name) { Ok(rows) } else { self.nameless(rows) }
     }
 
-    /// The rows of a range function, one at a time, with the names that they came with.
+    /// The rows of a range function, one at a time, with their original names.
     pub(crate) fn each_range_row<T: Send>(
         &mut self,
         call: &Call,
@@ -212,7 +212,7 @@ impl<'a> Evaluator<'a> {
         }
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
-        // The samples of a subquery were looked at by what made them.
+        // The samples of a subquery were already counted by the selectors inside it.
         let is_stored = matches!(range.unparenthesised().kind, ExprKind::MatrixSelector(_));
         let looked = self.looked.clone().filter(|_| is_stored);
         let span = matrix_span(&call.arguments[0]);
@@ -308,7 +308,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Sets a label. A name that is set stays, whatever happened to the one before.
+/// Sets a label. Setting the name cancels an earlier mark to remove it.
 fn relabel(row: &mut Row, target: &str, value: &str) -> Result<(), Error> {
     row.relabel(functions::with_label(&row.labels, target, value)?)?;
     if target == ogive_model::METRIC_NAME {

@@ -25,7 +25,7 @@ pub(crate) fn merges(function: &str) -> bool {
     matches!(function, "rate" | "increase" | "sum_over_time" | "irate")
 }
 
-/// Adds the answer of a function that merges cells to `row`; false when it is not one.
+/// Appends the result of a function that merges cells to `row`; false when it is not one.
 pub(crate) fn merged_cells(
     windows: Windows,
     series: &RangeSeries,
@@ -66,7 +66,7 @@ pub(crate) fn merged_cells(
     Ok(true)
 }
 
-/// The newest cell of each window by the seconds that it covers (the distance to the one before when its width is not
+/// The newest cell of each window divided by the seconds that it covers (the distance to the previous one when its width is not
 /// known).
 fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid, row: &mut Row) -> Result<bool, Error> {
     let floats = with_floats(series);
@@ -87,7 +87,7 @@ fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid, row: &mut Row)
     Ok(true)
 }
 
-/// A merge by seconds; what it is now is no counter.
+/// A merge divided by seconds; the result is no longer a counter.
 fn gauge(point: Point, seconds: f64) -> Point {
     match point {
         Point::Float(value) => Point::Float(value / seconds),
@@ -102,7 +102,7 @@ fn gauge(point: Point, seconds: f64) -> Point {
     }
 }
 
-/// The series with float histograms in place of its cells.
+/// The series with its cells converted to float histograms.
 pub(crate) fn with_floats(series: &RangeSeries) -> RangeSeries {
     if series.cells.is_empty() {
         return series.clone();
@@ -111,7 +111,7 @@ pub(crate) fn with_floats(series: &RangeSeries) -> RangeSeries {
     RangeSeries { histograms, cells: Vec::new(), ..series.clone() }
 }
 
-/// A merge of consecutive cells of one layout, whose ends only move forward.
+/// A merge of consecutive cells of one layout, over a range whose ends only move forward.
 struct Merge {
     layout: Histogram<u64>,
     held: Range<usize>,
@@ -124,7 +124,7 @@ struct Merge {
 }
 
 impl Merge {
-    /// None when the layouts differ, or when the counts together leave u64.
+    /// None when the layouts differ, or when the sum of the counts exceeds u64.
     fn new(cells: &[Histogram<u64>]) -> Option<Self> {
         let first = cells.first()?;
         let same = |cell: &Histogram<u64>| cell.scheme == first.scheme && cell.zero_threshold == first.zero_threshold;
@@ -146,10 +146,10 @@ impl Merge {
         })
     }
 
-    /// The merge of the cells in `range`, whose ends are at or after those of the call before.
+    /// The merge of the cells in `range`, whose ends are at or after those of the previous call.
     fn to(&mut self, cells: &[Histogram<u64>], range: Range<usize>) -> Hist {
         if range.start >= self.held.end {
-            // Nothing of the old window is in the new one: begin anew rather than empty it cell by cell.
+            // The windows do not overlap: start over rather than remove the cells one by one.
             for index in self.held.clone() {
                 self.take_away(&cells[index]);
             }
@@ -202,7 +202,7 @@ impl Merge {
     }
 }
 
-/// Counts by bin over the span of indexes that a series uses.
+/// Counts by bin, over the span of indexes that a series uses.
 struct Dense {
     first: i32,
     counts: Vec<u64>,
@@ -244,10 +244,10 @@ impl Dense {
     }
 }
 
-/// What merges but cannot be taken away again.
+/// What can be merged but not subtracted again.
 #[derive(Clone, Copy, Debug)]
 struct Summary {
-    /// Sum and what rounding lost of it; None when some cell's is not known.
+    /// Sum and its rounding error; None when the sum of a cell is not known.
     sum: Option<(f64, f64)>,
     min: Option<f64>,
     max: Option<f64>,
@@ -277,10 +277,10 @@ impl Summary {
     }
 }
 
-/// A queue that knows the merge of its content: a stack to push on, and one with merges of its tails to pop from.
+/// A queue that keeps the merge of its contents: a stack to push to, and one with suffix merges to pop from.
 #[derive(Default)]
 struct TwoStacks {
-    /// `front[0]` is the newest of the older half, the last the oldest; each holds the merge of it and those before.
+    /// `front[0]` is the newest of the older half, the last is the oldest; each holds the merge of itself and those before it.
     front: Vec<Summary>,
     /// The merge of the newer half.
     back: Option<Summary>,
@@ -291,7 +291,7 @@ impl TwoStacks {
         self.back = Some(self.back.map_or(summary, |back| back.with(summary)));
     }
 
-    /// Takes the oldest away; `rest` is what then is in the queue.
+    /// Removes the oldest; `rest` is what the queue then contains.
     fn pop(&mut self, rest: &[Histogram<u64>]) {
         if self.front.pop().is_some() {
             return;
@@ -327,7 +327,7 @@ mod tests {
         cell
     }
 
-    /// The merge by adding bin after bin.
+    /// The merge, computed by adding all bins.
     fn direct(cells: &[Histogram<u64>]) -> (Bins<f64>, f64, Option<f64>, Option<f64>) {
         let bins = cells.iter().flat_map(|cell| cell.positive.iter()).map(|(index, count)| (index, count as f64));
         let full = || cells.iter().filter(|cell| cell.count > 0);

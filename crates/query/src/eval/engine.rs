@@ -44,7 +44,7 @@ impl Engine {
         self.instant_until(store, query, time_ms, &never)
     }
 
-    /// The value of `query` from `start_ms` to `end_ms` each `step_ms`.
+    /// The value of `query` from `start_ms` to `end_ms`, every `step_ms`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -59,7 +59,7 @@ impl Engine {
         self.range_until(store, query, (start_ms, end_ms, step_ms), &never)
     }
 
-    /// As [`Engine::instant`]; ends with [`Error::Cancelled`] soon after `cancelled` answers true.
+    /// As [`Engine::instant`]; ends with [`Error::Cancelled`] soon after `cancelled` returns true.
     ///
     /// # Errors
     /// See [`Error`].
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// As [`Engine::range`] over (start, end, step); ends with [`Error::Cancelled`] soon after `cancelled`
-    /// answers true.
+    /// returns true.
     ///
     /// # Errors
     /// See [`Error`].
@@ -165,7 +165,7 @@ fn check_times<const N: usize>(times: [i64; N]) -> Result<(), Error> {
 
 fn series_of(row: Row, grid: Grid) -> Series {
     let (labels, cells, held) = row.into_parts();
-    // The answer takes no more than the row did.
+    // The result takes no more memory than the row did.
     held.keep();
     let floats = cells.iter().filter(|cell| matches!(cell, Some(Point::Float(_)))).count();
     let histograms = cells.iter().flatten().count() - floats;

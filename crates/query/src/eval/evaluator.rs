@@ -17,7 +17,7 @@ use crate::eval::histogram::scale;
 use crate::value::{MemoryCharge, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
 
-/// The instants that the whole query asks for.
+/// The instants of the whole query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     /// The first, milliseconds.
@@ -35,34 +35,34 @@ impl Frame {
     }
 }
 
-/// What takes rows of some kind.
+/// A consumer of rows of some kind.
 pub(crate) type Sink<'s, 'a, T> = dyn FnMut(&mut Evaluator<'a>, T) -> Result<(), Error> + 's;
 
-/// What takes the rows.
+/// A consumer of rows.
 pub(crate) type RowSink<'s, 'a> = Sink<'s, 'a, Row>;
 
 /// Evaluation of one query.
 pub(crate) struct Evaluator<'a> {
     pub(crate) options: &'a EngineOptions,
     pub(crate) store: &'a dyn Select,
-    /// What it holds is charged to it.
+    /// The budget to which everything it holds is charged.
     pub(crate) memory: Arc<Memory>,
     pub(crate) frame: Frame,
-    /// What was read already, by selector and window: the same selector often occurs twice.
+    /// What was already read, by selector and window: the same selector often occurs twice.
     pub(crate) read: HashMap<String, Fetched>,
-    /// Matchers of the selectors that occur more than once: only what they read is worth keeping.
+    /// Matchers of the selectors that occur more than once: only their series are worth keeping.
     pub(crate) shared: HashSet<String>,
-    /// Cumulative histograms are compared with their predecessors when read: their hints feed a warning. Asked
-    /// for by `histogram_count` and its like, whose users see no bins.
+    /// Cumulative histograms are compared with their predecessors when read, because their hints feed a warning. Set for
+    /// `histogram_count` and similar functions, whose users see no bins.
     pub(crate) detect_resets: bool,
-    /// Some node above looks at bins: then hints stay as they were stored.
+    /// A node above looks at bins: hints then stay as they were stored.
     pub(crate) bins_needed: bool,
-    /// What is evaluated now is asked for more than one instant.
+    /// The current expression is evaluated at more than one instant.
     pub(crate) ranged: bool,
     pub(crate) cancelled: &'a (dyn Fn() -> bool + Sync),
     notes: Annotations,
     pub(crate) stats: QueryStats,
-    /// What its instants look at, when that is asked for.
+    /// Counts the samples that each instant looks at, if requested.
     pub(crate) looked: Option<Looked>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Evaluator<'a> {
             shared,
             options,
             store,
-            // The bound is that of the budget around it: this one gives back what the answer took, when that goes.
+            // Unlimited of its own: the surrounding budget sets the limit. This one releases the result's charge when it is dropped.
             memory: options.memory.within(usize::MAX),
             frame,
             read: HashMap::new(),
@@ -94,7 +94,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What was remarked and counted, and what the answer is charged to.
+    /// The annotations and statistics, and the charge for the result.
     pub(crate) fn finish(mut self) -> (Annotations, QueryStats, MemoryCharge) {
         if let Some(looked) = &self.looked {
             (self.stats.samples_looked_at, self.stats.samples_by_step) = looked.counts();
@@ -102,12 +102,12 @@ impl<'a> Evaluator<'a> {
         (self.notes, self.stats, MemoryCharge(Some(self.memory)))
     }
 
-    /// Remarks something.
+    /// Adds an annotation.
     pub(crate) fn note(&mut self, annotation: Annotation) {
         self.notes.add(annotation);
     }
 
-    /// Where remarks go.
+    /// The annotations so far.
     pub(crate) const fn notes_mut(&mut self) -> &mut Annotations {
         &mut self.notes
     }
@@ -117,7 +117,7 @@ impl<'a> Evaluator<'a> {
         if (self.cancelled)() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Fails when `rows` hold more than one value may.
+    /// Fails when `rows` hold more samples than one value may.
     pub(crate) fn check_size(&self, rows: &[Row]) -> Result<(), Error> {
         self.check_samples(rows.iter().map(Row::samples).sum())
     }
@@ -128,7 +128,7 @@ impl<'a> Evaluator<'a> {
         if samples > limit { Err(Error::TooManySamples { limit }) } else { Ok(()) }
     }
 
-    /// Fails when a grid has more instants than any value may have.
+    /// Fails when a grid has more instants than a value may have.
     pub(crate) fn check_instants(&self, grid: Grid) -> Result<(), Error> {
         let limit = self.options.instants_max;
         if grid.count <= limit {
@@ -245,7 +245,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Takes the names from rows: at once, or when the query ends.
+    /// Removes the names of rows: immediately, or when the query ends.
     pub(crate) fn nameless(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, Error> {
         if self.options.delayed_name_removal {
             rows.iter_mut().for_each(|row| row.drop_name = true);
@@ -258,7 +258,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Puts the matchers of the selector that `expr` is into `shared` when they were `seen` before.
+/// Adds the matchers of the selector that `expr` is to `shared` if they were `seen` before.
 fn find_shared(expr: &Expr, seen: &mut HashSet<String>, shared: &mut HashSet<String>) {
     let selector = match &expr.kind {
         ExprKind::VectorSelector(selector) => Some(selector),

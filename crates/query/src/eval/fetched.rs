@@ -11,16 +11,16 @@ use super::joined::JoinedSeries;
 use super::memory::histogram_size;
 use crate::ast::VectorSelector;
 
-/// Series with their samples in a window, shared by all nodes that read the same.
+/// Series with their samples in a window, shared by all nodes that read the same data.
 pub(crate) type Fetched = Arc<FetchedSeries>;
 
-/// What was read, and what is charged for it.
+/// What was read, and its charge.
 pub(crate) struct FetchedSeries {
     pub(crate) series: Vec<JoinedSeries>,
     pub(crate) held: Charge,
 }
 
-/// A text that is equal exactly when matchers are.
+/// A text that is equal exactly when the matchers are.
 pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
     let mut key = String::new();
     for matcher in &selector.matchers {
@@ -29,7 +29,7 @@ pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
     key
 }
 
-/// Compares each histogram of a series with the one before it, where the sender has not said how they relate.
+/// Compares each histogram of a series with the one before it, where the sender has not stated how they relate.
 pub(crate) fn hint_resets(series: &mut SeriesData) {
     let mut previous: Option<Hist> = None;
     for value in &mut series.histograms.values {
@@ -43,7 +43,7 @@ pub(crate) fn hint_resets(series: &mut SeriesData) {
             current.reset = if reset { CounterReset::Reset } else { CounterReset::NotReset };
             *value = HistogramValue::Float(current.clone());
         }
-        // The comparison of the next one looks at the counts alone.
+        // The comparison with the next one uses only the counts.
         previous = Some(current);
     }
 }

@@ -13,13 +13,13 @@ use super::rows::{Grid, ROW_BYTES, Row};
 use super::shift::Shift;
 use crate::Error;
 
-/// One series of an intermediate value without histograms. What it takes is charged to its query.
+/// One series of an intermediate value without histograms. Its memory is charged to its query.
 #[derive(Debug)]
 pub(crate) struct FloatRow {
     pub(crate) labels: Labels,
     /// As of a [`Row`].
     pub(crate) drop_name: bool,
-    /// One an instant.
+    /// One for each instant.
     values: Vec<f64>,
     _held: Charge,
 }
@@ -39,7 +39,7 @@ impl FloatRow {
         Ok(Self { labels, drop_name, values: Vec::with_capacity(count), _held: held })
     }
 
-    /// The newest floats of `series` at the instants of `grid`, those of the last `lookback` milliseconds.
+    /// The newest floats of `series` at the instants of `grid`, within the last `lookback` milliseconds.
     pub(crate) fn newest(
         memory: &Arc<Memory>,
         series: &SeriesData,
@@ -66,7 +66,7 @@ impl FloatRow {
         self.values.push(value.unwrap_or(f64::from_bits(STALE)));
     }
 
-    /// One an instant; None where there is no sample.
+    /// One for each instant; None where there is no sample.
     pub(crate) fn values(&self) -> impl Iterator<Item = Option<f64>> + '_ {
         self.values.iter().map(|value| (!is_stale(*value)).then_some(*value))
     }
@@ -77,13 +77,13 @@ impl FloatRow {
     }
 }
 
-/// What a row of either kind says of itself as it goes from its series to what takes it.
+/// What rows of either kind have in common while they are streamed.
 pub(crate) trait Streamed: Sized + Send {
     fn labels(&self) -> &Labels;
     fn relabelled(self, labels: Labels) -> Self;
-    /// Its name goes when the query ends.
+    /// Marks the name for removal when the query ends.
     fn nameless_later(self) -> Self;
-    /// Calls `each` with every instant that holds something, and how many samples that counts as.
+    /// Calls `each` with every instant that has a value, and how many samples that counts as.
     fn each_filled(&self, each: &mut dyn FnMut(usize, usize));
     fn is_blank(&self) -> bool;
 }

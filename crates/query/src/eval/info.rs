@@ -18,9 +18,9 @@ use crate::Error;
 use crate::ast::{Call, Edges, Expr, ExprKind, TimeShift, VectorSelector};
 use crate::value::Point;
 
-/// The info metric that is meant when none is named.
+/// The info metric that is used when none is named.
 const TARGET_INFO: &str = "target_info";
-/// The labels that say what an info series is about.
+/// The labels that identify the subject of an info series.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
 impl Evaluator<'_> {
@@ -46,7 +46,7 @@ impl Evaluator<'_> {
         };
         for row in &rows {
             self.check_cancelled()?;
-            // An info series is not about itself.
+            // An info series does not describe itself.
             let is_info = choice.names.iter().all(|matcher| matcher.matches(row.labels.metric_name()));
             for (step, cell) in row.cells.iter().enumerate() {
                 let Some(point) = cell else { continue };
@@ -60,7 +60,7 @@ impl Evaluator<'_> {
         Ok(out.rows)
     }
 
-    /// When the info series are read: as the first selector in `expr` is, through the subqueries around it.
+    /// When the info series are read: like the first selector in `expr`, through the subqueries around it.
     fn info_shift(&self, expr: &Expr) -> Result<Shift, Error> {
         Ok(self.selector_shift(expr)?.unwrap_or(Shift { offset: 0, at: None }))
     }
@@ -86,7 +86,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Which info series count and which of their labels.
+/// Which info series are used, and which of their labels.
 struct Choice {
     names: Vec<Matcher>,
     data: Vec<Matcher>,
@@ -123,7 +123,7 @@ fn identity(labels: &Labels) -> Labels {
     labels.filtered(|name| IDENTIFYING.contains(&name))
 }
 
-/// Info rows by what they are about, then by metric name. Their cells hold the times of their samples.
+/// Info rows by the subject that they describe, then by metric name. Their cells hold the times of their samples.
 struct Sources<'a> {
     by_identity: HashMap<Labels, BTreeMap<String, Vec<&'a Row>>>,
 }
@@ -141,7 +141,7 @@ impl<'a> Sources<'a> {
     /// The newest info series of each metric about `labels` at `step`.
     fn about(&self, labels: &Labels, step: usize) -> Result<Vec<&'a Row>, Error> {
         let identity = identity(labels);
-        // What does not say what it is about has no info series, even where one is about nothing.
+        // A row without identifying labels has no info series, even if an info series has none either.
         let metrics = if identity.is_empty() { None } else { self.by_identity.get(&identity) };
         let Some(metrics) = metrics else { return Ok(Vec::new()) };
         let mut out = Vec::new();
@@ -166,7 +166,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The labels of a row with those of the info series about it; None when the choice leaves the row out.
+/// The labels of a row with those of the info series about it; None when the choice excludes the row.
 fn enriched(labels: &Labels, sources: &Sources<'_>, choice: &Choice, step: usize) -> Result<Option<Labels>, Error> {
     let found = sources.about(labels, step)?;
     if found.is_empty() && !choice.data.iter().all(Matcher::matches_empty) {

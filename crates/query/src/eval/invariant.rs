@@ -44,7 +44,7 @@ pub(crate) fn is_invariant(expr: &Expr) -> bool {
     true
 }
 
-/// Whether the instant of an inner selector decides, however deep: then evaluating once saves work.
+/// Whether evaluating `expr` once saves work: it is the same at every instant, and not a literal.
 pub(crate) fn is_worth_sharing(expr: &Expr) -> bool {
     !matches!(expr.kind, ExprKind::Number(_) | ExprKind::String(_)) && is_invariant(expr)
 }

@@ -36,7 +36,7 @@ impl From<SeriesData> for JoinedSeries {
 }
 
 impl JoinedSeries {
-    /// Takes the samples of `other`, which has the same labels and is of another kind.
+    /// Adds the samples of `other`, which has the same labels and another kind.
     fn join(&mut self, other: SeriesData) {
         let delta = other.meta.temporality == Temporality::Delta;
         let data = &mut self.data;
@@ -58,7 +58,7 @@ impl JoinedSeries {
     }
 }
 
-/// The series of one label set after the other, each once; texts are nothing that a query sees. `series` has equal labels side by side.
+/// One series for each label set, in order; texts are left out. In `series`, equal labels are adjacent.
 pub(crate) fn joined(series: Vec<SeriesData>) -> Vec<JoinedSeries> {
     let mut out: Vec<JoinedSeries> = Vec::with_capacity(series.len());
     for one in series.into_iter().filter(|one| one.meta.kind != Kind::Text) {

@@ -8,12 +8,12 @@ use super::memory::histogram_size;
 use super::rows::Grid;
 use super::window::{RangeSeries, Windows};
 
-/// Counts of all instants; shared by the threads that evaluate.
+/// Samples looked at, by instant; shared by the threads that evaluate.
 #[derive(Clone, Debug)]
 pub(crate) struct Looked {
     frame: Grid,
     total: Arc<AtomicU64>,
-    /// One an instant of the query.
+    /// One for each instant of the query.
     steps: Arc<[AtomicU64]>,
 }
 
@@ -24,7 +24,7 @@ impl Looked {
         Self { frame, total: Arc::default(), steps }
     }
 
-    /// `samples` more at instant `step` of `grid`. Those of a subquery's own instants count in the total alone.
+    /// Adds `samples` at instant `step` of `grid`. Those at a subquery's own instants count only in the total.
     fn add(&self, grid: Grid, step: usize, samples: u64) {
         // ORDERING: Relaxed; sums that guard no other memory, read when the threads have ended.
         self.total.fetch_add(samples, Ordering::Relaxed);
@@ -35,12 +35,12 @@ impl Looked {
         }
     }
 
-    /// What an instant selector found.
+    /// Counts the samples that an instant selector found.
     pub(crate) fn row(&self, grid: Grid, row: &impl Streamed) {
         row.each_filled(&mut |step, samples| self.add(grid, step, samples as u64));
     }
 
-    /// What the windows of a series hold.
+    /// Counts the samples in the windows of a series.
     pub(crate) fn windows(&self, windows: Windows, series: &RangeSeries, grid: Grid) {
         let cell_size = |cell: &ogive_hist::Histogram<u64>| 8 + cell.positive.len() + cell.negative.len();
         let sizes = series.cells.iter().map(cell_size).chain(series.histograms.iter().map(|one| histogram_size(one)));
@@ -55,7 +55,7 @@ impl Looked {
         }
     }
 
-    /// All together, and each instant's.
+    /// The total, and the count of each instant.
     pub(crate) fn counts(&self) -> (u64, Vec<u64>) {
         // ORDERING: Relaxed; see above.
         let steps = self.steps.iter().map(|count| count.load(Ordering::Relaxed)).collect();

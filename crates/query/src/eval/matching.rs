@@ -9,7 +9,7 @@ use super::rows::Row;
 use crate::Error;
 use crate::ast::Matching;
 
-/// The labels that decide about a match.
+/// The labels that decide whether rows match.
 pub(crate) fn signature(labels: &Labels, matching: &Matching) -> Labels {
     let listed = |name: &str| matching.labels.iter().any(|label| label == name);
     if matching.on { labels.filtered(listed) } else { labels.filtered(|name| name != METRIC_NAME && !listed(name)) }
@@ -21,11 +21,11 @@ pub(crate) struct Signatures {
     held: Charge,
 }
 
-/// An entry of a map of label sets, its empty places included, and a row's number.
+/// An entry of a map of label sets, its unused slots included, and a row's number.
 const ENTRY_BYTES: usize = 64;
 
 impl Signatures {
-    /// None yet; what they take is charged to `memory`.
+    /// Empty; memory is charged to `memory`.
     pub(crate) fn new(memory: &Arc<Memory>) -> Result<Self, Error> {
         Ok(Self { numbers: HashMap::new(), held: memory.charge(0)? })
     }
@@ -34,7 +34,7 @@ impl Signatures {
     pub(crate) fn of(&mut self, rows: &[Row], matching: &Matching) -> Result<Vec<usize>, Error> {
         let mut out = Vec::with_capacity(rows.len());
         for row in rows {
-            // A signature takes no more than what it is of.
+            // A signature takes no more memory than its labels.
             self.held.grow(ENTRY_BYTES + row.labels.memory_bytes())?;
             let next = self.numbers.len();
             out.push(*self.numbers.entry(signature(&row.labels, matching)).or_insert(next));
@@ -48,7 +48,7 @@ impl Signatures {
     }
 }
 
-/// Flags, one an instant.
+/// Flags, one for each instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steps(Vec<u64>);
 
@@ -58,14 +58,14 @@ impl Steps {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// True where `row` holds something.
+    /// True where `row` has a value.
     pub(crate) fn filled(row: &Row) -> Self {
         let mut out = Self::none(row.cells.len());
         out.fill(row);
         out
     }
 
-    /// Sets the flag at each instant at which `row` holds something.
+    /// Sets the flag at each instant at which `row` has a value.
     pub(crate) fn fill(&mut self, row: &Row) {
         for (step, _) in row.cells.iter().enumerate().filter(|(_, cell)| cell.is_some()) {
             self.set(step);
@@ -80,7 +80,7 @@ impl Steps {
         self.0[step / 64] >> (step % 64) & 1 == 1
     }
 
-    /// Sets the flag; true when it was set.
+    /// Sets the flag; returns whether it was already set.
     pub(crate) fn replace(&mut self, step: usize) -> bool {
         let before = self.get(step);
         self.set(step);

@@ -12,7 +12,7 @@ use crate::value::Point;
 /// Bytes that limits count for a sample and for a bin: a time and a value.
 pub(crate) const SAMPLE_BYTES: usize = 16;
 
-/// One number an instant.
+/// One number for each instant.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     values: Vec<f64>,

@@ -12,7 +12,7 @@ const MEMORY_BYTES: usize = 1 << 30;
 pub struct EngineOptions {
     /// How far back an instant selector looks for a sample.
     pub lookback_ms: i64,
-    /// Step of a subquery that names none.
+    /// Step of a subquery that does not state one.
     pub subquery_step_ms: i64,
     /// Most points that one intermediate value may hold, a histogram counting as one for each bin and 8 more.
     pub samples_max: usize,
@@ -23,23 +23,23 @@ pub struct EngineOptions {
     pub series_max: usize,
     /// Most instants at which one expression may be evaluated.
     pub instants_max: usize,
-    /// Metric names go when the query ends rather than at the operator that takes their meaning away.
+    /// Metric names are removed when the query ends, rather than by the operator that invalidates them.
     pub delayed_name_removal: bool,
-    /// Start times of samples decide where counters were reset.
+    /// Counter resets are decided by the start times of samples.
     pub start_times: bool,
-    /// Count what each instant looks at.
+    /// Count the samples that each instant looks at.
     pub step_stats: bool,
-    /// What queries hold is charged to it: their labels, samples, rows, groups and answers.
+    /// The budget to which queries are charged: their labels, samples, rows, groups and results.
     pub memory: Arc<Memory>,
-    /// Threads that evaluate the series of one selector; the answer does not depend on them.
+    /// Threads that evaluate the series of one selector; they do not change the result.
     pub threads: usize,
 }
 
 impl Default for EngineOptions {
     /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
     /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000 series are a whole large installation.
-    /// 2,000,000 instants are 23 days of seconds, and 32 MB a series. 1 GiB of memory holds one such value
-    /// and what it is made of.
+    /// 2,000,000 instants are 23 days of seconds, and 32 MB for each series. 1 GiB of memory holds one such value
+    /// and its inputs.
     fn default() -> Self {
         Self {
             lookback_ms: 5 * 60 * 1000,

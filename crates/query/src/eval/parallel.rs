@@ -19,14 +19,14 @@ use super::memory::series_bytes;
 use crate::ast::VectorSelector;
 use crate::{Annotations, Error};
 
-/// 64 series a thread and wave: a day of samples each 30 s is 3 MB then, which stays in a processor's cache; a thread's start, some
-/// 20 us, is less than a hundredth of the work.
+/// 64 series for each thread and wave: a day of samples every 30 s is then 3 MB, which stays in a processor's cache; starting a thread,
+/// some 20 us, is less than a hundredth of the work.
 const WAVE: usize = 64;
 
-/// Fewer series than these are not worth a second thread.
+/// With fewer series, a second thread does not pay off.
 const SERIES_MIN: usize = 8;
 
-/// What one series comes to.
+/// Evaluates one series.
 pub(crate) type Evaluate<'e, T> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
 
 /// Which series are read, and how.
@@ -37,7 +37,7 @@ pub(crate) struct SeriesRead {
     pub(crate) samples_max: usize,
 }
 
-/// What a thread gives of its share.
+/// The result of a thread for its share.
 struct Share<T> {
     rows: Vec<T>,
     notes: Annotations,
@@ -48,7 +48,7 @@ struct Share<T> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// Opens what `selector` reads in `window`.
+    /// Opens the series of `selector` in `window`.
     pub(crate) fn open(
         &mut self,
         selector: &VectorSelector,
@@ -64,7 +64,7 @@ impl<'a> Evaluator<'a> {
         Ok(self.store.open(&self.selection(selector, window, resolution), &opening)?)
     }
 
-    /// Gives the rows that `evaluate` makes of the series of `set` to `sink`, in order.
+    /// Passes the rows that `evaluate` makes of the series of `set` to `sink`, in order.
     pub(crate) fn each_evaluated<T: Send>(
         &mut self,
         set: &dyn SeriesSet,
@@ -109,7 +109,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// What `share` gives of each part of `numbers`, one part a thread.
+/// The results of `share` for each part of `numbers`, one part for each thread.
 fn waved<T: Send>(numbers: Range<usize>, threads: usize, share: &(dyn Fn(Range<usize>) -> T + Sync)) -> Vec<T> {
     let length = numbers.len().div_ceil(threads).max(1);
     let parts: Vec<Range<usize>> =
@@ -119,7 +119,7 @@ fn waved<T: Send>(numbers: Range<usize>, threads: usize, share: &(dyn Fn(Range<u
         let others: Vec<_> = others.iter().map(|part| scope.spawn(|| share(part.clone()))).collect();
         let mut out = vec![share(own.clone())];
         for other in others {
-            // What broke there breaks here, as without threads.
+            // A panic there continues here, as without threads.
             out.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         out
@@ -131,7 +131,7 @@ impl<T> Share<T> {
         Self { rows: Vec::new(), notes: Annotations::new(), series: 0, samples: 0, rollup_ms: 0, error: None }
     }
 
-    /// Evaluates the series of one label set. `held` is what all threads read, as limits count it.
+    /// Evaluates the series of one label set. `held` is what all threads have read, as limits count it.
     fn take(
         &mut self,
         set: &dyn SeriesSet,

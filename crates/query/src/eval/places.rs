@@ -3,16 +3,17 @@
 //! Samples of one series are usually evenly spaced, so the position usually advances by as much as the last time. That
 //! is tried first, and two comparisons find the position however many samples a step has.
 
-/// How many times are at or before a limit that only rises.
+/// How many times are at or before a limit that never decreases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     at: usize,
-    /// How far the last call went.
+    /// How far the previous call advanced.
     stride: usize,
 }
 
 impl Place {
-    /// The number of `times` at or before `limit`; both `times` up to there and `limit` are those of the call before or later ones.
+    /// The number of `times` at or before `limit`. Since the previous call, `limit` has not decreased, and `times` still begins
+    /// with the times up to the last place.
     pub(crate) fn to(&mut self, times: &[i64], limit: i64) -> usize {
         let from = self.at;
         let guess = from + self.stride;

@@ -18,10 +18,10 @@ use crate::ast::Span;
 use crate::value::Point;
 use crate::{Annotations, Error};
 
-/// What makes the answer for one series; None when it is blank.
+/// Makes the result for one series; None when it is blank.
 pub(crate) type MakeRange<T> = fn(&RangeCall<'_>, Windows, RangeSeries, &mut Annotations) -> Result<Option<T>, Error>;
 
-/// A range function with its other arguments, and when it is asked for.
+/// A range function with its other arguments, and the instants of its evaluation.
 pub(crate) struct RangeCall<'p> {
     pub(super) memory: &'p Arc<Memory>,
     pub(super) kernel: RangeKernel,
@@ -33,7 +33,7 @@ pub(crate) struct RangeCall<'p> {
 }
 
 impl RangeCall<'_> {
-    /// The answer for one series; None when it is blank.
+    /// The result for one series; None when it is blank.
     pub(super) fn row(
         &self,
         windows: Windows,
@@ -45,7 +45,7 @@ impl RangeCall<'_> {
         self.row_of_cells(windows, &series, &mut site)
     }
 
-    /// As [`RangeCall::row`], a row of floats where there is nothing else.
+    /// As [`RangeCall::row`], but a row of floats where there are only floats.
     pub(super) fn any_row(
         &self,
         windows: Windows,
@@ -61,7 +61,7 @@ impl RangeCall<'_> {
         Ok(self.row_of_cells(windows, &series, &mut site)?.map(AnyRow::Cells))
     }
 
-    /// Remarks and counts what is looked at.
+    /// Annotates and counts the samples looked at.
     fn look(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) {
         if !rollups::windows_are_exact(series, windows, self.name, self.grid) {
             site.note(annotate::from_rollup(self.span, series.labels.metric_name(), series.rollup_ms));
@@ -82,7 +82,7 @@ impl RangeCall<'_> {
         Ok((!row.is_blank()).then_some(row))
     }
 
-    /// The answers of a series of floats that are no cells; None when one of them is no float that such a row holds.
+    /// The results for a series of floats that are not cells; None when one of them is not a float that such a row can hold.
     fn row_of_floats(
         &self,
         windows: Windows,
@@ -109,7 +109,7 @@ impl RangeCall<'_> {
         functions::rolled_kernel(self.name).filter(|_| !series.aggregates.is_empty()).unwrap_or(self.kernel)
     }
 
-    /// What `kernel` gives at an instant; `at` is room for its parameters there.
+    /// The result of `kernel` at an instant; `at` is scratch space for its parameters there.
     fn answer(
         &self,
         kernel: RangeKernel,
@@ -123,7 +123,7 @@ impl RangeCall<'_> {
         window.map_or(Ok(None), |window| kernel(&window, at, site))
     }
 
-    /// Remarks on a counter that has not the name of one.
+    /// Annotates a counter whose name is not that of one.
     fn check_name(&self, series: &RangeSeries, site: &mut Site<'_>) {
         let metric = series.labels.metric_name();
         if matches!(self.name, "rate" | "increase") && !metric.is_empty() {
@@ -131,7 +131,7 @@ impl RangeCall<'_> {
         }
     }
 
-    /// Adds the answers of a series whose floats and histograms are both cells, or both not, where that matters.
+    /// Adds the results for a series whose floats and histograms are both cells, or both not, where that matters.
     fn cells(
         &self,
         windows: Windows,
@@ -146,7 +146,7 @@ impl RangeCall<'_> {
             return Ok(());
         }
         let kernel = self.kernel_of(series);
-        // Other functions look at each cell by itself, with float counts.
+        // Other functions use each cell separately, with float counts.
         let floats = (!series.cells.is_empty()).then(|| delta::with_floats(series));
         let series = floats.as_ref().unwrap_or(series);
         let mut at = vec![0.0; self.parameters.len()];
@@ -159,8 +159,8 @@ impl RangeCall<'_> {
         Ok(())
     }
 
-    /// Adds the answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window
-    /// that holds both has no answer.
+    /// Adds the results for a series of which one kind is cells and the other is not: each kind is evaluated as what it is, and a window
+    /// that contains both has no result.
     fn cells_of_parts(
         &self,
         windows: Windows,

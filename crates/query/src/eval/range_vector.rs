@@ -16,7 +16,7 @@ use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind, MatrixSelector};
 use crate::value::Series;
 
-/// The series of a range vector. Stored ones are brought to columns one by one, as they are asked for.
+/// The series of a range vector. Stored ones are converted to columns one by one, as they are needed.
 pub(crate) enum RangeSource {
     Stored { series: std::vec::IntoIter<JoinedSeries>, start_times: bool, _held: Charge },
     Rows { rows: std::vec::IntoIter<RangeSeries>, _held: Charge },
@@ -35,7 +35,7 @@ impl Iterator for RangeSource {
 
 impl Evaluator<'_> {
     /// The range vector of a matrix selector or a subquery.
-    /// `function` is what it is for.
+    /// `function` is the function that it is read for.
     pub(crate) fn range_vector(
         &mut self,
         expr: &Expr,
@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         Ok((Windows { range_ms, shift, edges, before, after, resolution }, read))
     }
 
-    /// The samples of a range vector as they are, for a query that asks for nothing else.
+    /// The samples of a range vector as they are, for a query that consists of nothing else.
     pub(crate) fn top_level_range(&mut self, expr: &Expr, time: i64) -> Result<Vec<Series>, Error> {
         let grid = Grid::single(time);
         let (windows, source) = self.range_vector(expr, "", grid)?;
@@ -122,7 +122,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The samples of one window; those at its edges as their modifier makes them.
+/// The samples of one window; those at its edges as the modifier defines them.
 fn samples_of(window: &Window<'_>) -> Series {
     let series = window.series;
     let mut found = Series { labels: series.labels.clone(), floats: Vec::new(), histograms: Vec::new() };

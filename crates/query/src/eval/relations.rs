@@ -10,7 +10,7 @@ use ogive_hist::CounterReset;
 
 use super::histogram::{Hist, detect_reset, is_custom};
 
-/// The relations of a series that were looked at so far, one a histogram.
+/// The relations of a series that were computed so far, one for each histogram.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relations(RefCell<Vec<Relation>>);
 
@@ -18,15 +18,15 @@ pub(crate) struct Relations(RefCell<Vec<Relation>>);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Relation {
     is_known: bool,
-    /// The counter began anew after the one before; false of the first of a series.
+    /// The counter was reset after the previous one; false for the first of a series.
     pub(crate) is_reset: bool,
-    /// It says that it is a state, not a count since some start.
+    /// It is a gauge: a state, not a count since some start.
     pub(crate) is_gauge: bool,
     /// Its bins have explicit bounds.
     pub(crate) is_custom: bool,
 }
 
-/// The histograms of a series, their times and when they began.
+/// The histograms of a series, their times and their start times.
 #[derive(Clone, Copy)]
 pub(crate) struct Histograms<'a> {
     pub(crate) times: &'a [i64],
@@ -44,7 +44,7 @@ impl Relation {
 }
 
 impl Relations {
-    /// Those of the histograms in `range`; `all` are the same at each call.
+    /// The relations of the histograms in `range`; `all` is the same at each call.
     pub(crate) fn of(&self, all: Histograms<'_>, range: Range<usize>) -> Ref<'_, [Relation]> {
         let mut known = self.0.borrow_mut();
         known.resize(all.values.len(), Relation::default());

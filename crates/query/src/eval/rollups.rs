@@ -9,7 +9,7 @@ use super::rows::Grid;
 use super::shift::Shift;
 use super::window::{RangeSeries, Windows};
 
-/// How a range function uses the samples of a window; None when it looks at each.
+/// How a range function uses the samples of a window; None when it needs each of them.
 fn use_of(function: &str) -> Option<RollupUse> {
     Some(match function {
         "rate" | "increase" | "sum_over_time" => RollupUse::Together,
@@ -33,7 +33,7 @@ fn greatest_common(a: i64, b: i64) -> i64 {
     a
 }
 
-/// For the windows of `range_ms` that end at the instants of `grid`.
+/// The resolution for the windows of `range_ms` that end at the instants of `grid`.
 pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range_ms: i64) -> Resolution {
     let Some(use_as) = use_of(function) else { return Resolution::Finest };
     // One window, or the same at every instant: only the ends of what is read matter.
@@ -42,17 +42,17 @@ pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range_ms: i64
     Resolution::Aligned { step_ms: if is_one { 0 } else { ends }, use_as }
 }
 
-/// For the newest samples at the instants of `grid`.
+/// The resolution for the newest samples at the instants of `grid`.
 pub(crate) fn of_instants(shift: Shift, grid: Grid) -> Resolution {
     if grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end()) {
-        // A few minutes are read.
+        // Only a few minutes are read.
         return Resolution::Finest;
     }
     let step_ms = greatest_common(shift.apply(grid.start), grid.step);
     Resolution::Aligned { step_ms, use_as: RollupUse::Last }
 }
 
-/// Whether the answer for `series` is that which its samples as they came would have given.
+/// Whether the result for `series` equals that from the original samples.
 pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function: &str, grid: Grid) -> bool {
     let width = i64::from(series.rollup_ms);
     if width == 0 {
@@ -68,19 +68,19 @@ pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function
     is_right
         && match windows.resolution() {
             Resolution::Aligned { step_ms, .. } if step_ms > 0 => step_ms % width == 0,
-            // Cells inside the window were asked for; where there is nothing finer, one may cross its start.
+            // Cells inside the window were requested; where there is nothing finer, one may cross its start.
             Resolution::Aligned { .. } => windows.of(series, grid).flatten().all(|window| {
                 let first = window.aggregates().first().map(|one| one.first_time);
                 let cell = window.histogram_times().first().copied();
                 first.is_none_or(|first| first > window.start)
-                    // A lone finer cell at such a time is taken for one: then too much is said, not too little.
+                    // A lone finer cell at such a time counts as one: then the annotation is added once too often, not left out.
                     && (i64::from(series.width_ms) != width || cell.is_none_or(|end| end % width != 0 || end - width >= window.start))
             }),
             Resolution::Finest | Resolution::Width(_) => false,
         }
 }
 
-/// Whether the newest samples of `series` are those that there were.
+/// Whether the newest samples of `series` are the original ones.
 pub(crate) fn instants_are_exact(series: &SeriesData, resolution: Resolution) -> bool {
     let width = i64::from(series.rollup_ms);
     width == 0 || matches!(resolution, Resolution::Aligned { step_ms, .. } if step_ms > 0 && step_ms % width == 0)

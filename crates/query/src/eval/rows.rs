@@ -9,7 +9,7 @@ use super::memory::{Numbers, SAMPLE_BYTES, histogram_size, point_size};
 use crate::Error;
 use crate::value::Point;
 
-/// What one instant of one row holds.
+/// The value of one row at one instant.
 pub(crate) type Cell = Option<Point>;
 
 /// Evenly spaced instants.
@@ -51,14 +51,14 @@ impl Grid {
     }
 }
 
-/// One series of an intermediate value. What it takes is charged to its query.
+/// One series of an intermediate value. Its memory is charged to its query.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// Labels.
     pub(crate) labels: Labels,
-    /// The name goes when the query ends: an operator took its meaning away.
+    /// The name is removed when the query ends: an operator invalidated it.
     pub(crate) drop_name: bool,
-    /// One an instant.
+    /// One for each instant.
     pub(crate) cells: Vec<Cell>,
     held: Charge,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Row {
 pub(crate) const ROW_BYTES: usize = size_of::<Row>() + 64;
 
 impl Row {
-    /// Of `count` cells or fewer.
+    /// With `count` cells or fewer.
     pub(crate) fn new(
         memory: &Arc<Memory>,
         labels: Labels,
@@ -87,7 +87,7 @@ impl Row {
         Ok(Self { labels, drop_name, cells: Vec::with_capacity(count), held })
     }
 
-    /// Of `count` cells that hold nothing.
+    /// With `count` empty cells.
     pub(crate) fn blank(memory: &Arc<Memory>, labels: Labels, drop_name: bool, count: usize) -> Result<Self, Error> {
         let mut row = Self::reserved(memory, labels, drop_name, count)?;
         row.cells.resize(count, None);
@@ -110,30 +110,30 @@ impl Row {
         Ok(())
     }
 
-    /// Gives it other labels.
+    /// Replaces its labels.
     pub(crate) fn relabel(&mut self, labels: Labels) -> Result<(), Error> {
         self.held.grow(labels.memory_bytes().saturating_sub(self.labels.memory_bytes()))?;
         self.labels = labels;
         Ok(())
     }
 
-    /// Its labels and cells, and what is charged for them.
+    /// Its labels and cells, and their charge.
     pub(crate) fn into_parts(self) -> (Labels, Vec<Cell>, Charge) {
         (self.labels, self.cells, self.held)
     }
 
-    /// Number of cells that hold something; a histogram counts as one sample for each bin and one for itself.
+    /// Number of cells that have a value; a histogram counts as one sample for each bin and one for itself.
     pub(crate) fn samples(&self) -> usize {
         self.cells.iter().flatten().map(point_size).sum()
     }
 
-    /// Whether no cell holds anything.
+    /// Whether no cell has a value.
     pub(crate) fn is_blank(&self) -> bool {
         self.cells.iter().all(Option::is_none)
     }
 }
 
-/// Bytes of a cell's histogram, unless it shares that of the one before.
+/// Bytes of a cell's histogram, unless it is shared with the previous cell.
 #[inline]
 fn added(cell: &Cell, before: Option<&Cell>) -> usize {
     match (cell, before) {
@@ -146,7 +146,7 @@ fn added(cell: &Cell, before: Option<&Cell>) -> usize {
 /// What a node evaluates to.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// One number an instant.
+    /// One number for each instant.
     Scalar(Numbers),
     /// Rows.
     Vector(Vec<Row>),

@@ -24,8 +24,8 @@ use crate::annotations::{Annotation, Annotations, Level};
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
-/// 1 Mi samples, 16 MiB: a selector that occurs several times is read once when it has no more, and each time a series at a time when
-/// it has.
+/// 1 Mi samples, 16 MiB: a selector that occurs several times is read once if it has no more; otherwise it is read each time, one series
+/// at a time.
 const HELD_SAMPLES_MAX: usize = 1 << 20;
 
 /// Series of a selector: read, or to be read.
@@ -44,10 +44,10 @@ impl Source<'_> {
     }
 }
 
-/// What makes the row of a series, looking back so many milliseconds.
+/// Makes the row of a series, with a lookback in milliseconds.
 pub(crate) type MakePicked<'m, T> = dyn Fn(&SeriesData, i64) -> Result<T, Error> + Sync + 'm;
 
-/// What an instant selector gives of the sample that it finds.
+/// What an instant selector returns of the sample that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Give {
     /// Its value.
@@ -59,7 +59,7 @@ pub(crate) enum Give {
 }
 
 impl<'a> Evaluator<'a> {
-    /// What the store is asked of `selector` in `window`.
+    /// The request to the store for `selector` in `window`.
     pub(crate) fn selection(&self, selector: &VectorSelector, window: TimeRange, resolution: Resolution) -> Selection {
         Selection {
             matchers: selector.matchers.clone(),
@@ -89,7 +89,7 @@ impl<'a> Evaluator<'a> {
         Ok(fetched)
     }
 
-    /// As [`Evaluator::fetch`] where another node reads the same and it is little; else opened, to be read a series at a time.
+    /// As [`Evaluator::fetch`] where another node reads the same and it is small; otherwise opened, to be read one series at a time.
     pub(crate) fn source(
         &mut self,
         selector: &VectorSelector,
@@ -133,7 +133,7 @@ impl<'a> Evaluator<'a> {
         Ok(Arc::new(FetchedSeries { series: all, held }))
     }
 
-    /// Remarks that something is missing from what the store gave.
+    /// Adds an annotation that the store's result is incomplete.
     pub(crate) fn note_gap(&mut self, message: String) {
         self.note(Annotation { level: Level::Warning, message, span: None, tally: None });
     }
@@ -165,13 +165,13 @@ impl<'a> Evaluator<'a> {
         self.picked(selector, grid, Give::Value).map(Output::Vector)
     }
 
-    /// One row a series with what `give` says of each found sample.
+    /// One row for each series with what `give` chooses of each sample found.
     pub(crate) fn picked(&mut self, selector: &VectorSelector, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
         self.picked_at(selector, shift, grid, give)
     }
 
-    /// As [`Evaluator::picked`], at the times that `shift` says.
+    /// As [`Evaluator::picked`], at the times that `shift` determines.
     pub(crate) fn picked_at(
         &mut self,
         selector: &VectorSelector,
@@ -191,7 +191,7 @@ impl<'a> Evaluator<'a> {
         Ok(rows)
     }
 
-    /// As [`Evaluator::picked_at`], a row at a time, as `make` makes it of a series and how far one looks back.
+    /// As [`Evaluator::picked_at`], one row at a time, made by `make` from a series and the lookback.
     pub(crate) fn each_picked<T: Streamed>(
         &mut self,
         selector: &VectorSelector,
@@ -205,7 +205,7 @@ impl<'a> Evaluator<'a> {
             TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
         let resolution = rollups::of_instants(shift, grid);
         let wider = |coarsest: i64| {
-            // The newest cell may end longer ago than one looks back for samples.
+            // The newest cell may end longer ago than the lookback for samples.
             let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
             (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
         };
@@ -242,7 +242,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// A `smoothed` instant selector: values between two samples are interpolated, after the last carried on.
+    /// A `smoothed` instant selector: values between two samples are interpolated, and the last one continues.
     fn smoothed_selector(&mut self, selector: &VectorSelector, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
         let lookback = self.options.lookback_ms;
@@ -280,7 +280,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The newest samples of `series` at the instants of `grid`, floats alone where it has no others.
+/// The newest samples of `series` at the instants of `grid`, as a row of floats where it has only floats.
 pub(super) fn any_instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
@@ -293,7 +293,7 @@ pub(super) fn any_instant_row(
     instant_row(memory, series, grid, (shift, lookback), Give::Value).map(AnyRow::Cells)
 }
 
-/// What `give` says of the newest samples of `series` at the instants of `grid`, those of the last `lookback` milliseconds.
+/// What `give` chooses of the newest samples of `series` at the instants of `grid`, within the last `lookback` milliseconds.
 pub(super) fn instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
@@ -352,7 +352,7 @@ fn histogram_cell(
     }
     match give {
         Give::Value => {
-            // A step finer than the samples meets the same one again.
+            // With a step finer than the samples, the same one is found again.
             if converted.as_ref().is_none_or(|(at, _)| *at != index) {
                 *converted = Some((index, Arc::new(to_float(value))));
             }

@@ -15,7 +15,7 @@ use crate::Error;
 use crate::ast::Expr;
 use crate::value::Series;
 
-/// What makes the final series of a slice.
+/// Makes the final series of a slice.
 pub(super) type Finish<'f> = dyn Fn(Output, Grid) -> Result<Vec<Series>, Error> + 'f;
 
 impl Evaluator<'_> {
@@ -24,7 +24,7 @@ impl Evaluator<'_> {
         let notes = self.notes_mut().clone();
         match self.eval(expr, grid).and_then(|output| finish(output, grid)) {
             Err(error) if grid.count > 1 && is_too_much(&error) => {
-                // What was remarked on the way will be again.
+                // The annotations so far will be made again.
                 *self.notes_mut() = notes;
                 let [early, late] = halves(grid);
                 self.read.clear();
@@ -40,7 +40,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Whether less at a time would help.
+/// Whether a shorter range could succeed.
 const fn is_too_much(error: &Error) -> bool {
     match error {
         Error::TooManySamples { .. } | Error::Select(SelectError::TooManySamples { .. }) => true,

@@ -14,7 +14,7 @@ use crate::annotations::Annotations;
 use crate::ast::Span;
 use crate::value::Point;
 
-/// Why smoothing has no value.
+/// Why smoothing has no result.
 pub(super) enum Problem {
     Mixed,
     Schemes(Incompatible),
@@ -94,7 +94,7 @@ pub(crate) fn interpolate_float(before: (i64, f64), after: (i64, f64), time: i64
     from + (after.1 - from) * (time - before.0) as f64 / (after.0 - before.0) as f64
 }
 
-/// The operations for which custom bounds had to go.
+/// The operations for which custom bounds were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reconciled {
     subtraction: bool,
@@ -102,7 +102,7 @@ pub(crate) struct Reconciled {
 }
 
 impl Reconciled {
-    /// Says so about the expression at `span`.
+    /// Adds annotations about the expression at `span`.
     pub(crate) fn note(self, span: Span, notes: &mut Annotations) {
         let both = [(self.subtraction, Operation::Subtraction), (self.addition, Operation::Addition)];
         for (_, operation) in both.into_iter().filter(|(found, _)| *found) {
@@ -124,7 +124,7 @@ pub(crate) fn interpolate_histogram(
     if time == after.0 {
         return Ok((after.1.clone(), Reconciled::default()));
     }
-    // Before resets are looked for: histograms that do not mix look like one.
+    // Checked before resets: histograms that do not mix would look like a reset.
     if is_custom(before.1) != is_custom(after.1) {
         return Err(Incompatible::ExponentialCustom);
     }

@@ -23,21 +23,21 @@ use crate::ast::{Edges, Expr, ExprKind};
 /// An entry of a map of labels with flags.
 const SEEN_BYTES: usize = 96;
 
-/// Makes the row of the newest samples of a series, at the shift and looking back so far.
+/// Makes the row of the newest samples of a series, with a shift and a lookback.
 type PickRow<T> = fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>;
 
 /// How rows of one kind are made.
 struct Makers<T> {
-    /// Of the newest samples of a series.
+    /// From the newest samples of a series.
     picked: PickRow<T>,
-    /// Of the windows of a series.
+    /// From the windows of a series.
     range: MakeRange<T>,
-    /// Of what was evaluated whole.
+    /// From a row that was evaluated whole.
     whole: fn(Row) -> T,
 }
 
 impl<'a> Evaluator<'a> {
-    /// Gives the rows of the vector `expr` to `sink`, in their order.
+    /// Passes the rows of the vector `expr` to `sink`, in order.
     pub(crate) fn each_row(&mut self, expr: &Expr, grid: Grid, sink: &mut RowSink<'_, 'a>) -> Result<(), Error> {
         let picked = |memory: &Arc<Memory>, series: &SeriesData, grid, place| {
             instant_row(memory, series, grid, place, Give::Value)
@@ -46,7 +46,7 @@ impl<'a> Evaluator<'a> {
         self.each_made(expr, grid, &Makers { picked, range, whole: |row| row }, sink)
     }
 
-    /// As [`Evaluator::each_row`], rows of floats where series have no histograms.
+    /// As [`Evaluator::each_row`], with rows of floats where series have no histograms.
     pub(crate) fn each_any_row(
         &mut self,
         expr: &Expr,
@@ -89,7 +89,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Takes the name from a row of a stream: at once, or when the query ends. Rows that become alike may not overlap.
+    /// Removes the name of a streamed row: immediately, or when the query ends. Rows that become equal may not overlap.
     fn nameless_row<T: Streamed>(&self, row: T, grid: Grid, seen: &mut HashMap<Labels, Steps>) -> Result<T, Error> {
         if self.options.delayed_name_removal {
             return Ok(row.nameless_later());

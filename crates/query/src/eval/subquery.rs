@@ -16,13 +16,13 @@ impl Evaluator<'_> {
             Some(step) => self.positive(step)?,
             None => self.options.subquery_step_ms,
         };
-        // A step below a millisecond rounds down to none.
+        // A step below a millisecond is rounded down to zero.
         let step = step.max(1);
         let shift = self.shift(&subquery.shift)?;
         let inner = inner_grid(shift.apply(grid.start).saturating_sub(range_ms), shift.apply(grid.end()), step);
-        // Before anything is made for them: 200 years of milliseconds do not fit a machine.
+        // Checked before anything is allocated: 200 years of milliseconds do not fit a machine.
         self.check_samples(inner.count)?;
-        // Hints on samples do not survive the resampling: they need not be found.
+        // Hints on samples do not survive the resampling, so they need not be computed.
         let needed = std::mem::replace(&mut self.bins_needed, true);
         let ranged = std::mem::replace(&mut self.ranged, inner.start != shift.apply(grid.end()));
         let output = if inner.count == 0 { Ok(Output::Vector(Vec::new())) } else { self.eval(&subquery.expr, inner) };

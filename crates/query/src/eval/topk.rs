@@ -64,7 +64,7 @@ impl Evaluator<'_> {
             }
         }
         if grid.count == 1 {
-            // The order of the picks is the order of an instant answer.
+            // The picks are in the order of an instant result.
             let mut slots: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
             return Ok(order.into_iter().filter_map(|index| slots[index].take()).collect());
         }
@@ -156,8 +156,8 @@ fn in_ratio(ratio: f64, labels: &Labels) -> bool {
     if ratio >= 0.0 { place < ratio } else { place >= 1.0 + ratio }
 }
 
-/// The hash that Prometheus takes of a label set, so that both keep the same rows: xxh64 over names and values, each
-/// behind its length (one byte; from 255 on, 0xff and three bytes, little-endian).
+/// The hash that Prometheus computes of a label set, so that both keep the same rows: xxh64 over names and values, each
+/// preceded by its length (one byte; from 255 on, 0xff and three bytes, little-endian).
 fn hash(labels: &Labels) -> u64 {
     let mut hasher = XxHash64::with_seed(0);
     for text in labels.iter().flat_map(|(name, value)| [name, value]) {

@@ -37,9 +37,9 @@ pub(crate) struct RangeSeries {
     pub(crate) histogram_times: Vec<i64>,
     pub(crate) histograms: Vec<Arc<Hist>>,
     pub(crate) histogram_starts: Vec<i64>,
-    /// What each histogram is to the one before it.
+    /// The relation of each histogram to the previous one.
     pub(crate) relations: Relations,
-    /// What each float stands for, where they come from a rollup; else empty.
+    /// The aggregate behind each float, where they come from a rollup; else empty.
     pub(crate) aggregates: Vec<Aggregate>,
     /// Width of the coarsest cells of a rollup among the samples; 0 when there is none.
     pub(crate) rollup_ms: u32,
@@ -54,21 +54,21 @@ pub(crate) struct Windows {
     pub(super) range_ms: i64,
     pub(super) shift: Shift,
     pub(crate) edges: Edges,
-    /// How much further than the window the samples reach at its start and at its end.
+    /// How far beyond the window the samples reach at its start and at its end.
     pub(super) before: i64,
     pub(super) after: i64,
-    /// How the samples were asked for.
+    /// How the samples were requested.
     pub(super) resolution: Resolution,
 }
 
 impl RangeSeries {
-    /// What each histogram in `range` is to the one before it.
+    /// The relation of each histogram in `range` to the previous one.
     pub(crate) fn relations(&self, range: Range<usize>) -> Ref<'_, [Relation]> {
         let (times, starts, values) = (&*self.histogram_times, &*self.histogram_starts, &*self.histograms);
         self.relations.of(Histograms { times, starts, values }, range)
     }
 
-    /// The floats alone and the histograms alone, each as if it were all there is.
+    /// Only the floats and only the histograms, each as a series of its own.
     pub(crate) fn parts(&self) -> (Self, Self) {
         let (mut floats, mut histograms) = (self.clone(), self.clone());
         floats.histogram_times.clear();
@@ -102,7 +102,7 @@ pub(crate) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// The histograms as limits count them.
+    /// The size of the histograms, as limits count them.
     pub(super) fn histogram_bins(&self) -> usize {
         let at = |index: usize| match self.series.histograms.get(index) {
             Some(histogram) => histogram_size(histogram),
@@ -132,7 +132,7 @@ impl<'a> Window<'a> {
         &self.series.floats[self.floats.clone()]
     }
 
-    /// What each float stands for; empty when they are samples.
+    /// The aggregate behind each float; empty when they are samples.
     pub(crate) fn aggregates(&self) -> &'a [Aggregate] {
         self.series.aggregates.get(self.floats.clone()).unwrap_or_default()
     }
@@ -157,7 +157,7 @@ impl<'a> Window<'a> {
 }
 
 impl Windows {
-    /// How the samples were asked for.
+    /// How the samples were requested.
     pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
     }
@@ -245,7 +245,7 @@ pub(crate) fn columns(series: JoinedSeries, start_times: bool) -> RangeSeries {
     }
 }
 
-/// Keeps the elements that `keep` has true for; a shorter column (one that is not there) stays.
+/// Keeps the elements for which `keep` is true; a shorter column (one that is absent) is left unchanged.
 fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
     let mut keep = keep.iter();
     column.retain(|_| keep.next().is_none_or(|keep| *keep));
@@ -281,7 +281,7 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> (RangeSeries, Ch
                 out.floats.push(value);
             }
             Some(Point::Histogram(mut value)) => {
-                // Between two instants resets may be missed or seen twice: the hints of samples do not hold.
+                // Between two instants resets may be missed or seen twice: the samples' hints do not apply.
                 if matches!(value.reset, CounterReset::Reset | CounterReset::NotReset) {
                     Arc::make_mut(&mut value).reset = CounterReset::Unknown;
                 }

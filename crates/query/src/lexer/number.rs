@@ -57,7 +57,7 @@ pub(crate) fn number_value(word: &str) -> Option<f64> {
     if shape { digits.parse().ok() } else { None }
 }
 
-/// The word without underscores, which may only stand between two digits (or after the `0x`).
+/// The word without underscores, which are allowed only between two digits (or after the `0x`).
 fn without_underscores(word: &str) -> Option<String> {
     let bytes = word.as_bytes();
     let good = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'_').all(|(at, _)| {

@@ -44,7 +44,7 @@ impl Lexer<'_> {
     }
 }
 
-/// The bytes that an escape stands for, and its length after the backslash.
+/// The bytes that an escape represents, and its length after the backslash.
 fn escape(rest: &str, quote: char) -> Result<(usize, Vec<u8>), String> {
     let Some(letter) = rest.chars().next() else { return Err("escape sequence not terminated".to_owned()) };
     let simple = match letter {

@@ -45,11 +45,11 @@ fn symbol_op(symbol: Symbol) -> Option<BinaryOp> {
     })
 }
 
-/// What was written between operator and right operand.
+/// What was written between the operator and its right operand.
 struct Modifiers {
     return_bool: bool,
     matching: Matching,
-    /// There was something.
+    /// Whether there was anything.
     any: bool,
 }
 
@@ -69,7 +69,7 @@ impl Parser<'_> {
         (strength(op) >= least).then_some(op)
     }
 
-    /// The operation of `left` with what follows the operator at this place.
+    /// The operation of `left` with what follows the operator at this position.
     pub(super) fn binary(&mut self, left: Node, op: BinaryOp) -> Result<Node, ParseError> {
         self.operators += 1;
         if self.operators > OPERATORS_MAX {
@@ -93,7 +93,7 @@ impl Parser<'_> {
             right: right.expr,
         };
         let span = binary.left.span.to(binary.right.span);
-        // What goes on with a run is no deeper than the run.
+        // The continuation of a chain is no deeper than the chain.
         let run = matches!(binary.left.kind, ExprKind::Binary(_));
         let below = if run { (left.height - 1).max(right.height) } else { left.height.max(right.height) };
         self.node(below, ExprKind::Binary(Box::new(binary)), span)
@@ -168,7 +168,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// A number with at most one sign; durations count as seconds.
+    /// A number with at most one sign; durations count in seconds.
     pub(super) fn signed_number(&mut self, place: &str, expected: &str) -> Result<f64, ParseError> {
         let negative = self.took(Symbol::Minus);
         if !negative {

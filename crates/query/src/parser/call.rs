@@ -11,12 +11,12 @@ struct Arguments {
     list: Vec<Expr>,
     /// Greatest height among them.
     height: usize,
-    /// The parentheses with what is in them.
+    /// The parentheses with their contents.
     span: Span,
 }
 
 impl Parser<'_> {
-    /// Whether the name at this place goes on as an aggregation does. If not, it is a metric's.
+    /// Whether the name at this position continues like an aggregation. If not, it is a metric's name.
     pub(super) fn aggregate_follows(&self) -> bool {
         match self.tokens.get(self.at + 1) {
             Some(next) if next.kind == TokenKind::Identifier => {

@@ -5,7 +5,7 @@ use crate::ParseError;
 use crate::ast::{DurationExpr, DurationKind, DurationOp, DurationScope, Span, UnaryOp};
 use crate::lexer::{Symbol, TokenKind};
 
-/// For durations that do not look at it.
+/// For durations that do not use it.
 const NO_SCOPE: DurationScope = DurationScope { step_ms: 0, range_ms: 0 };
 
 const POWER_STRENGTH: u8 = 3;
@@ -34,7 +34,7 @@ impl Parser<'_> {
         Ok(duration)
     }
 
-    /// An error about an unexpected token, with the place where it stands.
+    /// An error about an unexpected token, with its context.
     fn placed(&self, error: ParseError, place: &str, expected: &str) -> ParseError {
         let is_about_token = error.span == self.peek().span && error.message.starts_with("unexpected ");
         if is_about_token { self.unexpected(place, expected) } else { error }

@@ -8,13 +8,13 @@ use crate::lexer::{Symbol, TokenKind};
 /// Instants beyond this many milliseconds do not fit i64: the bound of `@` in Prometheus.
 const AT_MS_MAX: f64 = i64::MAX as f64;
 
-/// What a range may be, as errors say it; and a step, which may be missing; and where that stands.
+/// What a range may be, in the words of errors; then a step, which may be missing; and where that is allowed.
 const UNITS: &str = "number, duration, step(), or range()";
 const UNITS_OR_END: &str = "number, duration, step(), range(), or \"]\"";
 const STEP: &str = "subquery selector";
 
 impl Parser<'_> {
-    /// The expression with everything that belongs to it behind it.
+    /// The expression with everything after it that belongs to it.
     pub(super) fn postfix(&mut self, mut node: Node) -> Result<Node, ParseError> {
         loop {
             if self.peek().kind == TokenKind::Symbol(Symbol::BracketOpen) {
@@ -53,7 +53,7 @@ impl Parser<'_> {
         self.node(0, ExprKind::MatrixSelector(matrix), selector_span.to(end))
     }
 
-    /// Modifiers stand behind the range.
+    /// Checks that modifiers come after the range.
     fn check_bare(&self, selector: &VectorSelector, span: Span) -> Result<(), ParseError> {
         let message = if selector.shift.offset.is_some() {
             "no offset modifiers allowed before range"
@@ -133,7 +133,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where `offset` and `@` of this node are kept, when it can have them.
+/// Where this node stores `offset` and `@`, if it can have them.
 fn time_shift(expr: &mut Expr) -> Option<&mut TimeShift> {
     match &mut expr.kind {
         ExprKind::VectorSelector(selector) => Some(&mut selector.shift),

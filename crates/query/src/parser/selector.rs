@@ -30,7 +30,7 @@ impl Parser<'_> {
         self.node(0, ExprKind::VectorSelector(selector), span)
     }
 
-    /// What stands between the braces, and the closing one.
+    /// The contents of the braces, and the closing one.
     fn matchers(&mut self, name: &mut Option<String>, matchers: &mut Vec<Matcher>) -> Result<(), ParseError> {
         while !self.took(Symbol::BraceClose) {
             if let TokenKind::String(text) = &self.peek().kind

@@ -180,7 +180,7 @@ fn unexpected_tokens_are_named_as_in_prometheus() {
     );
     check("a[5m b]", 6, "unexpected identifier \"b\" in subquery or range, expected \":\" or \"]\"");
     check("a[5m:5m b]", 9, "unexpected identifier \"b\" in subquery selector, expected \"]\"");
-    // What is wrong first comes first.
+    // The first error in the text is reported.
     check("a b ?", 3, "unexpected identifier \"b\"");
     let error = parse("1 +\n  +* é").unwrap_err();
     assert_eq!(error.to_string(), "2:4: parse error: unexpected <op:*>");
@@ -208,8 +208,8 @@ fn text_and_depth_hold_at_their_limit_and_not_above() {
     }
 }
 
-/// A generated query of 129 alternatives, `a or b or ..`, was refused as nested too deep: the parser counted each operator of a run
-/// as a level. A run is none, however long, up to the limit of operators; what stands in parentheses still is.
+/// A generated query of 129 alternatives, `a or b or ..`, was refused as nested too deep: the parser counted each operator of a chain
+/// as a level. A chain adds no level, however long, up to the limit of operators; the contents of parentheses still do.
 #[test]
 fn a_run_of_operators_is_no_nesting() {
     let run = |op: &str, n: usize| format!("x0{}", (1..=n).map(|at| format!(" {op} x{at}")).collect::<String>());
@@ -229,7 +229,7 @@ fn a_run_of_operators_is_no_nesting() {
     let numbers = run("+", 300).replace('x', "");
     assert_eq!(parse(&numbers).unwrap().value_type(), ValueType::Scalar);
     assert_eq!(parse(&format!("y + {numbers}")).unwrap().value_type(), ValueType::Vector);
-    // A long one is broken into lines without going further in than a text may nest.
+    // A long one is broken into lines without more indentation than the depth limit.
     let pretty = parse(&run("or", 2_000)).unwrap().pretty();
     assert_eq!(parse(&pretty).unwrap().to_string(), run("or", 2_000));
 }

@@ -35,7 +35,7 @@ fn symbol(op: DurationOp) -> char {
 /// Longer durations are out of range for the lexer.
 const MILLIS_MAX: f64 = (i64::MAX / 1_000_000) as f64;
 
-/// Seconds as a duration when whole milliseconds make it exactly, else as a number.
+/// Seconds as a duration if whole milliseconds represent them exactly, else as a number.
 pub(super) fn literal(seconds: f64) -> String {
     let millis = (seconds * 1000.0).round();
     if (0.0..=MILLIS_MAX).contains(&millis) && millis / 1000.0 == seconds {

@@ -56,12 +56,12 @@ fn lines<'a>(parts: impl Iterator<Item = &'a Expr>, depth: usize) -> String {
     parts.join(",")
 }
 
-/// What stands before a part `depth` levels in; runs of operators longer than a text may nest go no further.
+/// The indentation of a part at `depth`; chains of operators longer than the depth limit are not indented further.
 fn margin(depth: usize) -> String {
     "  ".repeat(depth.min(DEPTH_MAX))
 }
 
-/// A run of operators: each of them is one level further in than the one behind it. As much of its start as fits a line is one.
+/// A chain of operators: each is one level deeper than the one after it. The part of its start that fits a line is one line.
 fn broken_chain(chain: &Chain<'_>, depth: usize) -> String {
     let links = &chain.links;
     let mut line = chain.base.to_string();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is broken, it is the same tree.
+        /// However the text is broken into lines, it is the same tree.
         #[test]
         fn broken_text_is_the_same_tree(names in prop::collection::vec("[a-z]{1,40}", 1..12), shape in any::<u64>()) {
             let mut text = names[0].clone();

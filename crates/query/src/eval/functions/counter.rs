@@ -5,7 +5,7 @@ use crate::eval::annotate::{self, Operation};
 use crate::eval::histogram::{Combined, Incompatible};
 use crate::eval::window::Window;
 
-/// What is asked for.
+/// Which function it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     /// A counter: falling values are resets.
@@ -14,7 +14,7 @@ pub(super) struct Kind {
     pub(super) per_second: bool,
 }
 
-/// Reports what adding or subtracting had to reconcile; None when the schemes do not mix.
+/// Adds the annotations of an addition or subtraction; None when the schemes do not mix.
 pub(super) fn combined(
     outcome: Result<Combined, Incompatible>,
     operation: Operation,

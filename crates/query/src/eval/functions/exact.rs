@@ -20,14 +20,14 @@ use crate::value::Point;
 const EDGE: &str = "bound";
 
 impl Evaluator<'_> {
-    /// The edges between which each quantile lies: two rows a histogram.
+    /// The bin edges between which each quantile lies: two rows for each histogram.
     pub(super) fn bounds_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let quantiles = self.quantiles(&call.arguments[0], grid)?;
         let answers = self.answered(&call.arguments[1], grid, &mut Bounds { quantiles })?;
         self.edges(answers)
     }
 
-    /// The shares between which each fraction lies: two rows a histogram.
+    /// The shares between which each fraction lies: two rows for each histogram.
     pub(super) fn fraction_bounds_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let lower = self.scalar(&call.arguments[0], grid)?;
         let upper = self.scalar(&call.arguments[1], grid)?;
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
         self.edges(answers)
     }
 
-    /// The rows of a lower and an upper answer, distinguished by a label.
+    /// The rows of a lower and an upper result, distinguished by a label.
     fn edges(&self, answers: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
         let rows = ["lower", "upper"].into_iter().zip(answers).flat_map(|(edge, rows)| {
             rows.into_iter().map(move |mut row| {
@@ -47,7 +47,7 @@ impl Evaluator<'_> {
         merged(rows)
     }
 
-    /// The least or the greatest sample of each histogram that keeps it.
+    /// The minimum or the maximum of each histogram that keeps it.
     pub(super) fn extremes_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let name = call.function.name;
         let extreme: fn(&Hist) -> Option<f64> =
@@ -118,9 +118,9 @@ impl Question for FractionBounds {
     }
 }
 
-/// The share of the expected samples of a window that are there. Expected is one for each width of a cell; where the
-/// series has no width, one for each typical spacing: the tenth percentile of the gaps in the window, so that gaps which
-/// many missing samples leave do not pass for the rule. None when a lone sample says nothing about spacing.
+/// The share of the expected samples of a window that are present. Expected is one for each width of a cell; where the series
+/// has no width, one for each typical spacing: the tenth percentile of the gaps in the window, so that the gaps left by many
+/// missing samples are not taken for the normal spacing. None when a lone sample does not show the spacing.
 pub(super) fn presence(window: &Window<'_>, _: &[f64], _: &mut Site<'_>) -> Result<Cell, Error> {
     let mut times: Vec<i64> = window.float_times().iter().chain(window.histogram_times()).copied().collect();
     times.sort_unstable();

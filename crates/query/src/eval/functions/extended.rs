@@ -14,7 +14,7 @@ use crate::eval::smoothing::{interpolate_float, interpolate_histogram};
 use crate::eval::window::Window;
 use crate::value::Point;
 
-/// The samples that matter, as indexes: from the one at or before the start of the window, to the last one
+/// The range of relevant samples, as indexes: from the one at or before the start of the window to the last one
 /// (smoothed: the one at or after its end). None when all are outside.
 fn reach(times: &[i64], window: &Window<'_>) -> Option<(usize, usize)> {
     let smoothed = window.edges == Edges::Smoothed;
@@ -77,7 +77,7 @@ fn float_rate(window: &Window<'_>, kind: Kind) -> Option<f64> {
     Some(if kind.per_second { result / window.seconds() } else { result })
 }
 
-/// The samples of a window with its edges as samples, for a query that asks for the range itself.
+/// The samples of a window with its edges as samples, for a query whose result is the range itself.
 pub(crate) fn extended_floats(window: &Window<'_>) -> Vec<(i64, f64)> {
     let times = window.float_times();
     if times.is_empty() {
@@ -161,7 +161,7 @@ fn add_resets(
         && times[first] < window.start
         && detect_reset(&values[first + 1], &values[first]);
     if spans_reset {
-        // The interpolation at the left edge has dealt with this reset: go on behind it.
+        // The interpolation at the left edge has already handled this reset: continue after it.
         previous = &values[first + 1];
         from += 1;
     }
@@ -178,8 +178,8 @@ fn add_resets(
     Some(())
 }
 
-/// For functions that compare neighbours: where the windows' floats and histograms begin when the newest sample at or
-/// before the start of the window counts as its first. None when nothing is after the start.
+/// For functions that compare neighbours: where the window's floats and histograms begin when the newest sample at or before
+/// the start of the window counts as its first. None when there is nothing after the start.
 pub(super) fn anchored_from(window: &Window<'_>) -> Option<(usize, usize)> {
     if window.edges != Edges::Anchored {
         return Some((0, 0));

@@ -101,7 +101,7 @@ impl Evaluator<'_> {
         self.nameless(answers.pop().unwrap_or_default())
     }
 
-    /// What `question` says of each histogram of a vector: one list of rows for each of its answers.
+    /// The results of `question` for each histogram of a vector: one list of rows for each of its answers.
     pub(super) fn answered(
         &mut self,
         argument: &Expr,
@@ -120,7 +120,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What is asked of histograms; each question may have several answers.
+/// A question about histograms; it may have several answers.
 pub(super) trait Question {
     fn answers(&self) -> usize;
     fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>);
@@ -134,7 +134,7 @@ pub(super) trait Question {
     );
 }
 
-/// Quantiles, each of them one number an instant.
+/// Quantiles, each with one number for each instant.
 struct Quantiles {
     quantiles: Vec<Numbers>,
     grid: Grid,
@@ -206,7 +206,7 @@ impl Question for Fractions {
     }
 }
 
-/// One row a value of the label: quantiles that vary from instant to instant spread over several rows.
+/// One row for each value of the label: quantiles that vary from instant to instant spread over several rows.
 fn labelled(memory: &Arc<Memory>, row: Row, label: &str, quantiles: &[f64]) -> Result<Vec<Row>, Error> {
     let mut rows: Vec<(u64, Row)> = Vec::new();
     for (step, cell) in row.cells.iter().enumerate() {
@@ -224,7 +224,7 @@ fn labelled(memory: &Arc<Memory>, row: Row, label: &str, quantiles: &[f64]) -> R
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// A classic histogram: rows of one label set but for the bound.
+/// A classic histogram: rows whose labels differ only in the bound.
 struct Classic {
     labels: Labels,
     metric: String,
@@ -236,7 +236,7 @@ struct Classic {
 /// A classic histogram without its rows, and its entry in a map.
 const CLASSIC_BYTES: usize = size_of::<Classic>() + 64;
 
-/// What the answers about one histogram take.
+/// Memory of the answers about one histogram.
 fn answers_bytes(question: &dyn Question, steps: usize) -> usize {
     let each = steps.saturating_mul(size_of::<Cell>()).saturating_add(size_of::<Vec<Cell>>());
     each.saturating_mul(question.answers()).saturating_add(size_of::<Native>())
@@ -246,14 +246,14 @@ fn answers_bytes(question: &dyn Question, steps: usize) -> usize {
 struct Native {
     labels: Labels,
     drop_name: bool,
-    /// For each answer one cell an instant.
+    /// For each answer, one cell for each instant.
     answers: Vec<Vec<Cell>>,
     held: Charge,
 }
 
-/// A vector split into native histograms, which are answered as they come, and classic ones, which come in parts.
+/// A vector split into native histograms, which are answered as they come, and classic ones, which arrive in parts.
 struct Histograms {
-    /// For the keys of `at`.
+    /// Charged for the keys of `at`.
     held: Charge,
     native: Vec<Native>,
     classic: Vec<Classic>,
@@ -263,7 +263,7 @@ struct Histograms {
 }
 
 impl Histograms {
-    /// The name for messages: it is gone when names go at once.
+    /// The name for messages; empty when names are removed at once.
     fn named(&self, labels: &Labels) -> String {
         if self.delayed { labels.metric_name().to_owned() } else { String::new() }
     }
@@ -396,7 +396,7 @@ impl Classic {
     }
 }
 
-/// Where both have something at one instant, neither keeps it. True when that happened.
+/// Where both have a value at one instant, neither keeps it. True when that happened.
 fn drop_conflicts(native: &mut Native, classic: &mut Classic) -> bool {
     let mut found = false;
     for step in 0..native.answers.first().map_or(0, Vec::len) {

@@ -33,13 +33,13 @@ pub(crate) fn anchored_regex(pattern: &str) -> Result<Regex, String> {
     ogive_model::pattern::anchored(pattern)
 }
 
-/// 4 MiB while a value is made: 256 references to the longest value that there is.
+/// 4 MiB while a value is made: 256 references to the longest possible value.
 const EXPANSION_BYTES_MAX: usize = 256 * Labels::VALUE_BYTES_MAX;
 
-/// `replacement` with `$1`, `${1}` and `$name` standing for what the groups matched; None when `value` does not match.
+/// `replacement` with `$1`, `${1}` and `$name` replaced by the matches of the groups; None when `value` does not match.
 pub(crate) fn replaced(regex: &Regex, value: &str, replacement: &str) -> Result<Option<String>, Error> {
     let Some(captures) = regex.captures(value) else { return Ok(None) };
-    // Before it is made: each reference stands for the whole value at most.
+    // Checked before it is made: each reference expands to the whole value at most.
     let references = replacement.bytes().filter(|byte| *byte == b'$').count();
     let most = references.saturating_mul(value.len()).saturating_add(replacement.len());
     if most > EXPANSION_BYTES_MAX {
@@ -72,7 +72,7 @@ fn too_long(what: std::fmt::Arguments<'_>) -> Error {
     Error::evaluate(format!("the query makes a label value {what}, above the limit of {limit}; make a shorter one"))
 }
 
-/// `labels` with one set, or taken away by an empty value.
+/// `labels` with one set, or removed if the value is empty.
 pub(crate) fn with_label(labels: &Labels, name: &str, value: &str) -> Result<Labels, Error> {
     check_value(value)?;
     let refused = |error: ogive_model::Error| match error {

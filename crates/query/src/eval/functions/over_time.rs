@@ -21,7 +21,7 @@ fn float(value: f64) -> Answer {
     Ok(Some(Point::Float(value)))
 }
 
-/// Whether both kinds of samples are in the window; reported when they are.
+/// Whether both kinds of samples are in the window; if so, adds an annotation.
 fn is_mixed(window: &Window<'_>, site: &mut Site<'_>) -> bool {
     let mixed = !window.floats.is_empty() && !window.histograms.is_empty();
     if mixed {
@@ -30,7 +30,7 @@ fn is_mixed(window: &Window<'_>, site: &mut Site<'_>) -> bool {
     mixed
 }
 
-/// The floats of a window for functions that have no use for histograms; None when there are none.
+/// The floats of a window, for functions that ignore histograms; None when there are none.
 fn only_floats<'a>(window: &Window<'a>, site: &mut Site<'_>) -> Option<&'a [f64]> {
     let values = window.float_values();
     if values.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn avg(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
     Ok(reported(outcome, reconciled, window, site).map(|()| Point::Histogram(Arc::new(mean.finish()))))
 }
 
-/// Annotations about a combination of all histograms of a window; None when they do not combine.
+/// Adds the annotations of combining all histograms of a window; None when they do not combine.
 fn reported(
     outcome: Result<(), Incompatible>,
     reconciled: bool,
@@ -90,7 +90,7 @@ fn reported(
     Some(())
 }
 
-/// Whether some of `histograms` claim a reset and others that there was none.
+/// Whether some of `histograms` state a reset and others that there was none.
 pub(crate) fn reset_hints_collide<'a>(histograms: impl Iterator<Item = &'a Hist>) -> bool {
     let (mut reset, mut not_reset) = (false, false);
     for histogram in histograms {
@@ -219,7 +219,7 @@ fn two_floats<'a>(window: &Window<'a>, site: &mut Site<'_>) -> Option<&'a [f64]>
 pub(super) fn deriv(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer {
     let Some(values) = two_floats(window, site) else { return Ok(None) };
     let times = window.float_times();
-    // A time near the samples keeps the sums accurate.
+    // Times relative to the samples keep the sums accurate.
     float(Regression::of(times, values, times[0]).slope)
 }
 
@@ -229,7 +229,7 @@ pub(super) fn predict_linear(window: &Window<'_>, parameters: &[f64], site: &mut
     float(line.slope * parameters[0] + line.intercept)
 }
 
-/// Holt's linear trend: a smoothed level and a smoothed rise.
+/// Holt's linear trend: a smoothed level and a smoothed slope.
 pub(super) fn double_exponential_smoothing(window: &Window<'_>, parameters: &[f64], site: &mut Site<'_>) -> Answer {
     let (smoothing, trend) = (parameters[0], parameters[1]);
     for (name, factor) in [("smoothing", smoothing), ("trend", trend)] {

@@ -57,8 +57,8 @@ impl Coverage {
         Self { first: times[0], last: times[times.len() - 1], gaps: times.len() - 1 }
     }
 
-    /// By how much the increase between the samples is to be multiplied. `start` is a start time inside the window
-    /// before the first sample; `zero_after` is how many seconds before the first sample the counter was zero.
+    /// The factor by which the increase between the samples is multiplied. `start` is a start time inside the window
+    /// before the first sample; `zero_before` is how many seconds before the first sample the counter was zero.
     pub(super) fn factor(&self, window: &Window<'_>, start: Option<i64>, zero_before: Option<f64>) -> f64 {
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1000.0;
         let mut to_start = seconds(window.start, self.first);
@@ -163,7 +163,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
         return change(window, first, last, site);
     }
     let relations = window.series.relations(window.histograms.clone());
-    // When the counter began anew after the first sample, its bins do not matter: only that it was before.
+    // If the counter was reset after the first sample, its bins do not matter: only that it came before.
     let nothing = Hist::new(values[1].scheme.clone());
     let base: &Hist = if relations[1].is_reset { &nothing } else { first };
     let custom = is_custom(base);
@@ -202,7 +202,7 @@ fn change(window: &Window<'_>, first: &Hist, last: &Hist, site: &mut Site<'_>) -
     Some(difference)
 }
 
-/// Warns once about a sample that began before the sample before ended, yet not together with it.
+/// Warns once about a sample whose start is before the end of the previous one but differs from that one's start.
 fn note_overlap(window: &Window<'_>, times: &[i64], starts: &[i64], site: &mut Site<'_>) {
     let overlaps = |index: usize| {
         let (start, previous) = (starts[index], starts[index - 1]);

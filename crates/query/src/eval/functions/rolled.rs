@@ -14,7 +14,7 @@ use crate::value::Point;
 
 type Answer = Result<Cell, Error>;
 
-/// `rolled` for windows of floats alone, else what `plain` says.
+/// `rolled` for windows that have only floats, otherwise `plain`.
 fn floats_or(
     plain: RangeKernel,
     window: &Window<'_>,
@@ -48,7 +48,7 @@ pub(super) fn count(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answ
     floats_or(over_time::count, window, site, || Some(samples(window) as f64))
 }
 
-/// The one that beats the others; NaN only when all are.
+/// The one that beats all others; NaN only when all are.
 fn best(values: impl Iterator<Item = f64>, beats: impl Fn(f64, f64) -> bool) -> Option<f64> {
     values.reduce(|best, value| if beats(value, best) || best.is_nan() { value } else { best })
 }
@@ -87,7 +87,7 @@ pub(super) fn delta(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answ
     floats_or(sampled::delta, window, site, || extrapolated(window, kind))
 }
 
-/// What [`super::rate`] makes of the samples, from what is known of each cell.
+/// The result of [`super::rate`] over the samples, computed from what each cell keeps.
 fn extrapolated(window: &Window<'_>, kind: Kind) -> Option<f64> {
     let (times, values, cells) = (window.float_times(), window.float_values(), window.aggregates());
     let (first, last) = (cells.first()?, *values.last()?);

@@ -40,10 +40,10 @@ pub(crate) fn float_map(name: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// From here on 1 is too small beside the square of an argument to be seen: 2^28.
+/// From here on, 1 is too small to change the square of an argument: 2^28.
 const LARGE: f64 = 268_435_456.0;
 
-/// The standard library's way squares or doubles its argument, which overflows long before the answer does.
+/// The standard library squares or doubles its argument, which overflows long before the result does.
 fn inverse_cosh(value: f64) -> f64 {
     if value > LARGE { value.ln() + std::f64::consts::LN_2 } else { value.acosh() }
 }
@@ -100,7 +100,7 @@ mod tests {
         check("asinh", 1.0, 0.881_373_587_019_543);
         check("acosh", 2.0, 1.316_957_896_924_816_6);
         check("asinh", 1e-300, 1e-300);
-        // Both ways of computing meet.
+        // The two formulas agree.
         let step = |name: &str| float_map(name).unwrap()(LARGE * 1.000_001) - float_map(name).unwrap()(LARGE);
         assert!((step("asinh") - 1e-6).abs() < 1e-9 && (step("acosh") - 1e-6).abs() < 1e-9);
         for name in ["asinh", "acosh"] {

@@ -17,7 +17,7 @@ use crate::eval::rows::{Grid, Row, merged, without_metadata};
 use crate::value::Point;
 
 impl Evaluator<'_> {
-    /// The number of modes of each histogram; nothing where there are too few samples to decide.
+    /// The number of modes of each histogram; no result where there are too few samples to decide.
     pub(super) fn modes_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut too_few = false;
@@ -45,7 +45,7 @@ impl Evaluator<'_> {
         self.nameless(rows)
     }
 
-    /// How far the histograms of one vector are from those with equal labels in the other.
+    /// The distance of the histograms of one vector from those with equal labels in the other.
     pub(super) fn distance_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let figure = figure(call.arguments.get(2))?;
         let left = self.histogram_side(&call.arguments[0], grid)?;
@@ -84,7 +84,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The figure that the third argument names.
+/// The statistic that the third argument names.
 fn figure(argument: Option<&Expr>) -> Result<fn(&Distance) -> Option<f64>, Error> {
     match argument.map(text_argument) {
         None | Some("distance") => Ok(|found| found.log.map(|log| log.emd)),

@@ -17,5 +17,5 @@ impl Site<'_> {
     }
 }
 
-/// What a range function does with one window and its other arguments. Windows hold at least one sample.
+/// Evaluates a range function over one window and its other arguments. Windows hold at least one sample.
 pub(crate) type RangeKernel = fn(&Window<'_>, &[f64], &mut Site<'_>) -> Result<Cell, Error>;

@@ -8,10 +8,10 @@ use ogive_hist::{Bins, CounterReset, Scheme};
 
 use super::{Hist, is_custom, layout};
 
-/// What happened on the way to a sum or a difference.
+/// Details of an addition or a subtraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Combined {
-    /// One side claims a counter reset and the other that there was none.
+    /// One side states a counter reset and the other that there was none.
     pub(crate) collision: bool,
     /// Custom bounds differed: the result has only the common ones.
     pub(crate) reconciled: bool,
@@ -31,7 +31,7 @@ pub(crate) fn add(into: &mut Hist, other: &Hist) -> Result<Combined, Incompatibl
     combine(into, other, |left, right| left + right)
 }
 
-/// Takes `other` from `into`; minimum and maximum are then unknown.
+/// Subtracts `other` from `into`; minimum and maximum are then unknown.
 pub(crate) fn subtract(into: &mut Hist, other: &Hist) -> Result<Combined, Incompatible> {
     let combined = combine(into, other, |left, right| left - right)?;
     into.min = None;
@@ -44,7 +44,7 @@ pub(super) fn same_layout(left: &Hist, right: &Hist) -> bool {
     left.scheme == right.scheme && left.zero_threshold == right.zero_threshold
 }
 
-/// `left` less `right` as [`subtract`] has it, without the bins that come to nothing.
+/// `left` less `right` as in [`subtract`], without the bins that become zero.
 pub(crate) fn difference(left: &Hist, right: &Hist) -> Result<(Hist, Combined), Incompatible> {
     if !same_layout(left, right) {
         let mut out = left.clone();
@@ -67,7 +67,7 @@ pub(crate) fn difference(left: &Hist, right: &Hist) -> Result<(Hist, Combined), 
     Ok((out, Combined { collision, reconciled: false }))
 }
 
-/// The counts of `left` less those of `right`; what comes to nothing is left out.
+/// The counts of `left` less those of `right`; bins that become zero are left out.
 fn bins_less(left: &Bins<f64>, right: &Bins<f64>) -> Bins<f64> {
     let mut out = Bins::with_capacity(left.len());
     let mut put = |index: i32, count: f64| {
@@ -87,7 +87,7 @@ fn bins_less(left: &Bins<f64>, right: &Bins<f64>) -> Bins<f64> {
     out
 }
 
-/// All but the bins.
+/// Everything except the bins.
 pub(super) fn head_of(histogram: &Hist) -> Hist {
     let mut head = Hist::new(histogram.scheme.clone());
     head.zero_threshold = histogram.zero_threshold;
@@ -138,7 +138,7 @@ pub(super) fn extremes(left: &Hist, right: &Hist) -> (Option<f64>, Option<f64>) 
     (pick(left.min, right.min, f64::min), pick(left.max, right.max, f64::max))
 }
 
-/// Gives both one scheme and one zero threshold. True when custom bounds had to go.
+/// Gives both one scheme and one zero threshold. True when custom bounds were dropped.
 pub(super) fn align(left: &mut Hist, right: &mut Cow<'_, Hist>) -> Result<bool, Incompatible> {
     match (&left.scheme, &right.scheme) {
         (Scheme::LogLinear10, Scheme::LogLinear10) => Ok(false),
@@ -189,7 +189,7 @@ pub(super) fn combine_reset(into: &mut Hist, other: CounterReset) -> bool {
     false
 }
 
-/// Combines bins of equal index; one that only one side holds meets zero.
+/// Combines bins of equal index; one that only one side has is combined with zero.
 pub(super) fn zip_bins(left: &Bins<f64>, right: &Bins<f64>, apply: impl Fn(f64, f64) -> f64) -> Bins<f64> {
     if left.indexes() == right.indexes() {
         let mut out = left.clone();
@@ -243,7 +243,7 @@ pub(crate) fn divide(histogram: &mut Hist, divisor: f64) {
 fn each_count(histogram: &mut Hist, apply: impl Fn(f64) -> f64) {
     histogram.count = apply(histogram.count);
     histogram.sum = histogram.sum.map(&apply);
-    // What holds nothing stays so when divided by zero, but for a zero bin, which explicit bounds do not have.
+    // An empty histogram stays empty when divided by zero, except for a zero bin, which explicit bounds do not have.
     if !is_custom(histogram) {
         histogram.zero = apply(histogram.zero);
     }

@@ -15,10 +15,10 @@ const SPAN_MAX: i64 = 1 << 16;
 /// Room on either side when a span grows: the next values often lie a little further out.
 const SLACK: i64 = 16;
 
-/// Counts with what rounding lost of each.
+/// Counts with the rounding error of each.
 #[derive(Clone, Debug)]
 pub(super) enum BinSum {
-    /// From index `first` on. `lost` is empty until rounding loses something, which sums of whole numbers never do.
+    /// From index `first` on. `lost` is empty until there is a rounding error, which sums of whole numbers never have.
     Dense { first: i32, sums: Vec<f64>, lost: Vec<f64> },
     /// Both of the same indexes.
     Sparse { sum: Bins<f64>, lost: Bins<f64> },
@@ -32,15 +32,15 @@ impl BinSum {
         out
     }
 
-    /// Of counts and losses; the losses' indexes are among those of the counts, or of counts that are gone.
+    /// From counts and errors; the errors' indexes are among those of the counts, or of counts that were removed.
     pub(super) fn from_parts(sum: &Bins<f64>, lost: &Bins<f64>) -> Self {
         let mut out = Self::new(sum);
-        // Each loss is far smaller than its count's last digit: adding it puts it among the losses again.
+        // Each error is far smaller than its count's last digit: adding it puts it among the errors again.
         out.add(lost);
         out
     }
 
-    /// Counts and losses.
+    /// Counts and rounding errors.
     pub(super) fn parts(&self) -> (Bins<f64>, Bins<f64>) {
         match self {
             Self::Sparse { sum, lost } => (sum.clone(), lost.clone()),
@@ -69,7 +69,7 @@ impl BinSum {
                     let at = offset(*first, index);
                     let (before, total) = (sums[at], sums[at] + count);
                     sums[at] = total;
-                    // What rounding lost, exactly (Knuth's two-sum).
+                    // The rounding error, exactly (Knuth's two-sum).
                     let share = total - before;
                     let error = (before - (total - share)) + (count - share);
                     if error != 0.0 {
@@ -116,7 +116,7 @@ impl BinSum {
         true
     }
 
-    /// The counts with their losses; empty bins are left out.
+    /// The counts with their rounding errors added; empty bins are left out.
     pub(super) fn bins(&self) -> Bins<f64> {
         match self {
             Self::Sparse { sum, lost } => {
@@ -137,7 +137,7 @@ impl BinSum {
         }
     }
 
-    /// Changes every count and loss.
+    /// Changes every count and error.
     pub(super) fn each(&mut self, change: impl Fn(f64) -> f64) {
         let columns: [&mut [f64]; 2] = match self {
             Self::Dense { sums, lost, .. } => [sums, lost],

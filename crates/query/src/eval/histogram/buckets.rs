@@ -13,7 +13,7 @@ pub(crate) struct Bucket {
     pub(crate) upper: f64,
     /// Samples in it.
     pub(crate) count: f64,
-    /// Whether samples are taken as evenly spread between the bounds; if not, between their logarithms.
+    /// Whether samples count as evenly spread between the bounds; if not, between their logarithms.
     pub(crate) linear: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn negative(histogram: &Hist) -> impl DoubleEndedIterator<Item = Buck
     histogram.negative.iter().map(|(index, count)| bin(histogram, false, index, count))
 }
 
-/// The zero bin. Values in it are not negative when the histogram has no bins below zero, and the other way round.
+/// The zero bin. Its values are not negative when the histogram has no bins below zero, and vice versa.
 pub(crate) fn zero(histogram: &Hist) -> Bucket {
     let threshold = histogram.zero_threshold;
     let (below, above) = (populated(&histogram.negative), populated(&histogram.positive));
@@ -58,7 +58,7 @@ fn populated(bins: &ogive_hist::Bins<f64>) -> bool {
     bins.counts().iter().any(|count| *count != 0.0)
 }
 
-/// One populated bin whose bounds are not looked up yet: most walks need the bounds of one bin only.
+/// One populated bin whose bounds have not been looked up yet: most walks need the bounds of one bin only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BinPosition {
     /// Samples in it.
@@ -107,7 +107,7 @@ pub(crate) fn ascending(histogram: &Hist) -> impl DoubleEndedIterator<Item = Buc
     places(histogram).map(|place| place.bucket(histogram))
 }
 
-/// Samples in all bins: those that are numbers.
+/// Samples in all bins: those that are not NaN.
 pub(crate) fn in_bins(histogram: &Hist) -> f64 {
     places(histogram).map(|place| place.count).sum()
 }

@@ -5,7 +5,7 @@
 
 use super::{Bucket, statistics};
 
-/// Relative difference of neighbouring counts that is taken for rounding.
+/// Relative difference of neighbouring counts that counts as a rounding error.
 const TOLERANCE: f64 = 1e-12;
 
 /// A cumulative count.
@@ -66,7 +66,7 @@ pub(crate) fn classic_quantile(q: f64, buckets: &mut Vec<ClassicBucket>) -> Clas
     ClassicQuantile { value: interpolated(buckets, at, rank), repaired }
 }
 
-/// The bounds between which the `q` quantile lies for certain; None when there is no answer.
+/// The bounds between which the `q` quantile certainly lies; None when there is no result.
 pub(crate) fn classic_bounds(q: f64, buckets: &mut Vec<ClassicBucket>) -> Option<(f64, f64)> {
     if q.is_nan() || !sort_and_join(buckets) {
         return Some((f64::NAN, f64::NAN));
@@ -84,7 +84,7 @@ pub(crate) fn classic_bounds(q: f64, buckets: &mut Vec<ClassicBucket>) -> Option
     let upper = buckets.partition_point(|bucket| bucket.count <= rank && bucket.count < total);
     let mut at = buckets.partition_point(|bucket| bucket.count < rank);
     if rank == 0.0 {
-        // The least sample is in the first bucket that has one.
+        // The minimum is in the first bucket with a sample.
         at = buckets.partition_point(|bucket| bucket.count <= 0.0);
     }
     let lower = at.checked_sub(1).map_or(f64::NEG_INFINITY, |before| buckets[before].upper);
@@ -162,7 +162,7 @@ pub(crate) fn classic_fraction(lower: f64, upper: f64, buckets: &mut Vec<Classic
     (rank_of(buckets, upper, total) - rank_of(buckets, lower, total)) / total
 }
 
-/// The least and the greatest share of samples between `lower` and `upper` that the buckets leave possible.
+/// The minimum and the maximum share of samples between `lower` and `upper` that the buckets allow.
 pub(crate) fn classic_fraction_bounds(lower: f64, upper: f64, buckets: &mut Vec<ClassicBucket>) -> (f64, f64) {
     if lower.is_nan() || upper.is_nan() || !sort_and_join(buckets) {
         return (f64::NAN, f64::NAN);

@@ -45,7 +45,7 @@ pub(super) fn widened_zero(histogram: &Hist, threshold: f64) -> (f64, f64) {
     }
 }
 
-/// Widens the zero bin to at least `threshold`; the bins that it swallows are gone.
+/// Widens the zero bin to at least `threshold`; the bins that it absorbs are removed.
 fn widen(histogram: &mut Hist, threshold: f64) {
     let (zero, threshold) = widened_zero(histogram, threshold);
     let scheme = &histogram.scheme;

@@ -44,7 +44,7 @@ pub(crate) fn is_stale_histogram(value: &HistogramValue) -> bool {
     sum.is_some_and(is_stale)
 }
 
-/// As [`to_float`], of one that nobody else needs.
+/// As [`to_float`], for a value that is not needed otherwise.
 pub(crate) fn into_float(value: HistogramValue) -> Hist {
     match value {
         HistogramValue::Float(histogram) => histogram,

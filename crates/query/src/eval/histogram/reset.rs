@@ -6,8 +6,8 @@ use ogive_hist::{Bins, CounterReset, Scheme};
 
 use super::{Hist, arithmetic, layout};
 
-/// Whether `current`, which follows `previous`, starts anew: its hint says so, or anything that it counts went
-/// down, or its bins are finer than before.
+/// Whether the counter was reset between `previous` and `current`: the hint says so, or any count went down, or the
+/// bins are finer than before.
 pub(crate) fn detect_reset(current: &Hist, previous: &Hist) -> bool {
     match current.reset {
         CounterReset::Reset => return true,
@@ -36,14 +36,14 @@ pub(crate) fn detect_reset(current: &Hist, previous: &Hist) -> bool {
     }
 }
 
-/// Custom bins are compared under the bounds that both have.
+/// Custom bins are compared under the common bounds.
 fn custom_reset(current: &Hist, previous: &Hist) -> bool {
     let mut current = current.clone();
     let mut previous = Cow::Borrowed(previous);
     arithmetic::align(&mut current, &mut previous).is_err() || bins_reset(&current, &previous, false)
 }
 
-/// `previous` is brought to the zero bin and the scale of `current`, which are wider and coarser.
+/// `previous` is converted to the zero bin and the scale of `current`, which are wider and coarser.
 fn exponential_reset(current: &Hist, previous: &Hist) -> bool {
     if arithmetic::same_layout(current, previous) {
         return bins_reset(current, previous, false);

@@ -9,14 +9,14 @@ use super::buckets::{self, BinPosition};
 use super::{Bucket, Hist, is_custom};
 use crate::eval::kernel::kahan_add;
 
-/// What samples that are not a number did to an answer.
+/// The effect of NaN samples on a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NanNote {
     /// There are none.
     None,
-    /// The answer is one of them.
+    /// The result is NaN because of them.
     Result,
-    /// The answer would be lower without them.
+    /// The result would be lower without them.
     Skewed,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
     if q > 1.0 {
         return (f64::INFINITY, NanNote::None);
     }
-    // Log-linear histograms count what is not a number on its own; their quantiles are of the numbers.
+    // Log-linear histograms count NaN separately; their quantiles are of the numbers.
     let total = histogram.count - histogram.nan;
     if total == 0.0 || q.is_nan() {
         return (f64::NAN, NanNote::None);
@@ -39,7 +39,7 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
     let (found, seen) =
         if forward { reach(buckets::places(histogram), rank) } else { reach(buckets::places(histogram).rev(), rank) };
     let Some(place) = found else {
-        // Nothing is in a bin: whatever was counted is no number.
+        // No bin is populated: whatever was counted is NaN.
         let note = if !nan_sum {
             NanNote::None
         } else if rank > 0.0 {
@@ -72,14 +72,14 @@ fn reach(walk: impl Iterator<Item = BinPosition>, rank: f64) -> (Option<BinPosit
     (last, seen)
 }
 
-/// A value that lies in a bin, not beyond the least and the greatest sample where they are known.
+/// A value inside a bin, limited to the minimum and the maximum where they are known.
 fn within_extremes(histogram: &Hist, value: f64) -> f64 {
     let value = histogram.max.map_or(value, |max| value.min(max));
     histogram.min.map_or(value, |min| value.max(min))
 }
 
-/// The edges between which the `q` quantile lies for certain: of the bin that holds its rank, and of the next one where
-/// the rank falls between the two; no wider than the least and the greatest sample where they are known. None when
+/// The edges between which the `q` quantile certainly lies: of the bin that contains its rank, and of the next one where
+/// the rank falls between the two; limited to the minimum and the maximum where they are known. None when
 /// there are no samples.
 pub(crate) fn quantile_bounds(q: f64, histogram: &Hist) -> Option<(f64, f64)> {
     let total = histogram.count - histogram.nan;
@@ -93,7 +93,7 @@ pub(crate) fn quantile_bounds(q: f64, histogram: &Hist) -> Option<(f64, f64)> {
         let beyond = if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
         return Some((beyond, beyond));
     }
-    // What is no number and stands in no column of its own lies above all.
+    // NaN samples without a count of their own rank above all others.
     let unseen = (total - buckets::in_bins(histogram)).max(0.0);
     let unseen = if histogram.sum.is_some_and(f64::is_nan) { unseen } else { 0.0 };
     let (below, _) = reach(buckets::places(histogram), q * total);
@@ -104,11 +104,11 @@ pub(crate) fn quantile_bounds(q: f64, histogram: &Hist) -> Option<(f64, f64)> {
     }
     let lower = histogram.min.map_or(lower, |min| lower.max(min));
     let upper = histogram.max.map_or(upper, |max| upper.min(max));
-    // Rounding of ranks may part the two walks by a bin.
+    // Rounding of ranks may separate the two walks by a bin.
     Some((lower.min(upper), upper.max(lower)))
 }
 
-/// Where in `bucket` the rank lies, which `seen` samples reach from the side that was walked from.
+/// Where in `bucket` the rank lies, with `seen` samples up to and including it from the side that was walked from.
 fn value_at(histogram: &Hist, bucket: Bucket, forward: bool, seen: f64, rank: f64) -> f64 {
     let mut bucket = bucket;
     if is_custom(histogram) {
@@ -142,7 +142,7 @@ fn value_at(histogram: &Hist, bucket: Bucket, forward: bool, seen: f64, rank: f6
 pub(crate) fn count_below(bucket: &Bucket, value: f64) -> f64 {
     let Bucket { lower, upper, count, linear } = *bucket;
     if lower == f64::NEG_INFINITY {
-        // Nothing is known of an unbounded bin: all of it counts as lying at its finite bound.
+        // Nothing is known about the inside of an unbounded bin: all of it counts as at its finite bound.
         return count;
     }
     let fraction = if linear || (lower <= 0.0 && upper >= 0.0) {
@@ -158,7 +158,7 @@ pub(crate) fn count_below(bucket: &Bucket, value: f64) -> f64 {
     count * fraction
 }
 
-/// The share of samples between `lower` and `upper`, and whether some that are not a number were left out.
+/// The share of samples between `lower` and `upper`, and whether NaN samples were left out.
 pub(crate) fn fraction(lower: f64, upper: f64, histogram: &Hist) -> (f64, bool) {
     let total = histogram.count - histogram.nan;
     if total == 0.0 || lower.is_nan() || upper.is_nan() {
@@ -175,7 +175,7 @@ pub(crate) fn fraction(lower: f64, upper: f64, histogram: &Hist) -> (f64, bool) 
     ((rank(upper) - rank(lower)) / total, left_out)
 }
 
-/// The least and the greatest share of samples between `lower` and `upper` that the bins leave possible.
+/// The minimum and the maximum share of samples between `lower` and `upper` that the bins allow.
 pub(crate) fn fraction_bounds(lower: f64, upper: f64, histogram: &Hist) -> (f64, f64) {
     let total = histogram.count - histogram.nan;
     if total == 0.0 || lower.is_nan() || upper.is_nan() {
@@ -187,13 +187,13 @@ pub(crate) fn fraction_bounds(lower: f64, upper: f64, histogram: &Hist) -> (f64,
     shares(rank_bounds(histogram, lower), rank_bounds(histogram, upper), total)
 }
 
-/// What the least and the greatest ranks of two values leave possible for the share between them.
+/// The range of the share between two values, given the minimum and maximum ranks of both.
 pub(super) fn shares(lower: (f64, f64), upper: (f64, f64), total: f64) -> (f64, f64) {
     let share = |samples: f64| (samples / total).clamp(0.0, 1.0);
     (share(upper.0 - lower.1), share(upper.1 - lower.0))
 }
 
-/// How many samples are below `value`, at least and at most. A sample at a bin's edge belongs to its bin.
+/// The minimum and the maximum number of samples below `value`. A sample at a bin's edge belongs to its bin.
 fn rank_bounds(histogram: &Hist, value: f64) -> (f64, f64) {
     if histogram.min.is_some_and(|min| value < min) {
         return (0.0, 0.0);
@@ -238,7 +238,7 @@ fn rank_of(histogram: &Hist, value: f64, ranked: f64) -> f64 {
     ranked
 }
 
-/// The variance, each sample taken as lying in the middle of its bin.
+/// The variance, with each sample at the middle of its bin.
 pub(crate) fn variance(histogram: &Hist) -> f64 {
     let total = histogram.count - histogram.nan;
     let mean = histogram.sum_or_estimate() / total;

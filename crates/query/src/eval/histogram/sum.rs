@@ -12,13 +12,13 @@ use super::bin_sum::BinSum;
 use super::{Hist, Incompatible, arithmetic, divide};
 use crate::eval::kernel::kahan_add;
 
-/// Counts below this add without any care for the range of floats.
+/// Counts below this can be added without overflow checks.
 const SAFE: f64 = 1e300;
 
-/// A growing sum.
+/// A running sum.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramSum {
-    /// All but the bins.
+    /// Everything except the bins.
     head: Hist,
     lost: Losses,
     positive: BinSum,
@@ -26,7 +26,7 @@ pub(crate) struct HistogramSum {
     reconciled: bool,
 }
 
-/// What rounding lost of the numbers beside the bins.
+/// Rounding errors of the numbers other than the bins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     count: f64,
@@ -88,7 +88,7 @@ impl HistogramSum {
         (sum.positive, sum.negative) = (positive.0, negative.0);
         (lost.positive, lost.negative) = (positive.1, negative.1);
         self.reconciled |= arithmetic::align(&mut sum, other)?;
-        // The losses follow: their bins are those of the sum.
+        // The errors follow: their bins are those of the sum.
         arithmetic::align(&mut lost, &mut Cow::Borrowed(&sum))?;
         self.positive = BinSum::from_parts(&sum.positive, &lost.positive);
         self.negative = BinSum::from_parts(&sum.negative, &lost.negative);
@@ -96,7 +96,7 @@ impl HistogramSum {
         Ok(())
     }
 
-    /// Whether custom bounds had to go on the way.
+    /// Whether custom bounds were dropped in the process.
     pub(crate) const fn reconciled(&self) -> bool {
         self.reconciled
     }
@@ -128,7 +128,7 @@ impl HistogramSum {
         self.negative.each(&change);
     }
 
-    /// The sum with what rounding had lost.
+    /// The sum with its rounding errors added.
     pub(crate) fn finish(self) -> Hist {
         let Self { head: mut sum, lost, positive, negative, .. } = self;
         sum.count += lost.count;
@@ -147,12 +147,12 @@ fn largest(histogram: &Hist) -> f64 {
     bins.chain(&rest).fold(0.0, |most, value| f64::max(most, value.abs()))
 }
 
-/// A mean: of the sum while it fits, then incremental.
+/// A mean: sum by count while the sum fits, incremental after that.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramMean {
     total: HistogramSum,
     count: f64,
-    /// No count of the sum can be beyond this.
+    /// An upper bound of all counts of the sum.
     bound: f64,
     incremental: bool,
 }
@@ -163,7 +163,7 @@ impl HistogramMean {
         Self { total: HistogramSum::new(first), count: 1.0, bound: largest(first), incremental: false }
     }
 
-    /// Takes one more in.
+    /// Adds one more.
     pub(crate) fn add(&mut self, other: &Hist) -> Result<(), Incompatible> {
         self.count += 1.0;
         if !self.incremental {
@@ -177,7 +177,7 @@ impl HistogramMean {
                 self.total = next;
                 return Ok(());
             }
-            // The sum would leave the range of floats: go on with the mean itself.
+            // The sum would exceed the range of floats: continue with the mean itself.
             self.incremental = true;
             let before = self.count - 1.0;
             self.total.each(|number| number / before);
@@ -189,7 +189,7 @@ impl HistogramMean {
         self.total.add(&share)
     }
 
-    /// Whether custom bounds had to go on the way.
+    /// Whether custom bounds were dropped in the process.
     pub(crate) const fn reconciled(&self) -> bool {
         self.total.reconciled()
     }

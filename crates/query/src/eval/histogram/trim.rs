@@ -39,7 +39,7 @@ pub(crate) fn trim(histogram: &mut Hist, at: f64, keep: Keep) {
     histogram.compact();
 }
 
-/// What stays of one bin.
+/// What remains of one bin.
 struct Part {
     before: f64,
     count: f64,
@@ -54,7 +54,7 @@ fn kept(histogram: &Hist, bucket: Bucket, at: f64, keep: Keep) -> Part {
     let mut bucket = bucket;
     if is_custom(histogram) {
         if bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 && bucket.upper.is_finite() {
-            // Cut from below zero: nothing is known of what lies there, so none of it is kept.
+            // A cut below zero: nothing is known about what lies there, so none of it is kept.
             if keep == Keep::Above && at < 0.0 && at != f64::NEG_INFINITY {
                 return part(0.0, 0.0);
             }
@@ -82,7 +82,7 @@ fn kept(histogram: &Hist, bucket: Bucket, at: f64, keep: Keep) -> Part {
     }
 }
 
-/// Count and middle of what stays of a custom bin that reaches to infinity.
+/// Count and middle of what remains of a custom bin that is unbounded.
 fn unbounded(bucket: Bucket, at: f64, keep: Keep) -> (f64, f64) {
     let Bucket { lower, upper, count, .. } = bucket;
     let everywhere = match keep {

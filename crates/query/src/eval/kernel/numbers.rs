@@ -27,7 +27,7 @@ pub(crate) fn general_to(value: f64, digits: usize) -> String {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..i32::try_from(digits).unwrap_or(i32::MAX)).contains(&exponent) {
-        // The rounded number again, by its shortest digits.
+        // The rounded number again, with its shortest digits.
         return scientific.parse().map_or(scientific, fixed);
     }
     let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
@@ -46,7 +46,7 @@ pub(crate) fn open_metrics(value: f64) -> String {
     if value.is_finite() && !text.contains(['e', '.']) { text + ".0" } else { text }
 }
 
-/// A float as `le` labels hold it; None when the text is none.
+/// A float as `le` labels have it; None when the text is not one.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.len() > 2 && digits[..2].eq_ignore_ascii_case("0x") {

@@ -40,7 +40,7 @@ impl FloatSum {
     }
 }
 
-/// A mean: sum by count while the sum fits a float, incremental from there on.
+/// A mean: sum by count while the sum fits a float, incremental after that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FloatMean {
     sum: f64,
@@ -145,7 +145,7 @@ impl Regression {
                 sum.add(term);
             }
         }
-        // Not `total`: an infinite sum must go on as NaN through the differences.
+        // Not `total`: an infinite sum must propagate as NaN through the differences.
         let [x, y, xy, x2] = sums.map(|sum| sum.sum + sum.lost);
         let n = values.len() as f64;
         let slope = (xy - x * y / n) / (x2 - x * x / n);
