@@ -23,7 +23,7 @@ const AUDITED_BYTES_MAX: usize = 1 << 20;
 /// 16 KiB of a command's body are noted: all of one in JSON.
 const AUDIT_BODY_BYTES: usize = 16 << 10;
 
-/// A route, what GET and HEAD need there, and what the other methods need.
+/// A route, the permission that GET and HEAD need there, and the one that the other methods need.
 type Rule = (&'static str, Need, Need);
 
 /// Every route. It is also the list of the values that the label `route` has.
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", Write, Write),
     ("/write", Write, Write),
     ("/api/v2/write", Write, Write),
-    // A secret in the address that is right is enough: see `check`.
+    // A valid secret in the address is enough: see `check`.
     (super::httptrap::ROUTE, Write, Write),
     ("/ping", Open, Open),
     ("/health", Open, Open),
@@ -120,7 +120,7 @@ const OTHER: Rule = ("other", Read, Read);
 /// The rule of a matched route.
 fn rule(path: Option<&MatchedPath>) -> Rule {
     let Some(path) = path else { return OTHER };
-    // A route that somebody forgot here is nobody's but the administrator's.
+    // A route that is missing here is open to the administrator only.
     let all = || RULES.iter().chain(super::irondb_rules::RULES);
     all().find(|rule| rule.0 == path.as_str()).copied().unwrap_or((OTHER.0, Admin, Admin))
 }
@@ -130,12 +130,12 @@ pub(super) fn route_name(path: Option<&MatchedPath>) -> &'static str {
     rule(path).0
 }
 
-/// Lets through who may pass.
+/// Lets requests with sufficient permission through.
 pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (_, see, change) = rule(request.extensions().get());
     let need = match *request.method() {
         Method::GET | Method::HEAD => see,
-        // It shows which methods there are, and nothing else.
+        // It only shows which methods are allowed.
         Method::OPTIONS => Open,
         _ if rule(request.extensions().get()).0 == super::httptrap::ROUTE
             && super::httptrap::has_secret(&app, request.uri().path()) =>
@@ -145,13 +145,13 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
         _ => change,
     };
     match judge(&app, &mut request, need).await {
-        // It comes in many parts, and notes its beginning and its end itself.
+        // It arrives in many parts, and records its beginning and end itself.
         Ok(()) if rule(request.extensions().get()).0 == super::transfer::ROUTE => next.run(request).await,
         Ok(()) if matches!(need, Admin | Vend) => audited(&app, request, next).await,
         Ok(()) => next.run(request).await,
         Err((why, error)) => {
             app.web.turned_away(why);
-            // Who sends a body hears the answer only when they have sent it.
+            // A client that is still sending its body reads the response only afterwards.
             body::discard(request).await;
             let status = error.status;
             let mut response = error.into_response();
@@ -201,7 +201,7 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
     admit(request, grant)
 }
 
-/// Lets a request through as one of whoever `grant` is for.
+/// Admits a request with the permissions of `grant`.
 fn admit(request: &mut Request, grant: Grant) -> Result<(), (LoginFailure, ApiError)> {
     let asker = Asker::new(request.extensions(), Some(grant.name.clone()));
     request.extensions_mut().insert(asker);
@@ -221,7 +221,7 @@ fn shown_ticket(request: &Request) -> Option<String> {
     Some(secret.trim().to_owned()).filter(|secret| is_token && secret.starts_with(TICKET_PREFIX))
 }
 
-/// As [`judge`], of whoever shows a ticket: it opens what its address says, and a body could say more.
+/// As [`judge`], for a request with a ticket: it permits what its address states, and a body could state more.
 fn judge_ticket(
     app: &App,
     request: &mut Request,
@@ -242,7 +242,7 @@ fn judge_ticket(
     admit(request, grant)
 }
 
-/// Answers a request that changes something, and notes who asked for it and what came of it.
+/// Answers a request that changes something, and records its sender and its outcome in the audit.
 async fn audited(app: &App, request: Request, next: Next) -> Response {
     let asker = request.extensions().get::<Asker>().cloned().unwrap_or_default();
     let action = route_name(request.extensions().get());
@@ -261,18 +261,18 @@ async fn audited(app: &App, request: Request, next: Next) -> Response {
     response
 }
 
-/// The host that a request asks for: the address of HTTP/2, or the header.
+/// The host of a request: the authority of HTTP/2, or the header.
 fn authority(request: &Request) -> Option<&str> {
     let of_header = || request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     request.uri().authority().map(|authority| authority.as_str()).or_else(of_header).filter(|text| !text.is_empty())
 }
 
-/// Refuses a host that somebody else may own, where nothing else keeps a page of theirs from reading the answer.
+/// Refuses a host that somebody else may own, where nothing else prevents their page from reading the response.
 fn judge_host(app: &App, request: &Request, need: Need) -> Result<(), ApiError> {
     if !app.web.is_open() {
         return Ok(());
     }
-    // Every one that is there: which of two is meant is for nobody to choose.
+    // All of them: with two headers it is ambiguous which one counts.
     let of_headers = request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
     let of_address = request.uri().authority().map(|authority| authority.as_str());
     let is_loopback = request.extensions().get::<Peer>().is_none_or(Peer::is_loopback);
@@ -282,12 +282,12 @@ fn judge_host(app: &App, request: &Request, need: Need) -> Result<(), ApiError> 
         "this server does not answer for the host {host:?}; ask by its address, or start it with --web-allow-host and that name, with \
          --web-external-url behind a proxy, or with a login (docs/web.md)"
     );
-    // A sender keeps what it has, and sends it when the option is there: after a 4xx it would drop it.
+    // A sender keeps its data and retries once the option is set: after a 4xx it would drop it.
     Err(if need == Write { ApiError::unavailable(message) } else { ApiError::misdirected(message) })
 }
 
-/// Browsers say which page makes them ask, and add the login of their user by themselves: no page but ours may change anything with
-/// it. What they say in `Sec-Fetch-Site` no page can change; where it is not there, every request that is not a GET has an `Origin`.
+/// Browsers state which page makes a request, and add their user's login automatically: only our own pages may change anything with
+/// it. No page can forge `Sec-Fetch-Site`; where it is missing, every request other than GET has an `Origin`.
 fn is_foreign(hosts: &Hosts, request: &Request, need: Need) -> bool {
     if !matches!(need, Write | Admin | Vend) {
         return false;
@@ -298,12 +298,12 @@ fn is_foreign(hosts: &Hosts, request: &Request, need: Need) -> bool {
     match request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes) {
         Some(b"same-origin" | b"none") => false,
         None => !origins.all(is_own),
-        // A page of a name that was given may be of another site than the address that a proxy asks for.
+        // A page under a permitted name may be of another site than the address to which a proxy forwards.
         Some(_) => request.headers().get(header::ORIGIN).is_none() || !origins.all(is_own),
     }
 }
 
-/// Makes the request one of the tenant to which its sender is bound.
+/// Assigns the request to the tenant to which its sender is bound.
 fn bind(request: &mut Request, grant: &Grant) -> Result<(), ApiError> {
     let Some(tenant) = &grant.tenant else { return Ok(()) };
     let headers = request.headers_mut();

@@ -39,7 +39,7 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     if selectors.is_empty() || selectors.len() > SELECTORS_MAX {
         return Err(ApiError::bad_data(format!("give 1 to {SELECTORS_MAX} match[] parameters")));
     }
-    // The start is part of what is deleted, unlike in a selection.
+    // The start belongs to the deletion, unlike in a selection.
     let start_ms = params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1));
     let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
     if range.start_ms >= range.end_ms {
@@ -59,14 +59,14 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     blocking("the request", move || deleted(&app, &params, (&selectors, range), snapshots)).await
 }
 
-/// What becomes of snapshots that may hold what is deleted.
+/// What is done about snapshots that may contain the deleted data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Snapshots {
-    /// They are named in a header, as nobody asked.
+    /// They are named in a header, because the request did not say.
     Name,
     Keep,
     Delete,
-    /// Nothing is deleted when there is one.
+    /// Nothing is deleted if there is one.
     Refuse,
 }
 
@@ -107,7 +107,7 @@ fn deleted(
     Ok(super::upkeep::answer(StatusCode::OK, &json!({"snapshots": names, "snapshots_deleted": is_deleted})))
 }
 
-/// Waits until what was deleted is gone from the disk.
+/// Waits until the deleted data is removed from the disk.
 pub(super) async fn clean_tombstones(State(app): State<App>) -> Result<Response, ApiError> {
     enabled(&app)?;
     blocking("the request", move || app.backend.clean().map_err(refused)).await?;

@@ -12,50 +12,50 @@ use super::limits::Limits;
 use super::otlp::Otlp;
 use super::web::Web;
 
-/// What every handler can reach; cloning shares it.
+/// State shared by all handlers; cloning shares it.
 pub type App = Arc<Shared>;
 
 /// See [`App`].
 pub struct Shared {
-    /// The way in for samples.
+    /// The entry point for all samples.
     pub door: Arc<Door>,
-    /// Live cells, where there are any.
+    /// Live cells, if enabled.
     pub live: Option<Arc<ogive_storage::live::Live>>,
     /// Evaluates queries.
     pub engine: ogive_query::Engine,
     /// When the server started, on the clock's line.
     pub started_ns: u64,
-    /// What may go on at once.
+    /// Limits on concurrent work.
     pub limits: Limits,
     /// The series that remote write and OTLP wrote before.
     pub written: KnownSeries,
-    /// What requests of OTLP have in common.
+    /// State shared by OTLP requests.
     pub otlp: Otlp,
     /// How InfluxDB's lines are read.
     pub influx: Rules,
     /// The checks of HTTPTrap.
     pub traps: crate::httptrap::Traps,
-    /// Deletion may be asked for.
+    /// Deletion is permitted.
     pub admin: bool,
-    /// The care for what is stored on this machine's disks.
+    /// Maintenance of what is stored on this machine's disks.
     pub upkeep: Option<Upkeep>,
-    /// Who may come in.
+    /// Authentication and authorisation.
     pub web: Arc<Web>,
-    /// Which pages of other sites may read answers; none when nobody says.
+    /// Which pages of other sites may read responses; None when not configured.
     pub cors: Option<Cors>,
     /// Rules and alerts.
     pub alerting: Arc<ogive_alerting::rules_view::View>,
-    /// What is scraped.
+    /// The state of scraping.
     pub scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
     pub flags: Flags,
     /// Which expressions took most time.
     pub slowest: super::slowest::Slowest,
-    /// What the detectors found.
+    /// The findings of the detectors.
     pub detection: Arc<ogive_alerting::detection::board::Board>,
 }
 
-/// What is behind the door is reached as if it were here: `app.backend`.
+/// The fields of the door are reached as if they were here: `app.backend`.
 impl std::ops::Deref for Shared {
     type Target = Arc<Door>;
 
@@ -64,7 +64,7 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// The options of the server, for whoever asks how it was started.
+/// The options with which the server was started.
 #[derive(Clone, Debug, Default)]
 pub struct Flags(pub Vec<Flag>);
 
@@ -80,8 +80,8 @@ impl Flags {
 pub struct Flag {
     /// Without the dashes before it.
     pub name: String,
-    /// As they were given, each of those that may be named several times.
+    /// As given; several if the option was repeated.
     pub values: Vec<String>,
-    /// Nobody gave it.
+    /// The option was not given.
     pub is_default: bool,
 }

@@ -18,17 +18,17 @@ use super::client::Client;
 use super::error::ApiError;
 use super::place::{Admission, QueryPlace};
 
-/// Whether the work is still wanted, and its place among what runs.
+/// Whether the work is still wanted, and its slot among the running work.
 #[derive(Clone)]
 pub(super) struct Cancel {
     set: Arc<AtomicBool>,
-    /// What the work holds is charged to it.
+    /// The budget to which the memory of the work is charged.
     memory: Arc<Memory>,
-    /// Held by the work itself: what was cancelled still counts until it has ended.
+    /// Held by the work itself: cancelled work still counts until it has ended.
     place: Option<Arc<QueryPlace>>,
 }
 
-/// Work that nobody bounds.
+/// Work without limits.
 impl Default for Cancel {
     fn default() -> Self {
         Self { set: Arc::default(), memory: Memory::unbounded(), place: None }
@@ -41,18 +41,18 @@ impl Cancel {
         &self.memory
     }
 
-    /// Leaves `bytes` charged for as long as the work and its answer live.
+    /// Leaves `bytes` charged for as long as the work and its response live.
     pub(super) fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         self.charge(bytes).map(Charge::keep)
     }
 
-    /// Charges `bytes` until the charge goes.
+    /// Charges `bytes` until the charge is dropped.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, ApiError> {
         Ok(self.memory.charge(bytes)?)
     }
 
-    /// Hands the series of a selection to `each`, one after the other, each charged while it is looked at. What is missing from them is
-    /// returned, one sentence each.
+    /// Passes the series of a selection to `each`, one after the other, each charged while it is in use. Returns warnings about what is
+    /// missing from them, one sentence each.
     pub(super) fn each_series(
         &self,
         store: &dyn Select,
@@ -71,7 +71,7 @@ impl Cancel {
         Ok(set.warnings())
     }
 
-    /// All of a selection, charged until the charge goes.
+    /// The complete selection, charged until the charge is dropped.
     pub(super) fn read(&self, store: &dyn Select, selection: &Selection) -> Result<(Partial, Charge), ApiError> {
         let (mut series, mut held) = (Vec::new(), self.memory.empty());
         let warnings = self.each_series(store, selection, |one| {
@@ -82,7 +82,7 @@ impl Cancel {
         Ok((Partial { series, warnings }, held))
     }
 
-    /// What the series are that `matchers` accept and that have samples in `range`, one after the other.
+    /// The definitions of the series that `matchers` accept and that have samples in `range`, one after the other.
     pub(super) fn each_definition(
         &self,
         store: &dyn Select,
@@ -122,7 +122,7 @@ impl Cancel {
         self.set.load(Ordering::Relaxed)
     }
 
-    /// Declares how much the work reads. When that is much, it waits here for a place among the large.
+    /// Declares how much the work reads. If it is large, it waits here for a slot for large queries.
     pub(super) fn fit(&self, series: usize, samples: usize) {
         if let Some(place) = &self.place {
             place.fit(series, samples, || self.is_set());
@@ -130,12 +130,12 @@ impl Cancel {
     }
 }
 
-/// Fails when something is missing from what was read.
+/// Fails if something is missing from what was read.
 pub(super) fn whole(warnings: Vec<String>) -> Result<(), ApiError> {
     warnings.into_iter().next().map_or(Ok(()), |missing| Err(ApiError::unavailable(missing)))
 }
 
-/// Tells the work to stop when it goes out of scope.
+/// Stops the work when it goes out of scope.
 struct Stop(Cancel);
 
 impl Drop for Stop {
@@ -195,7 +195,7 @@ async fn run<T: Send + 'static>(
     }
 }
 
-/// Makes a batch of a body, when few enough others are being read, and freed pages were given back. `what` begins the sentence if it breaks.
+/// Decodes a body to a batch, once few enough others are being decoded and freed pages were returned. `what` begins the error sentence.
 pub(super) async fn reading<T: Send + 'static>(
     app: &App,
     what: &str,
@@ -203,16 +203,16 @@ pub(super) async fn reading<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let place = app.limits.reading.clone().acquire_owned().await.expect("the semaphore is never closed");
     let work = move || {
-        // Held by the work itself, also when its client has gone.
+        // Held by the work itself, even after its client has disconnected.
         let _place = place;
-        // What the bodies before it have freed would stay resident beside what it takes.
+        // Otherwise the memory that earlier bodies freed would stay resident in addition.
         ogive_observe::memory::give_back_freed();
         work()
     };
     blocking(what, work).await
 }
 
-/// Runs what takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it breaks.
+/// Runs work that takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it panics.
 pub(super) async fn blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,

@@ -25,7 +25,7 @@ use ogive_door::submission::{stored_in_pieces, stored_within};
 use ogive_protocol::batch_json;
 use ogive_protocol::batch_message::{Form, JSON};
 
-/// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
+/// 64 KiB are decoded in some 300 µs; larger bodies are decoded off the async threads.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) use ogive_protocol::batch_message::FLAT_BUFFER;
@@ -34,7 +34,7 @@ pub(super) use ogive_protocol::batch_message::FLAT_BUFFER;
 pub(super) const FRAMES: &str = "application/x-ogive-batch-frames";
 
 fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
-    // Without one a page of anybody could send it: browsers ask first only where a type is named that forms do not have.
+    // Without a type any page could send it: browsers make a preflight request only for a type that forms do not have.
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
         return Err(ApiError::unsupported(format!("no content type; send {JSON}, {FLAT_BUFFER} or {FRAMES}")));
     };
@@ -43,7 +43,7 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
         .ok_or_else(|| ApiError::unsupported(format!("content type {kind:?}; send {JSON}, {FLAT_BUFFER} or {FRAMES}")))
 }
 
-/// A batch with what there is to say about its bad samples.
+/// A batch with the details of its bad samples.
 pub(super) struct Decoded {
     pub(super) batch: Batch,
     /// Its bytes for the journal.
@@ -53,7 +53,7 @@ pub(super) struct Decoded {
     pub(super) unfolded: Unfolded,
 }
 
-/// Takes one batch.
+/// Accepts one batch.
 pub(super) async fn post(app: App, request: Request, mut way: OnTheWay) -> Response {
     let decoded = match decoded(&app, request, &mut way).await {
         Ok(decoded) => decoded,
@@ -67,7 +67,7 @@ pub(super) async fn post(app: App, request: Request, mut way: OnTheWay) -> Respo
             (stored_within(&app, Protocol::Batch, batch, frame, &way, Some(unfolded)).await, details)
         }
         Body::Pieces { pieces, details, unfolded } => {
-            // What they unfold to is counted until the last is stored.
+            // Its decompressed size counts until the last piece is stored.
             let stored = stored_in_pieces(&app, Protocol::Batch, pieces, &way).await;
             drop(unfolded);
             (stored, details)
@@ -126,7 +126,7 @@ fn decode(app: &App, form: Form, mut held: ChargedBody, tenant: Option<Tenant>) 
     }
 }
 
-/// The batch of a frame, with the room for what it unfolds to: in pieces where it has more than this server takes at once.
+/// The batch of a frame, with the memory for its decoded form: in pieces if it has more than this server accepts at once.
 pub(super) fn of_frame(
     app: &App,
     frame: Vec<u8>,
@@ -149,7 +149,7 @@ fn in_pieces(app: &App, batch: &Batch, details: Vec<(u32, String)>, mut unfolded
 
 /// The batch of a frame and of the request's tenant, and the frame as that tenant's.
 pub(super) fn framed(mut frame: Vec<u8>, tenant: Option<Tenant>) -> Result<(Batch, Vec<u8>), ApiError> {
-    // Of more than the store takes at once: it is divided.
+    // With more than the store accepts at once, it is divided.
     let mut batch = Batch::decode_wide(&frame).map_err(no_batch)?;
     let named = Some(&batch.tenant).filter(|named| !named.is_default()).cloned();
     let tenant = agreed(tenant, named)?;
@@ -190,7 +190,7 @@ fn series_details(batch: &Batch) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Counts a request by `protocol` that was answered with `error` before it was a batch.
+/// Counts a request by `protocol` that failed with `error` before it became a batch.
 pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
     let reason = match error.status {
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",
@@ -234,7 +234,7 @@ pub(super) fn answer(verdict: &Verdict, details: &[(u32, String)]) -> (StatusCod
     (StatusCode::BAD_REQUEST, body)
 }
 
-/// The answer to a sender whose batch the store refused.
+/// The response to a sender whose batch the store refused.
 pub(crate) fn refused(refusal: &Refusal) -> Response {
     let (error, more) = error_of(refusal);
     error.with(&more)
@@ -246,7 +246,7 @@ pub(super) fn refusal(refusal: &Refusal) -> (StatusCode, String) {
     (error.status, error.body(&more))
 }
 
-/// With the identities that are not known here, so that the sender declares those series.
+/// With the unknown identities, so that the sender declares those series.
 pub(super) fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
     let message = refusal.to_string();
     let error = match refusal {

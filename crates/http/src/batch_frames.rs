@@ -28,7 +28,7 @@ use ogive_door::ingest_path::{OnTheWay, Publisher};
 use ogive_door::room::Unfolded;
 use ogive_door::submission;
 
-/// 16 MiB: a broker's whole request as a rule, and no more than a few bodies of the usual size.
+/// 16 MiB: usually a broker's whole request, and no more than a few bodies of the usual size.
 const UNFOLDED_BYTES_MAX: usize = 16 << 20;
 
 /// True when the body holds several batches.
@@ -37,7 +37,7 @@ fn is_asked(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == FRAMES))
 }
 
-/// Takes what a body holds: several batches, or one.
+/// Accepts the contents of a body: several batches, or one.
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     if !is_asked(request.headers()) {
@@ -52,7 +52,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-/// The status and the object that answer one batch.
+/// The status and the object of the response for one batch.
 type Answer = (StatusCode, String);
 
 async fn all(app: &App, request: Request, way: &mut OnTheWay) -> Result<Vec<Answer>, ApiError> {
@@ -74,7 +74,7 @@ async fn all(app: &App, request: Request, way: &mut OnTheWay) -> Result<Vec<Answ
     Ok(answers)
 }
 
-/// A body, and the lengths of its frames that were not taken yet.
+/// A body, and the lengths of its remaining frames.
 struct Frames {
     app: App,
     held: ChargedBody,
@@ -105,10 +105,10 @@ impl Frames {
                 Ok(Body::One(Decoded { batch, frame, unfolded: room, .. })) => {
                     let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
                     unfolded += bytes;
-                    // What does not fit is refused when it is handed over.
+                    // Whatever does not fit is refused when it is submitted.
                     let _ = room.settle(bytes);
                 }
-                // It ends the window: it is stored by itself, one piece behind the other.
+                // It ends the window: it is stored alone, one piece after the other.
                 Ok(Body::Pieces { .. }) => unfolded = UNFOLDED_BYTES_MAX,
                 Err(_) => {}
             }
@@ -118,14 +118,14 @@ impl Frames {
     }
 }
 
-/// What became of one that was handed over.
+/// The state of a batch after submission.
 enum Open {
     Submitted(Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal>),
-    /// It is handed over when those before it are done.
+    /// It is submitted when those before it are done.
     Pieces(Vec<Piece>, Unfolded),
 }
 
-/// Hands a window to the store before it waits for the first, so that one fsync makes all durable.
+/// Submits a window to the store before it waits for the first result, so that one fsync makes all durable.
 async fn stored(app: &App, window: Vec<Result<Body, ApiError>>, way: &OnTheWay) -> Vec<Answer> {
     let mut open = Vec::new();
     for decoded in window {
@@ -163,7 +163,7 @@ async fn word(app: &App, open: Open, way: &OnTheWay) -> Result<Verdict, Refusal>
     match open {
         Open::Submitted(receiver) => submission::word(receiver?).await,
         Open::Pieces(pieces, unfolded) => {
-            // What they unfold to is counted until the last is stored.
+            // Their decompressed size counts until the last piece is stored.
             let stored = submission::stored_in_pieces(app, Protocol::Batch, pieces, way).await;
             drop(unfolded);
             stored
@@ -171,7 +171,7 @@ async fn word(app: &App, open: Open, way: &OnTheWay) -> Result<Verdict, Refusal>
     }
 }
 
-/// `{"batches":[{"code":200,..},..]}`: each object is what the batch alone would have been answered with, behind its status.
+/// `{"batches":[{"code":200,..},..]}`: each object is the response that the batch would have received alone, after its status.
 fn response(answers: &[Answer]) -> Response {
     let each: Vec<String> = answers
         .iter()

@@ -33,7 +33,7 @@ use super::peer::Asker;
 const METRIC: &str = "ogive_board";
 /// 256 KiB: 64 panels of 8 queries of 512 bytes.
 const BOARD_BYTES_MAX: usize = 256 << 10;
-/// 64 panels are more than anybody looks at.
+/// 64 panels are more than anyone views at once.
 const PANELS_MAX: usize = 64;
 /// 8 expressions of one panel.
 const QUERIES_MAX: usize = 8;
@@ -42,7 +42,7 @@ const VARIABLES_MAX: usize = 16;
 const BOARDS_MAX: usize = 1_000;
 /// 10,000 versions are read to find the last ones.
 const VERSIONS_MAX: usize = 10_000;
-/// 64 bytes: the name stands in addresses.
+/// 64 bytes: the name is part of addresses.
 const NAME_BYTES_MAX: usize = 64;
 /// Columns of the grid, and its rows.
 const COLUMNS: u32 = 12;
@@ -61,7 +61,7 @@ struct Board {
     panels: Vec<Panel>,
 }
 
-/// What stands for `$name` in expressions: a value of a label.
+/// A variable: `$name` in expressions is replaced by a value of a label.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Variable {
@@ -70,7 +70,7 @@ struct Variable {
     /// Only values of these series.
     #[serde(default, rename = "match", skip_serializing_if = "String::is_empty")]
     of: String,
-    /// What is chosen at first; all when it is left out.
+    /// The initial choice; all when it is left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     value: String,
 }
@@ -178,7 +178,7 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The last version of each board that is there.
+/// The last version of each board that exists.
 pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let boards = read(&app, &params.tenant, None).await?;
     let last = boards.iter().filter_map(|(_, versions)| versions.last());
@@ -234,7 +234,7 @@ pub(super) async fn save(State(app): State<App>, request: Request) -> Result<Res
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
     let by = request.extensions().get::<Asker>().cloned().unwrap_or_default().to_string();
-    // What is longer is read as far as it takes to say so.
+    // A longer one is read only far enough to report it.
     let held = body::form(&app, request, BOARD_BYTES_MAX + 1).await?;
     let board = Board::parse(&held.bytes).map_err(|why| ApiError::bad_data(format!("this is no board: {why}")))?;
     let version = add(&app, &tenant, &board.name.clone(), &by, Some(board), base(&params)?).await?;
@@ -255,13 +255,13 @@ pub(super) async fn delete(
     Ok(success(&json!({"version": version})))
 }
 
-/// The version that a change was made of.
+/// The version on which a change is based.
 fn base(params: &Params) -> Result<Option<u64>, ApiError> {
     let wrong = |text: &str| ApiError::bad_data(format!("invalid parameter \"base\": {text:?} is not a whole number"));
     params.get("base").map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
-/// Versions are numbered by whoever adds one: nobody else does meanwhile.
+/// Adding numbers the versions: only one request adds at a time.
 static ADDING: Mutex<()> = Mutex::const_new(());
 
 async fn add(
@@ -285,7 +285,7 @@ async fn add(
     }
     match (&board, last) {
         (None, _) if there == 0 => return Err(ApiError::not_found(format!("there is no board {name:?}"))),
-        // The same once more is no version.
+        // Saving the same contents again makes no new version.
         (Some(_), Some((_, version))) if version.board == board => return Ok(version.version),
         _ => {}
     }
@@ -328,7 +328,7 @@ async fn versions(app: &App, tenant: &Tenant, name: &str) -> Result<Versions, Ap
     Ok(read(app, tenant, Some(name.to_owned())).await?.pop().map(|(_, versions)| versions).unwrap_or_default())
 }
 
-/// Boards with their versions, oldest first: of all boards the last one alone.
+/// Boards with their versions, oldest first: of all boards only the last version.
 async fn read(app: &App, tenant: &Tenant, name: Option<String>) -> Result<Vec<(String, Versions)>, ApiError> {
     let tenant = tenant.clone();
     ask(app, None, move |app, cancel| found(app, &tenant, name.as_deref(), cancel)).await
@@ -352,7 +352,7 @@ fn found(app: &App, tenant: &Tenant, name: Option<&str>, cancel: &Cancel) -> Res
         let mut versions = Versions::new();
         for (time_ms, text) in all.skip(skipped) {
             cancel.hold(text.len() * 2)?;
-            // What others wrote under this name is no version.
+            // Other texts under this name are not versions.
             versions.extend(serde_json::from_str(text).ok().map(|version| (*time_ms, version)));
         }
         boards.push((one.labels.get("board").to_owned(), versions));
@@ -362,7 +362,7 @@ fn found(app: &App, tenant: &Tenant, name: Option<&str>, cancel: &Cancel) -> Res
     Ok(boards)
 }
 
-/// What a file of a board is; for the fuzz target.
+/// Parses the file of a board; for the fuzz target.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn parse(bytes: &[u8]) -> bool {
     Board::parse(bytes).is_ok()

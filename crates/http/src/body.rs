@@ -36,28 +36,28 @@ pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX;
 const DRAIN_BYTES_MAX: usize = 256 << 20;
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// 60 s for 32 MiB is a line of 4.5 Mbit/s; who is slower sends smaller batches.
+/// 60 s for 32 MiB is a link of 4.5 Mbit/s; slower clients send smaller batches.
 pub(super) const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// 20 s without a byte: longer than lost packets are sent again on a line that works.
+/// 20 s without a byte: longer than retransmission takes on a working link.
 const STALL: Duration = Duration::from_secs(20);
 
-/// 256 KiB are made room for at once; more when it has come.
+/// 256 KiB are allocated at first; more once that has arrived.
 const FIRST_BYTES: usize = 256 * 1024;
 
-/// The answer to a body that came too slowly.
+/// The response to a body that arrived too slowly.
 const GAVE_WAY: &str =
     "the body came slower than 16 KiB/s while there was no room for others; send it again, or in smaller parts";
 const _: () = assert!(RATE_MIN == 16 << 10);
 
-/// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
+/// A compressed stream may refer back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` needs that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// 400 times is more than measurements pack (20 to 100), and less than gzip can (1,030) or zstd (10,000): beyond it a body is made
-/// to hurt. Bodies that stay below [`RATIO_FREE_BYTES`] may have any ratio.
+/// 400 times is more than measurements compress (20 to 100), and less than gzip can (1,030) or zstd (10,000): a higher ratio indicates
+/// an attack. Bodies that stay below [`RATIO_FREE_BYTES`] may have any ratio.
 const RATIO_MAX: usize = 400;
 
-/// 1 MiB: what is so small hurts nobody, whatever it was packed to.
+/// 1 MiB: such a small body does no harm, whatever its ratio.
 const RATIO_FREE_BYTES: usize = 1 << 20;
 
 /// A body, and its share of the memory for bodies.
@@ -93,7 +93,7 @@ impl Packing {
     }
 }
 
-/// Reads the body of `request`, which comes by `protocol`.
+/// Reads the body of `request`, which arrived by `protocol`.
 pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<ChargedBody, ApiError> {
     let packing = Packing::of(request.headers())?;
     let declared = declared_length(request.headers());
@@ -108,7 +108,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     drop(arriving);
     if let Err(error) = arrived {
         count_evicted(app, &error);
-        // Who waits for "100 Continue" has sent nothing yet.
+        // A client that waits for "100 Continue" has sent nothing yet.
         if !waits {
             drop(held);
             let _ = tokio::time::timeout(DRAIN, drain(&mut stream)).await;
@@ -119,7 +119,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     Ok(held)
 }
 
-/// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
+/// Reads a form of at most `bytes_max`. Forms have a memory budget of their own, so that queries and ingest do not obstruct each
 /// other.
 pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<ChargedBody, ApiError> {
     let share = Share::new(&app.limits.forms_kib.free_kib);
@@ -135,9 +135,9 @@ pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Resul
     }
 }
 
-/// Throws the body of `request` away, within bounds, so that its sender sees the answer and not a broken connection.
+/// Discards the body of `request`, within limits, so that its sender sees the response and not a broken connection.
 pub(super) async fn discard(request: Request) {
-    // Who waits for "100 Continue" has sent nothing yet.
+    // A client that waits for "100 Continue" has sent nothing yet.
     if !request.headers().contains_key(header::EXPECT) {
         let _ = tokio::time::timeout(DRAIN, drain(&mut request.into_body().into_data_stream())).await;
     }
@@ -157,7 +157,7 @@ fn count_evicted(app: &App, error: &ApiError) {
     }
 }
 
-/// What was declared must be free at the beginning; what is held is what has come, so that who declares much and sends nothing
+/// The declared length must be free at the beginning, but only what has arrived is held, so a client that declares much and sends nothing
 /// takes nothing from others.
 async fn fill(
     held: &mut ChargedBody,
@@ -168,7 +168,7 @@ async fn fill(
 ) -> Result<(), ApiError> {
     if let Err(busy) = held.share.has_room_for(declared) {
         let kib = u32::try_from(declared.div_ceil(1024)).unwrap_or(u32::MAX);
-        // Given back at once: it is taken as the body comes.
+        // Released immediately: it is taken as the body arrives.
         drop(arriving.others_give(kib).await.ok_or(busy)?);
     }
     held.bytes.reserve(declared.min(FIRST_BYTES));
@@ -191,7 +191,7 @@ async fn fill(
     tokio::time::timeout(ARRIVAL, all).await.map_err(|_| slow())?
 }
 
-/// Takes as much as `bytes` need in all; bodies that come slowly give way.
+/// Takes as much as `bytes` need in total; bodies that arrive slowly give way.
 async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Result<(), ApiError> {
     let Err(busy) = share.cover(bytes) else { return Ok(()) };
     let permit = arriving.others_give(share.missing_kib(bytes)).await.ok_or(busy)?;
@@ -199,7 +199,7 @@ async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Re
     Ok(())
 }
 
-/// The next piece, unless it takes too long or others need the room.
+/// The next piece, unless it takes too long or others need the memory.
 async fn next_within(stream: &mut BodyDataStream, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
     tokio::select! {
         piece = next(stream) => piece,
@@ -243,33 +243,33 @@ impl ChargedBody {
         self.packing != Packing::None
     }
 
-    /// `bytes` that were made of the body and stand beside it.
+    /// A body of `bytes` that were made from this one, while this one stays.
     pub(super) fn beside(&self, bytes: Vec<u8>) -> Result<Self, ApiError> {
         let mut share = self.share.another();
         share.cover(bytes.len())?;
         Ok(Self { bytes, share, packing: Packing::None })
     }
 
-    /// Takes a body whose sender says nothing of its packing for a snappy block.
+    /// Treats a body whose sender did not state its encoding as a snappy block.
     pub(super) fn assume_snappy(&mut self) {
         if self.packing == Packing::None {
             self.packing = Packing::Snappy;
         }
     }
 
-    /// Takes it for packed with gzip, as something else than its head said.
+    /// Treats it as compressed with gzip, whatever its header says.
     pub(super) fn assume_gzip(&mut self) {
         self.packing = Packing::Gzip;
     }
 
-    /// Puts `bytes`, which were made of the body, in its place.
+    /// Replaces the body by `bytes` that were made from it.
     pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), ApiError> {
         self.share.cover(self.bytes.len() + bytes.len())?;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// Unpacks the body, if it is packed. Takes processor time: not for the async threads when it is large.
+    /// Decompresses the body, if it is compressed. Takes processor time: not for the async threads when it is large.
     pub(super) fn unpack(&mut self) -> Result<(), ApiError> {
         let packing = std::mem::replace(&mut self.packing, Packing::None);
         let packed = match packing {

@@ -22,7 +22,7 @@ use super::prometheus_json;
 use super::views::{Views, shown};
 use ogive_door::backend::Reader;
 
-/// Which series are asked for.
+/// The series of a request.
 pub(super) struct SeriesFilter {
     /// One list of matchers for each `match[]`; one empty list when there is none.
     pub(super) matchers: Vec<Vec<Matcher>>,
@@ -49,7 +49,7 @@ impl SeriesFilter {
         Views::over(app.backend.of(&self.tenant), self.classic_views)
     }
 
-    /// Hands what every fitting series is to `each`; a series that fits twice comes twice.
+    /// Passes the definition of every matching series to `each`; a series that matches twice is passed twice.
     pub(super) fn each(
         &self,
         app: &App,
@@ -60,12 +60,12 @@ impl SeriesFilter {
         self.matchers.iter().try_for_each(|matchers| cancel.each_definition(&reader, (matchers, self.range), &mut each))
     }
 
-    /// How many of a list are enough to know whether there are more than the limit.
+    /// How many items of a list are enough to know whether there are more than the limit.
     const fn enough(&self) -> usize {
         self.limit.saturating_add(1)
     }
 
-    /// The union of what `of` gives for each list of matchers.
+    /// The union of the results of `of` for each list of matchers.
     fn union<T: Ord, Found: IntoIterator<Item = T>>(
         &self,
         cancel: &Cancel,
@@ -80,7 +80,7 @@ impl SeriesFilter {
     }
 }
 
-/// 256: a hundred names of a federation's configuration and more. Each is looked up by itself, so that many thousands take minutes.
+/// 256: more than the hundred names of a federation's configuration. Each is looked up separately, so many thousands would take minutes.
 pub(super) const SELECTORS_MAX: usize = 256;
 
 /// Every `match[]`.
@@ -140,7 +140,7 @@ fn put_text(out: &mut Vec<u8>, text: &String) {
     prometheus_json::string(out, text);
 }
 
-/// The answer that lists what `find` gives.
+/// The response that lists the result of `find`.
 async fn listed<T: Ord + Send + Unpin + 'static>(
     app: App,
     params: Params,
@@ -158,7 +158,7 @@ async fn listed<T: Ord + Send + Unpin + 'static>(
     Ok(json(StatusCode::OK, pieces::body(&app, list, held)))
 }
 
-/// The envelope around the first so many of the items.
+/// The envelope around the first items up to the limit.
 struct List<T> {
     items: std::collections::btree_set::IntoIter<T>,
     left: usize,

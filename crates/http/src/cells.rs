@@ -50,12 +50,12 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 
-/// A frame has no place for warnings: it is whole or not at all.
+/// A frame cannot carry warnings: it is complete, or an error.
 fn frame(app: &App, cancel: &Cancel, tenant: &Tenant, selection: &Selection) -> Result<Vec<u8>, ApiError> {
     let mut out = Batch::default();
     let warnings = cancel.each_series(&*app.backend.of(tenant), selection, |series| {
         let samples = series.floats.times.len() + series.histograms.times.len() + series.texts.times.len();
-        // In the batch, and twice in the frame while that is written.
+        // Once in the batch, and twice in the frame while it is written.
         cancel.hold(3 * (series_bytes(&series) + samples * size_of::<Sample>()))?;
         put(&mut out, series);
         Ok(())
@@ -64,9 +64,9 @@ fn frame(app: &App, cancel: &Cancel, tenant: &Tenant, selection: &Selection) -> 
     out.encode().map_err(|error| ApiError::execution(format!("{error}; narrow the time range")))
 }
 
-/// Writes the samples as they are read, and then which series they are of.
+/// Writes the samples as they are read, and then the series to which they belong.
 fn write(app: &App, (cancel, out): (&Cancel, &Out), tenant: &Tenant, selection: &Selection) -> Result<(), ApiError> {
-    // What is too much is known when it was read; then it is refused, before anything of it was sent. Reading is a small part of writing.
+    // Only reading shows what is too large; it is then refused before anything was sent. Reading is a small part of the cost.
     let mut declared_bytes = 0;
     cancel.each_series(&*app.backend.of(tenant), selection, |series| {
         declared_bytes += size_of::<SeriesDef>() + series.labels.memory_bytes() + series.meta.unit.len();
@@ -116,7 +116,7 @@ pub(super) fn document(series: &[SeriesData]) -> Json {
     json!({"series": declared, "samples": all})
 }
 
-/// Hands each sample of a series to `each`.
+/// Passes each sample of a series to `each`.
 fn samples(
     series: &SeriesData,
     index: usize,
@@ -152,7 +152,7 @@ fn declaration(series: &SeriesDef) -> Json {
     json!({"labels": labels, "kind": kind, "temporality": temporality, "unit": unit, "width_ms": width_ms})
 }
 
-/// JSON has no NaN and no infinity: they are written as a batch takes them.
+/// JSON has no NaN and no infinity: they are written in the form that a batch accepts.
 fn number(value: f64) -> Json {
     match value {
         value if value.is_nan() => "NaN".into(),

@@ -19,7 +19,7 @@ use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, cancelled, s
 
 const SUFFIX: &str = "_bucket";
 
-/// Counts by bound, as they are at one time.
+/// Cumulative counts by bound at one time.
 type Counts = BTreeMap<Bound, f64>;
 
 /// An upper bound that sorts.
@@ -47,7 +47,7 @@ impl Bound {
     }
 }
 
-/// The matchers of the buckets of the histogram that `matchers` name; none when they name none, or only some of its buckets.
+/// The matchers of the buckets of the histogram that `matchers` name; None when they name none, or only some of its buckets.
 pub(super) fn matchers(matchers: &[Matcher]) -> Option<Vec<Matcher>> {
     if matchers.iter().any(|matcher| matcher.name == BOUND) {
         return None;
@@ -75,7 +75,7 @@ pub(super) fn read(
         range: TimeRange { start_ms: span.from_ms.saturating_sub(LOOKBACK_MS), end_ms: span.end_ms },
         samples_max: BINS_READ_MAX,
         labels_only: false,
-        // Differences of counters need their values as they are.
+        // Differences of counters need the original values.
         resolution: Resolution::Finest,
     };
     let (partial, held) = cancel.read(store, &selection)?;
@@ -121,7 +121,7 @@ fn source(labels: Labels, buckets: &[(Bound, SeriesData)]) -> Source {
         let (from_ms, counts) = match &before {
             _ if delta => (to_ms - width_ms, Some(now.clone())),
             Some((time, before)) => (*time, Some(increase(&now, before))),
-            // When it began to count is not known.
+            // The start of the counter is not known.
             None => (to_ms, None),
         };
         if let Some(value) = counts.and_then(|counts| histogram(&counts)) {
@@ -132,7 +132,7 @@ fn source(labels: Labels, buckets: &[(Bound, SeriesData)]) -> Source {
     Source { labels, width_ms, cells }
 }
 
-/// What `now` counts more than `before`: all of it when any counter fell.
+/// The increase from `before` to `now`: all of `now` when any counter fell.
 fn increase(now: &Counts, before: &Counts) -> Counts {
     let common = || now.iter().filter_map(|(bound, now)| Some((*bound, *now, *before.get(bound)?)));
     if common().any(|(_, now, before)| now < before) {
@@ -141,7 +141,7 @@ fn increase(now: &Counts, before: &Counts) -> Counts {
     common().map(|(bound, now, before)| (bound, now - before)).collect()
 }
 
-/// A histogram of counts that include those of the bounds below; none without `+Inf`, or with bounds that are none.
+/// A histogram of cumulative counts; None without `+Inf`, or with invalid bounds.
 pub(super) fn histogram(counts: &Counts) -> Option<Merged> {
     let total = *counts.get(&Bound(f64::INFINITY))?;
     let bounds: Vec<f64> = counts.keys().map(|bound| bound.0).filter(|bound| bound.is_finite()).collect();

@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use super::peer::{Asker, TENANT_HEADER};
 
-/// Who asks: texts that are the same for all requests of one client.
+/// The client of a request: texts that are the same for all its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) tenant: String,
@@ -27,7 +27,7 @@ impl Client {
         Self { tenant: tenant.unwrap_or_default().into_owned(), asker: asker.unwrap_or_default() }
     }
 
-    /// Whose request this task answers; the server's own when it answers none.
+    /// The client of the request that this task answers; the server itself when it answers none.
     pub(super) fn current() -> Self {
         CLIENT.try_with(Self::clone).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Client {
     }
 }
 
-/// Answers a request in the name of its client.
+/// Answers a request on behalf of its client.
 pub(super) async fn carry(request: Request, next: Next) -> Response {
     Client::new(&request).scope(next.run(request)).await
 }

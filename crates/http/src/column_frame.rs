@@ -9,9 +9,9 @@ use ogive_hist::{Count, Histogram};
 
 use super::merged::Merged;
 
-/// What `Accept` and `Content-Type` say.
+/// The value in `Accept` and `Content-Type`.
 pub(super) const KIND: &str = "application/vnd.ogive.columns";
-/// What a frame begins with, and the version of what follows.
+/// The start of a frame: magic number and version.
 const MAGIC: &[u8; 5] = b"OGVC\x01";
 
 /// The counts are doubles, and no integers.
@@ -24,7 +24,7 @@ const HAS_MAX: u8 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed<'a> {
     pub(super) time_ms: i64,
-    /// Where what it counts begins, when that is known.
+    /// Where the interval that it counts begins, if known.
     pub(super) from_ms: Option<i64>,
     pub(super) value: &'a Merged,
 }
@@ -77,7 +77,7 @@ pub(super) fn frame(head: &[u8], columns: &[Timed<'_>]) -> Vec<u8> {
             }
         }
     }
-    // What is alike stands together: it compresses better than column by column.
+    // Similar values are grouped: that compresses better than column by column.
     for stream in [streams.flags, streams.sizes, streams.places, streams.counts, streams.values] {
         out.extend_from_slice(&stream);
     }
@@ -97,7 +97,7 @@ fn put_times(out: &mut Vec<u8>, columns: &[Timed<'_>]) {
     }
 }
 
-/// What a column consists of, each part with that of the others.
+/// The contents of columns, each part together with that of the other columns.
 #[derive(Debug, Default)]
 struct Streams {
     flags: Vec<u8>,
@@ -107,7 +107,7 @@ struct Streams {
     places: Vec<u8>,
     /// The count of the column, and of each bin.
     counts: Vec<u8>,
-    /// Sum, least and greatest value, as far as they are known.
+    /// Sum, minimum and maximum, as far as they are known.
     values: Vec<u8>,
 }
 
@@ -131,7 +131,7 @@ impl Streams {
         let (mut size, mut before) = (0, 0);
         for (bounds, count) in bins(value) {
             let place = places[&bounds];
-            // Bins ascend, but a wide zero bin may begin below those that stand before it.
+            // Bins ascend, but a wide zero bin may begin below the bins before it.
             put(&mut self.places, zigzag(place - before));
             put_count(&mut self.counts, count);
             (size, before) = (size + 1, place);
@@ -140,7 +140,7 @@ impl Streams {
     }
 }
 
-/// Bounds and count of each bin, ascending. The zero bin begins at -0, which is a surprise to read.
+/// Bounds and count of each bin, ascending. The zero bin begins at -0, which is confusing to read.
 fn bins<C: Count>(value: &Histogram<C>) -> impl Iterator<Item = (Bounds, C)> + '_ {
     value.buckets().map(|bucket| (Bounds(bucket.lo + 0.0, bucket.hi), bucket.count))
 }

@@ -34,13 +34,13 @@ use super::widths::{Cover, Grid, usual_width};
 
 pub(super) use super::shape::plain_selector;
 
-/// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. More is not seen on any screen.
+/// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. No screen shows more.
 const BINS_MAX: usize = 2_000_000;
 
 const NUMBERS: &str =
     "the expression gives numbers; a heat map needs histograms (draw numbers as lines with /api/v1/query_range)";
 
-/// What is asked for.
+/// The query.
 #[derive(Clone, Debug)]
 pub(super) struct ColumnQuery {
     pub(super) query: String,
@@ -49,7 +49,7 @@ pub(super) struct ColumnQuery {
     pub(super) step_ms: i64,
     pub(super) quantiles: Vec<f64>,
     pub(super) tenant: Tenant,
-    /// How fine, when somebody said so.
+    /// The resolution, if the request states one.
     pub(super) resolution: Option<Resolution>,
     /// Which of several groups.
     pub(super) choice: Choice,
@@ -76,30 +76,30 @@ impl ColumnQuery {
     }
 }
 
-/// What there is.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// The columns' times: as asked for, or wider where the step was raised.
+    /// The columns' times: as requested, or wider where the step was raised.
     pub(super) grid: Grid,
     /// Base unit of the values, when all series agree.
     pub(super) unit: String,
     /// Histogram series that were found.
     pub(super) series: usize,
     pub(super) by_time: BTreeMap<i64, Merged>,
-    /// Where what a column counts begins, when that is known.
+    /// Where the interval that a column counts begins, if known.
     pub(super) covered: BTreeMap<i64, Cover>,
-    /// Width that almost all samples' cells have at most, milliseconds; 0 when it is not known.
+    /// The width that almost no sample's cell exceeds, milliseconds; 0 when it is not known.
     pub(super) width_ms: i64,
     /// Whether each cell is in one column: the columns add up to the distribution.
     pub(super) additive: bool,
     /// The groups that `by` and `without` make, when there are several, and which of them is drawn.
     pub(super) groups: Groups,
-    /// All cells of the range, each once; or why there is no such thing.
+    /// All cells of the range, each once; or why that does not exist.
     pub(super) distribution: Distribution,
     pub(super) warnings: Vec<String>,
 }
 
-/// What a range holds.
+/// The distribution of a whole range.
 #[derive(Debug)]
 pub(super) enum Distribution {
     Exact(Option<Merged>),
@@ -112,7 +112,7 @@ impl Default for Distribution {
     }
 }
 
-/// Answers `wanted`.
+/// Evaluates `wanted`.
 pub(super) fn columns(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Columns, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
@@ -138,7 +138,7 @@ pub(super) fn columns(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Resul
     Ok(columns)
 }
 
-/// Reads the cells that the grid shows, and raises its step to their width when that is asked for.
+/// Reads the cells that the grid shows, and raises its step to their width if requested.
 fn read_fitted(
     store: &dyn Select,
     leaf: &Leaf<'_>,
@@ -204,7 +204,7 @@ fn of_windows(
 ) -> Result<Columns, ApiError> {
     let (grid, mut found) = match read_fitted(&*app.backend.of(&wanted.tenant), leaf, wanted, cancel) {
         Ok(found) => found,
-        // More cells than are read for one answer: the engine, which reads series by series, may still draw it.
+        // More cells than are read for one response: the engine, which reads series by series, may still be able to draw it.
         Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => {
             let rows = evaluated(app, wanted, wanted.grid(), cancel)?;
             let unknown = Distribution::Unknown(error.message);
@@ -249,7 +249,7 @@ fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Re
     Ok(Evaluation { rows, unit, warnings: [result.warnings, result.infos].concat() })
 }
 
-/// What an evaluation gives.
+/// The result of an evaluation.
 struct Evaluation {
     rows: Vec<Row>,
     unit: String,
@@ -281,7 +281,7 @@ fn of_rows(
     Ok(out)
 }
 
-/// A store that notes the units of what is read from it.
+/// A store that records the units of what is read from it.
 struct Spy<'a> {
     store: &'a dyn Select,
     units: Mutex<Units>,
@@ -307,7 +307,7 @@ impl Select for Spy<'_> {
     }
 }
 
-/// Series of which the units are noted as they are read.
+/// Series whose units are recorded as they are read.
 struct SpySet<'a> {
     set: Box<dyn SeriesSet + 'a>,
     units: &'a Mutex<Units>,
@@ -348,18 +348,18 @@ fn note(units: &Mutex<Units>, found: &[SeriesData]) {
 }
 
 impl Columns {
-    /// Where what a column counts begins, when that is known.
+    /// Where the interval that a column counts begins, if known.
     pub(super) fn begin_ms(&self, time_ms: i64) -> Option<i64> {
         self.covered.get(&time_ms).and_then(|cover| cover.begin_ms())
     }
 
-    /// Puts a cell into the column that holds its end, and into all.
+    /// Adds a cell to the column that contains its end, and to the total.
     pub(super) fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
         let Grid { start_ms, end_ms, step_ms } = self.grid;
         let (from_ms, to_ms) = (cell.from_ms + offset_ms, cell.to_ms + offset_ms);
         // The end of the step that holds the cell's end.
         let time = start_ms + (to_ms - start_ms + step_ms - 1).div_euclid(step_ms) * step_ms;
-        // The last step may end after the range: what is in it belongs to no column, and so not to all of them.
+        // The last step may end after the range: what is in it belongs to no column, and therefore not to the total.
         if time > end_ms {
             return;
         }
@@ -412,7 +412,7 @@ pub(super) fn column(out: &mut Vec<u8>, time_ms: i64, merged: Option<&Merged>, q
     column_since(out, time_ms, None, merged, quantiles);
 }
 
-/// The same with `"from"`: where what it counts begins.
+/// The same with `"from"`: where the interval that it counts begins.
 pub(super) fn column_since(
     out: &mut Vec<u8>,
     time_ms: i64,
@@ -449,7 +449,7 @@ fn distribution<C: Count>(out: &mut Vec<u8>, value: &Histogram<C>, quantiles: &[
     out.extend_from_slice(b",\"bins\":[");
     for (at, bucket) in value.buckets().enumerate() {
         out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
-        // The zero bin begins at -0, which is a surprise to read.
+        // The zero bin begins at -0, which is confusing to read.
         number(out, bucket.lo + 0.0);
         out.push(b',');
         number(out, bucket.hi);
@@ -472,7 +472,7 @@ fn distribution<C: Count>(out: &mut Vec<u8>, value: &Histogram<C>, quantiles: &[
     out.extend_from_slice(b"]}");
 }
 
-/// A JSON number; null for what JSON has no number for.
+/// A JSON number; null for values that JSON cannot represent.
 fn number(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() {
         prometheus_json::number(out, value);

@@ -20,7 +20,7 @@ use super::heatmap;
 use super::params::Params;
 use super::resolution::resolution;
 
-/// Compared when no others are named.
+/// The quantiles that are compared by default.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Two ranges, milliseconds.
@@ -88,7 +88,7 @@ fn floors(params: &Params) -> Result<f64, ApiError> {
     })
 }
 
-/// All that a range holds, as one column.
+/// The whole content of a range, as one column.
 fn side(app: &App, wanted: &ColumnQuery, range: (i64, i64), cancel: &Cancel) -> Result<Side, ApiError> {
     let (start, end) = range;
     let wanted = ColumnQuery { start_ms: end, end_ms: end, step_ms: end - start, ..wanted.clone() };

@@ -15,7 +15,7 @@ pub(super) const BYTES_MIN: u16 = 1024;
 /// Content types that gain nothing: streams of events, calls, frames of chunks that are compressed inside, pictures and fonts.
 const PLAIN: [&str; 3] = ["text/event-stream", "application/x-streamed-protobuf", "font/"];
 
-/// `answers`, each compressed if that is wanted and worth it.
+/// `answers`, each compressed if the client accepts it and it pays off.
 pub(super) fn service<S>(answers: S) -> Compression<S, impl Predicate> {
     let [events, frames, fonts] = PLAIN.map(NotForContentType::const_new);
     let worth_it = SizeAbove::new(BYTES_MIN)
@@ -24,7 +24,7 @@ pub(super) fn service<S>(answers: S) -> Compression<S, impl Predicate> {
         .and(events)
         .and(frames)
         .and(fonts);
-    // Answers are made once and read once: half the time for a few percent more bytes.
+    // Responses are made once and read once: half the time for a few percent more bytes.
     Compression::new(answers).quality(CompressionLevel::Fastest).compress_when(worth_it)
 }
 
@@ -44,7 +44,7 @@ impl Encoding {
         }
     }
 
-    /// The one that the sender of `headers` likes most, zstd of two that are liked alike; none when neither is accepted.
+    /// The encoding that the sender of `headers` prefers, zstd on a tie; None when neither is accepted.
     pub(super) fn accepted(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         let (mut gzip, mut zstd, mut others) = (None, None, None);

@@ -36,30 +36,30 @@ use ogive_storage::live::{Changing, LATENESS_MS, RecentReader, SECONDS, Using};
 
 /// 32 selectors: each is a watch of the store's shards.
 const SELECTORS_MAX: usize = 32;
-/// 1 MiB: some ten thousand numbers, which `ogive stream` reads as a line; what is more belongs into a recording rule.
+/// 1 MiB: some ten thousand numbers, which `ogive stream` reads as a line; a larger result belongs in a recording rule.
 const EVENT_BYTES_MAX: usize = 1 << 20;
-/// Later data makes corrections.
+/// Later data causes corrections.
 const LATENESS_MS_MAX: i64 = 60_000;
 /// An hour between two values.
 const STEP_MS_MAX: i64 = 3_600_000;
-/// 60 seconds are caught up with; who was away for longer asks `/api/v1/query_range`.
+/// 60 seconds are caught up with; a reader that was away for longer queries `/api/v1/query_range`.
 const BEHIND_MS_MAX: i64 = 60_000;
-/// 10 s for a value, and for a look at what changed.
+/// 10 s for a value, and for a check of what changed.
 const TIMEOUT_MS: i64 = 10_000;
-/// A comment each 15 s keeps proxies from closing a stream whose values are rare.
+/// A comment every 15 s keeps proxies from closing a stream whose values are rare.
 const KEEP_ALIVE_MS: i64 = 15_000;
-/// `le` is a label of classic views alone.
+/// Only classic views have the label `le`.
 const BUCKET: &str = "le";
-/// What classic views append to the name of a histogram.
+/// The suffixes that classic views append to the name of a histogram.
 const VIEWS: [&str; 3] = ["_bucket", "_count", "_sum"];
 
-/// What is streamed.
+/// The streamed expression.
 struct Plan {
     query: String,
     params: Params,
     step_ms: i64,
     lateness_ms: i64,
-    /// What its selectors read.
+    /// The matchers of its selectors.
     selectors: Vec<Vec<Matcher>>,
     /// A value may depend on samples behind its time.
     looks_ahead: bool,
@@ -82,7 +82,7 @@ pub(super) async fn get(
     let after = last_event(&headers)?;
     let guard = Guard::new(&app, asker, &headers, &params.tenant);
     let plan = ask(&app, None, move |_, _| plan(query, params, (step_ms, lateness_ms))).await?;
-    // 4 events: what one slow write may leave waiting.
+    // 4 events: as many as one slow write may leave waiting.
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         let work = async { Continuous::new(app, plan, sender.clone()).await.run(after).await };
@@ -163,18 +163,18 @@ struct Continuous {
     app: App,
     plan: Arc<Plan>,
     changing: Option<Changing>,
-    /// Windows of samples are kept while it lives.
+    /// Keeps windows of samples in memory while it lives.
     _using: Option<Using>,
-    /// A hash of what was sent, by its time.
+    /// A hash of what was sent, by time.
     sent: BTreeMap<i64, u64>,
-    /// The oldest sample that came since values were looked at again.
+    /// The time of the oldest sample that arrived since the values were last checked.
     changed_ms: Option<i64>,
-    /// When they may be looked at again, nanoseconds of the wall clock.
+    /// When they may be checked again, nanoseconds of the wall clock.
     due_ns: i64,
     sender: mpsc::Sender<Bytes>,
 }
 
-/// Nobody reads any more, or nothing can be read.
+/// The reader is gone, or nothing can be read.
 struct Over;
 
 impl Continuous {
@@ -183,7 +183,7 @@ impl Continuous {
             Some(live) => {
                 let (tenant, selectors) = (plan.params.tenant.clone(), plan.selectors.clone());
                 let watch = move || Ok(live.changes().watch(&tenant, selectors));
-                // Without one everything is looked at again.
+                // Without one, everything is checked again.
                 blocking("the stream", watch).await.ok().flatten()
             }
             None => None,
@@ -231,7 +231,7 @@ impl Continuous {
             if next < closed - BEHIND_MS_MAX {
                 next = self.skip(next, closed).await?;
             }
-            // What comes from here on may not be in the value.
+            // Samples that arrive from here on may be missing from the value.
             let changed = self.changing.as_ref().map_or(Some(i64::MIN), Changing::take);
             self.changed_ms = [self.changed_ms, changed].into_iter().flatten().min();
             if let Some((data, hash)) =
@@ -246,7 +246,7 @@ impl Continuous {
         }
     }
 
-    /// Leaves out what is too far back, and says so.
+    /// Skips what is too far back, and reports that.
     async fn skip(&mut self, from: i64, closed: i64) -> Result<i64, Over> {
         let to = (closed - BEHIND_MS_MAX).div_euclid(self.plan.step_ms) * self.plan.step_ms;
         let gap = serde_json::json!({"from": from / SECOND_MS, "to": to / SECOND_MS, "read": "/api/v1/query_range"});
@@ -254,7 +254,7 @@ impl Continuous {
         Ok(to)
     }
 
-    /// Who was cut off hears again of the seconds before: they may have changed meanwhile.
+    /// A reader that reconnects gets the previous seconds again: they may have changed meanwhile.
     async fn again(&mut self, next: i64) -> Result<(), Over> {
         let times: Vec<i64> = self.times(next - self.plan.step_ms);
         for (time_ms, data, hash) in self.values(&times).await? {
@@ -275,7 +275,7 @@ impl Continuous {
     async fn corrections(&mut self, now: i64) -> Result<(), Over> {
         let oldest = now - SECONDS.max(self.plan.step_ms / SECOND_MS) * SECOND_MS;
         self.sent = self.sent.split_off(&oldest);
-        // Behind: the present comes first.
+        // When behind, the present comes first.
         let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
         let Some(changed_ms) = self.changed_ms.filter(|_| is_due) else { return Ok(()) };
         self.changed_ms = None;
@@ -289,7 +289,7 @@ impl Continuous {
         let values = self.values(&times).await?;
         self.due_ns = self.app.clock.wall() + 20 * (self.app.clock.wall() - began).max(0);
         if values.len() < times.len() {
-            // What could not be read is looked at again.
+            // What could not be read is checked again.
             self.changed_ms = Some(changed_ms);
         }
         for (time_ms, data, hash) in values {
@@ -300,7 +300,7 @@ impl Continuous {
         Ok(())
     }
 
-    /// The values at `times` and their hashes; those that cannot be had for the moment are left out.
+    /// The values at `times` and their hashes; those that are temporarily unavailable are left out.
     async fn values(&self, times: &[i64]) -> Result<Vec<(i64, Vec<u8>, u64)>, Over> {
         let (plan, times) = (Arc::clone(&self.plan), times.to_vec());
         let found = ask(&self.app, Some(TIMEOUT_MS), move |app, cancel| {
@@ -336,7 +336,7 @@ impl Continuous {
     }
 }
 
-/// What `/api/v1/query` answers.
+/// The value as in `/api/v1/query`.
 fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let recent = app.live.as_ref().map(|live| &**live.recent());

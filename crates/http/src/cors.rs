@@ -12,25 +12,25 @@ use axum::response::{IntoResponse, Response};
 use regex::Regex;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
-/// Those that Prometheus lets pages send, the tenant, and where a stream goes on.
+/// The headers that Prometheus permits, the tenant, and the position at which a stream resumes.
 const HEADERS: HeaderValue =
     HeaderValue::from_static("Accept, Authorization, Content-Type, Last-Event-ID, Origin, X-Scope-OrgID");
-/// What a page may read beside what every page may.
+/// Headers that a page may read in addition to those that every page may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("Date, Retry-After");
-/// 10 minutes: browsers cache the answer no longer than two hours, and a changed option is in force soon.
+/// 10 minutes: browsers cache the response for at most two hours, and a changed option takes effect soon.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// The origins whose pages may read answers.
+/// The origins whose pages may read responses.
 #[derive(Clone, Debug)]
 pub enum Cors {
-    /// All of them: the answer does not depend on who asks.
+    /// All of them: the response does not depend on the origin.
     Any,
-    /// Those that match as a whole.
+    /// Those that match completely.
     Matching(Regex),
 }
 
 impl Cors {
-    /// Reads the option's value: a regular expression for a whole origin, such as `https?://(a|b)\.example\.com`.
+    /// Parses the option: a regular expression for a whole origin, such as `https?://(a|b)\.example\.com`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == ".*" {
             return Ok(Self::Any);
@@ -39,7 +39,7 @@ impl Cors {
         Ok(Self::Matching(regex))
     }
 
-    /// What `Access-Control-Allow-Origin` says to a page of `origin`.
+    /// The value of `Access-Control-Allow-Origin` for a page of `origin`.
     fn allowed(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         match self {
             Self::Any => Some(HeaderValue::from_static("*")),
@@ -47,7 +47,7 @@ impl Cors {
         }
     }
 
-    /// Adds what every answer to a page of `origin` says.
+    /// Adds the headers of every response to a page of `origin`.
     fn put(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if matches!(self, Self::Matching(_)) {
             headers.append(header::VARY, HeaderValue::from_static("Origin"));
@@ -58,7 +58,7 @@ impl Cors {
         }
     }
 
-    /// The answer to a browser that asks whether a page of `origin` may send what it wants to. It needs no login: browsers ask without.
+    /// The response to a preflight request from a page of `origin`. It needs no login: browsers send none with it.
     fn preflight(&self, origin: &HeaderValue) -> Response {
         let mut response = StatusCode::NO_CONTENT.into_response();
         let headers = response.headers_mut();
@@ -72,7 +72,7 @@ impl Cors {
     }
 }
 
-/// Answers browsers that ask first, and marks what pages of other sites may read.
+/// Answers preflight requests, and marks the responses that pages of other sites may read.
 pub(super) async fn apply(State(cors): State<Option<Cors>>, request: Request, next: Next) -> Response {
     let Some(cors) = &cors else { return next.run(request).await };
     let origin = request.headers().get(header::ORIGIN).cloned();

@@ -28,19 +28,19 @@ const SLICE_MS: i64 = 600_000;
 const SAMPLES_MAX: usize = 10_000_000;
 /// Series that a run judges.
 const SERIES_MAX: usize = 100_000;
-/// 10,000 findings: a run that finds more says nothing.
+/// 10,000 findings: a run with more is not useful.
 const FINDINGS_MAX: usize = 10_000;
 /// The stretch when the request does not name its start: three hours.
 const STRETCH_MS: i64 = 3 * 3_600_000;
 /// A week.
 const WEEK_MS: i64 = 7 * 86_400_000;
 
-/// What is active, and what was found lately.
+/// Active and recent findings.
 pub(super) async fn get(State(app): State<App>, params: Params) -> Response {
     json_answer(StatusCode::OK, app.detection.document(&params.tenant).to_string() + "\n")
 }
 
-/// What a run is about.
+/// The parameters of a run.
 struct Run {
     matchers: Vec<Matcher>,
     start_ms: i64,
@@ -112,7 +112,7 @@ fn selection(run: &Run, (start_ms, end_ms): (i64, i64)) -> Selection {
     }
 }
 
-/// The odd one among the values of a label, or this stretch beside the same a week before.
+/// The outlier among the values of a label, or this range compared with the same range a week before.
 fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(Vec<Value>, usize), ApiError> {
     let label = run.siblings.as_deref();
     let (now, unit) = merged(app, cancel, params, run, (run.start_ms, run.end_ms), label)?;
@@ -147,7 +147,7 @@ fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(V
     Ok((findings.iter().map(|one| finding_document(&one.labels, &one.finding)).collect(), series))
 }
 
-/// By the other labels and the value of the one that is compared.
+/// Histograms by the other labels, and by the value of the compared one.
 type Siblings = BTreeMap<Labels, BTreeMap<String, Histogram<f64>>>;
 
 fn merged(

@@ -14,7 +14,7 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// What decides how many samples a query may read.
+    /// Which options limit how many samples a query may read.
     const SAMPLES_HELP: &str = "the server's limits are set by --query-samples and --query-memory-mib";
 
     fn new(status: StatusCode, error_type: &'static str, message: impl Into<String>) -> Self {
@@ -41,12 +41,12 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// The batch names series that are not known here: 409.
+    /// The batch names series that are unknown here: 409.
     pub(crate) fn unknown_series(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "unknown_series", message)
     }
 
-    /// As much is going on as may: 429, try again.
+    /// The limit of concurrent work is reached: 429, try again.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
     }
@@ -56,12 +56,12 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_data", message)
     }
 
-    /// The answer to a client of Circonus for a body that cannot be read: 406.
+    /// The response to a Circonus client for a body that cannot be read: 406.
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "bad_data", message)
     }
 
-    /// Not a form that is understood: 415.
+    /// An unsupported content type or encoding: 415.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", message)
     }
@@ -71,22 +71,22 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// The address takes other methods: 405.
+    /// The address supports other methods: 405.
     pub(crate) fn method(message: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "bad_data", message)
     }
 
-    /// Nobody knows who asks: 401.
+    /// The client is not authenticated: 401.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    /// The server does not answer for the host that is asked for: 421.
+    /// The server does not answer for the requested host: 421.
     pub(crate) fn misdirected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::MISDIRECTED_REQUEST, "forbidden", message)
     }
 
-    /// Who asks may not: 403.
+    /// The client lacks the permission: 403.
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
@@ -111,7 +111,7 @@ impl ApiError {
         serde_json::Value::Object(object).to_string() + "\n"
     }
 
-    /// The answer with `more` members in its body.
+    /// The response with the members `more` in its body.
     pub(crate) fn with(&self, more: &[(&str, serde_json::Value)]) -> Response {
         let mut response = json(self.status, self.body(more));
         if self.status == StatusCode::TOO_MANY_REQUESTS {
@@ -182,17 +182,17 @@ impl From<SelectError> for ApiError {
     }
 }
 
-/// What was asked for, as the Prometheus API answers it.
+/// A result in the form of the Prometheus API.
 pub(crate) fn success(data: &serde_json::Value) -> Response {
     json(StatusCode::OK, serde_json::json!({"status": "success", "data": data}).to_string())
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-/// A plain text answer.
+/// A plain text response.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into()).into_response()
 }

@@ -33,7 +33,7 @@ use super::peer::Asker;
 
 /// The series of events.
 const METRIC: &str = "ogive_event";
-/// What is shown beside them: `action` and `kind` say what happened.
+/// Other series that are shown with them: `action` and `kind` say what happened.
 const SHOWN: &str = "ogive_event|ogive_config_change|ogive_clock_event";
 /// 256 events: a day of releases that is sent again.
 const EVENTS_MAX: usize = 256;
@@ -43,7 +43,7 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 const BODY_BYTES_MAX: usize = 2 << 20;
 /// 1,000 marks: a picture has as many columns.
 const SHOWN_MAX: usize = 1_000;
-/// 100,000 texts are read for an answer.
+/// 100,000 texts are read for a response.
 const SAMPLES_MAX: usize = 100_000;
 /// When the request names no start: a day.
 const STRETCH_MS: i64 = 86_400_000;
@@ -69,7 +69,7 @@ enum Events {
 
 /// Stores events.
 pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
-    // Without a type a page of anybody could send one: browsers ask first only where a type is named that forms do not have.
+    // Without a type any page could send one: browsers make a preflight request only for a type that forms do not have.
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
         return Err(ApiError::unsupported(format!("content type {kind:?}; send application/json")));
@@ -111,7 +111,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     Ok(json_answer(StatusCode::OK, json!({"accepted": verdict.accepted, "rejected": rejected}).to_string() + "\n"))
 }
 
-/// What is wrong with a body that is neither.
+/// What is wrong with a body that is in neither form.
 fn wrong(bytes: &[u8]) -> String {
     let error = match serde_json::from_slice::<Json>(bytes) {
         Err(error) => error.to_string(),
@@ -186,7 +186,7 @@ pub(super) async fn get(
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 
-/// An event as the answer has it.
+/// An event as it appears in the response.
 fn shown(labels: &ogive_model::Labels, time_ms: i64, text: &str) -> Json {
     let kind = ["kind", "action", "event"].into_iter().map(|name| labels.get(name)).find(|kind| !kind.is_empty());
     let others: serde_json::Map<String, Json> = labels

@@ -23,7 +23,7 @@ use ogive_door::backend::Reader;
 /// 100,000 texts: a panel shows some hundred.
 const TEXTS_MAX: usize = 100_000;
 
-/// Texts of each explained series, by time: what came twice is there once.
+/// Texts of each explained series, by time; duplicates are stored once.
 type ExemplarTexts = BTreeMap<Labels, BTreeSet<(i64, String)>>;
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -74,7 +74,7 @@ fn find(
         let explained = Exemplar::explained(&series.labels).filter(|_| series.meta.kind == Kind::Text);
         let Some(explained) = explained else { return Ok(()) };
         if matchers.iter().all(|matcher| matcher.matches(explained.get(&matcher.name))) {
-            // In the list, read, and in the answer.
+            // In the list, while read, and in the response.
             cancel.hold(3 * series_bytes(&series))?;
             let texts = series.texts.times.into_iter().zip(series.texts.values);
             found.entry(explained).or_default().extend(texts);
@@ -88,7 +88,7 @@ fn answer(found: &ExemplarTexts) -> Vec<u8> {
     let mut out = b"{\"status\":\"success\",\"data\":[".to_vec();
     let mut is_first = true;
     for (labels, texts) in found {
-        // Whoever writes texts under such a name may write others too.
+        // Texts under such a name may also come from other writers.
         let read = texts.iter().filter_map(|(time, text)| Some((*time, Exemplar::from_text(text).ok()?)));
         let read: Vec<(i64, Exemplar)> = read.collect();
         if read.is_empty() {

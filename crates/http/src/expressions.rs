@@ -19,7 +19,7 @@ use super::ask::ask;
 use super::error::{ApiError, success};
 use super::params::Params;
 
-/// 400 levels: a run of operators is as deep in JSON as it is long, and readers of JSON give up at some hundreds to a thousand.
+/// 400 levels: a chain of operators is as deep in JSON as it is long, and JSON parsers stop at some hundreds to a thousand.
 const TREE_DEPTH_MAX: usize = 400;
 
 pub(super) async fn format(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -87,7 +87,7 @@ fn tree(expr: &Expr) -> Value {
     }
 }
 
-/// As Go writes a number with as many digits as it needs.
+/// As Go formats a number with as many digits as it needs.
 fn number_text(value: f64) -> String {
     match value {
         value if value.is_nan() => "NaN".to_owned(),
@@ -134,7 +134,7 @@ fn at(shift: &TimeShift) -> (Value, Value) {
     }
 }
 
-/// 0 when there is none, or when it needs a query to have a value.
+/// 0 when there is none, or when its value depends on the query.
 fn milliseconds(duration: Option<&DurationExpr>) -> i64 {
     let known = duration.filter(|duration| duration.is_constant());
     known.and_then(|duration| duration.signed_ms(DurationScope { step_ms: 0, range_ms: 0 }).ok()).unwrap_or(0)

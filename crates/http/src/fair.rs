@@ -12,14 +12,14 @@ use tokio::sync::oneshot;
 
 use super::client::Client;
 
-/// 10 s: a page that is opened again half a minute after a heavy one is an unused one.
+/// 10 s: a page that is opened again half a minute after a heavy query counts as unused.
 const HALF_LIFE_NS: f64 = 10e9;
-/// 4,096 askers and tenants: a hundred bytes of each. Of more, those that used nothing notable are forgotten.
+/// 4,096 askers and tenants: a hundred bytes each. Beyond that, those with negligible use are forgotten.
 const USERS_MAX: usize = 4096;
 /// 1 ms of use is not notable.
 const NOTABLE_NS: f64 = 1e6;
 
-/// How many of `places` one client may have: three quarters, and never all.
+/// How many of `places` one client may occupy: three quarters, and never all.
 pub(super) const fn share(places: usize) -> usize {
     if places < 8 { places - 1 } else { places - places / 4 }
 }
@@ -57,7 +57,7 @@ impl Usage {
         }
     }
 
-    /// What the client's asker and tenant have used.
+    /// The use by the client's asker and tenant.
     pub(super) fn of(&self, client: &Client, now_ns: u64) -> f64 {
         let used = |users: &HashMap<String, Used>, name: &str| users.get(name).map_or(0.0, |used| used.now(now_ns));
         used(&self.askers, &client.asker) + used(&self.tenants, &client.tenant)
@@ -80,7 +80,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     free: usize,
-    /// How many each asker has.
+    /// The number of slots that each asker occupies.
     held: HashMap<String, usize>,
     waiting: Vec<Waiter>,
     next: u64,
@@ -104,13 +104,13 @@ impl Queue {
         Self { shared: Arc::new(Shared { usage: Arc::clone(usage), now_ns, places, state }) }
     }
 
-    /// Places that nobody has.
+    /// Free slots.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         self.shared.state().free
     }
 
-    /// The next place that is the client's.
+    /// Waits for the client's turn and takes a slot.
     pub(super) async fn take(self, client: Client) -> Permit {
         let (granted, receiver) = oneshot::channel();
         let number = self.shared.join(client, granted);
@@ -119,7 +119,7 @@ impl Queue {
     }
 }
 
-/// Takes a waiter out of the queue that does not wait any more.
+/// Removes a waiter from the queue that no longer waits.
 struct Leaving<'a> {
     shared: &'a Arc<Shared>,
     number: u64,
@@ -162,15 +162,15 @@ impl Shared {
         number
     }
 
-    /// Hands out what is free.
+    /// Hands out the free slots.
     fn grant(self: &Arc<Self>) {
         while let Some((waiter, permit)) = self.next() {
-            // Who went meanwhile gives it back by dropping it.
+            // A waiter that is gone returns it when it is dropped.
             drop(waiter.granted.send(permit));
         }
     }
 
-    /// Who gets the next free place.
+    /// The waiter that gets the next free slot.
     fn next(self: &Arc<Self>) -> Option<(Waiter, Permit)> {
         let mut state = self.state();
         if state.free == 0 {

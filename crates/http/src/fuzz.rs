@@ -10,7 +10,7 @@ use crate::params::Params;
 use crate::web::Web;
 
 thread_local! {
-    /// The bytes of the file that is read.
+    /// The contents of the file that is read.
     static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -25,7 +25,7 @@ pub fn board(bytes: &[u8]) {
     let _ = crate::board::parse(bytes);
 }
 
-/// The parameters of a query, and what they say of times.
+/// The parameters of a query, and the times in them.
 pub fn params(bytes: &[u8]) {
     let params = Params::parse(bytes);
     for name in ["time", "start", "end", "step", "timeout", "limit"] {

@@ -37,7 +37,7 @@ use super::widths::usual_width;
 const LIMIT_MAX: usize = 100;
 const LIMIT_USUAL: usize = 24;
 
-/// What the list is sorted by.
+/// The sort key of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// The greatest quantile first.
@@ -183,7 +183,7 @@ fn sort(list: &mut [Whole], order: Order) {
     list.sort_by(|a, b| value(b).total_cmp(&value(a)).then_with(|| a.labels.cmp(&b.labels)));
 }
 
-/// The ends of the lowest and of the highest bin of all groups.
+/// The lower end of the lowest bin and the upper end of the highest bin of all groups.
 fn bounds(list: &[Whole]) -> Option<(f64, f64)> {
     let of = |merged: &Merged| match merged {
         Merged::Integer(value) => ends(value.buckets().map(|bucket| (bucket.lo, bucket.hi))),
@@ -225,7 +225,7 @@ fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: Whole) -> Columned {
     Columned { head, columns }
 }
 
-/// What stands around the groups.
+/// The envelope around the groups.
 fn envelope(out: &Columns, total: usize, bounds: Option<(f64, f64)>, groups: &[u8]) -> Vec<u8> {
     let mut text = b"{\"status\":\"success\",\"data\":{".to_vec();
     let grid = out.grid;

@@ -27,16 +27,16 @@ pub(super) struct Choice {
 pub(super) struct Group {
     pub(super) labels: Labels,
     pub(super) series: usize,
-    /// Samples of the range, where they are known.
+    /// Samples in the range, if known.
     pub(super) count: Option<f64>,
 }
 
-/// All groups; empty when there are not several.
+/// All groups; empty when there is only one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
     /// The largest first.
     pub(super) list: Vec<Group>,
-    /// The one that is drawn; none when all are, or none is.
+    /// The one that is drawn; None when all or none are.
     pub(super) drawn: Option<Labels>,
     merged: bool,
     chosen: bool,
@@ -75,7 +75,7 @@ impl Choice {
         Self { group: Some(labels.iter().filter_map(matcher).collect()), merge: false }
     }
 
-    /// The place of the group that the matchers mean: the one with these labels and no others, or the only one with them.
+    /// The index of the group that the matchers choose: the one with these labels and no others, or the only one with them.
     fn find(matchers: &[Matcher], list: &[Group]) -> Result<Option<usize>, ApiError> {
         let fits = |group: &&(usize, &Group)| {
             matchers.iter().all(|matcher| matcher.matches(group.1.labels.get(&matcher.name)))
@@ -118,12 +118,12 @@ impl Groups {
         self.merged || self.drawn.as_ref() == Some(labels)
     }
 
-    /// Whether there are several and nobody chose.
+    /// Whether there are several and none was chosen.
     pub(super) const fn is_open(&self) -> bool {
         self.list.len() > 1 && !self.chosen
     }
 
-    /// What to say where nobody chose.
+    /// The warning when none was chosen.
     pub(super) fn warning(&self) -> Option<String> {
         let drawn = self.drawn.as_ref().filter(|_| self.is_open())?;
         Some(format!(

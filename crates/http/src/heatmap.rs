@@ -46,7 +46,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     Ok(sent(answer.await?, as_frame))
 }
 
-/// An answer in either form.
+/// A response in either form.
 pub(super) fn sent(answer: Vec<u8>, as_frame: bool) -> Response {
     let mut response = if as_frame {
         ([(header::CONTENT_TYPE, column_frame::KIND)], answer).into_response()
@@ -114,7 +114,7 @@ fn answer(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     out
 }
 
-/// The same as bytes: the columns and the distribution stand behind the JSON, which says how many quantiles were asked for.
+/// The same as bytes: the columns and the distribution follow the JSON, which states how many quantiles were requested.
 fn framed(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     let mut head = Vec::with_capacity(4 * 1024);
     put_begin(&mut head, columns);
@@ -136,7 +136,7 @@ fn framed(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     column_frame::frame(&head, &list)
 }
 
-/// The envelope up to what the columns are.
+/// The envelope up to the columns.
 fn put_begin(out: &mut Vec<u8>, columns: &Columns) {
     out.extend_from_slice(b"{\"status\":\"success\",\"data\":{");
     let grid = columns.grid;
@@ -154,7 +154,7 @@ fn put_begin(out: &mut Vec<u8>, columns: &Columns) {
     out.push(b',');
 }
 
-/// What stands behind the columns.
+/// The envelope after the columns.
 fn put_end(out: &mut Vec<u8>, columns: &Columns) {
     let why = match &columns.distribution {
         Distribution::Exact(_) => None,

@@ -2,7 +2,7 @@
 
 use super::web::Need::{self, Admin, Open, Read, Write};
 
-/// Every route, and what it needs.
+/// Every route, and the permission that it needs.
 pub(super) const RULES: &[(&str, Need, Need)] = &[
     ("/state", Read, Read),
     ("/stats.json", Read, Read),

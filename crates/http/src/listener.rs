@@ -49,16 +49,16 @@ use connection::{Arriving, Connection, Sending};
 use places::{ConnectionPlaces, InFlight, Limits, Slot};
 use targets::Targets;
 
-/// 736, and with those of the reserve and those that are being ended 800 of the 1,024 open files that a process usually may have; the
-/// rest is the store's.
+/// 736, and with the reserve and the connections that are being closed 800 of the 1,024 open files that a process usually may have; the
+/// rest is for the store.
 const CONNECTIONS_MAX: usize = 736;
-/// 32 connections more when all others are at work: they get the health of the process alone.
+/// 32 connections more when all others are busy: they may only request the health of the process.
 const RESERVE: usize = 32;
-/// 32 connections that made room and are being ended.
+/// 32 connections that were evicted and are being closed.
 const LEAVING_MAX: usize = 32;
 const _: () = assert!(CONNECTIONS_MAX + RESERVE + LEAVING_MAX == 800);
 
-/// What a connection of the reserve may ask for: the routes that need no login.
+/// What a connection of the reserve may request: the routes that need no login.
 const HEALTH: [&str; 4] = ["/-/ready", "/-/healthy", "/health", "/ping"];
 
 /// 150 s: longer than the longest query is by default, during which nothing moves.
@@ -67,39 +67,39 @@ const IDLE: Duration = Duration::from_secs(150);
 /// 20 s from the connection to the end of its first head: a handshake and a packet or two, also over a bad line.
 const FIRST_HEAD: Duration = Duration::from_secs(20);
 
-/// 75 s from an answer to the end of the next head: more than the minute after which most senders come again.
+/// 75 s from a response to the end of the next head: more than the interval of a minute at which most senders send.
 const NEXT_HEAD: Duration = Duration::from_secs(75);
 
 /// 64 KiB of a request's head: an expression of 60,000 characters in the address. Longer ones are posted.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// 100 headers, as most servers take: browsers send twenty.
+/// 100 headers, as most servers accept: browsers send twenty.
 const HEADERS_MAX: usize = 100;
 
 /// 64 requests at once on one connection: a page of panels, or a sender that does not wait.
 const STREAMS_MAX: u32 = 64;
 
-/// 512 KiB that one connection may have sent and nobody read: 400 MiB over [`CONNECTIONS_MAX`], if all try.
+/// 512 KiB that one connection may have sent without it being read: 400 MiB over [`CONNECTIONS_MAX`], in the worst case.
 const WINDOW_BYTES: u32 = 512 * 1024;
 
-/// 20 streams that were reset before they were looked at, and as many that the server had to reset: well-behaved clients
+/// 20 streams that were reset before they were processed, and as many that the server had to reset: well-behaved clients
 /// have none.
 const RESETS_MAX: usize = 20;
 
-/// 512 MiB of answers that wait to be read: a few of the largest, or all connections with half a MiB each.
+/// 512 MiB of responses that wait to be read: a few of the largest, or half a MiB for each connection.
 const ANSWERS_KIB_MAX: usize = 512 * 1024;
 
-/// 50 ms until the next attempt when no connection could be accepted: others may end meanwhile.
+/// 50 ms until the next attempt when no connection could be accepted: others may be closed meanwhile.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// The first byte of a handshake of TLS.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// The answer to plain HTTP on a port with TLS.
+/// The response to plain HTTP on a port with TLS.
 const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
     {\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"this server speaks TLS here; use https://\"}\n";
 
-/// What is served at which address.
+/// Which routes are served at which address.
 #[derive(Clone)]
 pub struct Routes {
     main: Router,
@@ -121,7 +121,7 @@ impl Routes {
         self
     }
 
-    /// What is served to whoever connected to `local`.
+    /// The routes for a client that connected to `local`.
     fn at(&self, local: SocketAddr) -> &Router {
         let is_here = |address: &SocketAddr| {
             address.port() == local.port()
@@ -131,11 +131,11 @@ impl Routes {
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Door {
     routes: Routes,
     places: Arc<ConnectionPlaces>,
-    /// Kibibytes of answers that are not sent yet.
+    /// Kibibytes of responses that are not sent yet.
     answers_kib: Arc<Semaphore>,
     web: Arc<Web>,
     idle: Duration,
@@ -143,8 +143,8 @@ struct Door {
     builder: auto::Builder<TokioExecutor>,
 }
 
-/// Serves `routes` at every address until `ending` says so and the requests under way are answered. `query_timeout` is the
-/// longest that nothing may move on a connection whose client waits.
+/// Serves `routes` at every address until `ending` says so and the requests in flight are answered. `query_timeout` is the
+/// longest time that a connection whose client waits may be idle.
 pub async fn serve(
     listeners: Vec<TcpListener>,
     routes: impl Into<Routes>,
@@ -209,11 +209,11 @@ async fn next(listener: &TcpListener, door: &Door) -> Connection {
     let (stream, address) = loop {
         match listener.accept().await {
             Ok(accepted) => break accepted,
-            // The other side has gone already, or the process has no file left.
+            // The client has disconnected already, or the process is out of file descriptors.
             Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
     };
-    // Answers are written whole: waiting for more to send would only delay them.
+    // Responses are written whole: waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     loop {
         if let Some((place, is_evicting)) = door.places.take(address.ip().to_canonical()) {
@@ -248,7 +248,7 @@ async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver
     }
 }
 
-/// The handshake. Plain HTTP is answered with that, as Go's servers answer it.
+/// The handshake. Plain HTTP gets a plain HTTP error, as from Go's servers.
 async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStream<Connection>, ()> {
     let mut byte = [0];
     let is_plain = matches!(stream.peek(&mut byte).await, Ok(1)) && byte[0] != TLS_HANDSHAKE;
@@ -260,7 +260,7 @@ async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStre
     TlsAcceptor::from(tls).accept(stream).await.map_err(|_| ())
 }
 
-/// What a crash report says that a thread worked on: method, path, and the trace that the request belongs to.
+/// What a crash report says about a thread's work: method, path, and the trace of the request.
 fn work<B>(request: &Request<B>) -> Work {
     let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = trace.and_then(|value| value.split('-').nth(1)).filter(|id| id.len() == 32);
@@ -271,7 +271,7 @@ fn work<B>(request: &Request<B>) -> Work {
     })
 }
 
-/// Answers requests until the connection ends, or others need its place. When `first` passes there has been one.
+/// Answers requests until the connection ends or is evicted. `first` is the deadline of the first request.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     (door, slot, peer): (&Door, Arc<Slot>, Peer),
@@ -288,7 +288,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             requested.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer.clone());
             let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
-            // What an answer takes in memory is counted as it is made, and so below its compression.
+            // The memory of a response is counted when it is made, below the compression.
             let answers = tower::service_fn(move |request| {
                 let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
                 let in_flight = slot.begin();
@@ -302,7 +302,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let (mut waits, mut reported) = (true, false);
     loop {
         tokio::select! {
-            // What went wrong with a connection is its client's to know.
+            // Errors of a connection concern only its client.
             _ = served.as_mut() => return,
             () = slot.evicted() => return,
             () = first.as_mut(), if waits => {
@@ -335,11 +335,11 @@ async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> 
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
-/// The answer with its share of the memory for answers, until it is sent. Who asks for much and does not read it gets an error that says to retry.
+/// The response with its share of the memory for responses, until it is sent. If slow readers have used it up, an error to retry later.
 fn held(response: Response, room: &Arc<Semaphore>, in_flight: InFlight) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
     let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
-    // The largest answer may go alone.
+    // The largest response may be sent alone.
     let share = kib.min(ANSWERS_KIB_MAX) as u32;
     match room.clone().try_acquire_many_owned(share) {
         Ok(share) => response.map(|body| Body::new(Sending::new(body, share, in_flight))),

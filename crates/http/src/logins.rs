@@ -11,7 +11,7 @@ use super::error::success;
 use crate::web::{Login, LoginKind};
 use ogive_text::calendar::rfc3339;
 
-/// All logins; an empty list and `open` when nobody has to say who they are.
+/// All logins; an empty list and `open` when no login is required.
 pub(super) async fn get(State(app): State<App>) -> Response {
     let now_ms = app.clock.wall().div_euclid(1_000_000);
     let logins = app.web.logins();

@@ -14,7 +14,7 @@ use ogive_door::counters::{Counters, Entry, Ledger};
 use ogive_door::own_value::OwnValue;
 use ogive_observe::{TURNED_AWAY, UNREADABLE, help};
 
-/// A counter of each protocol: its name, what it means, and where it is.
+/// A counter of each protocol: its name, its help text, and its value.
 type ByProtocol = (&'static str, &'static str, fn(&Ledger) -> u64);
 
 const BY_PROTOCOL: [ByProtocol; 4] = [
@@ -41,7 +41,7 @@ enum Form {
 }
 
 impl Form {
-    /// OpenMetrics for who accepts it at all: who does prefers it.
+    /// OpenMetrics for every client that accepts it: those that do prefer it.
     fn accepted(headers: &HeaderMap) -> Self {
         let kinds = headers.get_all(header::ACCEPT).iter().filter_map(|kinds| kinds.to_str().ok());
         let is_open = |kind: &str| {
@@ -150,7 +150,7 @@ fn exposition(app: &App, form: Form) -> String {
     out.out
 }
 
-/// What became of all that came.
+/// The outcome of all received samples.
 fn ingest(out: &mut Exposition, counters: &Counters) {
     let samples = "ogive_ingest_samples_total";
     out.family(samples, "counter", help(samples));

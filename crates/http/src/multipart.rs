@@ -43,7 +43,7 @@ pub(super) fn fields(kind: &str, form: &[u8]) -> Result<Vec<(String, String)>, S
     Ok(out)
 }
 
-/// What is before the first `mark` and what is behind it.
+/// The bytes before and after the first `mark`.
 fn after<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let mut from = 0;
     loop {

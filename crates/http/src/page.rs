@@ -17,11 +17,11 @@ use super::otlp;
 /// `(path, etag, bytes)`, sorted by path; made by the build script.
 static FILES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// Each file as it is compressed, made when somebody first asks for it so.
+/// The compressed form of each file, made at the first request for it.
 static COMPRESSED: LazyLock<Vec<[OnceCell<Bytes>; 2]>> =
     LazyLock::new(|| FILES.iter().map(|_| Default::default()).collect());
 
-/// A file of the page, or a 404 that says where the API is.
+/// A file of the page, or a 404 that points to the API.
 pub(super) async fn get(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     if path == "docs" {
@@ -54,12 +54,12 @@ pub(super) async fn get(State(app): State<App>, request: Request) -> Response {
     response
 }
 
-/// The page called `wanted`; the one that says how the page is built where it is not.
+/// The page called `wanted`; if it was not built, the one that explains how to build it.
 fn first(wanted: &'static str) -> &'static str {
     if FILES.iter().any(|file| file.0 == wanted) { wanted } else { "index.html" }
 }
 
-/// File `at`, as the sender of `headers` takes it.
+/// File `at`, in an encoding that the sender of `headers` accepts.
 async fn sent(at: usize, headers: &HeaderMap) -> Response {
     let (name, etag, bytes) = FILES[at];
     let is_worth_it = bytes.len() >= usize::from(BYTES_MIN) && is_text(content_type(name));
@@ -82,9 +82,9 @@ async fn sent(at: usize, headers: &HeaderMap) -> Response {
     response
 }
 
-/// The head of a file's answer; 304 when the sender of `headers` has it.
+/// The headers of a file's response; 304 when the sender of `headers` has it already.
 fn head(name: &str, tag: &str, headers: &HeaderMap) -> Response {
-    // Names of built assets carry a hash of what they hold; the others may change with the next binary.
+    // Names of built assets contain a hash of their contents; the others may change with the next binary.
     let cache = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     let known = [(header::ETAG, tag), (header::CACHE_CONTROL, cache)];
     if is_known(tag, headers) {
@@ -102,7 +102,7 @@ fn is_known(tag: &str, headers: &HeaderMap) -> bool {
         .any(|one| one == "*" || one.trim_start_matches("W/") == tag)
 }
 
-/// The tag of a file's bytes in this encoding: other bytes are another tag.
+/// The tag of a file in this encoding: different bytes need a different tag.
 fn tag(etag: &str, encoding: Option<Encoding>) -> String {
     encoding.map_or_else(|| etag.to_owned(), |encoding| format!("{}-{}\"", etag.trim_end_matches('"'), encoding.name()))
 }

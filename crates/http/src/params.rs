@@ -16,7 +16,7 @@ use super::multipart;
 use super::peer::TENANT_HEADER;
 use super::slowest;
 
-/// 6 MiB: the longest expression, each byte of which may be written as three.
+/// 6 MiB: the longest expression, with each byte written as three.
 const FORM_BYTES_MAX: usize = 3 * ogive_query::TEXT_BYTES_MAX;
 
 /// The tenant that a request names.
@@ -31,7 +31,7 @@ pub(crate) fn tenant(headers: &HeaderMap) -> Result<Option<Tenant>, ApiError> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Params {
     pairs: Vec<(String, String)>,
-    /// Whose data is asked for.
+    /// The tenant whose data is requested.
     pub(crate) tenant: Tenant,
 }
 
@@ -118,7 +118,7 @@ impl Params {
         self.get(name).map(|text| seconds_or_units_ms(text).ok_or_else(|| wrong(text))).transpose()
     }
 
-    /// A limit; 0 and a missing one are none.
+    /// A limit; 0 and a missing one mean no limit.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         self.number("limit")
     }

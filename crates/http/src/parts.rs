@@ -23,9 +23,9 @@ use ogive_door::ingest_path::{OnTheWay, Publisher};
 /// 1,024 parts of one request: those of the largest body with `--limit-batch-series` of 1,000, and ten seconds of fsyncs at most.
 const PARTS_MAX: usize = 1_024;
 
-/// Why a request is not answered with verdicts.
+/// Why a request gets no verdicts.
 pub(super) enum WriteFailure {
-    /// It, or the rest of it, never became samples.
+    /// The request, or the rest of it, never became samples.
     Unread(ApiError),
     /// Its samples are counted as refused.
     Refused(ApiError),
@@ -38,7 +38,7 @@ impl From<&Refusal> for WriteFailure {
 }
 
 impl WriteFailure {
-    /// The error; what was not counted yet is.
+    /// The error; counts the request unless its samples were counted already.
     pub(super) fn counted(self, app: &App, protocol: Protocol) -> ApiError {
         match self {
             Self::Unread(error) => {
@@ -50,36 +50,36 @@ impl WriteFailure {
     }
 }
 
-/// What became of a request, or of a part of one.
+/// The outcome of a request, or of a part of one.
 pub(super) enum PartOutcome<W: Whole> {
     Done(W::Answer),
-    /// It is too much for one batch, and nothing of it is stored.
+    /// It is too large for one batch, and nothing of it is stored.
     TooMuch(W, TooMuch),
 }
 
 /// A request that can be cut.
 pub(super) trait Whole: Sized + Send {
-    /// What its answer is made of.
+    /// The contents of its response.
     type Answer: Send;
 
     fn app(&self) -> &App;
     fn protocol(&self) -> Protocol;
     fn layout(&self) -> Layout;
 
-    /// Its body, unpacked, and what is needed to make a part of it.
+    /// Its decompressed body, which leaves what is needed to make parts of it.
     fn take_body(&mut self) -> ChargedBody;
 
-    /// A part: `body` in place of the whole's, behind so many of its lines, under a number of its own.
+    /// A part: `body` in place of the whole body, after `lines_before` of its lines, under a number of its own.
     fn part(&self, body: ChargedBody, lines_before: usize) -> Self;
 
     /// Reads and stores it, if it is not too much for one batch.
     fn store(self, way: &mut OnTheWay) -> impl Future<Output = Result<PartOutcome<Self>, WriteFailure>> + Send;
 
-    /// The answer of two parts, one behind the other.
+    /// The combined answer of two consecutive parts.
     fn joined(first: Self::Answer, second: Self::Answer) -> Self::Answer;
 }
 
-/// Stores `whole`, in parts if it must be.
+/// Stores `whole`, in parts if necessary.
 pub(super) async fn stored<W: Whole>(whole: W, mut way: OnTheWay) -> Result<W::Answer, ApiError> {
     let (app, protocol) = (whole.app().clone(), whole.protocol());
     let taken = match whole.store(&mut way).await {
@@ -131,7 +131,7 @@ async fn in_parts<W: Whole>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Resul
     answer.ok_or_else(|| WriteFailure::Unread(ApiError::too_large(why.message)))
 }
 
-/// What stops a request whose first `stored` units are stored.
+/// The failure of a request whose first `stored` units are stored.
 fn rest(error: ApiError, stored: usize, units: usize) -> WriteFailure {
     if stored == 0 {
         return WriteFailure::Unread(error);
@@ -140,7 +140,7 @@ fn rest(error: ApiError, stored: usize, units: usize) -> WriteFailure {
     WriteFailure::Unread(ApiError { message, ..error })
 }
 
-/// Puts the pieces of `whole` on `left`, the first on top.
+/// Pushes the pieces of `whole` onto `left`, the first on top.
 fn cut(whole: Range<usize>, why: &TooMuch, left: &mut Vec<Range<usize>>) -> Result<(), ApiError> {
     if whole.len() <= 1 {
         return Err(ApiError::too_large(why.message.clone()));

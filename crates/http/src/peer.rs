@@ -13,23 +13,23 @@ pub(super) const TENANT_HEADER: &str = "x-scope-orgid";
 pub(crate) struct Peer {
     pub(crate) remote: SocketAddr,
     pub(crate) local: SocketAddr,
-    /// What the client's certificate says of it, when it showed one.
+    /// The name of the client's certificate, if it presented one.
     pub(crate) certificate: Option<Arc<str>>,
 }
 
 impl Peer {
-    /// Whether it came to an address that only this machine reaches.
+    /// Whether it arrived at an address that only this machine can reach.
     pub(crate) fn is_loopback(&self) -> bool {
         self.local.ip().to_canonical().is_loopback()
     }
 
-    /// The address that it came from.
+    /// The client's address.
     pub(crate) fn address(&self) -> IpAddr {
         self.remote.ip().to_canonical()
     }
 }
 
-/// As whom a request was let in: what is shared is shared between these, and what is audited is put down to them.
+/// The identity under which a request was admitted: resources are shared fairly between these, and the audit names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Asker {
     /// The user or the token.
@@ -40,7 +40,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Of a request that was let in with the login `name`.
+    /// For a request that was admitted with the login `name`.
     pub(crate) fn new(extensions: &Extensions, name: Option<String>) -> Self {
         let peer = extensions.get::<Peer>();
         Self { name, certificate: peer.and_then(|peer| peer.certificate.clone()), address: peer.map(Peer::address) }

@@ -24,14 +24,14 @@ use super::ask::{Cancel, ask};
 use super::client::Client;
 use super::error::ApiError;
 
-/// 64 KiB: some hundred series of an answer, written in less than a millisecond.
+/// 64 KiB: some hundred series of a response, written in less than a millisecond.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
-/// 4 pieces: what one slow write may leave waiting.
+/// 4 pieces: as many as one slow write may leave waiting.
 const WAITING: usize = 4;
-/// 5 ms until a full queue is looked at again.
+/// 5 ms until a full queue is tried again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Something that is written step by step.
+/// Output that is written step by step.
 pub(super) trait Written: Send + Unpin + 'static {
     /// Appends a step; false when that was the last one. A step is at most some kilobytes.
     fn step(&mut self, out: &mut Vec<u8>) -> bool;
@@ -47,7 +47,7 @@ fn fill(written: &mut impl Written, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A body of what was found. `held` is the budget that it is charged to.
+/// A body of what was found. `held` is the budget to which it is charged.
 pub(super) fn body(app: &App, mut written: impl Written, held: Arc<Memory>) -> Body {
     let mut first = Vec::with_capacity(4096);
     if !fill(&mut written, &mut first) {
@@ -87,14 +87,14 @@ impl<W: Written> Stream for Lazy<W> {
 /// A piece, or why there are no more.
 type Piece = Result<Vec<u8>, ApiError>;
 
-/// Where work puts its answer.
+/// Receives the output of the work.
 pub(super) struct Out {
     sender: mpsc::Sender<Piece>,
     cancel: Cancel,
 }
 
 impl Out {
-    /// Waits until there is room for a piece; fails when nobody wants it any more, or who reads is slower than the query may be.
+    /// Waits until there is room for a piece; fails when the client is gone, or reads more slowly than the query's timeout allows.
     pub(super) fn send(&self, piece: Vec<u8>) -> Result<(), ApiError> {
         let mut piece = Ok(piece);
         while !self.cancel.is_set() {
@@ -108,7 +108,7 @@ impl Out {
         Err(ApiError::timeout("the query was cancelled"))
     }
 
-    /// Sends what was written when it is a piece.
+    /// Sends the output so far if it is large enough for a piece.
     pub(super) fn flush(&self, written: &mut Vec<u8>) -> Result<(), ApiError> {
         if written.len() < PIECE_BYTES {
             return Ok(());
@@ -117,7 +117,7 @@ impl Out {
     }
 }
 
-/// A body of what `work` puts into its [`Out`] while it reads.
+/// A body of what `work` writes into its [`Out`] while it reads.
 pub(super) async fn stream(
     app: &App,
     timeout_ms: Option<i64>,
@@ -125,7 +125,7 @@ pub(super) async fn stream(
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = mpsc::channel::<Piece>(WAITING);
     let (app, client) = (app.clone(), Client::current());
-    // Who goes takes the task along, and that its work.
+    // A client that disconnects cancels the task, and with it the work.
     let mut task = JoinSet::new();
     task.spawn(client.scope(async move {
         let pieces = sender.clone();
@@ -134,7 +134,7 @@ pub(super) async fn stream(
             work(app, cancel, &out)
         };
         if let Err(error) = ask(&app, timeout_ms, work).await {
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = sender.send(Err(error)).await;
         }
     }));

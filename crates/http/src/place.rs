@@ -26,7 +26,7 @@ use super::fair::{Permit, Queue, Usage, share};
 pub(super) const SMALL: usize = 4;
 /// 3 large ones run beside them, two of one client.
 pub(super) const LARGE: usize = 3;
-/// 16 wait for a place among the large on threads of their own; more keep their places among the others while they wait.
+/// 16 wait for a slot for large queries on threads of their own; further ones keep their small slots while they wait.
 pub(super) const WAITING: usize = 16;
 /// 256 queries wait: a page of panels on a few dozen screens. More get an error that says to retry.
 pub(super) const ASKED: usize = 256;
@@ -34,10 +34,10 @@ pub(super) const ASKED: usize = 256;
 const SERIES_SMALL_MAX: usize = 10_000;
 /// 4 Mi samples are read and evaluated within some 100 ms.
 const SAMPLES_SMALL_MAX: usize = 4 << 20;
-/// So often who waits looks whether it is still wanted.
+/// How often a waiting query checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Places of each kind, all that there are.
+/// All slots of each kind.
 struct All {
     small: Queue,
     large: Queue,
@@ -46,7 +46,7 @@ struct All {
     usage: Arc<Mutex<Usage>>,
 }
 
-/// Places of each kind that are one client's.
+/// One client's slots of each kind.
 #[derive(Debug)]
 struct Kinds {
     small: Arc<Semaphore>,
@@ -84,7 +84,7 @@ pub(super) struct QueryPlaces {
 /// A place and the client's own right to it.
 type HeldPermits = (Permit, OwnedSemaphorePermit);
 
-/// One among those who may ask.
+/// The permission to submit a query.
 pub(super) struct Admission {
     client: Client,
     own: Arc<Kinds>,
@@ -99,7 +99,7 @@ impl QueryPlaces {
         Self { all: Arc::new(All { small, large, waiting, requested, usage }), clients: Arc::default() }
     }
 
-    /// Places among the small that nobody has.
+    /// Free slots for small queries.
     #[cfg(test)]
     pub(super) fn free_small(&self) -> usize {
         self.all.small.free()
@@ -116,7 +116,7 @@ impl QueryPlaces {
         own
     }
 
-    /// Lets `client` ask, unless it or all together ask for much already.
+    /// Admits a query of `client`, unless it or all clients together have too many already.
     pub(super) fn ask(&self, client: Client) -> Option<Admission> {
         let own = self.own(&client);
         let of_client = own.requested.clone().try_acquire_owned().ok()?;
@@ -142,13 +142,13 @@ impl QueryPlaces {
     }
 }
 
-/// The client's right first: who waits for that takes nobody else's place.
+/// The client's own permit first: while waiting for that it holds no slot of others.
 async fn both(client: &Client, own: Arc<Semaphore>, all: Queue) -> HeldPermits {
     let own = own.acquire_owned().await.expect("the semaphore is never closed");
     (all.take(client.clone()).await, own)
 }
 
-/// A place that is held.
+/// A slot that is held.
 pub(super) struct QueryPlace {
     /// And whether it is one among the large.
     held: Mutex<(Option<HeldPermits>, bool)>,
@@ -168,18 +168,18 @@ impl Drop for QueryPlace {
         // ORDERING: Relaxed; who drops it has it alone.
         let waited_ns = self.waited_ns.load(Ordering::Relaxed);
         let held_ns = now_ns.saturating_sub(self.from_ns).saturating_sub(waited_ns);
-        // Who held it while others had the processor took nothing from them.
+        // A query that held the slot while others had the processor took nothing from them.
         let used_ns = match self.cpu_ns.load(Ordering::Relaxed) {
             0 => held_ns,
             cpu_ns => cpu_ns,
         };
-        // Before the place goes: who gets it next is chosen by what was used.
+        // Before the slot is released: the next client is chosen by the use so far.
         self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, used_ns, now_ns);
     }
 }
 
 impl QueryPlace {
-    /// Runs the work that it is for, on this thread: that takes so much time on a processor.
+    /// Runs the work of the slot on this thread, and measures its processor time.
     pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let from_ns = thread_cpu_ns();
         let done = work();
@@ -188,8 +188,8 @@ impl QueryPlace {
         done
     }
 
-    /// Makes a place of one who reads so many series and samples one among the large, if these are many. Gives up when nobody waits for
-    /// the answer any more.
+    /// Changes the slot of a query that reads `series` and `samples` to one for large queries, if these are many. Gives up when the client
+    /// is gone.
     pub(super) fn fit(&self, series: usize, samples: usize, is_gone: impl Fn() -> bool) {
         if series <= SERIES_SMALL_MAX && samples <= SAMPLES_SMALL_MAX {
             return;
@@ -222,7 +222,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits on this thread for what a future gives, unless nobody wants it any more.
+/// Waits on this thread for the result of a future, unless it is no longer wanted.
 fn wait<T>(future: impl Future<Output = T>, is_gone: impl Fn() -> bool) -> Option<T> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

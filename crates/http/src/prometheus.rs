@@ -41,7 +41,7 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     .await
 }
 
-/// Answers with what `evaluate` gives; `steps` are the first one and the distance of the next, in milliseconds.
+/// Answers with the result of `evaluate`; `steps` are the first one and the distance to the next, in milliseconds.
 async fn evaluated(
     app: &App,
     params: Params,
@@ -121,7 +121,7 @@ fn limited(mut result: QueryResult, limit: usize) -> QueryResult {
 /// The release of Prometheus whose HTTP API and PromQL are served. Grafana switches features of its data source by it.
 const PROMETHEUS_VERSION: &str = "3.5.0";
 
-/// Grafana asks for it to learn the version. `features` stays empty: any entry makes it look for a ruler API.
+/// Grafana reads the version from it. `features` stays empty: any entry makes Grafana look for a ruler API.
 pub(super) async fn buildinfo() -> Response {
     let data = serde_json::json!({
         "version": PROMETHEUS_VERSION, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",

@@ -14,7 +14,7 @@ use ogive_query::value::{InstantSample, Point, QueryResult, Series, Value};
 
 use super::pieces::Written;
 
-/// The envelope of a query's answer, with `stats` inside its data when they were asked for.
+/// The envelope of a query's result, with `stats` inside its data if requested.
 pub(crate) struct Answer {
     result: QueryResult,
     stats: Option<serde_json::Value>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Head,
-    /// An element of the result, and of it a point: those of a series are its numbers and then its distributions.
+    /// An element of the result, and a point of it: those of a series are its numbers and then its distributions.
     Element(usize, usize),
     Tail,
 }
@@ -124,7 +124,7 @@ fn separate(out: &mut Vec<u8>, at: usize) {
     }
 }
 
-/// `,"warnings":[..],"infos":[..]`, each only when there is one.
+/// `,"warnings":[..],"infos":[..]`, each only if it has entries.
 pub(crate) fn notes(out: &mut Vec<u8>, warnings: &[String], infos: &[String]) {
     for (name, texts) in [("warnings", warnings), ("infos", infos)] {
         if !texts.is_empty() {
@@ -254,7 +254,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// A whole number of at least `width` digits. A third of the time that formatting takes, and an answer is mostly these.
+/// A whole number of at least `width` digits. A third of the time that formatting takes, and a response is mostly these.
 fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
     let mut text = [b'0'; 20];
     let mut at = text.len();
@@ -270,13 +270,13 @@ fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
     out.extend_from_slice(&text[at.min(text.len() - width)..]);
 }
 
-/// Writes `value` when it is a decimal number of at most fifteen digits with at most six of them behind the point, as measured
-/// values often are. Every decimal number of fifteen digits has a double of its own, so no shorter one reads back as the same.
+/// Writes `value` when it is a decimal number of at most fifteen digits with at most six decimals, as measured values often are. Every
+/// decimal number of fifteen digits has a double of its own, so no shorter one reads back as the same.
 fn decimal(out: &mut Vec<u8>, value: f64) -> bool {
     const DIGITS_MAX: f64 = 1e15;
     for (places, factor) in [(0, 1.0), (2, 1e2), (6, 1e6)] {
         let wanted = value.abs() * factor;
-        // Neither what is not a number nor an infinity is below it.
+        // NaN and infinity are not below it either.
         if wanted.partial_cmp(&DIGITS_MAX) != Some(Ordering::Less) {
             return false;
         }

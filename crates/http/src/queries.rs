@@ -17,10 +17,10 @@ use super::slowest::{Expression, observed};
 /// 50 rows are more than anybody reads.
 const ROWS: usize = 50;
 
-/// Streams last as long as somebody looks at them.
+/// Streams last as long as a client reads them.
 const STREAMS: [&str; 3] = ["/v1/live", "/v1/stream", "/v1/subscribe"];
 
-/// Answers a request, and notes what the evaluation of its expression took.
+/// Answers a request, and records the cost of its expression.
 pub(super) async fn measured(State(app): State<App>, request: Request, next: Next) -> Response {
     let route = access::route_name(request.extensions().get::<MatchedPath>());
     let tenant = params::tenant(request.headers()).ok().flatten().unwrap_or_default();

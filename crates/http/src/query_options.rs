@@ -43,7 +43,7 @@ impl QueryLimits {
         EngineOptions { samples_max, samples_read_max, memory, series_max: self.query_series, threads, ..usual }
     }
 
-    /// What one query may hold: no more than all together.
+    /// The memory limit of one query: no more than that of all together.
     pub fn query_memory_bytes(&self) -> usize {
         self.query_memory_mib.min(self.queries_memory_mib).saturating_mul(MIB)
     }

@@ -21,14 +21,14 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// None unless the parameter is there and not empty.
+    /// None unless the parameter is given and not empty.
     pub(super) fn requested(app: &App, params: &Params) -> Option<Self> {
         let all = params.get("stats").filter(|text| !text.is_empty())? == "all";
         let requested = app.clock.now();
         Some(Self { requested, begun: requested, all })
     }
 
-    /// The evaluation begins.
+    /// Called when the evaluation begins.
     pub(super) fn begin(self, app: &App) -> Self {
         Self { begun: app.clock.now(), ..self }
     }

@@ -65,7 +65,7 @@ async fn samples(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Respon
             let mut left = samples_max;
             let warnings = cancel.each_series(&*store, &selection(query, samples_max), |one| {
                 left -= (one.floats.times.len() + one.histograms.times.len()).min(left);
-                // Its message, its place in the answer and that packed.
+                // Its message, its part of the response, and that compressed.
                 cancel.hold(2 * series_bytes(&one))?;
                 series.push(one);
                 Ok(())
@@ -81,7 +81,7 @@ async fn samples(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Respon
     Ok((StatusCode::OK, headers, packed).into_response())
 }
 
-/// Series after series. What goes wrong before the first frame has a status of its own.
+/// Sends series after series. An error before the first frame has a status of its own.
 async fn stream(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Response, ApiError> {
     let body = pieces::stream(&app, None, move |app, cancel, out| tell(app, &tenant, queries, cancel, out)).await?;
     let headers = [(header::CONTENT_TYPE, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")];
@@ -102,7 +102,7 @@ fn tell(app: &App, tenant: &Tenant, queries: Vec<Query>, cancel: &Cancel, out: &
                 return Err(cancelled());
             }
         }
-        // Half of an answer is none: a stream has no place for a warning.
+        // A partial result is an error here: a stream cannot carry a warning.
         if let Some(missing) = set.warnings().into_iter().next() {
             return Err(ApiError::execution(missing));
         }

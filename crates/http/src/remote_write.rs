@@ -37,19 +37,19 @@ enum Version {
     Two,
 }
 
-/// A message with what is needed to read it.
+/// A message with everything needed to decode it.
 struct Message {
     app: App,
     version: Version,
-    /// None once it is cut.
+    /// None once it is divided.
     held: Option<ChargedBody>,
     tenant: Tenant,
     number: (SourceId, u64),
-    /// Whether the number is made of the bytes.
+    /// Whether the number is derived from the bytes.
     is_of_content: bool,
 }
 
-/// What a message holds, and its room in memory.
+/// The decoded message, and its memory.
 struct DecodedMessage {
     read: DecodedRequest,
     unfolded: Unfolded,
@@ -127,15 +127,15 @@ async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<Mess
 /// How the series of a request are named in its batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SeriesNaming {
-    /// By identity, those that were written before.
+    /// By identity, for series that were written before.
     Known,
-    /// By their labels, all of them.
+    /// All of them by their labels.
     Declared,
 }
 
 impl Message {
-    /// Gives a request with exemplars a number that it has again when it comes again. One with samples that can never be stored hears each
-    /// time which.
+    /// Gives a request with exemplars a number derived from its content, the same on a retry. A request with samples that can never be
+    /// stored gets their errors each time.
     fn number_by_content(&mut self, read: &mut DecodedRequest) {
         if read.batch.samples.iter().any(Result::is_err) || read.batch.series.iter().any(Result::is_err) {
             return;
@@ -151,7 +151,7 @@ impl Message {
         self.held.as_ref().map_or(&[], |held| &held.bytes)
     }
 
-    /// Stores what was read.
+    /// Stores what was decoded.
     async fn write(mut self, mut found: DecodedMessage, way: &OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         if found.read.batch.samples.is_empty() {
             return Ok(PartOutcome::Done(Outcome::default()));
@@ -165,9 +165,9 @@ impl Message {
             match store(&self.app, self.is_of_content, found, frame, way).await {
                 Ok(Some(outcome)) => return Ok(PartOutcome::Done(outcome)),
                 Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
-                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                // Too many later requests arrived to know whether this one was stored: it counts as new.
                 Ok(None) => (self.number, self.is_of_content) = (self.app.numbers.next(), false),
-                // The store has forgotten some of the series since they were written: say again which they are.
+                // The store has forgotten some of the series since they were written: declare them again.
                 Err(Refusal::UnknownSeries { .. }) => whose = SeriesNaming::Declared,
                 Err(refusal) => return Err((&refusal).into()),
             }
@@ -181,7 +181,7 @@ impl Message {
         )))
     }
 
-    /// What it holds, or why that is too much.
+    /// Its contents, or why it is too large.
     async fn read(mut self, whose: SeriesNaming) -> Result<(Self, Result<DecodedMessage, TooMuch>), ApiError> {
         let app = self.app.clone();
         // Even a small body may unfold to a large one.
@@ -210,10 +210,10 @@ impl Message {
     }
 }
 
-/// The message that the headers announce. A sender that says nothing of its message means version 1.0.
+/// The message version that the headers announce. Without a statement it is version 1.0.
 fn version_of(headers: &HeaderMap) -> Result<Version, ApiError> {
-    // Both versions ask for snappy; what some senders try first is unpacked too, but for what the specification's tests want
-    // refused.
+    // Both versions require snappy; other encodings that some senders try first are decompressed too, except those that the
+    // specification's tests want refused.
     if headers.get(header::CONTENT_ENCODING).is_some_and(|packing| packing == "gzip") {
         return Err(ApiError::unsupported("content encoding \"gzip\" is not part of remote write; send snappy"));
     }
@@ -276,8 +276,8 @@ impl Written {
     }
 }
 
-/// What became of a request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless their
-/// series is none.
+/// The outcome of a request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless their
+/// series is invalid.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outcome {
     written: Written,
@@ -327,7 +327,7 @@ impl Outcome {
     }
 }
 
-/// No outcome when the number, which is made of the content, is older than the table of sequences remembers.
+/// None when the number, which is derived from the content, is older than the table of sequences remembers.
 async fn store(
     app: &App,
     is_of_content: bool,

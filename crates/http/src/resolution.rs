@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::params::Params;
 use ogive_text::duration;
 
-/// The parameter; `None` leaves it to the query.
+/// The parameter; `None` leaves the choice to the query.
 pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError> {
     let wrong = |text: &str| {
         ApiError::bad_data(format!(
@@ -21,13 +21,13 @@ pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError
             let millis = duration::seconds_or_units_ms(text)
                 .and_then(|millis| u32::try_from(millis).ok())
                 .ok_or_else(|| wrong(text))?;
-            // Samples as they came are cells of a second, or finer.
+            // The original samples are cells of a second, or finer.
             Ok(Some(Resolution::Width(if millis <= 1000 { 0 } else { millis })))
         }
     }
 }
 
-/// A store that a query asks in one resolution, and in the place that what it reads is for.
+/// A store that a query reads in one resolution, at the place where the result is used.
 pub(super) struct StoreAtResolution<'a> {
     pub(super) store: &'a dyn Select,
     pub(super) resolution: Option<Resolution>,

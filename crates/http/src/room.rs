@@ -13,11 +13,11 @@ use std::time::Duration;
 use ogive_probe::Clock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// 16 KiB/s, a line of 128 kbit/s: who is slower holds a MiB for more than a minute.
+/// 16 KiB/s, a link of 128 kbit/s: a slower client holds a MiB for more than a minute.
 pub(super) const RATE_MIN: u64 = 16 << 10;
-/// 1 s: over it the rate is taken. A loss on the way and its repetition take less.
+/// 1 s: the interval over which the rate is measured. A packet loss and its retransmission take less.
 const WINDOW_NS: u64 = 1_000_000_000;
-/// 2 s: who was asked lets go at once, unless the machine is very busy.
+/// 2 s: a body that is asked to give way does so at once, unless the machine is very busy.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// See the module.
@@ -40,7 +40,7 @@ pub(super) struct Arrival {
 /// Bytes of the window that began at `from_ns`, and the rate of the one before.
 struct Pace {
     from_ns: u64,
-    /// When the last byte came.
+    /// When the last byte arrived.
     last_ns: u64,
     bytes: u64,
     before: Option<u64>,
@@ -59,7 +59,7 @@ impl Pace {
     }
 
     fn is_slow(&self, now: u64) -> bool {
-        // However much came before it stood still.
+        // However much arrived before it stalled.
         if now.saturating_sub(self.last_ns) >= WINDOW_NS {
             return true;
         }
@@ -84,7 +84,7 @@ impl Drop for Arriving {
 }
 
 impl Arriving {
-    /// So many bytes came, and so many are held now.
+    /// Records that `bytes` arrived, and how many are held now.
     pub(super) fn came(&self, bytes: usize, held: usize) {
         // ORDERING: Relaxed; who looks at an old figure asks somebody else.
         self.arrival.kib.store(held.div_ceil(1024) as u64, Ordering::Relaxed);
@@ -92,12 +92,12 @@ impl Arriving {
         pace.add(bytes as u64, self.room.clock.now());
     }
 
-    /// Returns when others need the room of this one.
+    /// Returns when others need the memory of this one.
     pub(super) async fn requested(&self) {
         self.arrival.requested.notified().await;
     }
 
-    /// Gets `kib` that slower bodies give up; none when there is none that is slow, or what they have is not enough.
+    /// Gets `kib` that slower bodies release; None when none is slow, or what they hold is not enough.
     pub(super) async fn others_give(&self, kib: u32) -> Option<OwnedSemaphorePermit> {
         if !self.room.ask(&self.arrival, u64::from(kib)) {
             return None;
@@ -116,7 +116,7 @@ impl Room {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A body of `client` begins to arrive.
+    /// Called when a body of `client` begins to arrive.
     pub(super) fn begin(self: &Arc<Self>, client: Option<IpAddr>) -> Arriving {
         let arrival = Arc::new(Arrival {
             client,
@@ -129,7 +129,7 @@ impl Room {
         Arriving { room: self.clone(), arrival }
     }
 
-    /// Asks as many slow bodies for their room as it takes; false when all of theirs and what is free is not enough.
+    /// Asks as many slow bodies as necessary to give way; false when theirs and what is free is not enough.
     fn ask(&self, own: &Arc<Arrival>, kib: u64) -> bool {
         let (all, now) = (self.arriving(), self.clock.now());
         // ORDERING: Relaxed; see `came`. The lock orders who is asked.

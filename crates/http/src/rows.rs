@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) points: Vec<(i64, Merged)>,
 }
 
-/// The rows of a matrix; none when it holds numbers that are no buckets.
+/// The rows of a matrix; None when it contains numbers that are not buckets.
 pub(super) fn of(matrix: Vec<Series>) -> Option<Vec<Row>> {
     let empty = matrix.is_empty();
     let (with, without): (Vec<Series>, Vec<Series>) = matrix.into_iter().partition(|row| !row.histograms.is_empty());
@@ -32,7 +32,7 @@ fn row(series: Series) -> Row {
     Row { labels: series.labels, points }
 }
 
-/// Histograms of numbers by `le` that count what is at or below it, such as `sum by (le) (rate(x_bucket[5m]))`.
+/// Histograms of cumulative counts by `le`, such as `sum by (le) (rate(x_bucket[5m]))`.
 fn of_buckets(matrix: Vec<Series>) -> Vec<Row> {
     let mut rows: BTreeMap<Labels, BTreeMap<i64, BTreeMap<Bound, f64>>> = BTreeMap::new();
     for series in matrix {

@@ -45,7 +45,7 @@ pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Resp
     Ok(success(&json!({"groups": app.alerting.groups(&params.tenant, &wanted)})))
 }
 
-/// Active alerts, those that fire first.
+/// Active alerts, firing ones first.
 pub(super) async fn alerts(State(app): State<App>, params: Params) -> Response {
     success(&json!({"alerts": app.alerting.alerts(&params.tenant)}))
 }
@@ -60,7 +60,7 @@ pub(super) async fn alert_managers(State(app): State<App>) -> Response {
 /// 400 days, as for the silences themselves.
 const SILENCE_MS: i64 = 400 * 86_400_000;
 
-/// Active alerts with what keeps them quiet, those that fire first.
+/// Active alerts with what silences them, firing ones first.
 pub(super) async fn quiet_alerts(State(app): State<App>, params: Params) -> Response {
     success(&json!({"alerts": app.alerting.quiet_alerts(&params.tenant)}))
 }
@@ -70,7 +70,7 @@ pub(super) async fn silences(State(app): State<App>, params: Params) -> Response
     success(&app.alerting.silences(&params.tenant))
 }
 
-/// What somebody does not want to hear of.
+/// A silence to be created.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewSilence {
@@ -90,7 +90,7 @@ pub(super) struct NewSilence {
     span: Option<String>,
 }
 
-/// Makes a silence or an acknowledgement.
+/// Creates a silence or an acknowledgement.
 pub(super) async fn silence(
     State(app): State<App>,
     asker: Option<Extension<Asker>>,

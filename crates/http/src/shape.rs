@@ -14,11 +14,11 @@ pub(super) const BOUND: &str = "le";
 /// How a heat map of an expression is made.
 #[derive(Debug)]
 pub(super) enum Shape<'e> {
-    /// Each cell stands in one column.
+    /// Each cell belongs to one column.
     Cells(Leaf<'e>),
     /// Each column is evaluated and looks back over a window; windows overlap or leave gaps.
     Windows(Leaf<'e>),
-    /// Each column is evaluated; why there is no exact distribution.
+    /// Each column is evaluated; the reason why there is no exact distribution.
     Evaluated(String),
 }
 
@@ -53,7 +53,7 @@ impl Grouping<'_> {
     fn of(&self, labels: &Labels) -> Labels {
         labels.filtered(|name| {
             let listed = self.labels.iter().any(|label| label == name);
-            // A bound is a part of the distribution, no group of it.
+            // A bound is a part of the distribution, not of a group.
             name != METRIC_NAME && name != BOUND && listed != self.without
         })
     }
@@ -81,7 +81,7 @@ fn separates(aggregate: &Aggregate) -> bool {
     aggregate.without || aggregate.grouping.iter().any(|label| label != BOUND)
 }
 
-/// What `expr` draws when it is evaluated each `scope.step_ms`.
+/// What `expr` draws when it is evaluated every `scope.step_ms`.
 pub(super) fn shape(expr: &Expr, scope: DurationScope) -> Shape<'_> {
     found(expr, scope).unwrap_or_else(Shape::Evaluated)
 }

@@ -12,11 +12,11 @@ const ENTRIES_MAX: usize = 300;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
 tokio::task_local! {
-    /// What the request of this task wants evaluated.
+    /// The expression that the request of this task evaluates.
     static EXPRESSION: Arc<Mutex<Option<String>>>;
 }
 
-/// What was asked, of whom.
+/// An expression and its tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Expression {
     /// The tenant that it was evaluated for.
@@ -27,14 +27,14 @@ pub(super) struct Expression {
     pub(super) text: String,
 }
 
-/// What an expression took.
+/// The cost of an expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// How often it was evaluated.
     pub(super) times: u64,
-    /// Those that were refused.
+    /// Evaluations that were refused.
     pub(super) refused: u64,
-    /// All of them together.
+    /// The sum over all evaluations.
     pub(super) total_ns: u64,
     /// The slowest.
     pub(super) longest_ns: u64,
@@ -52,7 +52,7 @@ impl Slowest {
         let mut costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if costs.len() >= ENTRIES_MAX && !costs.contains_key(&of) {
             let least = costs.iter().min_by_key(|(_, cost)| cost.total_ns).map(|(of, _)| of.clone());
-            // What is cheaper than all that is known would only go again.
+            // One that is cheaper than all that are known would be removed at once.
             let Some(least) = least.filter(|least| costs[least].total_ns <= took_ns) else { return };
             costs.remove(&least);
         }
@@ -65,7 +65,7 @@ impl Slowest {
         assert!(costs.len() <= ENTRIES_MAX, "{} expressions", costs.len());
     }
 
-    /// Those of a tenant, what took most first.
+    /// Those of a tenant, the most expensive first.
     pub(super) fn of(&self, tenant: &str) -> Vec<(Expression, Cost)> {
         let costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<(Expression, Cost)> =
@@ -83,7 +83,7 @@ pub(super) fn wants(text: &str) {
     });
 }
 
-/// Does `work`; what it wanted evaluated is returned beside its result.
+/// Runs `work`; returns the expression that it evaluated along with its result.
 pub(super) async fn observed<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
     let cell = Arc::new(Mutex::new(None));
     let out = EXPRESSION.scope(Arc::clone(&cell), work).await;

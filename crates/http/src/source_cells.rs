@@ -26,11 +26,11 @@ pub(super) struct Source {
     pub(super) cells: Vec<Cell>,
 }
 
-/// What a selector finds.
+/// The result of a selector.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pub(super) list: Vec<Source>,
-    /// Series that hold numbers, where no histogram was found.
+    /// Series of numbers, where no histogram was found.
     pub(super) numbers: usize,
     pub(super) unit: String,
     pub(super) warnings: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) fn cancelled(cancel: &Cancel) -> Result<(), ApiError> {
     if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(()) }
 }
 
-/// How far apart the times are, at a share of all distances; 0 when there are fewer than two.
+/// The quantile `share` of the distances between the times; 0 when there are fewer than two.
 pub(super) fn spacing(times: &[i64], share: f64) -> i64 {
     at_share(times.windows(2).map(|pair| pair[1] - pair[0]).collect(), share).unwrap_or(0)
 }

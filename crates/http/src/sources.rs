@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::merged::{BINS_READ_MAX, Merged, Units};
 use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, at_share, cancelled, spacing};
 
-/// Reads the cells of a selector: of its histograms, or where there are none of the classic buckets that bear its name.
+/// Reads the cells of a selector: of its histograms, or if there are none, of the classic buckets with its name.
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
     let mut selection = Selection {
         matchers: matchers.to_vec(),
@@ -30,7 +30,7 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
         drop((partial, held));
         (partial, held) = cancel.read(store, &selection)?;
     }
-    // Their cells take about as much, for as long as there is an answer to be made of them.
+    // Their cells take about as much memory, as long as a response is made from them.
     held.keep();
     let mut out = Sources { warnings: partial.warnings, ..Sources::default() };
     let mut units = Units::default();
@@ -81,7 +81,7 @@ fn width_of(series: &SeriesData) -> i64 {
             return width;
         }
     }
-    // Delta cells that hold nothing are often not sent, and their neighbours then look wider than they are.
+    // Empty delta cells are often not sent, and their neighbours then look wider than they are.
     spacing(times, if cumulative { 0.5 } else { 0.25 })
 }
 
@@ -105,7 +105,7 @@ fn deltas(column: HistogramColumn, width_ms: i64) -> Vec<Cell> {
         .collect()
 }
 
-/// What each sample added to the one before.
+/// What each sample added to the previous one.
 fn increases(column: HistogramColumn, range_from_ms: i64) -> Vec<Cell> {
     let mut out = Vec::with_capacity(column.times.len());
     let mut before: Option<(i64, Merged)> = None;
@@ -116,7 +116,7 @@ fn increases(column: HistogramColumn, range_from_ms: i64) -> Vec<Cell> {
         }
         let value = merged(value);
         match &before {
-            // A start after the sample before says that counting began anew.
+            // A start after the previous sample means that the counter was reset.
             Some((time, _)) if start > *time => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
             Some((time, before)) => out.push(Cell { from_ms: *time, to_ms, value: value.since(before) }),
             None if start > range_from_ms => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
@@ -136,7 +136,7 @@ fn is_stale(value: &HistogramValue) -> bool {
 }
 
 impl Merged {
-    /// What was counted after `before`: all of it when counting began anew.
+    /// The increase since `before`: all of it when the counter was reset.
     fn since(&self, before: &Self) -> Self {
         match (self, before) {
             (Self::Integer(now), Self::Integer(before)) => Self::Integer(difference(now, before)),
@@ -159,9 +159,9 @@ fn difference<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Histogram<
     }
 }
 
-/// Float counts go below zero where counting began anew.
+/// Float counts become negative where the counter was reset.
 fn has_negative<C: Count>(histogram: &Histogram<C>) -> bool {
-    // A billionth of all is the rounding of differences of floats.
+    // A billionth of the total is the rounding error of float differences.
     let least = -1e-9 * histogram.count.to_f64().abs();
     let counts = histogram.positive.counts().iter().chain(histogram.negative.counts());
     counts.chain([&histogram.zero]).any(|count| count.to_f64() < least)

@@ -19,7 +19,7 @@ use ogive_text::calendar::iso;
 /// 10 of each list, as in Prometheus.
 const TOP: usize = 10;
 
-/// What is active: series with a sample in the last two hours.
+/// Active series: those with a sample in the last two hours.
 const ACTIVE_MS: i64 = 2 * 3_600_000;
 
 /// Since when it runs, and where.
@@ -53,7 +53,7 @@ fn fact(app: &App, name: &str) -> f64 {
     app.backend.facts().into_iter().find(|fact| fact.name == name).map_or(0.0, |fact| fact.value)
 }
 
-/// Which labels make most series, of those that are active.
+/// The labels with the most active series.
 pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let top = match params.get("limit") {
         None => TOP,
@@ -79,7 +79,7 @@ pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Re
     Ok(success(&data.await?))
 }
 
-/// How often each label is there.
+/// How often each label occurs.
 #[derive(Default)]
 struct Counts<'a> {
     series: u64,
@@ -93,7 +93,7 @@ struct Counts<'a> {
 /// Entries of the maps for one pair, with their empty places.
 const ENTRY_BYTES: usize = 160;
 
-/// A pair as a text beside its count, while the greatest are looked for.
+/// A pair as a text with its count, while the largest are searched for.
 const NAME_BYTES: usize = 48;
 
 impl<'a> Counts<'a> {
@@ -141,12 +141,12 @@ fn greatest(counts: impl Iterator<Item = (String, u64)>, top: usize) -> Vec<Valu
     counts.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-/// Nothing is optional here that a client could ask for.
+/// Empty: there are no optional features that a client could ask for.
 pub(super) async fn features() -> Response {
     success(&json!({}))
 }
 
-/// The listener answers only after the journal was read.
+/// The listener answers only after the journal was replayed.
 pub(super) async fn replay() -> Response {
     success(&json!({"min": 0, "max": 0, "current": 0, "state": "done"}))
 }

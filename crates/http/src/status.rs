@@ -15,7 +15,7 @@ pub(super) async fn get(State(app): State<App>) -> Response {
     json(StatusCode::OK, Value::Object(figures(&app)).to_string() + "\n")
 }
 
-/// A broker's spool and destinations; of gaps, which name series, those of the tenant that asks, or of all for who is not bound to one.
+/// A broker's spool and destinations; for gaps, which name series, those of the requesting tenant, or all for a login without a tenant.
 pub(super) async fn broker(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
     let tenant = params::tenant(&headers)?;
     // Each destination's lock is held while it reads a segment.
@@ -62,7 +62,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         let figures = counters.statsd.figures();
         out.extend(figures.map(|(name, _, value)| (name.to_owned(), value.into())));
     }
-    // A protocol that nobody speaks has nothing to report.
+    // A protocol without traffic has nothing to report.
     for (protocol, ledger) in counters.ledgers() {
         let sums = ledger.sums();
         if sums.iter().any(|(_, sum)| *sum > 0) {

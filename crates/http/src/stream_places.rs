@@ -44,7 +44,7 @@ impl Streams {
         if is_full {
             let mut of_asker: HashMap<&Asker, usize> = HashMap::new();
             all.iter().for_each(|stream| *of_asker.entry(&stream.asker).or_default() += 1);
-            // Where others have as many, who comes gives of their own.
+            // On a tie, the newcomer replaces a stream of its own.
             let weight = |stream: &Arc<Stream>| (of_asker[&stream.asker], stream.asker == asker);
             let most = all.iter().map(weight).max();
             let at = all.iter().position(|stream| Some(weight(stream)) == most).expect("all places are taken");

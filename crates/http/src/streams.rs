@@ -16,12 +16,12 @@ use super::peer::Asker;
 use super::stream_places::StreamPlace;
 use crate::web::{Denied, Evicted, LoginFailure, Need};
 
-/// 15 s: with 65 readers of 64 places one of them misses a quarter of a minute.
+/// 15 s: with 65 readers for 64 slots, one of them misses a quarter of a minute.
 const AGAIN_MS: u64 = 15_000;
 /// 1 s: a token that was revoked reads no longer than that.
 const JUDGE_AGAIN: Duration = Duration::from_secs(1);
 
-/// Holds a stream to its place and to the login that began it.
+/// Ends a stream when it loses its slot or when its login ends.
 pub(super) struct Guard {
     app: App,
     login: HeaderMap,
@@ -30,7 +30,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Of a stream that was let in.
+    /// For a stream that was admitted.
     pub(super) fn new(app: &App, asker: Option<Extension<Asker>>, headers: &HeaderMap, tenant: &Tenant) -> Self {
         let (place, is_evicting) = app.limits.streams.take(asker.map(|Extension(asker)| asker).unwrap_or_default());
         if is_evicting {
@@ -41,7 +41,7 @@ impl Guard {
         Self { app: app.clone(), login, tenant: tenant.clone(), place }
     }
 
-    /// Does `work` until it is over, another needs the place, or the login ends; then says so as the last event.
+    /// Runs `work` until it finishes, another stream needs the slot, or the login ends; then reports that as the last event.
     pub(super) async fn run(self, sender: mpsc::Sender<Bytes>, work: impl Future<Output = ()>) {
         let last = tokio::select! {
             () = work => return,
@@ -50,11 +50,11 @@ impl Guard {
                 format!("retry: {AGAIN_MS}\n{}", last_words("others needed the place of this stream"))
             }
         };
-        // Who does not read hears nothing.
+        // A client that does not read misses the event.
         let _ = sender.try_send(format!("\n{last}").into());
     }
 
-    /// Returns when whoever began the stream may not go on: their token has expired or is not known any more, or may do less.
+    /// Returns when the client may not continue: its token has expired, is no longer known, or has fewer permissions.
     async fn ended(&self) -> String {
         loop {
             tokio::time::sleep(JUDGE_AGAIN).await;

@@ -31,19 +31,19 @@ use super::peer::Asker;
 use super::streams::Guard;
 use ogive_storage::live::SECONDS;
 
-/// 200,000 cells of two minutes: 1,600 series each second, 16 bytes each of what was sent.
+/// 200,000 cells of two minutes: 1,600 series each second, 16 bytes for each cell sent.
 const CELLS_MAX: usize = 200_000;
 
-/// An hour: who was away for longer reads `/v1/cells`.
+/// An hour: a reader that was away for longer reads `/v1/cells`.
 const BACK_SECONDS_MAX: i64 = 3_600;
 
-/// Seconds that are read at once when there is something to catch up with.
+/// Seconds that are read at once while catching up.
 const CATCH_UP: i64 = 60;
 
-/// 250 ms after its end a second is read unless the request says otherwise.
+/// A second is read 250 ms after its end unless the request says otherwise.
 const LATENESS_MS: i64 = 250;
 
-/// Cells that are written a minute after their end are corrections; who waits longer reads the store.
+/// Cells that are written a minute after their end are corrections; a client that waits longer reads the store.
 const LATENESS_MS_MAX: i64 = 60_000;
 
 pub(super) async fn get(
@@ -65,7 +65,7 @@ pub(super) async fn get(
     }
     let after = last_event(&headers)?;
     let guard = Guard::new(&app, asker, &headers, &params.tenant);
-    // 64 events: cells of a second come at once.
+    // 64 events: cells of a second arrive together.
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
         let (tenant, last) = (params.tenant.clone(), sender.clone());
@@ -82,14 +82,14 @@ struct Subscription {
     matchers: Vec<Vec<Matcher>>,
     tenant: Tenant,
     lateness_ms: i64,
-    /// What was sent: by the time and the series, a hash of the cell.
+    /// What was sent: a hash of the cell, by time and series.
     sent: BTreeMap<(i64, u64), u64>,
-    /// When it is looked for what came late, nanoseconds of the wall clock.
+    /// When late data is next searched for, nanoseconds of the wall clock.
     due_ns: i64,
     sender: mpsc::Sender<Bytes>,
 }
 
-/// Nobody reads any more, or nothing can be read.
+/// The reader is gone, or nothing can be read.
 struct Over;
 
 impl Subscription {
@@ -101,7 +101,7 @@ impl Subscription {
         if begin < oldest && self.send("gap", None, &gap(begin, oldest)).await.is_err() {
             return;
         }
-        // Behind the last watermark that was heard; what changed before it meanwhile comes again.
+        // After the last watermark that the reader received; what changed before it meanwhile is sent again.
         let mut until = begin.clamp(oldest, closed);
         let is_over = self.cells(until - SECONDS * SECOND_MS, until, after.is_some()).await.is_err();
         if is_over || self.watermark(until).await.is_err() {
@@ -137,7 +137,7 @@ impl Subscription {
         }
     }
 
-    /// The last second that is over, with the lateness.
+    /// The last second that is over, with the lateness allowed.
     fn closed(&self) -> i64 {
         (self.app.clock.wall().div_euclid(1_000_000) - self.lateness_ms).div_euclid(SECOND_MS) * SECOND_MS
     }
@@ -151,7 +151,7 @@ impl Subscription {
         self.send("watermark", Some(until / SECOND_MS), &json!({"t": until / SECOND_MS})).await
     }
 
-    /// Sends the cells of (from, to] that are new or another than they were. Those from before the stream are only noted.
+    /// Sends the cells of (from, to] that are new or have changed. Those from before the stream are only recorded.
     async fn cells(&mut self, from: i64, to: i64, is_sent: bool) -> Result<(), Over> {
         loop {
             let found = match self.read(from, to).await {
@@ -186,7 +186,7 @@ impl Subscription {
         self.sender.send(comment.into()).await.map_err(|_| Over)
     }
 
-    /// Every cell of (from, to]: its time, a number that stands for its series, and its event, in the order of time.
+    /// Every cell of (from, to]: its time, a number that identifies its series, and its event, in the order of time.
     async fn read(&self, from: i64, to: i64) -> Result<Vec<(i64, u64, Value)>, ApiError> {
         let (matchers, tenant) = (self.matchers.clone(), self.tenant.clone());
         ask(&self.app, Some(10 * SECOND_MS), move |app, _| {
@@ -217,7 +217,7 @@ impl Subscription {
     }
 }
 
-/// The samples of a series as events; texts are none.
+/// The samples of a series as events; texts have none.
 fn events(series: SeriesData) -> Vec<(i64, u64, Value)> {
     let mut hasher = DefaultHasher::new();
     (&series.labels, series.meta.kind).hash(&mut hasher);

@@ -20,7 +20,7 @@ use ogive_scrape::{Pairs, PoolView, TargetView};
 use ogive_text::calendar::iso;
 use ogive_text::duration;
 
-/// Targets that are scraped, and those that the rules dropped.
+/// Active targets, and those that the rules dropped.
 pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let state = params.get("state").unwrap_or("any").to_lowercase();
     if !matches!(state.as_str(), "any" | "active" | "dropped" | "") {
@@ -65,7 +65,7 @@ fn object(labels: &Pairs) -> Value {
     Value::Object(labels.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect())
 }
 
-/// What targets say of their metrics.
+/// The metadata of the targets' metrics.
 pub(super) async fn metadata(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let matchers = match params.get("match_target").filter(|text| !text.is_empty()) {
         Some(text) => selector(text)?,
@@ -102,7 +102,7 @@ pub(super) async fn pools(State(app): State<App>, params: Params) -> Result<Resp
     Ok(success(&json!({"scrapePools": names})))
 }
 
-/// Reads the rules and the scrape configuration again.
+/// Reloads the rules and the scrape configuration.
 pub(super) async fn reload(State(app): State<App>) -> Result<Response, ApiError> {
     enabled(&app)?;
     let nothing = || ApiError::unavailable("nothing is scraped here; start the server with --scrape-config");
@@ -124,7 +124,7 @@ pub(super) async fn reload(State(app): State<App>) -> Result<Response, ApiError>
     }
 }
 
-/// The jobs that whoever asks may see.
+/// The jobs that the client may see.
 fn pools_of(app: &App, params: &Params) -> BTreeMap<String, Arc<PoolView>> {
     app.scrape.pools().into_iter().filter(|(_, pool)| pool.tenant == params.tenant).collect()
 }

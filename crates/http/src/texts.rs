@@ -37,7 +37,7 @@ pub(super) struct FoundText {
     pub(super) text: String,
 }
 
-/// What comes first.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// The newest.
@@ -46,7 +46,7 @@ pub(super) enum Direction {
     Forward,
 }
 
-/// Where an answer went on to: so many texts of this instant were looked at.
+/// Where a page of results ended: this many texts of this instant were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) time_ms: i64,
@@ -67,22 +67,22 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-/// What is read.
+/// The texts to read.
 pub(super) struct Scan<'s> {
     pub(super) store: &'s dyn Reader,
     pub(super) cancel: &'s Cancel,
     pub(super) series: &'s BTreeSet<Labels>,
     pub(super) range: TimeRange,
     pub(super) direction: Direction,
-    /// What was looked at before.
+    /// The end of the previous page.
     pub(super) cursor: Option<Cursor>,
-    /// Texts without some of these words are not wanted; they may come all the same.
+    /// Texts without some of these words are not wanted, but may be returned.
     pub(super) words: Option<Arc<Words>>,
 }
 
 impl Scan<'_> {
-    /// Hands each text and its place to `each`, until that breaks: the place leads back to the text. What is missing because its bytes
-    /// are bad is returned, one sentence each.
+    /// Passes each text and its cursor to `each`, until that breaks: the cursor leads back to the text. Returns warnings about what is
+    /// missing because of damage, one sentence each.
     pub(super) fn run(
         &self,
         mut each: impl FnMut(FoundText, Cursor) -> ControlFlow<()>,
@@ -124,7 +124,7 @@ impl Scan<'_> {
         Ok(missing)
     }
 
-    /// What the cursor leaves of the range.
+    /// The part of the range after the cursor.
     fn rest(&self) -> TimeRange {
         let TimeRange { start_ms, end_ms } = self.range;
         match (self.cursor, self.direction) {
@@ -174,7 +174,7 @@ impl Scan<'_> {
             let texts = data.texts.times.into_iter().zip(data.texts.values);
             out.extend(texts.map(|(time_ms, text)| FoundText { time_ms, labels: data.labels.clone(), text }));
         }
-        // Stable: those of one instant stay by labels and in order.
+        // Stable: those of one instant stay ordered by labels, and in their own order.
         out.sort_by_key(|one| one.time_ms);
         if self.direction == Direction::Backward {
             out.reverse();
@@ -195,7 +195,7 @@ fn next_width(width_ms: i64, found: &[FoundText]) -> i64 {
     }
 }
 
-/// What the series are that `matchers` accept; charged for as long as the answer lives.
+/// The definitions of the series that `matchers` accept; charged for as long as the response lives.
 pub(super) fn named(
     (cancel, store): (&Cancel, &dyn Reader),
     matchers: &[Matcher],
@@ -229,7 +229,7 @@ fn matchers(series: &BTreeSet<Labels>) -> Result<Vec<Matcher>, ApiError> {
     Ok(vec![matcher(METRIC_NAME, MatchOp::Regex, &escaped.join("|"))?])
 }
 
-/// A text as a regular expression that matches it alone.
+/// A text as a regular expression that matches only it.
 fn escape(text: &str) -> String {
     let special = |c: char| c.is_ascii_punctuation() && c != '_';
     text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()

@@ -20,7 +20,7 @@ use crate::web::{Grant, LIFETIME_MS_MAX, Wanted};
 /// 64 KiB: eight addresses.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// What is asked for.
+/// The request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -49,7 +49,7 @@ pub(super) async fn vend(State(app): State<App>, request: Request) -> Result<Res
     }
     let lifetime = seconds_or_units_ms(&body.expires).filter(|ms| (1..=LIFETIME_MS_MAX).contains(ms));
     let lifetime = lifetime.ok_or_else(|| ApiError::bad_data("expires is a time such as 1h, at most 31d"))?;
-    // A stream looks at its login again and again, and a ticket is none.
+    // A stream checks its login repeatedly, and a ticket is not a login.
     if body
         .links
         .iter()

@@ -23,13 +23,13 @@ pub(super) const ROUTE: &str = "/v1/snapshots/receive";
 /// 16 MiB: a list of 4 MiB, 8 MiB of pieces, and the headers of small ones.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// What is lacking is answered in parts: 10,000 files are 300 KiB of JSON, and more than a request brings.
+/// The list of missing files is sent in parts: 10,000 files are 300 KiB of JSON, and more than a request carries.
 const MISSING_MAX: usize = 10_000;
 
-/// Transfers take turns: a piece is written behind what is there.
+/// Transfers are serialised: a piece is appended to what is there.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Takes a list of files with some pieces, and answers what is lacking, or the snapshot.
+/// Receives a list of files with some pieces, and answers with what is missing, or with the snapshot.
 pub(super) async fn receive(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     if kind != b"application/octet-stream" {
@@ -54,7 +54,7 @@ pub(super) async fn receive(State(app): State<App>, request: Request) -> Result<
     .await
 }
 
-/// What an operator reads later: that a transfer began, and that it is done.
+/// The event for operators: that a transfer began, or that it is complete.
 fn event(inventory: &Inventory, progress: &Progress) -> Option<String> {
     let (name, files, bytes) = (&inventory.info.name, inventory.files.len(), inventory.bytes());
     match progress {

@@ -30,12 +30,12 @@ pub(super) struct Replace {
     rate: Option<u64>,
 }
 
-/// The directories and what goes on with them.
+/// The directories and their current activity.
 pub(super) async fn disks(State(app): State<App>) -> Result<Response, ApiError> {
     Ok(answer(StatusCode::OK, &document(upkeep(&app)?)))
 }
 
-/// Begins to fill a directory.
+/// Starts to fill a directory.
 pub(super) async fn replace(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let Replace { old, new, rate } = read(&headers, &body)?;
     let own = upkeep(&app)?.clone();
@@ -54,7 +54,7 @@ pub(super) struct Add {
     rate: Option<u64>,
 }
 
-/// Begins to fill a directory that is one more.
+/// Starts to fill an additional directory.
 pub(super) async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let Add { path, rate } = read(&headers, &body)?;
     let own = upkeep(&app)?.clone();
@@ -66,7 +66,7 @@ pub(super) async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes)
     .await
 }
 
-/// The time that retention goes by.
+/// The time of the retention clock.
 pub(super) async fn retention(State(app): State<App>) -> Result<Response, ApiError> {
     with_store(&app, |_, store| Ok((StatusCode::OK, retention_document(store)))).await
 }
@@ -78,7 +78,7 @@ pub(super) struct Confirm {
     confirm_clock: bool,
 }
 
-/// Somebody says that the clock is right.
+/// An operator confirms the clock.
 pub(super) async fn confirm_clock(
     State(app): State<App>,
     headers: HeaderMap,
@@ -109,12 +109,12 @@ pub(super) struct StartScrub {
     rate: Option<u64>,
 }
 
-/// Scrubs so far, the one that goes on, and what the last one found.
+/// The progress of scrubs: the running one, and the findings of the last.
 pub(super) async fn scrub(State(app): State<App>) -> Result<Response, ApiError> {
     Ok(answer(StatusCode::OK, &scrubs(upkeep(&app)?)))
 }
 
-/// Begins a scrub, or makes the one that goes on faster.
+/// Starts a scrub, or speeds up the running one.
 pub(super) async fn start_scrub(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let StartScrub { rate } = read(&headers, &body)?;
     let own = upkeep(&app)?;
@@ -132,7 +132,7 @@ fn scrubs(upkeep: &Upkeep) -> Value {
     })
 }
 
-/// What was found to be bad or lost and is not acknowledged; who is bound to a tenant sees what concerns it or all.
+/// Damage and losses that are not acknowledged; a login with a tenant sees what concerns it or all tenants.
 pub(super) async fn findings(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
     let tenant = params::tenant(&headers)?;
     with_store(&app, move |_, store| Ok((StatusCode::OK, json!({"findings": known(store, tenant.as_ref())})))).await
@@ -140,11 +140,11 @@ pub(super) async fn findings(State(app): State<App>, headers: HeaderMap) -> Resu
 
 #[derive(serde::Deserialize)]
 pub(super) struct Acknowledge {
-    /// The number of the last finding that somebody has taken note of.
+    /// The number of the last finding to acknowledge.
     up_to: u64,
 }
 
-/// Forgets the findings up to a number: who asks has seen them.
+/// Acknowledges the findings up to a number, which removes them.
 pub(super) async fn acknowledge(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let Acknowledge { up_to } = read(&headers, &body)?;
     with_store(&app, move |_, store| {
@@ -169,7 +169,7 @@ fn known(store: &Store, tenant: Option<&Tenant>) -> Vec<Value> {
     store.findings().into_iter().filter(concerns).map(document).collect()
 }
 
-/// What a scrub found.
+/// The findings of a scrub.
 pub fn document_of(scrubbed: &ogive_store::Scrubbed) -> Value {
     let findings: Vec<Value> = scrubbed
         .findings
@@ -205,7 +205,7 @@ pub(super) async fn snapshots(State(app): State<App>) -> Result<Response, ApiErr
     .await
 }
 
-/// Makes one.
+/// Creates a snapshot.
 pub(super) async fn create_snapshot(
     State(app): State<App>,
     headers: HeaderMap,
@@ -229,7 +229,7 @@ pub(super) async fn delete_snapshot(
     .await
 }
 
-/// Makes a store of its own of one.
+/// Clones a snapshot to a separate store.
 pub(super) async fn clone_snapshot(
     State(app): State<App>,
     headers: HeaderMap,
@@ -253,7 +253,7 @@ pub fn snapshot(info: &SnapshotInfo) -> Value {
     })
 }
 
-/// Does what may wait for the disk with the store.
+/// Runs work with the store that may wait for the disk.
 pub(super) async fn with_store(
     app: &App,
     act: impl FnOnce(&Upkeep, &Store) -> Result<(StatusCode, Value), ogive_store::Error> + Send + 'static,
@@ -290,10 +290,10 @@ pub(super) fn answer(status: StatusCode, data: &Value) -> Response {
 }
 
 fn document(upkeep: &Upkeep) -> Value {
-    // First: who sees that nothing is filled any more must not see what is filled as it was before.
+    // First: a client that sees that nothing is being filled must not see the old state of what was filled.
     let filling = work(&upkeep.filling.state());
     let members: Vec<Value> = upkeep.members().iter().map(member).collect();
-    // What no directory had right when the store was opened, or has not now.
+    // Files of which no directory had a good copy when the store was opened, or has one now.
     let problems = upkeep.store().map(|store| {
         let status = store.status();
         let mut problems = [status.recovered.findings, status.block_failures].concat();

@@ -20,7 +20,7 @@ pub(super) struct Views<'a> {
 }
 
 impl<'a> Views<'a> {
-    /// What `params` ask from.
+    /// The store for the request of `params`.
     pub(super) fn of(app: &'a App, params: &'a Params) -> Self {
         Self { reader: app.backend.of(&params.tenant), shown: shown(params) }
     }

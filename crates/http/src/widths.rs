@@ -8,13 +8,13 @@ use super::source_cells::Source;
 /// 99 of 100 samples lie in cells that are no wider: one slow sender among many does not coarsen the picture.
 const USUAL: f64 = 0.99;
 
-/// From 20 cells in a column on, one more or less is 5 % and not seen.
+/// From 20 cells in a column on, one more or less is 5 % and not visible.
 const MANY: i64 = 20;
 
 /// Widths that senders are configured with, seconds. Measured ones stray by some milliseconds.
 const ROUND: [i64; 16] = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 86_400];
 
-/// Times of columns: `start`, and each `step` after it up to `end`.
+/// Times of columns: `start`, and every `step` after it up to `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grid {
     pub(super) start_ms: i64,
@@ -39,7 +39,7 @@ impl Grid {
     }
 }
 
-/// The width that was meant: the next of [`ROUND`] within 5 %, or whole seconds.
+/// The intended width: the next of [`ROUND`] within 5 %, or whole seconds.
 fn rounded(width_ms: i64) -> i64 {
     let near = |seconds: &&i64| (width_ms - **seconds * 1_000).abs() * 20 <= **seconds * 1_000;
     match ROUND.iter().find(near) {
@@ -49,7 +49,7 @@ fn rounded(width_ms: i64) -> i64 {
     }
 }
 
-/// The width that [`USUAL`] of the samples' cells have at most; 0 when it is not known.
+/// The width that [`USUAL`] of the samples' cells do not exceed; 0 when it is not known.
 pub(super) fn usual_width(sources: &[Source]) -> i64 {
     let mut widths: Vec<(i64, f64)> = sources
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn usual_width(sources: &[Source]) -> i64 {
     0
 }
 
-/// Where what a column counts begins: usual cells decide, unless most samples are in wider ones (a pause between two scrapes).
+/// Where the interval of a column begins: usual cells decide, unless most samples are in wider ones (a pause between two scrapes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cover {
     usual: Option<(i64, f64)>,
@@ -75,7 +75,7 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Takes a cell of `count` samples that begins at `from_ms`.
+    /// Adds a cell of `count` samples that begins at `from_ms`.
     pub(super) fn add(&mut self, from_ms: i64, count: f64, is_usual: bool) {
         let part = if is_usual { &mut self.usual } else { &mut self.wide };
         let (from, counted) = part.unwrap_or((i64::MAX, 0.0));

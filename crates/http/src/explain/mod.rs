@@ -41,7 +41,7 @@ struct Area {
     hi: f64,
 }
 
-/// What is asked for.
+/// The request.
 struct Wanted {
     query: String,
     start_ms: i64,
@@ -145,7 +145,7 @@ fn written(row: &Row, ranking: &Ranking) -> serde_json::Value {
     })
 }
 
-/// What a series counted inside of the box and outside of it.
+/// What a series counted inside the box and outside it.
 fn counted(source: &Source, offset_ms: i64, area: Area) -> Counted {
     let mut out = Counted { labels: source.labels.clone(), inside: 0.0, outside: 0.0 };
     for cell in &source.cells {
@@ -171,7 +171,7 @@ fn add<C: Count>(out: &mut Counted, value: &Histogram<C>, is_then: bool, area: A
     }
 }
 
-/// A representative of a bin: the geometric mean where both ends have one sign.
+/// A representative value of a bin: the geometric mean where both ends have the same sign.
 fn middle(lo: f64, hi: f64) -> f64 {
     if !lo.is_finite() {
         hi

@@ -27,10 +27,10 @@ use super::super::source_cells::{LOOKBACK_MS, Span};
 use super::super::sources;
 use super::{Area, Wanted, gcd, wanted};
 
-/// 500: two sums of 1,000 bins of each are 12 MB.
+/// 500: two sums of 1,000 bins for each are 12 MB.
 const NAMES_MAX: usize = 500;
 
-/// Chance alone passes twice the noise floor once in fifteen times, and three times hardly ever: many names are compared at once.
+/// Chance exceeds twice the noise floor once in fifteen times, and three times hardly ever: many names are compared at once.
 const FLOORS: f64 = 3.0;
 
 /// Quantiles whose change is put into words.
@@ -46,7 +46,7 @@ struct Both {
     unit: String,
 }
 
-/// What was found of all names.
+/// The result over all names.
 struct Found {
     jobs: BTreeSet<String>,
     names: BTreeMap<String, Option<Both>>,
@@ -121,7 +121,7 @@ fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Found, ApiError>
         };
         let both = found.names.entry(name).or_insert_with(new);
         let cells = sources::source(series, span).cells;
-        // Bins of other schemes have no common sum: of such a name nothing is said.
+        // Bins of other schemes have no common sum: such a name is left out.
         let is_one =
             cells.into_iter().all(|cell| both.as_mut().is_some_and(|both| both.add(cell.to_ms, cell.value, area)));
         if !is_one {
@@ -144,7 +144,7 @@ fn candidates(jobs: &BTreeSet<String>) -> Result<Vec<Matcher>, ApiError> {
     Ok(out)
 }
 
-/// The text as a pattern that matches it alone.
+/// The text as a pattern that matches only it.
 fn regex_escaped(text: &str) -> String {
     let escaped = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() { format!("{c}") } else { format!("\\{c}") }

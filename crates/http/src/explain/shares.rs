@@ -13,7 +13,7 @@ use ogive_model::{Labels, METRIC_NAME};
 /// z = 4: chance reaches it once in 16,000 rows, so that hundreds of them may be compared.
 const Z: f64 = 4.0;
 
-/// 100,000 values: an id of each of 10,000 series in ten labels. More are left out, and that is said.
+/// 100,000 values: an id for each of 10,000 series in ten labels. Further ones are left out, and the response says so.
 pub(super) const VALUES_MAX: usize = 100_000;
 
 /// The 24 best values make 276 pairs.
@@ -82,7 +82,7 @@ pub(super) fn rank(series: &[Counted]) -> Ranking {
     ranking
 }
 
-/// Pairs of the best values that say more than either.
+/// Pairs of the best values that explain more than either value.
 fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[Counted]) -> Vec<Row> {
     let best = &singles[..singles.len().min(PAIRED_MAX)];
     let mut out = Vec::new();
@@ -101,7 +101,7 @@ fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[Counted]) -> Vec<Row>
             let mut labels = vec![(a.clone(), av.clone()), (b.clone(), bv.clone())];
             labels.sort();
             let row = ranking.row(labels, sum);
-            // A pair of which one part always comes with the other has the numbers of a single value.
+            // If one part of a pair always occurs with the other, the pair has the counts of a single value.
             if row.is_sure() && row.difference.0 > first.difference.0.max(second.difference.0) {
                 out.push(row);
             }

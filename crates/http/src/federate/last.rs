@@ -19,7 +19,7 @@ pub(super) enum Value {
 }
 
 impl Last {
-    /// Bytes that it takes here, in the list in order, and in the page, where a bucket is a line with all labels.
+    /// Memory that it takes here, in the sorted list, and in the page, where a bucket is a line with all labels.
     pub(super) fn memory_bytes(&self) -> usize {
         let lines = match &self.value {
             Value::Float(_) => 1,

@@ -26,12 +26,12 @@ use super::params::Params;
 use super::views::Views;
 use last::{Last, Value};
 
-/// 5 minutes: what a query without a range looks back.
+/// 5 minutes: the lookback of a query without a range.
 const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
 /// 5,000,000 samples are read: 16,000 series with a value a second.
 const SAMPLES_MAX: usize = 5_000_000;
 
-/// What is written, and how.
+/// The text format of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
@@ -39,7 +39,7 @@ enum Form {
 }
 
 impl Form {
-    /// The form that comes first among those that are accepted most; text for who asks for neither.
+    /// The accepted form with the highest preference; text when neither is requested.
     fn accepted(headers: &HeaderMap) -> Self {
         let mut best = (0.0, Self::Text);
         let kinds = headers.get_all(header::ACCEPT).iter().filter_map(|kinds| kinds.to_str().ok());
@@ -103,7 +103,7 @@ fn found(
     now_ms: i64,
     cancel: &Cancel,
 ) -> Result<(Vec<Last>, usize), ApiError> {
-    // With views: who asks for `M_bucket` by its name gets it.
+    // With views, so that `M_bucket` can be selected by its name.
     let store = Views::of(app, params);
     let mut all: BTreeMap<Labels, Last> = BTreeMap::new();
     let mut cells = 0;
@@ -118,7 +118,7 @@ fn found(
             cells += usize::from(series.meta.temporality == Temporality::Delta && series.meta.kind != Kind::Text);
             let Some(last) = last(app, &params.tenant, series) else { return Ok(()) };
             cancel.hold(last.memory_bytes())?;
-            // What is a number and a distribution under the same labels is what came last.
+            // If a number and a distribution have the same labels, the later one counts.
             match all.get(&last.labels) {
                 Some(other) if other.time_ms > last.time_ms => {}
                 _ => drop(all.insert(last.labels.clone(), last)),

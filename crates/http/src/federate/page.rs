@@ -10,7 +10,7 @@ use ogive_protocol::families::{FamilyKind, FamilyValue, INSTANCE, put_family};
 use super::super::prometheus_json;
 use super::last::{Last, Value};
 
-/// The buckets of a classic histogram that is made of a native one are powers of two: a scraper makes a series of each.
+/// The buckets of a classic histogram made from a native one are powers of two: a scraper makes a series of each.
 const CLASSIC_SCALE: i32 = 0;
 
 /// The label of a bucket's bound.
@@ -33,7 +33,7 @@ pub(super) fn protobuf(found: &[Last]) -> Vec<u8> {
     out
 }
 
-/// Families as text; a comment for those who look why something is not there.
+/// Families as text; a comment helps those who look for something that is missing.
 pub(super) fn text(found: &[Last], cells: usize) -> String {
     let mut out = String::new();
     if cells > 0 {
@@ -41,7 +41,7 @@ pub(super) fn text(found: &[Last], cells: usize) -> String {
             .expect("writes to memory");
     }
     let stored = Stored::of(found);
-    // A name has one type in a text, that of what comes first.
+    // A name has one type in a text: that of its first series.
     for same in found.chunk_by(|a, b| a.labels.metric_name() == b.labels.metric_name()) {
         put_type(&mut out, same[0].labels.metric_name(), same[0].kind);
         for last in same {
@@ -72,8 +72,8 @@ fn put_type(out: &mut String, name: &str, kind: FamilyKind) {
 /// The endings of the series that a classic histogram is.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-/// Which parts of which classic histograms a page has as series of their own: a sender that writes both kinds, or a view that was asked for
-/// by its name. Made of the native histogram they would be there twice.
+/// Which parts of which classic histograms a page has as separate series: of a sender that writes both kinds, or of a view that was
+/// selected by its name. If they were also made from the native histogram, they would be duplicates.
 struct Stored(HashSet<(&'static str, Labels)>);
 
 impl Stored {
@@ -95,7 +95,7 @@ fn without_bound(labels: &Labels) -> Labels {
     labels.filtered(|name| name != BOUND)
 }
 
-/// Buckets with what is at or below their bound, the sum and the count; but not those that are `stored`.
+/// Cumulative buckets, the sum and the count; but not those that are `stored`.
 fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>, stored: &Stored) {
     if !stored.has("_bucket", &last.labels) {
         put_buckets(out, last, histogram);
@@ -141,13 +141,13 @@ fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, 
     if !plain {
         inside.push(quoted(&name));
     }
-    // A label that is called as the bound would be there twice.
+    // A label with the name of the bound would appear twice.
     let is_own = |label: &str| label != METRIC_NAME && (bound.is_none() || label != BOUND);
     for (label, value) in last.labels.iter().filter(|(label, _)| is_own(label)) {
         let label = if is_plain(label, false) { label.to_owned() } else { quoted(label) };
         inside.push(format!("{label}={}", quoted(value)));
     }
-    // Else the scraper would say that the instance is this server; who honours labels takes none at all instead.
+    // Otherwise the scraper would set the instance to this server; with honor_labels, an empty one is removed.
     if last.labels.get(INSTANCE).is_empty() {
         inside.push(format!("{INSTANCE}=\"\""));
     }
@@ -164,7 +164,7 @@ fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, 
     writeln!(out, " {number} {}", last.time_ms).expect("writes to memory");
 }
 
-/// Whether a name may stand without quotes.
+/// Whether a name can be written without quotes.
 fn is_plain(name: &str, is_metric: bool) -> bool {
     let may = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || (is_metric && byte == b':');
     !name.is_empty() && name.bytes().all(may) && !name.as_bytes()[0].is_ascii_digit()

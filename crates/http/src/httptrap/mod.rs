@@ -33,13 +33,13 @@ use ogive_door::submission::stored_within;
 /// The route, as the router has it.
 pub(super) const ROUTE: &str = "/module/httptrap/{check}/{secret}";
 
-/// 8 s: clients of Circonus try for 5 to 8 s, and send what they measured next after 10.
+/// 8 s: Circonus clients retry for 5 to 8 s, and send their next measurement after 10.
 const AGAIN_SECONDS: u32 = 8;
 
 /// Metrics that an answer names.
 const NAMED_MAX: usize = 20;
 
-/// Whether the address of a request holds the secret of a configured check: nothing else has to say who sends it then.
+/// Whether the address of a request contains the secret of a configured check: it then needs no other authentication.
 pub(super) fn has_secret(app: &App, path: &str) -> bool {
     let mut parts = path.split('/').skip(3);
     let (Some(check), Some(secret), None) = (parts.next(), parts.next(), parts.next()) else { return false };
@@ -62,7 +62,7 @@ pub(super) async fn submit(
     }
 }
 
-/// What a check may do: its UUID, and whose its samples are.
+/// The permission of a check: its UUID, and the tenant of its samples.
 fn admitted(app: &App, check: &str, secret: &str, request: &Request) -> Result<(String, Tenant), ApiError> {
     let unknown = |check: &str| {
         ApiError::not_found(format!(
@@ -111,7 +111,7 @@ async fn taken(
     Ok(outcome)
 }
 
-/// The body as a batch with its frame, and the room that it takes.
+/// The body as a batch with its frame, and the memory that it takes.
 async fn decoded(
     app: &App,
     mut held: ChargedBody,
@@ -140,7 +140,7 @@ async fn decoded(
     reading(app, "reading the metrics", read).await
 }
 
-/// Gives a request with histograms or texts that have no time of their own a number that it has again when it comes again.
+/// Gives a request that has histograms or texts without times of their own a number derived from its content, the same on a retry.
 fn number_by_content(app: &App, trapped: &mut Trapped, uuid: &str, bytes: &[u8]) {
     let batch = &trapped.batch;
     let fingerprint = || ogive_protocol::fingerprint(&batch.tenant, &format!("httptrap {uuid}"), bytes);
@@ -153,7 +153,7 @@ fn number_by_content(app: &App, trapped: &mut Trapped, uuid: &str, bytes: &[u8])
         app.numbers.of_content_within(content, AGAIN_SECONDS, app.clock.wall());
 }
 
-/// The word for a fault in counters.
+/// The counter label of a fault.
 const fn reason(fault: Fault) -> &'static str {
     match fault {
         Fault::Cells => "names_limit",
@@ -161,7 +161,7 @@ const fn reason(fault: Fault) -> &'static str {
     }
 }
 
-/// What is said of a request.
+/// The result of a request.
 struct Outcome {
     /// Metrics that are stored.
     stats: u64,
@@ -187,7 +187,7 @@ impl Outcome {
         }
     }
 
-    /// Takes out what the store did not take.
+    /// Removes the samples that the store rejected.
     fn reject(&mut self, verdict: &Verdict) {
         let rejected = verdict.rejected.len() as u64;
         (self.stats, self.wrong) = (self.stats.saturating_sub(rejected), self.wrong + rejected);

@@ -6,8 +6,8 @@ use ogive_protocol::lines::Names;
 /// How HTTPTrap is received, for all requests.
 #[derive(Debug, Default)]
 pub struct Traps {
-    /// Who may send, and how much.
+    /// The permitted checks, and their limits.
     pub checks: TrapChecks,
-    /// What becomes of names that PromQL needs quotes for.
+    /// How names that PromQL would have to quote are written.
     pub names: Names,
 }

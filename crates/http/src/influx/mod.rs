@@ -59,7 +59,7 @@ async fn write(app: App, request: Request, api: Api) -> Response {
     }
 }
 
-/// Lines that were not stored: their numbers with what is wrong, and how many of how many.
+/// Lines that were not stored: their numbers and errors, and how many of how many.
 #[derive(Default)]
 struct Outcome {
     wrong: Vec<(usize, String)>,
@@ -132,7 +132,7 @@ impl Whole for Message {
                 }
                 Err(refusal) => return Err((&refusal).into()),
                 Ok(None) if attempt == ATTEMPTS => break,
-                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                // Too many later requests arrived to know whether this one was stored: it counts as new.
                 Ok(None) => (message.number, message.is_of_content) = (message.app.numbers.next(), false),
             }
             (message, found) = match message.read().await.map_err(WriteFailure::Refused)? {
@@ -150,7 +150,7 @@ impl Whole for Message {
     }
 }
 
-/// No outcome when the number, which is made of the content, is older than the table of sequences remembers.
+/// None when the number, which is derived from the content, is older than the table of sequences remembers.
 async fn store(
     message: &Message,
     found: DecodedMessage,
@@ -175,7 +175,7 @@ async fn store(
     Ok(Some(outcome))
 }
 
-/// Adds the lines of which a sample was rejected, and returns how many they are.
+/// Adds the lines with a rejected sample, and returns how many they are.
 fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>) -> u64 {
     let (mut count, mut last) = (0, 0);
     for (sample, reason) in &verdict.rejected {
@@ -190,22 +190,22 @@ fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>
     count
 }
 
-/// A body with what is needed to read it.
+/// A body with everything needed to parse it.
 struct Message {
     app: App,
-    /// None once it is cut.
+    /// None once it is divided.
     held: Option<ChargedBody>,
     tenant: Tenant,
     database: String,
     precision: Precision,
     number: (SourceId, u64),
-    /// Whether the number is made of the bytes.
+    /// Whether the number is derived from the bytes.
     is_of_content: bool,
     /// Lines of the request in front of its first.
     lines_before: usize,
 }
 
-/// What a body holds, and its room in memory.
+/// The decoded body, and its memory.
 struct DecodedMessage {
     read: DecodedBody,
     unfolded: Unfolded,
@@ -231,7 +231,7 @@ impl Message {
         self.held.as_ref().map_or(&[], |held| &held.bytes)
     }
 
-    /// What it holds, or why that is too much.
+    /// Its contents, or why it is too large.
     async fn read(mut self) -> Result<(Self, Result<DecodedMessage, TooMuch>), ApiError> {
         let app = self.app.clone();
         let read = move || {
@@ -252,7 +252,7 @@ impl Message {
         reading(&app, "reading the lines", read).await
     }
 
-    /// Gives a request with texts a number that it has again when it comes again.
+    /// Gives a request with texts a number derived from its content, the same on a retry.
     fn number_by_content(&mut self, read: &mut DecodedBody) {
         let about = format!("lines {:?} {}", self.precision, self.database);
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, self.bytes());
@@ -267,7 +267,7 @@ fn no_content() -> Response {
     versioned(StatusCode::NO_CONTENT.into_response())
 }
 
-/// `/ping`: is anybody there, and who.
+/// `/ping`: whether the server is up, and its version.
 pub(super) async fn ping(params: Params) -> Response {
     match params.get("verbose") {
         Some("true" | "1") => versioned(json(StatusCode::OK, json!({ "version": VERSION }).to_string() + "\n")),
@@ -275,7 +275,7 @@ pub(super) async fn ping(params: Params) -> Response {
     }
 }
 
-/// `/health`, as InfluxDB's clients of version 2 ask it.
+/// `/health`, which clients of InfluxDB 2 request.
 pub(super) async fn health(State(app): State<App>) -> Response {
     let ends = *app.ending.borrow();
     let (status, word, message) = match ends {

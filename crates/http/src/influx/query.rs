@@ -26,7 +26,7 @@ const STATEMENTS_MAX: usize = 100;
 /// 64 KiB of a form: a hundred statements.
 const FORM_BYTES_MAX: usize = 64 * 1024;
 
-/// What is done here.
+/// A supported statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Statement {
     CreateDatabase(String),
@@ -66,7 +66,7 @@ fn unsupported(what: &str, instead: &str) -> String {
     format!("{what} is not supported here; {instead}")
 }
 
-/// The words of a statement; what stands in double quotes is one.
+/// The words of a statement; text in double quotes is one word.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut out, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
@@ -96,7 +96,7 @@ fn quote_end(text: &str) -> Option<usize> {
     })
 }
 
-/// The statements of a request; semicolons inside quotes are none.
+/// The statements of a request; semicolons inside quotes do not separate.
 fn statements(text: &str) -> Result<Vec<Statement>, String> {
     let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -164,7 +164,7 @@ async fn answered(app: &App, request: Request) -> Result<Vec<Value>, ApiError> {
     Ok(results)
 }
 
-/// Does it; what it shows, if anything.
+/// Executes it; returns its output, if any.
 async fn done(app: &App, tenant: &Tenant, statement: Statement) -> Result<Option<Value>, ApiError> {
     match statement {
         Statement::CreateDatabase(name) => {
@@ -177,7 +177,7 @@ async fn done(app: &App, tenant: &Tenant, statement: Statement) -> Result<Option
             let values: Vec<_> = names.into_iter().map(|name| json!([name])).collect();
             Ok(Some(json!({ "name": "databases", "columns": ["name"], "values": values })))
         }
-        // Every database has the one that InfluxDB makes by itself.
+        // Every database has the one that InfluxDB creates automatically.
         Statement::ShowRetentionPolicies => Ok(Some(json!({
             "columns": ["name", "duration", "shardGroupDuration", "replicaN", "default"],
             "values": [["autogen", "0s", "168h0m0s", 1, true]],
@@ -185,7 +185,7 @@ async fn done(app: &App, tenant: &Tenant, statement: Statement) -> Result<Option
     }
 }
 
-/// The databases that have data: the values of the label that stands for one.
+/// The databases that have data: the values of the label for the database.
 async fn stored(app: &App, tenant: &Tenant) -> Result<BTreeSet<String>, ApiError> {
     let (tenant, label) = (tenant.clone(), app.influx.db_label.clone());
     if label.is_empty() {

@@ -16,12 +16,12 @@ pub struct Rules {
     pub names: Names,
     /// The label of the database or bucket; empty for none.
     pub db_label: String,
-    /// Those that were created, for clients that ask for them.
+    /// Databases that were created, for clients that list them.
     pub(crate) databases: Arc<Databases>,
 }
 
 impl Rules {
-    /// Names are written as `names` says, and the database or bucket becomes the label `db_label`.
+    /// Names are written according to `names`, and the database or bucket becomes the label `db_label`.
     #[must_use]
     pub fn new(names: Names, db_label: String) -> Self {
         Self { names, db_label, databases: Arc::default() }

@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::super::error::{ApiError, json};
 
-/// Lines that an answer describes.
+/// Lines that a response describes.
 pub(super) const LINES_TOLD: usize = 20;
 
-/// What InfluxDB's clients take us for: the version in which both endpoints behave as here.
+/// The version reported to InfluxDB clients: one in which both endpoints behave as here.
 pub(super) const VERSION: &str = "2.7.0-ogive";
 
-/// Which version's endpoint a request came to: they report errors differently.
+/// Which version's endpoint a request used: they report errors differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Api {
     V1,

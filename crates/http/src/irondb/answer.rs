@@ -11,7 +11,7 @@ pub(super) fn refusal(error: &ApiError) -> Response {
     with_members(error, json!({}))
 }
 
-/// A refusal of what was to be written: also with the counts that its clients read.
+/// The response to a refused write: with the counts that its clients read.
 pub(super) fn refused_write(error: &ApiError, errors: u64) -> Response {
     with_members(error, json!({"records": 0, "updated": 0, "misdirected": 0, "errors": errors.max(1)}))
 }
@@ -33,7 +33,7 @@ pub(super) fn of(answer: Result<Json, ApiError>) -> Response {
     }
 }
 
-/// A number as JSON has it: whole ones without a point, since clients read them as integers; null for what is none.
+/// A number in JSON: whole ones without a point, because clients read them as integers; null for NaN and infinity.
 pub(super) fn number(value: f64) -> Json {
     if value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0 {
         return Json::from(value as i64);

@@ -23,11 +23,11 @@ use crate::error::{ApiError, json as json_answer};
 use crate::params::Params;
 use crate::prometheus;
 
-/// An hour in minutes, where nobody says what.
+/// The default range: one hour.
 const SPAN_S: i64 = 3_600;
 const PERIOD_S: i64 = 60;
 
-/// What the extension takes.
+/// A query for the extension.
 struct Query {
     text: String,
     start_s: i64,
@@ -57,7 +57,7 @@ impl Query {
         })
     }
 
-    /// The slots: whole ones, from the period's multiple at or before the start.
+    /// The slots: whole ones, from the multiple of the period at or before the start.
     fn grid(&self) -> Result<Grid, ApiError> {
         if self.period_s <= 0 || self.end_s <= self.start_s {
             return Err(ApiError::bad_data("the period is not above 0, or the end is not behind the start"));
@@ -122,7 +122,7 @@ async fn answered(app: &App, request: Request, text: &mut String) -> Result<Resp
     Ok(json_answer(StatusCode::OK, df4::json(grid, &outputs).to_string()))
 }
 
-/// An expression of PromQL, answered as the Prometheus API answers it.
+/// A PromQL expression, answered in the form of the Prometheus API.
 async fn promql(app: &App, asked: &Asked, query: &Query, expression: &str) -> Result<Response, ApiError> {
     let is_range = query.format == "PQR";
     let mut params = Params::parse(form(query, expression, is_range).as_bytes());
@@ -146,7 +146,7 @@ fn form(query: &Query, expression: &str, is_range: bool) -> String {
     form.finish()
 }
 
-/// What is stored, for a query.
+/// Access of a query to the stored streams.
 struct Streams<'s> {
     app: &'s App,
     cancel: &'s Cancel,
@@ -173,7 +173,7 @@ impl Source for Streams<'_> {
     }
 }
 
-/// Which extensions there are.
+/// Lists the extensions.
 pub(super) async fn list() -> Response {
     let param = |kind: &str, description: &str| json!({"type": kind, "description": description, "optional": true});
     answer::of(Ok(json!({"public/caql_v1": {

@@ -30,12 +30,12 @@ use crate::params;
 
 /// 256 tags of a check.
 const TAGS_MAX: usize = 256;
-/// 256 KiB: so many of the longest.
+/// 256 KiB: that many of the longest tags.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// 1,000,000 changes of the tags of all checks.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Changes wait for each other.
+/// Changes are serialised.
 static CHANGING: Mutex<()> = Mutex::const_new(());
 
 /// The tags of each check.

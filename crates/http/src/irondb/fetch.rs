@@ -17,7 +17,7 @@ use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::{ApiError, json as json_answer};
 
-/// 1 MiB: the longest names of all streams that a request may have take four times less.
+/// 1 MiB: the longest names of the maximum number of streams in a request take a quarter of it.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
@@ -70,13 +70,13 @@ fn one(scope: (&App, &Cancel), tenant: &Tenant, stream: &Stream, grid: Grid) -> 
     Ok(Output { label, tags: tags(&identity), column })
 }
 
-/// The tags of a column that is one stream.
+/// The tags of a column that consists of one stream.
 pub(super) fn tags(identity: &Identity) -> Vec<(String, String)> {
     let own = [("__check_uuid", &identity.check), ("__name", &identity.base)];
     own.map(|(category, value)| (category.to_owned(), value.clone())).into_iter().chain(identity.tags.clone()).collect()
 }
 
-/// A stream in slots. Without a kind it is of the one that there is.
+/// A stream in slots. Without a stated kind, the only existing kind is used.
 pub(super) fn column(
     (app, cancel): (&App, &Cancel),
     tenant: &Tenant,
@@ -95,7 +95,7 @@ pub(super) fn column(
         _ => Data::Numbers(&numbers),
     };
     let column = transform(data, grid, name, params).map_err(ApiError::bad_data)?;
-    // Once here, and once in the answer.
+    // Once here, and once in the response.
     cancel.hold(2 * column.memory_bytes())?;
     Ok(column)
 }

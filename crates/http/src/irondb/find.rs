@@ -41,7 +41,7 @@ const MARK_S: i64 = 300;
 /// 8 hours without a mark end a window of activity.
 const GAP_S: i64 = 8 * 3_600;
 
-/// Streams of an account in a range, and what their checks are tagged with.
+/// Streams of an account in a range, and the tags of their checks.
 pub(super) struct Wanted {
     pub(super) account: i64,
     pub(super) query: Query,
@@ -63,7 +63,7 @@ pub(super) fn find((app, cancel): (&App, &Cancel), tenant: &Tenant, wanted: &Wan
         if identity.base == CHECK_TAGS || !is_of_account {
             return Ok(());
         }
-        // What nobody says an account of is found in the one that is asked for.
+        // Streams without an account are found in the requested one.
         if identity.account == 0 {
             identity.account = wanted.account;
         }
@@ -109,7 +109,7 @@ fn fitting(
     Ok(Some(Found { identity, kinds, check_tags }))
 }
 
-/// What the store can look up of a query.
+/// The matchers with which the store can look up a query.
 fn matchers(query: &Query) -> Vec<Matcher> {
     let mut out = vec![Matcher::new(CHECK, MatchOp::NotEqual, "").expect("an inequality needs no pattern")];
     out.extend(query.required("__name").map(|name| equal(METRIC_NAME, name)));
@@ -169,7 +169,7 @@ fn wanted(asked: &Asked, account: &str) -> Result<Wanted, ApiError> {
     Ok(Wanted { account, query, range })
 }
 
-/// Answers with what `make` makes of the streams that are found, and how many they are.
+/// Answers with the result of `make` over the streams found, and their number.
 async fn answered(
     app: App,
     account: String,

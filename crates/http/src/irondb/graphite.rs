@@ -25,7 +25,7 @@ use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
 
-/// 1 MiB: thousands of names with what `metrics/find` says of them.
+/// 1 MiB: thousands of names with the metadata of `metrics/find`.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The steps of datapoints, seconds: IRONdb's default rollups, and a day.
 const STEPS_S: [i64; 5] = [60, 300, 1_800, 10_800, 86_400];
@@ -62,7 +62,7 @@ fn leaf(name: &str, stream: &Identity) -> Json {
     json!({"leaf": true, "name": name, "leaf_data": data})
 }
 
-/// Answers with names, at most as many as are asked for, and how many there are.
+/// Answers with names, limited to the requested number, and the total.
 async fn listed(
     app: App,
     request: Request,
@@ -149,7 +149,7 @@ struct Lookup {
     leaves: Vec<Leaf>,
 }
 
-/// A series of the answer: what it is called there, whose numbers it has, and which.
+/// A series of the response: its name there, the stream of its numbers, and which of them.
 struct Leaf {
     label: String,
     name: Name,

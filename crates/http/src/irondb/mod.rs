@@ -20,7 +20,7 @@ use axum::routing::{get, post};
 
 use super::{App, layered, status, wrong_method};
 
-/// What is served at a listener of `--irondb`.
+/// The routes of a listener of `--irondb`.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/state", get(node::state))

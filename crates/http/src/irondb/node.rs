@@ -14,10 +14,10 @@ use crate::App;
 use crate::error::ApiError;
 use crate::peer::Peer;
 
-/// The node as whoever connected reaches it.
+/// The node, under the address to which the client connected.
 fn node(app: &App, peer: Result<Extension<Peer>, ExtensionRejection>) -> Node {
     let address = peer.map_or_else(|_| ([127, 0, 0, 1], 8112).into(), |Extension(peer)| peer.local);
-    // The same after a restart: made of the name of the machine's store.
+    // Stable across restarts: derived from the name of the machine's store.
     let named = app.flags.of("data").join("\n");
     let digest = digest(&SHA256, format!("ogive irondb node\n{named}").as_bytes());
     Node::new(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"), address)
@@ -30,12 +30,12 @@ fn hash(node: &Node) -> String {
 
 type FromPeer = Result<Extension<Peer>, ExtensionRejection>;
 
-/// The periods that reads give quickly: those that the store rolls up to.
+/// The periods that reads answer quickly: those of the store's rollups.
 const PERIODS: [u32; 2] = [60, 3_600];
 
 pub(super) async fn state(State(app): State<App>, peer: FromPeer) -> Response {
     let node = node(&app, peer);
-    // What is not measured here is left out: clients read it as 0.
+    // Unmeasured values are left out: clients read them as 0.
     let mut kind = json!({"rollups": PERIODS, "aggregate": {}});
     for period in PERIODS {
         kind[format!("rollup_{period}")] = json!({});
@@ -50,7 +50,7 @@ pub(super) async fn state(State(app): State<App>, peer: FromPeer) -> Response {
     })))
 }
 
-/// What gosnowth begins with: who the node is, and which topology it has.
+/// The first request of gosnowth: the node's identity and its topology.
 pub(super) async fn stats(State(app): State<App>, peer: FromPeer) -> Response {
     let node = node(&app, peer);
     let text = |value: String| json!({"_type": "s", "_value": value});
@@ -63,7 +63,7 @@ pub(super) async fn stats(State(app): State<App>, peer: FromPeer) -> Response {
     })))
 }
 
-/// The release of IRONdb whose answers these are like: clients choose between forms by it.
+/// The release of IRONdb whose responses these resemble: clients choose between forms by it.
 const SEMVER: &str = "0.19.23";
 
 pub(super) async fn gossip(State(app): State<App>, peer: FromPeer) -> Response {
@@ -97,7 +97,7 @@ fn is_current(node: &Node, asked: &str) -> Result<(), ApiError> {
     )))
 }
 
-/// A topology with other nodes cannot be loaded; the current one is there already.
+/// A topology with other nodes cannot be loaded; the current one is loaded already.
 pub(super) async fn load_topology(State(app): State<App>, Path(asked): Path<String>, peer: FromPeer) -> Response {
     answer::of(is_current(&node(&app, peer), &asked).map(|()| Json::Object(Default::default())))
 }
@@ -117,7 +117,7 @@ pub(super) async fn locate(State(app): State<App>, peer: FromPeer, request: Requ
     }
 }
 
-/// Activity is what is stored, so that there is nothing to build anew.
+/// Activity is derived from what is stored, so there is nothing to rebuild.
 pub(super) async fn rebuild_activity(State(app): State<App>, request: Request) -> Response {
     let read = async {
         let held = crate::body::form(&app, request, 1 << 20).await?;

@@ -10,17 +10,17 @@ use ogive_text::duration::seconds_or_units_ms;
 use crate::error::ApiError;
 use crate::params::{self, Params};
 
-/// Whose data is asked for, the address behind its first part, and the parameters.
+/// The account of the request, the path after its first part, and the parameters.
 pub(super) struct Asked {
     pub(super) tenant: Tenant,
     pub(super) params: Params,
-    /// As it came, still encoded.
+    /// As received, still encoded.
     path: String,
     pub(super) timeout_ms: Option<i64>,
     pub(super) limit: usize,
 }
 
-/// 10,000 results, as IRONdb has it unless a client says how many.
+/// 10,000 results, the default of IRONdb.
 const LIMIT: usize = 10_000;
 
 impl Asked {
@@ -35,7 +35,7 @@ impl Asked {
         })
     }
 
-    /// The parts of the address, still encoded; the last of `count` has what follows it.
+    /// The parts of the path, still encoded; the last of `count` includes what follows it.
     pub(super) fn parts(&self, count: usize) -> Vec<&str> {
         self.path.trim_start_matches('/').splitn(count, '/').collect()
     }
@@ -62,7 +62,7 @@ pub(super) fn check(text: &str) -> Result<String, ApiError> {
     parse_uuid(text).ok_or_else(|| ApiError::bad_data(format!("{text:?} is not the UUID of a check")))
 }
 
-/// The streams that a check and an encoded name may mean: clients write a blank as `+`, or a plus as itself.
+/// The streams that a check and an encoded name may mean: clients write a blank as `+`, or a plus unencoded.
 pub(super) fn streams(uuid: &str, name: &str) -> Result<Vec<Identity>, ApiError> {
     let uuid = check(uuid)?;
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -86,7 +86,7 @@ pub(super) fn milliseconds(text: &str, what: &str) -> Result<i64, ApiError> {
 /// 11,000 periods, as many as a query of a range has steps.
 pub(super) const PERIODS_MAX: i64 = crate::prometheus::POINTS_MAX;
 
-/// How many periods there are from `start_ms` to before `end_ms`.
+/// The number of periods from `start_ms` to before `end_ms`.
 pub(super) fn periods(start_ms: i64, end_ms: i64, period_ms: i64) -> Result<usize, ApiError> {
     if period_ms <= 0 || end_ms < start_ms {
         return Err(ApiError::bad_data("the period is not above 0, or the end is before the start"));

@@ -19,7 +19,7 @@ use crate::error::ApiError;
 /// 5 minutes before a range: from where its first number changes.
 pub(super) const BEFORE_MS: i64 = 300_000;
 
-/// Reads on a blocking thread, and answers with what `work` makes.
+/// Reads on a blocking thread, and answers with the result of `work`.
 async fn answered(
     app: App,
     request: Request,
@@ -153,7 +153,7 @@ pub(super) async fn read(State(app): State<App>, request: Request) -> Response {
     .await
 }
 
-/// The text before the range, and each that differs from the one before it.
+/// The text before the range, and each that differs from its predecessor.
 fn texts(
     app: &App,
     cancel: &Cancel,
@@ -175,7 +175,7 @@ fn texts(
     Ok(rows.map(|(time_ms, text)| json!([seconds(*time_ms), text])).collect())
 }
 
-/// A year before a range: as far as the text that holds at its start is looked for.
+/// A year before a range: how far the text that is valid at its start is searched for.
 const YEAR_MS: i64 = 365 * 86_400_000;
 /// 1970.
 const TEXT_BEFORE: i64 = 0;

@@ -29,7 +29,7 @@ const CELL_MS: i64 = 86_400_000;
 /// One stream in a range of time, each list ascending.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Numbers; NaN where its sender says that there was none.
+    /// Numbers; NaN where the sender stated that there was none.
     pub(super) points: Vec<Point>,
     pub(super) histograms: Vec<(i64, Histogram<u64>)>,
     pub(super) texts: Vec<(i64, String)>,
@@ -67,7 +67,7 @@ pub(super) fn read_one(
     Ok(Stream::default())
 }
 
-/// What a stream has from `start_ms` to before `end_ms`.
+/// The contents of a stream from `start_ms` to before `end_ms`.
 pub(super) fn read(
     (app, cancel): (&App, &Cancel),
     tenant: &Tenant,
@@ -113,7 +113,7 @@ pub(super) fn read(
     out.histograms.sort_by_key(|(time_ms, _)| *time_ms);
     out.texts.retain(|(time_ms, _)| is_inside(*time_ms));
     out.texts.sort_by_key(|(time_ms, _)| *time_ms);
-    // One text of a time: who writes it again changes it.
+    // One text for each time: writing it again replaces it.
     out.texts.reverse();
     out.texts.dedup_by_key(|(time_ms, _)| *time_ms);
     out.texts.reverse();
@@ -140,7 +140,7 @@ fn take(series: SeriesData, out: &mut Stream) {
         }
         if let Some(before) = before.replace(histogram.clone()) {
             let mut since = histogram.clone();
-            // Who began anew has counted all of it since.
+            // A counter that was reset has counted all of it since.
             let is_whole = since.subtract(&before).is_ok_and(|underflow| underflow.is_none());
             out.histograms.push((time_ms, if is_whole { since } else { histogram }));
         }

@@ -66,7 +66,7 @@ pub(super) async fn taken(app: &App, encoding: Encoding, request: Request) -> Re
     }
 }
 
-/// How many records were taken, how many were not, and what is wrong with the first of those.
+/// How many records were accepted, how many were not, and what is wrong with the first of those.
 async fn stored(
     app: &App,
     encoding: Encoding,
@@ -97,7 +97,7 @@ async fn stored(
     Ok((records, errors, named))
 }
 
-/// The body as a batch with its frame, and the room that it takes.
+/// The body as a batch with its frame, and the memory that it takes.
 async fn decoded(
     app: &App,
     encoding: Encoding,
@@ -113,7 +113,7 @@ async fn decoded(
             Err(Refused::Malformed(why)) => return Err(ApiError::bad_data(why)),
             Err(Refused::TooLarge(why)) => return Err(ApiError::too_large(why.to_string())),
         };
-        // Texts of one time differ only by the request that they came with.
+        // Texts at one time are distinguished only by the request in which they arrived.
         let fingerprint = || ogive_protocol::fingerprint(&tenant, "irondb", &held.bytes);
         if let Some(content) = Content::of(&taken.batch, true, fingerprint) {
             let number = shared.numbers.of_content(content, shared.clock.wall());

@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use super::super::body::ARRIVAL;
 use super::places::{ConnectionPlace, InFlight, Slot};
 
-/// A connection with its place among those that may be.
+/// A connection with its slot.
 pub(super) struct Connection {
     stream: TcpStream,
     sleep: Pin<Box<Sleep>>,
@@ -30,7 +30,7 @@ impl Connection {
         Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, place }
     }
 
-    /// What others see of it.
+    /// The slot, which others can see.
     pub(super) fn slot(&self) -> Arc<Slot> {
         self.place.slot.clone()
     }
@@ -39,13 +39,13 @@ impl Connection {
         &self.stream
     }
 
-    /// Notes whether the client takes what is written.
+    /// Records whether the client reads what is written.
     fn written<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.place.slot.set_unread(moved.is_pending());
         self.judge(context, moved)
     }
 
-    /// Waits for bytes and looks at them; they stay there.
+    /// Waits for bytes and looks at them without consuming them.
     pub(super) async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.stream.peek(into).await
     }
@@ -100,17 +100,17 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// An answer's body, with its share of the memory for answers. It is handed on in pieces of [`PIECE`], so that the share is held until the
-/// last one has found room on its way: HTTP/2 takes whatever it is given, also when its window is closed.
+/// A response's body, with its share of the memory for responses. It is handed on in pieces of [`PIECE`], so that the share is held until the
+/// last one has been accepted for sending: HTTP/2 takes all that it is given, even when its window is closed.
 pub(super) struct Sending {
     body: Body,
-    /// Of what the body gave, the part that waits.
+    /// The part of the last chunk that waits.
     rest: Bytes,
     _share: OwnedSemaphorePermit,
     _in_flight: InFlight,
 }
 
-/// 64 KiB: what HTTP/1.1 writes at once, too.
+/// 64 KiB: the same as HTTP/1.1 writes at once.
 const PIECE: usize = 64 * 1024;
 
 impl Sending {
@@ -155,14 +155,14 @@ impl HttpBody for Sending {
     }
 }
 
-/// A request's body, which breaks off when it has not arrived within [`ARRIVAL`] and a little: who reads bodies says so
+/// A request's body, which is aborted when it has not arrived within [`ARRIVAL`] and a little: readers of bodies report the timeout
 /// better, just before.
 pub(super) struct Arriving {
     body: Incoming,
-    /// Begins with the first look at a body that is not there yet.
+    /// Set at the first poll for body data that is not there yet.
     deadline: Option<Pin<Box<Sleep>>>,
     slot: Arc<Slot>,
-    /// Its connection knows that the next bytes are waited for.
+    /// Whether its connection knows that the next bytes are waited for.
     waits: bool,
 }
 

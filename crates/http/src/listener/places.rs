@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_probe::Clock;
 use tokio::sync::Notify;
 
-/// 1 s without a byte, and a client has stopped in the middle of a body or an answer.
+/// 1 s without a byte: the client has stopped in the middle of a body or a response.
 const STALLED_NS: u64 = 1_000_000_000;
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) connections: usize,
-    /// Of these alone, for who asks for the health of the process.
+    /// Those of them that are reserved for health requests.
     pub(super) reserve: usize,
     /// Connections that are being ended.
     pub(super) leaving: usize,
@@ -37,11 +37,11 @@ pub(super) struct ConnectionPlaces {
 struct Table {
     next: u64,
     slots: HashMap<u64, Arc<Slot>>,
-    /// Those that have to end and have not yet.
+    /// Those that have been evicted and are not closed yet.
     leaving: usize,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 pub(super) struct Slot {
     address: IpAddr,
     /// It has a place of the reserve.
@@ -49,7 +49,7 @@ pub(super) struct Slot {
     moved_ns: AtomicU64,
     /// Requests between the end of their head and the end of their answer.
     in_flight: AtomicUsize,
-    /// Of those, the ones whose body is waited for.
+    /// The ones of them whose body is awaited.
     bodies: AtomicUsize,
     /// The client does not read.
     is_unread: AtomicBool,
@@ -58,7 +58,7 @@ pub(super) struct Slot {
     clock: Clock,
 }
 
-/// A place; it is free again when this is dropped.
+/// A slot; it is free again when this is dropped.
 pub(super) struct ConnectionPlace {
     id: u64,
     pub(super) slot: Arc<Slot>,
@@ -77,7 +77,7 @@ impl ConnectionPlaces {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from `address`, and whether another had to give its own up; none when there is none to be had.
+    /// A slot for a connection from `address`, and whether another connection was evicted for it; None when there is none.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<(ConnectionPlace, bool)> {
         let mut table = self.table();
         if table.slots.len() < self.limits.connections {
@@ -129,7 +129,7 @@ impl ConnectionPlaces {
     }
 }
 
-/// Of those that wait for their client the one whose address has most connections, and of those the one that has been idle longest.
+/// Of the connections that wait for their client: those of the address with the most connections, and of these the one idle longest.
 fn victim(slots: &HashMap<u64, Arc<Slot>>, now: u64) -> Option<u64> {
     let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
     slots.values().for_each(|slot| *of_address.entry(slot.address).or_default() += 1);
@@ -149,18 +149,18 @@ impl Drop for ConnectionPlace {
 }
 
 impl Slot {
-    /// A byte came or went.
+    /// Records that bytes were received or sent.
     pub(super) fn moved(&self) {
         // ORDERING: Relaxed here and below; each figure is read on its own, and an old one only makes the choice a worse one.
         self.moved_ns.store(self.clock.now(), Ordering::Relaxed);
     }
 
-    /// Whether the client takes what is sent.
+    /// Sets whether the client is not reading what is sent.
     pub(super) fn set_unread(&self, is_unread: bool) {
         self.is_unread.store(is_unread, Ordering::Relaxed);
     }
 
-    /// How long it has been waiting for its client; none when the server is at work for it.
+    /// How long it has been waiting for its client; None while the server is working for it.
     fn idle_ns(&self, now: u64) -> Option<u64> {
         let idle = now.saturating_sub(self.moved_ns.load(Ordering::Relaxed));
         let (in_flight, bodies) = (self.in_flight.load(Ordering::Relaxed), self.bodies.load(Ordering::Relaxed));

@@ -22,7 +22,7 @@ const LOOK_BYTES: usize = 8 * 1024;
 /// 256 bytes: a head without a body that the library writes on its own.
 const BARE_BYTES_MAX: usize = 256;
 
-/// Where in the requests the next byte stands.
+/// Where in the requests the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParsePosition {
     /// In a request's method.
@@ -33,17 +33,17 @@ enum ParsePosition {
     Version,
     /// In its headers.
     Headers,
-    /// In a body that goes on for so many bytes.
+    /// In a body with this many bytes left.
     Body(u64),
     /// In the line with a chunk's size.
     ChunkSize,
-    /// In a chunk that goes on for so many bytes.
+    /// In a chunk with this many bytes left.
     Chunk(u64),
     /// In the end of the line behind a chunk.
     ChunkEnd,
     /// In the headers behind the last chunk.
     Trailers,
-    /// Somewhere that is nobody's business here.
+    /// Somewhere that needs no changes.
     Anywhere,
 }
 
@@ -101,7 +101,7 @@ impl Follower {
         *self = Self::new();
     }
 
-    /// Takes `bytes` and writes what is to be read instead.
+    /// Consumes `bytes` and writes the replacement that is to be read.
     fn follow(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             let plain = usize::try_from(self.plain()).unwrap_or(usize::MAX).min(bytes.len());
@@ -125,7 +125,7 @@ impl Follower {
         out.push(byte);
         match self.place {
             ParsePosition::Method => match byte {
-                // Empty lines may stand before a request.
+                // Empty lines are allowed before a request.
                 b'\r' | b'\n' if self.line.is_empty() => {}
                 b' ' if self.line == b"PRI" => self.place = ParsePosition::Anywhere,
                 b' ' if !self.line.is_empty() => {
@@ -201,7 +201,7 @@ impl Follower {
     }
 }
 
-/// Whether a byte of an address is none to the library. White space and control characters are nobody's.
+/// Whether the library does not accept a byte in an address. White space and control characters are accepted nowhere.
 const fn is_foreign(byte: u8) -> bool {
     matches!(byte, b'"' | b'<' | b'>' | b'`' | b'{' | b'}' | b'|' | b'^' | b'\\' | 0x80..)
 }
@@ -210,10 +210,10 @@ const fn is_foreign(byte: u8) -> bool {
 pub(super) struct Targets<S> {
     stream: S,
     follower: Follower,
-    /// What waits to be read, from `at` on.
+    /// Data to be read, from `at` on.
     waiting: Vec<u8>,
     at: usize,
-    /// An answer in place of a bare one, how much of it is written, and how long the bare one is.
+    /// A response that replaces a bare one, how much of it is written, and the length of the bare one.
     instead: Option<(Vec<u8>, usize, usize)>,
 }
 
@@ -254,7 +254,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Targets<S> {
     }
 }
 
-/// An answer with a reason in place of the library's bare refusal of something that it could not read.
+/// A response with a reason, in place of the library's bare error for a request that it could not parse.
 fn worded(bare: &[u8]) -> Option<Vec<u8>> {
     if bare.len() > BARE_BYTES_MAX || !bare.ends_with(b"\r\n\r\n") {
         return None;
@@ -275,7 +275,7 @@ fn worded(bare: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl<S: AsyncWrite + Unpin> Targets<S> {
-    /// Goes on with the answer that stands in place of `first`, when one does.
+    /// Continues to write the response that replaces `first`, if there is one.
     fn poll_instead(&mut self, context: &mut Context<'_>, first: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.instead.is_none() {
             self.instead = Some((worded(first)?, 0, first.len()));

@@ -39,16 +39,16 @@ use ogive_storage::live::{Answer, LATENESS_MS, Reading, SECONDS, SecondState, St
 pub(super) use seconds::SECOND_MS;
 use seconds::{Second, Seconds};
 
-/// 100 ms: a worker of the cells that is not back by then is starved of CPU, and the store is asked.
+/// 100 ms: a worker of the cells that has not finished by then is starved of CPU, and the store is queried.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// 60 seconds are caught up with; who slept longer asks for a heat map.
+/// 60 seconds are caught up with; a reader that was away for longer requests a heat map.
 const BEHIND_MS_MAX: i64 = 60_000;
 
-/// A comment each 15 s keeps proxies from closing a stream that has nothing to say.
+/// A comment every 15 s keeps proxies from closing an idle stream.
 const KEEP_ALIVE_SECONDS: i64 = 15;
 
-/// 10 s until seconds that were too much to read are asked for again.
+/// 10 s until seconds that were too large to read are queried again.
 const PAUSE_NS: i64 = 10_000_000_000;
 
 pub(super) async fn get(
@@ -70,7 +70,7 @@ pub(super) async fn get(
         fit: false,
     };
     let guard = Guard::new(&app, asker, &headers, &wanted.tenant);
-    // 4 events: what one slow write may leave waiting.
+    // 4 events: as many as one slow write may leave waiting.
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         let work = async { ColumnStream::new(app, wanted).await.run(after, &sender).await };
@@ -80,7 +80,7 @@ pub(super) async fn get(
     Ok((StatusCode::OK, headers, Body::from_stream(Events(receiver))).into_response())
 }
 
-/// What the task says, as a body.
+/// The events of the task, as a body.
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
@@ -97,7 +97,7 @@ impl Stream for Events {
     }
 }
 
-/// The second of the last event that a reader has, who was cut off: browsers send it by themselves.
+/// The second of the last event that a reader received before it was disconnected: browsers send it automatically.
 pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
     let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else { return Ok(None) };
     let second = value.to_str().ok().and_then(|text| text.parse::<i64>().ok());
@@ -113,11 +113,11 @@ struct ColumnStream {
     reading: Option<Reading>,
     /// The last change of the reading that was looked at.
     seen: u64,
-    /// What was sent of each second: a hash of its event, what was known, and whether it had samples.
+    /// What was sent for each second: a hash of its event, what was known, and whether it had samples.
     sent: BTreeMap<i64, (u64, SecondState, bool)>,
-    /// How far the series are that the store answers for.
+    /// The progress of the series that the store answers for.
     heard: StreamSeries<u64>,
-    /// When the store is asked for what came late, nanoseconds of the wall clock.
+    /// When the store is next queried for late data, nanoseconds of the wall clock.
     due_ns: i64,
 }
 
@@ -133,13 +133,13 @@ impl ColumnStream {
         Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: StreamSeries::default(), due_ns: 0 }
     }
 
-    /// Sends events until the reader or the server goes.
+    /// Sends events until the reader disconnects or the server stops.
     async fn run(mut self, after: Option<i64>, sender: &mpsc::Sender<Bytes>) {
         let mut ending = self.app.ending.clone();
         let closed = closed_second(&self.app);
         let begin = after.map_or(closed, |after| (after + 1) * SECOND_MS);
         let mut second = begin.clamp(closed - BEHIND_MS_MAX, closed + SECOND_MS);
-        // What is too much for two minutes may do for a second.
+        // What is too large for two minutes may be possible for a second.
         if let Err(error) = self.baseline(second, after.is_some(), sender).await
             && error.status == StatusCode::BAD_REQUEST
         {
@@ -177,7 +177,7 @@ impl ColumnStream {
         }
     }
 
-    /// What the seconds before the first one are. Who was cut off hears of them again: they may have changed meanwhile.
+    /// Records the seconds before the first one. A reader that reconnects gets them again: they may have changed meanwhile.
     async fn baseline(&mut self, first: i64, is_again: bool, sender: &mpsc::Sender<Bytes>) -> Result<(), ApiError> {
         let (from, to) = (first - SECONDS * SECOND_MS, first - SECOND_MS);
         let found = self.read(from, to).await?;
@@ -217,7 +217,7 @@ impl ColumnStream {
         }
     }
 
-    /// The data of a second's event, when it is another than what was sent last.
+    /// The data of a second's event, if it differs from what was last sent.
     fn remember(&mut self, time_ms: i64, second: &Second, known: SecondState) -> Option<Vec<u8>> {
         let data = second.json(time_ms, known, &self.wanted.quantiles);
         let mut hasher = DefaultHasher::new();
@@ -259,7 +259,7 @@ impl ColumnStream {
         let mut found = match found {
             Ok(found) => found,
             Err(error) => {
-                // What is too much now is asked for again when it may have become less; the columns go on.
+                // What is too large now is queried again when it may be smaller; the columns continue.
                 self.due_ns = self.due_ns.max(ended + PAUSE_NS);
                 return Err(ApiError::busy(format!("late seconds cannot be read: {}", error.message)));
             }
@@ -268,7 +268,7 @@ impl ColumnStream {
         self.note(&found, now_ms);
         for time_ms in (from..=to).step_by(SECOND_MS as usize) {
             let second = found.by_time.remove(&time_ms).unwrap_or_default();
-            // Of seconds from before the stream that have nothing, nothing was ever claimed.
+            // For empty seconds from before the stream, nothing was ever sent.
             if !second.has_samples() && !self.sent.contains_key(&time_ms) {
                 continue;
             }
@@ -281,10 +281,10 @@ impl ColumnStream {
         Ok(Next::Goes)
     }
 
-    /// First and last of the seconds that may have changed, and the change up to which that is.
+    /// First and last of the seconds that may have changed, and the change number that this covers.
     fn changed(&self, now_ms: i64) -> Option<(i64, i64, u64)> {
         let Some(reading) = &self.reading else {
-            // Behind: the present comes first.
+            // When behind, the present comes first.
             let is_due = self.app.clock.wall() >= self.due_ns && now_ms >= closed_second(&self.app);
             return is_due.then_some((now_ms - (SECONDS - 1) * SECOND_MS, now_ms, 0));
         };
@@ -301,7 +301,7 @@ impl ColumnStream {
         (first <= last).then_some((first, last, seen))
     }
 
-    /// A second from closed cells, when they are certain. A watch that never is ends.
+    /// A second from closed cells, if they are certain. A watch that never is certain ends.
     async fn of_cells(&mut self, time_ms: i64) -> Option<Second> {
         let answer = match &self.reading {
             Some(reading) => reading.second(time_ms / SECOND_MS, CLOSING).await,
@@ -324,7 +324,7 @@ impl ColumnStream {
     }
 }
 
-/// An error that may be gone in a second.
+/// An error that may no longer occur in a second.
 fn is_passing(error: &ApiError) -> bool {
     error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS
 }
@@ -342,7 +342,7 @@ pub(super) fn event(name: &str, id: Option<i64>, data: &[u8]) -> Bytes {
     out.into()
 }
 
-/// Watches what a selector selects; none of other expressions.
+/// Watches the series of a selector; None for other expressions.
 async fn watch(app: &App, wanted: &ColumnQuery) -> Option<Reading> {
     let live = app.live.clone()?;
     let expr = ogive_query::parse(&wanted.query).ok()?;

@@ -22,7 +22,7 @@ use super::super::resolution::StoreAtResolution;
 use super::super::shape::is_grouped;
 use ogive_storage::live::SecondState;
 
-/// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody distinguishes.
+/// 1,000 series of numbers: 100 KB of JSON a second; more lines cannot be distinguished.
 const VALUES_MAX: usize = 1_000;
 
 /// 2,000,000 samples: two minutes of 16,000 series.
@@ -30,7 +30,7 @@ const SAMPLES_MAX: usize = 2_000_000;
 
 pub(crate) const SECOND_MS: i64 = 1_000;
 
-/// What there is of one second.
+/// The contents of one second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Second {
     pub(super) merged: Option<Merged>,
@@ -41,9 +41,9 @@ pub(super) struct Second {
 #[derive(Debug, Default)]
 pub(super) struct Seconds {
     pub(super) by_time: BTreeMap<i64, Second>,
-    /// The series of a selector: a number that stands for each, the second of its newest sample, and whether its cells are wide.
+    /// The series of a selector: a number that identifies each, the second of its newest sample, and whether its cells are wide.
     pub(super) heard: Vec<(u64, i64, bool)>,
-    /// How far senders are is known.
+    /// Whether the progress of senders is known.
     pub(super) is_selector: bool,
 }
 
@@ -176,7 +176,7 @@ fn of_expression(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Sec
             let second = out.by_time.entry(time).or_default();
             match &mut second.merged {
                 None => second.merged = Some(value),
-                // Bins that do not fit each other are left out, as in a heat map.
+                // Histograms that cannot be merged are left out, as in a heat map.
                 Some(sum) => _ = sum.merge(value),
             }
         }

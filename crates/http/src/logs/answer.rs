@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::texts::{Direction, FoundText};
 use super::lines::{Counts, LineQuery, Lines, Scanned};
 
-/// 64 fields of a line, and 4 KiB of their text: what a person looks at.
+/// 64 fields of a line, and 4 KiB of their text: as much as a person reads.
 const FIELDS_MAX: usize = 64;
 const FIELD_BYTES_MAX: usize = 4 << 10;
 
@@ -29,7 +29,7 @@ pub(super) fn document(wanted: &LineQuery, lines: &Lines) -> String {
     envelope(data, &lines.scanned)
 }
 
-/// `from_ms`: the time before which lines were not counted, when there are such.
+/// `from_ms`: the time before which lines were not counted, if any.
 pub(super) fn columns(counts: &BTreeMap<i64, Counts>, of: &Scanned, from_ms: Option<i64>) -> String {
     let mut data = scanned(of);
     data.insert("from".into(), from_ms.map_or(Json::Null, seconds));

@@ -7,7 +7,7 @@ use ogive_search::{Query, Severity};
 
 use super::super::texts::{Cursor, Direction, FoundText};
 
-/// What is asked for.
+/// The query.
 pub(super) struct LineQuery {
     pub(super) selectors: Vec<Vec<Matcher>>,
     pub(super) query: Query,
@@ -17,7 +17,7 @@ pub(super) struct LineQuery {
     pub(super) cursor: Option<Cursor>,
 }
 
-/// What was looked at.
+/// Statistics of what was searched.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
     pub(super) series: usize,
@@ -28,7 +28,7 @@ pub(super) struct Scanned {
     pub(super) warnings: Vec<String>,
 }
 
-/// What was found.
+/// The result.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) list: Vec<FoundText>,
@@ -37,5 +37,5 @@ pub(super) struct Lines {
     pub(super) next: Option<Cursor>,
 }
 
-/// How many lines of each severity; `None` is of those that say none.
+/// How many lines there are of each severity; `None` for those without one.
 pub(super) type Counts = BTreeMap<Option<Severity>, u64>;

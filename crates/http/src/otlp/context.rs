@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ogive_protocol::otlp::{self as protocol, SpanTable};
 
-/// What requests have in common.
+/// State shared by requests.
 pub struct Otlp {
     /// Names and labels.
     pub(super) options: protocol::Options,
-    /// The spans that came lately, and what is usual for them.
+    /// The recent spans, and their usual durations.
     pub(super) spans: Arc<SpanTable>,
-    /// A span that takes so long is slow.
+    /// A span that takes at least this long is slow.
     pub(super) slow_span_ns: u64,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
     matches!(kind.strip_prefix(b"application/grpc"), Some([] | [b'+' | b';', ..]))
 }
 
-/// Takes the message out of a call's body.
+/// Extracts the message from a call's body.
 pub(super) fn unwrap(held: &mut ChargedBody, encoding: Option<&HeaderValue>) -> Result<(), ApiError> {
     let Some((prefix, message)) = held.bytes.split_first_chunk::<PREFIX>() else {
         return Err(ApiError::bad_data("the call has no message"));
@@ -61,7 +61,7 @@ pub(super) fn unwrap(held: &mut ChargedBody, encoding: Option<&HeaderValue>) -> 
     Ok(())
 }
 
-/// The answer to a call that went well.
+/// The response to a successful call.
 pub(super) fn answer(message: &[u8]) -> Response {
     let mut framed = Vec::with_capacity(PREFIX + message.len());
     framed.push(0);
@@ -73,7 +73,7 @@ pub(super) fn answer(message: &[u8]) -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, "application/grpc")], Body::new(body)).into_response()
 }
 
-/// The answer to a call that failed: `status` is the whole `google.rpc.Status`.
+/// The response to a failed call: `status` is the complete `google.rpc.Status`.
 pub(super) fn failed(code: u32, message: &str, status: &[u8]) -> Response {
     let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, "application/grpc")]).into_response();
     let headers = response.headers_mut();

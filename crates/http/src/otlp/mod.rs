@@ -39,10 +39,10 @@ use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::room::Unfolded;
 use ogive_door::submission::stored_within;
 
-/// 5 s until a sender tries a full disk again: nobody makes room faster.
+/// 5 s until a sender retries on a full disk: space is not freed faster than that.
 const RETRY_DISK_SECONDS: u64 = 5;
 
-/// What a request brings.
+/// The signal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
     Metrics,
@@ -76,7 +76,7 @@ impl Signal {
         }
     }
 
-    /// What the answer in JSON calls that which was rejected.
+    /// The name of the rejected count in a JSON response.
     const fn rejected(self) -> &'static str {
         match self {
             Self::Metrics => "rejectedDataPoints",
@@ -86,7 +86,7 @@ impl Signal {
     }
 }
 
-/// How a request is written, and so its answer.
+/// The encoding of a request, and of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Protobuf,
@@ -121,7 +121,7 @@ pub(super) async fn logs(State(app): State<App>, request: Request) -> Response {
     post(app, Signal::Logs, request).await
 }
 
-/// The answer to a call of a service or a method that is not there; none for what is no call.
+/// The response to a call of an unknown service or method; None for a request that is not a call.
 pub(super) fn unknown_call(headers: &HeaderMap, message: &str) -> Option<Response> {
     let status = protocol::status(code::UNIMPLEMENTED, message, None);
     grpc::is_call(headers).then(|| grpc::failed(code::UNIMPLEMENTED, message, &status))
@@ -130,7 +130,7 @@ pub(super) fn unknown_call(headers: &HeaderMap, message: &str) -> Option<Respons
 async fn post(app: App, signal: Signal, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     let form = Form::of(request.headers());
-    // A body of no known form is answered in the form that most senders read.
+    // A body of unknown form gets a response in the form that most senders read.
     let reported = *form.as_ref().unwrap_or(&Form::Protobuf);
     let arrived = match form {
         Ok(form) => arrived(&app, signal, form, request, &mut way).await,
@@ -152,7 +152,7 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
 /// How many points were rejected, and a sentence about the first.
 type Partial = (u64, String);
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Outcome {
     points: u64,
@@ -168,7 +168,7 @@ impl Outcome {
         Self { points: self.points + next.points, rejected: self.rejected + next.rejected, first }
     }
 
-    /// A request of which nothing is good is an error.
+    /// A request without a single good point is an error.
     fn partial(self) -> Result<Partial, ApiError> {
         let Self { points, rejected, first } = self;
         if rejected == 0 {
@@ -179,16 +179,16 @@ impl Outcome {
     }
 }
 
-/// A message with what is needed to read it.
+/// A message with everything needed to decode it.
 struct Message {
     app: App,
     signal: Signal,
     form: Form,
-    /// None once it is cut.
+    /// None once it is divided.
     body: Option<ChargedBody>,
     tenant: Tenant,
     number: (SourceId, u64),
-    /// Whether the number is made of the bytes.
+    /// Whether the number is derived from the bytes.
     is_of_content: bool,
 }
 
@@ -232,7 +232,7 @@ impl Whole for Message {
     fn part(&self, body: ChargedBody, _: usize) -> Self {
         let Self { app, signal, tenant, .. } = self;
         let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
-        // What is cut is protobuf by now.
+        // A divided message is protobuf by now.
         Self { app, signal: *signal, form: Form::Protobuf, body: Some(body), tenant, number, is_of_content: false }
     }
 
@@ -265,13 +265,13 @@ impl Whole for Message {
 /// How the series of a request are named in its batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SeriesNaming {
-    /// By identity, those that were written before.
+    /// By identity, for series that were written before.
     Known,
-    /// By their labels, all of them.
+    /// All of them by their labels.
     Declared,
 }
 
-/// What a message holds, and its room in memory.
+/// The decoded message, and its memory.
 struct DecodedMessage {
     read: DecodedRequest,
     unfolded: Unfolded,
@@ -296,7 +296,7 @@ impl Message {
         Ok(())
     }
 
-    /// What it holds, or why that is too much.
+    /// Its contents, or why it is too large.
     fn read(&self, whose: SeriesNaming) -> Result<Result<DecodedMessage, TooMuch>, ApiError> {
         let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
         let (source, sequence) = self.number;
@@ -327,7 +327,7 @@ impl Message {
         }
     }
 
-    /// Stores what was read.
+    /// Stores what was decoded.
     async fn write(mut self, mut found: DecodedMessage, way: &OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         let app = self.app.clone();
         let unrecorded = found.read.unrecorded;
@@ -349,9 +349,9 @@ impl Message {
                     return Ok(PartOutcome::Done(outcome));
                 }
                 Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
-                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                // Too many later requests arrived to know whether this one was stored: it counts as new.
                 Ok(None) => (self.number, self.is_of_content) = (app.numbers.next(), false),
-                // The store has forgotten some of the series since they were written: say again which they are.
+                // The store has forgotten some of the series since they were written: declare them again.
                 Err(Refusal::UnknownSeries { .. }) => whose = SeriesNaming::Declared,
                 Err(refusal) => return Err((&refusal).into()),
             }
@@ -369,14 +369,14 @@ impl Message {
         )))
     }
 
-    /// Points that say that nothing was recorded are counted once the rest is stored: until then they may come again, or in parts.
+    /// Counts points without a recorded value once the rest is stored: until then they may be retried, or divided.
     fn count_unrecorded(&self, unrecorded: u64) {
         if unrecorded > 0 {
             self.app.counters.of(self.signal.protocol()).unreadable("no_recorded_value", unrecorded);
         }
     }
 
-    /// Gives the request a number that it has again when it comes again, where nothing else would make its samples count once.
+    /// Gives the request a number derived from its content, the same on a retry, where nothing else makes its samples count once.
     fn number_by_content(&mut self, read: &mut DecodedRequest) {
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
         let of = if read.fragments > 0 { Content::of_all } else { Content::of };
@@ -412,7 +412,7 @@ async fn store(
     Ok(Some(Outcome { points: u64::from(read.points), rejected, first }))
 }
 
-/// The request's spans are stored: they are known from now on, and those that became no sample are counted.
+/// Called when the request's spans are stored: they are remembered from now on, and those that became no sample are counted.
 fn count_spans(app: &App, notes: SpanNotes) {
     let SpanNotes { reserved, duplicate, folded, slow_left_out, .. } = notes;
     reserved.stored();
@@ -444,11 +444,11 @@ fn answer(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
-/// The codes that OTLP has for an error: of HTTP and of gRPC, and in how many seconds to send again.
+/// OTLP's codes for an error: of HTTP and of gRPC, and after how many seconds to retry.
 fn codes(error: &ApiError) -> (StatusCode, u32, Option<u64>) {
     match error.status {
         StatusCode::TOO_MANY_REQUESTS => (error.status, code::RESOURCE_EXHAUSTED, Some(1)),
-        // OTLP knows 502, 503 and 504 as what will pass, and no other of the 500s.
+        // OTLP retries on 502, 503 and 504, and on no other 5xx.
         StatusCode::INSUFFICIENT_STORAGE => {
             (StatusCode::SERVICE_UNAVAILABLE, code::UNAVAILABLE, Some(RETRY_DISK_SECONDS))
         }

@@ -41,12 +41,12 @@ enum Strategy {
 }
 
 impl Options {
-    /// How long a span may take that is not slow whatever is usual.
+    /// The duration from which a span is slow, whatever is usual.
     pub fn slow_span_ns(&self) -> u64 {
         self.otlp_slow_span_ms * 1_000_000
     }
 
-    /// As the decoder takes them.
+    /// The options in the decoder's form.
     pub fn decoder(&self) -> otlp::Options {
         let (escape, suffixes) = match self.otlp_translation {
             Strategy::UnderscoreEscapingWithSuffixes => (true, true),

@@ -9,7 +9,7 @@ use ogive_protocol::otlp::SlowSpan;
 /// 64 bytes of a name, as the format has it.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What the last stage is called.
+/// The name of the last stage.
 const END: &str = "end";
 
 /// The line of a slow span.

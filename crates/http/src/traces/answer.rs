@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::found::{Order, ParsedText, TraceFilter, Traces};
 
-/// 16 KiB, the longest that a slow trace can be: of a text that is none, no more is shown.
+/// 16 KiB, the longest possible slow trace: no more is shown of a text that is not one.
 const RAW_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
@@ -21,7 +21,7 @@ pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeM
         "examined": traces.examined,
         "invalid": traces.invalid,
         "complete": traces.next.is_none(),
-        // The slowest of what was read cannot be gone on from: the rest may hold slower ones.
+        // Slowest-first results have no next page: the unread rest may contain slower ones.
         "next": traces.next.filter(|_| wanted.order == Order::Newest).map(|next| next.to_string()),
         "traces": list,
     });
@@ -64,7 +64,7 @@ fn fields(out: &mut Map<String, Json>, trace: &SlowTrace) {
     };
     put("path", trace.path.clone().into());
     put("publisher", trace.publisher.clone().into());
-    // Beyond what a JSON number carries exactly.
+    // Beyond the integers that a JSON number represents exactly.
     put("published_ns", trace.published_ns.to_string().into());
     put("total_ns", trace.total_ns.into());
     put("total_ticks", trace.total_ticks.into());

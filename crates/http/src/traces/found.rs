@@ -5,14 +5,14 @@ use ogive_probe::SlowTrace;
 
 use super::super::texts::{Cursor, FoundText};
 
-/// What comes first.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Newest,
     Slowest,
 }
 
-/// What is asked for.
+/// The query.
 pub(super) struct TraceFilter {
     pub(super) selectors: Vec<Vec<Matcher>>,
     pub(super) range: TimeRange,
@@ -34,13 +34,13 @@ impl ParsedText {
         Self { found, trace }
     }
 
-    /// What is no trace is slower than nothing and newer than nothing: it comes last.
+    /// A text that is not a trace comes last, whether sorted by duration or by time.
     pub(super) fn total_ns(&self) -> Option<u64> {
         self.trace.as_ref().ok().map(|trace| trace.total_ns)
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Default)]
 pub(super) struct Traces {
     pub(super) list: Vec<ParsedText>,

@@ -14,7 +14,7 @@ use super::super::error::ApiError;
 use super::super::texts::{matcher, named};
 use ogive_door::backend::Reader;
 
-/// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
+/// The matchers of every selector in an expression, so that what is drawn can be explained from the query itself.
 pub(crate) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {
     let expr = ogive_query::parse(text)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
@@ -35,8 +35,8 @@ fn matchers_of(node: &Expr) -> Option<Vec<Matcher>> {
     }
 }
 
-/// The series of texts that are wanted in `range`: those that are selected, and those that explain selected histograms.
-/// Without selectors all that are called as slow traces are.
+/// The series of texts for `range`: those that are selected, and those that explain selected histograms. Without selectors, all with
+/// the name of slow traces.
 pub(super) fn wanted(
     (cancel, store): (&Cancel, &dyn Reader),
     selectors: &[Vec<Matcher>],

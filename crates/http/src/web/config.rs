@@ -21,7 +21,7 @@ use super::tickets::{KEYS_MAX, Key, Tickets};
 use super::tls;
 use ogive_text::calendar::instant_ms;
 
-/// What a configuration says.
+/// The contents of a configuration.
 #[derive(Default)]
 pub(super) struct Current {
     pub(super) rules: Arc<Rules>,
@@ -29,20 +29,20 @@ pub(super) struct Current {
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) protection: Protection,
-    /// The bytes that it was made of, to know whether they changed.
+    /// The fingerprint of its files, to detect changes.
     pub(super) made_of: [u8; 32],
 }
 
-/// 1,000 users and 1,000 tokens: each request looks at all tokens, 20 ns each.
+/// 1,000 users and 1,000 tokens: each request compares all tokens, 20 ns each.
 const ENTRIES_MAX: usize = 1_000;
 
 /// 10,000 tickets that are revoked one by one: 1 MB.
 const REVOKED_MAX: usize = 10_000;
 
-/// bcrypt's cost 15 takes a processor for 2 s; one more would let a few requests hold the server.
+/// bcrypt's cost 15 occupies a processor for 2 s; with one more, a few requests could block the server.
 const COST_MAX: u32 = 15;
 
-/// As it is written; everything may be left out.
+/// As it is written; every part is optional.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -77,7 +77,7 @@ struct HttpSection {
     headers: Option<BTreeMap<String, String>>,
 }
 
-/// What a user of `basic_auth_users` may do.
+/// The permissions of a user of `basic_auth_users`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GrantEntry {
@@ -85,7 +85,7 @@ struct GrantEntry {
     allow: Option<Vec<String>>,
 }
 
-/// A token as it stands in the list.
+/// An entry in the list of tokens.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenEntry {
@@ -96,7 +96,7 @@ struct TokenEntry {
     expires: Option<String>,
 }
 
-/// The hash by which a token is known, as it is written.
+/// The hash that identifies a token, in its written form.
 pub fn token_hash(token: &str) -> String {
     digest(&SHA256, token.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -109,8 +109,8 @@ fn parse(path: &Path, bytes: &[u8]) -> anyhow::Result<File> {
     serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
 }
 
-/// Returns whether anything changed in the file or in those that it names: equal bytes have equal fingerprints, and what cannot be read
-/// has one too.
+/// A fingerprint of the file and of those that it names: equal bytes have equal fingerprints, and unreadable files
+/// have one too.
 pub(super) fn fingerprint(path: &Path, read_file: ReadFile) -> [u8; 32] {
     let mut context = ring::digest::Context::new(&SHA256);
     let mut add = |bytes: &[u8]| {
@@ -129,7 +129,7 @@ pub(super) fn fingerprint(path: &Path, read_file: ReadFile) -> [u8; 32] {
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// What `file` protects.
+/// The protections of `file`.
 fn protection(file: &File, bytes: &[u8]) -> Protection {
     let grants = file.basic_auth_grants.as_ref();
     let user = |name: &String| {
@@ -153,9 +153,9 @@ fn protection(file: &File, bytes: &[u8]) -> Protection {
     }
 }
 
-/// Reads and judges all of it.
+/// Reads and validates all of it.
 pub(super) fn load(path: &Path, read_file: ReadFile) -> anyhow::Result<Current> {
-    // Before the reading: what changes meanwhile is read again.
+    // Before reading: what changes meanwhile is then read again.
     let made_of = fingerprint(path, read_file);
     let bytes = read(path, read_file)?;
     let file = parse(path, &bytes)?;
@@ -197,7 +197,7 @@ fn tickets(section: Option<TicketSection>, read: impl Fn(&Path) -> anyhow::Resul
 }
 
 fn headers(given: BTreeMap<String, String>) -> anyhow::Result<HeaderMap> {
-    /// Those that Prometheus's form knows.
+    /// The keys of Prometheus' format.
     const KNOWN: [&str; 5] = [
         "content-security-policy",
         "strict-transport-security",
@@ -271,7 +271,7 @@ fn token(entry: &TokenEntry) -> anyhow::Result<Token> {
         .context("sha256 is the hash of the token, 64 hexadecimal digits; `ogive token new` prints it")?;
     let expires_ms = match &entry.expires {
         None => None,
-        // A day alone ends with it.
+        // A date without a time means the end of that day.
         Some(text) if text.len() == 10 => {
             let day = instant_ms(&format!("{text}T00:00:00Z")).map(|ms| ms + 86_400_000);
             Some(day.with_context(|| format!("expires: {text:?} is no day"))?)

@@ -13,13 +13,13 @@ use std::path::Path;
 
 use super::files::ReadFile;
 
-/// 256 names: each request without a login looks at all of them.
+/// 256 names: each request without a login is compared with all of them.
 const NAMES_MAX: usize = 256;
 /// 253 bytes: the longest name of the DNS.
 const NAME_BYTES_MAX: usize = 253;
 /// Where Linux has the name of the machine.
 const OWN_NAME: &str = "/proc/sys/kernel/hostname";
-/// Ends of names that have no owner in the public DNS: those of mDNS, of private networks and of Kubernetes.
+/// Suffixes of names that cannot be owned in the public DNS: those of mDNS, of private networks and of Kubernetes.
 const PRIVATE_ENDS: [&str; 5] = [".local", ".internal", ".home.arpa", ".svc", ".localdomain"];
 
 /// Under which names others reach the server.
@@ -36,7 +36,7 @@ pub struct HostOptions {
     pub web_allow_host: Vec<Pattern>,
 }
 
-/// An address of the server as others see it.
+/// An external address of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct External {
     /// As a browser names it in `Origin`.
@@ -127,12 +127,12 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Of the options, and of the names at which it listens, as they were written.
+    /// From the options and the listen addresses, as they were written.
     pub fn new(options: &HostOptions, listen: &[String], read_file: ReadFile) -> anyhow::Result<Self> {
         anyhow::ensure!(options.web_allow_host.len() <= NAMES_MAX, "--web-allow-host: more than {NAMES_MAX} names");
         let mut own: Vec<String> =
             listen.iter().filter_map(|text| host_of(text)).map(str::to_ascii_lowercase).collect();
-        // Without one, of a system that has no such file, the others do.
+        // Without the file, on a system that has none, the other names suffice.
         let name = read_file(Path::new(OWN_NAME)).unwrap_or_default();
         let name = String::from_utf8_lossy(&name).trim().to_ascii_lowercase();
         if let Some((first, _)) = name.split_once('.') {
@@ -143,8 +143,8 @@ impl Hosts {
         Ok(Self { given: options.web_allow_host.clone(), external: options.web_external_url.clone(), own })
     }
 
-    /// Whether a request with this `Host` is answered. What came to the loopback address can be of any page that is open on this
-    /// machine; elsewhere names that nobody can own are enough.
+    /// Whether a request with this `Host` is accepted. At the loopback address it may come from any page that is open on this
+    /// machine; elsewhere, names that cannot be owned are accepted too.
     pub fn takes(&self, authority: &str, is_loopback: bool) -> bool {
         let lower = authority.to_ascii_lowercase();
         let Some(host) = host_of(&lower) else { return false };
@@ -168,7 +168,7 @@ impl Hosts {
             || self.external.as_ref().is_some_and(|external| external.host == host)
     }
 
-    /// Whether a page of `origin` may change something by a request to `authority`: its own page, and those of names that were given.
+    /// Whether a page of `origin` may change something by a request to `authority`: the server's own page, and those of configured names.
     pub fn is_own_page(&self, origin: &str, authority: Option<&str>) -> bool {
         let origin = origin.to_ascii_lowercase();
         let Some((_, of_page)) = origin.split_once("://") else { return false };

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 use super::passwords::Passwords;
 use ogive_door::doorkeeper::LoginFailure;
 
-/// 72 bytes: what bcrypt looks at. Of longer ones it would take any that begin alike.
+/// 72 bytes: bcrypt ignores the rest. Of longer passwords it would accept any with the same beginning.
 const PASSWORD_BYTES_MAX: usize = 72;
 
 /// What a route asks of whoever calls it.
@@ -24,11 +24,11 @@ pub enum Need {
     Open,
     /// To see.
     Read,
-    /// To bring measurements.
+    /// To send measurements.
     Write,
     /// To change what is kept, or how.
     Admin,
-    /// To give tickets to others.
+    /// To issue tickets to others.
     Vend,
 }
 
@@ -54,7 +54,7 @@ pub struct Allow {
     pub write: bool,
     /// Deletion, disks, snapshots, and what else changes the server.
     pub admin: bool,
-    /// Tickets for others, of what they may do themselves.
+    /// To issue tickets with permissions that it has itself.
     pub vend: bool,
 }
 
@@ -80,7 +80,7 @@ impl Allow {
         }
     }
 
-    /// The names of what is allowed.
+    /// The names of the permissions.
     pub fn words(self) -> Vec<&'static str> {
         let all = [(self.read, "read"), (self.write, "write"), (self.admin, "admin"), (self.vend, "vend")];
         all.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, word)| word).collect()
@@ -98,18 +98,18 @@ impl Allow {
     }
 }
 
-/// What somebody may do.
+/// The permissions of a user or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Who it is, for people.
+    /// Its name, for people.
     pub name: String,
-    /// The only tenant whose data they reach; any when there is none.
+    /// The only tenant whose data it may access; any tenant when None.
     pub tenant: Option<Tenant>,
-    /// What they may do.
+    /// Its permissions.
     pub allow: Allow,
 }
 
-/// How somebody logs in.
+/// The kind of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginKind {
     /// With a name and a password.
@@ -118,14 +118,14 @@ pub enum LoginKind {
     Token,
 }
 
-/// Somebody who may log in, without what they log in with.
+/// A user or token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// How.
     pub kind: LoginKind,
-    /// Who, and what they may do.
+    /// Its name and permissions.
     pub grant: Grant,
-    /// Until when, in milliseconds since 1970; for ever when there is none.
+    /// Its expiry, in milliseconds since 1970; None means that it does not expire.
     pub expires_ms: Option<i64>,
 }
 
@@ -136,7 +136,7 @@ pub(super) struct User {
     pub(super) grant: Grant,
 }
 
-/// A token that is known by its hash.
+/// A token, identified by its hash.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) sha256: [u8; 32],
@@ -144,16 +144,16 @@ pub(super) struct Token {
     pub(super) grant: Grant,
 }
 
-/// Why somebody is turned away before it is looked at what they ask.
+/// Why a client is refused before its request is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// By kind, for the counters.
     pub why: LoginFailure,
-    /// What the client reads.
+    /// The message for the client.
     pub message: String,
 }
 
-/// Who may come in; nobody has to say who they are when there is neither a user nor a token.
+/// The users and tokens; when there are none, no login is required.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) users: Vec<User>,
@@ -165,7 +165,7 @@ fn denied(why: LoginFailure, message: impl Into<String>) -> Denied {
 }
 
 impl Rules {
-    /// Whether nobody has to say who they are.
+    /// Whether no login is required.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()
     }
@@ -187,7 +187,7 @@ impl Rules {
         basic.into_iter().chain(bearer).collect()
     }
 
-    /// What a client may be asked for, in words.
+    /// The kinds of login that are accepted, in words.
     fn wanted(&self) -> &'static str {
         match (self.users.is_empty(), self.tokens.is_empty()) {
             (true, _) => "a token (`Authorization: Bearer ...`)",
@@ -248,7 +248,7 @@ impl Rules {
         Ok(token.grant.clone())
     }
 
-    /// A user with a password, or whoever shows a token as one: browsers ask for these two and can show nothing else.
+    /// A user with a password, or a token in place of the password: browsers can send only these two fields.
     async fn named(&self, name: &str, password: &str, now_ms: i64, passwords: &Passwords) -> Result<Grant, Denied> {
         match self.token(password, now_ms) {
             Err(Denied { why: LoginFailure::Token, .. }) if !self.users.is_empty() => {
@@ -259,7 +259,7 @@ impl Rules {
     }
 
     async fn user(&self, name: &str, password: &str, passwords: &Passwords) -> Result<Grant, Denied> {
-        // Whatever comes behind them would not be looked at.
+        // Bytes after these would be ignored.
         if password.len() > PASSWORD_BYTES_MAX || password.contains('\0') {
             let message = format!(
                 "a password has {PASSWORD_BYTES_MAX} bytes at most, none of them 0: bcrypt looks at no more; choose a shorter one"

@@ -36,26 +36,26 @@ use passwords::Passwords;
 pub(crate) use tickets::{LIFETIME_MS_MAX, PREFIX as TICKET_PREFIX, Wanted};
 pub(crate) use tls::certificate_name;
 
-/// 1 s, and a file that stands still for two looks is taken: a certificate that was replaced is in force before who replaced it
-/// looks, and nothing is taken while it is written.
+/// 1 s, and a file that is unchanged for two looks is loaded: a replaced certificate is in force before an operator checks, and
+/// nothing is loaded while it is being written.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// 10 minutes until it is said again that the file is not what is in force.
+/// 10 minutes until it is reported again that the file is not in force.
 const SAY_AGAIN: u32 = 600;
 
-/// What looks at the files found, beside what is in force.
+/// The state of the reload checks.
 #[derive(Default)]
 struct ReloadFindings {
     /// Changed bytes that the last look saw for the first time.
     fresh: Option<[u8; 32]>,
-    /// What cannot be taken.
+    /// The configuration that cannot be loaded.
     refused: Option<Refused>,
 }
 
-/// A configuration that is not taken.
+/// A configuration that is refused.
 struct Refused {
     made_of: [u8; 32],
     why: String,
-    /// Looks since it was last said.
+    /// Looks since it was last reported.
     looks: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct Web {
     path: Option<PathBuf>,
     read_file: ReadFile,
     current: RwLock<Arc<Current>>,
-    /// What the last looks found.
+    /// The result of the last looks.
     found: Mutex<ReloadFindings>,
     passwords: Passwords,
     hosts: Hosts,
@@ -89,28 +89,28 @@ impl Web {
         })
     }
 
-    /// Answers under the names of `hosts`.
+    /// Accepts the names of `hosts`.
     pub fn with_hosts(self, hosts: Hosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// The names under which it answers.
+    /// The names that it accepts.
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    /// Whether neither a login nor TLS keeps pages of others from reading what the server answers.
+    /// Whether neither logins nor TLS prevent foreign pages from reading the server's responses.
     pub fn is_open(&self) -> bool {
         let current = self.current();
         current.tls.is_none() && current.rules.is_empty()
     }
 
-    /// Counts what was ended to make room.
+    /// Counts an eviction.
     pub fn evicted(&self, what: Evicted) {
         self.counters.door.evicted(what);
     }
 
-    /// Whether the configuration at `path` can be taken.
+    /// Checks whether the configuration at `path` can be loaded.
     pub fn check(path: &Path, read_file: ReadFile) -> anyhow::Result<()> {
         config::load(path, read_file).map(|_| ())
     }
@@ -119,33 +119,33 @@ impl Web {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a new connection is encrypted with, if it is.
+    /// The TLS configuration of new connections, if any.
     pub fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         self.current().tls.clone()
     }
 
-    /// Headers of every answer.
+    /// Headers of every response.
     pub fn headers(&self) -> Arc<HeaderMap> {
         self.current().headers.clone()
     }
 
-    /// What the sender of `headers` may do; `None` when nobody has to say who they are.
+    /// The grant of the sender of `headers`; `None` when no login is required.
     pub async fn who(&self, headers: &HeaderMap, now_ms: i64) -> Result<Option<Grant>, Denied> {
         let rules = self.current().rules.clone();
         rules.who(headers, now_ms, &self.passwords).await
     }
 
-    /// Who may log in, users before tokens: never what they log in with.
+    /// The logins, users before tokens, without their secrets.
     pub fn logins(&self) -> Vec<Login> {
         self.current().rules.logins()
     }
 
-    /// Whether somebody has to say who they are.
+    /// Whether a login is required.
     pub(crate) fn has_logins(&self) -> bool {
         !self.current().rules.is_empty()
     }
 
-    /// What the holder of a ticket may do at an address: its path, and its query.
+    /// The grant of the holder of a ticket at an address: its path and its query.
     pub(crate) fn ticket(&self, text: &str, now_ms: i64, address: (&str, &str)) -> Result<Grant, Denied> {
         self.current().tickets.check(text, now_ms, address)
     }
@@ -159,17 +159,17 @@ impl Web {
         Ok((ticket.id, text))
     }
 
-    /// What a client is asked for, as `WWW-Authenticate` says it.
+    /// The values of `WWW-Authenticate` for a client without a login.
     pub fn challenges(&self) -> Vec<&'static str> {
         self.current().rules.challenges()
     }
 
-    /// Counts somebody who was turned away.
+    /// Counts a refused login.
     pub fn turned_away(&self, why: LoginFailure) {
         self.counters.door.turned_away(why);
     }
 
-    /// Why the files as they are now are not in force, while they are not.
+    /// Why the current files are not in force, if they are not.
     pub fn refused(&self) -> Option<String> {
         self.found().refused.as_ref().map(|refused| refused.why.clone())
     }
@@ -178,7 +178,7 @@ impl Web {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the files as they are now, if they changed and the look before found the same. True when a new configuration came into
+    /// Loads the files as they are now, if they changed and the previous look found the same bytes. True when a new configuration came into
     /// force.
     pub fn look(&self) -> bool {
         let Some(path) = &self.path else { return false };
@@ -224,7 +224,7 @@ impl Web {
         }
     }
 
-    /// The configuration of the files with these bytes; none when they have changed meanwhile.
+    /// The configuration of the files with these bytes; None when they have changed meanwhile.
     fn load_again(&self, path: &Path, made_of: [u8; 32]) -> anyhow::Result<Option<Current>> {
         let next = config::load(path, self.read_file)?;
         if next.made_of != made_of || config::fingerprint(path, self.read_file) != made_of {
@@ -239,8 +239,8 @@ impl Web {
         Ok(Some(next))
     }
 
-    /// Looks again and again, until the server ends.
-    /// What came of a change goes to `tell`, with the file.
+    /// Checks the files periodically until the server ends.
+    /// The outcome of a change is passed to `tell`, with the file.
     pub async fn watch(
         self: Arc<Self>,
         mut ending: watch::Receiver<bool>,

@@ -13,10 +13,10 @@ use tokio::sync::Semaphore;
 /// 2 at once: each takes a processor for 50 to 500 ms.
 const RUNNING_MAX: usize = 2;
 
-/// 32 wait: who comes later would wait for more than ten seconds.
+/// 32 wait: another would wait for more than ten seconds.
 const WAITING_MAX: usize = 32;
 
-/// 256 users of 32 bytes; when more than that are known, they are forgotten and checked anew.
+/// 256 users of 32 bytes; when more than that are known, they are forgotten and checked again.
 const KNOWN_MAX: usize = 256;
 
 /// The hash of no password that anybody gives: unknown users cost the same. Its cost is that of `htpasswd -B -C 10`.
@@ -32,7 +32,7 @@ pub(super) struct Passwords {
     waiting: Semaphore,
     /// Hashes of (hash, user, password) that were right.
     known: Mutex<HashSet<[u8; 32]>>,
-    /// Makes what is remembered of no use to who reads the memory of another process of ours.
+    /// Makes the cache useless to an attacker who reads the memory of another process of ours.
     salt: [u8; 32],
 }
 
@@ -50,7 +50,7 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// Whether `password` is the one behind `hash`; a user without one is checked all the same, and never right.
+    /// Whether `password` matches `hash`; for a user without a hash the same work is done, and the result is always false.
     pub(super) async fn check(&self, user: &str, password: &str, hash: Option<&str>) -> Result<bool, Busy> {
         let key = self.key(user, password, hash.unwrap_or(NOBODY));
         if hash.is_some() && self.known().contains(&key) {
@@ -60,7 +60,7 @@ impl Passwords {
         let running = self.running.clone().acquire_owned().await.expect("the semaphore is never closed");
         let (password, hashed) = (password.to_owned(), hash.unwrap_or(NOBODY).to_owned());
         let checked = tokio::task::spawn_blocking(move || {
-            // Held by the work itself: what nobody waits for any more still counts until it has ended.
+            // Held by the work itself: abandoned work still counts until it has ended.
             let _running = running;
             bcrypt::verify(password, &hashed).unwrap_or(false)
         });
@@ -79,7 +79,7 @@ impl Passwords {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lengths stand before what they measure, so that no two of them read the same.
+    /// Each part is preceded by its length, so that no two combinations give the same key.
     fn key(&self, user: &str, password: &str, hash: &str) -> [u8; 32] {
         let mut context = Context::new(&SHA256);
         context.update(&self.salt);

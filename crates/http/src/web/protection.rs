@@ -14,7 +14,7 @@ pub(super) struct Protection {
     pub(super) whole: bool,
     /// Connections are encrypted.
     pub(super) tls: bool,
-    /// Keys of `tls_server_config` that narrow what is accepted and are given.
+    /// The keys of `tls_server_config` that are set and narrow what is accepted.
     pub(super) tls_limits: Vec<&'static str>,
     /// How certificates of clients are demanded.
     pub(super) clients: ClientCertificates,
@@ -32,18 +32,18 @@ pub(super) enum ClientCertificates {
     /// A client without one may connect.
     #[default]
     Optional,
-    /// Each client shows one.
+    /// Each client must present one.
     Needed,
-    /// Each client shows one that a known authority vouches for.
+    /// Each client must present one that a known authority signed.
     Checked,
 }
 
-/// What holds one user or token, as far as leaving it out would free them.
+/// The restrictions of one user or token that it would lose if they were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// One tenant alone.
+    /// It has a single tenant.
     pub(super) tenant: bool,
-    /// What they may do is listed.
+    /// Its permissions are listed.
     pub(super) allow: bool,
     /// It ends at a time.
     pub(super) expires: bool,
@@ -70,7 +70,7 @@ impl Protection {
         if out.is_empty() { "something else in it or in the files that it names".into() } else { out }
     }
 
-    /// The first protection that `next` would give up; none when it keeps all of them.
+    /// The first protection that `next` would drop; None when it keeps all of them.
     pub(super) fn lost_in(&self, next: &Self) -> Option<String> {
         if self.tls && !next.tls {
             return Some("it has no tls_server_config any more, which would turn TLS off".into());

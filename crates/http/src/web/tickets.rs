@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 use super::login::{Allow, Denied, Grant};
 use ogive_door::doorkeeper::LoginFailure;
 
-/// What each begins with.
+/// The prefix of each ticket.
 pub(crate) const PREFIX: &str = "ogt_";
 /// 4 KiB: it has to fit into an address.
 const TICKET_BYTES_MAX: usize = 4 << 10;
-/// 8 addresses: a picture is made of a few.
+/// 8 addresses: a picture needs only a few.
 const LINKS_MAX: usize = 8;
-/// 31 days: what is to be shared for longer is a token.
+/// 31 days: what is shared for longer needs a token.
 pub(crate) const LIFETIME_MS_MAX: i64 = 31 * 86_400_000;
-/// 16 keys: the one that signs, and those before it whose tickets have not ended.
+/// 16 keys: the one that signs, and its predecessors whose tickets have not expired.
 pub(super) const KEYS_MAX: usize = 16;
 /// 32 bytes cannot be guessed.
 const KEY_BYTES_MIN: usize = 32;
@@ -67,14 +67,14 @@ struct Link {
     /// Pinned parameters, sorted.
     #[serde(rename = "q")]
     pinned: Vec<(String, String)>,
-    /// Milliseconds; requests begin and end in between.
+    /// Milliseconds; requests must begin and end in between.
     #[serde(rename = "f")]
     from_ms: Option<i64>,
     #[serde(rename = "u")]
     until_ms: Option<i64>,
 }
 
-/// What a ticket says.
+/// The contents of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ticket {
@@ -93,7 +93,7 @@ pub(crate) struct Ticket {
     by: String,
 }
 
-/// What somebody wants to give away.
+/// A ticket to be issued.
 pub(crate) struct Wanted<'w> {
     pub(crate) links: &'w [String],
     pub(crate) tenant: &'w Tenant,
@@ -157,7 +157,7 @@ impl Link {
             })
         };
         let has = |name: &str| pairs.iter().any(|(found, _)| found == name);
-        // What is left out would be now, or an hour before it.
+        // An omitted one would mean now, or an hour before.
         let are_named =
             has("time") || (self.from_ms.is_none() || has("start")) && (self.until_ms.is_none() || has("end"));
         are_named && pairs.iter().filter(|(name, _)| INSTANTS.contains(&&**name)).all(|(_, value)| is_inside(value))
@@ -197,7 +197,7 @@ impl Tickets {
         }
     }
 
-    /// The grant of whoever shows `text` and asks for an address.
+    /// The grant of a client that presents `text` and requests an address.
     pub(super) fn check(&self, text: &str, now_ms: i64, (path, query): (&str, &str)) -> Result<Grant, Denied> {
         let wrong = || denied(LoginFailure::Ticket, "this is no ticket of this server");
         let ticket = self.signed(text).ok_or_else(wrong)?;
@@ -227,7 +227,7 @@ impl Tickets {
         let text = text.strip_prefix(PREFIX).filter(|text| text.len() <= TICKET_BYTES_MAX)?;
         let (body, tag) = text.split_once('.')?;
         let tag = BASE64_URL_SAFE_NO_PAD.decode(tag).ok()?;
-        // Any of them may be meant: nothing is read before one of them fits.
+        // Any of the keys may have signed it: nothing is parsed before one verifies.
         let key = self.keys.iter().find(|key| hmac::verify(&key.key, body.as_bytes(), &tag).is_ok())?;
         let ticket: Ticket = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         (ticket.key == key.name).then_some(ticket)

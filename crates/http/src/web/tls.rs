@@ -64,7 +64,7 @@ impl Section {
         all.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
     }
 
-    /// What a server needs of it. `config` is the file in which it stands.
+    /// The server's TLS configuration. `config` is the file that contains it.
     pub(super) fn server(&self, config: &Path, read_file: ReadFile, http2: bool) -> anyhow::Result<Arc<ServerConfig>> {
         let provider = Arc::new(self.provider()?);
         let versions = self.versions()?;
@@ -123,7 +123,7 @@ impl Section {
         Ok(all.into_iter().filter(|(number, _)| (from..=to).contains(number)).map(|(_, version)| version).collect())
     }
 
-    /// The algorithms; the names are those of the IANA, as in Go.
+    /// The algorithms; the names are the IANA's, as in Go.
     fn provider(&self) -> anyhow::Result<CryptoProvider> {
         let mut out = provider::default_provider();
         if let Some(names) = &self.cipher_suites {
@@ -138,7 +138,7 @@ impl Section {
                 out.cipher_suites
                     .push(*found.with_context(|| format!("cipher_suites: {name:?} is none of {}", known()))?);
             }
-            // As in Go, the list speaks of TLS 1.2; the three of 1.3 are always there.
+            // As in Go, the list concerns TLS 1.2; the three of 1.3 are always enabled.
             out.cipher_suites
                 .extend(all.iter().filter(|suite| suite.tls13().is_some() && !names.contains(&name_of(suite))));
         }
@@ -202,24 +202,24 @@ impl Section {
     }
 }
 
-/// How a client's certificate is named: by its first name, or by its beginning where it has none that can be read.
+/// The name of a client's certificate: its first name, if it has one that can be read, and a hash.
 pub(crate) fn certificate_name(certificate: &CertificateDer<'_>) -> Arc<str> {
     let entity = webpki::EndEntityCert::try_from(certificate).ok();
     let name =
         entity.and_then(|entity| entity.valid_dns_names().chain(entity.valid_uri_names()).next().map(str::to_owned));
     let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
     let hash: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    // The hash beside it: authorities may vouch for a name twice.
+    // With the hash, because authorities may sign a name twice.
     name.map_or_else(|| format!("sha256:{hash}"), |name| format!("{name} (sha256:{hash})")).into()
 }
 
 /// Judges the certificates of clients.
 #[derive(Debug)]
 struct Clients {
-    /// Against whom they are checked; none: any will do.
+    /// The verifier of their chain; None: any chain is accepted.
     chain: Option<Arc<dyn ClientCertVerifier>>,
     is_needed: bool,
-    /// Names of which one must be there; none: any will do.
+    /// Names of which one must be present; empty: any.
     sans: Vec<String>,
     provider: Arc<CryptoProvider>,
 }
