@@ -14,7 +14,7 @@ use ogive_observe::clock::AskKernel;
 use crate::front::Role;
 use crate::server::{self, Options};
 
-/// Beginnings of options that only the embedded store keeps to. Accepting them in silence would promise what nobody does.
+/// Prefixes of options that only the embedded store implements. Accepting them silently would promise something that does not happen.
 const EMBEDDED: [&str; 14] = [
     "retention",
     "rollups",

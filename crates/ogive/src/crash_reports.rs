@@ -9,7 +9,7 @@ use ogive_crash::report::Start;
 use ogive_journal::RealDisk;
 use ogive_text::secrets::without_secrets;
 
-/// 3 reports of an earlier start stand in the log; `ogive crash list` has them all.
+/// 3 reports of an earlier start are logged; `ogive crash list` has them all.
 const LOGGED_MAX: usize = 3;
 
 /// Options of a role.
@@ -27,8 +27,8 @@ pub(crate) struct Options {
     no_crash_reports: bool,
 }
 
-/// Logs what earlier starts left, and reports crashes from now on. A role without reports is better than none: what fails here is a
-/// warning. `configuration`: options as they were given.
+/// Logs the reports that earlier starts left, and reports crashes from now on. A role without reports is better than none, so a
+/// failure here is only a warning. `configuration`: options as they were given.
 pub(crate) fn start(options: &Options, role: &str, home: &Path, configuration: &[(String, String)]) {
     if options.no_crash_reports {
         return;

@@ -44,10 +44,10 @@ use ogive_scrape::Scraping;
 use ogive_storage::live::Live;
 use ogive_storage::upkeep::Upkeep;
 
-/// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
+/// 5 s for requests in flight: a large batch takes one, and a service manager waits ten at most.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
-/// The threads of the listeners: one a processor when nobody says how many.
+/// The threads of the listeners: one for each processor by default.
 fn runtime(threads: Option<usize>) -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
@@ -59,18 +59,18 @@ fn runtime(threads: Option<usize>) -> anyhow::Result<Runtime> {
     builder.build().context("cannot start the threads of the HTTP server")
 }
 
-/// What every role is given.
+/// The options of every role.
 pub(crate) struct Options<'a> {
-    /// Each serves the same.
+    /// Each serves the same routes.
     pub(crate) listen: &'a [SocketAddr],
     /// Threads that serve connections, and bodies that are decoded at once.
     pub(crate) threads: Option<usize>,
     pub(crate) batch_series_max: usize,
     /// TLS, users, tokens and names.
     pub(crate) web: &'a WebOptions,
-    /// The addresses at which it listens, as they were written.
+    /// The listen addresses, as they were written.
     pub(crate) listen_names: &'a [String],
-    /// Which pages of other sites may read answers.
+    /// Which pages of other sites may read responses.
     pub(crate) cors: Option<&'a http::Cors>,
     pub(crate) otlp: &'a http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
@@ -79,7 +79,7 @@ pub(crate) struct Options<'a> {
     pub(crate) filters: &'a FilterOptions,
     pub(crate) scrape: &'a scrape::ScrapeOptions,
     pub(crate) checks: &'a checks::CheckOptions,
-    /// Checks beside those of a file of their own.
+    /// Checks in addition to those of a separate file.
     pub(crate) more_checks: &'a checks::Config,
     pub(crate) wire: &'a WireOptions,
     #[cfg(feature = "kernel")]
@@ -93,16 +93,16 @@ pub(crate) struct Role {
     pub(crate) engine: ogive_query::Engine,
     pub(crate) query_timeout: Duration,
     pub(crate) query_memory_bytes: usize,
-    /// Deletion may be asked for over HTTP.
+    /// Deletion over HTTP is permitted.
     pub(crate) admin: bool,
     pub(crate) upkeep: Option<Upkeep>,
-    /// Live cells, where there are any.
+    /// Live cells, if enabled.
     pub(crate) live: Option<Arc<Live>>,
     /// The options as they were written.
     pub(crate) flags: http::Flags,
 }
 
-/// Ports that nobody answers yet.
+/// Ports that do not answer yet.
 pub(crate) struct Front {
     runtime: Runtime,
     pub(crate) clock: Clock,
@@ -125,7 +125,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Takes the ports, and reads every file that an option names.
+    /// Opens the ports, and reads every file that an option names.
     pub(crate) fn open(options: &Options<'_>) -> anyhow::Result<Self> {
         let runtime = runtime(options.threads)?;
         let filters = options.filters.open()?;
@@ -161,7 +161,7 @@ impl Front {
         })
     }
 
-    /// Puts `backend` behind the ports; nothing is taken before [`Ready::serve`].
+    /// Connects `backend` to the ports; nothing is accepted before [`Ready::serve`].
     pub(crate) fn before(self, backend: Arc<dyn Backend>, role: Role, kernel: AskKernel) -> anyhow::Result<Ready> {
         let Self { runtime, clock, meters, counters, web, listeners, urls, lines, fetching, .. } = self;
         let backend = filtering::before(self.filters, backend);
@@ -206,7 +206,7 @@ impl Front {
     }
 }
 
-/// A role that can begin to serve.
+/// A role that is ready to serve.
 pub(crate) struct Ready {
     pub(crate) app: http::App,
     pub(crate) runtime: Runtime,
@@ -220,14 +220,14 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Serves until a signal comes and everything that arrived is handed over. `what` ends the sentence on where. What still runs
-    /// in the runtime, such as a query without an end, holds the backend.
+    /// Serves until a signal arrives and everything received is handed over. `what` ends the log sentence about the addresses. Work that still
+    /// runs in the runtime, such as a query without an end, holds the backend.
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
         let Self { app, runtime, listeners, irondb, urls, lines, fetching, observer, end } = self;
         let listeners = Listeners::new(listeners, irondb)?;
         let web = app.web.clone();
         let lines = lines.start(&app, runtime.handle(), Arc::new(move || web.tls()))?;
-        // Every signal is heard before anything says that there is a server: one that nobody listens for ends the process.
+        // Signals are handled before the start is announced: an unhandled one would end the process.
         let in_the_runtime = runtime.enter();
         let signals = Signals::listen()?;
         let fetching = runtime.spawn(fetching.run(app.clone()));
@@ -239,14 +239,14 @@ impl Ready {
         service_manager::notify(service_manager::State::Ready);
         runtime.block_on(until_signal(listeners, app, signals, end));
         runtime.block_on(lines.stop());
-        // The ends of what was scraped, and what checks found and the backend did not have yet.
+        // The final samples of what was scraped, and check results that the backend did not have yet.
         let _ = runtime.block_on(async { tokio::time::timeout(DRAIN, fetching).await });
         observer.stop();
         Ok(runtime)
     }
 }
 
-/// What a role fetches by itself.
+/// What a role fetches on its own.
 struct Fetching {
     scraping: Scraping,
     checks: [Checks; 2],
@@ -270,7 +270,7 @@ impl Fetching {
         })
     }
 
-    /// Fetches until the role ends. Called within the runtime, as what it calls.
+    /// Fetches until the role ends. Called within the runtime, as are the functions it calls.
     fn run(self, app: http::App) -> impl Future<Output = ()> {
         #[cfg(feature = "amqp")]
         tokio::spawn(self.queues.run(app.door.clone()));
@@ -288,7 +288,7 @@ impl Fetching {
     }
 }
 
-/// What ends a role in order.
+/// The signals that end a role in order.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

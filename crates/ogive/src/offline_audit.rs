@@ -33,7 +33,7 @@ pub(crate) fn deliver(runtime: &Handle, door: &Arc<Door>, mirror: &MirrorDisk) {
         let now_ns = door.clock.wall();
         for (number, entry) in (1..).zip(&pending.entries) {
             let noted = Entry::offline(&entry.action, &lines(entry));
-            // A command may have met a clock ahead of this one; the store refuses what is far in the future.
+            // A command may have read a clock ahead of this one; the store refuses times far in the future.
             if !audit::store(&door, &noted, entry.time_ns.min(now_ns), (pending.source, number)).await {
                 tracing::warn!("the audit of commands without a server is stored by the next start");
                 return;

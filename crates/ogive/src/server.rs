@@ -35,16 +35,16 @@ use ogive_storage::quantize::{self, Marks, Quantizer};
 use ogive_storage::upkeep::Upkeep;
 use ogive_storage::{Embedded, Settings};
 
-/// What `ogive serve` was asked to do.
+/// The options of `ogive serve`.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// Each serves the same.
+    /// Each serves the same routes.
     pub(crate) listen: Vec<SocketAddr>,
     /// Each holds everything.
     pub(crate) data: Vec<PathBuf>,
     /// Go on without directories that are missing.
     pub(crate) degraded: bool,
-    /// Bytes a second of the scrub that begins by itself; 0: none does.
+    /// Bytes a second of the automatic scrub; 0: there is none.
     pub(crate) scrub_rate: u64,
     pub(crate) limits: IngestLimits,
     pub(crate) keeping: Keeping,
@@ -54,14 +54,14 @@ pub(crate) struct Options {
     pub(crate) live: live::Options,
     /// Which series are aligned to cells.
     pub(crate) quantize: quantize::Options,
-    /// What the detectors judge.
+    /// The options of the detectors.
     pub(crate) detection: DetectOptions,
-    /// Deletion may be asked for over HTTP.
+    /// Deletion over HTTP is permitted.
     pub(crate) admin: bool,
     pub(crate) queries: QueryLimits,
     /// TLS, users, tokens and names.
     pub(crate) web: WebOptions,
-    /// Which pages of other sites may read answers.
+    /// Which pages of other sites may read responses.
     pub(crate) cors: Option<http::Cors>,
     pub(crate) otlp: http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
@@ -69,9 +69,9 @@ pub(crate) struct Options {
     /// Rules between listeners and the store.
     pub(crate) filters: FilterOptions,
     pub(crate) scrape: scrape::ScrapeOptions,
-    /// All of this as it was written.
+    /// All options as they were written.
     pub(crate) flags: http::Flags,
-    /// Rules and who hears of alerts.
+    /// Rules and the receivers of alerts.
     pub(crate) alerting: alerting::AlertingOptions,
     pub(crate) checks: checks::CheckOptions,
     pub(crate) wire: WireOptions,
@@ -85,7 +85,7 @@ pub(crate) struct Options {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
-    // The ports first: a second server must not even look at the data of the first.
+    // The ports first: a second server must not even read the data of the first.
     let rules = Alerting::open(&options.alerting, FILES)?;
     let front = open_front(options)?;
     start_crash_reports(options);
@@ -127,13 +127,13 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     store.finish();
     upkeep.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
-    // Dropping the last handle ends the store after what was submitted is durable.
+    // Dropping the last handle closes the store once what was submitted is durable.
     drop(store);
     tracing::info!("ended");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the ports, and reads every file that an option names.
+/// Opens the ports, and reads every file that an option names.
 pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
     Front::open(&front::Options {
         listen: &options.listen,
@@ -176,7 +176,7 @@ fn alerting_context(ready: &Ready, upkeep: &Upkeep, store: &Embedded) -> alertin
     }
 }
 
-/// What the listeners of a server answer with: its engine, its limits, and its store's care.
+/// The parts of a server behind the listeners: its engine, its limits, and the maintenance of its store.
 fn role(options: &Options, upkeep: &Upkeep, store: &Embedded) -> Role {
     Role {
         engine: ogive_query::Engine::new(options.queries.engine()),

@@ -5,10 +5,10 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// What a role reports of itself.
+/// The state that a role reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It takes requests.
+    /// It accepts requests.
     Ready,
     /// It ends in order.
     Stopping,
@@ -25,7 +25,7 @@ pub(crate) fn notify(state: State) {
 
 fn send(name: &std::ffi::OsStr, state: State) -> std::io::Result<()> {
     let bytes = name.as_encoded_bytes();
-    // An at sign stands for the zero byte that begins an abstract name.
+    // An at sign represents the zero byte that begins an abstract name.
     let address = match bytes.split_first() {
         Some((b'@', rest)) => SocketAddr::from_abstract_name(rest)?,
         _ => SocketAddr::from_pathname(name)?,

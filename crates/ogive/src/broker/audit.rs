@@ -21,8 +21,8 @@ use ogive_door::differences::{differences, shown};
 /// The metric of the texts.
 const METRIC: &str = "ogive_config_change";
 
-/// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that takes nothing now hears it with the
-/// next start or reload: a full disk keeps no broker from bringing away what it holds.
+/// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that accepts nothing now records it at the
+/// next start or reload: a full disk does not stop a broker from delivering what it holds.
 /// `by`: what made the broker read it.
 pub(super) fn tell(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
     if let Err(error) = changed(door, broker, (path, by), config) {

@@ -29,13 +29,13 @@ use ogive_scrape as scrape;
 const DESTINATIONS_MAX: usize = 16;
 /// 64 endpoints of a cluster.
 const ENDPOINTS_MAX: usize = 64;
-/// 64 batches under way to a cluster, each with a thread.
+/// 64 batches in flight to a cluster, each with a thread.
 const CONNECTIONS_MAX: usize = 64;
 /// As many frames as a body may hold.
 const REQUEST_BATCHES_MAX: usize = ogive_model::wire::FRAMES_MAX;
-/// 1 MiB: 16 of the smallest segments. With less, what nobody had within a second would be given up.
+/// 1 MiB: 16 of the smallest segments. With less, batches that no destination received within a second would be dropped.
 const SPOOL_BYTES_MIN: u64 = 1 << 20;
-/// 64 letters for a name that is a label and a file's name.
+/// 64 letters for a name that is both a label and a file name.
 const NAME_MAX: usize = 64;
 /// Tables and keys of a broker that are no options of listeners.
 const OWN: [&str; 5] = ["name", "spool", "destination", "check", "filter"];
@@ -92,7 +92,7 @@ const fn spool_bytes() -> u64 {
     10 << 30
 }
 
-/// 16 MiB: some seconds of a busy host, for those who are not behind.
+/// 16 MiB: some seconds of a busy host, for destinations that are not behind.
 const fn memory_bytes() -> u64 {
     16 << 20
 }
@@ -112,7 +112,7 @@ pub(crate) enum Packing {
 pub(crate) struct Destination {
     /// Its name in figures and gaps.
     pub(crate) name: String,
-    /// Its addresses, any of which takes any batch.
+    /// Its addresses, each of which accepts any batch.
     pub(crate) endpoints: Vec<String>,
     #[serde(default, deserialize_with = "order")]
     pub(crate) order: Order,
@@ -126,20 +126,20 @@ pub(crate) struct Destination {
     pub(crate) packing: Packing,
     #[serde(default, alias = "token_file")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Who vouches for the endpoints, in place of the usual ones.
+    /// The certificate authority of the endpoints, in place of the usual ones.
     #[serde(default, alias = "ca_file")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// What the broker shows them.
+    /// The broker's client certificate.
     #[serde(default, alias = "cert_file")]
     pub(crate) cert_file: Option<PathBuf>,
     #[serde(default, alias = "key_file")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Over AMQP: the exchange, or the one that takes a queue's name as the key.
+    /// Over AMQP: the exchange, or the default exchange, whose routing key is the queue's name.
     #[serde(default)]
     exchange: Option<String>,
     #[serde(default, alias = "routing_key")]
     routing_key: Option<String>,
-    /// Make the queue of that name when it is not there.
+    /// Declare the queue if it does not exist.
     #[serde(default)]
     declare: Option<bool>,
     #[serde(default)]
@@ -148,15 +148,15 @@ pub(crate) struct Destination {
     password_file: Option<PathBuf>,
 }
 
-/// 64: more bring little, and a batch waits for the others of its request.
+/// 64: more gain little, and a batch waits for the others of its request.
 const fn request_batches() -> usize {
     64
 }
 
 impl Destination {
-    /// Batches under way at a time; over AMQP many over each connection.
+    /// Batches in flight at a time; over AMQP many over each connection.
     pub(crate) fn connections(&self) -> usize {
-        // 16: a cluster that answers in 50 ms takes 320 batches a second. 2: one is filled while the other is confirmed.
+        // 16: a cluster that responds in 50 ms takes 320 batches a second. 2: one is filled while the other is confirmed.
         self.connections.unwrap_or(if self.is_amqp() { 2 } else { 16 })
     }
 
@@ -185,7 +185,7 @@ impl Destination {
         })
     }
 
-    /// What is wrong with a destination that is a queue, or with one that is none and has its keys.
+    /// The mistakes of a destination that is a queue, or of one that is not and has the keys of one.
     fn queue_mistakes(&self) -> Vec<String> {
         let name = &self.name;
         let keys = [
@@ -218,7 +218,7 @@ impl Destination {
         out
     }
 
-    /// What is wrong with it by itself: the key, the element where it is a list, and a sentence.
+    /// The mistakes of this destination alone: the key, the element where it is a list, and a sentence.
     fn mistakes(&self) -> Vec<(&'static str, usize, String)> {
         let Self { name, endpoints, request_batches, cert_file, key_file, .. } = self;
         let mut out = Vec::new();
@@ -253,7 +253,7 @@ impl Destination {
         let (usual, secure) = if self.is_amqp() { ("amqp://", "amqps://") } else { ("http://", "https://") };
         let rest = endpoint.strip_prefix(usual).or_else(|| endpoint.strip_prefix(secure));
         if rest.is_some_and(|rest| rest.contains('@')) {
-            // It would stand in the audit of this file.
+            // It would appear in the audit of this file.
             return Some(format!("{:?}: a password does not belong in an endpoint; use a file", self.name));
         }
         let is_wrong = rest.is_none_or(|rest| rest.is_empty() || rest.contains(['?', '#', ' ']));
@@ -287,7 +287,7 @@ pub(crate) struct Config {
     pub(crate) destinations: Vec<Destination>,
     /// The checks of the file itself.
     pub(crate) checks: checks::Config,
-    /// Every key with its value, for reports of what changed.
+    /// Every key with its value, to report what changed.
     pub(crate) flat: Vec<(String, String)>,
 }
 
@@ -310,7 +310,7 @@ fn order<'de, D: Deserializer<'de>>(from: D) -> Result<Order, D::Error> {
     }
 }
 
-/// Whether the file is one of a broker: it has a table that only those have.
+/// Whether the file is a broker's: it has a table that only those have.
 pub(crate) fn is_broker(text: &str) -> bool {
     let tables = text.lines().map(str::trim_start);
     tables.into_iter().any(|line| line.starts_with("[spool]") || line.starts_with("[[destination]]"))
@@ -321,7 +321,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, String> {
     read_marked(path).map(|(config, _)| config)
 }
 
-/// And what its file looks like.
+/// Also returns the fingerprints of its file.
 pub(super) fn read_marked(path: &Path) -> Result<(Config, Marks), String> {
     let text = config_file::text(path)?;
     let config = parse(&text).map_err(|mistakes| {
@@ -355,7 +355,7 @@ fn host_name() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "broker".into())
 }
 
-/// What serde cannot know.
+/// Checks that serde cannot make.
 fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
     let mut mistakes = Vec::new();
     let mut wrong = |path: &[Step<'_>], message: String| mistakes.push(Mistake::at_path(text, path, message));
@@ -383,7 +383,7 @@ fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// What is wrong with a name that is a label and a file's name.
+/// What is wrong with a name that is both a label and a file name.
 fn no_name(name: &str) -> Option<String> {
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let is_wrong = name.is_empty() || name.len() > NAME_MAX || !name.chars().all(letters) || name.starts_with('.');

@@ -25,14 +25,14 @@ use super::config;
 use super::names::{self, Names, Resolve};
 use super::way::Route;
 
-/// The longest that a sender sleeps: a bell that it did not hear costs no more.
+/// The longest time that a sender sleeps: the most that a missed wake-up costs.
 const SLEEP: Duration = Duration::from_secs(1);
-/// 10 s of acknowledgements make a rate.
+/// The rate is computed over 10 s of acknowledgements.
 const RATE_SECONDS: usize = 10;
 /// 16 gaps that were reported are shown; the destination itself has them all.
 const TOLD_MAX: usize = 16;
 
-/// Rings when there is something new to send.
+/// Wakes the senders when there is something new to send.
 #[derive(Default)]
 pub(super) struct Bell {
     rung: Mutex<u64>,
@@ -56,7 +56,7 @@ impl Bell {
     }
 }
 
-/// What senders did.
+/// Statistics of the senders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) batches: u64,
@@ -67,7 +67,7 @@ pub(super) struct Figures {
     pub(super) body_bytes: u64,
     pub(super) failures: u64,
     pub(super) busy: u64,
-    /// The last word of an endpoint that was not what it should be, and when, milliseconds.
+    /// The last error of an endpoint, and its time in milliseconds.
     pub(super) problem: Option<(i64, String)>,
     pub(super) acknowledged_ms: Option<i64>,
     /// The last gaps that the destination has, the newest first.
@@ -109,16 +109,16 @@ impl Figures {
     }
 }
 
-/// What the lock guards.
+/// The state under the lock.
 pub(super) struct State {
     pub(super) delivery: Delivery,
     pub(super) endpoints: Endpoints,
     pub(super) figures: Figures,
-    /// Batches in a request: one after a failure, twice as many after each that was answered.
+    /// Batches in a request: one after a failure, twice as many after each success.
     request_batches: usize,
 }
 
-/// A reason of the model's; another server may give any other words.
+/// A reason of the model's; another server may send any other text.
 fn known(reason: &str) -> &'static str {
     Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
 }
@@ -162,7 +162,7 @@ pub(super) struct Destination {
     /// Held while the cursor's file is written.
     saving: Mutex<()>,
     stop: AtomicBool,
-    /// Who looks names up.
+    /// The thread that resolves names.
     looking: OnceLock<Thread>,
 }
 
@@ -172,7 +172,7 @@ impl Destination {
         cursors.join(format!("{name}.cursor"))
     }
 
-    /// `first`: what it gets from on when it is new.
+    /// `first`: the position at which a new destination starts.
     pub(super) fn open(config: config::Destination, way: Route, around: Around, first: u64) -> anyhow::Result<Self> {
         let path = Self::cursor_path(&around.cursors, &config.name);
         let cursor = match Cursor::read(&RealDisk, &path) {
@@ -192,7 +192,7 @@ impl Destination {
         Ok(Self { config, around, way, state, saving, stop, looking })
     }
 
-    /// As `config` has it from now on, with all that is known.
+    /// Applies the configuration `config` and keeps all state.
     pub(super) fn changed(&self, config: config::Destination, way: Route) -> anyhow::Result<Self> {
         self.save()?;
         let new = Self::open(config, way, self.around.clone(), 0)?;
@@ -209,7 +209,7 @@ impl Destination {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to send, and to look names up with `resolve`.
+    /// Starts to send, and to resolve names with `resolve`.
     pub(super) fn start(self: &Arc<Self>, resolve: Resolve) -> anyhow::Result<Vec<JoinHandle<()>>> {
         let thread = |name: String, work: fn(&Self)| {
             let this = Arc::clone(self);
@@ -228,19 +228,19 @@ impl Destination {
         Ok(threads)
     }
 
-    /// Keeps the endpoints at the addresses that their names have.
+    /// Keeps the endpoints up to date with the addresses of their names.
     fn look_up(&self, mut names: Names) {
         while !self.is_stopped() {
             let targets = names.targets(&self.config.endpoints);
             self.state().endpoints.set(&targets);
             self.way.keep(&targets);
-            // There may be somebody to send to now.
+            // There may be a new endpoint to send to.
             self.around.bell.ring();
             std::thread::park_timeout(names::PERIOD);
         }
     }
 
-    /// Tells the senders to end when what they send is answered.
+    /// Stops the senders once what they are sending has been answered.
     pub(super) fn stop(&self) {
         // ORDERING: Release; pairs with the Acquire in `is_stopped`; nothing but the flag itself is published.
         self.stop.store(true, Ordering::Release);
@@ -248,7 +248,7 @@ impl Destination {
         self.look_again();
     }
 
-    /// Looks names up now.
+    /// Resolves names now.
     pub(super) fn look_again(&self) {
         if let Some(looking) = self.looking.get() {
             looking.unpark();
@@ -303,7 +303,7 @@ impl Destination {
                 let tell = |word: &str| self.tell(&mut self.state(), format!("{}: {word}", target.url));
                 self.way.send(target, frames, from, &tell)
             }
-            // It is a gap, alone; its limits are far below those of a frame.
+            // It is a gap, sent alone; its limits are far below those of a frame.
             Err(error) => (vec![Outcome::Refused { reason: "malformed".into(), detail: error.to_string() }], 0),
         };
         let frames = frames.unwrap_or_default();
@@ -320,7 +320,7 @@ impl Destination {
                 state.figures.busy += 1;
                 (state.request_batches / 2).max(1)
             }
-            // One batch that an endpoint cannot take does not hold up the others twice, and a slow line gets less at once.
+            // One batch that an endpoint cannot accept does not delay the others twice, and a slow link gets less at once.
             EndpointResult::Failed(_) => {
                 state.figures.failures += 1;
                 state.delivery.fell_behind(&self.around.board);
@@ -333,7 +333,7 @@ impl Destination {
         state.endpoints.ended(id, now, now.saturating_sub(from), result);
     }
 
-    /// Takes an endpoint's word on a batch.
+    /// Handles an endpoint's answer about a batch.
     fn ended(&self, state: &mut State, job: Job, outcome: Outcome, length: usize) -> EndpointResult {
         match outcome {
             Outcome::Answered(answer) => {
@@ -414,13 +414,13 @@ impl Destination {
         let has_gaps = state.delivery.gaps().next().is_some();
         drop(state);
         if has_gaps {
-            // A gap goes when it is durable.
+            // A gap is sent once it is durable.
             self.around.bell.ring();
         }
         Ok(floor)
     }
 
-    /// Gives up what is left of a segment.
+    /// Drops what is left of a segment.
     pub(super) fn give_up(&self, segment: &SegmentState, why: Why) {
         let mut state = self.state();
         let now_ms = self.around.now_ms();

@@ -16,16 +16,16 @@ use ogive_export::{Body, Client, ClientOptions, FRAME, FRAMES, Outcome, Reply};
 
 use super::config::{Destination, Packing};
 
-/// 16 MiB: a word on each of 100,000 samples.
+/// 16 MiB: a verdict on each of 100,000 samples.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// 10 minutes: an endpoint that is brought up to date gets several batches in a request then.
+/// 10 minutes: by then, an endpoint that was upgraded gets several batches in a request.
 const AGAIN: Duration = Duration::from_secs(600);
-/// What is smaller is not packed: there is nothing to gain.
+/// Smaller bodies are not compressed: there is nothing to gain.
 const PACK_BYTES_MIN: usize = 512;
-/// A server refuses what unpacks to 400 times and more of what came; what packs so well goes packed only up to a quarter of
+/// A server refuses a body that decompresses to 400 times its size or more; one with a high ratio is sent compressed only up to a quarter of
 /// that.
 const RATIO_MAX: usize = 100;
-/// Level 1: 3 to 5 times smaller for a tenth of the processor time that the default takes.
+/// Level 1: 3 to 5 times smaller for a tenth of the processor time of the default level.
 const LEVEL: i32 = 1;
 
 /// See the module.
@@ -35,11 +35,11 @@ pub(super) struct Link {
     to: Mutex<HashMap<SocketAddr, Arc<Client>>>,
     packing: Packing,
     timeout: Duration,
-    /// Where only one batch in a request is taken, and until when that is believed, nanoseconds of the clock.
+    /// Endpoints that accept only one batch in a request, and until when that is assumed, nanoseconds of the clock.
     single: Mutex<HashMap<String, u64>>,
 }
 
-/// True when a body of `count` batches was refused for what it is.
+/// True when a body of `count` batches was refused because of its form.
 fn is_about_the_body(reply: &Reply, count: usize) -> bool {
     matches!(reply.status, 400 | 413 | 415 | 422) && !reply.speaks_of(count)
 }
@@ -84,20 +84,20 @@ impl Link {
         })
     }
 
-    /// Lets go the connections to addresses that no target has.
+    /// Closes the connections to addresses that no target has.
     pub(super) fn keep(&self, targets: &[Target]) {
         let is_kept = |address: &SocketAddr| targets.iter().any(|target| target.address == Some(*address));
         self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(|address, _| is_kept(address));
     }
 
-    /// Sends frames to an endpoint; returns what it said of each, and the bytes of the bodies.
+    /// Sends frames to an endpoint; returns its answer for each, and the bytes of the bodies.
     pub(super) fn send(&self, target: &Target, frames: &[Arc<[u8]>], now_ns: u64) -> (Vec<Outcome>, usize) {
         let url = format!("{}/v1/batch", target.url.trim_end_matches('/'));
         let to = Target { url: url.clone(), ..*target };
         if frames.len() > 1 && self.takes_several(&url, now_ns) {
             let (reply, bytes) = self.post(&to, FRAMES, &frames.concat());
             match reply {
-                // It speaks of the body, not of a batch in it: an earlier version, or a proxy that takes less.
+                // The error is about the body, not about a batch in it: an earlier version, or a proxy with a lower limit.
                 Ok(reply) if is_about_the_body(&reply, frames.len()) => {
                     let until_ns = now_ns + AGAIN.as_nanos() as u64;
                     self.single.lock().unwrap_or_else(PoisonError::into_inner).insert(url.clone(), until_ns);
@@ -111,7 +111,7 @@ impl Link {
         self.one_by_one(&to, frames)
     }
 
-    /// Each frame in a request of its own, until one has no answer that helps.
+    /// Sends each frame in a request of its own, until one gets no useful answer.
     fn one_by_one(&self, to: &Target, frames: &[Arc<[u8]>]) -> (Vec<Outcome>, usize) {
         let (mut outcomes, mut sum): (Vec<Outcome>, usize) = (Vec::new(), 0);
         for frame in frames {

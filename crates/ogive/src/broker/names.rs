@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use ogive_broker::Target;
 
-/// 10 s: what is new in a cluster has its share soon, and a name costs six questions a minute.
+/// 10 s: a new address in a cluster soon gets its share, and a name costs six queries a minute.
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
 /// 64 addresses of a name.
 const ADDRESSES_MAX: usize = 64;
 
-/// Looks a name up.
+/// Resolves a name.
 pub(super) type Resolve = Box<dyn FnMut(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send>;
 
 /// As the system does.
@@ -25,7 +25,7 @@ pub(super) fn system() -> Resolve {
 /// See the module.
 pub(super) struct Names {
     resolve: Resolve,
-    /// The last answer for each URL.
+    /// The last result for each URL.
     known: BTreeMap<String, Vec<SocketAddr>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn any(urls: &[String]) -> bool {
     urls.iter().any(|url| name(url).is_some())
 }
 
-/// The name and the port of a URL; none when it has a number for a name.
+/// The host name and the port of a URL; None when it has a numeric address.
 fn name(url: &str) -> Option<(&str, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split('/').next()?;

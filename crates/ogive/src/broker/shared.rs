@@ -13,7 +13,7 @@ use super::destination::{Around, Bell, Destination};
 /// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
 pub(super) const RESERVE_BYTES: usize = 2 << 20;
 
-/// Cursors are saved four times a second: an fsync each, and what a crash lets come twice (and count once).
+/// Cursors are saved four times a second: an fsync each, and the most that is sent twice after a crash (and counts once).
 pub(super) const SAVE: Duration = Duration::from_millis(250);
 
 /// What threads share.
@@ -25,9 +25,9 @@ pub(super) struct Broker {
     pub(super) fsync_failures: AtomicU64,
     pub(super) series: AtomicU64,
     pub(super) ended: AtomicBool,
-    /// Why cursors are not saved, as it was reported.
+    /// Why cursors are not saved, as last reported.
     pub(super) problem: Mutex<Option<String>>,
-    /// What cursors need on a full disk is laid by. Held while a batch is written, so that none takes that room.
+    /// Whether space for the cursors is reserved for a full disk. Held while a batch is written, so that none takes that space.
     pub(super) reserved: Mutex<bool>,
 }
 
@@ -58,20 +58,20 @@ impl Broker {
         &self.around.bell
     }
 
-    /// Saves every cursor, and returns the position below which nobody needs anything. A destination whose cursor cannot be
-    /// written holds its segments.
+    /// Saves every cursor, and returns the position below which no destination needs anything. A destination whose cursor cannot be
+    /// written keeps its segments.
     pub(super) fn save(&self) -> u64 {
-        // A list that changes meanwhile could hide who needs most.
+        // A list that changes meanwhile could hide the destination that needs the oldest segment.
         let destinations = self.destinations.read().unwrap_or_else(PoisonError::into_inner);
         if destinations.is_empty() {
-            // The broker is only beginning: nobody has said what they need.
+            // The broker is still starting: no destination has reported its position.
             return 0;
         }
         let (mut floor, mut problem) = (self.around.board.end(), None);
         for destination in destinations.iter() {
             match self.on_full_disk(|| destination.save()) {
                 Ok(needed) => floor = floor.min(needed),
-                // The others' are saved all the same: their gaps wait for it.
+                // The others are saved nevertheless: their gaps wait for it.
                 Err(error) => problem = Some(format!("{error:#}; segments stay in the spool")),
             }
         }
@@ -89,7 +89,7 @@ impl Broker {
         self.around.cursors.join("reserve")
     }
 
-    /// Does `work`, and once more on a full disk, in the room that was laid by: a full disk must not keep its own remedy from
+    /// Runs `work`, and once more if the disk is full, with the reserved space: a full disk must not prevent its own remedy from
     /// being written.
     pub(super) fn on_full_disk<T>(&self, mut work: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let error = match work() {
@@ -105,7 +105,7 @@ impl Broker {
         done
     }
 
-    /// Lays by what cursors need on a full disk. Without room for it the disk is full, and takes no batches.
+    /// Reserves the space that cursors need on a full disk. If that fails, the disk is full, and accepts no batches.
     pub(super) fn lay_by(&self) {
         *self.reserved() = self.reserve();
     }

@@ -41,7 +41,7 @@ impl Spooling {
         Ok((Self { broker, queue }, thread.context("cannot start a thread")?))
     }
 
-    /// Lets the writer end behind what was submitted.
+    /// Stops the writer after what was submitted.
     pub(super) fn end(&self) {
         self.queue.end();
     }
@@ -81,7 +81,7 @@ impl Backend for Spooling {
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        // The cursors lie beside the journal, in the directory of the spool.
+        // The cursors are beside the journal, in the directory of the spool.
         let cursors = &*self.broker.around.cursors;
         let directory = cursors.parent().unwrap_or(cursors);
         let mut out = disk_space::own_values([(directory, RealDisk.space(directory).ok())]);
@@ -102,7 +102,7 @@ impl Backend for Spooling {
     }
 }
 
-/// What a broker has for who asks for data: a word on whom to ask.
+/// A broker's response to requests for data: where to send them instead.
 struct NoData<'a>(&'a Broker);
 
 impl NoData<'_> {
@@ -141,15 +141,15 @@ impl Reader for NoData<'_> {
     }
 }
 
-/// The time that `age-max` goes by: the wall clock, but by it alone no faster than twice the time that passes. So a clock that is set
-/// forward by mistake gives up an hour more for each hour that nobody sees it, not the spool, and a downtime is caught up with.
+/// The clock of `age-max`: the wall clock, but on its own it advances no faster than twice the time that passes. A clock that is set
+/// forward by mistake therefore drops an extra hour for each hour that it goes unnoticed, not the whole spool, and a downtime is caught up with.
 struct AgeClock {
     at_ms: i64,
     looked_ns: u64,
     is_told: bool,
 }
 
-/// 10 minutes ahead are worth a word.
+/// 10 minutes ahead are worth reporting.
 const NOTABLE_MS: i64 = 600_000;
 
 impl AgeClock {
@@ -177,12 +177,12 @@ fn age_clock(broker: &Broker) -> AgeClock {
     AgeClock::new(newest_ms, broker.around.times())
 }
 
-/// What the group commit does for a broker's spool.
+/// The work of the group commit for a broker's spool.
 struct Owner {
     age_clock: AgeClock,
     broker: Arc<Broker>,
     meters: Arc<Meters>,
-    /// Why limits could not be kept, as it was last reported.
+    /// Why limits could not be enforced, as last reported.
     problem: Option<String>,
 }
 
@@ -205,7 +205,7 @@ impl ogive_spooling::Owner for Owner {
         self.broker.bell().ring();
     }
 
-    /// Lets go what nobody needs, and gives up what is beyond the limits.
+    /// Removes what no destination needs, and drops what is beyond the limits.
     fn turn(&mut self, spool: &mut Spool) {
         let broker = Arc::clone(&self.broker);
         let done = broker.on_full_disk(|| self.truncate(spool)).and_then(|()| self.limit(spool));
@@ -238,7 +238,7 @@ impl Owner {
             if segment.positions().end >= self.broker.around.board.end() {
                 spool.rotate()?;
             }
-            // What everybody has goes without a word.
+            // What every destination has is removed silently.
             let mut floor = self.broker.save();
             if floor < segment.positions().end {
                 let why = if is_age { Why::SpoolAge } else { Why::SpoolBytes };
@@ -248,7 +248,7 @@ impl Owner {
                 floor = self.broker.save();
             }
             spool.truncate_before(floor)?;
-            // Who submits is not kept waiting for long.
+            // Submitters are not blocked for long.
             if self.broker.around.board.first() < segment.positions().end || self.broker.around.clock.now() > until {
                 break;
             }

@@ -9,8 +9,8 @@ use ogive_export::Outcome;
 use super::config::Destination;
 use super::link::Link;
 
-/// 1,000,000 bytes of frames in a request, before they are packed: below the MiB that proxies take by default, and a second of a
-/// line of 8 Mbit/s.
+/// 1,000,000 bytes of frames in a request, before compression: below the MiB that proxies accept by default, and a second on a
+/// link of 8 Mbit/s.
 const REQUEST_BYTES_MAX: usize = 1_000_000;
 
 /// See the module.
@@ -38,22 +38,22 @@ impl Route {
         Link::open(destination, read).map(|link| Self::Http(Box::new(link)))
     }
 
-    /// What goes together at most: `now` of the `most` batches of a request, as what went before was answered.
+    /// How much is sent together at most: `now` of the `most` batches of a request, depending on earlier results.
     pub(super) const fn most(&self, now: usize, most: usize) -> Most {
         match self {
             Self::Http(_) => Most { jobs: if now < most { now } else { most }, bytes: REQUEST_BYTES_MAX },
-            // One that the server never takes is found alone, as over HTTP.
+            // A batch that the server never accepts is isolated, as over HTTP.
             #[cfg(feature = "amqp")]
             Self::Amqp(_) => Most { jobs: if now < most { now } else { GROUP }, bytes: GROUP_BYTES_MAX },
         }
     }
 
-    /// Whether each address of a name is an endpoint of its own.
+    /// Whether each address of a name is a separate endpoint.
     pub(super) const fn spreads(&self) -> bool {
         matches!(self, Self::Http(_))
     }
 
-    /// Lets go the connections to addresses that no target has.
+    /// Closes the connections to addresses that no target has.
     pub(super) fn keep(&self, targets: &[Target]) {
         match self {
             Self::Http(link) => link.keep(targets),
@@ -62,7 +62,7 @@ impl Route {
         }
     }
 
-    /// Sends frames to an endpoint; returns for each what was said, and the bytes of the bodies.
+    /// Sends frames to an endpoint; returns the answer for each, and the bytes of the bodies.
     pub(super) fn send(
         &self,
         target: &Target,

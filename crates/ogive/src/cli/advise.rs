@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Advise) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What this machine does not say.
+/// What this machine does not report.
 fn unseen(machine: &Machine) -> Vec<String> {
     let missing = [
         (machine.sleeps.is_empty(), "sleeping states: /sys has none for these CPUs"),

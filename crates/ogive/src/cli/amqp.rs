@@ -22,7 +22,7 @@ const CHUNK: usize = 10_000;
 const CHUNK_BYTES: usize = 64 << 20;
 /// 32 MiB of a line: the largest batch.
 const LINE_BYTES_MAX: u64 = 32 << 20;
-/// A server that is gone is looked for each second.
+/// A lost server is tried again every second.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends batches to an AMQP 0.9.1 server.

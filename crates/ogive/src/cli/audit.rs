@@ -48,7 +48,7 @@ pub(crate) struct Audit {
     json: bool,
 }
 
-/// Something that somebody did.
+/// One entry of the audit.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     time_ms: i64,
@@ -88,7 +88,7 @@ fn running(server: &Server, since_ms: i64) -> Result<String, Failure> {
     server.get("/v1/cells", &[("match[]", &selector), ("start", &start)])
 }
 
-/// The entries of an answer of `/v1/cells`.
+/// The entries in a response of `/v1/cells`.
 fn of_answer(answer: &Value) -> Vec<Entry> {
     let samples = answer["data"]["samples"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -105,7 +105,7 @@ fn of_answer(answer: &Value) -> Vec<Entry> {
     samples.filter_map(entry).collect()
 }
 
-/// What a store holds that nobody has open, and what commands did since its last server.
+/// The entries in a store that is not open, and those of commands since its last server.
 fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>> {
     let (mirror, _) = open_mirror(directories, false)?;
     let pending = OfflineAudit::read(&mirror, mirror.root())?;

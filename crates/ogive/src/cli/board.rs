@@ -66,7 +66,7 @@ pub(crate) fn run(command: &Board) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Other names have characters that addresses do not take; the server says what a name is.
+/// Other names have characters that are not allowed in addresses; the server reports what a name may be.
 fn path(name: &str) -> String {
     let fine = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c.to_string() } else { "%20".into() };
     format!("/v1/boards/{}", name.chars().map(fine).collect::<String>())

@@ -45,7 +45,7 @@ enum BrokerRequest {
     },
 }
 
-/// A minute: a destination that restarts is not yet worth a word.
+/// A minute: a destination that restarts is not yet worth reporting.
 const LAG_SECONDS_MAX: f64 = 60.0;
 
 /// Runs the command.
@@ -78,7 +78,7 @@ fn status(server: &Server, is_json: bool, terminal: &Terminal) -> anyhow::Result
     Ok(if destinations.iter().any(is_behind) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
 }
 
-/// The whole answer for people.
+/// The whole response for people.
 fn picture(state: &Value, terminal: &Terminal) -> String {
     let spool = &state["spool"];
     let number = |value: &Value| thousands(value.as_u64().unwrap_or(0));
@@ -118,7 +118,7 @@ fn picture(state: &Value, terminal: &Terminal) -> String {
     out
 }
 
-/// The spool from its oldest to its newest byte: what the destination has, has in part, and has not.
+/// The spool from its oldest to its newest byte: what the destination has, has in part, and does not have.
 fn bar(segments: &[Value], name: &str, terminal: &Terminal) -> String {
     let width = terminal.width.saturating_sub(12).max(10);
     let (full, part, none) = if terminal.unicode { ('█', '▒', '░') } else { ('#', '+', '.') };

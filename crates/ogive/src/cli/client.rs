@@ -11,10 +11,10 @@ use super::exit::{EXIT_FINDING, EXIT_USAGE};
 /// No server answered.
 pub(super) const EXIT_UNREACHABLE: u8 = 3;
 
-/// 130 s: the longest that a query may take, and the way there and back.
+/// 130 s: the longest time that a query may take, and the network round trip.
 const TIMEOUT: Duration = Duration::from_secs(130);
 
-/// 1 GiB: more than any answer that the server's limits allow.
+/// 1 GiB: more than any response that the server's limits allow.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// Where the server is.
@@ -37,12 +37,12 @@ pub(crate) struct Server {
     key_file: Option<PathBuf>,
 }
 
-/// Why there is no answer to show.
+/// Why there is no response to show.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It cannot even be asked.
+    /// The request cannot even be made.
     Usage(String),
-    /// Nothing answered.
+    /// The server cannot be reached.
     Unreachable(String),
     /// The server refused.
     Refused { status: u16, message: String },
@@ -86,7 +86,7 @@ impl std::fmt::Display for Failure {
 }
 
 impl Server {
-    /// The one at `url`, which asks nobody who they are.
+    /// The server at `url`, without a login.
     #[cfg(feature = "amqp")]
     pub(crate) fn at(url: &str) -> Self {
         Self { server: url.to_owned(), token: None, ca_file: None, cert_file: None, key_file: None }
@@ -98,7 +98,7 @@ impl Server {
         self.read(self.signed(request).call())
     }
 
-    /// The body at `path` with `params`, read as it comes, for `longest` at most.
+    /// The body at `path` with `params`, read as it arrives, for `longest` at most.
     pub(crate) fn stream(
         &self,
         path: &str,
@@ -111,7 +111,7 @@ impl Server {
         let request = request.config().timeout_global(Some(longest)).build();
         match self.signed(request).call() {
             Ok(answer) if answer.status().as_u16() < 300 => Ok(answer.into_body().into_reader()),
-            // It says why.
+            // The body states the reason.
             answer => match self.read(answer) {
                 Err(failure) => Err(failure),
                 Ok(_) => Err(Failure::Unreachable("an answer without a stream".into())),
@@ -119,13 +119,13 @@ impl Server {
         }
     }
 
-    /// The answer to `body`, sent to `path`.
+    /// The response to `body`, sent to `path`.
     pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Result<String, Failure> {
         let request = self.agent()?.post(&self.address(path)).content_type("application/json");
         self.read(self.signed(request).send(body.to_string()))
     }
 
-    /// The answer to a document of JSON, sent as it is to `path` with `params`.
+    /// The response to a JSON document, sent unchanged to `path` with `params`.
     pub(super) fn post_document(&self, path: &str, params: &[(&str, &str)], body: &[u8]) -> Result<String, Failure> {
         let request = self.agent()?.post(&self.address(path)).content_type("application/json");
         self.read(self.signed(request.query_pairs(params.iter().copied())).send(body))
@@ -142,7 +142,7 @@ impl Server {
         }
     }
 
-    /// The answer to bytes sent to `path`, which may take `timeout`.
+    /// The response to bytes sent to `path`, which may take `timeout`.
     pub(super) fn post_bytes(&self, path: &str, body: &[u8], timeout: Duration) -> Result<String, Failure> {
         let request = self.agent()?.post(&self.address(path)).content_type("application/octet-stream");
         let request = request.config().timeout_global(Some(timeout)).build();
@@ -154,13 +154,13 @@ impl Server {
         Ok(Session { agent: self.agent()?, server: self })
     }
 
-    /// The answer to a DELETE.
+    /// The response to a DELETE.
     pub(crate) fn delete(&self, path: &str) -> Result<String, Failure> {
         let request = self.agent()?.delete(&self.address(path));
         self.read(self.signed(request).call())
     }
 
-    /// The answer to nothing but `params`, posted to `path`.
+    /// The response to `params` without a body, posted to `path`.
     pub(crate) fn post_empty(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
         let request = self.agent()?.post(&self.address(path)).query_pairs(params.iter().copied());
         self.read(self.signed(request).send_empty())
@@ -176,7 +176,7 @@ impl Server {
 
     fn agent(&self) -> Result<ureq::Agent, Failure> {
         let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT));
-        // A redirect would take the token to an address that nobody named.
+        // A redirect would send the token to an address that the user did not name.
         let config = if self.token.is_some() { config.max_redirects(0) } else { config };
         Ok(config.tls_config(self.tls()?).build().into())
     }
@@ -223,14 +223,14 @@ impl Server {
     }
 }
 
-/// Keeps its connection from request to request.
+/// Keeps its connection between requests.
 pub(super) struct Session<'s> {
     agent: ureq::Agent,
     server: &'s Server,
 }
 
 impl Session<'_> {
-    /// The answer to bytes of a content type, sent to `path`.
+    /// The response to bytes of a content type, sent to `path`.
     pub(super) fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<String, Failure> {
         let request = self.agent.post(&self.server.address(path)).content_type(kind);
         self.server.read(self.server.signed(request).send(body))

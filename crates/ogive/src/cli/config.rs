@@ -94,7 +94,7 @@ fn mistakes(file: &Path) -> Vec<String> {
     }
 }
 
-/// What is wrong with the [[filter]] tables among others, if anything.
+/// The mistakes in the [[filter]] tables of the file, if any.
 fn own_filters(path: &Path, text: &str) -> Option<String> {
     ogive_filter::File::parse_among(text).err().map(|error| format!("{}, {error}", path.display()))
 }
@@ -125,7 +125,7 @@ fn option_of(text: &str) -> Option<&'static str> {
         .map(|(_, option)| option)
 }
 
-/// What is wrong with the tables in the file of this option, if anything.
+/// The mistakes in the tables in the file of this option, if any.
 fn tables(option: &str, path: &Path) -> Option<String> {
     let parsed = |parse: fn(&str) -> Result<(), String>| {
         let text = match config_file::text(path) {
@@ -136,7 +136,7 @@ fn tables(option: &str, path: &Path) -> Option<String> {
     };
     match option {
         "checks" => parsed(|text| checks::Config::parse(text).map(drop)),
-        // A name of a filter that comes with Ogive is no file.
+        // The name of a filter that comes with Ogive is not a file.
         "filters" if ogive_filter::text(&path.to_string_lossy()).is_some() => None,
         "filters" => parsed(|text| ogive_filter::File::parse(text).map(drop)),
         "forward" => parsed(|text| crate::forward::parse(text).map(drop)),

@@ -21,13 +21,13 @@ use toml::de::{DeTable, DeValue};
 use super::read_file;
 use ogive_http::{Flag, Flags};
 
-/// 1 MiB: thousands of options; there are not even a hundred.
+/// 1 MiB: thousands of options; there are fewer than a hundred.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// 4: names of options have at most five words.
 const DEPTH_MAX: usize = 4;
 
-/// Options that a file cannot give: the file itself, and what only prints.
+/// Options that a file cannot set: the file itself, and those that only print.
 const NOT_IN_FILES: [&str; 3] = ["config", "help", "version"];
 
 /// Tables of filters, which are no options (`filtering`).
@@ -39,12 +39,12 @@ pub(crate) struct Entry {
     pub(super) line: usize,
     /// The name of the option, without dashes before it.
     pub(super) name: String,
-    /// As on the command line; a switch that is on has one empty value, one that is off none.
+    /// As on the command line; a switch that is on has one empty value, one that is off has none.
     pub(super) values: Vec<String>,
     is_switch: bool,
 }
 
-/// The arguments, and behind them what the file that they name says of options that neither they nor the environment give.
+/// The arguments, followed by the options from the file that they name which neither they nor the environment set.
 pub(super) fn with_file(
     mut arguments: Vec<OsString>,
     root: &Command,
@@ -65,7 +65,7 @@ pub(super) fn with_file(
     Ok(arguments)
 }
 
-/// The options of `serve` with their values but for secrets, from wherever they come; none of another command.
+/// The options of `serve` with their values except secrets, from any origin; none for another command.
 pub(super) fn flags(root: &Command, given: &ArgMatches) -> Flags {
     let Some(("serve", given)) = given.subcommand() else { return Flags::default() };
     let serve = root.find_subcommand("serve").expect("it is a command");
@@ -105,7 +105,7 @@ impl Entry {
 struct Reader<'a> {
     text: &'a str,
     serve: &'a Command,
-    /// Keys and tables that are no options and are read by somebody else.
+    /// Keys and tables that are not options and are read elsewhere.
     others: &'a [&'a str],
     entries: Vec<Entry>,
     mistakes: Vec<Mistake>,
@@ -156,7 +156,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether it is one of the other tables, but for a slip.
+    /// Whether it is a misspelt name of one of the other tables.
     fn is_slip(&self, name: &str) -> bool {
         let begins = |argument: &Arg| argument.get_long().is_some_and(|long| long.starts_with(name));
         nearest(self.others.iter().copied(), name).is_some() && !self.serve.get_arguments().any(begins)
@@ -210,13 +210,13 @@ fn scalar(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Whether the option takes its values, decided by the same code that reads the command line.
+/// Whether the option accepts its values, decided by the same code that parses the command line.
 fn check(serve: &Command, entry: &Entry) -> Result<(), String> {
     let alone = serve.clone().mut_args(|argument| argument.env(Resettable::Reset));
     let arguments = std::iter::once("serve".to_owned()).chain(entry.arguments());
     match alone.try_get_matches_from(arguments) {
         Ok(_) => Ok(()),
-        // What goes only with other options is judged when all are together.
+        // Whether options may be combined is checked when all are known.
         Err(error) if matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict) => {
             Ok(())
         }

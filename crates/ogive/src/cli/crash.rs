@@ -185,7 +185,7 @@ fn picture(report: &Report, names: &[Option<Named>]) -> String {
     out
 }
 
-/// One message that was under way: its path, its age, and the points that it reached.
+/// One message that was in flight: its path, its age, and the points that it reached.
 fn trace(trace: &TraceUnderWay) -> String {
     let points = trace.points.iter().map(|point| format!("{} {:.6}", point.name, point.seconds));
     let here = if trace.is_of_thread { ", stamped by this thread" } else { "" };

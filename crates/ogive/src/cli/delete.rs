@@ -110,7 +110,7 @@ fn done(options: &Delete) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks whoever sits at the terminal; without one nobody agrees.
+/// Asks the person at the terminal; without a terminal the answer is no.
 fn agreed(selector: &str, count: usize) -> bool {
     if !std::io::stdin().is_terminal() {
         eprintln!("ogive: say --yes to delete without being asked");

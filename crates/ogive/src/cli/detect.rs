@@ -97,7 +97,7 @@ fn requested(options: &Detect, selector: &str) -> anyhow::Result<Result<Vec<Valu
     Ok(Ok(document["data"]["findings"].as_array().cloned().unwrap_or_default()))
 }
 
-/// The numbers of a file: what is new in them, locked gaps, and when they reach a limit.
+/// Findings in the numbers of a file: anomalies, locked gaps, and when they reach a limit.
 fn of_file(path: &Path, limit: Option<f64>) -> anyhow::Result<Vec<Value>> {
     let points = points(&read(path)?).with_context(|| format!("cannot read {}", path.display()))?;
     let found = judged(&points, limit);
@@ -124,7 +124,7 @@ fn judged(points: &[(i64, f64)], limit: Option<f64>) -> Vec<Finding> {
         found.extend(novelty.judge(*time_ms, *value, ""));
     }
     if let (Some(limit), Some((end_ms, _))) = (limit, points.last()) {
-        // It looks as far ahead as four times what it saw, and no farther than four days.
+        // The forecast covers four times the observed range, and four days at most.
         let horizon_ms = HORIZON_MS.min((end_ms - begin_ms).saturating_mul(4));
         found
             .extend(Forecast::new(points, limit).and_then(|forecast| forecast.finding(*end_ms, limit, horizon_ms, "")));
@@ -146,7 +146,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Times and numbers, ascending; a first row that is none is a heading.
+/// Times and numbers, ascending; a first row that is not numeric is a heading.
 fn points(text: &str) -> anyhow::Result<Vec<(i64, f64)>> {
     let mut points = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

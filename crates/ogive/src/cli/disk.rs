@@ -14,7 +14,7 @@ use super::format::thousands;
 use super::progress::Bar;
 use ogive_storage::upkeep::absolute;
 
-/// Half a second between two looks at how far it is.
+/// Half a second between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Manages the data directories of a running server.
@@ -78,7 +78,7 @@ pub(crate) fn run(command: &Disk) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Asks for a directory to be filled, and waits until it is.
+/// Requests that a directory be filled, and waits until it is.
 fn filled(server: &Server, (path, request): (&str, &Value), new: &Path, json: bool) -> anyhow::Result<ExitCode> {
     if let Err(failure) = server.post(path, request) {
         return Ok(failure.report());
@@ -102,7 +102,7 @@ fn disks(server: &Server) -> Result<anyhow::Result<Value>, Failure> {
     Ok(parsed.map(|answer| answer["data"].clone()))
 }
 
-/// Looks until nothing is filled any more.
+/// Waits until no directory is being filled.
 fn wait(server: &Server) -> Result<anyhow::Result<Value>, Failure> {
     let bar = Bar::new("filling");
     loop {
@@ -120,7 +120,7 @@ fn wait(server: &Server) -> Result<anyhow::Result<Value>, Failure> {
     }
 }
 
-/// A directory that is out is a finding.
+/// A directory that is out of use is a finding.
 fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
     let empty = Vec::new();
     let disks = data["disks"].as_array().unwrap_or(&empty);
@@ -149,7 +149,7 @@ fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-/// How much room a disk has left, where that is known.
+/// How much space a disk has left, where that is known.
 fn room(disk: &Value) -> String {
     let (Some(free), Some(size)) = (disk["free_bytes"].as_u64(), disk["size_bytes"].as_u64()) else {
         return String::new();

@@ -6,9 +6,9 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// 10 minutes: then a stream begins again where it was, so that a connection that died in silence costs no more.
+/// 10 minutes: then the stream is resumed on a new connection, so that a connection that died silently costs no more.
 pub(super) const LONGEST: Duration = Duration::from_secs(600);
-/// 250 ms before it is tried again, then twice as long each time.
+/// 250 ms before the next attempt, then twice as long each time.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// 15 s at most.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// Hands each event of a stream to `each` until that breaks off; says why the stream ended when it did.
+/// Passes each event of a stream to `each` until that breaks; otherwise returns why the stream ended.
 pub(super) fn read<B>(
     stream: impl Read,
     mut each: impl FnMut(Event) -> anyhow::Result<ControlFlow<B>>,

@@ -10,7 +10,7 @@ use ogive_outgoing::Files;
 /// The files of this machine.
 pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list, owner };
 
-/// The files of a pattern whose last part may hold asterisks, by name. Without one it is the file itself; a directory that is
+/// The files that match a pattern whose last part may contain asterisks, by name. Without one it is the file itself; a directory that is
 /// missing has none.
 fn list(pattern: &Path) -> io::Result<Vec<PathBuf>> {
     let name = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -33,7 +33,7 @@ fn list(pattern: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Whether `name` is what `pattern` says, an asterisk standing for anything.
+/// Whether `name` matches `pattern`, in which an asterisk matches anything.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
     let Some(rest) = name.strip_prefix(before) else { return false };

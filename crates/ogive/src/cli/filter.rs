@@ -42,7 +42,7 @@ pub(crate) fn run(command: &FilterCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the cases of a file; true when all hold.
+/// Runs the cases of a file; true when all pass.
 fn test(name: &str) -> anyhow::Result<bool> {
     let file = filtering::file(name)?;
     let stage = Stage::new(file.filters).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;

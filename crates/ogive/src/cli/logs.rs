@@ -15,13 +15,13 @@ use super::terminal::Terminal;
 use super::times::{self, now_ms, seconds};
 use crate::cli::standard_output::StandardOutput;
 
-/// 5,000 lines a request: as many as the server answers at once.
+/// 5,000 lines a request: as many as the server returns at once.
 const PAGE: usize = 5_000;
 
-/// 10 s: what comes later than this behind a newer line is not shown by --follow.
+/// 10 s: a line that arrives later than this after a newer one is not shown by --follow.
 const LATE_MS: i64 = 10_000;
 
-/// How often --follow asks.
+/// How often --follow queries the server.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Searches stored log lines.
@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Logs, terminal: &Terminal) -> anyhow::Result<ExitCod
     match search(options, &output) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(SearchEnd::Failed(failure)) => Ok(failure.report()),
-        // Who reads has seen enough: `ogive logs | head`.
+        // The reader has seen enough: `ogive logs | head`.
         Err(SearchEnd::Other(error)) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(SearchEnd::Other(error)) => Err(error),
     }
@@ -130,7 +130,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
     let since_ms = now_ms() - i64::try_from(options.since.as_millis()).unwrap_or(i64::MAX).min(now_ms());
     let start = options.start.clone().unwrap_or_else(|| seconds(since_ms));
-    // What is stored now may be of the next second: cells end there.
+    // What is stored now may belong to the next second: cells end there.
     let end = options.end.clone().unwrap_or_else(|| seconds(now_ms() + 1_000));
     let (mut lines, is_cut, series) = options.newest(&start, &end)?;
     lines.reverse();
@@ -141,7 +141,7 @@ fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
         note(&lines, is_cut, series);
         return Ok(());
     }
-    // A start in words is the server's to read: then what came before now was shown.
+    // A relative start is resolved by the server: everything up to now has then been shown.
     let shown_from_ms = if is_cut { lines.first().map(Line::time_ms) } else { None };
     let start_ms = if options.start.is_some() { now_ms() - LATE_MS } else { since_ms };
     let mut tail = Tail { shown: HashMap::new(), from_ms: shown_from_ms.unwrap_or(start_ms) };
@@ -149,7 +149,7 @@ fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
     options.follow(output, &mut tail)
 }
 
-/// What the listing does not show, on standard error.
+/// Reports on standard error what the listing does not show.
 fn note(lines: &[Line], is_cut: bool, series: usize) {
     if lines.is_empty() {
         let why = if series == 0 { "no series of lines has any here" } else { "no line matches" };
@@ -194,14 +194,14 @@ impl Logs {
         Ok(answer.data)
     }
 
-    /// Shows what is new, for ever.
+    /// Shows new lines until it is interrupted.
     fn follow(&self, output: &Output, tail: &mut Tail) -> Result<(), SearchEnd> {
         let mut is_gone = false;
         loop {
             std::thread::sleep(POLL);
             match self.poll(output, tail) {
                 Ok(()) => is_gone = false,
-                // It may be starting anew.
+                // It may be restarting.
                 Err(SearchEnd::Failed(Failure::Unreachable(message))) => {
                     if !is_gone {
                         eprintln!("ogive: {message}; asking again");
@@ -237,7 +237,7 @@ impl Logs {
     }
 }
 
-/// What was shown of the last seconds, so that it is shown once.
+/// What was shown of the last seconds, so that nothing is shown twice.
 struct Tail {
     shown: HashMap<(i64, String), u64>,
     from_ms: i64,
@@ -253,7 +253,7 @@ impl Tail {
         *self.shown.entry(key(line)).or_insert(0) += 1;
     }
 
-    /// Lets go of what is too old to be asked for again.
+    /// Forgets what is too old to be queried again.
     fn forget(&mut self) {
         if let Some(newest_ms) = self.shown.keys().map(|key| key.0).max() {
             self.from_ms = self.from_ms.max(newest_ms - LATE_MS);
@@ -300,7 +300,7 @@ fn name(labels: &BTreeMap<String, String>) -> String {
     if others.is_empty() { shown(name) } else { shown(&format!("{name}{{{}}}", others.join(", "))) }
 }
 
-/// A text of others in a terminal: what would move its cursor or change its colours is shown, not done.
+/// Text from outside for a terminal: control characters that would move its cursor or change its colours are shown, not executed.
 fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

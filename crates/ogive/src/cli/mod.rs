@@ -1,6 +1,6 @@
 //! The command line: what a user types, and what each command needs of the terminal.
 
-// First: its macros are those of what follows.
+// First: its macros are used by what follows.
 #[macro_use]
 mod standard_output;
 
@@ -160,7 +160,7 @@ enum Command {
     },
 }
 
-/// The arguments, and what a file of options adds to them.
+/// The arguments, with those that an option file adds.
 fn parsed() -> Result<(Cli, Flags), String> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let command = Cli::command();

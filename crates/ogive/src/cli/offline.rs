@@ -11,7 +11,7 @@ use ogive_journal::MirrorDisk;
 use ogive_probe::Clock;
 use ogive_store::offline_audit::OfflineAudit;
 
-/// Does `work`, and notes who did it, in which directories, and how it ended.
+/// Runs `work`, and records who ran it, in which directories, and how it ended.
 pub(super) fn noted<T>(
     mirror: &MirrorDisk,
     action: &str,
@@ -43,7 +43,7 @@ fn write(audit: &OfflineAudit, mirror: &MirrorDisk) {
     }
 }
 
-/// Who runs this: as whom, as whom they logged in, and who became that by sudo. The login is the kernel's word, the last one sudo's.
+/// The user who runs this: the effective user, the login user, and who used sudo. The login user is from the kernel, the last from sudo.
 fn who() -> String {
     let mut out = format!("user {}", named(getuid()));
     if let Some(login) = login_uid(&std::fs::read_to_string("/proc/self/loginuid")) {
@@ -55,7 +55,7 @@ fn who() -> String {
     out
 }
 
-/// The kernel has the largest number where nobody logged in.
+/// The kernel reports the largest number for a process without a login.
 fn login_uid(read: &io::Result<String>) -> Option<Uid> {
     let uid: u32 = read.as_ref().ok()?.trim().parse().ok()?;
     (uid != u32::MAX).then(|| Uid::from_raw(uid))

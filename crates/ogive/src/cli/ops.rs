@@ -16,7 +16,7 @@ use super::format::{duration, human};
 use super::times;
 use std::time::Duration;
 
-/// What Ogive itself does for a request: a name, and the counter that is behind it.
+/// What Ogive itself does for a request: a name, and the counter behind it.
 const OWN: [(&str, &str); 6] = [
     ("queries", "ogive_query_seconds"),
     ("batches", r#"ogive_ingest_seconds{stage="total"}"#),
@@ -26,7 +26,7 @@ const OWN: [(&str, &str); 6] = [
     ("flushes", "ogive_flush_seconds"),
 ];
 
-/// What they are counted for.
+/// The operation to which they are related.
 const OWN_PER: (&str, &str) = ("request", "ogive_http_request_seconds");
 
 /// Divides counters by each other to show what one operation costs: "one request = 3.2 queries, 1 fsync, 20 samples".
@@ -70,7 +70,7 @@ fn percent(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| "give a number of percent such as 20".into())
 }
 
-/// What is counted, and under which name it is shown.
+/// A counter, and the name under which it is shown.
 struct Counter {
     name: String,
     query: String,
@@ -82,9 +82,9 @@ impl Counter {
     }
 }
 
-/// The increase of a bare selector over `range`; any other expression as it is.
+/// The increase of a bare selector over `range`; any other expression unchanged.
 fn query(expr: &str, range: &str) -> String {
-    // What only another server understands is that server's to judge.
+    // An expression that only another server understands is left for that server to judge.
     let tree = ogive_query::parse(expr).ok();
     let selector = tree.as_ref().map(|tree| &tree.unparenthesised().kind);
     match selector {
@@ -100,9 +100,9 @@ fn query(expr: &str, range: &str) -> String {
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     name: String,
-    /// How many now and before; `None` where the server has no data.
+    /// The counts now and before; `None` where the server has no data.
     counts: [Option<f64>; 2],
-    /// For each of the other: now and before.
+    /// The counts for each of the other operation: now and before.
     each: [Option<f64>; 2],
     /// How much more it became, in percent.
     change: Option<f64>,
@@ -214,7 +214,7 @@ fn measured(
     Ok(Ok(rows))
 }
 
-/// The sum of an answer's values, of histograms of their samples; `None` where there are none.
+/// The sum of a result's values, or of the samples in its histograms; `None` where there are none.
 fn count(body: &str) -> anyhow::Result<Option<f64>> {
     let answer: Value = serde_json::from_str(body).context("the server's answer is not JSON")?;
     let data = &answer["data"];

@@ -9,15 +9,15 @@ use ogive_text::calendar::utc;
 
 /// Characters of the labels of the axis of values, with the line after them.
 const AXIS: usize = 11;
-/// Rows of a picture at most: more do not fit beside a prompt.
+/// Most rows of a picture: more do not fit beside a prompt.
 const ROWS_MAX: usize = 20;
 /// And at least.
 const ROWS_MIN: usize = 4;
 /// ln 1.1: the widest bin of a log-linear histogram.
 const BIN_WIDEST: f64 = 0.095_310_179_804_324_86;
-/// More moments than an answer has points: times that are almost the same make no millions of them.
+/// More moments than a result has points: nearly equal times do not create millions of them.
 const MOMENTS_MAX: f64 = 11_000.0;
-/// Series that are distinguished; the others are drawn alike.
+/// Colours of series that are distinguished; further ones are drawn alike.
 const COLORS: [u8; 6] = [39, 208, 76, 197, 141, 220];
 const MARKS: [char; 6] = ['*', 'o', 'x', '+', '#', '@'];
 /// From few to many.
@@ -56,11 +56,11 @@ pub(super) fn lines(series: &[Line], unit: &str, terminal: &Terminal) -> String 
     chart(series, unit, widest_gap(series), &time_axis(times, terminal), terminal)
 }
 
-/// Curves over something else than time, in marks that are told apart without colours; `ends` are the texts of the axis.
+/// Curves over an axis other than time, in marks that can be distinguished without colours; `ends` are the texts of the axis.
 pub(super) fn curves(series: &[Line], (from, to): (&str, &str), terminal: &Terminal) -> String {
     let terminal = Terminal { unicode: false, ..terminal.clone() };
     let between = (terminal.width - AXIS).saturating_sub(from.len() + to.len()).max(1);
-    // Points of a measurement are not joined; those of a curve are nearer to each other than a mark.
+    // Points of a measurement are not joined; those of a curve are closer to each other than a mark is wide.
     chart(series, "", 0.0, &format!("{:AXIS$}{from}{:between$}{to}\n", "", ""), &terminal)
 }
 
@@ -69,13 +69,13 @@ fn across(series: &[Line]) -> Option<(f64, f64)> {
     ends(series.iter().flat_map(|line| &line.points).map(|point| point.0))
 }
 
-/// Lines over an axis; points farther from each other than `gap` are not joined.
+/// Lines over an axis; points further apart than `gap` are not joined.
 fn chart(series: &[Line], unit: &str, gap: f64, axis: &str, terminal: &Terminal) -> String {
     let values = ends(series.iter().flat_map(|line| &line.points).map(|point| point.1));
     let (Some(times), Some((low, high))) = (across(series), values) else {
         return "nothing to draw\n".into();
     };
-    // A flat line stands in the middle.
+    // A flat line is drawn in the middle.
     let (low, high) =
         if low < high { (low, high) } else { (low - low.abs().max(1.0) / 2.0, high + low.abs().max(1.0) / 2.0) };
     let mut canvas = Canvas::new(terminal.width - AXIS, rows_of(terminal), terminal.unicode);
@@ -140,7 +140,7 @@ struct Canvas {
     columns: usize,
     rows: usize,
     unicode: bool,
-    /// Dots of each character, and the series that drew there last.
+    /// The dots of each character cell, and the last series drawn there.
     cells: Vec<(u8, usize)>,
 }
 
@@ -199,17 +199,17 @@ impl Canvas {
     }
 }
 
-/// Moments at one distance from each other, measured or not.
+/// Moments at equal distances, measured or not.
 struct Clock {
     first: f64,
     step: f64,
     moments: usize,
-    /// Those that have something, ascending.
+    /// Those with a value, ascending.
     measured: Vec<usize>,
 }
 
 impl Clock {
-    /// The moments between the first and the last of `times`; there is one at least.
+    /// The moments between the first and the last of `times`, at least one.
     fn of(times: impl Iterator<Item = f64>) -> Self {
         let mut times: Vec<f64> = times.collect();
         times.sort_by(f64::total_cmp);
@@ -237,8 +237,8 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
         return format!("{name}\nnothing to draw\n");
     };
     let axis = (low.ln(), high.ln());
-    // A row is no lower than the widest bin of a log-linear histogram: narrow bins, which a row each would show, and wide ones, which
-    // would share their samples out to several, are then drawn alike on both sides of a power of ten.
+    // A row is at least as high as the widest bin of a log-linear histogram. Otherwise narrow bins would each fill a row while wide ones are
+    // spread over several; this way both sides of a power of ten look alike.
     let rows = rows_of(terminal).min(((axis.1 - axis.0) / BIN_WIDEST) as usize).max(ROWS_MIN);
     let width = terminal.width - AXIS;
     let clock = Clock::of(heat.iter().map(|one| one.time));
@@ -246,7 +246,7 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
     let mut cells = vec![0.0; rows * columns];
     for one in filled() {
         let column = clock.at(one.time) * columns / clock.moments;
-        // What is not above zero is in the lowest row.
+        // Values that are not above zero are in the lowest row.
         let row = |value: f64| share(value.max(low).min(high).ln(), axis) * rows as f64;
         let (from, to) = (row(one.lo), row(one.hi));
         for row in from as usize..=(to.ceil() as usize).saturating_sub(1).max(from as usize).min(rows - 1) {
@@ -254,8 +254,8 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
             cells[row.min(rows - 1) * columns + column] += one.count * part.max(0.0);
         }
     }
-    // A column of two moments is no darker than its neighbours of one: what is drawn is their mean.
-    // One without any is a gap.
+    // A column of two moments is no darker than its neighbours of one: the mean is drawn.
+    // A column without a moment is a gap.
     let mut together = vec![0.0_f64; columns];
     clock.measured.iter().for_each(|at| together[at * columns / clock.moments] += 1.0);
     cells.iter_mut().enumerate().for_each(|(at, cell)| *cell /= together[at % columns].max(1.0));

@@ -7,7 +7,7 @@ use super::format::human;
 /// 30 characters show a step of three per cent and leave room for the words.
 const BAR: usize = 30;
 
-/// One line that is written over again and again.
+/// A progress line that is overwritten repeatedly.
 pub(crate) struct Bar {
     shown: bool,
     what: &'static str,
@@ -25,7 +25,7 @@ impl Bar {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn end(&self) {
         if self.shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -14,9 +14,9 @@ use super::files::FILES;
 use super::offline_backtest::{self, Wanted};
 use super::times;
 
-/// 130 s: the longest that a query may take, and the way there and back.
+/// 130 s: the longest time that a query may take, and the network round trip.
 const TIMEOUT: Duration = Duration::from_secs(130);
-/// Other values of `for` when nobody names any.
+/// Other values of `for` that are tried by default.
 const HOLDS: [&str; 5] = ["0s", "2m", "5m", "15m", "1h"];
 
 /// Backtests rule files, and makes rules from objectives.

@@ -16,7 +16,7 @@ use super::progress::Bar;
 use ogive_http::document_of;
 use ogive_storage::upkeep::open_mirror;
 
-/// Half a second between two looks at how far it is.
+/// Half a second between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Verifies every stored byte, reports corruption, and heals it from another directory. Exit code 1 when something
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Scrub) -> anyhow::Result<ExitCode> {
 
 fn acknowledge(options: &Scrub) -> Result<ExitCode, Failure> {
     let found = known(&options.server)?;
-    // Those that are shown and none that comes meanwhile.
+    // Only those that are shown, not new ones that arrive meanwhile.
     if let Some(up_to) = found.iter().filter_map(|finding| finding["id"].as_u64()).max() {
         options.server.post("/v1/findings/acknowledge", &json!({"up_to": up_to}))?;
     }
@@ -69,7 +69,7 @@ fn acknowledge(options: &Scrub) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a server found and nobody has acknowledged.
+/// The findings of a server that are not acknowledged.
 pub(crate) fn known(server: &Server) -> Result<Vec<Value>, Failure> {
     let answer: Value = serde_json::from_str(&server.get("/v1/findings", &[])?).unwrap_or_default();
     Ok(answer["data"]["findings"].as_array().cloned().unwrap_or_default())

@@ -165,7 +165,7 @@ fn delete(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
     Ok(Ok(json!({"deleted": name})))
 }
 
-/// A clone is noted where it was made from and in itself.
+/// A clone is recorded in its origin and in itself.
 fn cloned(name: &str, from: &[PathBuf], data: &Path) -> anyhow::Result<SnapshotInfo> {
     let (mirror, _) = open_mirror(from, false)?;
     let what = format!("{name} to {}", data.display());
@@ -212,7 +212,7 @@ fn rollback((name, data): (&str, &[PathBuf]), keep_deletions: bool, yes: bool, j
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what becomes of the deletions since a snapshot.
+/// Reports what will happen to the deletions since a snapshot.
 fn announce(name: &str, deletions: &Deletions, keep: bool) {
     match (deletions.count, keep) {
         (0, _) => return,
@@ -224,7 +224,7 @@ fn announce(name: &str, deletions: &Deletions, keep: bool) {
     deletions.named.iter().for_each(|what| eprintln!("ogive:   {what}"));
 }
 
-/// Opens the store once: then what was deleted is gone, and not only with the next server.
+/// Opens the store once: then the deleted data is gone immediately, not only with the next server.
 fn delete_again(mirror: &MirrorDisk) -> anyhow::Result<()> {
     let options = Options { rollups: Vec::new(), ..Options::default() };
     let store = Store::open(Arc::new(mirror.clone()), mirror.root(), options, Arc::new(Time(Clock::global())));
@@ -232,7 +232,7 @@ fn delete_again(mirror: &MirrorDisk) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a person at the terminal says yes.
+/// Whether a person at the terminal agrees.
 fn agreed(name: &str, kept: &str) -> anyhow::Result<bool> {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {

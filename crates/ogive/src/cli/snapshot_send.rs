@@ -38,7 +38,7 @@ const REQUEST_BYTES: usize = 8 << 20;
 /// An hour: the last request waits while the receiver reads everything back.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// Times in a row that nothing came of a request: with waits of 1 s up to 30 s some three minutes.
+/// Consecutive requests without progress: with waits of 1 s up to 30 s some three minutes.
 const TRIES: u32 = 10;
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ struct Source {
 }
 
 impl Source {
-    /// In the first of the directories in which everything is whole.
+    /// The snapshot in the first directory in which everything is intact.
     fn find(directories: &[PathBuf], name: &str) -> anyhow::Result<Self> {
         let mut failed = None;
         for directory in directories {
@@ -90,7 +90,7 @@ impl Source {
         Err(failed.context("name a directory with --data")?)
     }
 
-    /// Gives the pieces of a file from `offset` on to `each`, until it wants no more.
+    /// Passes the pieces of a file from `offset` on to `each`, until that wants no more.
     fn pieces(
         &self,
         file: &FileEntry,
@@ -149,7 +149,7 @@ fn write(source: &Source, data: &[PathBuf], since: &[String]) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a server answered.
+/// A server's response.
 struct Answer {
     missing: Vec<(usize, u64)>,
     done: bool,
@@ -170,7 +170,7 @@ impl Answer {
     }
 }
 
-/// The list of files, and the first of what is lacking.
+/// The list of files, and the first of the missing pieces.
 fn request(source: &Source, missing: &[(usize, u64)]) -> anyhow::Result<(Vec<u8>, u64)> {
     let (mut body, mut sent) = (Vec::new(), 0);
     let mut stream = StreamWriter::begin(&mut body, &source.inventory)?;
@@ -210,7 +210,7 @@ fn send_to(source: &Source, server: &Server) -> anyhow::Result<ExitCode> {
                 }
                 Failure::Refused { status: 500, message: "the server still lacks what it was sent".into() }
             }
-            // What will not be otherwise the next time.
+            // An error that will not go away on a retry.
             Err(failure @ (Failure::Usage(_) | Failure::Refused { status: 400..=428, .. })) => {
                 return Ok(failure.report());
             }
@@ -223,7 +223,7 @@ fn send_to(source: &Source, server: &Server) -> anyhow::Result<ExitCode> {
         }
         std::thread::sleep(wait);
         wait = (wait * 2).min(WAIT_MAX);
-        // What the server has of the last request is not known: ask.
+        // It is not known what the server has of the last request: ask.
         missing.clear();
     }
 }

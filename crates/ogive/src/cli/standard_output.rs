@@ -23,7 +23,7 @@ macro_rules! println {
     };
 }
 
-/// Standard output; the command ends when whoever read it has left.
+/// Standard output; the command ends when the reader has gone.
 pub(crate) struct StandardOutput;
 
 impl Write for StandardOutput {
@@ -36,10 +36,10 @@ impl Write for StandardOutput {
     }
 }
 
-/// Writes `text`; ends the command when nobody reads it, or when it cannot be written.
+/// Writes `text`; ends the command when the reader is gone, or when writing fails.
 pub(crate) fn write(text: Arguments<'_>) {
     if let Err(error) = StandardOutput.write_fmt(text) {
-        // A full disk beneath a redirection: what was printed is not all.
+        // A full disk behind a redirection: the output is incomplete.
         eprintln!("ogive: cannot write to standard output: {error}");
         std::process::exit(1);
     }

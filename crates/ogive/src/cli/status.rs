@@ -34,11 +34,11 @@ struct Group {
     title: &'static str,
     /// Always shown, in this order.
     main: &'static [&'static str],
-    /// Beginnings of the names of the others.
+    /// Prefixes of the names of further figures.
     prefixes: &'static [&'static str],
 }
 
-/// The groups in their order; a figure is in the first that knows it.
+/// The groups in their order; a figure belongs to the first that matches it.
 const GROUPS: [Group; 7] = [
     Group {
         title: "Server",
@@ -93,7 +93,7 @@ const GROUPS: [Group; 7] = [
     Group { title: "Clock", main: &["clock_source", "clock_error_ns"], prefixes: &["clock_"] },
 ];
 
-/// The heading of what no group knows.
+/// The heading of figures without a group.
 const OTHERS: &str = "Other";
 
 /// Parts of the names of figures that should be zero.
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The index of the group of a figure; that behind the last for what none knows.
+/// The index of a figure's group; one past the last when none matches.
 fn group_of(name: &str) -> usize {
     let is_in =
         |group: &Group| group.main.contains(&name) || group.prefixes.iter().any(|start| name.starts_with(start));
@@ -131,7 +131,7 @@ fn group_of(name: &str) -> usize {
     named.or_else(|| GROUPS.iter().position(is_in)).unwrap_or_else(|| protocol_group(name))
 }
 
-/// Figures of the ledger that each protocol has of its own, beside the main ones of the samples.
+/// Figures that the ledger has for each protocol, beside the main ones of the samples.
 const OF_PROTOCOLS: [&str; 4] = ["batches_total", "folded_total", "ingest_bytes_total", "unreadable_total"];
 
 /// `otlp_accepted_total` belongs to the samples.

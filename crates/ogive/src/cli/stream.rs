@@ -67,7 +67,7 @@ pub(crate) fn run(options: &StreamOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints an event; breaks off when it was the last one, or nobody reads.
+/// Prints an event; breaks when it was the last one, or the reader is gone.
 fn print(event: Event, left: &mut Option<u64>) -> anyhow::Result<ControlFlow<()>> {
     let Event { name, id, data } = event;
     let Ok(Value::Object(mut answer)) = serde_json::from_str::<Value>(&data) else {
@@ -86,7 +86,7 @@ fn print(event: Event, left: &mut Option<u64>) -> anyhow::Result<ControlFlow<()>
     line.extend(answer);
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{}", Value::Object(line)).and_then(|()| out.flush()).is_err() {
-        // Whoever read has gone.
+        // The reader is gone.
         return Ok(ControlFlow::Break(()));
     }
     if let Some(left) = left.as_mut().filter(|_| name == "value") {

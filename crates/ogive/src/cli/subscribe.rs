@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::client::{Failure, Server};
 use super::events::{self, LONGEST, PAUSE, PAUSE_MAX};
 
-/// Seconds that come again behind a watermark, and some more.
+/// Seconds that are sent again after a watermark, and some more.
 const AGAIN_SECONDS: i64 = 180;
 
 /// Prints the cells of selectors as they close, one JSON object per line.
@@ -49,9 +49,9 @@ pub(crate) struct Subscribe {
 
 /// Why a stream is over.
 enum Over {
-    /// The count is reached, or nobody reads.
+    /// The count is reached, or the reader is gone.
     Done,
-    /// It is to be asked for again.
+    /// The stream was cut off and has to be resumed.
     Cut(String),
 }
 
@@ -95,7 +95,7 @@ struct Lines<'a> {
     after: Option<i64>,
     /// Watermarks until the end.
     left: Option<u64>,
-    /// A hash of each cell of the last minutes, by its time and series.
+    /// A hash of each cell of the last minutes, by time and series.
     seen: BTreeMap<(i64, u64), u64>,
     pause: std::time::Duration,
 }
@@ -129,7 +129,7 @@ impl Lines<'_> {
         }
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{}", Value::Object(event)).and_then(|()| out.flush()).is_err() {
-            // Whoever read has gone.
+            // The reader is gone.
             return Ok(Some(Over::Done));
         }
         let Some(id) = id else { return Ok(None) };
@@ -148,7 +148,7 @@ impl Lines<'_> {
         Ok(None)
     }
 
-    /// Whether this cell was printed as it is.
+    /// Whether this cell was already printed unchanged.
     fn is_known(&mut self, event: &serde_json::Map<String, Value>, data: &str) -> bool {
         let hash = |text: &str| {
             let mut hasher = DefaultHasher::new();

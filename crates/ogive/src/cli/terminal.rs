@@ -13,7 +13,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// What standard output can show.
+/// The capabilities of standard output.
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
     pub(crate) width: usize,
@@ -43,7 +43,7 @@ impl Terminal {
     }
 }
 
-/// Whether the locale's characters are UTF-8; without any locale set, a pipe is taken to carry UTF-8.
+/// Whether the locale's characters are UTF-8; without any locale set, a pipe is assumed to carry UTF-8.
 fn unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

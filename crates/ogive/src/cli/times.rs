@@ -10,7 +10,7 @@ pub(super) fn now_ms() -> i64 {
     Clock::global().wall().div_euclid(1_000_000)
 }
 
-/// `now-7d` and `-1h` as Unix seconds; what is not relative as it is, for the server to judge.
+/// `now-7d` and `-1h` as Unix seconds; a text that is not relative unchanged, for the server to judge.
 pub(super) fn absolute(text: &str) -> String {
     relative_ms(text, now_ms()).map_or_else(|| text.to_owned(), seconds)
 }

@@ -25,7 +25,7 @@ use super::client::Server;
 use super::format::duration;
 use super::terminal::Terminal;
 
-/// 50 ms: a key is answered before a person sees the delay.
+/// 50 ms: a key takes effect before a person notices a delay.
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
 /// Lines that a pipe gets.
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Top, terminal: &Terminal) -> anyhow::Result<ExitCode
             Err(failure) => return Ok(failure.report()),
         };
         let view = View::new(&first, &second, Sort::default());
-        // Whoever reads a pipe cuts lines as they like.
+        // The reader of a pipe can cut lines itself.
         let width = if std::io::stdout().is_terminal() { terminal.width } else { usize::MAX };
         view.lines(width, ROWS).iter().for_each(|line| println!("{}", line.text));
         return Ok(ExitCode::SUCCESS);
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Top, terminal: &Terminal) -> anyhow::Result<ExitCode
         let mut screen = ratatui::try_init().context("taking the terminal")?;
         let outcome = watch(&mut screen, first, readings);
         ratatui::restore();
-        // The reader may wait for the server for long, and nobody waits for the reader.
+        // The reading thread may wait for the server for long, but this one does not wait for it.
         match outcome {
             Ok(()) => std::process::exit(0),
             Err(error) => Err(error),
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Top, terminal: &Terminal) -> anyhow::Result<ExitCode
     })
 }
 
-/// Draws each reading and answers keys until one ends it.
+/// Draws each reading and handles keys until one ends it.
 fn watch(
     screen: &mut DefaultTerminal,
     first: Reading,

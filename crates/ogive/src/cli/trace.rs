@@ -175,7 +175,7 @@ impl TraceFilter {
     }
 }
 
-/// What the listing does not show, on standard error.
+/// Reports on standard error what the listing does not show.
 fn note(found: &Traces, limit: u64) {
     if found.traces.is_empty() {
         let why = if found.series == 0 { "no series of slow traces has any here" } else { "none took so long" };
@@ -219,7 +219,7 @@ fn table(found: &Traces) -> String {
     for row in &rows {
         let mut line = String::new();
         for (at, (text, width)) in row.iter().zip(widths).enumerate() {
-            // Durations stand under each other at their ends.
+            // Durations are right-aligned.
             let padded = if at == 3 { format!("{text:>width$}") } else { format!("{text:<width$}") };
             let _ = write!(line, "{padded}  ");
         }

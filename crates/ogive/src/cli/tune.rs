@@ -44,7 +44,7 @@ struct Row {
 }
 
 impl Row {
-    /// What `ogive serve` is given for it.
+    /// The corresponding options of `ogive serve`.
     fn flags(&self) -> [String; 4] {
         let (listeners, shards) = (self.listeners.to_string(), self.shards.to_string());
         ["--listener-threads".into(), listeners, "--stream-shards".into(), shards]
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Tune) -> anyhow::Result<ExitCode> {
     let counts: Vec<(usize, usize)> =
         (1..=most).flat_map(|listeners| (1..=most).map(move |shards| (listeners, shards))).collect();
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); counts.len()];
-    // Rounds around everything, so that a host that is busy for a while hurts all alike.
+    // The rounds are the outer loop, so that a host that is busy for a while affects all candidates alike.
     for _ in 0..options.rounds {
         for ((feeders, shards), costs) in counts.iter().zip(&mut costs) {
             let passes = passes(&recorded, options.samples);

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// 2 MiB: more than the configuration takes of one file, so that a longer one is refused and not cut off.
+/// 2 MiB: more than the configuration's limit for a file, so that a longer one is refused and not truncated.
 const READ_MAX: u64 = 2 << 20;
 
 /// Who may connect and ask.

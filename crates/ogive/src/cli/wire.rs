@@ -192,7 +192,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(super::exit::EXIT_FINDING) })
 }
 
-/// Reads a capture to its end; whether it ended as it should.
+/// Reads a capture to its end; returns whether it ended properly.
 fn read<O: Output>(
     reader: &mut file::Reader<impl Read>,
     observer: &mut Observer,

@@ -7,7 +7,7 @@ use ogive_model::{Batch, HistogramValue, Sample, SeriesData, SeriesDef, SourceId
 use super::config::Form;
 use super::state::Request;
 
-/// 5,000 samples of a request: what an Ogive makes durable at once, and a few hundred KB of native histograms.
+/// 5,000 samples in a request: as many as an Ogive makes durable at once, and a few hundred KB of native histograms.
 const SAMPLES_MAX: usize = 5_000;
 /// 1,000 series of a request.
 const SERIES_MAX: usize = 1_000;
@@ -47,7 +47,7 @@ pub(super) fn requests(
     Ok((out, unfit))
 }
 
-/// Samples that came late as batches, as they came; numbered on from `sequence`.
+/// Late samples as batches, unchanged; numbered on from `sequence`.
 pub(super) fn late(
     samples: Vec<(SeriesDef, Sample)>,
     tenant: &Tenant,
@@ -70,7 +70,7 @@ pub(super) fn late(
     Ok(out)
 }
 
-/// Series with numbers and distributions, so many together.
+/// Series of numbers and of distributions, in groups of limited size.
 fn parts(series: Vec<SeriesData>) -> Vec<Vec<SeriesData>> {
     let (mut out, mut part, mut samples) = (Vec::new(), Vec::new(), 0);
     for one in series {

@@ -18,9 +18,9 @@ const FORWARDS_MAX: usize = 16;
 const SELECTORS_MAX: usize = 64;
 /// 5 s: a sender that flushes every second, and its way here.
 const LATENESS: Duration = Duration::from_secs(5);
-/// 1 h: who waits longer reads the store.
+/// 1 h: whoever needs a longer delay reads the store.
 const LATENESS_MAX: Duration = Duration::from_secs(3_600);
-/// 10 s for an answer.
+/// 10 s for a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How cells are written.
@@ -39,7 +39,7 @@ pub(crate) enum Form {
     Batch,
 }
 
-/// As it is written.
+/// As it is written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Raw {
@@ -97,7 +97,7 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error
     read.map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no time; give one such as 5s")))
 }
 
-/// Whether a file says that nothing is forwarded: `forward = []`.
+/// Whether a file states that nothing is forwarded: `forward = []`.
 pub(super) fn is_empty_list(text: &str) -> bool {
     let table: Result<toml::Table, _> = toml::from_str(text);
     table.is_ok_and(|table| table.get("forward").and_then(toml::Value::as_array).is_some_and(Vec::is_empty))

@@ -10,9 +10,9 @@ use ogive_outgoing::grpc::{CallOptions, Caller};
 
 use super::config::{Form, Forward};
 
-/// 16 MiB: a word on each of many samples.
+/// 16 MiB: an error for each of many samples.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// What OTLP over gRPC calls.
+/// The method of OTLP over gRPC.
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
 /// How the far side is spoken with.
@@ -21,7 +21,7 @@ pub(super) enum Far {
     Grpc(Caller),
 }
 
-/// The client of `forward`, and the files that it was made of.
+/// The client of `forward`, and the fingerprints of the files that it uses.
 pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(Far, Marks)> {
     let mut marks = Marks::default();
     let mut file = |path: &Option<PathBuf>| -> anyhow::Result<Option<Vec<u8>>> {

@@ -53,7 +53,7 @@ pub(crate) struct Options {
     pub(crate) forward: Option<PathBuf>,
 }
 
-/// Forwards that can begin.
+/// Forwards that are ready to start.
 pub(crate) struct Forwards {
     file: Option<PathBuf>,
     files: Files,
@@ -61,7 +61,7 @@ pub(crate) struct Forwards {
     marks: Marks,
 }
 
-/// A forward with what it needs to speak.
+/// A forward with its client.
 struct Ready {
     forward: Forward,
     client: Far,
@@ -69,7 +69,7 @@ struct Ready {
     marks: Marks,
 }
 
-/// The threads of all.
+/// The threads of all forwards.
 pub(crate) struct Running(Arc<Shared>);
 
 struct Shared {
@@ -96,14 +96,14 @@ struct Thread {
     thread: JoinHandle<Watch>,
 }
 
-/// What a forward that has ended was, and what watches for its late samples as long as this lives.
+/// The state of a forward that has ended; it keeps watching for late samples as long as this lives.
 struct Former {
     forward: Forward,
     watch: Watch,
 }
 
 impl Forwards {
-    /// Those of the file that `options` name, with the files that they name.
+    /// The forwards of the file that `options` name, with the files that those name.
     pub(crate) fn open(options: &Options, files: Files) -> anyhow::Result<Self> {
         let (all, marks) = match &options.forward {
             Some(path) => load(path, files).map_err(anyhow::Error::msg).context("cannot start the forwards")?,
@@ -112,7 +112,8 @@ impl Forwards {
         Ok(Self { file: options.forward.clone(), files, all, marks })
     }
 
-    /// Begins to send what `door` leads to. Where each is stands in `data`. Called within the runtime, of which a task waits for SIGHUP.
+    /// Starts to send from the store behind `door`. The progress of each is stored in `data`. Called within the runtime, where a task
+    /// waits for SIGHUP.
     pub(crate) fn start(self, door: &Arc<Door>, watches: &Arc<Watches>, data: &Path) -> anyhow::Result<Running> {
         let shared = Arc::new(Shared {
             door: door.clone(),
@@ -135,7 +136,7 @@ impl Forwards {
 }
 
 impl Running {
-    /// Ends; what is on its way is waited for.
+    /// Stops; requests in flight are waited for.
     pub(crate) fn stop(self) {
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.is_over = true;
@@ -152,7 +153,7 @@ fn end(threads: Vec<Thread>) -> Vec<Former> {
 }
 
 impl Shared {
-    /// Begins `ready`, which may be another form of what `former` was.
+    /// Starts `ready`, which may be a new version of `former`.
     fn begin(&self, Ready { forward, client, marks }: Ready, former: Option<Former>) -> anyhow::Result<Thread> {
         let directory = self.data.join(DIRECTORY);
         RealDisk.create_dir_all(&directory)?;
@@ -171,8 +172,8 @@ impl Shared {
         Ok(Thread { forward, marks, stop, thread: thread.context("cannot start a thread")? })
     }
 
-    /// What watches for the late samples of `forward`: what did so for `former`, where that was the same one. What is in requests was read:
-    /// what comes later is late.
+    /// The watch for late samples of `forward`: that of `former`, where it was the same one. Requests contain data that was already read:
+    /// anything that arrives later is late.
     fn watch(&self, forward: &Forward, state: &State, former: Option<Former>) -> anyhow::Result<Watch> {
         let log = || (forward.form == Form::Batch).then(|| self.log(forward, state)).transpose();
         let matchers = forward.matchers.clone();
@@ -189,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// The log of what comes late for a far side that merges it, and what a process before did not forward of it.
+    /// The log of late samples for a remote server that merges them, and those that a previous process did not forward.
     fn log(&self, forward: &Forward, state: &State) -> anyhow::Result<(LateLog, Vec<LateSample>)> {
         let path = late_log::path_of(&self.data, &forward.name);
         let place = late_log::Place { source: state.source, sequence: state.sequence, until_ms: state.next_ms };
@@ -197,7 +198,7 @@ impl Shared {
             .with_context(|| format!("forward {}: the log of late samples", forward.name))
     }
 
-    /// Takes the file again: what is as it was goes on, what is gone ends, and what changed goes on where it was.
+    /// Reloads the file: unchanged forwards continue, removed ones end, and changed ones continue from their position.
     fn reload(&self) -> Result<String, String> {
         let path = self.file.as_ref().expect("there is a file when it is read again");
         let before = self.threads.lock().unwrap_or_else(PoisonError::into_inner).marks.clone();
@@ -238,7 +239,7 @@ impl Shared {
     }
 }
 
-/// Reads the file again when the process gets SIGHUP.
+/// Reloads the file when the process gets SIGHUP.
 async fn reload_on_signal(shared: Arc<Shared>) {
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
     let mut ending = shared.door.ending.clone();
@@ -263,7 +264,7 @@ async fn reload_on_signal(shared: Arc<Shared>) {
     }
 }
 
-/// The forwards of a file, with their files, and what was read.
+/// The forwards of a file, with their files, and the fingerprints.
 fn load(path: &Path, files: Files) -> Result<(Vec<Ready>, Marks), String> {
     let text = mistake::file_text(files.read, path, config::FILE_BYTES_MAX)?;
     let all = parse(&text).map_err(|error| format!("{}, {error}", path.display()))?;
@@ -279,8 +280,8 @@ fn load(path: &Path, files: Files) -> Result<(Vec<Ready>, Marks), String> {
     Ok((out, marks))
 }
 
-/// Reads any bytes as each kind of input of a forward that comes from outside: its tables, how far it is, its log of late samples, and the
-/// answers of an OTLP receiver.
+/// Parses any bytes as each kind of external input of a forward: its tables, its progress, its log of late samples, and the
+/// responses of an OTLP receiver.
 pub fn forward_input(bytes: &[u8]) {
     state::read_any(bytes);
     late_log::read_any(bytes);

@@ -13,7 +13,7 @@ const VERSION: u32 = 2;
 /// Without the form.
 const VERSION_BEFORE: u32 = 1;
 const HEADER_BYTES: usize = 16;
-/// 4,096 requests of one turn: what 60 seconds of a million series need.
+/// 4,096 requests in one turn: what 60 seconds of a million series need.
 pub(super) const REQUESTS_MAX: usize = 4_096;
 
 /// See the module.
@@ -23,17 +23,17 @@ pub(super) struct State {
     pub(super) source: SourceId,
     /// The number of the next batch.
     pub(super) sequence: u64,
-    /// Everything up to here was taken, milliseconds.
+    /// Everything up to here was delivered, milliseconds.
     pub(super) until_ms: i64,
-    /// When all of `requests` are taken, everything up to here was.
+    /// When all of `requests` are delivered, everything up to here was.
     pub(super) next_ms: i64,
-    /// What `requests` are; not known of version 1.
+    /// The form of `requests`; unknown in version 1.
     pub(super) form: Option<Form>,
-    /// What is to be sent, in its order.
+    /// The requests to send, in order.
     pub(super) requests: Vec<Request>,
 }
 
-/// A body with so many samples.
+/// A body with its number of samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) samples: u32,
@@ -61,7 +61,7 @@ impl State {
         out
     }
 
-    /// Goes on in `form`. Requests of another are not sent: their cells are read again.
+    /// Continues in `form`. Requests of another form are not sent: their cells are read again.
     pub(super) fn becomes(&mut self, form: Form) {
         if self.form.is_some() && number(self.form) != number(Some(form)) {
             self.requests.clear();
@@ -71,7 +71,7 @@ impl State {
     }
 
     /// # Errors
-    /// A word on what is wrong.
+    /// The reason why they are invalid.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some((header, fields)) = bytes.split_at_checked(HEADER_BYTES) else { return Err("it is too short") };
         let version = u32::from_le_bytes(header[8..12].try_into().expect("they are four"));
@@ -112,7 +112,7 @@ impl State {
     }
 }
 
-/// A form as the file has it; 0 where it is not known.
+/// A form as written in the file; 0 where it is not known.
 const fn number(form: Option<Form>) -> u32 {
     match form {
         None => 0,

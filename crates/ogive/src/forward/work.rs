@@ -21,29 +21,29 @@ use super::state::{self, State};
 use ogive_storage::late::{ATTEMPTS, Key, LateSample, Watch};
 use tokio::runtime::Handle;
 
-/// A minute at once when there is something to catch up with.
+/// A minute at once while catching up.
 const CATCH_UP_MS: i64 = 60_000;
 /// 2,000,000 samples, a histogram counting as its bins.
 const SAMPLES_MAX: usize = 2_000_000;
-/// 100 ms before a request is sent again, then twice as long each time.
+/// 100 ms before a request is retried, then twice as long each time.
 const PAUSE: Duration = Duration::from_millis(100);
 /// 30 s at most.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// 1 s: while it waits for longer, what came late goes into the file as often.
+/// 1 s: during longer waits, late samples are written to the file this often.
 const SLICE: Duration = Duration::from_secs(1);
-/// How far it is stands in the file each 10 s even when there was nothing to send.
+/// The progress is saved every 10 s even when there was nothing to send.
 const SAVE_EVERY_MS: i64 = 10_000;
 const SECOND_MS: i64 = 1_000;
-/// The status of gRPC for what is wrong however often it comes.
+/// The gRPC status for a request that is invalid however often it is sent.
 const INVALID_ARGUMENT: u32 = 3;
 
-/// The last second that is over, with the lateness.
+/// The last second that is over, with the lateness allowed.
 pub(super) fn closed_ms(door: &Door, forward: &Forward) -> i64 {
     let lateness_ms = forward.lateness.as_millis() as i64;
     (door.clock.wall().div_euclid(1_000_000) - lateness_ms).div_euclid(SECOND_MS) * SECOND_MS
 }
 
-/// Where a forward is; one that is new begins at `closed_ms`.
+/// The position of a forward; a new one begins at `closed_ms`.
 pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<State> {
     match RealDisk.read(path) {
         Ok(bytes) => {
@@ -55,7 +55,7 @@ pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<St
             let (source, until_ms) = (random_source(), closed_ms);
             let form = Some(form);
             let state = State { source, sequence: 1, until_ms, next_ms: until_ms, form, requests: Vec::new() };
-            // A kill before the first cell was sent made it begin anew, at another now, and its late samples nobody's.
+            // Without this, a kill before the first cell was sent made it start over at a later time, and its late samples were lost.
             RealDisk.replace(path, &state.encode())?;
             Ok(state)
         }
@@ -71,12 +71,12 @@ pub(super) struct Work {
     path: PathBuf,
     state: State,
     watch: Watch,
-    /// What the file says of how far it is.
+    /// The progress stored in the file.
     saved_ms: i64,
     /// The requests are not in the file: it could not be written.
     is_unsaved: bool,
     pause: Duration,
-    /// What went wrong last, said once.
+    /// The last problem, which is reported once.
     said: Option<String>,
 }
 
@@ -117,18 +117,18 @@ impl Work {
                 break;
             }
         }
-        // What came late and what was taken meanwhile is not read again.
+        // Late samples and delivered requests must not be read again.
         if let Err(error) = self.absorb_late().and_then(|_| self.save()) {
             self.say(&format!("{error:#}"));
         }
     }
 
-    /// What watches for late samples, for whoever goes on.
+    /// The watch for late samples, for a successor.
     pub(super) fn into_watch(self) -> Watch {
         self.watch
     }
 
-    /// Waits; what comes late meanwhile goes into the file.
+    /// Waits; late samples that arrive meanwhile are written to the file.
     fn is_stopped(&mut self, stopped: &Receiver<()>, mut pause: Duration) -> bool {
         loop {
             let slice = pause.min(SLICE);
@@ -137,7 +137,7 @@ impl Work {
             }
             pause -= slice;
             match self.absorb_late() {
-                // There is something to send, and nothing that has to be waited for.
+                // There is something to send, and no other reason to wait.
                 Ok(true) if self.state.requests.len() == 1 && self.pause == PAUSE => return false,
                 Err(error) => self.say(&format!("{error:#}")),
                 Ok(_) => {}
@@ -148,7 +148,7 @@ impl Work {
         }
     }
 
-    /// Makes requests of what came late, where the far side merges them with what it has, and counts it; true when there are some.
+    /// Makes requests of late samples, where the remote server merges them with what it has, and counts them; true when there are some.
     fn absorb_late(&mut self) -> anyhow::Result<bool> {
         let (late, mut dropped) = self.watch.take(self.state.sequence);
         if late.is_empty() && dropped == 0 {
@@ -214,7 +214,7 @@ impl Work {
         }
     }
 
-    /// How long to wait until it is tried again.
+    /// How long to wait until the next attempt.
     fn again(&mut self, after: Option<Duration>) -> Duration {
         self.change(|figure| figure.failures += 1);
         let pause = after.unwrap_or(self.pause).min(PAUSE_MAX);
@@ -222,7 +222,7 @@ impl Work {
         pause
     }
 
-    /// Sends what waits, or reads what closed; how long to wait then.
+    /// Sends what is waiting, or reads what has closed; returns how long to wait then.
     fn turn(&mut self) -> anyhow::Result<Duration> {
         self.absorb_late()?;
         if self.is_unsaved {
@@ -253,7 +253,7 @@ impl Work {
         }
         self.state.sequence += requests.len() as u64;
         (self.state.next_ms, self.state.requests) = (next_ms, requests);
-        // Nothing is sent that is not in the file.
+        // Nothing is sent that is not saved.
         self.save()?;
         Ok(Duration::ZERO)
     }
@@ -347,7 +347,7 @@ impl Work {
         }
     }
 
-    /// What the far side says to a request of `bytes`.
+    /// The remote server's answer to a request of `bytes`.
     fn said(&self, bytes: &[u8]) -> FarReply {
         let (kind, encoding, headers): (_, _, &[_]) = match self.forward.form {
             Form::RemoteWrite => (
@@ -385,13 +385,13 @@ impl Work {
     }
 }
 
-/// What a far side said to a request.
+/// A remote server's answer to a request.
 enum FarReply {
-    /// It has all but so many samples.
+    /// It accepted all but `refused` samples.
     Taken { refused: u64, detail: String },
-    /// It will never take it.
+    /// It will never accept it.
     Refused { detail: String },
-    /// It may take it later.
+    /// It may accept it later.
     Later { after: Option<Duration>, detail: String },
 }
 
@@ -399,9 +399,9 @@ impl FarReply {
     fn of(reply: &Reply, form: Form) -> Self {
         let text = || String::from_utf8_lossy(&reply.body[..reply.body.len().min(300)]).trim().to_owned();
         match form {
-            // Another Ogive says for good what it refuses.
+            // Another Ogive's refusals are final.
             Form::Batch => reply.outcome().into(),
-            // Its answer has no body.
+            // The response has no body.
             Form::RemoteWrite if (200..300).contains(&reply.status) => {
                 Self::Taken { refused: 0, detail: String::new() }
             }
@@ -411,11 +411,11 @@ impl FarReply {
         }
     }
 
-    /// What an OTLP receiver took says how much of it.
+    /// The response of an OTLP receiver states how much it accepted.
     fn partly(answer: &[u8]) -> Self {
         match PartialSuccess::read(answer) {
             Ok(answer) => Self::Taken { refused: answer.rejected, detail: answer.message },
-            // It has said that it took it, in words that are no OTLP.
+            // It accepted the request, in a response that is not OTLP.
             Err(_) => Self::Taken { refused: 0, detail: String::new() },
         }
     }
@@ -424,7 +424,7 @@ impl FarReply {
         match ended.code {
             0 => Self::partly(&ended.message),
             INVALID_ARGUMENT => Self::Refused { detail: ended.said },
-            // Also who has not to be let in, or has no such service: that can be mended over there, and the store keeps the cells.
+            // Also for missing permissions or a missing service: that can be fixed there, and the store keeps the cells.
             code => Self::Later { after: None, detail: format!("the far side says {code}: {}", ended.said) },
         }
     }

@@ -73,7 +73,7 @@ enum Style {
     Role(Format),
 }
 
-/// Begins the log of a role.
+/// Starts the log of a role.
 pub(crate) fn start(options: &Options) {
     install(Style::Role(options.log_format), options.log_level.0.clone());
 }
@@ -83,7 +83,7 @@ pub(crate) fn is_of_a_role() -> bool {
     STYLE.get().is_some_and(|style| matches!(style, Style::Role(_)))
 }
 
-/// Begins the log of a command: messages alone, for the person who runs it. Nothing changes when there is a log already.
+/// Starts the log of a command: only messages, for the person who runs it. Changes nothing if there is a log already.
 pub(crate) fn start_of_command() {
     let all = Targets::new().with_default(Level::WARN).with_target("ogive", Level::INFO);
     install(Style::Command, all);
@@ -96,7 +96,7 @@ fn install(style: Style, targets: Targets) {
         return;
     }
     let layer = Output { style, clock: Clock::global() }.with_filter(targets);
-    // It fails only where somebody else's subscriber is there already, which then has the events.
+    // It fails only if another subscriber is already set, which then receives the events.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
 }
 

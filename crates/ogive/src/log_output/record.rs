@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// 16 KiB: longer than any message of ours; a program that somebody checks may answer with a page.
+/// 16 KiB: longer than any message of ours; a program under a check may respond with a page.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// An event with its values.

@@ -25,7 +25,7 @@ const SERIES: u64 = 1_000;
 const TURN: Duration = Duration::from_millis(100);
 /// A server that stored nothing more for this long will not.
 const IDLE_TURNS_MAX: u32 = 300;
-/// 30 s without a word of a server that is not blocked.
+/// 30 s without an answer from a server that is not blocked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures how fast batches pass through an AMQP server.
@@ -119,7 +119,7 @@ impl Bench {
         self.publishers.unwrap_or(self.queues)
     }
 
-    /// The publishers, connected: that is not what is measured.
+    /// Connects the publishers: connecting is not measured.
     async fn connect(&self) -> Result<Vec<Publisher>, String> {
         let mut output = self.to.output().map_err(|error| format!("{error:#}"))?;
         let base = output.routing_key.clone();
@@ -141,7 +141,7 @@ impl Bench {
         Ok(publishers)
     }
 
-    /// The messages of one publisher; the first ones have one more where they do not come out even.
+    /// The messages of one publisher; if they do not divide evenly, the first publishers have one more.
     fn frames(&self, publisher: u64, wall_ns: i64) -> impl Iterator<Item = Vec<u8>> + Send + use<> {
         let (publishers, samples, source) = (self.publishers(), self.samples, random_source());
         let count = self.messages / publishers + u64::from(publisher < self.messages % publishers);
@@ -179,7 +179,7 @@ fn accepted(server: &Server) -> Result<u64, ExitCode> {
     Ok(status["amqp_accepted_total"].as_u64().unwrap_or(0))
 }
 
-/// A sample; of one series there is one a millisecond.
+/// A sample; each series has one in a millisecond.
 fn measured(number: u64, wall_ns: i64) -> Measured {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Delta, unit: String::new(), width_ms: 0 };
     let of = (number % SERIES).to_string();

@@ -14,21 +14,21 @@ use ogive_probe::{Clock, pin_to_cpu};
 
 use ogive_observe::clock::read::{TimeSource, Visit};
 
-/// Turns between looks at the time.
+/// Turns between two checks of the time.
 const TURNS: u64 = 64;
-/// Turns of a waiting loop before the CPU is offered to others: a machine under load has its two threads in turn.
+/// Iterations of a spin loop before the CPU is yielded: on a busy machine the two threads run alternately.
 const SPINS: u32 = 2_000;
 
-/// What two CPUs showed.
+/// The measurements of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Handoffs {
-    /// Readings that answered another.
+    /// Readings that responded to another one.
     pub(super) count: u64,
-    /// Those that were below the one they answered.
+    /// Those that were below the one to which they responded.
     pub(super) backward: u64,
-    /// The furthest of them, nanoseconds.
+    /// The largest such step, nanoseconds.
     pub(super) worst_ns: u64,
-    /// How far the second CPU's clock is ahead of the first's; `None` when a thread was not bound or nothing went forward.
+    /// How far the second CPU's clock is ahead of the first's; `None` when a thread was not bound or no reading went forward.
     pub(super) offset_ns: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn between(cpus: (usize, usize), read: TimeSource, clock: Clock, budg
     let [first, second] = read.visit(clock, Game { cpus, clock, budget });
     let ns = |units: u64| read.ns(clock, units);
     let offset_ns = match (first.least, second.least, first.bound && second.bound) {
-        // The second player sees what went forth.
+        // The second player sees the forward steps.
         (Some(back), Some(forth), true) => Some((ns(forth) as f64 - ns(back) as f64) / 2.0),
         _ => None,
     };
@@ -49,7 +49,7 @@ pub(super) fn between(cpus: (usize, usize), read: TimeSource, clock: Clock, budg
     }
 }
 
-/// Pairs that join `cpus` in a chain from the first, at most `most` of them, evenly chosen.
+/// Pairs that connect `cpus` in a chain from the first, at most `most` of them, evenly chosen.
 pub(super) fn pairs(cpus: &[usize], most: usize) -> Vec<(usize, usize)> {
     let Some((first, others)) = cpus.split_first() else { return Vec::new() };
     let step = others.len().div_ceil(most.max(1)).max(1);
@@ -71,7 +71,7 @@ struct Game {
     budget: Duration,
 }
 
-/// Two words that share no cache line: readings, with a bit that changes each time so that equal readings are distinguished.
+/// Two words that share no cache line: readings, with a bit that flips each time so that equal readings are distinguished.
 #[repr(align(128))]
 #[derive(Default)]
 struct Word(AtomicU64);
@@ -83,7 +83,7 @@ impl Visit for Game {
         let end = self.clock.now() + self.budget.as_nanos() as u64;
         std::thread::scope(|scope| {
             let second = scope.spawn(|| play(self.cpus.1, &words[1], &words[0], &stop, &read, |_| false));
-            // A thread of its own: binding the caller's would bind what it does later.
+            // A separate thread: binding the caller's thread would affect its later work.
             let first = scope.spawn(|| {
                 words[0].0.store(1, Ordering::Release);
                 let over = |turn: u64| turn.is_multiple_of(TURNS) && self.clock.now() >= end;
@@ -121,7 +121,7 @@ fn play<F: Fn() -> u64>(
             if spins % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         };
         let reading = read();
-        // The first word of all is no reading.
+        // The very first word is not a reading.
         if word > 1 {
             side.count(word >> 1, reading);
         }

@@ -45,7 +45,7 @@ enum Trust {
 }
 
 impl Directory {
-    /// Asks for the server's own series, with what the kernel logs from now on.
+    /// A way to query the kernel for the server's own series, including what the kernel logs from now on.
     pub(crate) fn asker(&self) -> AskKernel {
         let (directory, log) = (self.clone(), RefCell::new(KernelLog::open()));
         Box::new(move || Kernel { messages: log.borrow_mut().read(), ..directory.ask() })
@@ -59,7 +59,7 @@ impl Directory {
         });
     }
 
-    /// What the kernel says now; two files, some 30 us.
+    /// The kernel's current state; two files, some 30 us.
     pub(crate) fn ask(&self) -> Kernel {
         let read = |name: &str| std::fs::read_to_string(self.path.join(name)).ok();
         let current = read(CURRENT).map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
@@ -72,9 +72,9 @@ impl Directory {
 #[derive(Debug)]
 pub(super) struct Switch {
     file: PathBuf,
-    /// The source that was in use, and is to be in use again.
+    /// The source that was in use, to be restored.
     first: String,
-    /// Whether it may still be switched; held while a write goes on, so that nothing is written after the way back.
+    /// Whether it may still be switched; held during a write, so that nothing is written after the restoration.
     open: Mutex<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Switch {
     pub(super) fn of(directory: &Directory) -> anyhow::Result<Self> {
         let first = directory.ask().current.context("the kernel does not say which clock source it uses")?;
         let switch = Self { file: directory.path.join(CURRENT), first, open: Mutex::new(true) };
-        // Writing the source that is in use changes nothing, and shows whether one may.
+        // Writing the source that is in use changes nothing, and shows whether writing is permitted.
         switch.to(&switch.first)?;
         Ok(switch)
     }
@@ -111,7 +111,7 @@ impl Switch {
     }
 }
 
-/// One write of the whole name into the file that is there.
+/// Writes the whole name to the existing file with one call.
 fn write(file: &Path, name: &str) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(file)?;
     std::io::Write::write_all(&mut file, format!("{name}\n").as_bytes())

@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 const MESSAGES_MAX: usize = 100;
 /// 8 KiB: the kernel cuts a record at 1 KiB, and its properties are few.
 const RECORD_BYTES_MAX: usize = 8 << 10;
-/// Records looked at in one look: a log that is flooded does not hold up the clock's second.
+/// Records read at once: a log that is flooded does not delay the clock's second.
 const RECORDS_MAX: usize = 10_000;
 /// Words that mark a message about clocks.
 const WORDS: [&str; 5] = ["tsc", "clocksource", "timekeeping", "hpet", "clock skew"];
@@ -37,7 +37,7 @@ impl KernelLog {
         Self(open())
     }
 
-    /// The messages about clocks since the last look.
+    /// The messages about clocks since the last call.
     pub(crate) fn read(&mut self) -> Vec<String> {
         let mut out = Vec::new();
         let Some(file) = &mut self.0 else { return out };
@@ -47,7 +47,7 @@ impl KernelLog {
                 Ok(0) => break,
                 Ok(length) => out.extend(message(&record[..length])),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Overwritten before it was read: the next read gives the oldest that is there.
+                // Overwritten before it was read: the next read returns the oldest remaining record.
                 Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EPIPE as i32) => {}
                 Err(_) => break,
             }

@@ -28,7 +28,7 @@ use ogive_observe::clock::read::TimeSource;
 use settled::settled;
 use trust::Evidence;
 
-/// Pairs of CPUs that are compared: with 20 ms each, a third of a second on the largest machine.
+/// Pairs of CPUs that are compared: at 20 ms each, a third of a second on the largest machine.
 const PAIRS_MAX: usize = 16;
 const PAIR_BUDGET: Duration = Duration::from_millis(20);
 
@@ -82,7 +82,7 @@ fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode>
     Ok(if verdict.trusted() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-/// Hands ordered readings between the first CPU and the others.
+/// Exchanges ordered readings between the first CPU and the others.
 fn compare(cpus: &[usize], clock: Clock) -> Vec<Handoffs> {
     let pairs = handoff::pairs(cpus, PAIRS_MAX);
     pairs.into_iter().map(|pair| handoff::between(pair, TimeSource::TicksOrdered, clock, PAIR_BUDGET)).collect()

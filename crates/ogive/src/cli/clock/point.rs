@@ -2,10 +2,10 @@
 
 use ogive_probe::{Clock, SystemClock};
 
-/// Brackets of which the tightest is taken.
+/// Brackets, of which the tightest is used.
 const BRACKETS: usize = 16;
 
-/// Three readings, the counter's in the middle of each of the others' brackets.
+/// Three readings, with the counter's in the middle of the bracket of each other clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     system_ticks: u64,
@@ -22,7 +22,7 @@ pub(super) struct Steps {
 }
 
 impl Point {
-    /// Now; `None` without a counter to compare with.
+    /// The current time; `None` without a counter to compare with.
     pub(super) fn now(clock: Clock) -> Option<Self> {
         clock.status().source.is_counter().then(|| Self::bracketed(clock))
     }

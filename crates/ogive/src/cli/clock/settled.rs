@@ -6,10 +6,10 @@ use ogive_probe::{Clock, Mode};
 
 use super::kernel::Directory;
 
-/// A clock that is new knows its rate to some hundred parts per billion after this.
+/// After this time, a new clock knows its rate to some hundred parts per billion.
 const SETTLE: Duration = Duration::from_millis(600);
 
-/// The machine's clock, when its calibration has come as far as it comes in a moment.
+/// The machine's clock, calibrated as well as is possible in a moment.
 pub(super) fn settled(directory: &Directory) -> Clock {
     let clock = Clock::global();
     directory.apply(clock);

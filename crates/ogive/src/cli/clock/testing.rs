@@ -3,7 +3,7 @@
 use ogive_observe::clock::{Figures, Kernel};
 use ogive_probe::Mode;
 
-/// A clock as it should be: an invariant TSC of 2 GHz under the kernel's source `tsc`.
+/// A healthy clock: an invariant TSC of 2 GHz under the kernel's source `tsc`.
 pub(super) fn sound() -> Figures {
     Figures {
         source: "tsc-lfence",

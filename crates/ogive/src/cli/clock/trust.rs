@@ -9,14 +9,14 @@ use ogive_observe::clock::Figures;
 use ogive_observe::clock::cost::{self, Cost};
 use ogive_observe::clock::read::TimeSource;
 
-/// Above this, the order of two CPUs' stamps says little about messages between them, which take about as long.
+/// Above this, the order of two CPUs' stamps is unreliable for messages between them, which take about as long.
 const OFFSET_NS_MAX: f64 = 100.0;
-/// Above this bound the clock's line says less than the network's time protocols do.
+/// Above this bound the clock's line is less accurate than the network's time protocols.
 const ERR_NS_MAX: u64 = 10_000;
 /// A system clock above this is not read from memory that the kernel shares: a system call or a device is in it.
 const SYSTEM_NS_MAX: f64 = 150.0;
 
-/// What was measured beside the clock's own state.
+/// What was measured in addition to the clock's own state.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) figures: &'a Figures,
@@ -27,7 +27,7 @@ pub(super) struct Evidence<'a> {
     pub(super) backward: u64,
 }
 
-/// Something that an operator should know before a number is believed; the gravest first.
+/// Something that an operator should know before trusting a number; the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Finding {
     /// Ordered readings went back between CPUs.
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// The answer.
+/// The conclusion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verdict {
     /// Names, the gravest first.

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         eprintln!("ogive: name the file: -o FILE");
         return Ok(ExitCode::from(EXIT_USAGE));
     }
-    // Samples may come from clocks that are ahead: the server takes 10 minutes.
+    // Samples may come from clocks that are ahead: the server accepts 10 minutes.
     let end_ms = options.end.unwrap_or_else(|| ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 3_600_000);
     let parts = if options.format == Format::Openmetrics { Parts::Series } else { Parts::Time };
     let mut reading =
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file beside its name and gives it the name once it is whole.
+/// Writes to a temporary file, and renames it once it is complete.
 fn whole<T>(path: &Path, write: impl FnOnce(std::fs::File) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -123,7 +123,7 @@ fn openmetrics(mut file: impl Write, reading: &mut Reading<'_>) -> anyhow::Resul
         writer.batch(batch);
         Ok(file.write_all(writer.take().as_bytes())?)
     })?;
-    // The end says that the text is whole.
+    // Only a proper end shows that the text is complete.
     reading.ended_well()?;
     let written = writer.end();
     file.write_all(writer.take().as_bytes())?;

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::cli::client::{Failure, Server, Session};
 
-/// A second: what a server does not give of it at once is not given.
+/// A second: shorter parts are not tried.
 const PART_MS_MIN: i64 = 1_000;
 
 const FRAME: &str = "application/x-ogive-batch-flatbuffer";
 
-/// How a metric that is too much for one answer is read.
+/// How a metric that is too large for one response is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parts {
     /// Part of time by part of time.
@@ -36,7 +36,7 @@ pub(super) struct Reading<'s> {
     pub(super) failure: Option<Failure>,
 }
 
-/// What ends a reading.
+/// Why a reading ended.
 enum End {
     Failure(Failure),
     Writer(anyhow::Error),
@@ -48,7 +48,7 @@ impl From<Failure> for End {
     }
 }
 
-/// Who takes what was read.
+/// The consumer of what was read.
 type Take<'t> = dyn FnMut(&Batch) -> anyhow::Result<()> + 't;
 
 impl<'s> Reading<'s> {
@@ -79,7 +79,7 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// Hands everything to `take`. What the server refused is in `failure`.
+    /// Passes everything to `take`. A refusal by the server is in `failure`.
     ///
     /// # Errors
     /// Those of `take`.

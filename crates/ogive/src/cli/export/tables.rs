@@ -11,10 +11,10 @@ use parquet::file::properties::WriterProperties;
 
 use super::reading::Reading;
 
-/// 65,536 rows of a batch and of a row group: some tens of MB where they are histograms, which the writer holds.
+/// 65,536 rows in a batch and in a row group: some tens of MB of histograms, which the writer holds.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Rows that were written, and none left out.
+/// Counts of rows written, and of rows left out.
 pub(super) fn parquet(file: File, reading: &mut Reading<'_>) -> anyhow::Result<(u64, u64)> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))

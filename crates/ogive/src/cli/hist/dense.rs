@@ -57,7 +57,7 @@ impl Dense {
         poured.recount();
         if poured.count > poured.nan {
             let total = self.sum + self.lost;
-            // Beyond the doubles the compensation is NaN and the plain sum says infinite, which it is.
+            // On overflow the compensation is NaN and the plain sum is infinite, which is right.
             poured.sum = Some(if total.is_nan() { self.sum } else { total });
             (poured.min, poured.max) = (Some(self.min), Some(self.max));
         }

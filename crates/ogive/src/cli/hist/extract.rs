@@ -14,7 +14,7 @@ use super::tally::{Input, Tally};
 /// 1 MiB: longer than any line that a person wrote a pattern for.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// What is read of a line.
+/// Which part of a line is read.
 pub(super) enum Extract<'a> {
     /// The member of a JSON object or the name of a logfmt pair.
     Field(&'a str),
@@ -23,13 +23,13 @@ pub(super) enum Extract<'a> {
 }
 
 impl<'a> Extract<'a> {
-    /// What `options` want of each line; `None` when lines are words.
+    /// The part of each line that `options` select; `None` when lines are words.
     pub(super) fn of(options: &'a Input) -> Option<Self> {
         let field = options.field.as_deref().map(Self::Field);
         field.or_else(|| options.regex.as_ref().map(Self::Pattern))
     }
 
-    /// Hands the values of `line` to `each` until it answers false; whether there were any, and whether to go on.
+    /// Passes the values of `line` to `each` until it returns false; returns whether there were any, and whether to continue.
     fn values(&self, line: &str, mut each: impl FnMut(&str) -> bool) -> (bool, bool) {
         let (mut is_found, mut goes_on) = (false, true);
         match self {

@@ -16,7 +16,7 @@ use crate::cli::standard_output::StandardOutput;
 /// 1 MiB: 46,082 bins of 11 bytes in base64 are 676 KiB.
 pub(super) const BASE64_BYTES_MAX: usize = 1 << 20;
 
-/// Progress is shown each 32 MiB: some ten times a second.
+/// Progress is shown every 32 MiB: some ten times a second.
 pub(super) const PROGRESS_BYTES: usize = 32 << 20;
 
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
@@ -61,7 +61,7 @@ pub(super) fn load(files: &[PathBuf], options: &Input) -> anyhow::Result<Option<
     Ok(Some(tally))
 }
 
-/// Says once, with a count, what was left out for its size and which lines had nothing.
+/// Reports once, with a count, what was left out for its size and which lines had no value.
 fn note(tally: &Tally, options: &Input) {
     if let Some(beyond) = &tally.beyond {
         let (count, least, greatest) = (thousands(beyond.count), &beyond.least.1, &beyond.greatest.1);

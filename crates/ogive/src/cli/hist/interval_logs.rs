@@ -10,7 +10,7 @@ use crate::cli::format::thousands;
 pub(super) struct Logs {
     pub(super) tag: Option<String>,
     pub(super) unit: f64,
-    /// One histogram for each set of bins met: usually one.
+    /// One histogram for each set of bins found: usually one.
     pub(super) merged: Vec<Histogram>,
     pub(super) intervals: u64,
     pub(super) other_tags: u64,
@@ -42,7 +42,7 @@ impl Logs {
         }
     }
 
-    /// Adds what was read to a histogram of decimal bins, and says what that costs.
+    /// Adds what was read to a histogram of decimal bins, and reports the loss of precision.
     pub(super) fn pour(&self, histogram: &mut Histogram) {
         let (mut off, mut unbounded) = (0.0_f64, 0.0);
         for merged in &self.merged {
@@ -66,5 +66,5 @@ impl Logs {
     }
 }
 
-/// jHiccup's values, and most others', are nanoseconds.
+/// The values of jHiccup, and of most others, are nanoseconds.
 pub(super) const UNIT: Unit = Unit::NANOSECONDS;

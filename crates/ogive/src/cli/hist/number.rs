@@ -29,7 +29,7 @@ impl Dimension {
     }
 }
 
-/// How a unit turns what is written into the base unit: times `10^exponent`, times `factor`.
+/// How a unit converts to the base unit: times `10^exponent`, times `factor`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
     pub(crate) dimension: Option<Dimension>,
@@ -44,7 +44,7 @@ impl Unit {
     /// Nanoseconds.
     pub(crate) const NANOSECONDS: Self = Self::decimal(Some(Dimension::Time), -9);
 
-    /// What one of the unit is in the base unit.
+    /// The value of one of this unit in the base unit.
     pub(crate) fn worth(self) -> f64 {
         let power = format!("1e{}", self.exponent).parse::<f64>().expect("a power of ten parses");
         power * self.factor
@@ -117,7 +117,7 @@ pub(super) struct Number {
     pub(super) dimension: Option<Dimension>,
 }
 
-/// Reads the whole of `token`; `bare` is the unit of numbers that carry none.
+/// Parses the whole of `token`; `bare` is the unit of numbers without one.
 pub(super) fn parse(token: &[u8], bare: Unit) -> Result<Number, TokenError> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(TokenError::TooLong);
@@ -145,19 +145,19 @@ pub(super) fn parse(token: &[u8], bare: Unit) -> Result<Number, TokenError> {
     Ok(Number { value: if negative { -value } else { value }, dimension: unit.dimension })
 }
 
-/// Powers of ten that a double holds exactly.
+/// Powers of ten that a double represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
 ];
 
-/// What the digits of a decimal say.
+/// The digits of a decimal number.
 struct Decimal {
     /// Its digits without the point, saturated when there are more than 19.
     mantissa: u64,
     /// Digits behind the point.
     fraction: i32,
-    /// Bytes that it takes.
+    /// Its length in bytes.
     len: usize,
 }
 
@@ -185,7 +185,7 @@ fn digit(text: &[u8], at: usize) -> Option<u64> {
     text.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| u64::from(byte - b'0'))
 }
 
-/// `e[+-]digits` at the start of `text`: the exponent and the bytes it takes. An `e` without digits is no exponent.
+/// `e[+-]digits` at the start of `text`: the exponent and its length in bytes. An `e` without digits is not an exponent.
 fn exponent(text: &[u8]) -> (i32, usize) {
     if !matches!(text.first(), Some(b'e' | b'E')) {
         return (0, 0);
@@ -205,7 +205,7 @@ fn exponent(text: &[u8]) -> (i32, usize) {
     }
 }
 
-/// One number with its unit, the unit, and what stands behind it.
+/// One number with its unit, the unit, and the rest of the text.
 fn part(text: &[u8], bare: Unit) -> Result<(f64, Unit, &[u8]), TokenError> {
     let Some(decimal) = decimal(text) else { return Err(no_digits(text)) };
     let (power, power_len) = exponent(&text[decimal.len..]);

@@ -46,8 +46,8 @@ const fn every<const N: usize>(step: u8) -> [u8; N] {
 /// below it: one sample would have a bar of nine times that of another. Twenty even rows a decade, as far as bins allow, stay below.
 const UNEVEN_MAX: f64 = 1.8;
 
-/// From one row a bin to one row for 64 decades. Where bins are as wide as each other, rows may be bins; others cut a decade into
-/// parts of about one ratio, as preferred numbers do.
+/// From one row for each bin to one row for 64 decades. Where bins have equal widths, rows may be bins; otherwise they divide a decade into
+/// parts of about equal ratio, as preferred numbers do.
 const LEVELS: [Level; 12] = [
     Level { mantissas: &every::<90>(1), decades: 1 },
     Level { mantissas: &every::<45>(2), decades: 1 },
@@ -92,7 +92,7 @@ impl Level {
         widths().fold(0.0, f64::max) <= UNEVEN_MAX * widths().fold(f64::INFINITY, f64::min)
     }
 
-    /// What the bars of `lines` show: samples per decade. Zero has no width, and takes the usual one.
+    /// The values of the bars of `lines`: samples per decade. Zero has no width, and gets the usual one.
     fn densities(&self, lines: &[Line]) -> Vec<f64> {
         let widths: Vec<f64> = lines.iter().filter_map(|line| line.row()).map(|row| self.width(row)).collect();
         let usual = if widths.is_empty() { 1.0 } else { widths.iter().sum::<f64>() / widths.len() as f64 };
@@ -116,7 +116,7 @@ enum Line {
     Gap,
 }
 
-/// Draws `histogram`, a mark beside the row that holds each of `marks` (name, value).
+/// Draws `histogram`, with a mark beside the row that contains each of `marks` (name, value).
 pub(crate) fn draw<C: Count>(histogram: &Histogram<C>, marks: &[(String, f64)], style: &Style) -> String {
     let Some((level, lines)) = LEVELS.iter().map(|level| (level, lines(histogram, level))).find(|(level, lines)| {
         let fits = lines.len() <= style.rows_max && level.is_even(lines);
@@ -192,7 +192,7 @@ fn lines<C: Count>(histogram: &Histogram<C>, level: &Level) -> Vec<Line> {
     out
 }
 
-/// What stands around a bar.
+/// The texts around a bar.
 struct Texts {
     label: String,
     count: String,
@@ -243,7 +243,7 @@ impl Texts {
     }
 }
 
-/// A bar of `share` times `width` columns, in eighths of a column where the characters allow it. What was counted
+/// A bar of `share` times `width` columns, in eighths of a column where the characters allow it. A non-zero count
 /// is always visible.
 fn bar_text(share: f64, width: usize, some: bool, ascii: bool) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];

@@ -37,7 +37,7 @@ enum State {
 }
 
 /// Calls `each(line, token)` for every token of `input` and `progress(bytes)` after each read; stops early when
-/// `each` answers false.
+/// `each` returns false.
 pub(super) fn tokens(
     input: &mut dyn Read,
     token_bytes_max: usize,
@@ -70,7 +70,7 @@ pub(super) fn tokens(
     }
 }
 
-/// Handles the whole tokens of `text`, the last one only when it ends or `last` is set; the bytes used.
+/// Handles the complete tokens of `text`, the last one only when it ends or `last` is set; returns the bytes used.
 /// `None` when `each` wants no more.
 fn scan(
     text: &[u8],

@@ -28,7 +28,7 @@ struct QuantileReport {
     hi: Option<f64>,
 }
 
-/// One line of JSON; what is not known of an empty or merged histogram is null.
+/// One line of JSON; values that are unknown for an empty or merged histogram are null.
 pub(super) fn json(tally: &Tally, quantiles: &[f64]) -> anyhow::Result<String> {
     let (histogram, finer) = (&tally.histogram, tally.finest());
     let some = histogram.count > 0;

@@ -8,7 +8,7 @@ use super::dense::Dense;
 use super::interval_logs::{Logs, UNIT};
 use super::number::{self, Dimension, TokenError, Unit};
 
-/// Ten lines show what is wrong; ten thousand hide it.
+/// Ten lines show the problem; ten thousand hide it.
 pub(super) const COMPLAINTS_MAX: u64 = 10;
 
 /// What the input is.
@@ -49,25 +49,25 @@ pub(super) fn unit(text: &str) -> Result<Unit, String> {
 pub(super) struct Tally {
     pub(super) dense: Dense,
     pub(super) histogram: Histogram,
-    /// What was read of interval logs.
+    /// The contents of interval logs.
     pub(super) logs: Logs,
-    /// What the numbers measure; `None` when no number had a unit.
+    /// The dimension of the numbers; `None` when no number had a unit.
     pub(super) dimension: Option<Dimension>,
     pub(super) skipped: u64,
     pub(super) strict: bool,
     pub(super) bare: Unit,
-    /// A unit was seen, and bare numbers beside it.
+    /// Bare numbers, if there were also numbers with a unit.
     pub(super) bare_count: u64,
-    /// A number without a unit, and its line: the unit may be the next word.
+    /// A number without a unit, and its line: the next word may be the unit.
     pub(super) waiting: Option<u64>,
     pub(super) waiting_text: Vec<u8>,
     /// Lines in which `--field` or `--regex` found nothing.
     pub(super) lines_without: u64,
-    /// Numbers that no bin counts; `None` while there were none.
+    /// Numbers outside all bins; `None` while there were none.
     pub(super) beyond: Option<Beyond>,
 }
 
-/// Numbers that are beyond every bin, as they were written.
+/// Numbers outside all bins, as they were written.
 pub(super) struct Beyond {
     pub(super) count: u64,
     pub(super) least: (f64, String),
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// Takes one word: a number, or the unit of the number before it on its line; false when reading must end.
+    /// Adds one word: a number, or the unit of the number before it on its line; false when reading must end.
     pub(super) fn word(&mut self, line: u64, token: &[u8]) -> bool {
         let is_unit = || Unit::of(token).is_some();
         if self.waiting == Some(line) && is_unit() {
@@ -114,7 +114,7 @@ impl Tally {
         self.number(line, token)
     }
 
-    /// Takes the number that waits for its unit; false when reading must end.
+    /// Adds the number that waits for its unit; false when reading must end.
     pub(super) fn end_word(&mut self) -> bool {
         let Some(line) = self.waiting.take() else { return true };
         let text = std::mem::take(&mut self.waiting_text);
@@ -123,7 +123,7 @@ impl Tally {
         goes_on
     }
 
-    /// Takes a value of a line, such as `5`, `5ms` or `5 ms`; false when reading must end.
+    /// Adds a value of a line, such as `5`, `5ms` or `5 ms`; false when reading must end.
     pub(super) fn value(&mut self, line: u64, text: &str) -> bool {
         let words = || text.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
         if words().next().is_none() {
@@ -132,7 +132,7 @@ impl Tally {
         words().all(|word| self.word(line, word.as_bytes())) && self.end_word()
     }
 
-    /// Takes one number; false when reading must end.
+    /// Adds one number; false when reading must end.
     pub(super) fn number(&mut self, line: u64, token: &[u8]) -> bool {
         match number::parse(token, self.bare).and_then(|number| self.one_dimension(number)) {
             Ok(value) => {
@@ -183,7 +183,7 @@ impl Tally {
         }
     }
 
-    /// Takes one base64 histogram; false when reading must end.
+    /// Adds one base64 histogram; false when reading must end.
     pub(super) fn base64(&mut self, line: u64, token: &[u8]) -> bool {
         match decode(token) {
             Ok((other, repairs)) => {

@@ -14,7 +14,7 @@ use ogive_interchange::blocks::{Block, Meta, ReadAt};
 const PIECE_BYTES: usize = 1 << 20;
 /// 64 MiB: some five million deletions.
 const TOMBSTONES_BYTES_MAX: u64 = 64 << 20;
-/// 128 MiB: the largest window of zstd that is unpacked, as `zstd -d` has it.
+/// 128 MiB: the largest window of zstd that is decompressed, as with `zstd -d`.
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// What is imported under one source.
@@ -25,7 +25,7 @@ pub(super) struct Input {
     done: AtomicU64,
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counting<'i> {
     file: File,
     done: &'i AtomicU64,
@@ -40,7 +40,7 @@ impl Read for Counting<'_> {
     }
 }
 
-/// A file that is read at places.
+/// A file that is read at given offsets.
 struct Places(File, u64);
 
 impl ReadAt for Places {
@@ -102,7 +102,7 @@ impl Input {
         Ok(out)
     }
 
-    /// `chunks/000001` and so on, as many as there are without a gap.
+    /// `chunks/000001` and so on, up to the first gap.
     fn segments(&self) -> io::Result<Vec<PathBuf>> {
         let path = |number: usize| self.path.join(format!("chunks/{number:06}"));
         Ok((1..).map(path).take_while(|path| path.is_file()).collect())
@@ -123,7 +123,7 @@ impl Input {
         self.done.store(self.bytes / 1000 * thousandths.min(1000), Ordering::Relaxed);
     }
 
-    /// Hands all bytes to `each`, with how many there were before and are in all.
+    /// Passes all bytes to `each`, with the number of bytes before and in total.
     pub(super) fn each_piece(&self, each: &mut dyn FnMut(&[u8], u64, u64)) -> anyhow::Result<()> {
         let (mut buffer, mut done) = (vec![0; PIECE_BYTES], 0);
         for path in self.files()? {
@@ -144,7 +144,7 @@ impl Input {
         Ok(File::open(&self.path)?)
     }
 
-    /// The file as text, unpacked when it begins as gzip or zstd does.
+    /// The file as text, decompressed if it begins like gzip or zstd.
     pub(super) fn lines(&self) -> Result<Box<dyn BufRead + '_>, Error> {
         let mut input = BufReader::with_capacity(PIECE_BYTES, Counting { file: self.file()?, done: &self.done });
         let head = input.fill_buf()?;

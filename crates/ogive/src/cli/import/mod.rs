@@ -169,7 +169,7 @@ impl Import {
         Meaning { labels, worth, unit: unit.into() }
     }
 
-    /// What decides, beside the bytes, which batches a file becomes.
+    /// The options that determine, together with the bytes, which batches a file becomes.
     fn words(&self) -> String {
         format!("{:?} {:?} {:?} {:?}", self.format, self.table(), self.unit, self.delimiter)
     }
@@ -183,7 +183,7 @@ impl Import {
     }
 }
 
-/// What became of a file.
+/// The result of a file.
 #[derive(Default)]
 struct Outcome {
     samples: u64,
@@ -264,7 +264,7 @@ fn import(options: &Import, path: &Path, tenant: &Tenant, notes: &mut Notes) -> 
     let source = identity.finish();
     let mut out = Outcome::default();
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        // Two batches wait while one is sent: what is in memory is some 20 MB.
+        // Two batches wait while one is sent: some 20 MB in memory.
         let (sender, receiver) = sync_channel(2);
         let sending = scope.spawn(|| send_all(receiver, (!options.dry_run).then_some(&options.server)));
         let mut take = |numbered: Numbered| {
@@ -274,13 +274,13 @@ fn import(options: &Import, path: &Path, tenant: &Tenant, notes: &mut Notes) -> 
         let mut note = |place: u64, reason: &'static str, what: &str| {
             if let Some(notes) = notes {
                 let line = what.replace(['\n', '\t'], " ");
-                // A disk that is full is reported by the flush at the end.
+                // A full disk is reported by the flush at the end.
                 let _ = writeln!(notes, "{}\t{place}\t{reason}\t{line}", path.display());
             }
         };
         let mut batches = Batches::new(source, tenant.clone(), &mut take, &mut note);
         let read = read(options, &input, &mut batches);
-        // A disk that fails may not fail the next time: then the batch that is open has more in it under the same number.
+        // A disk error may not recur: then the open batch would have more contents under the same number.
         let is_lasting = |error: &Error| !matches!(error, Error::Read(why) if why.raw_os_error().is_some());
         if let Err(error) = &read {
             out.broken = Some(error.to_string()).filter(|_| !matches!(error, Error::Stopped));

@@ -10,13 +10,13 @@ use ogive_model::{Batch, Value};
 
 use crate::cli::client::{Failure, Server, Session};
 
-/// Times in a row that a batch is not taken: with waits of 1 s up to 30 s some three minutes.
+/// Consecutive failures to deliver a batch: with waits of 1 s up to 30 s some three minutes.
 pub(super) const TRIES: u32 = 10;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 const FRAME: &str = "application/x-ogive-batch-flatbuffer";
 
-/// What became of batches.
+/// The results of batches.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) batches: u64,
@@ -28,7 +28,7 @@ pub(super) struct Sent {
     pub(super) failure: Option<Failure>,
 }
 
-/// Sends what comes, to nobody when there is no server.
+/// Sends what is received, or discards it when there is no server.
 pub(super) fn send_all(receiver: Receiver<Numbered>, server: Option<&Server>) -> Sent {
     let mut out = Sent::default();
     let session = match server.map(Server::session).transpose() {
@@ -87,7 +87,7 @@ fn send(session: &Session<'_>, numbered: &Numbered, out: &mut Sent) -> Result<()
     Ok(())
 }
 
-/// The places in the order in which a frame numbers its samples: floats, histograms of integers, those of floats, texts.
+/// The positions in the order in which a frame numbers its samples: floats, histograms of integers, those of floats, texts.
 fn in_frame(batch: &Batch, places: &[u64]) -> Vec<u64> {
     let column = |at: &usize| match &batch.samples[*at] {
         Ok(sample) => match sample.value {

@@ -50,7 +50,7 @@ fn print(calls: &[Call], as_json: bool) {
         println!("{}", json!({ "syscalls": calls.iter().map(object).collect::<Vec<_>>() }));
         return;
     }
-    // What the command itself printed is on standard output.
+    // The command's own output is on standard output.
     eprintln!(
         "{:<20} {:>12} {:>8} {:>9} {:>9} {:>9} {:>9}",
         "system call", "calls", "errors", "time", "p50", "p99", "max"

@@ -24,7 +24,7 @@ use crate::cli::wire::label_of;
 use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
 
-/// What the server is given at the end to take the last cells.
+/// How long the server may take at the end to accept the last cells.
 const LAST_CELLS: Duration = Duration::from_secs(5);
 
 /// Labels of the observer's series.

@@ -90,7 +90,7 @@ fn record(options: &Flame) -> anyhow::Result<Folded> {
     Ok(folded)
 }
 
-/// CPUs that are there, those that this process may not use included.
+/// CPUs that exist, including those that this process may not use.
 fn online() -> anyhow::Result<Vec<usize>> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).context(path)?;

@@ -48,7 +48,7 @@ pub(super) fn run(options: &Locks) -> anyhow::Result<ExitCode> {
     let mut observer = Observer::start(&wanted)?;
     for _ in 0..options.seconds {
         wait(1);
-        // A process that ends takes the names of its functions with it.
+        // When a process ends, the names of its functions are lost.
         observer.look_up()?;
     }
     let (locks, lost) = (observer.drain(|_| true)?, observer.lost()?);

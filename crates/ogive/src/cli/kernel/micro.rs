@@ -51,7 +51,7 @@ pub(super) fn run(options: &Micro, terminal: &Terminal) -> anyhow::Result<ExitCo
 /// What happened between two readings, busiest first.
 fn since(before: &[Thread], now: &[Thread]) -> Vec<Thread> {
     let known: HashMap<u32, &Thread> = before.iter().map(|thread| (thread.tid, thread)).collect();
-    // A number that was given anew belongs to a thread that is younger.
+    // A reused number belongs to a younger thread.
     let earlier = |thread: &Thread| known.get(&thread.tid).filter(|known| known.wall_ns <= thread.wall_ns).copied();
     let mut threads: Vec<Thread> =
         now.iter().map(|thread| earlier(thread).map_or_else(|| thread.clone(), |known| thread.since(known))).collect();

@@ -55,7 +55,7 @@ pub(super) fn durations(times: &Histogram) -> serde_json::Value {
     })
 }
 
-/// Waits for so many seconds.
+/// Waits for `seconds`.
 pub(super) fn wait(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
 }

@@ -14,13 +14,13 @@ use crate::cli::client::Server;
 use crate::cli::times;
 use ogive_text::calendar::rfc3339;
 
-/// Four: an expression has seldom more, and each costs requests.
+/// Four: an expression seldom has more, and each costs requests.
 const SELECTORS_MAX: usize = 4;
 
-/// Values of a label that are named when none is near.
+/// How many values of a label are listed when none is similar.
 const NAMED_MAX: usize = 5;
 
-/// How far back a last sample is looked for: what was lost today is found at once.
+/// How far back a last sample is searched for: data lost today is found at once.
 const SPANS: [&str; 2] = ["1d", "400d"];
 
 /// A sentence for each selector of `expr` that explains why nothing was found at `time`.
@@ -107,7 +107,7 @@ fn unknown_value(name: &str, label: &str, value: &str, known: &[String]) -> Stri
     format!("{name} has no {label} {value:?}{hint}")
 }
 
-/// The values of a label, of all series or of those of a name.
+/// The values of a label, of all series or of those with a name.
 fn values(label: &str, name: Option<&str>, server: &Server) -> Option<Vec<String>> {
     let path = format!("/api/v1/label/{label}/values");
     let params: Vec<(&str, &str)> = name.into_iter().map(|name| ("match[]", name)).collect();

@@ -6,7 +6,7 @@ use anyhow::Context;
 use ogive_hist::{DecimalBin, Histogram};
 use serde::Deserialize;
 
-/// An answer of `/api/v1/query` and `/api/v1/query_range`.
+/// A response of `/api/v1/query` and `/api/v1/query_range`.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     pub(super) data: Data,
@@ -16,7 +16,7 @@ pub(super) struct Answer {
     pub(super) infos: Vec<String>,
 }
 
-/// What was found.
+/// The result.
 #[derive(Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
 pub(super) enum Data {
@@ -33,7 +33,7 @@ impl Data {
     }
 }
 
-/// One series: a point of an instant, or those of a range.
+/// One series: a point for an instant, or those of a range.
 #[derive(Deserialize)]
 pub(super) struct Series {
     pub(super) metric: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// As a histogram of the decimal scheme: exact for those that were one, by the bins' middles for others.
+    /// As a histogram of the decimal scheme: exact for those that already were one, by the bins' middles for others.
     pub(super) fn histogram(&self) -> anyhow::Result<Histogram<f64>> {
         let mut out = Histogram::<f64>::new(ogive_hist::Scheme::LogLinear10);
         for (_, lo, hi, count) in &self.buckets {

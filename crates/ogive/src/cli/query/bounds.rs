@@ -9,12 +9,12 @@ use super::answer::{Answer, Data, Series};
 /// The label that distinguishes the two.
 const EDGE: &str = "bound";
 
-/// Lower and upper bounds by the labels of what they bound.
+/// Lower and upper bounds by the labels of the bounded values.
 #[derive(Default)]
 pub(super) struct Bounds(BTreeMap<BTreeMap<String, String>, [String; 2]>);
 
 impl Bounds {
-    /// The expression that gives the bounds of `expr`; None when it is nothing that has some.
+    /// The expression for the bounds of `expr`; None when it has none.
     pub(super) fn expression(expr: &str) -> Option<String> {
         let tree = ogive_query::parse(expr).ok()?;
         let ExprKind::Call(call) = &tree.unparenthesised().kind else { return None };
@@ -25,7 +25,7 @@ impl Bounds {
         Some(format!("{name}_bounds{arguments}"))
     }
 
-    /// Those of an answer to [`Bounds::expression`].
+    /// The bounds in the result of [`Bounds::expression`].
     pub(super) fn of(answer: Answer) -> Self {
         let Data::Vector(series) = answer.data else { return Self::default() };
         let mut out: BTreeMap<_, [String; 2]> = BTreeMap::new();
@@ -37,7 +37,7 @@ impl Bounds {
         Self(out)
     }
 
-    /// What stands behind the value of `metric`: `  (0.12 … 0.13)` with each written by `shown`, or nothing.
+    /// The text after the value of `metric`: `  (0.12 … 0.13)` with each written by `shown`, or nothing.
     pub(super) fn text(
         &self,
         metric: &BTreeMap<String, String>,

@@ -28,7 +28,7 @@ use super::terminal::Terminal;
 use super::times;
 use crate::cli::standard_output::StandardOutput;
 
-/// Pictures are small here: several may follow each other.
+/// Pictures are small here, because several may follow each other.
 const PICTURE_ROWS: usize = 12;
 
 /// More series than this are not drawn but counted; `--json` has them all.
@@ -128,7 +128,7 @@ pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// What options cannot mean together.
+/// Refuses options that cannot be combined.
 fn check(options: &Query) -> Result<(), String> {
     if options.step.is_some() && options.start.is_none() && !options.plot {
         return Err("--step is the step of a range: give --start, or --plot for the last hour".into());
@@ -147,12 +147,12 @@ fn check(options: &Query) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks once and prints.
+/// Queries once and prints.
 fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
     let hour_ago = options.plot.then(|| format!("{:.3}", now - PLOT_SECONDS));
     let now = format!("{now:.3}");
-    // Anew for each round of --watch: they may be relative to now.
+    // Resolved in each round of --watch: they may be relative to now.
     let [time, start, end] = [&options.time, &options.start, &options.end].map(|at| at.as_deref().map(times::absolute));
     let time = time.as_deref();
     let mut params = vec![("query", &*options.expr), ("resolution", &*options.resolution)];
@@ -179,7 +179,7 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     for note in answer.warnings.iter().chain(&answer.infos) {
         eprintln!("ogive: {note}");
     }
-    // By the convention of names: the answer itself carries no unit.
+    // Derived from the naming conventions: the response itself carries no unit.
     let measure = Measure::of(&options.expr);
     let unit = Measure::of_distributions(&options.expr);
     if answer.data.is_empty() {
@@ -195,13 +195,13 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     put(options, &bytes)
 }
 
-/// The bounds of an instant's quantiles or shares, which the server has to be asked for.
+/// The bounds of an instant's quantiles or shares, which need a second query.
 fn bounds(options: &Query, time: Option<&str>) -> anyhow::Result<Bounds> {
     let expr = if options.start.is_none() { Bounds::expression(&options.expr) } else { None };
     let Some(expr) = expr else { return Ok(Bounds::default()) };
     let mut params = vec![("query", &*expr), ("resolution", &*options.resolution)];
     params.extend(time.map(|time| ("time", time)));
-    // A server that knows none, such as Prometheus, still has given the values.
+    // A server that does not support them, such as Prometheus, has still returned the values.
     let Ok(body) = options.server.get("/api/v1/query", &params) else { return Ok(Bounds::default()) };
     Ok(Bounds::of(serde_json::from_str(&body).context("the server's answer is not as documented")?))
 }
@@ -212,7 +212,7 @@ fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
         StandardOutput.write_all(bytes)?;
         return Ok(ExitCode::SUCCESS);
     };
-    // Whoever reads the file never sees half of it.
+    // So that a reader of the file never sees half of it.
     let mut made = path.clone().into_os_string();
     made.push(".made");
     let written = std::fs::write(&made, bytes).and_then(|()| std::fs::rename(&made, path));
@@ -223,7 +223,7 @@ fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One chart of all numbers, and a heat map for each series of distributions.
+/// One chart for all numbers, and a heat map for each series of distributions.
 fn plot(data: &Data, unit: &'static str, terminal: &Terminal) -> anyhow::Result<String> {
     let Data::Matrix(series) = data else { return show(data, &Reading { unit, ..Reading::default() }, terminal) };
     let mut numbers = Vec::new();
@@ -269,18 +269,18 @@ fn name(metric: &BTreeMap<String, String>) -> String {
     if labels.is_empty() && !name.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(", ")) }
 }
 
-/// How an answer is read.
+/// How a result is displayed.
 #[derive(Default)]
 struct Reading {
     bounds: Bounds,
-    /// Unit of what distributions have counted.
+    /// The unit of the distributions' values.
     unit: &'static str,
-    /// What the numbers are.
+    /// What the numbers measure.
     measure: Measure,
 }
 
 impl Reading {
-    /// A number as it is, or with its unit and the digits that a bin gives it.
+    /// A number unchanged, or with its unit and the precision of a bin.
     fn value(&self, value: &str) -> String {
         match go_float(value) {
             Ok(number) if self.measure.is_of_bins => human(number, self.measure.unit),

@@ -2,7 +2,7 @@
 
 use ogive_query::ast::{AggregateOp, Call, Expr, ExprKind};
 
-/// Functions whose result has the unit of what goes in.
+/// Functions whose result has the unit of their argument.
 const KEEP: [&str; 16] = [
     "abs",
     "ceil",
@@ -25,7 +25,7 @@ const KEEP: [&str; 16] = [
 /// Functions that read a measured value out of a histogram.
 const READ: [&str; 3] = ["histogram_quantile", "histogram_avg", "histogram_stddev"];
 
-/// Functions whose result is what goes in, per second.
+/// Functions whose result has the unit of their argument, per second.
 const RATE: [&str; 3] = ["rate", "irate", "deriv"];
 
 /// What an expression measures.
@@ -38,7 +38,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// That of `text`; of what cannot be read nothing is known.
+    /// That of `text`; unknown if it cannot be parsed.
     pub(super) fn of(text: &str) -> Self {
         let Ok(tree) = ogive_query::parse(text) else { return Self::default() };
         let is_of_bins =

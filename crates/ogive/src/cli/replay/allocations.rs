@@ -1,16 +1,16 @@
 //! How often the allocator is asked, by thread: with the feature `count-allocations`, which puts a counter in front of the system's
 //! allocator; nothing without it. A counter in every build would cost `serve` a thread-local look for each allocation.
 
-/// What the allocator was asked for.
+/// Allocations that were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocated {
-    /// Times; one that grows counts again.
+    /// Their number; a growing reallocation counts again.
     pub(crate) count: u64,
     pub(crate) bytes: u64,
 }
 
 impl Allocated {
-    /// The sum, when both are known.
+    /// The sum, if both are known.
     pub(crate) fn with(this: Option<Self>, other: Option<Self>) -> Option<Self> {
         let sum =
             |(this, other): (Self, Self)| Self { count: this.count + other.count, bytes: this.bytes + other.bytes };
@@ -18,7 +18,7 @@ impl Allocated {
     }
 }
 
-/// Does `work`, and returns what this thread allocated meanwhile when that is counted.
+/// Runs `work`, and returns what this thread allocated meanwhile, if that is counted.
 #[cfg(feature = "count-allocations")]
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Allocated>) {
     let mut out = None;
@@ -32,7 +32,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Allocated>) {
     (work(), None)
 }
 
-/// Bytes of the first processor's caches for data, the nearest first; empty where the system does not say.
+/// Sizes of the first processor's data caches in bytes, the nearest first; empty where the system does not report them.
 pub(crate) fn caches() -> Vec<(String, u64)> {
     let mut out = Vec::new();
     for index in 0..8 {

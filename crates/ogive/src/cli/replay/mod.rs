@@ -113,8 +113,8 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
 /// The last time that a cell may end at: seconds in 32 bits.
 const CELLS_END_NS: i64 = u32::MAX as i64 * 1_000_000_000;
 
-/// How often a recording is gone through to have that many samples, as far as cells have times: each pass is later by its stretch, and one
-/// comes before those that are counted.
+/// How often a recording is replayed to reach that many samples, as far as cells have times: each pass is shifted by its duration, and one
+/// pass precedes those that are counted.
 pub(crate) fn passes(recorded: &Recorded, samples: u64) -> u32 {
     let left_ns = CELLS_END_NS.saturating_sub(recorded.last_ns).max(0);
     let most = (left_ns / recorded.span_ns()).clamp(1, i64::from(u32::MAX - 1));
@@ -129,7 +129,7 @@ fn rate(count: u64, cpu_ns: u64) -> f64 {
     if cpu_ns == 0 { 0.0 } else { count as f64 * 1e3 / cpu_ns as f64 }
 }
 
-/// So much for each of `count`.
+/// The average of `amount` over `count`.
 fn per(amount: u64, count: u64) -> f64 {
     amount as f64 / count.max(1) as f64
 }

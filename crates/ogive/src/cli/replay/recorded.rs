@@ -12,11 +12,11 @@ use ogive_stream::cells::{Item, What};
 /// 2 GiB of frames: the journal of a server with the default limits is a sixteenth of that.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// What a journal holds.
+/// The contents of a journal.
 pub(crate) struct Recorded {
-    /// Each a batch, in the order of the journal.
+    /// Each is a batch, in the order of the journal.
     pub(crate) frames: Vec<Vec<u8>>,
-    /// When each arrived, nanoseconds; empty when the journal does not say.
+    /// When each arrived, nanoseconds; empty when the journal does not record it.
     pub(crate) arrivals: Vec<i64>,
     pub(crate) bytes: u64,
     /// Every series, by its identity.
@@ -30,7 +30,7 @@ pub(crate) struct Recorded {
     pub(crate) findings: Vec<String>,
 }
 
-/// What became of the samples of a frame.
+/// The samples of a frame by what can be done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decoded {
     /// Items.
@@ -39,7 +39,7 @@ pub(crate) struct Decoded {
     pub(crate) passed: u64,
 }
 
-/// The arrival of each frame, those before the first that is known with that one; empty when none is.
+/// The arrival of each frame; those before the first known one get its time. Empty when none is known.
 fn filled(arrivals: Vec<Option<i64>>) -> Vec<i64> {
     let Some(first) = arrivals.iter().flatten().next().copied() else { return Vec::new() };
     arrivals.into_iter().map(|arrival| arrival.unwrap_or(first)).collect()
@@ -94,7 +94,7 @@ impl Recorded {
         self.last_ns.saturating_sub(self.first_ns).saturating_add(1_000_000_000)
     }
 
-    /// Drops what is no batch, counts, finds the stretch of time, and learns the series that batches declare.
+    /// Drops what is not a batch, counts, determines the time range, and registers the series that batches declare.
     fn look(&mut self) {
         let Self { frames, arrivals, known, samples, first_ns, last_ns, findings, .. } = self;
         let mut of_frames = std::mem::take(arrivals).into_iter();
@@ -120,7 +120,7 @@ impl Recorded {
         });
     }
 
-    /// What a histogram of this series holds: what happened in its second, or everything since some start.
+    /// Whether a histogram of this series is a delta: what happened in its second, not everything since some start.
     fn is_delta(&self, batch: &Batch, series: u32) -> bool {
         let declared = batch.series.get(series as usize).map(|def| def.as_ref().ok());
         let def = declared

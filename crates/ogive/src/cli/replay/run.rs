@@ -28,17 +28,17 @@ pub(crate) struct How {
     pub(crate) passes: u32,
     /// Seed of the order, when it is not that of the journal.
     pub(crate) shuffle: Option<u64>,
-    /// Times as fast as it was recorded; none for as fast as it goes.
+    /// The speed as a multiple of the recorded one; None for as fast as possible.
     pub(crate) speed: Option<f64>,
-    /// Rings and tables alone.
+    /// Only rings and tables, without decoding.
     pub(crate) is_bare: bool,
-    /// The clock is that of the arrivals, and cells close by it as they did then.
+    /// The clock follows the arrivals, and cells close by it as they did then.
     pub(crate) by_arrival: bool,
-    /// What threads do while nothing comes.
+    /// What threads do while there is no input.
     pub(crate) wait: Wait,
 }
 
-/// What passes cost.
+/// The cost of passes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     /// Items that were fed in the passes that count.
@@ -53,7 +53,7 @@ pub(crate) struct Cost {
     pub(crate) series: usize,
     pub(crate) table_bytes: usize,
     pub(crate) cells: u64,
-    /// What the threads that decode allocated, and the shards', when that is counted.
+    /// Allocations of the decoding threads and of the shards, if they are counted.
     pub(crate) feeders_allocated: Option<Allocated>,
     pub(crate) shards_allocated: Option<Allocated>,
 }
@@ -70,7 +70,7 @@ impl Cost {
     }
 }
 
-/// xorshift64*: an order that a seed gives again.
+/// xorshift64*: a reproducible order for each seed.
 struct Random(u64);
 
 impl Random {
@@ -100,7 +100,7 @@ pub(crate) fn decode_only(recorded: &Recorded) -> anyhow::Result<(u64, u64)> {
     Ok((thread_cpu_ns() - from, count))
 }
 
-/// Counts cells; what a consumer does at the least.
+/// Counts cells; the minimum that a consumer does.
 struct Tally {
     cells: u64,
     sum: f64,
@@ -116,8 +116,8 @@ impl cells::Sink for Tally {
     }
 }
 
-/// Decode and quantizer: `how.passes` passes, each later than the one before by the stretch that was recorded, after one that makes the tables and
-/// does not count. With the recorded timing there is that one pass alone, and it counts.
+/// Decode and quantizer: `how.passes` passes, each shifted by the recorded duration relative to the previous one, after one that fills the
+/// tables and is not counted. With the recorded timing there is only that one pass, and it counts.
 pub(crate) fn quantize(recorded: &Recorded, how: How) -> anyhow::Result<Cost> {
     let options = cells::Options {
         // Nothing is too late, and only the sources give the time.
@@ -189,7 +189,7 @@ struct OfShard {
     cells: u64,
 }
 
-/// Works until every feeder is gone; counts its CPU time and allocations from the first pass on that counts.
+/// Works until every feeder is gone; counts its CPU time and allocations from the first counted pass on.
 fn drive(mut worker: cells::Worker<Tally>, measured: &AtomicU64) -> OfShard {
     // ORDERING: Relaxed; when the count begins need not be exact to the turn.
     turns(&mut worker, || measured.load(Ordering::Relaxed) > 0);
@@ -238,7 +238,7 @@ struct Feeding<'a> {
     cost: OfFeeder,
 }
 
-/// Feeds every n-th frame, in each pass; returns what it cost and when the first pass that counts began.
+/// Feeds every n-th frame, in each pass; returns the cost and when the first counted pass began.
 fn feed(
     recorded: &Recorded,
     how: How,
@@ -251,7 +251,7 @@ fn feed(
     let (random, items, cost) = (how.shuffle.map(seeded), Vec::new(), OfFeeder::default());
     let mut feeding = Feeding { recorded, how, feeder, random, order, items, now_ns: 0, cost };
     let (warm, passes) = if how.speed.is_none() { (1, 1 + how.passes) } else { (0, 1) };
-    // An error here would leave the others at the barrier.
+    // An error here would leave the other threads at the barrier.
     let warmed = (0..warm).try_for_each(|pass| feeding.pass(pass));
     barrier.wait();
     warmed?;
@@ -296,7 +296,7 @@ impl Feeding<'_> {
             cost.passed += decoded.passed;
             if how.by_arrival {
                 *now_ns = (*now_ns).max(recorded.arrivals[*frame].saturating_add(shift_ns));
-                // The clock has closed what it had closed when this frame came.
+                // The clock has closed the cells that it had closed when this frame arrived.
                 feeder.tick(*now_ns);
                 feeder.feed(source, items.drain(..), *now_ns);
             } else if how.shuffle.is_some() {
@@ -321,17 +321,17 @@ fn pace(items: &[Item], (recorded, arrival): (&Recorded, Option<i64>), speed: f6
     std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(passed_ns)).min(PAUSE_MAX));
 }
 
-/// What a store that is thrown away took.
+/// The cost of a temporary store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Headed {
     pub(crate) samples: u64,
     pub(crate) accepted: u64,
-    /// CPU time of the whole process meanwhile.
+    /// CPU time of the whole process during that.
     pub(crate) cpu_ns: u64,
     pub(crate) head_bytes: u64,
 }
 
-/// The probe's clock, which stands at the end of the recording.
+/// The probe's clock, fixed at the end of the recording.
 struct Then(i64);
 
 impl ogive_store::Clock for Then {
@@ -392,10 +392,10 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<Headed> {
     Ok(headed)
 }
 
-/// CPU time of the process in steps of a hundredth of a second; 0 where the system does not say.
+/// CPU time of the process in steps of a hundredth of a second; 0 where the system does not report it.
 fn process_cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields are counted from behind the name, which may hold spaces.
+    // Fields are counted from after the name, which may contain spaces.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10_000_000
 }

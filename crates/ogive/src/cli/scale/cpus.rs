@@ -1,9 +1,9 @@
 //! Lists of CPUs and of numbers of workers.
 
-/// Most workers, and most numbers of them: each is a run of the command, and copies are a process each.
+/// The largest number of workers, and of different numbers of them: each is a run of the command, and copies are a process each.
 const WORKERS_MAX: u32 = 1024;
 
-/// Numbers such as `0-3,8`, each up to `most`, in the order in which they stand.
+/// Numbers such as `0-3,8`, each up to `most`, in the order in which they are written.
 pub(super) fn list(text: &str, most: usize) -> anyhow::Result<Vec<usize>> {
     let number = |text: &str| {
         let number = text.trim().parse::<usize>();
@@ -43,7 +43,7 @@ pub(super) fn workers(text: &str) -> anyhow::Result<Vec<u32>> {
     Ok(counts.into_iter().filter_map(|count| u32::try_from(count).ok()).collect())
 }
 
-/// Every number up to 8, and from there on two in each doubling.
+/// Every number up to 8, and two in each doubling above that.
 pub(super) fn up_to(cpus: usize) -> Vec<u32> {
     let cpus = u32::try_from(cpus).unwrap_or(WORKERS_MAX).clamp(1, WORKERS_MAX);
     let mut counts: Vec<u32> = (1..=cpus.min(8)).collect();

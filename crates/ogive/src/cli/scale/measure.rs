@@ -16,7 +16,7 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// What a unit is, in pictures.
+    /// The unit in pictures.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Run => "runs",

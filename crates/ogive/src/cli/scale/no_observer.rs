@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::threads::Waits;
 
-/// There is none.
+/// A placeholder without observation.
 pub(super) struct Observer;
 
 impl Observer {

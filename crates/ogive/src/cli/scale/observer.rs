@@ -6,16 +6,16 @@ use ogive_kernel::sched::{Options, Scheduler};
 
 use super::threads::Waits;
 
-/// Processes that have histograms of their own, 88 KiB each: 22 MiB. The workload's are among those that run.
+/// Processes with histograms of their own, 88 KiB each: 22 MiB. The workload's are among the running ones.
 const GROUPS: u32 = 256;
 
-/// Observes every process, as those of a workload have no number before they start.
+/// Observes every process, because those of a workload have no process id before they start.
 pub(super) struct Observer {
     scheduler: Scheduler,
 }
 
 impl Observer {
-    /// `None` when it is not wanted, the reason when it cannot be.
+    /// `None` when it is not wanted, the reason when it is not possible.
     pub(super) fn start(is_unwanted: bool) -> Result<Option<Self>, String> {
         if is_unwanted {
             return Ok(None);
@@ -27,13 +27,13 @@ impl Observer {
         }
     }
 
-    /// Forgets what was until now.
+    /// Discards the measurements so far.
     pub(super) fn forget(&mut self) -> anyhow::Result<()> {
         self.scheduler.drain(is_alive)?;
         Ok(())
     }
 
-    /// What some processes waited since the last time; `None` when one of them found no place.
+    /// The waits of some processes since the last call; `None` when one of them found no slot.
     pub(super) fn waits(&mut self, processes: &BTreeSet<u32>) -> anyhow::Result<Option<Waits>> {
         let drained = self.scheduler.drain(is_alive)?;
         let mut waits = Waits::default();

@@ -20,7 +20,7 @@ pub(super) struct Report {
     source: &'static str,
     /// By number of workers, ascending.
     groups: Vec<Vec<Run>>,
-    /// Of each group, what counts.
+    /// The points of each group that are used.
     points: Vec<Point>,
     law: Option<Law>,
 }
@@ -87,7 +87,7 @@ impl Report {
         out + "states in percent of the workers' time, by " + self.source + "\n"
     }
 
-    /// What one worker does alone.
+    /// The throughput of a single worker.
     fn alone(&self) -> f64 {
         let first = self.points[0];
         self.law.map_or(first.throughput / first.workers, |law| law.lambda)

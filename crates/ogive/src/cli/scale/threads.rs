@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// Between two readings.
 pub(super) const INTERVAL: Duration = Duration::from_millis(25);
-/// Readings between two looks for new processes: that goes through all of /proc.
+/// Readings between two searches for new processes: each goes through all of /proc.
 const LOOK_EVERY: u32 = 8;
-/// Threads that are remembered, 48 bytes each: of a workload that starts more, the first.
+/// Threads that are remembered, 48 bytes each: of a workload that starts more, the first ones.
 const THREADS_MAX: usize = 1 << 18;
 /// The number of futex in /proc/PID/syscall.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
 
-/// Seconds of all threads together, and how often they changed their CPU.
+/// Seconds of all threads together, and their number of CPU migrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Waits {
     pub(super) ready_s: f64,
@@ -59,12 +59,12 @@ impl Threads {
         }
     }
 
-    /// The processes, those that have ended as well.
+    /// The processes, including those that have ended.
     pub(super) fn processes(&self) -> &BTreeSet<u32> {
         &self.processes
     }
 
-    /// Reads everything once; `now_ns` goes on evenly.
+    /// Reads everything once; `now_ns` must never go backwards.
     pub(super) fn read(&mut self, now_ns: u64) {
         if self.readings.is_multiple_of(LOOK_EVERY) {
             add_descendants(&parents(), &mut self.processes);
@@ -84,7 +84,7 @@ impl Threads {
         }
         let surplus = alive.saturating_sub(self.workers);
         let now = (in_futex.saturating_sub(surplus), surplus.min(in_futex));
-        // What is so at one end of the interval was so for half of it.
+        // A state at one end of the interval counts for half of it.
         self.lock_s += (self.before.0 + now.0) as f64 / 2.0 * since_s;
         self.surplus_s += (self.before.1 + now.1) as f64 / 2.0 * since_s;
         self.before = now;
@@ -95,14 +95,14 @@ impl Threads {
         self.surplus_s
     }
 
-    /// What was seen.
+    /// The waits observed so far.
     pub(super) fn waits(&self) -> Waits {
         let sum = |field: fn(&Seen) -> u64| self.threads.values().map(field).sum::<u64>() as f64;
         Waits { ready_s: sum(|seen| seen.wait_ns) / 1e9, lock_s: self.lock_s, migrations: sum(|seen| seen.migrations) }
     }
 }
 
-/// Whether a thread is in futex. A file that may be gone meanwhile gives nothing new.
+/// Whether a thread is in futex. If the file is gone, nothing changes.
 fn read_thread(directory: &Path, seen: &mut Seen) -> bool {
     let text = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap_or_default();
     if let Some(wait_ns) = schedstat_wait(&text("schedstat")) {
@@ -132,7 +132,7 @@ fn parents() -> Vec<(u32, u32)> {
     pids.filter_map(|pid| Some((pid, parent(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
-/// The fourth field of /proc/PID/stat; the second, a name in brackets, may hold anything.
+/// The fourth field of /proc/PID/stat; the second, a name in brackets, may contain anything.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }

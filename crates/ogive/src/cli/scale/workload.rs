@@ -15,10 +15,10 @@ use super::measure::Measure;
 use super::observer::Observer;
 use super::threads::{INTERVAL, Threads};
 
-/// What is kept of the end of a command's output: its last number is there.
+/// How much of the end of a command's output is kept: its last number is there.
 const OUTPUT_MAX: usize = 64 << 10;
 
-/// What becomes the number of workers.
+/// The placeholder for the number of workers.
 const PLACE: &str = "{}";
 
 /// A command and where its workers run.
@@ -71,7 +71,7 @@ impl Workload {
         })
     }
 
-    /// Starts what the workers need; the calling thread's own CPUs stay as they are.
+    /// Starts the processes that the workers need; the calling thread's own CPU affinity is unchanged.
     fn start(&self, workers: u32) -> anyhow::Result<(Vec<Child>, Threads)> {
         let copies = if has_place(&self.command) { 1 } else { workers };
         let mut set = CpuSet::new();
@@ -140,13 +140,13 @@ fn seconds(time: nix::sys::time::TimeVal) -> f64 {
     time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
 }
 
-/// The last number of a text, whatever stands around it.
+/// The last number in a text, whatever surrounds it.
 fn last_number(text: &str) -> Option<f64> {
     let words = text.rsplit(|c: char| c.is_whitespace() || "=:,;/()[]{}\"".contains(c));
     words.filter_map(|word| word.parse().ok()).find(|number: &f64| number.is_finite())
 }
 
-/// Reads threads until every child has ended; gives the end of each one's output, and when the last child ended.
+/// Reads threads until every child has ended; returns the end of each one's output, and when the last child ended.
 fn watch(mut children: Vec<Child>, mut threads: Threads) -> anyhow::Result<(Vec<Vec<u8>>, u64, Threads)> {
     let (ended, wait) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -192,10 +192,10 @@ fn tail(output: Option<ChildStdout>) -> Vec<u8> {
     kept
 }
 
-/// Ends what was started before one could not be.
+/// Ends the processes that were started before one failed to start.
 fn end(children: Vec<Child>) {
     for mut child in children {
-        // One that ended by itself is as good.
+        // One that has already ended is fine too.
         let _ = child.kill();
         let _ = child.wait();
     }

@@ -20,7 +20,7 @@ pub(super) struct Reading {
     pub(super) disks: Vec<Disk>,
 }
 
-/// What an expression took since the start of the server.
+/// The cost of an expression since the start of the server.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct QueryCost {
     pub(super) query: String,
@@ -58,7 +58,7 @@ struct Disks {
 }
 
 impl Reading {
-    /// Asks `server`; an answer of another form is an error of its own.
+    /// Queries `server`; a response of another form is a separate error.
     pub(super) fn take(server: &Server) -> Result<anyhow::Result<Self>, Failure> {
         let status = server.get("/v1/status", &[])?;
         let at_ns = Clock::global().now();
@@ -83,7 +83,7 @@ impl Reading {
         Ok(Self { at_ns, figures, queries, disks })
     }
 
-    /// A figure; zero where the server has none of this name.
+    /// A figure; zero where the server has none with this name.
     pub(super) fn figure(&self, name: &str) -> f64 {
         self.figures.get(name).and_then(Value::as_f64).unwrap_or(0.0)
     }

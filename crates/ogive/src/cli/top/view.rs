@@ -9,7 +9,7 @@ pub(super) struct ViewLine {
     pub(super) is_heading: bool,
 }
 
-/// What expressions are sorted by, always the most first.
+/// The sort key of expressions, always descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// Time since the reading before.
@@ -34,7 +34,7 @@ impl Sort {
     }
 }
 
-/// One expression: what it took lately, and in all.
+/// One expression: its recent cost, and its total.
 struct Expression {
     all: QueryCost,
     times: f64,
@@ -55,7 +55,7 @@ impl View {
         let span = std::time::Duration::from_nanos(now.at_ns.saturating_sub(before.at_ns)).as_secs_f64();
         let rate = |name: &str| {
             let grown = now.figure(name) - before.figure(name);
-            // A server that began anew counts from zero.
+            // A restarted server counts from zero.
             if span > 0.0 { grown.max(0.0) / span } else { 0.0 }
         };
         #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
@@ -119,7 +119,7 @@ impl View {
         Self { head, expressions, disks: now.disks.clone(), span }
     }
 
-    /// At most `height` lines of at most `width` columns, the expressions in what the others leave.
+    /// At most `height` lines of at most `width` columns; the expressions get the remaining space.
     pub(super) fn lines(&self, width: usize, height: usize) -> Vec<ViewLine> {
         let mut lines = Vec::new();
         let line = |text: &str, is_heading| ViewLine { text: cut(text, width), is_heading };
@@ -164,7 +164,7 @@ fn expression_line(one: &Expression) -> String {
     )
 }
 
-/// The first `width` characters, the last of them `…` where there are more.
+/// The first `width` characters, the last of them `…` if there are more.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

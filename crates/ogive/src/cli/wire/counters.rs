@@ -8,7 +8,7 @@ use super::export::Export;
 use super::names;
 use super::series::Count;
 
-/// What counters are called by: name, service, protocol, reason or kind.
+/// The key of a counter: name, service, protocol, reason or kind.
 type Key = (&'static str, Endpoint, &'static str, &'static str);
 
 /// The counters that are sent.
@@ -16,7 +16,7 @@ type Key = (&'static str, Endpoint, &'static str, &'static str);
 pub(super) struct Counters(HashMap<Key, Count>);
 
 impl Counters {
-    /// Counts one under `name`; `label` says what `value` is. Without an export nothing is kept.
+    /// Adds one under `name`; `label` names the label for `value`. Without an export nothing is kept.
     pub(super) fn add(
         &mut self,
         export: Option<&Export>,

@@ -25,13 +25,13 @@ const MAX_OTHERS: usize = 1_000;
 /// Exchanges after which a client is no passer-by.
 const FREQUENT: u32 = 1_000;
 
-/// Clients whose exchanges are counted to see whether they are frequent; all are forgotten when there are more.
+/// Clients whose exchanges are counted to see whether they are frequent; when there are more, all are forgotten.
 const MAX_CANDIDATES: usize = 4_096;
 
 /// `None` is the client `other`.
 type Key = (Option<IpAddr>, Endpoint, &'static str);
 
-/// What was measured of one edge.
+/// The measurements of one edge.
 #[derive(Debug)]
 struct Edge {
     /// From the request's first byte to the response's last.
@@ -39,7 +39,7 @@ struct Edge {
     errors: Count,
 }
 
-/// The edges. Without an export nothing is kept: the table has no use for them.
+/// The edges. Without an export nothing is kept: the table does not show them.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     rows: HashMap<Key, Edge>,
@@ -48,7 +48,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// An answered exchange of `client` with a service.
+    /// Counts an answered exchange of `client` with a service.
     pub(super) fn answered(&mut self, export: Option<&Export>, client: IpAddr, service: Endpoint, exchange: &Exchange) {
         let Some(export) = export else { return };
         let edge = self.edge(export, (Some(client), service, exchange.protocol));
@@ -60,7 +60,7 @@ impl Edges {
         }
     }
 
-    /// One without the answer that it should have had.
+    /// Counts one that lacks its response.
     pub(super) fn failed(&mut self, export: Option<&Export>, client: IpAddr, service: Endpoint, exchange: &Exchange) {
         if let Some(export) = export {
             self.edge(export, (Some(client), service, exchange.protocol)).errors.add(1);
@@ -80,7 +80,7 @@ impl Edges {
         })
     }
 
-    /// What an edge without series counts under.
+    /// The key under which an edge without series of its own counts.
     fn kept(&mut self, key: Key) -> Key {
         let own = self.rows.len() - self.others;
         if own < FIRST {

@@ -30,7 +30,7 @@ impl<W: Write> Exchanges<W> {
         }
     }
 
-    /// Writes what is buffered; whether the reader is still there.
+    /// Writes what is buffered; returns whether the reader is still there.
     pub(super) fn flush(&mut self) -> bool {
         if self.failed.is_none() {
             self.failed = self.out.flush().err();

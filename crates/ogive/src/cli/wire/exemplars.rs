@@ -45,7 +45,7 @@ pub(super) struct Exemplars {
 }
 
 impl Exemplars {
-    /// Keeps `limit` of them. With an export they are sent each second, and begin anew.
+    /// Keeps `limit` of them. With an export they are sent every second, and collected afresh.
     pub(super) fn new(limit: usize, export: Option<&Export>) -> Self {
         let exemplars = Self { limit, kept: Arc::default() };
         if let Some(export) = export.filter(|_| limit > 0) {
@@ -66,7 +66,7 @@ impl Exemplars {
         self.limit
     }
 
-    /// Looks at an answered exchange.
+    /// Considers an answered exchange.
     pub(super) fn answered(&self, key: &RowKey, path: &Path, exchange: &Exchange) {
         if self.limit == 0 {
             return;

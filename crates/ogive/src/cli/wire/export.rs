@@ -22,7 +22,7 @@ impl std::fmt::Debug for Export {
 impl Export {
     pub(super) fn new(cells: Cells) -> Self {
         let export = Self { cells, refused: Arc::default() };
-        // Where there is no room for this one either, nothing can say so.
+        // If there is no room for this one either, it cannot be reported.
         let _ = export.counter("ogive_wire_refused_series_total", &[], &export.refused);
         export
     }

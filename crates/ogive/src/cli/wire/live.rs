@@ -21,7 +21,7 @@ use crate::cli::format::thousands;
 use crate::cli::standard_output::StandardOutput;
 use crate::cli::terminal::Terminal;
 
-/// What the server is given at the end to take the last cells.
+/// How long the server may take at the end to accept the last cells.
 const LAST_CELLS: Duration = Duration::from_secs(5);
 
 /// The settings of a live observation.
@@ -37,7 +37,7 @@ pub(super) struct Settings {
     /// How operations are named.
     pub(super) rules: Rules,
     pub(super) show: Show,
-    /// The slowest exchanges that are kept.
+    /// How many of the slowest exchanges are kept.
     pub(super) exemplars: usize,
 }
 
@@ -80,7 +80,7 @@ fn start_export(address: &str, labels: &[(String, String)], shared: &Arc<Shared>
     Ok(exporter)
 }
 
-/// The signals that end an observation, taken note of from the moment of their making.
+/// The signals that end an observation, handled from the moment of construction.
 struct Signals {
     runtime: tokio::runtime::Runtime,
     interrupt: Signal,
@@ -98,10 +98,10 @@ impl Signals {
     }
 }
 
-/// Shows the table in a terminal each second, until a signal or the end of the time.
+/// Shows the table in a terminal every second, until a signal or the end of the time.
 fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Result<()> {
     let Signals { runtime, mut interrupt, mut terminate } = signals;
-    // A terminal that cannot be taken is no reason not to observe.
+    // A terminal that cannot be used does not prevent the observation.
     let is_watched = io::stdin().is_terminal() && io::stdout().is_terminal() && settings.show == Show::Table;
     let mut screen = if is_watched { Screen::open().ok() } else { None };
     runtime.block_on(async {
@@ -123,7 +123,7 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Resu
                 _ = second.tick() => passed += 1,
             }
             if !lock(&shared.sinks).flush() {
-                // Nobody reads any more.
+                // The reader is gone.
                 break;
             }
             if let Some(screen) = &mut screen {
@@ -138,7 +138,7 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Resu
     })
 }
 
-/// What a key asks for; without a screen nothing ever.
+/// The wish of a key press; pending forever without a screen.
 async fn wish(screen: &mut Option<Screen>) -> Wish {
     match screen {
         Some(screen) => screen.wish().await,
@@ -175,7 +175,7 @@ fn show_end(settings: &Settings, shared: &Shared, totals: &Totals, terminal: &Te
     if settings.show == Show::Table {
         println!("{line}");
     } else {
-        // What is printed is for a program to read.
+        // The printed output is for a program to read.
         eprintln!("{line}");
     }
     Ok(())

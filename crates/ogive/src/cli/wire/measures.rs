@@ -19,10 +19,10 @@ use super::row::{Row, RowKey};
 use super::services::{OTHER_SERVICE, Services};
 use super::transport::Transport;
 
-/// Rows: a thousand operations each in three classes, at some KiB each.
+/// Rows: a thousand operations in three classes each, at some KiB each.
 pub(super) const MAX_ROWS: usize = 3_000;
 
-/// Rows of operations beyond those: `other` of each service, protocol and class.
+/// Rows of operations beyond those: `other` for each service, protocol and class.
 pub(super) const MAX_OTHER_ROWS: usize = 1_000;
 
 /// Findings kept in full; the others are counted.
@@ -42,7 +42,7 @@ pub(super) struct Measures {
     pub(super) discarded: [u64; Reason::ALL.len()],
     pub(super) findings: Vec<Finding>,
     pub(super) finding_counts: HashMap<FindingKind, u64>,
-    /// What TCP and TLS show, by service.
+    /// Measurements of TCP and TLS, by service.
     pub(super) transport: BTreeMap<Endpoint, Transport>,
     services: Services,
     counters: Counters,
@@ -60,7 +60,7 @@ impl Measures {
         Self { namer, exemplars: Exemplars::new(exemplars, None), ..Self::default() }
     }
 
-    /// Sends what is measured from now on, and each second its slowest exchanges, as many as are kept.
+    /// Sends what is measured from now on, and its slowest exchanges every second, as many as are kept.
     pub(super) fn send(&mut self, export: Export) {
         self.exemplars = Exemplars::new(self.exemplars.limit(), Some(&export));
         self.export = Some(export);
@@ -83,7 +83,7 @@ impl Measures {
         key
     }
 
-    /// What TCP and TLS show of a service, and where it is sent.
+    /// The TCP and TLS measurements of a service, and the export.
     fn transport(&mut self, server: Endpoint) -> (&mut Transport, Option<&Export>, String) {
         let service = self.services.of(server);
         let (name, export) = (names::service(service), self.export.as_ref());

@@ -15,10 +15,10 @@ use ogive_wire::{Observer, Options, Totals, file};
 use super::export::Export;
 use super::sinks::Sinks;
 
-/// How long a ring is waited for at once: a stop is seen as soon.
+/// The longest single wait for a ring: the most that a stop is delayed.
 const WAIT_MS: u16 = 100;
 
-/// What the threads share.
+/// State shared by the threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) sinks: Mutex<Sinks>,
@@ -35,7 +35,7 @@ impl Shared {
         Self { sinks, stop: AtomicBool::new(false), drops, freezes, packets, evicted }
     }
 
-    /// Sends what the kernel says of the packets.
+    /// Sends the kernel's packet counters.
     pub(super) fn send(&self, export: &Export) {
         let counters = [
             ("ogive_wire_kernel_drops_total", &self.drops),
@@ -49,7 +49,7 @@ impl Shared {
     }
 }
 
-/// What the kernel passes: packets of these ports, or all.
+/// The filter for the kernel: packets of these ports, or all.
 pub(super) fn filter(ports: &[u16]) -> anyhow::Result<Option<Filter>> {
     if ports.is_empty() {
         return Ok(None);
@@ -60,7 +60,7 @@ pub(super) fn filter(ports: &[u16]) -> anyhow::Result<Option<Filter>> {
 
 /// The rings of an interface: one a shard.
 pub(super) fn open(interface: &str, filter: Option<&Filter>, shards: u16) -> anyhow::Result<Vec<Ring>> {
-    /// Groups of this process; with its number they make groups that no other has.
+    /// Fanout groups of this process; together with its number they are unique.
     static GROUPS: AtomicU16 = AtomicU16::new(0);
     // ORDERING: Relaxed; each call gets another number.
     let number = GROUPS.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,7 @@ pub(super) fn open(interface: &str, filter: Option<&Filter>, shards: u16) -> any
     (0..shards).map(|_| Ring::open(interface, filter, fanout).map_err(anyhow::Error::from)).collect()
 }
 
-/// A thread for each ring.
+/// Starts a thread for each ring.
 pub(super) fn start(
     rings: Vec<Ring>,
     options: &Options,
@@ -83,7 +83,7 @@ pub(super) fn start(
     rings.into_iter().map(spawn).collect()
 }
 
-/// Stops the threads once every block that was open has been read; what they saw in all.
+/// Stops the threads once every open block has been read; returns their totals.
 pub(super) fn stop(threads: Vec<JoinHandle<Totals>>, shared: &Shared) -> anyhow::Result<Totals> {
     // ORDERING: Release; pairs with the Acquire in `observe`; nothing but the flag itself is published.
     shared.stop.store(true, Ordering::Release);
@@ -125,10 +125,10 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
                 observer.frame(&frame, &mut *sinks);
             });
         } else {
-            // Nothing came for a while, so that much time has passed.
+            // Nothing arrived for a while, so that much time has passed.
             last += i64::from(WAIT_MS) * 1_000_000;
             observer.tick(last, &mut *lock(&shared.sinks));
-            // Every block that was open when the stop came has been handed over by now.
+            // Every block that was open at the stop has been handed over by now.
             if is_stopping {
                 break;
             }
@@ -145,7 +145,7 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
         is_stopping = shared.stop.load(Ordering::Acquire);
         drained += u32::from(is_stopping);
         if drained > ring.shape().blocks {
-            // Packets come faster than they are read, or without end.
+            // Packets arrive faster than they are read, or without end.
             break;
         }
     }

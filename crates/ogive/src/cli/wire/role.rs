@@ -65,7 +65,7 @@ pub(crate) fn rules(path: &Path) -> Result<Rules, String> {
     Rules::parse(&text).map_err(|error| format!("{}, {error}", path.display()))
 }
 
-/// The rules of a file, and what it looked like.
+/// The rules of a file, and the file's fingerprint.
 fn marked_rules(path: &Path) -> Result<(Rules, Marks), String> {
     let rules = rules(path)?;
     let mut marks = Marks::default();
@@ -81,7 +81,7 @@ pub(crate) struct WireRole {
 }
 
 impl WireRole {
-    /// Reads what the options name.
+    /// Reads the files that the options name.
     pub(crate) fn open(options: &WireOptions) -> anyhow::Result<Self> {
         let (rules, marks) = match &options.wire_operations {
             Some(path) => marked_rules(path).map_err(anyhow::Error::msg).context("cannot start the wire observer")?,
@@ -91,7 +91,7 @@ impl WireRole {
         Ok(Self { options: options.clone(), rules, marks })
     }
 
-    /// Observes until the role ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
+    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is polled.
     pub(crate) fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let hangup = (!self.options.wire_interface.is_empty()).then(|| signal(SignalKind::hangup()));
         async move {
@@ -99,7 +99,7 @@ impl WireRole {
             let mut running = Running::new(self, &door);
             running.open_missing().await;
             running.reload_until_the_end(hangup, &door).await;
-            // What is in the rings is measured before the last cells are taken.
+            // What is in the rings is measured before the last cells are collected.
             let Running { threads, shared, .. } = running;
             let stopped = tokio::task::spawn_blocking(move || rings::stop(threads, &shared)).await;
             if let Ok(Err(error)) = stopped {
@@ -141,7 +141,7 @@ impl Running {
     /// Opens the interfaces that are not observed yet.
     async fn open_missing(&mut self) {
         let (missing, options, shared) = (std::mem::take(&mut self.missing), self.options.clone(), self.shared.clone());
-        // Rings of 64 MiB are mapped: not on a thread that others wait for.
+        // Rings of 64 MiB are mapped: not on a thread that others depend on.
         let opening = tokio::task::spawn_blocking(move || {
             let reading = Options {
                 ports: options.wire_port.clone(),

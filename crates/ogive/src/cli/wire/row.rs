@@ -6,7 +6,7 @@ use super::export::Export;
 use super::names;
 use super::series::{Count, Durations, Sizes};
 
-/// What a row is about.
+/// The key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct RowKey {
     pub(super) service: Endpoint,
@@ -27,7 +27,7 @@ impl RowKey {
     }
 }
 
-/// What was measured of one operation.
+/// The measurements of one operation.
 #[derive(Debug)]
 pub(super) struct Row {
     /// From the request's last byte to the response's first, in seconds.

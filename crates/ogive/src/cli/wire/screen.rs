@@ -25,7 +25,7 @@ use super::series::quantile;
 use super::{names, table};
 use crate::cli::format::{human, thousands};
 
-/// How long a key is waited for at once: the screen's end is seen as soon.
+/// The longest single wait for a key: the most that the screen's end is delayed.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Keys that wait to be handled; more are a cat on the keyboard.
@@ -37,7 +37,7 @@ const BARS: usize = 24;
 /// Findings that are shown, the youngest first.
 const MAX_FINDINGS: usize = 5;
 
-/// What rows are sorted by.
+/// The sort key of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sort {
     #[default]
@@ -60,17 +60,17 @@ impl Sort {
     ];
 }
 
-/// What a key asks for.
+/// What a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     End,
-    /// Draw anew: the order changed, or the size.
+    /// Redraw: the order or the size changed.
     Draw,
 }
 
 type OperationKey = (Endpoint, &'static str, String);
 
-/// One operation, all its answers together.
+/// One operation, with all its responses together.
 #[derive(Debug)]
 struct Operation {
     times: Histogram,
@@ -104,7 +104,7 @@ impl Drop for Screen {
 }
 
 impl Screen {
-    /// Takes the terminal, and gives it back when dropped or on a panic.
+    /// Takes over the terminal; restores it when dropped or on a panic.
     pub(super) fn open() -> io::Result<Self> {
         let (sender, keys) = mpsc::channel(MAX_KEYS);
         let is_over = Arc::new(AtomicBool::new(false));
@@ -126,7 +126,7 @@ impl Screen {
         Ok(Self { terminal, sort: Sort::default(), before, rates, counted, keys, is_over, thread })
     }
 
-    /// Waits for a key that asks for something.
+    /// Waits for a key that requests something.
     pub(super) async fn wish(&mut self) -> Wish {
         loop {
             match self.keys.recv().await {
@@ -148,7 +148,7 @@ impl Screen {
         }
     }
 
-    /// Counts what came since the last time: once a second.
+    /// Counts what arrived since the last call: once a second.
     pub(super) fn count(&mut self, measures: &Measures) {
         let (now, counts) = (Clock::global().now(), counts(measures));
         let seconds = Duration::from_nanos(now.saturating_sub(self.counted)).as_secs_f64().max(1e-3);
@@ -160,7 +160,7 @@ impl Screen {
         (self.before, self.counted) = (counts, now);
     }
 
-    /// Draws what was measured under a line of `head`.
+    /// Draws the measurements under a line of `head`.
     pub(super) fn draw(&mut self, measures: &Measures, head: &str) -> io::Result<()> {
         let mut operations: Vec<(OperationKey, Operation)> = operations(measures, &self.rates).into_iter().collect();
         let sort = self.sort;
@@ -223,7 +223,7 @@ fn scale(operations: &[(OperationKey, Operation)]) -> (f64, f64) {
     if high == 0.0 { (1e-6, 1.0) } else { (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil())) }
 }
 
-/// A histogram on a logarithmic scale, the tallest bar full; a bar that counts anything is seen.
+/// A histogram on a logarithmic scale, the tallest bar full; a bar with any count is visible.
 fn bars(times: &Histogram, (low, high): (f64, f64)) -> String {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut counts = [0_u64; BARS];

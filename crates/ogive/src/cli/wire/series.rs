@@ -11,7 +11,7 @@ use super::export::Export;
 /// Nanoseconds, whose histogram is in seconds.
 const NANO: i32 = -9;
 
-/// The `q` quantile for people: never above the greatest sample, nor below the least, which are exact.
+/// The `q` quantile for people: limited to the maximum and the minimum, which are exact.
 pub(super) fn quantile(times: &Histogram, q: f64) -> Option<f64> {
     times.quantile(q).map(|found| found.value)
 }
@@ -85,7 +85,7 @@ impl Sizes {
 pub(super) struct Count(Arc<AtomicU64>);
 
 impl Count {
-    /// A count that is sent under this name, when it is sent.
+    /// A count that is sent under this name, if there is an export.
     pub(super) fn new(export: Option<&Export>, name: &str, labels: &[(&str, &str)]) -> Self {
         let count = Self::default();
         if let Some(export) = export {

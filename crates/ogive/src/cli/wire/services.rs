@@ -8,7 +8,7 @@ use ogive_wire::Endpoint;
 /// Servers with rows of their own: a host that talks with more than a thousand is a crawler or a proxy.
 pub(super) const MAX_SERVICES: usize = 1_000;
 
-/// What stands for all other services.
+/// Represents all other services.
 pub(super) const OTHER_SERVICE: Endpoint = Endpoint { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
 
 /// The services that were seen first.

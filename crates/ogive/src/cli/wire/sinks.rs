@@ -14,15 +14,15 @@ use super::summary::Summary;
 pub(super) enum Show {
     /// Nothing: a role has no terminal.
     Nothing,
-    /// The table, drawn anew in a terminal, and at the end.
+    /// The table, redrawn in a terminal, and at the end.
     Table,
-    /// Each exchange as it is certain.
+    /// Each exchange once it is certain.
     Exchanges,
-    /// At the end, what was seen in all and by connection.
+    /// At the end, totals and a list by connection.
     Summary { as_json: bool },
 }
 
-/// Takes what the observers report.
+/// Receives what the observers report.
 pub(super) struct Sinks {
     pub(super) measures: Measures,
     exchanges: Option<Exchanges<BufWriter<Stdout>>>,
@@ -46,7 +46,7 @@ impl Sinks {
         }
     }
 
-    /// A frame came at `at`: times of exchanges count from the first.
+    /// A frame arrived at `at`: times of exchanges count from the first.
     pub(super) fn frame(&mut self, at: i64) {
         if !std::mem::replace(&mut self.has_begun, true)
             && let Some(exchanges) = &mut self.exchanges
@@ -55,12 +55,12 @@ impl Sinks {
         }
     }
 
-    /// Writes what was printed so far; whether somebody still reads it.
+    /// Writes the output so far; returns whether the reader is still there.
     pub(super) fn flush(&mut self) -> bool {
         self.exchanges.as_mut().is_none_or(Exchanges::flush)
     }
 
-    /// Ends what is printed while the observation runs.
+    /// Completes what is printed while the observation runs.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.exchanges.take().map_or(Ok(()), Exchanges::finish)
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::format::thousands;
 
-/// Connections that are listed; the others are in the sums alone.
+/// Connections that are listed; the others count only in the totals.
 const MAX_LISTED: usize = 100_000;
 
 /// Adds up what is reported.
@@ -21,7 +21,7 @@ pub(super) struct Summary {
     unanswered: BTreeMap<Unanswered, u64>,
     discarded: BTreeMap<Reason, u64>,
     findings: BTreeMap<&'static str, u64>,
-    /// Requests of connections, and of them those with a fate.
+    /// Requests of connections, and how many of them have a known outcome.
     requests: u64,
     fates: u64,
     open: u64,
@@ -47,7 +47,7 @@ impl Summary {
         self.discarded.values().sum()
     }
 
-    /// Requests seen, those of datagrams included.
+    /// Requests seen, including those of datagrams.
     fn requests(&self) -> u64 {
         let all = self.answered + self.unanswered_sum() + self.discarded_sum();
         self.requests + (all - self.fates)

@@ -14,7 +14,7 @@ use super::series::{Durations, quantile};
 use crate::cli::format::{human, thousands};
 use crate::cli::terminal::Terminal;
 
-/// Findings that are printed; the counts are of all.
+/// Findings that are printed; the counts include all.
 const MAX_PRINTED: usize = 20;
 
 /// Rows that are printed, the most frequent first.
@@ -76,7 +76,7 @@ pub(super) fn quantile_text(times: &Histogram, q: f64) -> String {
     quantile(times, q).map_or_else(|| "-".to_owned(), |value| human(value, "s"))
 }
 
-/// What TCP and TLS show: a line a service of no known protocol, and a line a name of TLS.
+/// TCP and TLS measurements: a line for each service of no known protocol, and one for each TLS name.
 fn transport_lines(measures: &Measures) -> Vec<String> {
     let quantiles = |durations: &Durations| {
         let all = &durations.all;

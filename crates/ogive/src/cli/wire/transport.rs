@@ -12,7 +12,7 @@ const MAX_NAMES: usize = 100;
 
 const OTHER: &str = "other";
 
-/// What was measured of a service's connections.
+/// The measurements of a service's connections.
 #[derive(Debug)]
 pub(super) struct Transport {
     /// From SYN to SYN/ACK.
@@ -28,7 +28,7 @@ pub(super) struct Transport {
     expiries: BTreeMap<String, Count>,
 }
 
-/// What a handshake agreed on.
+/// The parameters that a handshake negotiated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TlsKey {
     pub(super) server_name: String,
@@ -37,7 +37,7 @@ pub(super) struct TlsKey {
 }
 
 impl TlsKey {
-    /// Of a connection whose handshake was not seen, all is empty.
+    /// For a connection whose handshake was not seen, everything is empty.
     fn of(handshake: Option<&TlsHandshake>) -> Self {
         let Some(handshake) = handshake else { return Self::default() };
         let alpn = match (handshake.alpn.as_str(), handshake.is_alpn_chosen) {
@@ -52,7 +52,7 @@ impl TlsKey {
     }
 }
 
-/// What was measured of TLS.
+/// The measurements of TLS.
 #[derive(Debug)]
 pub(super) struct TlsRow {
     /// From the ClientHello to the later Finished.
@@ -116,7 +116,7 @@ impl Transport {
         self.tls_bytes.each_ref().map(Count::get)
     }
 
-    /// Segments sent again, resets and closed windows, of both sides.
+    /// Retransmitted segments, resets and zero windows, of both sides.
     pub(super) fn troubles(&self) -> [u64; 3] {
         [&self.retransmissions, &self.resets, &self.zero_windows].map(|counts| counts.iter().map(Count::get).sum())
     }

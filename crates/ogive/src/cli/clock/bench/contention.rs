@@ -18,12 +18,12 @@ use super::host::CpuTimes;
 use super::progress::Progress;
 use ogive_observe::clock::read::{TimeSource, Visit};
 
-/// 10 ms: longer than what a scheduler gives a thread at a time, so that the threads beside it do run in it.
+/// 10 ms: longer than a scheduler's time slice, so that the other threads do run in it.
 const SLICE: Duration = Duration::from_millis(10);
-/// Differences between looks at the time.
+/// Differences measured between two checks of the time.
 const BLOCK: usize = 512;
 
-/// What one clock showed beside so many threads.
+/// The measurements of one clock with a given number of threads.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) read: TimeSource,
@@ -40,11 +40,11 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub(super) threads: usize,
     pub(super) rows: Vec<Row>,
-    /// Of the time of all CPUs, what the hypervisor gave to others meanwhile; `None` where the kernel does not say.
+    /// The share of all CPUs' time that the hypervisor gave to other guests meanwhile; `None` where the kernel does not report it.
     pub(super) steal: Option<f64>,
 }
 
-/// Steps of progress that [`run`] takes.
+/// Steps of progress that [`run`] reports.
 pub(super) fn steps(seconds: f64) -> usize {
     (seconds / SLICE.as_secs_f64()).ceil().max(1.0) as usize
 }
@@ -100,7 +100,7 @@ impl Tally {
     }
 }
 
-/// A thread beside the measuring one.
+/// A thread that competes with the measuring one.
 struct Hammer<'a> {
     at: usize,
     current: &'a AtomicUsize,

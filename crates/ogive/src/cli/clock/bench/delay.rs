@@ -13,7 +13,7 @@ use ogive_observe::clock::read::{TimeSource, Visit};
 
 /// The lengths aimed at, nanoseconds.
 pub(super) const TARGETS_NS: [f64; 3] = [25.0, 100.0, 800.0];
-/// Rounds in each of which the truth and all clocks have their turn.
+/// Rounds, in each of which the reference and all clocks take turns.
 const ROUNDS: usize = 40;
 const SAMPLES: usize = 250;
 
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) reported: Histogram,
 }
 
-/// A delay, and what the clocks made of it.
+/// A delay, and each clock's measurement of it.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) true_ns: f64,
@@ -47,7 +47,7 @@ pub(super) fn run(clock: Clock, reads: &[TimeSource], target_ns: f64) -> Table {
     Table { true_ns: truths[truths.len() / 2], rows: reads.iter().zip(recorders).map(row).collect() }
 }
 
-/// Nanoseconds of one delay, from `times` of them.
+/// Nanoseconds of one delay, from `times` repetitions.
 fn truth(clock: Clock, steps: u32, times: u32) -> f64 {
     let start = clock.now();
     let mut value = 1;
@@ -58,7 +58,7 @@ fn truth(clock: Clock, steps: u32, times: u32) -> f64 {
     clock.now().saturating_sub(start) as f64 / f64::from(times)
 }
 
-/// A linear congruential generator (Knuth's constants): each step needs the result of the one before.
+/// A linear congruential generator (Knuth's constants): each step depends on the previous result.
 #[inline(always)]
 fn chain(mut value: u64, steps: u32) -> u64 {
     for _ in 0..steps {

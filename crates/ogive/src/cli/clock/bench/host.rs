@@ -3,7 +3,7 @@
 //! *Format*: `/proc/stat`, its first line: `cpu user nice system idle iowait irq softirq steal ...` in ticks since the start
 //! (proc_stat(5)).
 
-/// Ticks of all CPUs since the start.
+/// Ticks of all CPUs since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuTimes {
     total: u64,
@@ -19,7 +19,7 @@ impl CpuTimes {
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
-        // What guests used (the ninth and tenth field) is in the first two already.
+        // The time of guests (the ninth and tenth field) is already part of the first two.
         let steal = *fields.get(7)?;
         Some(Self { total: fields.iter().take(8).sum(), steal })
     }

@@ -21,7 +21,7 @@ pub(super) fn restore_on_signal(switch: &Arc<Switch>) -> anyhow::Result<()> {
     is_ready.recv().context("cannot wait for signals")
 }
 
-/// The number of the first signal that comes; `None` when none can be waited for.
+/// The number of the first signal received; `None` when signals cannot be waited for.
 async fn until_signal(ready: std::sync::mpsc::Sender<()>) -> Option<u8> {
     let mut interrupt = signal(SignalKind::interrupt()).ok()?;
     let mut terminate = signal(SignalKind::terminate()).ok()?;

@@ -24,9 +24,9 @@ use ogive_observe::clock::Figures;
 use ogive_observe::clock::read::TimeSource;
 use progress::Progress;
 
-/// 1,024: more threads than that show the scheduler alone.
+/// 1,024: more threads would only measure the scheduler.
 const THREADS_MAX: usize = 1_024;
-/// The kernel needs a moment to take a clock source, and our calibration a second to see it.
+/// The kernel needs a moment to switch to a clock source, and our calibration a second to notice.
 const SOURCE_SETTLE: Duration = Duration::from_millis(50);
 
 /// Measures all clocks of this host: contention, handoffs between CPUs, known delays.
@@ -68,7 +68,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 struct Part {
     source: String,
     tables: Vec<contention::Table>,
-    /// How far CLOCK_MONOTONIC stepped against the counter when this source came; `None` for the one that was in use.
+    /// By how much CLOCK_MONOTONIC stepped relative to the counter when switching to this source; `None` for the one that was in use.
     step_ns: Option<f64>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Bench) -> anyhow::Result<ExitCode> {
     Ok(if found.went_back() { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
 }
 
-/// The clocks that see a nanosecond or some; a coarse one has nothing to say of handoffs and short delays.
+/// The clocks with a resolution of nanoseconds; a coarse one cannot measure handoffs and short delays.
 fn fine_reads() -> Vec<TimeSource> {
     TimeSource::all().into_iter().filter(|read| *read != TimeSource::System(SystemClock::MonotonicCoarse)).collect()
 }
@@ -159,7 +159,7 @@ fn handoffs(
         .collect()
 }
 
-/// The contention part under each clock source that the kernel has; the one in use is put back whatever happens.
+/// Runs the contention part under each clock source that the kernel has; the original one is restored in any case.
 fn each_source(options: &Bench, clock: Clock, progress: &mut Progress) -> anyhow::Result<Vec<Part>> {
     let kernel = options.directory.ask();
     let switch = Arc::new(Switch::of(&options.directory)?);

@@ -10,7 +10,7 @@ use super::{Measurements, Part};
 use crate::cli::format::{human, thousands};
 use ogive_observe::clock::read::TimeSource;
 
-/// One object: the host, and a list for each section. Numbers are seconds where the key says so.
+/// One object: the host, and a list for each section. Numbers are in seconds where the key says so.
 pub(super) fn json(found: &Measurements) -> Value {
     let figures = &found.figures;
     let contention: Vec<Value> = found.parts.iter().flat_map(contention_json).collect();

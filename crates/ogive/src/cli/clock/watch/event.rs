@@ -11,7 +11,7 @@ use ogive_text::calendar::iso;
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// What it is like at the beginning.
+    /// The initial state.
     Start { kernel: String, mode: Mode, figures: ReportedFigures },
     /// The kernel took another clock source.
     Source {
@@ -26,7 +26,7 @@ pub(super) enum Event {
     Mode { modes: (Mode, Mode), reason: String },
     /// The line was broken.
     Epoch { epochs: (u16, u16) },
-    /// The system's clock had to take over.
+    /// The clock fell back to the system's clock.
     Fallback { total: u64 },
     /// A publication was late.
     Backstep { total: u64 },

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use ogive_observe::clock::Figures;
 
-/// Ten looks a second for three seconds: a burst of other programs' work ends sooner.
+/// Ten looks a second for three seconds: a burst of other programs' work is shorter.
 const LOOKS: usize = 30;
-/// Costs that differ by less than this factor are one and the same on a machine with other work.
+/// Costs that differ by less than this factor count as equal on a machine with other work.
 const COST_FACTOR: f64 = 1.5;
 /// A bound that grows by this factor has another cause than the next sample.
 const ERR_FACTOR: f64 = 4.0;
 /// Bounds below this are all good: they vary with each calibration.
 const ERR_NS_MIN: f64 = 100.0;
 
-/// What a read costs, nanoseconds.
+/// The cost of a read, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Costs {
     pub(super) now_ns: f64,
@@ -29,7 +29,7 @@ pub(super) struct ReportedFigures {
     pub(super) ppb: u16,
 }
 
-/// What was reported, and what was seen since.
+/// What was reported, and what was observed since.
 #[derive(Debug)]
 pub(super) struct Noise {
     reported: ReportedFigures,
@@ -45,7 +45,7 @@ impl Noise {
         self.reported
     }
 
-    /// The usual costs: the medians of the last seconds, or what was reported before there were any.
+    /// The usual costs: the medians of the last seconds, or the reported ones before there were any.
     pub(super) fn usual(&self) -> Costs {
         if self.seen.is_empty() {
             return self.reported.costs;
@@ -53,7 +53,7 @@ impl Noise {
         Costs { now_ns: self.median(|seen| seen.costs.now_ns), system_ns: self.median(|seen| seen.costs.system_ns) }
     }
 
-    /// Notes a look; `Some` when the figures have been beyond the noise of what was reported for [`LOOKS`] looks.
+    /// Records a look; `Some` when the figures have deviated beyond the noise of the reported ones for [`LOOKS`] looks.
     pub(super) fn look(&mut self, costs: Costs, figures: &Figures) -> Option<ReportedFigures> {
         if self.seen.len() == LOOKS {
             self.seen.pop_front();
@@ -96,7 +96,7 @@ fn err_rose(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
     seen.err_ns > reported.err_ns.max(ERR_NS_MIN) * ERR_FACTOR
 }
 
-/// Beyond what both bounds allow.
+/// Whether the frequency moved by more than both bounds allow.
 fn frequency_moved(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
     let moved_ppb =
         seen.frequency_hz.abs_diff(reported.frequency_hz) as f64 / reported.frequency_hz.max(1) as f64 * 1e9;

@@ -23,7 +23,7 @@ use ogive_observe::clock::cost::{Effort, measure, of};
 use ogive_observe::clock::read::TimeSource;
 use ogive_observe::clock::{Figures, Kernel};
 
-/// Ten looks a second: a change is reported within 0.1 s, well inside the second that is promised.
+/// Ten looks a second: a change is reported within 0.1 s, well inside the promised second.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The longest watch: a year.
 const FOR_SECONDS_MAX: f64 = 31_622_400.0;
@@ -73,13 +73,13 @@ pub(crate) fn run(options: &Watch) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What was seen at the last look.
+/// What was observed at the last look.
 struct Watcher {
     clock: Clock,
     seen: ClockObservation,
     point: Option<Point>,
     noise: Noise,
-    /// The two points around the last look, for the step of a change that the kernel reports a moment later.
+    /// The two points around the last look, for the step of a change that the kernel reports slightly later.
     steps: Option<Steps>,
 }
 
@@ -143,7 +143,7 @@ impl Watcher {
         events
     }
 
-    /// What else changed, beside the kernel's clock source.
+    /// Changes other than the kernel's clock source.
     fn changes(before: &ClockObservation, seen: &ClockObservation) -> Vec<Event> {
         let mut events = Vec::new();
         if before.mode != seen.mode {
@@ -162,7 +162,7 @@ impl Watcher {
     }
 }
 
-/// The file of the kernel may report a switch a moment after the clocks stepped, so that the step lies in the look before.
+/// The kernel's file may report a switch slightly after the clocks stepped, so that the step is in the previous look.
 fn sum(before: Option<Steps>, now: Option<Steps>) -> Option<Steps> {
     let now = now?;
     let before = before.unwrap_or(Steps { system_ns: 0.0, own_ns: 0.0 });

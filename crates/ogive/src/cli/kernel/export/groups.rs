@@ -50,7 +50,7 @@ fn label(grouping: Grouping) -> &'static str {
 }
 
 impl Groups {
-    /// At most `places` groups, each once it has been there for `settle_ns`.
+    /// At most `places` groups, each once it has existed for `settle_ns`.
     pub(super) fn new(sent: &Sent, grouping: Grouping, places: u32, settle_ns: u64) -> Self {
         let mut labels = vec![(label(grouping), "other".to_owned())];
         if grouping != Grouping::Cgroup {
@@ -112,7 +112,7 @@ impl Groups {
         })
     }
 
-    /// What the scheduler's programs measured.
+    /// Adds the measurements of the scheduler's programs.
     pub(super) fn scheduled(&mut self, group: &Group) {
         let family = self.family(group.id, &group.comm);
         let mut times = |name, labels: &[_], times: &Histogram| family.times(Source::Bpf, name, labels, times);
@@ -129,7 +129,7 @@ impl Groups {
         count("ogive_kernel_wake_ups_total", &[], group.wake_ups);
     }
 
-    /// What a thread did since the last reading.
+    /// Adds what a thread did since the last reading.
     pub(super) fn thread(&mut self, thread: &Thread, process_comm: &str) {
         let (id, comm) = match self.grouping {
             Grouping::Process => (u64::from(thread.tgid), process_comm),
@@ -145,7 +145,7 @@ impl Groups {
         family.count(Source::Bpf, "ogive_kernel_signals_total", &[], thread.signals);
     }
 
-    /// What `/proc` counted of a group since the last reading.
+    /// Adds the change of a group's counters in `/proc` since the last reading.
     pub(super) fn counted(&mut self, id: u64, comm: &str, more: &Scheduling) {
         let family = self.family(Some(id), comm);
         let mut count = |name, labels: &[_], more| family.count(Source::Proc, name, labels, more);
@@ -163,7 +163,7 @@ impl Groups {
             Grouping::Process | Grouping::Thread => Some(process.into()),
         });
         let comm = lock.process.and_then(process_files::comm).unwrap_or_default();
-        // One that has ended has no name any more, and none that settled.
+        // A group that has ended has no name any more, and cannot have settled.
         let family = self.family(id.filter(|_| !comm.is_empty()), &comm);
         let labels = [("kind", lock.kind.name())];
         family.times(Source::Bpf, "ogive_kernel_lock_wait_seconds", &labels, &lock.waits);
@@ -181,7 +181,7 @@ impl Groups {
     }
 }
 
-/// Whether a process, a thread or a cgroup is still there. A cgroup without a known path is, as far as anybody knows.
+/// Whether a process, a thread or a cgroup still exists. A cgroup without a known path is assumed to exist.
 fn lives(grouping: Grouping, cgroup_paths: &HashMap<u64, PathBuf>, id: u64) -> bool {
     match grouping {
         Grouping::Process | Grouping::Thread => Path::new(&format!("/proc/{id}")).exists(),

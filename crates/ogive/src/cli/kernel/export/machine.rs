@@ -16,7 +16,7 @@ const INTERRUPTS_MAX: usize = 128;
 /// The series of the machine.
 pub(super) struct Machine {
     family: Family,
-    /// Counters of `/proc` as they were; none at the first reading, of which no difference is known.
+    /// The previous counters of `/proc`; empty at the first reading, which yields no differences.
     before: HashMap<String, u64>,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
         self.family.count(Source::Own, "ogive_kernel_unseen_events_total", &[], drained.unseen);
     }
 
-    /// Events that nobody saw, or that did not fit.
+    /// Counts events that were not seen, or that did not fit.
     pub(super) fn lost(&mut self, kind: &str, more: u64) {
         self.family.count(Source::Own, "ogive_kernel_lost_events_total", &[("kind", kind)], more);
     }
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// What `/proc` counts.
+    /// Reads the counters of `/proc`.
     pub(super) fn read_proc(&mut self) {
         let text = |path: &str| config_file::text(Path::new(path)).unwrap_or_default();
         let (cpus, rows) = proc::interrupts(&text("/proc/softirqs"));
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// What the observer's parts took of a core, and what the budget made of it.
+    /// Reports the share of a core that the observer's parts used, and the state of the budget.
     pub(super) fn cost(&mut self, shares: &[(&'static str, f64)], budget: &Budget, is_measured: bool) {
         let mut state = |name, labels: &[_], value| self.family.state(Source::Own, name, labels, value);
         for (part, share) in shares {
@@ -120,7 +120,7 @@ impl Machine {
         self.family.count(Source::Own, "ogive_kernel_sheds_total", &[("part", part)], 1);
     }
 
-    /// Whether a part that is wanted does not work here.
+    /// Reports whether a wanted part does not work here.
     pub(super) fn failed(&mut self, part: &'static str, has_failed: bool) {
         let failed = f64::from(u8::from(has_failed));
         self.family.state(Source::Own, "ogive_kernel_failed", &[("part", part)], failed);

@@ -25,18 +25,18 @@ use super::processes::Processes;
 use super::sent::Sent;
 use crate::cli::config_file;
 
-/// 50 ms before the end of a second, of which the reading takes some.
+/// 50 ms before the end of a second, some of which the reading takes.
 const LEAD: Duration = Duration::from_millis(50);
 
 /// The kernel measures its programs in one second of ten: two readings of its clock a run are a third of a small program.
 const MEASURE_TURNS: u64 = 10;
 
-/// Every thread of a machine is read from `/proc` each five seconds: 300 processes take 10 ms.
+/// Every thread of a machine is read from `/proc` every five seconds: 300 processes take 10 ms.
 const PROC_TURNS: u64 = 5;
 
-/// What the thread is sent.
+/// A message to the thread.
 pub(super) enum Message {
-    /// Try again what the kernel refused.
+    /// Try again to load what the kernel refused.
     Retry,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Ends it; what was measured is in the series.
+    /// Stops it; what was measured is in the series.
     pub(super) fn stop(self) {
         drop(self.messages);
-        // A thread that panicked has said so.
+        // A panic of the thread has been reported already.
         let _ = self.thread.join();
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn start(settings: Settings, cells: Cells) -> std::io::Result<Running
     Ok(Running { messages, thread })
 }
 
-/// What the programs' run times were when the kernel began to measure them.
+/// The programs' run times when the kernel began to measure them.
 struct Window {
     _measuring: Measuring,
     since_ns: u64,
@@ -81,7 +81,7 @@ struct Observation {
     processes: Processes,
     threads: HashMap<u32, Thread>,
     window: Option<Window>,
-    /// What each part took of a core when it was measured last.
+    /// The share of a core that each part used at the last measurement.
     shares: Vec<(&'static str, f64)>,
     misses: HashMap<&'static str, u64>,
     /// Time, and CPU time of this thread, at the end of the last turn.
@@ -125,7 +125,7 @@ impl Observation {
         }
     }
 
-    /// Loads what is not there.
+    /// Loads the parts that are missing.
     fn load(&mut self) {
         let shed: Vec<&str> = self.budget.parts().filter(|(_, is_shed, _)| *is_shed).map(|(part, _, _)| part).collect();
         let failed = self.loaded.load_missing(&self.settings, |part| shed.contains(&part));
@@ -140,7 +140,7 @@ impl Observation {
         }
     }
 
-    /// One turn: what was measured in a second, and what that cost.
+    /// One turn: the measurements of a second, and their cost.
     fn turn(&mut self) {
         self.drain();
         self.machine.read_proc();
@@ -148,7 +148,7 @@ impl Observation {
         self.count_own_cost();
     }
 
-    /// Takes what was measured.
+    /// Collects what was measured.
     fn drain(&mut self) {
         self.groups.begin(self.clock.now());
         if let Some(scheduler) = &mut self.loaded.scheduler {
@@ -178,7 +178,7 @@ impl Observation {
         self.groups.end();
     }
 
-    /// The states of threads since the last reading, of those that have ended as well.
+    /// The states of threads since the last reading, including those that have ended.
     fn read_threads(&mut self) {
         let Some(micro) = &mut self.loaded.micro else { return };
         let (ended, now) = match micro.take_ended().and_then(|ended| Ok((ended, micro.read()?))) {
@@ -190,9 +190,9 @@ impl Observation {
         };
         let leaders = now.iter().chain(&ended).filter(|thread| thread.tid == thread.tgid);
         let names: HashMap<u32, &str> = leaders.map(|thread| (thread.tgid, thread.comm.as_str())).collect();
-        // One that has ended may be read once more until its parent takes note.
+        // A thread that has ended may be read once more until its parent reaps it.
         for thread in ended.iter().chain(&now) {
-            // A number that was given anew belongs to a thread that is younger.
+            // A reused number belongs to a younger thread.
             let before = self.threads.get(&thread.tid).filter(|before| before.wall_ns <= thread.wall_ns);
             let more = before.map_or_else(|| thread.clone(), |before| thread.since(before));
             let name = names.get(&thread.tgid).copied().unwrap_or(&thread.comm);
@@ -202,7 +202,7 @@ impl Observation {
         self.threads = now.into_iter().map(|thread| (thread.tid, thread)).collect();
     }
 
-    /// What the observer took of a core, which the budget judges at the end of each window.
+    /// The share of a core that the observer used, which the budget judges at the end of each window.
     fn count_own_cost(&mut self) {
         let (now, cpu) = (self.clock.now(), thread_cpu_ns());
         let (before, before_cpu) = std::mem::replace(&mut self.own, (now, cpu));
@@ -215,7 +215,7 @@ impl Observation {
             let whole: f64 = self.shares.iter().map(|(_, share)| share).sum();
             if let Some(change) = self.budget.judge(whole, self.clock.now()) {
                 self.apply(change);
-                // Whether that was enough is seen in the next second.
+                // Whether that was enough shows in the next second.
                 self.open_window(now);
             }
         } else if is_due {
@@ -250,7 +250,7 @@ impl Observation {
             let missed = self.misses.insert(part, after.missed).filter(|before| *before <= after.missed).unwrap_or(0);
             self.machine.lost("recursion", after.missed - missed);
         }
-        // A part that is not there takes nothing, and its series says so.
+        // A part that is not loaded uses nothing, and its series says so.
         for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
             if !self.shares.iter().any(|(name, _)| *name == part) {
                 self.shares.push((part, 0.0));
@@ -262,7 +262,7 @@ impl Observation {
         match change {
             Change::Shed(part) => {
                 tracing::warn!("the kernel observer took more than its budget and does without {part} for now");
-                // What it measured until now is sent.
+                // What it has measured until now is sent.
                 self.drain();
                 self.loaded.shed(part);
                 self.machine.shed(part);
@@ -287,7 +287,7 @@ fn share(ns: u64, of_ns: u64) -> f64 {
     ns as f64 / of_ns.max(1) as f64
 }
 
-/// CPU time of this thread; 0 where the kernel does not say.
+/// CPU time of this thread; 0 where the kernel does not report it.
 fn thread_cpu_ns() -> u64 {
     let text = config_file::text(Path::new("/proc/thread-self/schedstat")).unwrap_or_default();
     text.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
@@ -299,7 +299,7 @@ fn until_turn(clock: Clock) -> Duration {
     let lead_ns = LEAD.as_nanos() as u64;
     let into_second = u64::try_from(clock.wall().rem_euclid(SECOND_NS as i64)).expect("below a second");
     let to_end = SECOND_NS - into_second;
-    // One that comes a little late for this second does not come twice.
+    // Close to the end of a second its turn has already run: wait for the next one.
     let wait = if to_end > lead_ns + lead_ns { to_end - lead_ns } else { to_end + SECOND_NS - lead_ns };
     Duration::from_nanos(wait)
 }

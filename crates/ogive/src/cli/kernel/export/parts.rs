@@ -26,11 +26,11 @@ pub(crate) enum Part {
     Locks,
 }
 
-/// In the order in which they are shed: what costs each system call first, then stacks. The scheduler stays.
+/// In the order in which they are shed: those that cost something in each system call first, then stacks. The scheduler stays.
 pub(super) const SHED_ORDER: [(&str, bool); 6] =
     [("calls", true), ("herds", true), ("micro", true), ("locks", true), ("interrupts", true), ("sched", false)];
 
-/// Places of locks, 16 KiB of the kernel each.
+/// Slots for locks, 16 KiB of the kernel each.
 const LOCK_PLACES: u32 = 256;
 
 impl Part {
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// What is wanted.
+/// The settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) parts: Vec<Part>,
@@ -56,12 +56,12 @@ pub(crate) struct Settings {
     pub(crate) groups: u32,
     /// Wake-ups that are a herd.
     pub(crate) herd_min: u32,
-    /// Of a core, what the observer may take.
+    /// The share of a core that the observer may use.
     pub(crate) core_share_max: f64,
 }
 
 impl Settings {
-    /// Refuses what cannot be together.
+    /// Refuses settings that cannot be combined.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.filter.check()?;
         if self.grouping == Grouping::Thread && self.wants("locks") {
@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// The parts in the kernel. Dropped, they are out of it.
+/// The parts in the kernel. Dropping this unloads them.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) scheduler: Option<Scheduler>,
@@ -85,7 +85,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Loads what is wanted and not there: the parts that failed, with the reason.
+    /// Loads what is wanted and missing; returns the parts that failed, with the reason.
     pub(super) fn load_missing(
         &mut self,
         settings: &Settings,
@@ -121,7 +121,7 @@ impl Loaded {
         failed
     }
 
-    /// Takes a part out of the kernel.
+    /// Unloads a part.
     pub(super) fn shed(&mut self, part: &str) {
         match part {
             "calls" => self.calls = None,
@@ -144,7 +144,7 @@ impl Loaded {
         self.scheduler.as_mut().map_or(Ok(()), |scheduler| scheduler.switch(extra, is_on))
     }
 
-    /// What each part's programs cost so far.
+    /// The cost of each part's programs so far.
     pub(super) fn run_times(&self) -> Vec<(&'static str, RunTime)> {
         let mut out = Vec::new();
         let scheduler = self.scheduler.as_ref().map(Scheduler::run_times).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::config_file;
 
-/// The text of a file; none of a process that has ended.
+/// The text of a file; None for a process that has ended.
 pub(super) fn text(path: &str) -> Option<String> {
     config_file::text(Path::new(path)).ok()
 }

@@ -8,10 +8,10 @@ use ogive_kernel::{Filter, Grouping};
 use super::groups::Groups;
 use super::process_files::{cgroup, comm, text};
 
-/// 20,000 threads are read: 0.3 s of CPU, of which the budget hears.
+/// 20,000 threads are read: 0.3 s of CPU, which the budget takes into account.
 const THREADS_MAX: usize = 20_000;
 
-/// The threads as they were.
+/// The previous state of the threads.
 #[derive(Default)]
 pub(super) struct Processes {
     before: HashMap<u32, Scheduling>,
@@ -34,7 +34,7 @@ fn is_wanted(filter: &Filter, pid: u32) -> bool {
 }
 
 impl Processes {
-    /// Reads every thread that the filter names, and sends what it did since the last reading.
+    /// Reads every thread that the filter selects, and sends what it did since the last reading.
     pub(super) fn read(&mut self, filter: &Filter, grouping: Grouping, groups: &mut Groups) {
         let mut now = HashMap::new();
         let pids = match filter {
@@ -51,7 +51,7 @@ impl Processes {
                 let file = |name| text(&format!("/proc/{pid}/task/{tid}/{name}"));
                 let (Some(schedstat), Some(status)) = (file("schedstat"), file("status")) else { continue };
                 let Some(scheduling) = Scheduling::parse(&schedstat, &status) else { continue };
-                // Those that were there before the observer: what they did before is not in a series.
+                // Those that existed before the observer: what they did earlier is not part of a series.
                 let zero = if self.has_begun { Scheduling::default() } else { scheduling };
                 let more = scheduling.since(self.before.get(&tid).unwrap_or(&zero));
                 now.insert(tid, scheduling);

@@ -49,7 +49,7 @@ pub(crate) struct KernelRole {
 }
 
 impl KernelRole {
-    /// Looks at what the options name.
+    /// Validates the options.
     pub(crate) fn open(options: &KernelOptions) -> anyhow::Result<Self> {
         if options.kernel_observe.is_empty() {
             return Ok(Self { settings: None });
@@ -68,7 +68,7 @@ impl KernelRole {
         Ok(Self { settings: Some(settings) })
     }
 
-    /// Observes until the role ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
+    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is polled.
     pub(crate) fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let started = self.settings.map(|settings| {
             let running = observation::start(settings, door.meters.cells.clone());
@@ -81,7 +81,7 @@ impl KernelRole {
                 Some(Err(error)) => return tracing::warn!("the kernel is not observed: {error}"),
             };
             retry_until_the_end(&running.messages, hangup, &door).await;
-            // What was measured is in the cells before the last are taken.
+            // What was measured is in the cells before the last ones are collected.
             let _ = tokio::task::spawn_blocking(move || running.stop()).await;
         }
     }
@@ -92,7 +92,7 @@ async fn retry_until_the_end(messages: &std::sync::mpsc::Sender<Message>, mut ha
     loop {
         tokio::select! {
             _ = hangup.recv() => {
-                // A thread that is gone has said why.
+                // A thread that has ended has reported why.
                 let _ = messages.send(Message::Retry);
             }
             () = async { drop(ending.wait_for(|ending| *ending).await) } => return,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_export::{Cells, Error};
 use ogive_hist::Histogram;
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// Programs in the kernel.
@@ -32,7 +32,7 @@ impl Source {
 #[derive(Clone)]
 pub(super) struct Sent {
     pub(super) cells: Cells,
-    /// Series that were refused: too many, or a name that is no label.
+    /// Series that were refused: too many, or a name that is not a valid label.
     refused: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ impl Sent {
         let refused = sent.refused.clone();
         // ORDERING: Relaxed; counters on their own, here and below.
         let read = move || refused.load(Ordering::Relaxed);
-        // Where there is no room for this one either, nothing can say so.
+        // If there is no room for this one either, it cannot be reported.
         let _ = sent.cells.counter("ogive_kernel_refused_series_total", &[("source", "self")], read);
         sent
     }
@@ -53,7 +53,7 @@ impl Sent {
     }
 }
 
-/// One series, by what is put into it.
+/// One series, by the type of its values.
 enum Series {
     Times(Arc<Mutex<Option<Histogram>>>),
     Count(Arc<AtomicU64>),
@@ -64,7 +64,7 @@ enum Series {
 type Label<'a> = (&'static str, &'a str);
 type OwnLabel = (&'static str, String);
 
-/// Series that have some labels in common, and are forgotten together. Each begins with its first value.
+/// Series that have some labels in common, and are forgotten together. Each is created with its first value.
 pub(super) struct Family {
     sent: Sent,
     labels: Vec<OwnLabel>,
@@ -76,7 +76,7 @@ impl Family {
         Self { sent: sent.clone(), labels, series: HashMap::new() }
     }
 
-    /// Durations, in seconds. None make no series.
+    /// Durations, in seconds. Without any, no series is made.
     pub(super) fn times(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], more: &Histogram) {
         if more.is_empty() {
             return;
@@ -90,7 +90,7 @@ impl Family {
         }
     }
 
-    /// Something that is counted.
+    /// A count.
     pub(super) fn count(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], more: u64) {
         if more == 0 {
             return;
@@ -114,7 +114,7 @@ impl Family {
         series.entry((name, own)).or_insert_with_key(|(name, own)| kind.begin(sent, name, &all(common, own)))
     }
 
-    /// Forgets every series, once its last cell is taken.
+    /// Forgets every series, once its last cell has been collected.
     pub(super) fn forget(self) {
         for (name, own) in self.series.keys() {
             self.sent.cells.forget(name, &all(&self.labels, own));

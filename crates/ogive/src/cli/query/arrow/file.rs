@@ -7,7 +7,7 @@
 
 use super::flat::{Field as Slot, Table, buffer};
 
-/// 64 bytes: a cache line, which Arrow recommends and other writers keep too.
+/// 64 bytes: a cache line, the alignment that Arrow recommends and other writers use.
 const ALIGNMENT: usize = 64;
 /// `MetadataVersion.V5`.
 const VERSION: i16 = 4;
@@ -23,7 +23,7 @@ pub(super) enum Type {
     Float,
     Bool,
     Text,
-    /// Texts by their number in a dictionary, which is known by this id.
+    /// Texts by their number in the dictionary with this id.
     Dictionary(i64),
     Struct(Vec<Field>),
     List(Box<Field>),
@@ -77,7 +77,7 @@ fn pairs(metadata: &[(String, String)]) -> Option<Slot> {
     (!metadata.is_empty()).then(|| Slot::Tables(metadata.iter().map(pair).collect()))
 }
 
-/// A column's rows: a bitmap of which are there, the buffers of its type, and the columns inside.
+/// A column's rows: a validity bitmap, the buffers of its type, and the child columns.
 pub(super) struct Column {
     rows: usize,
     nulls: usize,
@@ -125,7 +125,7 @@ impl Column {
         Self::of(&there, vec![offsets, bytes], Vec::new())
     }
 
-    /// Lists, of which each has that many of `items`.
+    /// Lists, each with the given number of `items`.
     pub(super) fn lists(counts: impl Iterator<Item = usize>, items: Self) -> Self {
         let (mut offsets, mut end, mut rows) = (vec![0; 4], 0, 0);
         for count in counts {
@@ -137,7 +137,7 @@ impl Column {
         Self::of(&vec![true; rows], vec![offsets], vec![items])
     }
 
-    /// Structs: `there` says which are.
+    /// Structs: `there` marks the non-null ones.
     pub(super) fn structs(there: &[bool], children: Vec<Self>) -> Self {
         for child in &children {
             assert_eq!(child.rows, there.len(), "a struct's columns are as long as it");
@@ -151,25 +151,25 @@ impl Column {
         Self { rows: there.len(), nulls, buffers: [vec![known], buffers].concat(), children }
     }
 
-    /// This column and those inside it, parents first.
+    /// This column and its children, parents first.
     fn walk<'a>(&'a self, out: &mut Vec<&'a Self>) {
         out.push(self);
         self.children.iter().for_each(|child| child.walk(out));
     }
 }
 
-/// The end of a text or list: 32 bits suffice, as a batch is cut from an answer of at most 1 GiB.
+/// The end of a text or list: 32 bits suffice, because a batch is made from a response of at most 1 GiB.
 fn offset(end: usize) -> [u8; 4] {
     i32::try_from(end).expect("a batch is below 2 GiB").to_le_bytes()
 }
 
-/// One bit each, the first in the lowest bit.
+/// One bit for each value, the first in the lowest bit.
 fn bitmap(values: &[bool]) -> Vec<u8> {
     let byte = |eight: &[bool]| eight.iter().enumerate().fold(0, |byte, (at, value)| byte | u8::from(*value) << at);
     values.chunks(8).map(byte).collect()
 }
 
-/// Where a message is: what the file's end says of it.
+/// The position of a message, for the footer.
 struct Block {
     offset: usize,
     metadata: usize,
@@ -203,7 +203,7 @@ impl File {
         self.dictionaries.push(block);
     }
 
-    /// Rows: a column for each field.
+    /// Adds rows: a column for each field.
     pub(super) fn batch(&mut self, columns: &[Column]) {
         assert_eq!(columns.len(), self.fields.len(), "each field has its column");
         let (header, body) = record_batch(&columns.iter().collect::<Vec<_>>());
@@ -239,7 +239,7 @@ impl File {
             Some(Slot::Table(header)),
             Some(Slot::Long(body.len() as i64)),
         ]);
-        // Padding belongs to the metadata; with it the body begins where it is aligned.
+        // Padding belongs to the metadata, so that the body is aligned.
         let end = (offset + 8 + metadata.len()).next_multiple_of(ALIGNMENT);
         let size = i32::try_from(end - offset - 8).expect("metadata is far below 2 GiB");
         self.out.extend_from_slice(&u32::MAX.to_le_bytes());

@@ -3,10 +3,10 @@
 //! Format: flatbuffers.dev/internals. Children stand behind their parents, so that every offset points forward as it must.
 //! Limits: a message is some KB; the 2 GiB of a 32 bit offset are asserted.
 
-/// A table: its fields by slot, `None` where the default stands.
+/// A table: its fields by slot, `None` for the default value.
 pub(super) type Table = Vec<Option<Field>>;
 
-/// What a slot holds.
+/// The value of a slot.
 pub(super) enum Field {
     Byte(u8),
     Short(i16),
@@ -15,7 +15,7 @@ pub(super) enum Field {
     Text(String),
     Table(Table),
     Tables(Vec<Table>),
-    /// A vector of structs of eight-byte words: the words of each, one behind the other.
+    /// A vector of structs of eight-byte words: the words of each, one struct after the other.
     Structs(Vec<i64>, usize),
 }
 
@@ -46,7 +46,7 @@ fn pad(out: &mut Vec<u8>, rest: usize) {
     }
 }
 
-/// Lets the offset at `from` point to `to`.
+/// Makes the offset at `from` point to `to`.
 fn point(out: &mut [u8], from: usize, to: usize) {
     let offset = u32::try_from(to - from).expect("metadata is far below 4 GiB");
     out[from..from + 4].copy_from_slice(&offset.to_le_bytes());
@@ -54,7 +54,7 @@ fn point(out: &mut [u8], from: usize, to: usize) {
 
 /// Writes the table with all that it points to; where it is.
 fn table(out: &mut Vec<u8>, fields: &Table) -> usize {
-    // Large fields first: each is then aligned by itself, as the table begins four bytes before a multiple of eight.
+    // Large fields first: each is then aligned automatically, because the table begins four bytes before a multiple of eight.
     let mut order: Vec<usize> = (0..fields.len()).filter(|slot| fields[*slot].is_some()).collect();
     let size = |slot: usize| fields[slot].as_ref().map_or(0, Field::size);
     order.sort_by_key(|slot| std::cmp::Reverse(size(*slot)));
@@ -95,7 +95,7 @@ fn table(out: &mut Vec<u8>, fields: &Table) -> usize {
     start
 }
 
-/// Writes what a field points to; where it is.
+/// Writes the value that a field points to; returns its position.
 fn child(out: &mut Vec<u8>, field: &Field) -> usize {
     match field {
         Field::Table(fields) => table(out, fields),

@@ -24,7 +24,7 @@ struct Row<'a> {
     cell: Cell<'a>,
 }
 
-/// What it holds.
+/// The value of a cell.
 enum Cell<'a> {
     Float(f64),
     Text(&'a str),
@@ -45,7 +45,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The file of `answer` to `expr`.
+/// The Arrow file for `answer` to `expr`.
 pub(super) fn file(answer: &Answer, expr: &str) -> anyhow::Result<Vec<u8>> {
     let rows = rows(&answer.data)?;
     let labels = labels(series(&answer.data));
@@ -135,7 +135,7 @@ fn labels(series: &[Series]) -> Vec<Label<'_>> {
     found.into_iter().zip(columns).map(whole).collect()
 }
 
-/// The label's name; with `label_` before it where that is a column's of ours, until nothing else is called so.
+/// The label's name; prefixed with `label_` until it differs from our own columns and from all other labels.
 fn column_name(label: &str, is_label: impl Fn(&str) -> bool) -> String {
     let mut column = label.to_owned();
     while OWN.contains(&&*column) || (column != label && is_label(&column)) {
@@ -191,7 +191,7 @@ impl Bins {
         let mut out = Self { zero: [0.0; 2], bounds: Vec::new(), closed: Vec::new() };
         for (rule, lower, upper, count) in &found.buckets {
             let [lower, upper, count] = [go_float(lower)?, go_float(upper)?, go_float(count)?];
-            // The bin around zero has both its ends, as far from zero one as the other.
+            // The bin around zero has both bounds, at equal distances from zero.
             if *rule == 3 && lower == -upper {
                 out.zero = [upper, count];
                 continue;
@@ -205,7 +205,7 @@ impl Bins {
 
 fn histograms(rows: &[Row<'_>]) -> anyhow::Result<Column> {
     let there: Vec<bool> = rows.iter().map(|row| row.cell.histogram().is_some()).collect();
-    // What a row without a histogram has inside is not looked at, but it has to be something.
+    // The contents of a null row are ignored, but must be present.
     let (mut count, mut sum, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         let found = row.cell.histogram();
