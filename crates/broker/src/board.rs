@@ -25,20 +25,20 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What it takes in memory.
+    /// Its memory.
     fn memory(&self) -> usize {
         self.frame.len() + 128
     }
 }
 
-/// A segment and when its records came.
+/// A segment, and when its records arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentState {
     /// Where it is.
     pub range: SegmentRange,
-    /// The arrival of its first record, milliseconds; none while it is empty.
+    /// The arrival of its first record, milliseconds; None while it is empty.
     pub arrival_first_ms: Option<i64>,
-    /// No record of it came later, milliseconds; of the last segment, so far.
+    /// The latest arrival of a record in it, milliseconds; for the last segment, so far.
     pub arrival_last_ms: Option<i64>,
 }
 
@@ -50,7 +50,7 @@ impl SegmentState {
     }
 }
 
-/// What was read of a segment.
+/// The contents of a segment.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The records, ascending.
@@ -83,7 +83,7 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts up what became durable. `end` is behind the last of it.
+    /// Publishes what became durable. `end` is the position after the last of it.
     pub(crate) fn publish(&self, entries: Vec<Entry>, segments: Vec<SegmentState>, end: u64) {
         let mut state = self.state();
         assert!(state.end <= end, "what was durable to {} is so only to {end}", state.end);
@@ -108,7 +108,7 @@ impl Board {
         self.state().end
     }
 
-    /// The first record that is still there.
+    /// The first record that still exists.
     #[must_use]
     pub fn first(&self) -> u64 {
         let state = self.state();
@@ -144,7 +144,7 @@ impl Board {
         Some(entry.clone())
     }
 
-    /// The segment that holds `position`.
+    /// The segment that contains `position`.
     #[must_use]
     pub fn segment_of(&self, position: u64) -> Option<SegmentState> {
         let state = self.state();
@@ -152,10 +152,10 @@ impl Board {
         state.segments.get(at).filter(|segment| segment.range.first.0 <= position).cloned()
     }
 
-    /// Reads what is durable of a segment.
+    /// Reads the durable part of a segment.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     pub fn load(&self, disk: &dyn Disk, segment: &SegmentRange) -> Result<Loaded, Error> {
         let mut loaded = Loaded::default();
         let limit = segment.end.0.min(self.end());
@@ -170,7 +170,7 @@ impl Board {
         })?;
         let asked = segment.first.0..limit;
         assert!(loaded.entries.iter().all(|entry| asked.contains(&entry.position)), "records of {asked:?} alone");
-        // What is bad on the disk was not given.
+        // Positions missing from the records are damaged on the disk.
         let mut expected = segment.first.0;
         let mut found: Vec<u64> = loaded.entries.iter().map(|entry| entry.position).collect();
         found.extend(loaded.lost.iter().map(|range| range.start));

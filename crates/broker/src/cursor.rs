@@ -16,15 +16,15 @@ use ogive_model::SourceId;
 use crate::bytes::{Fields, put_i64, put_u32, put_u64};
 use crate::{Error, Gap, Ranges};
 
-/// 65,536 ranges of 16 bytes: 1 MiB. There are as many as lanes and connections in all usual times; of more the highest are
-/// left out, and what was in them is sent again.
+/// 65,536 ranges of 16 bytes: 1 MiB. Normally there are as many as lanes and connections; beyond the limit the highest are
+/// left out, and their records are sent again.
 pub const RANGES_MAX: usize = 1 << 16;
-/// 64 gaps wait: one for each reason and tenant, of a dozen tenants. Beyond that a new one joins the last, unless that was made
+/// 64 gaps wait: one for each reason and tenant, of a dozen tenants. Beyond that a new one is merged into the last, unless that was made
 /// by an earlier process.
 pub(crate) const GAPS_MAX: usize = 64;
-/// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is away.
+/// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is unreachable.
 pub(crate) const GAPS_READ_MAX: usize = 4_096;
-/// 64 MiB: what is beyond is recorded without its series, the oldest gap first.
+/// 64 MiB: beyond it gaps are recorded without their series, the oldest gap first.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"ogivecur";
@@ -33,7 +33,7 @@ const VERSION: u32 = 2;
 const VERSION_WITHOUT_DOUBTS: u32 = 1;
 const HEADER_BYTES: usize = 16;
 
-/// What was given up in all.
+/// Totals of what was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTotals {
     /// Gaps that were made.
@@ -57,23 +57,23 @@ pub struct Cursor {
     pub gap_next: u64,
     /// The time of the last gap's samples, so that no two have one time.
     pub gap_time_ms: i64,
-    /// All that was given up.
+    /// Totals of what was dropped.
     pub totals: GapTotals,
-    /// Positions that were sent without an answer: the destination may have them. Those that are done need not be in it.
+    /// Positions that were sent without a response: the destination may have them. Those that are done need not be in it.
     pub doubted: Ranges,
 }
 
 impl Cursor {
-    /// Of a destination that has nothing. `gap_source` is a number that nobody else has.
+    /// For a destination that has received nothing. `gap_source` must be a unique number.
     #[must_use]
     pub fn new(gap_source: SourceId) -> Self {
         Self { gap_source, ..Self::default() }
     }
 
-    /// Reads the file; `None` when there is none.
+    /// Reads the file; `None` when it does not exist.
     ///
     /// # Errors
-    /// [`Error::Cursor`], or what the disk says.
+    /// [`Error::Cursor`], or those of the disk.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, Error> {
         let wrong = |what| Error::Cursor { path: path.to_owned(), what };
         match disk.length(path) {
@@ -88,7 +88,7 @@ impl Cursor {
     /// Replaces the file; durable when it returns.
     ///
     /// # Errors
-    /// What the disk says; then the file is as before.
+    /// Those of the disk; then the file is unchanged.
     pub fn write(&self, disk: &dyn Disk, path: &Path) -> Result<(), Error> {
         let mut bytes = self.encode();
         if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -146,10 +146,10 @@ impl Cursor {
         out
     }
 
-    /// Reads what [`Cursor::encode`] gives.
+    /// Decodes the result of [`Cursor::encode`].
     ///
     /// # Errors
-    /// A word on what is wrong.
+    /// A short description of the defect.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES) else { return Err("it is too short") };
         let version = [VERSION, VERSION_WITHOUT_DOUBTS].into_iter().find(|known| header[8..12] == known.to_le_bytes());
@@ -181,7 +181,7 @@ impl Cursor {
     }
 }
 
-/// The lowest [`RANGES_MAX`] of them.
+/// Writes the lowest [`RANGES_MAX`] of them.
 fn put_ranges(out: &mut Vec<u8>, ranges: &Ranges) {
     let ranges = ranges.as_slice();
     let ranges = &ranges[..ranges.len().min(RANGES_MAX)];

@@ -29,38 +29,38 @@ use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Names, Ranges, Why};
 /// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
 const UNREADABLE_MS: i64 = 60_000;
 
-/// In which order the backlog goes.
+/// The order in which the backlog is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As it came.
+    /// In the order of arrival.
     #[default]
     Oldest,
     /// The last first.
     Newest,
 }
 
-/// Where a record comes from.
+/// The lane of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// What comes now.
+    /// New records.
     Live,
-    /// What waited.
+    /// The backlog.
     Backlog,
 }
 
-/// How much a request holds.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Most {
     /// Records.
     pub jobs: usize,
-    /// Bytes of their frames in all; a record that is larger goes alone.
+    /// Total bytes of the frames; a larger record is sent alone.
     pub bytes: usize,
 }
 
 /// Something to send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
-    /// A batch, as it came.
+    /// A batch, as received.
     Record(Entry, Lane),
     /// A gap.
     Gap {
@@ -78,7 +78,7 @@ pub struct Lag {
     pub records: u64,
     /// Their bytes in the spool, about.
     pub bytes: u64,
-    /// The arrival of the oldest of them, milliseconds; of its segment's first where it is not in memory.
+    /// The arrival of the oldest of them, milliseconds; that of its segment's first record where it is not in memory.
     pub oldest_ms: Option<i64>,
 }
 
@@ -108,33 +108,33 @@ pub struct Delivery {
     names: Names,
     order: Order,
     in_flight: BTreeMap<u64, Flight>,
-    /// Requests of the live lane that are under way: their number, and how many of their records are.
+    /// Requests of the live lane that are in flight: their number, and how many of their records are.
     live_requests: BTreeMap<u64, usize>,
-    /// What failed.
+    /// Records to retry.
     retry: Retry,
-    /// How many of those that failed again and again go in a request: one, and one more for each that is taken since one failed. Those
-    /// that failed because nobody was there are soon through, and one that is never taken keeps few others company.
+    /// How many records that failed repeatedly go in one request: one, and one more for each that is accepted since one failed. Records
+    /// that failed because the destination was unreachable are then soon delivered, and one that is never accepted affects few others.
     slow_together: usize,
     live_next: u64,
-    /// What of a segment is to be sent, and the positions that were read.
+    /// The records of a segment that are to be sent, and the positions that were read.
     loaded: Window,
-    /// Segments that the disk did not give, and when each is tried again, milliseconds.
+    /// Segments that could not be read, and when each is tried again, milliseconds.
     unreadable: Vec<(Range<u64>, i64)>,
     turn: u64,
     gap_in_flight: bool,
-    /// How often the first gap failed, and the request before which it is not tried again.
+    /// How often the first gap failed, and the request before which it is not retried.
     gap_failures: u32,
     gap_due: u64,
     /// Gaps below this number may have been sent.
     gap_frozen: u64,
-    /// Rises with each change of the cursor, and with each of its gaps.
+    /// Incremented with each change of the cursor and of its gaps.
     version: u64,
     gap_version: u64,
     saved_version: u64,
     saved_floor: u64,
 }
 
-/// What of a segment is to be sent.
+/// The records of a segment that are to be sent.
 #[derive(Debug, Default)]
 struct Window {
     range: Range<u64>,
@@ -152,7 +152,7 @@ pub struct Turn {
 }
 
 impl Delivery {
-    /// A destination with what its cursor says; without one it gets what the spool holds from `first` on.
+    /// A destination with the state of its cursor; without one it gets the contents of the spool from `first` on.
     #[must_use]
     pub fn new(
         cursor: Option<Cursor>,
@@ -191,24 +191,24 @@ impl Delivery {
         }
     }
 
-    /// In which order the backlog goes from now on.
+    /// Sets the order in which the backlog is sent.
     pub fn set_order(&mut self, order: Order) {
         self.order = order;
     }
 
-    /// What is to be sent next over one of `connections`, if there is something. Each job is to be ended by one of
+    /// What is to be sent next over one of `connections`, if anything. Each job must be ended by one of
     /// [`Delivery::acknowledged`], [`Delivery::refused`] and [`Delivery::failed`].
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     pub fn next(&mut self, board: &Board, disk: &dyn Disk, turn: Turn) -> Result<Option<Job>, Error> {
         Ok(self.next_request(board, disk, turn, Most { jobs: 1, bytes: 0 })?.pop())
     }
 
-    /// As [`Delivery::next`], for a request that holds several: records of one lane, or a gap alone.
+    /// As [`Delivery::next`], for a request with several: records of one lane, or a gap alone.
     ///
     /// # Errors
-    /// What the disk says; then nothing is on its way that was not before.
+    /// Those of the disk; then nothing new is in flight.
     pub fn next_request(&mut self, board: &Board, disk: &dyn Disk, turn: Turn, most: Most) -> Result<Vec<Job>, Error> {
         self.notice_missing(board, turn.now_ms);
         self.turn += 1;
@@ -259,7 +259,8 @@ impl Delivery {
         Ok(Vec::new())
     }
 
-    /// Records of a request, as `next` gives them with how often each failed. What fits no more is the first of the next request.
+    /// Collects the records of a request, which `next` returns with how often each failed. A record that no longer fits is the
+    /// first of the next request.
     fn gather(
         &mut self,
         most: Most,
@@ -272,7 +273,7 @@ impl Delivery {
                 Ok(Some(next)) => next,
                 Ok(None) => break,
                 Err(error) if jobs.is_empty() => return Err(error),
-                // It says so again when these are gone.
+                // The error occurs again once these are gone.
                 Err(_) => {
                     self.unreadable.pop();
                     break;
@@ -287,7 +288,7 @@ impl Delivery {
             assert!(before.is_none(), "record {} is on its way once at a time", entry.position);
             jobs.push(Job::Record(entry, lane));
         }
-        // The file says what is on its way.
+        // The file records what is in flight.
         self.version += u64::from(!jobs.is_empty());
         if lane == Lane::Live && !jobs.is_empty() {
             self.live_requests.insert(self.turn, jobs.len());
@@ -296,7 +297,7 @@ impl Delivery {
         Ok(jobs)
     }
 
-    /// A record is not under way any more; how often it failed before.
+    /// Marks a record as no longer in flight; returns how often it failed before.
     fn landed(&mut self, position: u64) -> u32 {
         let Some(Flight { request, failures }) = self.in_flight.remove(&position) else { return 0 };
         if let Some(left) = self.live_requests.get_mut(&request) {
@@ -309,7 +310,7 @@ impl Delivery {
         failures
     }
 
-    /// On its way, or to be sent again: its bytes are in memory.
+    /// Whether it is in flight or to be retried: its bytes are in memory.
     fn is_held(&self, position: u64) -> bool {
         self.in_flight.contains_key(&position) || self.retry.contains(position)
     }
@@ -325,7 +326,7 @@ impl Delivery {
     }
 
     fn next_live(&mut self, board: &Board) -> Option<Entry> {
-        // What is in memory no more is the backlog's.
+        // Records that are no longer in memory belong to the backlog.
         self.live_next = self.live_next.max(board.tail_first());
         while self.live_next < board.end() {
             let position = self.live_next;
@@ -340,7 +341,7 @@ impl Delivery {
         None
     }
 
-    /// `from`: where the look for records of one request goes on, so that it does not pass over what is under way again and again.
+    /// `from`: where the search for records of one request continues, so that it does not pass repeatedly over those in flight.
     fn next_backlog(
         &mut self,
         board: &Board,
@@ -362,7 +363,7 @@ impl Delivery {
             *from = Some(position);
             match entry {
                 Some(entry) => return Ok(Some(entry)),
-                // It was in a part that could not be read, or is being read again after it was taken from what was loaded.
+                // It was in an unreadable part, or is being read again after it was taken from what was loaded.
                 None if self.cursor.done.contains(position) => {}
                 None => self.loaded = Default::default(),
             }
@@ -386,7 +387,7 @@ impl Delivery {
         }
     }
 
-    /// Reads the segment of `position`; false when the spool has let it go.
+    /// Reads the segment of `position`; false when the spool no longer has it.
     fn load(&mut self, board: &Board, disk: &dyn Disk, position: u64, now_ms: i64) -> Result<bool, Error> {
         let Some(segment) = board.segment_of(position) else { return Ok(false) };
         let end = segment.range.end.0.min(board.end());
@@ -394,7 +395,7 @@ impl Delivery {
         let loaded = match board.load(disk, &segment.range) {
             Ok(loaded) => loaded,
             Err(Error::Disk(DiskError::NotFound { .. })) => {
-                // Only what every destination has goes from the spool: somebody else removed it.
+                // The spool removes only what every destination has: something else removed it.
                 let missing = self.not_held(positions);
                 self.lose(Why::Missing, missing, now_ms);
                 return Ok(board.segment_of(position).is_some());
@@ -423,7 +424,7 @@ impl Delivery {
         missing.filter(|position| !self.is_held(*position)).map(|position| position..position + 1).collect()
     }
 
-    /// Makes a gap of positions of which nothing is known.
+    /// Makes a gap of positions whose contents are unknown.
     fn lose(&mut self, why: Why, ranges: impl IntoIterator<Item = Range<u64>>, now_ms: i64) {
         let mut count = 0;
         for range in ranges {
@@ -435,7 +436,7 @@ impl Delivery {
         }
     }
 
-    /// What the spool lost without a report to this destination.
+    /// Records what the spool lost without a report to this destination.
     fn notice_missing(&mut self, board: &Board, now_ms: i64) {
         let first = board.first();
         if self.cursor.done.first_missing(0) < first {
@@ -473,7 +474,7 @@ impl Delivery {
             last.merge(gap).expect("they are of one tenant and reason");
             return;
         }
-        // One for each restart while the destination is away: the last of them may have arrived, and is in doubt.
+        // One for each restart while the destination is unreachable: the last of them may have arrived, and is in doubt.
         if self.cursor.gaps.len() >= GAPS_READ_MAX
             && let Some((.., mut last)) = self.cursor.gaps.pop_back()
         {
@@ -507,14 +508,14 @@ impl Delivery {
         }
     }
 
-    /// It is to be sent again, as the destination asks for less.
+    /// It is to be sent again, because the destination asked for less.
     pub fn put_off(&mut self, job: Job) {
         if let Some((entry, failures)) = self.back(job) {
             self.retry.again(entry, failures);
         }
     }
 
-    /// It is to be sent again, as there was no answer, or none that helps. `in_doubt`: the destination may have it.
+    /// It is to be sent again, because there was no response, or no useful one. `in_doubt`: the destination may have it.
     pub fn failed(&mut self, job: Job, in_doubt: bool) {
         if let Job::Record(Entry { position, .. }, _) = &job
             && in_doubt
@@ -549,12 +550,12 @@ impl Delivery {
         }
     }
 
-    /// The destination is not to be reached, or was not: when it is again, what comes then goes before what waited.
+    /// The destination is unreachable, or was: when it is back, new records go before the backlog.
     pub fn fell_behind(&mut self, board: &Board) {
         self.live_next = self.live_next.max(board.end());
     }
 
-    /// The destination will never take it: it becomes a gap. A gap that is refused is given up; its totals stay.
+    /// The destination will never accept it: it becomes a gap. A refused gap is dropped; its totals stay.
     pub fn refused(&mut self, job: &Job, now_ms: i64) {
         if let Job::Record(entry, _) = job
             && !self.cursor.done.contains(entry.position)
@@ -578,11 +579,11 @@ impl Delivery {
         let Ok(frame) = batch.encode() else { return };
         let mut builder = GapBuilder::new(Why::Refused, now_ms);
         builder.batch(&frame, false);
-        // Samples that this side had refused already are not in the frame: who sent them knows.
+        // Samples that this side had refused already are not in the frame: their sender knows about them.
         builder.build().into_iter().filter(|gap| gap.samples > 0).for_each(|gap| self.add_gap(gap));
     }
 
-    /// Gives up what is left of a segment; returns how many records those are.
+    /// Drops what is left of a segment; returns the number of records.
     pub fn give_up(&mut self, board: &Board, disk: &dyn Disk, segment: &SegmentState, why: Why, now_ms: i64) -> u64 {
         let range = segment.positions();
         let end = range.end.min(board.end());
@@ -590,7 +591,7 @@ impl Delivery {
         if count == 0 {
             return 0;
         }
-        // What cannot be read goes all the same: a limit that one bad file switches off is none.
+        // Unreadable records are dropped too: otherwise one bad file would disable the limit.
         let whole = |why| (why, Loaded { entries: Vec::new(), lost: std::iter::once(range.start..end).collect() });
         let (lost_why, Loaded { entries, lost }) = match board.load(disk, &segment.range) {
             Ok(loaded) => (Why::Corrupt, loaded),
@@ -612,13 +613,13 @@ impl Delivery {
         count
     }
 
-    /// The cursor's bytes, if they are not those of the file. When they are durable, call [`Delivery::saved`].
+    /// The cursor's bytes, if they differ from the file. When they are durable, call [`Delivery::saved`].
     #[must_use]
     pub fn to_save(&mut self) -> Option<Snapshot> {
         if self.version <= self.saved_version {
             return None;
         }
-        // What is on its way now may have arrived when this is read.
+        // What is in flight now may have arrived when this is read.
         let doubts = self.doubts();
         self.cursor.doubted = doubts.clone();
         let on_their_way = self.in_flight.keys().copied();
@@ -692,7 +693,7 @@ impl Delivery {
         share
     }
 
-    /// What was given up in all.
+    /// Totals of what was dropped.
     #[must_use]
     pub const fn totals(&self) -> GapTotals {
         self.cursor.totals
@@ -703,7 +704,7 @@ impl Delivery {
         self.cursor.gaps.iter().map(|(_, _, gap)| gap)
     }
 
-    /// One behind the highest position that it knows of.
+    /// The position after the highest known one.
     #[must_use]
     pub fn known_end(&self) -> u64 {
         self.cursor.done.end()

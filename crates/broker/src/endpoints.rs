@@ -12,25 +12,25 @@ use std::time::Duration;
 
 /// 100 ms: a server that restarts is found at once.
 const PAUSE_FIRST_NS: u64 = 100_000_000;
-/// 5 s: a cluster that is away for days costs a try in that, and is found within it.
+/// 5 s: a cluster that is unreachable for days costs one attempt in that time, and is noticed within it.
 const PAUSE_LAST_NS: u64 = 5_000_000_000;
-/// 2 minutes for an address that never answered while others of its name do: most often of a family that no way leads to.
+/// 2 minutes for an address that never answered while others of its name do: most often of an address family without a route.
 const PAUSE_STRANGER_NS: u64 = 120_000_000_000;
-/// 60 s: whatever it asks for, an address is tried again then.
+/// 60 s: whatever delay it requests, an address is tried again then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// A sixteenth of its share is left to the busiest.
 const WEIGHT_MIN: f64 = 1.0 / 16.0;
-/// 10 s bring back a full weight: long beside a pause, short beside what a person waits for a server to be used again.
+/// 10 s restore the full weight: long compared with a pause, short compared with how long a person waits for a server to be used again.
 const RECOVERY_NS: f64 = 1e10;
 
-/// What became of a request at an address.
+/// The outcome of a request at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Result {
     /// It was answered.
     Answered,
-    /// The address asks for less (429).
+    /// The address asks for less load (429).
     Busy(Option<Duration>),
-    /// It gave no answer, or not one that helps (5xx).
+    /// It gave no response, or no useful one (5xx).
     Failed(Option<Duration>),
     /// It was not sent.
     Unsent,
@@ -41,7 +41,7 @@ impl Result {
         matches!(self, Self::Failed(_))
     }
 
-    /// Of what became of two batches of one request, what says more against the address.
+    /// Of the outcomes of two batches in one request, the worse one.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         match (self, other) {
@@ -60,12 +60,12 @@ impl Result {
 pub struct Target {
     /// The URL, as it was configured.
     pub url: String,
-    /// One of the addresses of its name; none when only the URL is known.
+    /// One of the addresses of its name; None when only the URL is known.
     pub address: Option<SocketAddr>,
 }
 
 impl Target {
-    /// Of which only the URL is known.
+    /// A target of which only the URL is known.
     #[must_use]
     pub fn of(url: &str) -> Self {
         Self { url: url.to_owned(), address: None }
@@ -77,15 +77,15 @@ impl Target {
 pub struct Endpoint {
     /// Where it is.
     pub target: Target,
-    /// What a 429 left of its weight, from 1/16 to 1.
+    /// Its weight after 429 responses, from 1/16 to 1.
     pub weight: f64,
     /// When it did.
     weight_ns: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u32,
-    /// What a request takes, about; 0 before the first.
+    /// The typical duration of a request; 0 before the first.
     pub latency_ns: f64,
-    /// Answers without one that helps since the last good one.
+    /// Failures since the last success.
     pub failures: u32,
     /// Batches that it was sent.
     pub sent: u64,
@@ -93,7 +93,7 @@ pub struct Endpoint {
     pub busy: u64,
     /// It gets nothing before this.
     pub until_ns: u64,
-    /// Distinguishes addresses that have one place one after the other.
+    /// Distinguishes addresses that occupy the same slot one after the other.
     id: u64,
 }
 
@@ -106,13 +106,13 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// None yet.
+    /// An empty list.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { all: Vec::new(), random: fastrand::Rng::with_seed(seed), id_next: 0 }
     }
 
-    /// The addresses are these from now on. Those that were there keep what is known of them.
+    /// Sets the addresses. Existing ones keep their state.
     pub fn set(&mut self, targets: &[Target]) {
         let mut before = std::mem::take(&mut self.all);
         for target in targets {
@@ -145,10 +145,10 @@ impl Endpoints {
         &self.all
     }
 
-    /// Which gets the next request, as a number for [`Endpoints::ended`] and where it is. `Err`: none before that instant.
+    /// Chooses the address for the next request; returns its number for [`Endpoints::ended`] and the target. `Err`: none before that instant.
     ///
     /// # Errors
-    /// The first instant at which one can.
+    /// The first instant at which an address is available.
     pub fn choose(&mut self, now_ns: u64) -> std::result::Result<(u64, Target), u64> {
         let is_free =
             |endpoint: &&Endpoint| endpoint.until_ns <= now_ns && (endpoint.failures == 0 || endpoint.in_flight == 0);
@@ -183,14 +183,14 @@ impl Endpoints {
         free[free.len() - 1]
     }
 
-    /// It is sent so many batches.
+    /// Records that `batches` were sent to it.
     pub fn sent(&mut self, id: u64, batches: usize) {
         if let Some(endpoint) = self.all.iter_mut().find(|endpoint| endpoint.id == id) {
             endpoint.sent += batches as u64;
         }
     }
 
-    /// What became of the request. One that has left by now is nobody's concern.
+    /// Records the outcome of a request. An address that has been removed meanwhile is ignored.
     pub fn ended(&mut self, id: u64, now_ns: u64, took_ns: u64, result: Result) {
         let random = self.random.u64(..);
         let is_stranger = result.is_failed() && self.is_stranger(id);
@@ -223,7 +223,7 @@ impl Endpoints {
 }
 
 impl Endpoints {
-    /// True of an address that never answered, while another of its name does.
+    /// Whether an address never answered, while another of its name does.
     fn is_stranger(&self, id: u64) -> bool {
         let never = |one: &&Endpoint| one.id == id && one.latency_ns == 0.0;
         let Some(it) = self.all.iter().find(never) else { return false };

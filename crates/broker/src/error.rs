@@ -6,10 +6,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk's word. When it is full, try again when there is space.
+    /// An error of the disk. When it is full, try again when there is space.
     #[error(transparent)]
     Disk(#[from] ogive_journal::Error),
-    /// A cursor's bytes are not what was written. Begin anew: what is sent twice counts once.
+    /// A cursor's bytes are damaged. Start over: what is sent twice counts once.
     #[error("{} is no cursor: {what}", path.display())]
     Cursor {
         /// The file.

@@ -17,24 +17,24 @@ use crate::bytes::{Fields, put_i64, put_text, put_u32, put_u64};
 pub const GAP_METRIC: &str = "ogive_gap";
 /// The metric of the counts.
 pub const GAP_SAMPLES_METRIC: &str = "ogive_gap_samples";
-/// 500 series of some 200 bytes: a text of 100 KiB, a tenth of what one may have.
+/// 500 series of some 200 bytes: a text of 100 KiB, a tenth of the limit for a text.
 pub const GAP_SERIES_MAX: usize = 500;
-/// 50,000 series are distinguished while a segment is counted: 20 MB. Samples of more are counted as of other series.
+/// 50,000 series are distinguished while a segment is counted: 20 MB. Samples of further ones are counted under other series.
 const BUILDER_SERIES_MAX: usize = 50_000;
-/// 1 KiB of a series' labels: what is longer is cut.
+/// 1 KiB of a series' labels: longer ones are truncated.
 const LABELS_BYTES_MAX: usize = 1 << 10;
 
-/// Why samples were given up.
+/// Why samples were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Why {
     /// The spool may not be larger.
     SpoolBytes = 0,
-    /// The spool may not hold them longer.
+    /// They exceed the maximum age of the spool.
     SpoolAge = 1,
     /// Their bytes in the spool are bad.
     Corrupt = 2,
-    /// The spool does not have them any more: somebody else removed its files, or the destination was not configured then.
+    /// The spool no longer has them: something else removed its files, or the destination was not configured at the time.
     Missing = 3,
     /// The destination refused the batch for good.
     Refused = 4,
@@ -57,7 +57,7 @@ impl Why {
     }
 }
 
-/// What is missing of one series.
+/// The missing samples of one series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesGap {
     /// Its labels, as a query writes them.
@@ -70,7 +70,7 @@ pub struct SeriesGap {
     pub to_ms: i64,
 }
 
-/// Who lost something: labels of what reports a gap.
+/// The labels that identify who lost something, for the report of a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// Of the broker.
@@ -94,26 +94,26 @@ pub struct Gap {
     pub tenant: Tenant,
     /// Why.
     pub why: Why,
-    /// When they were given up, milliseconds.
+    /// When they were dropped, milliseconds.
     pub made_ms: i64,
-    /// Records of the spool. Those that could not be read count here alone.
+    /// Records of the spool. Unreadable ones count only here.
     pub records: u64,
     /// Samples that are missing.
     pub samples: u64,
-    /// Of those, the ones that were on their way and may have arrived.
+    /// How many of those were in flight and may have arrived.
     pub in_doubt: u64,
     /// The oldest sample, milliseconds; above `to_ms` when there is none.
     pub from_ms: i64,
     /// The newest.
     pub to_ms: i64,
-    /// The series with the most of them.
+    /// The series with the most samples.
     pub series: Vec<SeriesGap>,
     /// How many series are not listed one by one.
     pub others: u64,
 }
 
 impl Gap {
-    /// A gap of records of which nothing is known.
+    /// A gap of records whose contents are unknown.
     #[must_use]
     pub fn unread(why: Why, made_ms: i64, records: u64) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Gap {
         }
     }
 
-    /// Takes up `other`, if it is of the same tenant and reason.
+    /// Merges `other`, if it is of the same tenant and reason.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), Self> {
         if (&self.tenant, self.why) != (&other.tenant, other.why) {
             return Err(other);
@@ -160,7 +160,7 @@ impl Gap {
     pub(crate) fn forget_series(&mut self) -> usize {
         let series = std::mem::take(&mut self.series);
         self.others += series.len() as u64;
-        // A length and three numbers beside each text.
+        // A length and three numbers for each text.
         series.iter().map(|gap| 4 + gap.series.len() + 3 * 8).sum()
     }
 
@@ -171,7 +171,7 @@ impl Gap {
         self.series = all;
     }
 
-    /// The time of its samples: that of the newest sample that is missing, not in the future of when it was given up.
+    /// The time of its samples: that of the newest missing sample, but not after the drop itself.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         let time_ms = if self.from_ms <= self.to_ms { self.to_ms.min(self.made_ms) } else { self.made_ms };
@@ -275,7 +275,7 @@ impl Gap {
     }
 }
 
-/// Counts what is given up.
+/// Counts what is dropped.
 #[derive(Debug)]
 pub struct GapBuilder {
     why: Why,

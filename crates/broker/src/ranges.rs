@@ -9,12 +9,12 @@ use std::ops::Range;
 pub struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    /// Adds a range, in part or whole there already or not.
+    /// Adds a range, which may already be present in part or completely.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
-        // Those that touch it become one with it.
+        // Ranges that touch it are merged with it.
         let from = self.0.partition_point(|have| have.end < range.start);
         let to = self.0.partition_point(|have| have.start <= range.end);
         let mut joined = range;
@@ -54,7 +54,7 @@ impl Ranges {
         count
     }
 
-    /// The first position from `from` on that is not in it.
+    /// The first position from `from` on that is not contained.
     #[must_use]
     pub fn first_missing(&self, from: u64) -> u64 {
         let at = self.0.partition_point(|have| have.end <= from);

@@ -16,7 +16,7 @@ pub(crate) fn encode(arrival_ms: i64, frame: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `None` for what this version did not write.
+/// `None` for a record that this version did not write.
 pub(crate) fn decode(record: &[u8]) -> Option<(i64, &[u8])> {
     let (head, frame) = record.split_first_chunk::<HEADER_BYTES>()?;
     let arrival = i64::from_le_bytes(head[8..].try_into().expect("eight bytes"));

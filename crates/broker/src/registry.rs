@@ -17,7 +17,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// 200,000 series of some 400 bytes: 80 MB in each generation at the worst.
+    /// 200,000 series of some 400 bytes: 80 MB in each generation in the worst case.
     pub const SERIES_MAX: usize = 200_000;
 
     /// Remembers a series.
@@ -37,7 +37,7 @@ impl Registry {
         assert!(self.young.len() <= Self::SERIES_MAX && self.old.len() <= Self::SERIES_MAX, "two bounded generations");
     }
 
-    /// The definition of a series that somebody names.
+    /// The definition of a series that a batch names by identity.
     pub fn named(&mut self, id: SeriesId) -> Option<Arc<SeriesDef>> {
         if let Some(def) = self.young.get(&id) {
             return Some(def.clone());
@@ -53,7 +53,7 @@ impl Registry {
         self.young.len() + self.old.len()
     }
 
-    /// Whether it remembers none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -64,13 +64,13 @@ impl Registry {
 /// `definition` lacks one.
 ///
 /// # Errors
-/// What the model says of the frame, or [`Error::TooLarge`] of the completed one.
+/// Those of decoding the frame, or [`Error::TooLarge`] for the completed one.
 pub(crate) fn complete(
     frame: &[u8],
     definition: impl Fn(SeriesId) -> Option<SeriesDef>,
 ) -> Result<Option<Vec<u8>>, Error> {
     let mut batch = Batch::decode(frame)?;
-    // Samples count the named ones on behind the declared ones: in that order they keep their indices.
+    // Samples number the named series after the declared ones: in that order they keep their indices.
     for id in std::mem::take(&mut batch.known) {
         let Some(def) = definition(id) else { return Ok(None) };
         batch.series.push(Ok(def));

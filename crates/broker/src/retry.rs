@@ -16,23 +16,23 @@ const TRIES: u32 = 2;
 const PAUSE_SHIFT_MAX: u32 = 9;
 /// 8 MiB, or one record that is larger.
 const BYTES_MAX: usize = 8 << 20;
-/// 1,024 records that fail are gone past; more are rather the destination's own matter.
+/// 1,024 failing records are skipped; more indicate a problem of the destination itself.
 const RECORDS_MAX: usize = 1_024;
 
 #[derive(Debug)]
 struct WaitingRecord {
     entry: Entry,
     failures: u32,
-    /// The request before which it is not tried again.
+    /// The request before which it is not retried.
     due: u64,
 }
 
-/// Before which request what failed so often is not tried again; `turn` is the number of the next one.
+/// The request before which a record with that many failures is not retried; `turn` is the number of the next one.
 pub(crate) fn due(failures: u32, turn: u64) -> u64 {
     turn + (1 << failures.saturating_sub(TRIES).min(PAUSE_SHIFT_MAX))
 }
 
-/// Whether a record that failed so often goes apart from the others.
+/// Whether a record with that many failures is sent apart from the others.
 pub(crate) const fn is_slow(failures: u32) -> bool {
     failures >= TRIES
 }
@@ -40,9 +40,9 @@ pub(crate) const fn is_slow(failures: u32) -> bool {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
-    /// Those that go as any other.
+    /// Those that are sent like any other.
     usual: BTreeMap<u64, WaitingRecord>,
-    /// Those that failed again and again.
+    /// Those that failed repeatedly.
     slow: BTreeMap<u64, WaitingRecord>,
     bytes: usize,
 }
@@ -53,7 +53,7 @@ impl Retry {
         self.put(WaitingRecord { entry, failures, due: 0 });
     }
 
-    /// It failed once more; `turn` is the number of the request that is next.
+    /// It failed once more; `turn` is the number of the next request.
     pub(crate) fn failed(&mut self, entry: Entry, failures: u32, turn: u64) {
         let failures = failures.saturating_add(1);
         self.put(WaitingRecord { entry, failures, due: due(failures, turn) });
@@ -72,7 +72,7 @@ impl Retry {
         (waiting.entry, waiting.failures)
     }
 
-    /// The first that may go with others, and how often it failed.
+    /// The first that may be sent with others, and how often it failed.
     pub(crate) fn usual(&mut self) -> Option<(Entry, u32)> {
         let (_, waiting) = self.usual.pop_first()?;
         Some(self.taken(waiting))
@@ -82,7 +82,7 @@ impl Retry {
         !self.usual.is_empty()
     }
 
-    /// One of those that go apart: the one whose turn came first, if it has come by `turn`.
+    /// One of those that are sent apart: the one that has been due longest, if it is due by `turn`.
     pub(crate) fn slow(&mut self, turn: u64) -> Option<(Entry, u32)> {
         let (due, position) = self.slow.iter().map(|(position, waiting)| (waiting.due, *position)).min()?;
         let waiting = if due <= turn { self.slow.remove(&position) } else { None }?;

@@ -27,20 +27,20 @@ use crate::{Error, Registry};
 
 const _: () = assert!(FRAME_BYTES_MAX + HEADER_BYTES <= RECORD_BYTES_MAX);
 
-/// How a spool is kept.
+/// The options of a spool.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// A segment is sealed before it would grow past this; one record may be larger.
     pub segment_bytes: u64,
-    /// Bytes of the last records that stay in memory for those who are not behind.
+    /// Bytes of the last records that stay in memory for destinations that are not behind.
     pub tail_bytes: usize,
-    /// Stands at the head of each record. Give a random number.
+    /// Written at the start of each record. Use a random number.
     pub mark: u32,
-    /// No record gets a position below this: above all that cursors know.
+    /// No record gets a position below this: above all positions in cursors.
     pub first: u64,
 }
 
-/// What the spool may hold.
+/// The limits of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of all segments.
@@ -49,10 +49,10 @@ pub struct Limits {
     pub age_ms_max: Option<i64>,
 }
 
-/// Why a batch was not taken.
+/// Why a batch was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It names series that nobody declared here, by index.
+    /// It names series that were not declared here, by index.
     #[error("the batch names {} series that this broker does not know; declare them", .0.len())]
     Unknown(Vec<u32>),
     /// With the series declared that it names it is larger than a batch may be.
@@ -66,10 +66,10 @@ pub enum Refusal {
     Failed(String),
 }
 
-/// What makes a batch one that came before: its tenant, its source and its number.
+/// The key that identifies a repeated batch: its tenant, its source and its number.
 type Identity = (Tenant, SourceId, u64);
 
-/// A batch with what its submitter worked out in advance.
+/// A batch with what its submitter computed in advance.
 #[derive(Debug)]
 pub struct Prepared {
     identity: Identity,
@@ -121,7 +121,7 @@ impl Prepared {
     }
 }
 
-/// What became of a batch; good once [`Spool::sync`] has returned.
+/// The outcome of a batch; final once [`Spool::sync`] has returned.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is in the open group.
@@ -139,10 +139,10 @@ impl Appended {
     }
 }
 
-/// What is known of a segment beside the journal: its first position and arrival.
+/// What is known of a segment in addition to the journal: its first position and arrival.
 type Arrival = (u64, i64);
 
-/// A segment spans a sixteenth of the age that is allowed: what is given up for its age is at most that much older.
+/// A segment spans a sixteenth of the permitted age: what is dropped for its age is at most that much older.
 const AGE_PARTS: i64 = 16;
 
 /// See the module.
@@ -164,14 +164,14 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool in `directory`, which is made if it is not there. What was found that is not as it should be comes
+    /// Opens the spool in `directory`, which is created if it does not exist. Defects that were found are returned
     /// as sentences.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options) -> Result<(Self, Vec<String>), Error> {
         let journal_options = JournalOptions {
-            // The spool decides itself, so that it knows in which segment a record is.
+            // The spool decides when to rotate, so that it knows in which segment a record is.
             segment_bytes: u64::MAX,
             mark: options.mark,
             first: Position(options.first),
@@ -195,7 +195,7 @@ impl Spool {
             last_arrival_ms: 0,
         };
         spool.find_arrivals()?;
-        // What an earlier process left is durable before anybody is sent it.
+        // What an earlier process left is made durable before it is sent to a destination.
         spool.journal.sync()?;
         spool.publish();
         assert!(spool.journal.next().0 >= options.first, "no record gets a position that a cursor has passed");
@@ -203,7 +203,7 @@ impl Spool {
         Ok((spool, findings))
     }
 
-    /// Reads when the first record of each segment came.
+    /// Reads when the first record of each segment arrived.
     fn find_arrivals(&mut self) -> Result<(), Error> {
         for segment in self.journal.segments() {
             let mut found = None;
@@ -226,16 +226,16 @@ impl Spool {
         Ok(())
     }
 
-    /// What readers see.
+    /// The readers' view.
     #[must_use]
     pub fn board(&self) -> Arc<Board> {
         Arc::clone(&self.board)
     }
 
-    /// Puts a batch into the open group. [`Spool::sync`] makes it durable.
+    /// Adds a batch to the open group. [`Spool::sync`] makes it durable.
     ///
     /// # Errors
-    /// [`Refusal`]. When [`Spool::is_poisoned`] then, the open group is lost: see [`Spool::abandon`].
+    /// [`Refusal`]. If [`Spool::is_poisoned`] then, the open group is lost: see [`Spool::abandon`].
     pub fn append(&mut self, arrival_ms: i64, batch: Prepared) -> Result<Appended, Refusal> {
         let Prepared { identity, declared, known, frame, verdict, samples } = batch;
         let (tenant, source, sequence) = &identity;
@@ -244,7 +244,7 @@ impl Spool {
         }
         let frame = self.whole(tenant, frame, &known)?;
         if verdict.accepted == 0 {
-            // There is nothing in it that anybody would take.
+            // It contains nothing that a destination would accept.
             return Ok(Appended::New(verdict));
         }
         let record = record::encode(arrival_ms, &frame);
@@ -265,7 +265,7 @@ impl Spool {
         if known.is_empty() {
             return Ok(frame);
         }
-        // An identity is of its tenant; a sender that names another's hears that nobody knows it.
+        // An identity belongs to its tenant; to a sender that names another tenant's, it is unknown.
         let mut named = |id: SeriesId| self.registry.named(id).filter(|def| def.id(tenant) == id);
         let found: HashMap<SeriesId, Option<Arc<SeriesDef>>> = known.iter().map(|id| (*id, named(*id))).collect();
         let indices = known.iter().enumerate().filter(|(_, id)| found[*id].is_none());
@@ -283,10 +283,10 @@ impl Spool {
         }
     }
 
-    /// Appends a record; begins a new segment before it when this one would grow too large.
+    /// Appends a record; starts a new segment before it if this one would grow too large.
     fn write(&mut self, record: &[u8]) -> Result<u64, DiskError> {
         self.journal.reopen()?;
-        // What holds next to nothing is not left behind for one large record.
+        // A nearly empty segment is not closed for one large record.
         let is_full = self.active_bytes + record.len() as u64 > self.segment_bytes;
         if is_full && self.active_bytes > self.segment_bytes / 16 {
             self.journal.rotate()?;
@@ -297,10 +297,10 @@ impl Spool {
         Ok(position)
     }
 
-    /// Makes the open group durable and shows it to readers.
+    /// Makes the open group durable and visible to readers.
     ///
     /// # Errors
-    /// What the disk says; then the group is lost and the spool goes on behind it.
+    /// Those of the disk; then the group is lost and the spool continues after it.
     pub fn sync(&mut self) -> Result<(), Error> {
         if let Err(error) = self.journal.sync() {
             self.abandon();
@@ -317,9 +317,9 @@ impl Spool {
         self.journal.is_poisoned()
     }
 
-    /// Gives up the open group after a failure, and goes on behind the last durable record.
+    /// Discards the open group after a failure, and continues after the last durable record.
     pub fn abandon(&mut self) {
-        // A rotation in the middle of the group made its beginning durable; those records are sent, as any are that were
+        // A rotation in the middle of the group made its beginning durable; those records are sent, like all that were
         // written and not acknowledged.
         let durable = self.journal.durable().0;
         self.open.retain(|entry| entry.position < durable);
@@ -353,7 +353,7 @@ impl Spool {
             self.arrivals.extend(entry.map(|entry| (entry.position, entry.arrival_ms)));
         }
         self.arrivals.sort_unstable();
-        // A segment that a failed fsync voided begins where the one behind it does.
+        // A segment that a failed fsync emptied begins where the next one does.
         self.arrivals.dedup_by_key(|(first, _)| *first);
         assert!(self.arrivals.is_sorted_by(|(one, _), (next, _)| one < next), "a segment has one first arrival");
         let (arrivals, last_ms) = (&self.arrivals, self.last_arrival_ms);
@@ -366,10 +366,10 @@ impl Spool {
         segments.into_iter().map(state).collect()
     }
 
-    /// Begins a new segment if the active one holds a record, so that all before can be removed.
+    /// Starts a new segment if the active one contains a record, so that all before can be removed.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     ///
     /// # Panics
     /// While a group is open.
@@ -380,11 +380,11 @@ impl Spool {
         Ok(rotated?)
     }
 
-    /// Begins a new segment when the last one spans a part of the age that is allowed, so that records of few batches do not wait for a
-    /// whole segment to become too old.
+    /// Starts a new segment when the last one spans a part of the permitted age, so that a few old records are
+    /// not kept until a whole segment is too old.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     pub fn rotate_by_age(&mut self, now_ms: i64, limits: Limits) -> Result<(), Error> {
         let Some(age_ms) = limits.age_ms_max else { return Ok(()) };
         let first_ms = self.board.segments().last().and_then(|last| last.arrival_first_ms);
@@ -392,10 +392,10 @@ impl Spool {
         if is_due { self.rotate() } else { Ok(()) }
     }
 
-    /// Removes the segments whose every record is before `position`. Whoever needs one of them must have said so first.
+    /// Removes the segments in which every record is before `position`. Any destination that needs one of them must have reported so.
     ///
     /// # Errors
-    /// What the disk says; it is tried again by the next call.
+    /// Those of the disk; the next call tries again.
     pub fn truncate_before(&mut self, position: u64) -> Result<(), Error> {
         let truncated = self.journal.truncate_before(Position(position));
         let segments = self.states(&[]);
@@ -403,15 +403,15 @@ impl Spool {
         Ok(truncated?)
     }
 
-    /// Goes on after a failure. Nothing happens on a healthy spool.
+    /// Continues after a failure. Nothing happens on a healthy spool.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Those of the disk.
     pub fn reopen(&mut self) -> Result<(), Error> {
         Ok(self.journal.reopen()?)
     }
 
-    /// The oldest segment, when a limit asks that it goes, and whether the limit is that of age.
+    /// The oldest segment, if a limit requires its removal, and whether that is the limit of age.
     #[must_use]
     pub fn excess(&self, now_ms: i64, limits: Limits) -> Option<(SegmentState, bool)> {
         let segments = self.board.segments();

@@ -17,18 +17,18 @@ use tokio::sync::oneshot;
 
 use crate::Door;
 
-/// What was asked of the server.
+/// Requests to the server.
 pub const METRIC: &str = "ogive_audit";
-/// What changed in a configuration.
+/// Changes of a configuration.
 pub const CONFIG_METRIC: &str = "ogive_config_change";
 /// 256 entries wait: an administrator's script, not a flood.
 const WAITING_MAX: usize = 256;
-/// 5 minutes, a second between: a store that is busy for longer is asked for nothing.
+/// 5 minutes, with one second in between: a store that is busy for longer is not tried again.
 const TRIES: u32 = 300;
 /// 64 KiB of one entry; the rest is counted.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Something that somebody did.
+/// An entry of the audit.
 #[derive(Clone, Debug)]
 pub struct Entry {
     metric: &'static str,
@@ -37,18 +37,18 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// `who` asked for `action`.
+    /// `who` requested `action`.
     pub fn from_request(action: &str, who: &str, what: &str) -> Self {
         Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: format!("{who}\n{what}") }
     }
 
-    /// The file at `path` became another configuration. `by` what it was read again, and whose it is.
+    /// The file at `path` became another configuration. `by`: what caused the reload; `owner`: whose file it is.
     pub fn config(path: &Path, owner: &str, action: &str, by: &str, what: &str) -> Self {
         let labels = vec![("action", action.to_owned()), ("file", path.display().to_string())];
         Self { metric: CONFIG_METRIC, labels, text: format!("{by}; {owner}\n{what}") }
     }
 
-    /// A command did `action` to the data while no server ran; `text` has who asked in its first line.
+    /// A command did `action` to the data while no server was running; the first line of `text` says who ran it.
     pub fn offline(action: &str, text: &str) -> Self {
         Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: text.to_owned() }
     }
@@ -105,8 +105,8 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
     });
 }
 
-/// Stores an entry of `time_ns` under a number of its own, so that the same entry may be stored again; false when the store did not take
-/// it in time, or the server ends.
+/// Stores an entry of `time_ns` under a number of its own, so that the same entry may be stored again; false when the store did not accept
+/// it in time, or the server is stopping.
 pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: (SourceId, u64)) -> bool {
     for _ in 0..TRIES {
         if stored(door, entry, time_ns, number).await {

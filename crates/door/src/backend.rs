@@ -7,16 +7,16 @@ pub use ogive_model::{Reader, Stamps, Step};
 
 use crate::own_value::OwnValue;
 
-/// Why a batch was not taken, now or at all. Nothing of it is durable.
+/// Why a batch was refused, now or for good. Nothing of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The queue is full: send it again in a moment.
+    /// The queue is full: retry soon.
     #[error("the server takes no more batches right now; send it again in a second")]
     Busy,
-    /// The disk is full: send it again when somebody made room.
+    /// The disk is full: retry when space has been freed.
     #[error("{0}")]
     DiskFull(String),
-    /// More than the store takes in one batch: send less at once.
+    /// More than the store accepts in one batch: send less at once.
     #[error("{0}")]
     TooLarge(String),
     /// The batch names series that the store does not know, by index into its `known`.
@@ -27,7 +27,7 @@ pub enum Refusal {
         /// Which.
         unknown: Vec<u32>,
     },
-    /// Writing failed: send it again when the server was looked after.
+    /// Writing failed: retry when an operator has repaired the server.
     #[error("{0}")]
     Failed(String),
 }
@@ -35,7 +35,7 @@ pub enum Refusal {
 /// Called once, when the batch is durable and visible to queries, or refused.
 pub type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
 
-/// The frame of a batch: the one that it came in, or a new one.
+/// The frame of a batch: the one in which it arrived, or a new one.
 pub fn frame_of(batch: &Batch, frame: Option<Vec<u8>>) -> Result<Vec<u8>, Refusal> {
     frame.map_or_else(|| batch.encode().map_err(|error| Refusal::TooLarge(error.to_string())), Ok)
 }
@@ -45,18 +45,18 @@ pub fn frame_of(batch: &Batch, frame: Option<Vec<u8>>) -> Result<Vec<u8>, Refusa
 pub struct Fact {
     /// Name in `/v1/status`.
     pub name: &'static str,
-    /// Its value; bytes and seconds where the name says so.
+    /// Its value; in bytes or seconds where the name says so.
     pub value: f64,
 }
 
-/// What a request deleted.
+/// A deletion request.
 #[derive(Clone, Copy, Debug)]
 pub struct Deletion<'a> {
     /// As it was requested.
     pub text: &'a str,
     /// Whose series.
     pub tenant: &'a Tenant,
-    /// A series that one of them selects.
+    /// The deleted series: those that one of the selectors matches.
     pub selectors: &'a [Vec<Matcher>],
     /// Samples in it.
     pub range: TimeRange,
@@ -64,8 +64,8 @@ pub struct Deletion<'a> {
 
 /// A store.
 pub trait Backend: Send + Sync {
-    /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
-    /// `stamps` hears how far it is, when the store reports it.
+    /// Submits a batch, with the frame that it was decoded from or encoded to, if there is one.
+    /// `stamps` records its progress, if the store reports it.
     fn submit(
         &self,
         batch: Batch,
@@ -79,7 +79,7 @@ pub trait Backend: Send + Sync {
         Err(Refusal::Failed("this store does not delete".into()))
     }
 
-    /// As [`Backend::delete`], of cells that are written anew at once: nobody follows them.
+    /// As [`Backend::delete`], for cells that are rewritten immediately: followers are not notified.
     fn correct(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
         self.delete(tenant, selectors, range)
     }
@@ -89,7 +89,7 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// The snapshots that may hold what [`Backend::delete`] with the same arguments deletes.
+    /// The snapshots that may contain what [`Backend::delete`] with the same arguments deletes.
     fn snapshots_holding(
         &self,
         _tenant: &Tenant,
@@ -99,7 +99,7 @@ pub trait Backend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Says in each of the snapshots what was deleted after it, as it was asked for and what [`Backend::delete`] was given, or removes them.
+    /// Records in each of the snapshots what was deleted after it, as requested and as passed to [`Backend::delete`], or removes them.
     fn after_deletion(&self, _snapshots: &[String], _remove: bool, _deletion: Deletion<'_>) -> Result<(), Refusal> {
         Ok(())
     }
@@ -107,23 +107,23 @@ pub trait Backend: Send + Sync {
     /// A source outside of this process brought data of `time_ms`, on its own clock.
     fn witness(&self, _source: u128, _time_ms: i64) {}
 
-    /// Waits until what was deleted is gone.
+    /// Waits until the deleted data is removed.
     fn clean(&self) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// What it holds of `tenant`.
+    /// The data of `tenant`.
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a>;
 
-    /// What it holds, for people.
+    /// Facts about its state, for people.
     fn facts(&self) -> Vec<Fact>;
 
-    /// Its own series beside [`Backend::facts`].
+    /// Its own series in addition to [`Backend::facts`].
     fn own_values(&self) -> Vec<OwnValue> {
         Vec::new()
     }
 
-    /// The label that distinguishes the own series of this process from those of the servers that they go to.
+    /// The label that distinguishes this process's own series from those of the servers to which they are sent.
     fn own_label(&self) -> Option<(&'static str, String)> {
         None
     }
@@ -133,7 +133,7 @@ pub trait Backend: Send + Sync {
         "index.html"
     }
 
-    /// The state of its spool and destinations, of a broker; of gaps those of `tenant`, or of all.
+    /// The state of a broker's spool and destinations; gaps of `tenant`, or all.
     fn broker(&self, _tenant: Option<&Tenant>) -> Option<serde_json::Value> {
         None
     }

@@ -15,7 +15,7 @@ use crate::doorkeeper::Doorkeeper;
 
 pub use crate::counter::Counter;
 
-/// How samples came.
+/// How samples arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// `POST /v1/batch`.
@@ -40,19 +40,19 @@ pub enum Protocol {
     Influx,
     /// HTTPTrap, of Circonus' clients.
     Httptrap,
-    /// What writers of IRONdb send.
+    /// Writers of IRONdb.
     Irondb,
-    /// What the server scraped.
+    /// Scraped by the server.
     Scrape,
-    /// What scheduled checks found.
+    /// Results of scheduled checks.
     Check,
     /// Messages of AMQP queues.
     Amqp,
-    /// Cells that the server itself makes of samples.
+    /// Cells that the server itself computes from samples.
     Quantizer,
-    /// What the detectors found.
+    /// Findings of the detectors.
     Detect,
-    /// What rules give: recorded series and the states of alerts.
+    /// Results of rules: recorded series and the states of alerts.
     Rules,
 }
 
@@ -104,25 +104,25 @@ impl Protocol {
     }
 }
 
-/// All of them.
+/// All counters.
 #[derive(Debug, Default)]
 pub struct Counters {
     protocols: [Ledger; Protocol::ALL.len()],
-    /// What StatsD's senders measured, before it became samples.
+    /// Measurements of StatsD senders, before they became samples.
     pub statsd: Measurements,
     /// Queries that took too long.
     pub queries_timed_out: Counter,
-    /// Own cells that the store did not take.
+    /// Own cells that the store refused.
     pub own_lost: Counter,
-    /// Own slow traces for which there was no room.
+    /// Own slow traces that were dropped for lack of space.
     pub own_slow_dropped: Counter,
-    /// Who was turned away.
+    /// Refused logins.
     pub door: Doorkeeper,
-    /// What was done, on its way to the store.
+    /// Audit entries on their way to the store.
     pub audit: Pending,
-    /// Configurations that were read again.
+    /// Reloaded configurations.
     pub reloads: crate::reload::Reloads,
-    /// What forwards did.
+    /// Statistics of forwards.
     pub forwards: crate::forwarded::Figures,
 }
 
@@ -130,25 +130,25 @@ pub struct Counters {
 #[derive(Debug, Default)]
 pub struct Pending {
     pub(crate) waiting: AtomicUsize,
-    /// Those that the store did not take.
+    /// Those that the store refused.
     pub lost: Counter,
 }
 
 /// Single measurements that merge into samples.
 #[derive(Debug, Default)]
 pub struct Measurements {
-    /// Those that were taken.
+    /// Those that were accepted.
     pub measurements: Counter,
-    /// Of those, the ones that stand for several.
+    /// How many of those represent several.
     pub sampled: Counter,
-    /// Of those, the ones of series beyond a limit.
+    /// How many of those belong to series beyond a limit.
     pub folded: Counter,
     /// Members of sets beyond a limit.
     pub members_over: Counter,
 }
 
 impl Measurements {
-    /// Name, meaning and value of each.
+    /// The name, help text and value of each.
     pub fn figures(&self) -> [(&'static str, &'static str, u64); 4] {
         [
             ("statsd_measurements_total", "Measurements by StatsD that are in cells.", self.measurements.get()),
@@ -159,7 +159,7 @@ impl Measurements {
     }
 }
 
-/// What came by one protocol.
+/// The ledger of one protocol.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Samples in batches that could be read.
@@ -168,16 +168,16 @@ pub struct Ledger {
     pub accepted: Counter,
     /// Samples that were stored before.
     pub duplicate: Counter,
-    /// Of the accepted, those beyond a limit of their tenant.
+    /// How many of the accepted ones were beyond a limit of their tenant.
     pub folded: Counter,
     rejected: [Counter; Reason::ALL.len()],
     /// Samples of batches that the store refused, by [`REFUSALS`].
     refused: [Counter; REFUSALS.len()],
-    /// Batches answered.
+    /// Batches that were answered.
     pub batches: Counter,
-    /// Requests, lines or points from which no sample could be made, by reason.
+    /// Requests, lines or points that yielded no sample, by reason.
     unreadable: Mutex<BTreeMap<&'static str, u64>>,
-    /// Bytes as they came: of request bodies, datagrams, streams, scraped pages.
+    /// Bytes as received: of request bodies, datagrams, streams, scraped pages.
     pub bytes: Counter,
 }
 
@@ -191,14 +191,14 @@ pub struct Entry {
     pub protocol: &'static str,
     /// `accepted`, `duplicate`, `rejected` or `refused`.
     pub outcome: &'static str,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub reason: &'static str,
     /// How many.
     pub samples: u64,
 }
 
 impl Counters {
-    /// What came by `protocol`.
+    /// The ledger of `protocol`.
     pub fn of(&self, protocol: Protocol) -> &Ledger {
         &self.protocols[protocol as usize]
     }
@@ -208,12 +208,12 @@ impl Counters {
         self.protocols.iter().map(each).sum()
     }
 
-    /// What came by each protocol.
+    /// The ledger of each protocol.
     pub fn ledgers(&self) -> impl Iterator<Item = (Protocol, &Ledger)> {
         Protocol::ALL.into_iter().map(|protocol| (protocol, self.of(protocol)))
     }
 
-    /// The ledger of ingest: every number of every protocol, also those that are 0.
+    /// The ledger of ingest: every number of every protocol, including those that are 0.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.ledgers().flat_map(|(protocol, ledger)| {
             let protocol = protocol.name();
@@ -221,7 +221,7 @@ impl Counters {
         })
     }
 
-    /// `(protocol, reason, count)` of what could not be read; the reason `malformed` is always there.
+    /// `(protocol, reason, count)` of unreadable input; the reason `malformed` is always included.
     pub fn unreadable(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         self.ledgers().flat_map(|(protocol, ledger)| {
             let mut counts = ledger.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -231,11 +231,11 @@ impl Counters {
     }
 }
 
-/// The reason for what does not keep its protocol's rules.
+/// The reason for input that violates its protocol.
 pub const MALFORMED: &str = "malformed";
 
 impl Ledger {
-    /// Counts what became of a batch of `samples`.
+    /// Counts the outcome of a batch of `samples`.
     pub fn batch(&self, samples: u64, outcome: &Result<Verdict, Refusal>) {
         self.batches.add(1);
         match outcome {
@@ -268,20 +268,20 @@ impl Ledger {
         self.rejected[at].add(1);
     }
 
-    /// Counts the samples of `batch` that a frame of it does not hold, and returns how many they are.
+    /// Counts the samples of `batch` that its frame leaves out, and returns their number.
     pub fn leave_out(&self, batch: &Batch) -> u64 {
         let count = batch.left_out().inspect(|reason| self.reject(*reason)).count() as u64;
         self.received.add(count);
         count
     }
 
-    /// Counts `count` requests, lines or points from which no sample could be made. Takes a lock: who counts lines adds up
-    /// those of a datagram or a page first.
+    /// Counts `count` requests, lines or points that yielded no sample. Takes a lock: callers that count lines first add up
+    /// those of a datagram or a page.
     pub fn unreadable(&self, reason: &'static str, count: u64) {
         *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).entry(reason).or_default() += count;
     }
 
-    /// `(outcome, reason, samples)`, the reason empty where there is none.
+    /// `(outcome, reason, samples)`, the reason empty if there is none.
     fn entries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let fixed = [("accepted", "", self.accepted.get()), ("duplicate", "", self.duplicate.get())];
         let rejected = self.rejected().map(|(reason, count)| ("rejected", reason, count));
@@ -309,7 +309,7 @@ impl Ledger {
         self.refused().map(|(_, count)| count).sum()
     }
 
-    /// What could not be read.
+    /// The total of unreadable input.
     pub fn unreadable_total(&self) -> u64 {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }

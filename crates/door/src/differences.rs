@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// 64 KiB of differences; more are counted.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Keys of a check whose values, or those in the tables of that name, may be secrets.
+/// Keys of a check whose values, or the values in tables of that name, may be secrets.
 const SECRET_KEYS: [&str; 9] = [
     "password",
     "secret_access_key",
@@ -21,14 +21,14 @@ const SECRET_KEYS: [&str; 9] = [
     "environment",
 ];
 
-/// The keys with what everybody may see of their values.
+/// The keys with the part of their values that may be shown.
 pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
     let is_secret = |key: &str| {
-        // The name of a check may have dots in it, so every word may be the key.
+        // The name of a check may contain dots, so every word may be the key.
         let mut words = key.split('.');
         match words.next() {
             Some("check") => words.any(|word| SECRET_KEYS.contains(&word)),
-            // Checks of HTTPTrap, each with its secret.
+            // HTTPTrap checks, each with its secret.
             first => first == Some("httptrap"),
         }
     };
@@ -39,7 +39,7 @@ pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
     flat.iter().map(of).collect()
 }
 
-/// One line for each key that differs; none when nothing does.
+/// One line for each key that differs; None when nothing does.
 pub fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
     let of =
         |all: &[(String, String)], key: &str| all.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());

@@ -12,7 +12,7 @@ use ogive_model::{Batch, Sample, SourceId, Verdict, wire};
 
 use crate::room::UNFOLDED_KIB;
 
-/// 1,024 pieces, as many as of any other request.
+/// 1,024 pieces, as many as for any other request.
 const PIECES_MAX: usize = 1_024;
 
 /// A series that no piece has.
@@ -24,12 +24,12 @@ pub struct Piece {
     pub batch: Batch,
     /// The same, encoded.
     pub frame: Vec<u8>,
-    /// Its first sample's place in the whole.
+    /// The position of its first sample in the whole batch.
     from: u32,
 }
 
 impl Piece {
-    /// Adds what became of it to what became of the pieces before.
+    /// Adds the outcome of a piece to that of the pieces before.
     pub fn add(from: u32, verdict: Verdict, whole: &mut Verdict) {
         whole.accepted += verdict.accepted;
         whole.duplicate += verdict.duplicate;
@@ -37,7 +37,7 @@ impl Piece {
         whole.rejected.extend(verdict.rejected.into_iter().map(|(sample, reason)| (sample + from, reason)));
     }
 
-    /// The first sample that it has of the whole, from 0.
+    /// The position of its first sample in the whole batch, from 0.
     pub fn from(&self) -> u32 {
         self.from
     }
@@ -65,7 +65,7 @@ pub fn divide(series_max: usize, batch: &Batch) -> Result<Vec<Piece>, TooMuch> {
     Ok(out)
 }
 
-/// Ranges of samples that name no more than `limit` series each.
+/// Ranges of samples that reference no more than `limit` series each.
 fn by_series(batch: &Batch, limit: usize) -> Vec<Range<usize>> {
     let (mut out, mut from, mut named) = (Vec::new(), 0, HashSet::new());
     for (at, sample) in batch.samples.iter().enumerate() {
@@ -84,7 +84,7 @@ fn piece(whole: &Batch, range: Range<usize>) -> Batch {
     let mut piece = Batch { source, sequence, tenant: whole.tenant.clone(), ..Batch::default() };
     let mut places = HashMap::new();
     let samples = || whole.samples[range.clone()].iter();
-    // Those that are declared stand in front of those that are known.
+    // Declared series are numbered before known ones.
     for series in samples().flatten().map(|sample| sample.series) {
         if let Some(declared) = whole.series.get(series as usize) {
             places.entry(series).or_insert_with(|| {
@@ -131,7 +131,7 @@ impl TooMuch {
     }
 }
 
-/// The frame of a batch that is within the limits of one. Nothing is counted yet.
+/// The frame of a batch, if it is within the limits of one. Nothing is counted yet.
 pub fn framed(series_max: usize, batch: &Batch) -> Result<Vec<u8>, TooMuch> {
     is_within(series_max, batch, 0)?;
     let frame = batch.encode().map_err(|error| TooMuch::new(error.to_string()))?;
@@ -139,7 +139,7 @@ pub fn framed(series_max: usize, batch: &Batch) -> Result<Vec<u8>, TooMuch> {
     Ok(frame)
 }
 
-/// Whether a batch with a frame of so many bytes is within the limits of one.
+/// Whether a batch with a frame of `frame_bytes` is within the limits of one.
 pub fn is_within(series_max: usize, batch: &Batch, frame_bytes: usize) -> Result<(), TooMuch> {
     const BYTES_MAX: usize = UNFOLDED_KIB << 10;
     let (series, limit) = (batch.series.len() + batch.known.len(), series_max.min(wire::SERIES_MAX));

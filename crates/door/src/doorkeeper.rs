@@ -5,36 +5,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::counter::Counter;
 use crate::own_value::OwnValue;
 
-/// Why somebody is turned away.
+/// Why a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginFailure {
     /// The handshake of TLS failed: no or a wrong certificate, a version too old, or no TLS at all.
     Tls,
-    /// Nothing says who it is.
+    /// The request has no credentials.
     Missing,
-    /// What says who it is cannot be read.
+    /// The credentials cannot be parsed.
     Malformed,
     /// The user or the password is wrong.
     Password,
-    /// The token is not known.
+    /// The token is unknown.
     Token,
-    /// The token or ticket is known and too old.
+    /// The token or ticket has expired.
     Expired,
-    /// What is shown as a ticket is none that was signed here.
+    /// The ticket was not signed here.
     Ticket,
     /// The ticket was revoked.
     Revoked,
-    /// The ticket opens another address, or other parameters of it.
+    /// The ticket is for another address, or for other parameters of it.
     TicketScope,
     /// They may not do this.
     NotAllowed,
-    /// They asked for another tenant than theirs.
+    /// The request is for another tenant than the client's.
     Tenant,
     /// Too many passwords were being checked.
     Busy,
-    /// A page of another site made a browser ask.
+    /// A page of another site made a browser send the request.
     Origin,
-    /// They asked for a host that the server does not answer for.
+    /// The server does not answer for the requested host.
     Host,
 }
 
@@ -78,23 +78,23 @@ impl LoginFailure {
     }
 }
 
-/// What was counted at the door since the server started.
+/// Counts of refused clients and of configurations since the server started.
 #[derive(Debug, Default)]
 pub struct Doorkeeper {
     failures: [Counter; LoginFailure::ALL.len()],
-    /// New configurations that came into force.
+    /// New configurations that took effect.
     pub reloads: Counter,
-    /// New configurations that could not be taken.
+    /// New configurations that were refused.
     pub reloads_failed: Counter,
-    /// The file is not what is in force.
+    /// The file differs from the configuration in force.
     is_refused: AtomicBool,
     evicted: [Counter; Evicted::ALL.len()],
 }
 
-/// What made room for others.
+/// What was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// A connection on which nobody asked, or whose client did not go on.
+    /// A connection without a request, or whose client had stalled.
     Connection,
     /// A body that arrived too slowly.
     Body,
@@ -114,7 +114,7 @@ impl Evicted {
     }
 }
 
-/// Their metrics and what they mean.
+/// Their metrics and help texts.
 pub const HELP: [(&str, &str); 4] = [
     (
         "ogive_web_config_refused",
@@ -132,19 +132,19 @@ impl Doorkeeper {
         self.failures[at].add(1);
     }
 
-    /// Notes whether the file is not what is in force.
+    /// Sets whether the file differs from the configuration in force.
     pub fn set_refused(&self, is_refused: bool) {
         // ORDERING: Relaxed; a figure that is read on its own.
         self.is_refused.store(is_refused, Ordering::Relaxed);
     }
 
-    /// Counts one that made room.
+    /// Counts an eviction.
     pub fn evicted(&self, what: Evicted) {
         let at = Evicted::ALL.iter().position(|known| *known == what).expect("ALL has everything");
         self.evicted[at].add(1);
     }
 
-    /// Figures beside those of who was turned away.
+    /// Figures other than the refused clients.
     pub fn values(&self) -> Vec<OwnValue> {
         // ORDERING: Relaxed; as in `set_refused`.
         let is_refused = f64::from(u8::from(self.is_refused.load(Ordering::Relaxed)));

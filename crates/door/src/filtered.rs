@@ -13,7 +13,7 @@ use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange, Verdict};
 use crate::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps};
 use crate::own_value::OwnValue;
 
-/// The series of what filters did.
+/// The series that counts what filters did.
 pub const METRIC: &str = "ogive_filter_events_total";
 
 /// See the module.
@@ -39,13 +39,13 @@ impl FilteredBackend {
     }
 }
 
-/// The answers of the parts of a batch, until all are there.
+/// The results of the parts of a batch, until all are there.
 struct Answers {
-    /// Samples of the batch that came.
+    /// Samples of the batch as received.
     samples: u64,
     waiting: usize,
     verdict: Verdict,
-    /// Samples of the sender that the answered parts had.
+    /// Samples of the sender that the completed parts contained.
     answered: u64,
     refusal: Option<Refusal>,
     reply: Option<Reply>,
@@ -82,13 +82,13 @@ impl Answers {
     }
 }
 
-/// Adds what the verdict about a part says of the sender's samples.
+/// Adds the verdict about the sender's samples in a part.
 fn add(sum: &mut Verdict, origins: &[Option<u32>], verdict: Verdict) {
     let of_sender = origins.iter().flatten().count() as u64;
     let rejected: Vec<_> =
         verdict.rejected.into_iter().filter_map(|(at, reason)| Some((origins[at as usize]?, reason))).collect();
     let taken = of_sender - rejected.len() as u64;
-    // Which samples were there before is not said. Cells never are, but with their whole batch.
+    // The verdict does not say which samples were duplicates. Cells are only ever duplicates together with their whole batch.
     let duplicate = verdict.duplicate.min(taken);
     sum.duplicate += duplicate;
     sum.accepted += taken - duplicate;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::own_value::OwnValue;
 
-/// What one forward did.
+/// The statistics of one forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// Seconds between now and what was taken last.
+    /// Seconds between now and the newest delivered data.
     pub lag_seconds: f64,
     /// Cells that the far side took.
     pub samples: u64,
@@ -19,19 +19,19 @@ pub struct Figure {
     pub seconds_skipped: u64,
     /// Cells for which the form has no place.
     pub samples_unfit: u64,
-    /// Samples that came later than the lateness and went to a far side that merges them.
+    /// Samples that arrived after the lateness and were sent to a remote server that merges them.
     pub late_corrected: u64,
-    /// Those for a far side that merges nothing.
+    /// Late samples for a remote server that does not merge.
     pub late_left_out: u64,
-    /// Those that were too many at once, or came while their second was read.
+    /// Late samples that were too many at once, or arrived while their second was read.
     pub late_dropped: u64,
 }
 
-/// Those of all, by name.
+/// The statistics of all forwards, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Figures(Arc<Mutex<Vec<(String, Figure)>>>);
 
-/// Their metrics and what they mean.
+/// Their metrics and help texts.
 pub const HELP: [(&str, &str); 7] = [
     ("ogive_forward_lag_seconds", "Time between now and the last second that the far side has, by forward."),
     ("ogive_forward_samples_total", "Cells that the far side took, by forward."),
@@ -48,7 +48,7 @@ pub const HELP: [(&str, &str); 7] = [
 const LATE: &str = "ogive_forward_late_samples_total";
 
 impl Figures {
-    /// Changes those of `name`.
+    /// Changes the statistics of `name`.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Figure)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.iter_mut().find(|one| one.0 == name) {
@@ -91,7 +91,7 @@ impl Figures {
         out
     }
 
-    /// Samples that came too late, of all forwards together, by outcome; none without a forward.
+    /// Late samples of all forwards together, by outcome; None without a forward.
     pub fn late(&self) -> Option<[(&'static str, u64); 3]> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let each = all.iter().map(|(_, figure)| figure.late());

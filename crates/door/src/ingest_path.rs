@@ -17,12 +17,12 @@ use crate::counters::Protocol;
 /// The metric of the batches' way.
 pub const METRIC: &str = "ogive_ingest_seconds";
 
-/// A batch is slow when it took three times as long as nearly all of the last second, and more than 5 ms: that is an idle
-/// machine's fsync, twice. One batch a second, the server's own, then shows its spikes.
+/// A batch is slow if it took three times as long as nearly all of the last second, and more than 5 ms: twice the fsync of an
+/// idle machine. Then even one batch a second, the server's own, shows its spikes.
 const THRESHOLD: Threshold = Threshold::Tail { times: 3.0, floor_ns: 5_000_000 };
 
 trace_path! {
-    /// From a batch's first byte to its answer.
+    /// From a batch's first byte to its response.
     pub OgiveIngest {
         received: infra @ordered,
         // Its body is here.
@@ -31,7 +31,7 @@ trace_path! {
         decoded: infra @ordered,
         // The store's writer took it.
         queued: infra @ordered,
-        // Each sample is decided about, and the record is in the journal.
+        // The verdict on each sample is decided, and the record is in the journal.
         journaled: infra,
         // The fsync that it waited for is done.
         durable: infra @ordered,
@@ -41,7 +41,7 @@ trace_path! {
     }
 }
 
-/// Who answers batches.
+/// The listener that answers batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publisher {
     /// A listener.
@@ -50,7 +50,7 @@ pub enum Publisher {
     Own,
 }
 
-/// What slow traces call the listener of `protocol`: its route, where it has one.
+/// The name of the listener of `protocol` in slow traces: its route, if it has one.
 const fn publisher_name(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Batch => "/v1/batch",
@@ -59,7 +59,7 @@ const fn publisher_name(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Stamps made on the store's threads: 0 until its point is reached.
+/// Stamps of the store's threads: 0 until the point is reached.
 pub struct Steps {
     clock: Clock,
     ticks: [AtomicU64; 4],
@@ -132,18 +132,18 @@ impl OnTheWay {
         self.steps.under_way.mark(point, ticks);
     }
 
-    /// The way of one of several batches that came together: what was stamped is of each, what the store stamps its own.
+    /// The path of one of several batches that arrived together: it copies the stamps so far, and gets its own from the store.
     pub fn another(&self) -> Self {
         Self { path: self.path, listed: self.listed, steps: Steps::new(self.steps.clock, self.listed, &self.path) }
     }
 
-    /// What the store stamps.
+    /// The stamps of the store.
     pub fn steps(&self) -> Arc<Steps> {
         self.steps.clone()
     }
 }
 
-/// What measures the batches.
+/// Measures the batches.
 pub struct Ingest {
     clock: Clock,
     listed: ListedPath,
@@ -173,7 +173,7 @@ impl Ingest {
         OnTheWay { path, listed: self.listed, steps: Steps::new(self.clock, self.listed, &path) }
     }
 
-    /// A batch that is there already begins its way.
+    /// A batch that already exists begins its path.
     pub fn begin_made(&self) -> OnTheWay {
         let mut way = self.begin();
         way.read();
@@ -185,7 +185,7 @@ impl Ingest {
     pub fn finish(&self, way: OnTheWay, publisher: Publisher) {
         let OnTheWay { mut path, steps, .. } = way;
         for (step, point) in STEP_POINTS.into_iter().enumerate() {
-            // What a store does not stamp is missing, and counted so.
+            // Stamps that a store does not make are missing, and counted as such.
             match steps.get(step) {
                 0 => {}
                 ticks => path.mark_at(point, ticks),
@@ -196,12 +196,12 @@ impl Ingest {
             Publisher::Own => &self.own,
         };
         let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // Inside, so that the gaps between answers are those of their stamps.
+        // Inside, so that the gaps between responses are those of their stamps.
         path.mark(self.clock, OgiveIngest::answered);
         writer.finish(&path);
     }
 
-    /// What takes its cells and slow traces.
+    /// The recorder of its cells and slow traces.
     pub fn recorder(&self) -> &TraceRecorder<OgiveIngest> {
         &self.recorder
     }

@@ -37,22 +37,22 @@ use metadata::Metadata;
 use meters::Meters;
 use numbers::Numbers;
 
-/// What whoever brings samples can reach.
+/// State for everything that submits samples.
 pub struct Door {
     /// The store, or the spool of a broker.
     pub backend: Arc<dyn Backend>,
-    /// What came, and what became of it.
+    /// What was received, and its outcome.
     pub counters: Arc<Counters>,
-    /// How long it all takes.
+    /// How long everything takes.
     pub meters: Arc<Meters>,
-    /// The clock of everything that is stored.
+    /// The clock for all stored times.
     pub clock: Clock,
     /// Series that one batch may declare or name.
     pub batch_series_max: usize,
-    /// Numbers for batches that bring none.
+    /// Sequence numbers for batches without one.
     pub numbers: Numbers,
-    /// What senders say of their metrics.
+    /// Metadata that senders supply about their metrics.
     pub metadata: Arc<Metadata>,
-    /// True when the server ends: streams end, and nothing new begins.
+    /// True when the server is stopping: streams end, and no new work begins.
     pub ending: watch::Receiver<bool>,
 }

@@ -16,7 +16,7 @@ use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 pub struct Memory {
     series: Mutex<BTreeMap<(Tenant, Kind, Labels), SeriesData>>,
     seen: Mutex<BTreeMap<(Tenant, SourceId), Sequences>>,
-    /// What to answer instead of taking batches.
+    /// The error to return instead of accepting batches.
     pub refusal: Mutex<Option<Refusal>>,
 }
 
@@ -115,7 +115,7 @@ impl Backend for Memory {
         match self.refusal.lock().unwrap().clone() {
             Some(Refusal::Busy) => return Err(Refusal::Busy),
             Some(refusal) => reply(Err(refusal)),
-            // It knows no series by its identity.
+            // It knows no series by identity.
             None if !batch.known.is_empty() => {
                 let unknown = (0..batch.known.len() as u32).collect();
                 reply(Err(Refusal::UnknownSeries { message: "declare them".into(), unknown }));

@@ -20,27 +20,27 @@ use ogive_probe::Clock;
 
 use crate::backend::Backend;
 
-/// The metric of the series that hold it all.
+/// The metric of the series that store the metadata.
 pub const SERIES: &str = "ogive_metric_metadata";
 
-/// 200,000 metrics of all tenants, some 300 bytes each: 60 MB at the worst.
+/// 200,000 metrics of all tenants, some 300 bytes each: 60 MB in the worst case.
 const METRICS_MAX: usize = 200_000;
 /// 8 wordings of one metric: senders of different versions.
 const VARIANTS_MAX: usize = 8;
 /// 4 KiB of help: a paragraph.
 const HELP_BYTES_MAX: usize = 4 << 10;
-/// A million texts are read at most when a tenant's metadata comes back.
+/// At most a million texts are read when a tenant's metadata is restored.
 const RESTORED_MAX: usize = 1 << 20;
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// What is known of a metric.
+/// The metadata of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Counter, gauge and so on.
     pub kind: MetricKind,
-    /// What it means, for people.
+    /// Its help text.
     pub help: String,
-    /// Its unit; empty when nobody says.
+    /// Its unit; empty when unknown.
     pub unit: String,
 }
 
@@ -70,15 +70,15 @@ struct State {
 }
 
 impl Metadata {
-    /// With what `backend` has of the default tenant; of others when they come.
+    /// With the default tenant's metadata in `backend`; that of others is loaded when they first send.
     pub fn new(backend: Arc<dyn Backend>, clock: Clock) -> Self {
         let metadata = Self { backend, clock, state: Mutex::default() };
         drop(metadata.of(&Tenant::default()));
         metadata
     }
 
-    /// A sender of `tenant` says this of `metric`. The first time for a tenant this reads the store: call it from a blocking
-    /// thread where there may be others.
+    /// Records what a sender of `tenant` states about `metric`. The first time for a tenant this reads the store: call it from a blocking
+    /// thread where that may happen.
     pub fn learn(&self, tenant: &Tenant, metric: &str, kind: MetricKind, help: &str, unit: &str) {
         let (help, now_ms) = (cut(help), self.now_ms());
         let unit = if unit.len() > SeriesDef::UNIT_BYTES_MAX { "" } else { unit };
@@ -116,7 +116,7 @@ impl Metadata {
         state.due.push((tenant.clone(), metric.into(), entry));
     }
 
-    /// What is known of the metrics of `tenant`, those sent last first; of `metric` alone when it is given.
+    /// The metadata of `tenant`, most recently sent first; only of `metric` if it is given.
     pub fn entries(&self, tenant: &Tenant, metric: Option<&str>) -> BTreeMap<String, Vec<Entry>> {
         let state = self.of(tenant);
         let metrics = &state.tenants[tenant];
@@ -149,7 +149,7 @@ impl Metadata {
         if state.tenants.contains_key(tenant) {
             return state;
         }
-        // Reading takes its time; others go on.
+        // Reading takes time; others may continue.
         drop(state);
         let stored = self.stored(tenant);
         let mut state = self.lock();
@@ -160,7 +160,7 @@ impl Metadata {
         state
     }
 
-    /// What the store has of `tenant`.
+    /// The stored metadata of `tenant`.
     fn stored(&self, tenant: &Tenant) -> Metrics {
         let named = Matcher::new(METRIC_NAME, MatchOp::Equal, SERIES).expect("a name is no pattern");
         let now_ms = self.now_ms();
@@ -173,7 +173,7 @@ impl Metadata {
         };
         let reader = self.backend.of(tenant);
         let found = reader.select_partial(&selection).or_else(|_| {
-            // Everything of two days is there: what is sent is written each day.
+            // Two days suffice: metadata that is still sent is written every day.
             selection.range.start_ms = now_ms - 2 * DAY_MS;
             reader.select_partial(&selection)
         });
@@ -199,7 +199,7 @@ impl Metadata {
     }
 }
 
-/// `help`, or as much of it as is kept.
+/// `help`, truncated to the limit.
 fn cut(help: &str) -> std::borrow::Cow<'_, str> {
     if help.len() <= HELP_BYTES_MAX {
         return help.into();

@@ -9,12 +9,12 @@ use ogive_probe::{Clock, Recorder};
 use crate::ingest_path::{self, Ingest};
 use crate::own_value::OwnValue;
 
-/// What each target's answers took.
+/// How long each target's responses took.
 pub const SCRAPE: &str = "ogive_scrape_seconds";
 
-/// What the server measures.
+/// The server's own measurements.
 pub struct Meters {
-    /// The series of it all.
+    /// The series of all of them.
     pub cells: Cells,
     http: Mutex<BTreeMap<(&'static str, u16), Recorder>>,
     query: Recorder,
@@ -26,7 +26,7 @@ pub struct Meters {
     pub flush: Recorder,
     /// The figures that the clock reported last.
     clock: Mutex<Vec<OwnValue>>,
-    /// The figures of rules and alerts, as they were last reported.
+    /// The figures of rules and alerts, as last reported.
     rules: Mutex<Vec<OwnValue>>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// A request was answered.
+    /// Records a request that was answered.
     pub fn http_request(&self, route: &'static str, status: u16, ns: u64) {
         let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
         let recorder = http.entry((route, status)).or_insert_with(|| {
@@ -79,7 +79,7 @@ impl Meters {
         self.cells.forget(SCRAPE, labels);
     }
 
-    /// The clock's figures, as they were last stored; empty before the first second.
+    /// The clock's figures, as last stored; empty before the first second.
     pub fn clock_values(&self) -> Vec<OwnValue> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -89,7 +89,7 @@ impl Meters {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
     }
 
-    /// The figures of rules and alerts, as they were last reported; empty where there are no rules.
+    /// The figures of rules and alerts, as last reported; empty where there are no rules.
     pub fn rule_values(&self) -> Vec<OwnValue> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

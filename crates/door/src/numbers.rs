@@ -22,22 +22,22 @@ const CONTENT_SOURCES: u128 = 256;
 /// "ogive of content" in ASCII, without its last byte.
 const CONTENT: u128 = 0x6f67_6976_6520_6f66_2063_6f6e_7465_6e00;
 
-/// "ogive of arrival" in ASCII, without its last byte: as many sources for what has no time.
+/// "ogive of arrival" in ASCII, without its last byte: that many sources for requests without times.
 const ARRIVAL: u128 = 0x6f67_6976_6520_6f66_2061_7272_6976_6100;
 
-/// 5 minutes: as long as an OpenTelemetry collector tries again unless configured otherwise (`max_elapsed_time`); SDKs and
-/// InfluxDB's clients try for 1 to 3.
+/// 5 minutes: as long as an OpenTelemetry collector retries unless configured otherwise (`max_elapsed_time`); SDKs and
+/// InfluxDB's clients retry for 1 to 3.
 const AGAIN_SECONDS: u32 = 300;
 
 /// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 6 MiB. Of more the oldest are forgotten.
 const ARRIVALS_MAX: usize = 1 << 16;
 
-/// A request of which a part is distinguished from the same of another moment by nothing but the request's bytes.
+/// A request with a part that only the request's bytes distinguish from the same part at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The hash of its bytes.
     pub fingerprint: u128,
-    /// The latest time in it; none when a part has no time of its own.
+    /// The latest time in it; None when a part has no time of its own.
     pub time_ns: Option<i64>,
 }
 
@@ -51,14 +51,14 @@ impl Content {
         Self::of_all(batch, is_timed, fingerprint)
     }
 
-    /// As [`Content::of`], of a request that is known to have such a part.
+    /// As [`Content::of`], for a request that is known to have such a part.
     pub fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let latest = batch.samples.iter().flatten().map(|sample| sample.time_ns).max()?;
         Some(Self { fingerprint: fingerprint(), time_ns: is_timed.then_some(latest) })
     }
 }
 
-/// Whether the number of a request is older than the table remembers: then nobody knows whether it came before.
+/// Whether the number of a request is older than the table remembers: then it is not known whether it was received before.
 pub fn is_forgotten(verdict: &Verdict) -> bool {
     verdict.rejected.first().is_some_and(|(_, reason)| *reason == Reason::SequenceTooOld)
 }
@@ -73,7 +73,7 @@ fn seconds(time_ns: i64) -> u32 {
     u32::try_from(time_ns.div_euclid(1_000_000_000)).unwrap_or_default()
 }
 
-/// Where they come from. One serves every listener.
+/// The source of sequence numbers. One serves every listener.
 pub struct Numbers {
     source: SourceId,
     next: AtomicU64,
@@ -105,13 +105,13 @@ impl Numbers {
         (self.source, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The number that a request has again when it comes again.
+    /// The number of a request, the same when it is retried.
     pub fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
         self.of_content_within(content, AGAIN_SECONDS, now_ns)
     }
 
-    /// As [`Numbers::of_content`], of a request whose sender stops trying again after `again_seconds`, at most five minutes: the same
-    /// bytes are another request then.
+    /// As [`Numbers::of_content`], for a request whose sender stops retrying after `again_seconds`, at most five minutes: later the same
+    /// bytes are another request.
     pub fn of_content_within(&self, content: Content, again_seconds: u32, now_ns: i64) -> (SourceId, u64) {
         let Content { fingerprint, time_ns } = content;
         if let Some(time_ns) = time_ns {
@@ -131,7 +131,7 @@ pub fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
     let each = sources.iter().filter(|(source, _)| is_arrival(source));
     each.map(|(source, sequences)| (source, sequences.runs()))
         .flat_map(|(source, runs)| {
-            // Who numbers batches of their own from such a source makes long runs.
+            // A sender that numbers batches of its own from such a source makes long runs.
             let from = |first: u64, last: u64| first.max(last.saturating_sub(ARRIVALS_MAX as u64 - 1));
             runs.iter()
                 .flat_map(move |(first, last)| (from(*first, *last)..=*last).map(move |sequence| (source, sequence)))
@@ -139,24 +139,24 @@ pub fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
         .collect()
 }
 
-/// What of a fingerprint is in a number: 8 bits of the source, 32 of the sequence.
+/// The part of a fingerprint that a number contains: 8 bits of the source, 32 of the sequence.
 type Key = u64;
 
 fn key(source: SourceId, sequence: u64) -> Key {
     u64::from(source.0 as u8) << 32 | u64::from(sequence as u32)
 }
 
-/// When requests without times first came.
+/// When requests without times were first received.
 #[derive(Default)]
 struct Arrivals {
     /// With 64 more bits of the fingerprint, which a restart forgets.
     first: HashMap<Key, (u32, Option<u64>)>,
-    /// By when they came.
+    /// In the order of arrival.
     order: VecDeque<(u32, Key)>,
 }
 
 impl Arrivals {
-    /// When `key` first came, unless that is more than `again` seconds ago, so that it is another, or it came with another fingerprint:
+    /// When `key` was first received. If that is more than `again` seconds ago, or was with another fingerprint, it is another request:
     /// then now.
     fn first(&mut self, key: Key, more: u64, again: u32, now: u32) -> u32 {
         while let Some((first, _)) = self.order.front()
@@ -185,7 +185,7 @@ impl Arrivals {
 
     fn forget_oldest(&mut self) {
         let Some((first, key)) = self.order.pop_front() else { return };
-        // A later one of the same bytes may have taken its place.
+        // A later request with the same bytes may have replaced it.
         if self.first.get(&key).is_some_and(|(known, _)| *known == first) {
             self.first.remove(&key);
         }

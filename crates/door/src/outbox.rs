@@ -25,13 +25,13 @@ use crate::submission::stored;
 /// 64 MiB: a minute of 30,000 histograms a second.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Samples of a batch: an fsync for 5,000 of them costs each a microsecond.
+/// Samples in a batch: an fsync for 5,000 of them costs each a microsecond.
 const BATCH_SAMPLES: usize = 5_000;
 
 /// 8 MiB of a batch's texts and bins: a quarter of the largest frame.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The store empties its queue in some 10 ms, a disk is made room on by people.
+/// The store empties its queue in some 10 ms; freeing disk space takes an operator.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// At the end a busy store gets this long.
@@ -46,7 +46,7 @@ pub struct Outbox {
     more: Notify,
 }
 
-/// What waits, the oldest first.
+/// The waiting batches, the oldest first.
 #[derive(Default)]
 struct Waiting {
     frames: VecDeque<Frame>,
@@ -78,7 +78,7 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// An empty one for what comes by `protocol`.
+    /// An empty one for samples of `protocol`.
     pub fn new(door: Arc<Door>, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
         Arc::new(Self { door, protocol, tenant, waiting: Mutex::default(), more: Notify::new() })
     }
@@ -116,7 +116,7 @@ impl Outbox {
     /// Adds the samples and series of a batch; source, number and tenant are given here.
     pub fn add(&self, batch: Batch) {
         let ledger = self.door.counters.of(self.protocol);
-        // Only what is right can be encoded.
+        // Only valid samples can be encoded.
         let samples = batch.samples.len() as u64 - ledger.leave_out(&batch);
         if samples == 0 {
             return;
@@ -179,7 +179,7 @@ impl Outbox {
     }
 }
 
-/// The batch in as many frames as it needs, each under a number of its own; and how many samples are too large each by itself.
+/// The batch in as many frames as it needs, each under a number of its own; and how many samples are too large even alone.
 fn parts(
     mut batch: Batch,
     tenant: &Tenant,
@@ -215,7 +215,7 @@ fn parts(
     (out, lost)
 }
 
-/// The good samples of a batch in two, each half with the series that it has samples of.
+/// The valid samples of a batch in two halves, each with the series that it references.
 fn halves(batch: Batch) -> [Batch; 2] {
     let Batch { tenant, series, samples, .. } = batch;
     let is_good = |sample: &Sample| matches!(series.get(sample.series as usize), Some(Ok(_)));

@@ -19,7 +19,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// 20 looks: a file that is still changing after 2 s is refused; its writer sends another signal when it is done.
 const LOOKS_MAX: usize = 20;
 
-/// The files of a configuration as they were read.
+/// The files of a configuration, as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     files: BTreeMap<PathBuf, Mark>,
@@ -38,7 +38,7 @@ struct Mark {
 }
 
 impl Marks {
-    /// Notes what the file at `path` holds.
+    /// Records the contents of the file at `path`.
     pub fn note(&mut self, path: &Path, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
@@ -54,12 +54,12 @@ impl Marks {
         self.entries += other.entries;
     }
 
-    /// So many entries came of the files; none of a list that is written out is meant.
+    /// Records the number of entries in the files; no entries are intended if an empty list is written out.
     pub fn count(&mut self, entries: usize, is_empty_list: bool) {
         (self.entries, self.is_empty_list) = (entries, is_empty_list);
     }
 
-    /// Why `next` looks like files that were emptied or cut off; none when it does not.
+    /// Why `next` looks like files that were emptied or truncated; None when it does not.
     pub fn lost_in(&self, next: &Self) -> Option<String> {
         for (path, mark) in &next.files {
             let Some(before) = self.files.get(path) else { continue };
@@ -75,10 +75,10 @@ impl Marks {
     }
 }
 
-/// What `load` gives twice in a row from the same bytes, unless it lost what `before` had.
+/// The result of `load` once two calls read the same bytes, unless it lost what `before` had.
 ///
 /// # Errors
-/// What `load` says twice in a row; that the files keep changing; what was lost.
+/// The error of `load` when two calls read the same bytes; that the files keep changing; what was lost.
 pub fn settled<T>(before: &Marks, mut load: impl FnMut() -> Result<(T, Marks), String>) -> Result<(T, Marks), String> {
     let mut last = load();
     for _ in 1..LOOKS_MAX {
@@ -103,7 +103,7 @@ pub fn settled<T>(before: &Marks, mut load: impl FnMut() -> Result<(T, Marks), S
     Err("the files keep changing; send the signal again when they are written".into())
 }
 
-/// What came of reading one kind of configuration again.
+/// The outcomes of reloading one kind of configuration.
 #[derive(Debug, Default)]
 struct Outcomes {
     taken: AtomicU64,
@@ -114,15 +114,15 @@ struct Outcomes {
 /// Kinds of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What is scraped.
+    /// Scrape configurations.
     Scrape,
-    /// What is checked.
+    /// Checks.
     Checks,
     /// A broker's file.
     Broker,
     /// Rule files.
     Rules,
-    /// What is forwarded.
+    /// Forwards.
     Forwards,
     /// Rules of operations on the wire.
     Wire,
@@ -143,11 +143,11 @@ impl Which {
     }
 }
 
-/// What came of reading configurations again, by kind.
+/// The outcomes of reloading configurations, by kind.
 #[derive(Debug, Default)]
 pub struct Reloads([Outcomes; Which::ALL.len()]);
 
-/// Their metrics and what they mean.
+/// Their metrics and help texts.
 pub const HELP: [(&str, &str); 3] = [
     (
         "ogive_config_refused",
@@ -158,7 +158,7 @@ pub const HELP: [(&str, &str); 3] = [
 ];
 
 impl Reloads {
-    /// A configuration was read again.
+    /// Records that a configuration was reloaded.
     pub fn ended(&self, which: Which, is_taken: bool) {
         let outcomes = &self.0[which as usize];
         // ORDERING: Relaxed, both; figures that are read on their own.
@@ -166,7 +166,7 @@ impl Reloads {
         outcomes.is_refused.store(!is_taken, Ordering::Relaxed);
     }
 
-    /// As series, of those that were read again.
+    /// As series, for the kinds that were reloaded.
     pub fn values(&self) -> Vec<OwnValue> {
         let mut out = Vec::new();
         for (name, _) in HELP {

@@ -15,15 +15,15 @@ pub const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Others have it: retry in a moment.
+    /// It is in use by others: retry soon.
     #[error("too many bytes of batches are in flight; send this one again in a second")]
     Busy,
-    /// There is never so much: send less at once.
+    /// It exceeds the limit even alone: send less at once.
     #[error("the batch takes {found} bytes in memory, above the limit of {limit}; send less at once")]
     TooLarge {
-        /// Bytes that it takes.
+        /// Bytes that it needs.
         found: usize,
-        /// Bytes that there are.
+        /// The limit in bytes.
         limit: usize,
     },
 }
@@ -37,7 +37,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Kibibytes taken of a limit; given back when dropped.
+/// Kibibytes taken from a limit; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     semaphore: Arc<Semaphore>,
@@ -46,7 +46,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing yet of `semaphore`, which has a permit for each kibibyte.
+    /// An empty share of `semaphore`, which has a permit for each kibibyte.
     #[must_use]
     pub fn new(semaphore: &Arc<Semaphore>) -> Self {
         Self { semaphore: semaphore.clone(), permit: None, kib: 0 }
@@ -58,7 +58,7 @@ impl Share {
         Self::new(&self.semaphore)
     }
 
-    /// Gives back what is beyond `bytes`.
+    /// Releases what exceeds `bytes`.
     pub fn give_back(&mut self, bytes: usize) {
         let kib = kibibytes(bytes);
         if let (Some(permit), Some(rest)) = (&mut self.permit, self.kib.checked_sub(kib)) {
@@ -67,21 +67,21 @@ impl Share {
         }
     }
 
-    /// Whether so much would fit now.
+    /// Whether `bytes` would fit now.
     ///
     /// # Errors
-    /// [`Error::Busy`] when it would not.
+    /// [`Error::Busy`] when they would not.
     pub fn has_room_for(&self, bytes: usize) -> Result<(), Error> {
         if bytes.div_ceil(1024) > self.semaphore.available_permits() { Err(Error::Busy) } else { Ok(()) }
     }
 
-    /// Kibibytes that `bytes` need beyond what is taken.
+    /// Kibibytes that `bytes` need in addition to what is taken.
     #[must_use]
     pub fn missing_kib(&self, bytes: usize) -> u32 {
         kibibytes(bytes).saturating_sub(self.kib)
     }
 
-    /// Adds what somebody else has taken of the same limit.
+    /// Adds a permit that was acquired elsewhere from the same limit.
     pub fn put(&mut self, permit: OwnedSemaphorePermit) {
         self.kib += u32::try_from(permit.num_permits()).unwrap_or(u32::MAX);
         match &mut self.permit {
@@ -90,10 +90,10 @@ impl Share {
         }
     }
 
-    /// Takes as much as `bytes` need in all.
+    /// Takes as much as `bytes` need in total.
     ///
     /// # Errors
-    /// [`Error::Busy`] when that is not there.
+    /// [`Error::Busy`] when that is not available.
     pub fn cover(&mut self, bytes: usize) -> Result<(), Error> {
         let more = self.missing_kib(bytes);
         if more > 0 {
@@ -107,25 +107,25 @@ fn kibibytes(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-/// What a body unfolds to, counted from before it is read until the backend has replied.
+/// The memory of a decompressed body, counted from before it is read until the backend has replied.
 #[derive(Debug)]
 pub struct Unfolded(Share);
 
 impl Unfolded {
-    /// Makes room for the most that a body of `body` bytes may unfold to.
+    /// Reserves the most that a body of `body` bytes may decompress to.
     ///
     /// # Errors
-    /// [`Error::Busy`] when there is none now.
+    /// [`Error::Busy`] when that is not available now.
     pub fn new(semaphore: &Arc<Semaphore>, body: usize) -> Result<Self, Error> {
         let mut share = Share::new(semaphore);
         share.cover(ogive_protocol::read_bytes_max(body))?;
         Ok(Self(share))
     }
 
-    /// It unfolded to so much: gives back the rest. A native batch may be more than was made room for, or than there ever is.
+    /// Sets its actual size and releases the rest. A native batch may exceed what was reserved, or the limit.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when there is never so much, [`Error::Busy`] when it is not there now.
+    /// [`Error::TooLarge`] when it exceeds the limit, [`Error::Busy`] when it is not available now.
     pub fn settle(&mut self, bytes: usize) -> Result<(), Error> {
         const LIMIT: usize = UNFOLDED_KIB << 10;
         if bytes > LIMIT {

@@ -15,8 +15,8 @@ use crate::division::{self, Piece};
 use crate::ingest_path::OnTheWay;
 use crate::room::Unfolded;
 
-/// Hands the batch that came by `protocol` to the store, with its bytes for the journal, and waits for its word. Every
-/// sample is counted, also when the caller has gone.
+/// Submits a batch received by `protocol` to the store, with its bytes for the journal, and waits for the result. Every
+/// sample is counted, even when the caller has gone.
 pub async fn stored(
     door: &Door,
     protocol: Protocol,
@@ -27,7 +27,7 @@ pub async fn stored(
     stored_within(door, protocol, batch, frame, way, None).await
 }
 
-/// As [`stored`], in pieces where it is more than this server takes at once.
+/// As [`stored`], in pieces if it is larger than this server accepts at once.
 pub async fn stored_whole(
     door: &Door,
     protocol: Protocol,
@@ -45,7 +45,7 @@ pub async fn stored_whole(
     }
 }
 
-/// As [`stored`], of a batch that somebody sent: what it takes in memory is counted until the store's word.
+/// As [`stored`], for a received batch: its memory is counted until the store's result.
 pub async fn stored_within(
     door: &Door,
     protocol: Protocol,
@@ -57,7 +57,7 @@ pub async fn stored_within(
     word(submitted(door, protocol, batch, frame, way, unfolded)?).await
 }
 
-/// The store's word.
+/// The store's result.
 pub async fn word(receiver: oneshot::Receiver<Result<Verdict, Refusal>>) -> Result<Verdict, Refusal> {
     receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store shut down before the batch was written".into())))
 }
@@ -99,9 +99,9 @@ pub fn submitted(
     let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
         steps.applied();
         counters.of(protocol).batch(samples, &outcome);
-        // Held until here also when its sender has gone.
+        // Held until here even if its sender has gone.
         drop(unfolded);
-        // The sender of the batch may have gone; then nobody waits.
+        // The sender of the batch may have gone.
         let _ = sender.send(outcome);
     });
     if let Err(refusal) = door.backend.submit(batch, Some(frame), stamps, reply) {
@@ -111,8 +111,8 @@ pub fn submitted(
     Ok(receiver)
 }
 
-/// Who sent a batch and the latest time in it, where that is the sender's: what is read from others or comes without times has this
-/// server's. Senders that give themselves no name are distinguished by the `job` and the `instance` of their first series.
+/// The sender of a batch and the latest time in it, if that is the sender's: data that is fetched or has no times gets this
+/// server's. Senders without a name are distinguished by the `job` and the `instance` of their first series.
 fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
     let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
     match protocol {
@@ -130,7 +130,7 @@ fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
     }
 }
 
-/// Stores one behind the other. A refusal ends it: the samples behind are refused too, and the sender comes back with the whole.
+/// Stores the pieces one after the other. A refusal ends it: the remaining samples are refused too, and the sender retries the whole.
 pub async fn stored_in_pieces(
     door: &Door,
     protocol: Protocol,
