@@ -10,7 +10,7 @@ pub const MAX_PORTS: usize = 48;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub code: u16,
     /// Instructions to skip if so.
     pub yes: u8,
@@ -34,7 +34,7 @@ pub struct Filter {
     instructions: Vec<Instruction>,
 }
 
-/// Where a jump goes before the program's length is known.
+/// The target of a jump before the program's length is known.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Next,
@@ -51,7 +51,7 @@ impl Filter {
         }
         let version_6 = body_6(ports);
         let version_4 = body_4(ports);
-        // IPv4 stands before IPv6, behind five instructions that choose.
+        // IPv4 comes before IPv6, after five instructions that choose.
         let head = [
             step(LOAD_HALF, 12, Target::Next, Target::Next),
             step(JUMP_EQUAL, 0x8100, Target::Pass, Target::Next),
@@ -87,7 +87,7 @@ impl Filter {
         &self.instructions
     }
 
-    /// What the kernel would do with a frame: whether it passes.
+    /// Whether the kernel would pass a frame.
     #[must_use]
     pub fn passes(&self, frame: &[u8]) -> bool {
         let half = |at: usize| Some(u32::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));

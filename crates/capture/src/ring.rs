@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::filter::{Filter, Instruction};
 
-/// How a ring is divided: what it costs to read, and how long a pause of its reader it outlasts.
+/// How a ring is divided: this determines the cost of reading it, and how long a pause of its reader it survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of a block: a power of two of at least 128 KiB, so that the largest packet of loopback fits.
     pub block_bytes: u32,
     /// Blocks of the ring.
     pub blocks: u32,
-    /// A block that is not full is handed over after so many milliseconds.
+    /// A block that is not full is handed over after this many milliseconds.
     pub retire_ms: u32,
 }
 
 impl Default for Shape {
     /// 64 MiB, which held 1,000 connections at full speed without a drop, in blocks of 256 KiB. A block that is handed over after 20 ms is
-    /// used up however little is in it: with few packets, 256 blocks outlast a reader's pause of 5 s, and 64 of 1 MiB one of 1.3 s.
+    /// used up however little it contains: with few packets, 256 blocks survive a reader's pause of 5 s, and 64 of 1 MiB one of 1.3 s.
     fn default() -> Self {
         Self { block_bytes: 256 << 10, blocks: 256, retire_ms: 20 }
     }
@@ -74,16 +74,16 @@ pub enum Error {
     /// The system refuses something else.
     #[error("{what} on {interface}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// Where.
         interface: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What frames of an interface begin with.
+/// The link-layer header of an interface's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hardware {
     /// An Ethernet header; loopback as well.
@@ -106,11 +106,11 @@ pub struct Frame<'a> {
     pub at: i64,
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// How many there were on the wire.
+    /// The original length on the wire.
     pub length: usize,
 }
 
-/// What the kernel counted since the ring was opened.
+/// The kernel's counters since the ring was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that passed the filter, dropped ones included.
@@ -121,7 +121,7 @@ pub struct Counts {
     pub freezes: u64,
     /// Second sights of loopback packets that were passed over.
     pub copies: u64,
-    /// Blocks whose offsets could not be: none was ever seen.
+    /// Blocks with impossible offsets: none was ever seen.
     pub damaged: u64,
 }
 
@@ -145,7 +145,7 @@ impl Ring {
     /// Opens a ring on an interface.
     ///
     /// # Errors
-    /// [`Error::Permission`], [`Error::Interface`], or what the system refuses.
+    /// [`Error::Permission`], [`Error::Interface`], or the system's error.
     pub fn open(interface: &str, filter: Option<&Filter>, fanout: Option<Fanout>) -> Result<Self, Error> {
         Self::with_shape(interface, filter, fanout, Shape::default())
     }
@@ -200,7 +200,7 @@ impl Ring {
         };
         ring.bind(index).map_err(|()| fail("binding"))?;
         if ring.is_loopback {
-            // Each packet of loopback is seen going out and coming in. Older kernels lack the option; frames are then looked at.
+            // Each loopback packet is seen outgoing and incoming. Older kernels lack the option; frames are then filtered here.
             let yes: c_int = 1;
             let _ = set(&ring.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
         }
@@ -251,13 +251,13 @@ impl Ring {
         &self.interface
     }
 
-    /// What its frames begin with.
+    /// The link-layer header of its frames.
     #[must_use]
     pub fn hardware(&self) -> Hardware {
         self.hardware
     }
 
-    /// Waits until a block is there, or for so many milliseconds.
+    /// Waits until a block is ready, or for `milliseconds`.
     ///
     /// # Errors
     /// When the interface is gone, or the system refuses.
@@ -298,7 +298,7 @@ impl Ring {
         self.status().load(Ordering::Acquire) & STATUS_USER != 0
     }
 
-    /// Visits the frames of the next block, if one is there, and gives it back; how many there were.
+    /// Visits the frames of the next block, if one is ready, and releases it; returns their number.
     pub fn read_block(&mut self, mut visit: impl FnMut(Frame<'_>)) -> Option<usize> {
         if !self.is_ready() {
             return None;
@@ -314,7 +314,7 @@ impl Ring {
         Some(walked.frames)
     }
 
-    /// What the kernel counted so far.
+    /// The kernel's counters so far.
     pub fn counts(&mut self) -> Counts {
         // SAFETY: all zeros is a valid value of this plain type.
         let mut fresh: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
@@ -330,7 +330,7 @@ impl Ring {
             )
         };
         if outcome == 0 {
-            // The kernel counts anew after each reading.
+            // The kernel resets its counters after each reading.
             self.counts.packets += u64::from(fresh.tp_packets);
             self.counts.drops += u64::from(fresh.tp_drops);
             self.counts.freezes += u64::from(fresh.tp_freeze_q_cnt);
@@ -353,7 +353,7 @@ struct Walked {
     is_damaged: bool,
 }
 
-/// Visits the frames of a block. Offsets that lead out of it end the walk.
+/// Visits the frames of a block. Offsets that point outside end the walk.
 fn walk(block: &[u8], is_loopback: bool, visit: &mut impl FnMut(Frame<'_>)) -> Walked {
     let word = |at: usize| -> Option<usize> {
         let bytes = block.get(at..at.checked_add(4)?)?;

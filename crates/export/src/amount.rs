@@ -2,10 +2,10 @@
 
 use ogive_model::{Batch, Sample, Value};
 
-/// How much of what was measured is somewhere, or was dropped.
+/// An amount of measured data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Batches, whole ones.
+    /// Whole batches.
     pub batches: u64,
     /// Samples of every kind.
     pub samples: u64,
@@ -35,13 +35,13 @@ impl Amount {
         sum
     }
 
-    /// Each figure with its name, as the label `what` has it.
+    /// Each figure with its name, as the value of the label `what`.
     #[must_use]
     pub fn figures(&self) -> [(&'static str, u64); 4] {
         [("batches", self.batches), ("samples", self.samples), ("cells", self.cells), ("records", self.records)]
     }
 
-    /// True when there is nothing.
+    /// Whether it is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()

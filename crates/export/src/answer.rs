@@ -4,10 +4,10 @@
 //! Fields that are not known are passed over. *Limits*: [`DEPTH_MAX`] levels. *Failure*: `None` for what is not such an
 //! object; then nothing was acknowledged.
 
-/// 8 levels: an answer has three.
+/// 8 levels: a response has three.
 const DEPTH_MAX: usize = 8;
 
-/// An answer.
+/// The server's response to a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Samples that are durable now.
@@ -16,12 +16,12 @@ pub struct Answer {
     pub duplicate: Option<u64>,
     /// Samples that were refused, and why.
     pub rejected: Vec<(u32, String)>,
-    /// What the server says to people.
+    /// The server's message for people.
     pub error: Option<String>,
 }
 
 impl Answer {
-    /// Reads an answer.
+    /// Parses a response.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: body };
@@ -30,7 +30,7 @@ impl Answer {
         reader.rest.is_empty().then_some(answer)
     }
 
-    /// Reads the answers to several batches of one body, each with its status (`code`).
+    /// Parses the responses to several batches of one body, each with its status (`code`).
     #[must_use]
     pub fn read_each(body: &[u8]) -> Option<Vec<(u16, Self)>> {
         let mut reader = Reader { rest: body };
@@ -71,7 +71,7 @@ impl Answer {
         Some((code, answer))
     }
 
-    /// True when it speaks of every sample of a batch of `samples`.
+    /// Whether it covers every sample of a batch of `samples`.
     #[must_use]
     pub fn is_verdict_on(&self, samples: u64) -> bool {
         let taken = self.accepted.zip(self.duplicate).and_then(|(accepted, duplicate)| accepted.checked_add(duplicate));
@@ -101,7 +101,7 @@ impl Reader<'_> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Takes `byte` if it comes next, after space.
+    /// Consumes `byte` if it comes next, after white space.
     fn take(&mut self, byte: u8) -> bool {
         self.space();
         let is_next = self.rest.first() == Some(&byte);
@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A whole number from 0.
+    /// A non-negative integer.
     fn number(&mut self) -> Option<u64> {
         self.space();
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -174,7 +174,7 @@ impl Reader<'_> {
                         b'"' | b'\\' | b'/' => bytes.push(*byte),
                         b'n' | b't' | b'r' | b'b' | b'f' => bytes.push(b' '),
                         b'u' => {
-                            // For people alone: what is not a plain character becomes a question mark.
+                            // Only for people: anything but a plain character becomes a question mark.
                             let (digits, rest) = self.rest.split_first_chunk::<4>()?;
                             self.rest = rest;
                             let code = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;

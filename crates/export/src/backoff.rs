@@ -5,7 +5,7 @@ use std::time::Duration;
 /// 100 ms: a server that restarts is found at once.
 const FIRST_NS: u64 = 100_000_000;
 
-/// 10 s: what waits after a long absence goes within that.
+/// 10 s: after a long outage, waiting batches are sent within that time.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// The waits.

@@ -19,10 +19,10 @@ use crate::measured::{Measured, Turn, push_cell};
 use crate::trace_series::{STAGE, TOTAL};
 use crate::traces::{Traces, TracesOf};
 
-/// 100,000 entries: as many recorders as a process is meant to have; at 150 bytes a second each, 15 MB/s.
+/// 100,000 entries: the intended maximum of recorders in a process; at 150 bytes a second each, 15 MB/s.
 pub const SERIES_MAX: usize = 100_000;
 
-/// The state of the clock is reported each so many cells.
+/// The state of the clock is reported every this many cells.
 const CLOCK_CELLS: u64 = 10;
 
 /// The series that are exported. Clones are the same.
@@ -35,13 +35,13 @@ struct Shared {
     clock: Clock,
     labels: Vec<(String, String)>,
     width_ms: u32,
-    /// The process that takes the cells.
+    /// The process that collects the cells.
     process: u32,
     entries: Mutex<Vec<Arc<Entry>>>,
     panics: AtomicU64,
 }
 
-/// One thing that is measured.
+/// One measured series.
 struct Entry {
     series: SeriesDef,
     leaving: AtomicBool,
@@ -57,22 +57,22 @@ enum What {
     Texts(Mutex<Reading<Vec<Text>>>),
 }
 
-/// A function of the user's; gone after a panic.
+/// A user-supplied function; removed after a panic.
 type Reading<V> = Option<Box<dyn FnMut() -> V + Send>>;
 
-/// A text beside the cells of one turn.
+/// A text that is sent with the cells of one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// The series' name.
     pub name: String,
-    /// Its other labels, beside those of the set.
+    /// Its labels, in addition to those of the set.
     pub labels: Vec<(String, String)>,
-    /// What it says.
+    /// Its contents.
     pub text: String,
 }
 
 struct Counter {
-    /// Gone after a panic.
+    /// Removed after a panic.
     read: Option<Box<dyn FnMut() -> u64 + Send>>,
     before: Option<u64>,
 }
@@ -87,7 +87,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a series of cells, or of deltas, or of states is.
+/// The metadata of a series of cells, deltas, or states.
 pub(crate) fn meta(kind: Kind, temporality: Temporality, unit: &str, width_ms: u32) -> SeriesMeta {
     SeriesMeta { kind, temporality, unit: unit.into(), width_ms }
 }
@@ -101,7 +101,7 @@ impl Cells {
         Self { shared: Arc::new(Shared { clock, labels, width_ms, process, entries, panics }) }
     }
 
-    /// Durations: `name` ends in `_seconds`. What several recorders of one series count adds up.
+    /// Durations: `name` ends in `_seconds`. The counts of several recorders of one series are added.
     ///
     /// # Errors
     /// [`Error::Series`], [`Error::TooManySeries`], or [`Error::Forked`].
@@ -110,8 +110,8 @@ impl Cells {
         self.add(series, What::Recorder(recorder.clone()))
     }
 
-    /// Amounts that are no durations, such as bytes: `read` is asked once a cell, in the exporter's thread, and gives what was measured
-    /// since it was asked before.
+    /// Amounts other than durations, such as bytes: `read` is called once for each cell, in the exporter's thread, and returns what was measured
+    /// since the previous call.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -126,8 +126,8 @@ impl Cells {
         self.add(series, What::Histogram(Mutex::new(Some(Box::new(read)))))
     }
 
-    /// Texts whose series are not known before: `read` is asked once a cell, in the exporter's thread, and gives those of that cell. One
-    /// whose labels break the rules is left out. `name` names the entry, to forget it by.
+    /// Texts whose series are not known in advance: `read` is called once for each cell, in the exporter's thread, and returns the texts of that
+    /// cell. One with invalid labels is left out. `name` names the entry, for forgetting it.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -136,7 +136,7 @@ impl Cells {
         self.add(series, What::Texts(Mutex::new(Some(Box::new(read)))))
     }
 
-    /// A number that only grows: `name` ends in `_total`. `read` is asked once a cell, in the exporter's thread.
+    /// A counter: `name` ends in `_total`. `read` is called once for each cell, in the exporter's thread.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -150,7 +150,7 @@ impl Cells {
         self.add(series, What::Counter(Mutex::new(Counter { read: Some(Box::new(read)), before: None })))
     }
 
-    /// A state. `read` is asked once a cell, in the exporter's thread.
+    /// A state. `read` is called once for each cell, in the exporter's thread.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -185,11 +185,11 @@ impl Cells {
         Ok(())
     }
 
-    /// The messages of a path: each stage's cells and the slow messages whole, under the path's name in snake case and
+    /// The messages of a path: each stage's cells and the complete slow messages, under the path's name in snake case and
     /// `_seconds`.
     ///
     /// # Errors
-    /// As [`Cells::recorder`]; the labels `stage`, `class` and `publisher` are taken.
+    /// As [`Cells::recorder`]; the labels `stage`, `class` and `publisher` are reserved.
     pub fn traces<P: TracePath, T: TickSource>(
         &self,
         labels: &[(&str, &str)],
@@ -216,8 +216,8 @@ impl Cells {
         self.add(series, What::Traces(Mutex::new(Box::new(traces))))
     }
 
-    /// The state of the clock that measures, each ten cells, as the server reports it of its own: `ogive_clock_info{mode}` (1 for
-    /// what is read, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
+    /// The state of the measuring clock, every ten cells, as the server reports its own: `ogive_clock_info{mode}` (1 for
+    /// the one in use, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -231,7 +231,7 @@ impl Cells {
         self.gauge_each(CLOCK_CELLS, "ogive_clock_error_seconds", &[], move || clock.status().err_ns as f64 / 1e9)
     }
 
-    /// Forgets a series, once its last cell is taken. Of traces, name the series with `stage="total"`.
+    /// Forgets a series, once its last cell is collected. For traces, name the series with `stage="total"`.
     pub fn forget(&self, name: &str, labels: &[(&str, &str)]) {
         let Ok(sought) = self.series(name, labels, Kind::Float, Temporality::Gauge, "") else { return };
         if self.check_process().is_ok() {
@@ -248,7 +248,7 @@ impl Cells {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// A series with the labels of all.
+    /// A series with the common labels added.
     pub(crate) fn series(
         &self,
         name: &str,
@@ -263,7 +263,7 @@ impl Cells {
             .map_err(|source| Error::Series { name: name.into(), source })
     }
 
-    /// In a child of fork, the lock may be held by a thread that is not there.
+    /// In a child of fork, the lock may be held by a thread that does not exist there.
     fn check_process(&self) -> Result<(), Error> {
         let parent = self.shared.process;
         if std::process::id() == parent { Ok(()) } else { Err(Error::Forked { parent }) }
@@ -279,8 +279,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Takes what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own; of a set that you
-    /// made, take the cells in one thread, and each value is the end of its way: nothing gives it again.
+    /// Collects what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own set; for a set that you
+    /// made, collect the cells in one thread. Each value is returned only once.
     #[must_use]
     pub fn take(&self, turn: Turn) -> Vec<Measured> {
         let entries = {
@@ -315,7 +315,7 @@ impl Cells {
                 let mut counter = lock(counter);
                 let Some(now) = self.ask(&mut counter.read) else { return };
                 let before = counter.before.replace(now);
-                // A counter that fell has begun anew.
+                // A counter that fell was reset.
                 let more = now.checked_sub(before.unwrap_or(0)).unwrap_or(now);
                 if more > 0 || before.is_none() {
                     float(more as f64);
@@ -347,7 +347,7 @@ impl Cells {
         }
     }
 
-    /// Calls a function of the user's; one that panics, never again.
+    /// Calls a user-supplied function; one that panicked is never called again.
     fn ask<V>(&self, read: &mut Option<Box<dyn FnMut() -> V + Send>>) -> Option<V> {
         let value = catch_unwind(AssertUnwindSafe(read.as_mut()?)).ok();
         if value.is_none() {
@@ -365,7 +365,7 @@ impl std::fmt::Debug for Cells {
     }
 }
 
-/// `OrderPath` as `order_path`; what is not a letter or a digit becomes `_`.
+/// `OrderPath` as `order_path`; other characters than letters and digits become `_`.
 fn snake_case(name: &str) -> String {
     let mut out = String::new();
     let mut before_is_small = false;

@@ -1,13 +1,13 @@
 //! Why an exporter does not start, or does not take something to measure.
 
-/// What the caller can do is in the message.
+/// The message says what the caller can do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The address cannot be sent to: correct it.
     #[error("{address:?} is not an address to send to: {what}; write it as http://host:6448")]
     Address {
-        /// As it was given.
+        /// The address as given.
         address: String,
         /// What is wrong with it.
         what: String,
@@ -25,18 +25,18 @@ pub enum Error {
     Setting {
         /// The setting.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
         /// Its range.
         wanted: &'static str,
     },
-    /// More series than one process may have: measure less finely, or forget what is over.
+    /// More series than one process may have: measure with less detail, or forget series that have ended.
     #[error("this process exports {limit} series already; use fewer label values, or forget series that have ended")]
     TooManySeries {
         /// The limit.
         limit: usize,
     },
-    /// The system gave no thread: try again.
+    /// The system could not create a thread: try again.
     #[error("cannot start the thread {name}: {source}")]
     Spawn {
         /// Its name.

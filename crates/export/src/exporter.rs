@@ -32,22 +32,22 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 /// 16 MiB: 1,000 cells a second of 100 bytes for over two minutes.
 const KEEP_BYTES: usize = 16 << 20;
 
-/// What was dropped is reported in each tenth cell.
+/// Drops are reported in every tenth cell.
 const REPORT_CELLS: i64 = 10;
 
-/// What was dropped without [`Exporter::shutdown`] waits this long for the server.
+/// An exporter that is dropped without [`Exporter::shutdown`] waits this long for the server.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
-/// While the process ends there is no time for long pauses.
+/// While the process is ending there is no time for long pauses.
 const LAST_PAUSE_NS: u64 = 100_000_000;
 
-/// 1 s past the deadline: a thread that gets no CPU for so long takes no last cell.
+/// 1 s past the deadline: a thread that gets no CPU for that long collects no last cell.
 const LAST_CELL_NS: u64 = 1_000_000_000;
 
 /// The same kind of trouble is reported once a minute.
 const LOG_PAUSE_NS: u64 = 60_000_000_000;
 
-/// What was given up.
+/// What was dropped.
 const DROPPED_TOTAL: &str = "ogive_export_dropped_total";
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
@@ -65,7 +65,7 @@ pub struct Builder {
     log: Log,
 }
 
-/// Sends what a process measures, each second, until it is shut down.
+/// Sends what a process measures, every second, until it is shut down.
 #[derive(Debug)]
 pub struct Exporter {
     shared: Arc<Shared>,
@@ -76,52 +76,52 @@ pub struct Exporter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// Cells are taken and sent.
+    /// Cells are collected and sent.
     #[default]
     Running,
     /// It was shut down.
     Stopped,
-    /// This process is a child of the one that started it: nothing is taken or sent here. Start an exporter here.
+    /// This process is a child of the one that started it: nothing is collected or sent here. Start an exporter here.
     Forked,
 }
 
-/// What an exporter has done so far. `taken == acknowledged + waiting + ` the sum of `dropped`, figure by figure.
+/// The statistics of an exporter. `taken == acknowledged + waiting + ` the sum of `dropped`, figure by figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// Whether it runs.
     pub state: State,
-    /// Who sends.
+    /// The id of the sender.
     pub source: u128,
-    /// The last batch's number that a server may have seen.
+    /// The number of the last batch that a server may have received.
     pub sequence: u64,
     /// What was measured.
     pub taken: Amount,
     /// What the server has made durable.
     pub acknowledged: Amount,
-    /// What waits, what is under way included.
+    /// What is waiting, including what is in flight.
     pub waiting: Amount,
-    /// The part of it that the server may have, without having said so.
+    /// The part of it that the server may have received without acknowledging it.
     pub in_doubt: Amount,
     /// Bytes that wait.
     pub waiting_bytes: usize,
-    /// What was given up, by reason: `bound`, `shutdown`, `too_large`, `status_400` and the like, or a word of the server's
+    /// What was dropped, by reason: `bound`, `shutdown`, `too_large`, `status_400` and similar, or a reason from the server
     /// for single samples.
     pub dropped: BTreeMap<String, Dropped>,
     /// Attempts to send.
     pub attempts: u64,
-    /// Those without an answer, or after which the same was to be sent again.
+    /// Those without a response, or that have to be retried.
     pub failures: u64,
-    /// Cells that were taken an interval late or more, because the machine gave no CPU.
+    /// Cells that were collected an interval late or more, because the machine gave no CPU.
     pub late: u64,
-    /// Functions of the user's that panicked, and are not asked any more.
+    /// User-supplied functions that panicked, and are no longer called.
     pub panics: u64,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
 impl Status {
-    /// All that was given up.
+    /// The total of what was dropped.
     #[must_use]
     pub fn dropped_sum(&self) -> Amount {
         let mut sum = Amount::default();
@@ -136,11 +136,11 @@ struct Shared {
     source: SourceId,
     clock: Clock,
     inner: Mutex<Inner>,
-    /// For the thread that takes cells: stop.
+    /// For the thread that collects cells: stop.
     stop: Condvar,
-    /// For the thread that sends: there is something, or stop.
+    /// For the thread that sends: there is something to send, or stop.
     work: Condvar,
-    /// For whoever shuts down: the sender has ended.
+    /// For the thread that shuts down: the sender has ended.
     ended: Condvar,
 }
 
@@ -315,17 +315,17 @@ impl Exporter {
         }
     }
 
-    /// The series that are exported; clones of it can be kept where series come and go.
+    /// The exported series; clones of it can be kept where series are created and forgotten.
     #[must_use]
     pub fn cells(&self) -> &Cells {
         &self.cells
     }
 
-    /// What it has done so far.
+    /// Its statistics so far.
     #[must_use]
     pub fn status(&self) -> Status {
         let source = self.shared.source.0;
-        // Before any lock: in a child of fork, a thread that is not there may hold it.
+        // Before any lock: in a child of fork, a thread that does not exist there may hold it.
         if self.shared.is_forked() {
             return Status { state: State::Forked, source, ..Status::default() };
         }
@@ -349,8 +349,8 @@ impl Exporter {
         }
     }
 
-    /// Takes the cell that has begun, and waits until everything is acknowledged, at most `timeout`. What no server can
-    /// have seen by then is dropped, and counted; what one may have seen stays `in_doubt`.
+    /// Collects the current cell, and waits until everything is acknowledged, at most `timeout`. What no server can have
+    /// received by then is dropped, and counted; what one may have received stays `in_doubt`.
     pub fn shutdown(self, timeout: Duration) -> Status {
         self.stop(timeout);
         self.status()
@@ -374,7 +374,7 @@ impl Exporter {
             if inner.is_last_taken && (inner.has_sender_ended || left_ns == 0) {
                 break;
             }
-            // The last cell takes microseconds, and is waited for past the deadline too.
+            // The last cell takes microseconds, and is waited for even past the deadline.
             if clock.now() >= deadline_ns.saturating_add(LAST_CELL_NS) {
                 break;
             }
@@ -409,7 +409,7 @@ impl Shared {
     }
 }
 
-/// The thread that takes the cells.
+/// The thread that collects the cells.
 struct Taker {
     shared: Arc<Shared>,
     cells: Cells,
@@ -422,7 +422,7 @@ impl Taker {
         loop {
             let end_ns = self.boundary_after(self.shared.clock.wall());
             if self.wait_until(end_ns) {
-                // What was measured in the interval that has begun belongs to the cell at its end.
+                // What was measured in the current interval belongs to the cell at its end.
                 let end_ns = self.boundary_after(self.shared.clock.wall());
                 self.turn(Turn { time_ns: end_ns, is_last: true });
                 return;
@@ -444,7 +444,7 @@ impl Taker {
         (wall_ns + self.interval_ns / 10).div_euclid(self.interval_ns) * self.interval_ns
     }
 
-    /// True when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back makes no
+    /// Returns true when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back makes no
     /// cell longer.
     fn wait_until(&self, end_ns: i64) -> bool {
         let clock = self.shared.clock;
@@ -476,7 +476,7 @@ impl Taker {
         self.shared.work.notify_all();
     }
 
-    /// The counter of what was dropped is there before there are any.
+    /// Creates the counter of drops before there are any.
     fn announce(&self) {
         let time_ns = self.boundary_after(self.shared.clock.wall());
         let values = self.report(time_ns, &[(DROPPED_BOUND.into(), Amount::default())]);
@@ -500,7 +500,7 @@ struct Sender<L> {
     shared: Arc<Shared>,
     link: L,
     log: Log,
-    /// When each kind of trouble was reported.
+    /// When each kind of problem was last reported.
     reported: BTreeMap<&'static str, u64>,
     pause: Pause,
 }
@@ -512,7 +512,7 @@ struct Pause {
     not_before_ns: u64,
 }
 
-/// Says that the sender has ended, however it does.
+/// Reports that the sender has ended, in whichever way.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -566,7 +566,7 @@ impl<L: Link> Sender<L> {
         }
     }
 
-    /// Waits for the next frame; none when it is time to end.
+    /// Waits for the next frame; None when it is time to end.
     fn next(&self) -> Option<(Arc<[u8]>, Duration)> {
         let clock = self.shared.clock;
         let mut inner = self.shared.lock();
@@ -578,7 +578,7 @@ impl<L: Link> Sender<L> {
                 if now_ns >= deadline_ns || (inner.is_last_taken && inner.outbox.is_empty()) {
                     return None;
                 }
-                // Whoever ends the process waits: no long pauses now.
+                // The process is waiting to end: no long pauses now.
                 start_ns = start_ns.min(self.pause.attempted_ns + LAST_PAUSE_NS);
                 timeout = timeout.min(Duration::from_nanos(deadline_ns - now_ns));
             }
@@ -586,7 +586,7 @@ impl<L: Link> Sender<L> {
                 return inner.outbox.begin().map(|frame| (frame, timeout));
             }
             let wait_ns = match inner.outbox.is_empty() {
-                // Somebody will call.
+                // A notification will come.
                 true => 1_000_000_000,
                 false => start_ns - now_ns,
             };

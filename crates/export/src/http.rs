@@ -21,39 +21,39 @@ use crate::{Answer, Error, Link, Outcome};
 /// The content type of one batch, docs/formats/batch.md.
 pub const FRAME: &str = "application/x-ogive-batch-flatbuffer";
 
-/// The content type of several batches, one behind the other; their answers come in one list.
+/// The content type of several concatenated batches; their responses come in one list.
 pub const FRAMES: &str = "application/x-ogive-batch-frames";
 
-/// 1 MiB: a word on each of 5,000 samples, and a sentence on a hundred.
+/// 1 MiB: a verdict on each of 5,000 samples, and a sentence on a hundred.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// 3 s: a dropped first packet is sent again after one.
+/// 3 s: a lost first packet is retransmitted after one.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// 300 bytes of what a server says to people.
+/// 300 bytes of a server's message for people.
 const SENTENCE_BYTES_MAX: usize = 300;
 
 /// 60 s: whatever `Retry-After` says, the request is retried then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// How a [`Client`] goes to servers.
+/// How a [`Client`] connects to servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions<'a> {
     /// A token of `ogive token new`.
     pub token: Option<&'a str>,
-    /// Who vouches for the servers, in place of the usual ones.
+    /// The certificate authorities for the servers, in place of the usual ones.
     pub ca_pem: Option<&'a [u8]>,
-    /// What the client shows them: its certificates and its key.
+    /// The client's certificates and its key.
     pub identity_pem: Option<(&'a [u8], &'a [u8])>,
-    /// As whom it introduces itself.
+    /// The user agent.
     pub user_agent: &'a str,
-    /// Connections to a server that are kept while nothing is sent.
+    /// Idle connections to a server that are kept open.
     pub idle_connections: usize,
-    /// The largest answer that is read.
+    /// The largest response that is read.
     pub answer_bytes_max: u64,
 }
 
-/// Sends to servers over connections that are kept; for any number of threads.
+/// Sends to servers over kept-alive connections; for any number of threads.
 pub struct Client {
     agent: ureq::Agent,
     /// The value of the header `Authorization`.
@@ -61,7 +61,7 @@ pub struct Client {
     answer_bytes_max: u64,
 }
 
-/// The token is nobody's to see.
+/// The token must not be shown.
 impl std::fmt::Debug for Client {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Client").finish_non_exhaustive()
@@ -79,12 +79,12 @@ pub struct Body<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a server answered.
+/// A server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// `Retry-After`, if it says seconds.
+    /// `Retry-After`, if it is in seconds.
     pub after: Option<Duration>,
     /// The body.
     pub body: Vec<u8>,
@@ -92,7 +92,7 @@ pub struct Reply {
 
 impl Client {
     /// # Errors
-    /// [`Error::Setting`] for a token, certificates or a key that are none.
+    /// [`Error::Setting`] for an invalid token, certificate or key.
     pub fn new(options: &ClientOptions<'_>) -> Result<Self, Error> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -124,10 +124,10 @@ impl Client {
         Self { agent, authorization: self.authorization.clone(), answer_bytes_max: self.answer_bytes_max }
     }
 
-    /// Sends a body to `url` and waits at most `timeout` for the answer.
+    /// Sends a body to `url` and waits at most `timeout` for the response.
     ///
     /// # Errors
-    /// There was no answer: [`Outcome::Later`].
+    /// Without a response: [`Outcome::Later`].
     pub fn post(&self, url: &str, timeout: Duration, body: Body<'_>) -> Result<Reply, Outcome> {
         self.post_with(url, timeout, body, &[])
     }
@@ -163,13 +163,13 @@ impl Client {
 }
 
 impl Reply {
-    /// What it means for the batch that was sent.
+    /// The outcome for the batch that was sent.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         outcome(self.status, self.after, Answer::read(&self.body), &self.body)
     }
 
-    /// What it means for each of `count` batches that were sent in one body ([`FRAMES`]).
+    /// The outcome for each of `count` batches that were sent in one body ([`FRAMES`]).
     #[must_use]
     pub fn outcomes(&self, count: usize) -> Vec<Outcome> {
         match self.each(count) {
@@ -178,7 +178,7 @@ impl Reply {
         }
     }
 
-    /// True when it speaks of each of `count` batches.
+    /// Whether it covers each of `count` batches.
     #[must_use]
     pub fn speaks_of(&self, count: usize) -> bool {
         self.each(count).is_some()
@@ -201,7 +201,7 @@ impl Resolver for Fixed {
     }
 }
 
-/// The way to one server.
+/// The connection to one server.
 #[derive(Debug)]
 pub(crate) struct HttpLink {
     client: Client,
@@ -209,7 +209,7 @@ pub(crate) struct HttpLink {
 }
 
 impl HttpLink {
-    /// `ca_pem`: who vouches for the server, in place of the usual ones.
+    /// `ca_pem`: the certificate authorities for the server, in place of the usual ones.
     pub(crate) fn new(address: &str, token: Option<&str>, ca_pem: Option<&[u8]>) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Address { address: address.into(), what: what.into() };
         let uri: Uri = address.parse().map_err(|error| wrong(&format!("{error}")))?;
@@ -241,14 +241,14 @@ impl Link for HttpLink {
     }
 }
 
-/// What settings are called in [`Error::Setting`].
+/// The names of settings in [`Error::Setting`].
 const TOKEN: &str = "the token";
 const CA: &str = "ca_pem";
 const IDENTITY: &str = "identity_pem";
 
 type Builder = ureq::config::ConfigBuilder<ureq::typestate::AgentScope>;
 
-/// Who vouches for the servers, and what the client shows them.
+/// Sets the certificate authorities for the servers, and the client's certificate.
 #[cfg(feature = "tls")]
 fn with_tls(config: Builder, options: &ClientOptions<'_>) -> Result<Builder, Error> {
     use ureq::tls::{ClientCert, PrivateKey, RootCerts, TlsConfig};
@@ -296,7 +296,7 @@ fn with_tls(config: Builder, options: &ClientOptions<'_>) -> Result<Builder, Err
     Err(Error::Setting { what, found, wanted })
 }
 
-/// No answer.
+/// The outcome without a response.
 fn failed(address: &str, error: &ureq::Error) -> Outcome {
     use ureq::{Error, Timeout};
     let never_there = match error {
@@ -308,13 +308,13 @@ fn failed(address: &str, error: &ureq::Error) -> Outcome {
     Outcome::Later { after: None, in_doubt: !never_there, detail: format!("no response from {address}: {error}") }
 }
 
-/// What an answer means.
+/// The meaning of a response.
 fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &[u8]) -> Outcome {
     let said = || {
         let text = answer.as_ref().and_then(|answer| answer.error.as_deref());
         text.map_or_else(|| sentence(&String::from_utf8_lossy(&body[..body.len().min(200)])), sentence)
     };
-    // Whoever else answers at that address, with a page or without a word, speaks of the address.
+    // Something else at that address, which responds with a page or nothing, says nothing about the batch.
     let says_why = answer.as_ref().is_some_and(|answer| answer.error.is_some());
     let detail = || format!("status {status}: {}", said());
     match status {
@@ -322,16 +322,16 @@ fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &
             Some(answer) if answer.accepted.is_some() => Outcome::Answered(answer),
             _ => Outcome::Later { after: None, in_doubt: true, detail: format!("{}: no word on the batch", detail()) },
         },
-        // Nothing of it was taken, sample by sample for a reason, or as a whole.
+        // Nothing of it was accepted: each sample for a reason, or all as a whole.
         400 if answer.as_ref().is_some_and(|answer| answer.accepted.is_some()) => {
             Outcome::Answered(answer.unwrap_or_default())
         }
         413 => Outcome::Refused { reason: "status_413".into(), detail: detail() },
         400 | 415 | 422 if says_why => Outcome::Refused { reason: format!("status_{status}"), detail: detail() },
         429 => Outcome::Busy { after, detail: detail() },
-        // The server says that nothing of it is durable.
+        // The server reports that nothing of it is durable.
         507 => Outcome::Later { after, in_doubt: false, detail: detail() },
-        // Others may stand in front of the server, and not know.
+        // A proxy in front of the server may not know.
         500.. => Outcome::Later { after, in_doubt: true, detail: detail() },
         _ => Outcome::Later { after, in_doubt: false, detail: detail() },
     }
@@ -343,7 +343,7 @@ fn sentence(text: &str) -> String {
     line.trim().to_owned()
 }
 
-/// Seconds; a date is not read, and the usual pause is made.
+/// Seconds; a date is not parsed, and the usual pause applies.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))

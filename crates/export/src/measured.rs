@@ -12,7 +12,7 @@ use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
 pub struct Measured {
     /// Its series.
     pub series: SeriesDef,
-    /// End of what it covers, nanoseconds since the Unix epoch.
+    /// End of the interval that it covers, nanoseconds since the Unix epoch.
     pub time_ns: i64,
     /// The value.
     pub value: Value,
@@ -23,7 +23,7 @@ pub struct Measured {
 pub struct Turn {
     /// The time at which it ends, nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// Nothing comes after it.
+    /// It is the last one.
     pub is_last: bool,
 }
 
@@ -52,14 +52,14 @@ impl Measured {
     }
 }
 
-/// 128 bits that no other process has, from the seeds that the standard library takes from the system.
+/// 128 random bits that identify this process, from the seeds that the standard library takes from the system.
 #[must_use]
 pub fn random_source() -> SourceId {
     let half = || u128::from(RandomState::new().build_hasher().finish());
     SourceId(half() << 64 | half())
 }
 
-/// Adds a cell that is not empty.
+/// Adds a cell if it is not empty.
 pub(crate) fn push_cell(out: &mut Vec<Measured>, series: &SeriesDef, time_ns: i64, cell: Histogram) {
     if cell.count > 0 {
         out.push(Measured { series: series.clone(), time_ns, value: Value::Histogram(Box::new(cell)) });

@@ -20,14 +20,14 @@ use crate::{Amount, Measured, Outcome};
 /// 5,000 samples: some 700 KiB of cells with labels, which a slow line moves within the time-out.
 pub(crate) const BATCH_SAMPLES_MAX: usize = 5_000;
 
-/// What a frame takes in memory beside its bytes.
+/// Memory of a frame in addition to its bytes.
 const FRAME_OVERHEAD_BYTES: usize = 256;
 
 /// The bound was hit.
 pub const DROPPED_BOUND: &str = "bound";
 /// The process ended first.
 pub const DROPPED_SHUTDOWN: &str = "shutdown";
-/// A sample alone passes what a batch may hold.
+/// A single sample exceeds the limit of a batch.
 pub const DROPPED_TOO_LARGE: &str = "too_large";
 
 /// What was dropped for one reason.
@@ -47,7 +47,7 @@ impl Dropped {
     }
 }
 
-/// What became of an attempt, for logs and waits.
+/// The outcome of an attempt, for logs and waits.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
     Acknowledged,
@@ -63,7 +63,7 @@ struct QueuedFrame {
     in_doubt: bool,
     amount: Amount,
     range_ms: (i64, i64),
-    /// What was dropped, as it reports.
+    /// The drops that it reports.
     report: Vec<(String, Amount)>,
 }
 
@@ -78,17 +78,17 @@ impl QueuedFrame {
 pub(crate) struct Outbox {
     source: SourceId,
     tenant: Tenant,
-    /// The number of the frame whose turn it is.
+    /// The number of the next frame.
     next: u64,
     waiting: VecDeque<QueuedFrame>,
-    /// The first is under way.
+    /// The first is in flight.
     sending: bool,
     bytes: usize,
     keep_bytes: usize,
     pub(crate) taken: Amount,
     pub(crate) acknowledged: Amount,
     pub(crate) dropped: BTreeMap<String, Dropped>,
-    /// What reports have covered `dropped`.
+    /// The part of `dropped` that reports have covered.
     reported: BTreeMap<String, Amount>,
 }
 
@@ -117,13 +117,13 @@ impl Outbox {
         self.bytes
     }
 
-    /// The highest number that a server may have seen; 0 for none.
+    /// The highest number that a server may have received; 0 for none.
     pub(crate) fn sequence(&self) -> u64 {
         let in_doubt = self.waiting.front().is_some_and(|first| first.in_doubt || self.sending);
         if in_doubt { self.next } else { self.next - 1 }
     }
 
-    /// How much waits, and how much of it a server may have.
+    /// How much is waiting, and how much of it a server may have received.
     pub(crate) fn waiting(&self) -> (Amount, Amount) {
         let (mut all, mut in_doubt) = (Amount::default(), Amount::default());
         for (at, waiting) in self.waiting.iter().enumerate() {
@@ -135,14 +135,14 @@ impl Outbox {
         (all, in_doubt)
     }
 
-    /// What was dropped and no report has covered, by reason.
+    /// Drops that no report has covered, by reason.
     pub(crate) fn unreported(&self) -> Vec<(String, Amount)> {
         let reported = |reason: &String| self.reported.get(reason).copied().unwrap_or_default();
         let news = self.dropped.iter().map(|(reason, dropped)| (reason.clone(), dropped.amount - reported(reason)));
         news.filter(|(_, amount)| !amount.is_zero()).collect()
     }
 
-    /// Takes what was measured.
+    /// Adds what was measured.
     pub(crate) fn push(&mut self, values: Vec<Measured>) {
         let mut values = values;
         while !values.is_empty() {
@@ -153,7 +153,7 @@ impl Outbox {
         self.make_room();
     }
 
-    /// Takes `values`, which report that `report` was dropped. Nothing makes room for it before the next cell comes.
+    /// Adds `values`, which report that `report` was dropped. Nothing is dropped for it before the next cell comes.
     pub(crate) fn push_report(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
         for (reason, amount) in &report {
             *self.reported.entry(reason.clone()).or_default() += *amount;
@@ -194,7 +194,7 @@ impl Outbox {
         self.dropped.entry(reason.to_owned()).or_default().add(amount, range_ms);
     }
 
-    /// Gives up the oldest until the rest is within the bound.
+    /// Drops the oldest until the rest is within the limit.
     fn make_room(&mut self) {
         while self.bytes > self.keep_bytes {
             let at = usize::from(self.is_first_bound());
@@ -221,7 +221,7 @@ impl Outbox {
         }
     }
 
-    /// Gives up what no server can have seen.
+    /// Drops what no server can have received.
     pub(crate) fn close(&mut self) {
         let keep = usize::from(self.is_first_bound());
         while self.waiting.len() > keep {
@@ -229,7 +229,7 @@ impl Outbox {
         }
     }
 
-    /// The frame whose turn it is; it is under way until [`Outbox::end`].
+    /// The next frame; it is in flight until [`Outbox::end`].
     pub(crate) fn begin(&mut self) -> Option<Arc<[u8]>> {
         let (source, next) = (self.source, self.next);
         let first = self.waiting.front_mut()?;
@@ -243,7 +243,7 @@ impl Outbox {
         self.waiting.front().map(|first| first.frame.clone())
     }
 
-    /// What became of the frame under way.
+    /// Records the outcome of the frame in flight.
     pub(crate) fn end(&mut self, outcome: Outcome) -> AttemptOutcome {
         self.sending = false;
         let Some(first) = self.waiting.front_mut() else { return AttemptOutcome::Acknowledged };
@@ -316,8 +316,8 @@ fn known(reason: &str) -> &'static str {
     Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
 }
 
-/// The frame under another number. A frame of our own reads back; should it not, it goes as it is, and the receiver
-/// takes numbers with gaps too.
+/// The frame under another number. A frame of our own can always be decoded; if not, it is sent unchanged, and the receiver
+/// accepts numbers with gaps too.
 fn renumbered(frame: &Arc<[u8]>, source: SourceId, sequence: u64) -> Arc<[u8]> {
     let again = Batch::decode(frame).and_then(|batch| Batch { source, sequence, ..batch }.encode());
     again.map_or_else(|_| frame.clone(), Into::into)

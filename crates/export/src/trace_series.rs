@@ -23,7 +23,7 @@ pub const CLASS: &str = "class";
 /// The label of a gap's publisher.
 pub const PUBLISHER: &str = "publisher";
 
-/// The stage that is the whole way.
+/// The stage of the whole path.
 pub const TOTAL: &str = "total";
 
 /// The stage between two messages.
@@ -35,7 +35,7 @@ pub const BETWEEN: &str = "between";
 /// The label of an interval's marks.
 pub const MARK: &str = "mark";
 
-/// The stage under which the sum of a class' stages goes.
+/// The stage for the sum of a class' stages.
 #[must_use]
 pub fn class_stage(class: Class) -> &'static str {
     match class {
@@ -44,7 +44,7 @@ pub fn class_stage(class: Class) -> &'static str {
     }
 }
 
-/// What the names of a metric's slow traces and counters begin with.
+/// The common prefix of the names of a metric's slow traces and counters.
 pub(crate) fn stem(metric: &str) -> &str {
     metric.strip_suffix(SECONDS).unwrap_or(metric)
 }
@@ -62,7 +62,7 @@ pub fn metric_names(slow: &str) -> Option<[String; 2]> {
     Some([format!("{stem}{SECONDS}"), stem.to_owned()])
 }
 
-/// The labels that a series of slow traces of this histogram has: its own, or those of the total of its path.
+/// The labels of the series of slow traces for this histogram: its own, or those of the total of its path.
 #[must_use]
 pub fn slow_labels(histogram: &Labels) -> [Labels; 2] {
     let own = histogram.with(METRIC_NAME, &slow_name(histogram.metric_name()));

@@ -16,13 +16,13 @@ use crate::trace_series::{BETWEEN, CLASS, GAP, MARK, PUBLISHER, STAGE, TOTAL, cl
 /// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
 pub const SLOW_MAX: usize = 256;
 
-/// Counters of a path, and how many of them are there from the beginning.
+/// Counters of a path, and how many of them exist from the beginning.
 const ODD: usize = 7;
 const ALWAYS: usize = 4;
 
 /// A path, whatever its type.
 pub(crate) trait Traces: Send {
-    /// Takes what was finished since the last turn.
+    /// Collects what was finished since the last turn.
     fn take(&mut self, turn: Turn, out: &mut Vec<Measured>);
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct TracesOf<P, T> {
     /// Of a name of marks; its label is replaced.
     between: SeriesDef,
     slow: SeriesDef,
-    /// Why a message was not measured, or its text is not there: the counter, and what it was.
+    /// Why a message was not measured, or its text is missing: the counter, and its previous value.
     odd: [(SeriesDef, Option<u64>); ODD],
-    /// Drained before the cell that counts them was taken.
+    /// Drained before the cell that counts them was collected.
     pending: Vec<SlowTrace>,
     unmeasured: [u64; 5],
     limited: u64,
 }
 
 impl<P: TracePath, T: TickSource> TracesOf<P, T> {
-    /// `series` makes a series of labels beside the user's.
+    /// `series` makes a series of labels in addition to the user's.
     pub(crate) fn new(
         name: &str,
         recorder: TraceRecorder<P, T>,
@@ -86,13 +86,13 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
         })
     }
 
-    /// The slow messages that belong to the cell, which counted so many.
+    /// The slow messages that belong to the cell, which counted `counted`.
     fn slow(&mut self, counted: u64, is_last: bool) -> Vec<SlowTrace> {
         let mut slow = std::mem::take(&mut self.pending);
         let waited = slow.len();
         slow.append(&mut self.recorder.drain());
         if !is_last {
-            // What was finished between the snapshot and the draining is the next cell's. It waits for one cell, not for
+            // What was finished between the snapshot and the draining belongs to the next cell. It waits for one cell, not for
             // the count of a writer that ended inside `finish`.
             let counted = usize::try_from(counted).unwrap_or(usize::MAX).max(waited);
             self.pending = slow.split_off(counted.min(slow.len()));
@@ -140,7 +140,7 @@ impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
         let now = [incomplete, straddled, overwritten, self.limited, lost, marks_straddled, repeated];
         for (at, ((series, before), now)) in self.odd.iter_mut().zip(now).enumerate() {
             let more = now - before.unwrap_or(0);
-            // What only lists have is not there until there is some.
+            // Counters that only lists have do not exist until they are above zero.
             if more > 0 || before.is_none() && at < ALWAYS {
                 let value = Value::Float(more as f64);
                 out.push(Measured { series: series.clone(), time_ns: turn.time_ns, value });

@@ -9,17 +9,17 @@ use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
 
 use crate::Error;
 
-/// 20,000 samples a batch: a request takes some tens of milliseconds, and an import that is cut off repeats no more than a few.
+/// 20,000 samples in a batch: a request takes some tens of milliseconds, and an import that is interrupted repeats no more than a few.
 pub const SAMPLES_MAX: usize = 20_000;
-/// 4 MiB of labels, texts and bins a batch, estimated: an eighth of what a request may have.
+/// 4 MiB of labels, texts and bins in a batch, estimated: an eighth of the limit of a request.
 pub const BYTES_MAX: usize = 4 << 20;
-/// 20 places of each reason: enough to look at.
+/// 20 places for each reason: enough to look at.
 pub const PLACES_MAX: usize = 20;
 
-/// What a sample takes beside its bins or text.
+/// Memory of a sample in addition to its bins or text.
 const SAMPLE_BYTES: usize = 24;
 
-/// A batch, and where in the file each of its samples stands.
+/// A batch, and the position in the file of each of its samples.
 #[derive(Debug)]
 pub struct Numbered {
     /// With its source and number.
@@ -28,7 +28,7 @@ pub struct Numbered {
     pub places: Vec<u64>,
 }
 
-/// What is wrong with something that was not taken.
+/// Input that was refused for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bad {
     /// How often.
@@ -37,10 +37,10 @@ pub struct Bad {
     pub places: Vec<(u64, String)>,
 }
 
-/// Who takes batches; false for no more.
+/// Receives batches; returns false to stop.
 pub type Take<'t> = dyn FnMut(Numbered) -> bool + 't;
 
-/// Who hears of bad places: the place, the reason, what is wrong.
+/// Receives bad places: the place, the reason, what is wrong.
 pub type Note<'t> = dyn FnMut(u64, &'static str, &str) + 't;
 
 /// Gathers samples.
@@ -58,17 +58,17 @@ pub struct Batches<'t> {
 }
 
 impl<'t> Batches<'t> {
-    /// Of a source, for who takes them.
+    /// Batches of a source, which are passed to `take`.
     pub fn new(source: SourceId, tenant: Tenant, take: &'t mut Take<'t>, note: &'t mut Note<'t>) -> Self {
         let open = Numbered { batch: Batch::default(), places: Vec::new() };
         let (index, bad) = (HashMap::new(), BTreeMap::new());
         Self { source, tenant, take, note, sequence: 0, open, index, bytes: 0, samples: 0, bad }
     }
 
-    /// Adds a sample of the series that is known by `key`, which `define` declares.
+    /// Adds a sample of the series with the key `key`, which `define` declares.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when nobody takes more.
+    /// [`Error::Stopped`] when the receiver stopped.
     pub fn sample(
         &mut self,
         place: u64,
@@ -105,10 +105,10 @@ impl<'t> Batches<'t> {
         number
     }
 
-    /// Adds a batch that was made elsewhere, as one of its own.
+    /// Adds a batch that was made elsewhere, unchanged.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when nobody takes more.
+    /// [`Error::Stopped`] when the receiver stopped.
     pub fn batch(&mut self, batch: Batch, places: Vec<u64>) -> Result<(), Error> {
         assert_eq!(batch.samples.len(), places.len(), "a place for each sample");
         self.flush()?;
@@ -116,7 +116,7 @@ impl<'t> Batches<'t> {
         self.flush()
     }
 
-    /// Counts something that was not taken.
+    /// Counts refused input.
     pub fn bad(&mut self, place: u64, reason: &'static str, what: &str) {
         let bad = self.bad.entry(reason).or_default();
         bad.count += 1;
@@ -140,11 +140,11 @@ impl<'t> Batches<'t> {
         if (self.take)(full) { Ok(()) } else { Err(Error::Stopped) }
     }
 
-    /// Gives the last batch, when it `is_whole`; how many samples were given, and what was not taken.
+    /// Passes on the last batch, if it `is_whole`; returns how many samples were passed on, and what was refused.
     #[must_use]
     pub fn finish(mut self, is_whole: bool) -> (u64, BTreeMap<&'static str, Bad>) {
         if is_whole {
-            // Who takes no more was heard of before.
+            // A receiver that stopped was noticed before.
             let _ = self.flush();
         }
         (self.samples, self.bad)

@@ -18,7 +18,7 @@ use twox_hash::XxHash3_128;
 use crate::hdr_log::Meaning;
 use crate::{Batches, Error, lines};
 
-/// 16 MiB a line: IRONdb's answer of a day of minutes with 200 bins each is 5 MB.
+/// 16 MiB for a line: an IRONdb response with a day of minutes and 200 bins each is 5 MB.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// Seconds, a period in seconds, bins.
@@ -36,7 +36,7 @@ struct Named {
     labels: BTreeMap<String, String>,
 }
 
-/// A histogram, or what is wrong with it.
+/// A histogram, or its error.
 struct Bins(Result<Histogram, String>);
 
 impl<'de> Deserialize<'de> for Bins {

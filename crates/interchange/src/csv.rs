@@ -61,7 +61,7 @@ impl Row {
 /// Reads a file whose fields are separated by `delimiter`.
 ///
 /// # Errors
-/// Those of the file, [`Error::Unreadable`] for a header without what is needed, and [`Error::Stopped`].
+/// Those of the file, [`Error::Unreadable`] for a header without the required columns, and [`Error::Stopped`].
 pub fn read(input: &mut dyn BufRead, delimiter: u8, options: &Options, out: &mut Batches<'_>) -> Result<(), Error> {
     let reader = ReaderBuilder::new().delimiter(delimiter).build();
     let mut row = Row { reader, text: Vec::new(), ends: vec![0; COLUMNS_MAX], count: 0 };

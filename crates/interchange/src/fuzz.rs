@@ -7,10 +7,10 @@ use crate::hdr_log::Meaning;
 use crate::table::Options;
 use crate::{Batches, Error, batches, circllhist, csv, hdr_log, irondb, openmetrics, parquet, victoria};
 
-/// Reads with `read`; how many samples there were, and how many places were bad.
+/// Reads with `read`; returns how many samples there were, and how many places were bad.
 ///
 /// # Panics
-/// When a batch is above its limits, or numbered otherwise than from 1.
+/// When a batch exceeds its limits, or is not numbered from 1.
 pub fn counted(read: impl FnOnce(&mut Batches<'_>) -> Result<(), Error>) -> (u64, u64, Result<(), Error>) {
     let mut last = 0;
     let mut take = |numbered: crate::Numbered| {
@@ -43,7 +43,7 @@ pub fn file(bytes: &[u8]) {
     }
 }
 
-/// The files of a block in turn: the bytes as they are, and as what stands behind the checksums of small files that are whole.
+/// The files of a block in turn: the bytes as they are, and as the contents behind valid checksums of small files.
 pub fn block(bytes: &[u8]) {
     let (symbols, entry, chunk) = (symbols(&["", "__name__", "a", "b"]), series(2, 8), floats());
     let whole = |symbols: &[u8], entry: &[u8], chunk: &[u8], tombstones: &[u8]| {

@@ -8,15 +8,15 @@ use twox_hash::XxHash3_128;
 
 use crate::{Batches, Error, lines};
 
-/// 4 MiB and a bit: what the log's own reader takes.
+/// 4 MiB and a bit: as much as the log's own reader accepts.
 const LINE_BYTES_MAX: usize = 5 << 20;
 
-/// What a log does not say of itself.
+/// Properties of a log that it does not contain itself.
 #[derive(Clone, Debug)]
 pub struct Meaning {
     /// Labels of the series, `__name__` among them. An interval's tag is the label `tag`.
     pub labels: Vec<(String, String)>,
-    /// What a unit of its values is worth: 1e-9 for nanoseconds in seconds.
+    /// The value of one unit: 1e-9 for nanoseconds in seconds.
     pub worth: f64,
     /// Base unit of the series.
     pub unit: String,

@@ -3,14 +3,14 @@
 use ogive_model::SourceId;
 use twox_hash::XxHash3_128;
 
-/// Changes when the same file would make other batches than before.
+/// Changes when the same file would produce different batches.
 const VERSION: &str = "import 1";
 
 /// Bytes that are being read.
 pub struct Identity(XxHash3_128);
 
 impl Identity {
-    /// Of what is made with these options, in words.
+    /// For batches that are made with these options, as text.
     #[must_use]
     pub fn new(options: &str) -> Self {
         let mut hasher = XxHash3_128::with_seed(options.len() as u64);
@@ -19,7 +19,7 @@ impl Identity {
         Self(hasher)
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }

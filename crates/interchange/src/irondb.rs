@@ -8,7 +8,7 @@ use ogive_model::{SourceId, Tenant};
 
 use crate::{Batches, Error, batches, lines};
 
-/// 1 MiB a line: a histogram of all bins that there are is 300 KB in base64.
+/// 1 MiB for a line: a histogram of all possible bins is 300 KB in base64.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Lines that are not a batch yet.

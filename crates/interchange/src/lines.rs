@@ -4,10 +4,10 @@ use std::io::BufRead;
 
 use crate::{Batches, Error};
 
-/// 64 MiB: a series of VictoriaMetrics' export stands in one line, a million samples in some 25 MB.
+/// 64 MiB: VictoriaMetrics exports a series in one line, a million samples in some 25 MB.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Gives each line, without its end and with its number from 1, to `each`. What is longer than `bytes_max` or not UTF-8 is bad.
+/// Passes each line, without its end and with its number from 1, to `each`. A line that is longer than `bytes_max` or not UTF-8 is bad.
 ///
 /// # Errors
 /// Those of the file and of `each`.
@@ -37,7 +37,7 @@ pub fn each(
     }
 }
 
-/// Reads a line without its end; whether all of it, and none at the end of the file.
+/// Reads a line without its end; returns whether it is complete, and None at the end of the file.
 fn read(input: &mut dyn BufRead, bytes_max: usize, line: &mut Vec<u8>) -> Result<Option<bool>, Error> {
     let (mut any, mut is_whole) = (false, true);
     loop {

@@ -108,9 +108,9 @@ impl Writer {
                 below += counts.get(bound).copied().unwrap_or(0.0);
                 self.line(head, below, time_ms);
             }
-            // What is no number is in no bucket but the last.
+            // NaN values are only in the last bucket.
             self.line(&last.1, all, time_ms);
-            // A sum that may fall is none of a histogram that counts on.
+            // A cumulative histogram has no sum that may fall.
             let may_fall = is_counted && bounds.values().any(|bound| *bound < 0.0);
             if let Some(total) = total.filter(|total| !total.is_nan() && !may_fall) {
                 self.line(&count, all, time_ms);
@@ -130,7 +130,7 @@ impl Writer {
         writeln!(self.text, "{head} {value} {sign}{}.{:03}", ms / 1000, ms % 1000).expect("a String takes all");
     }
 
-    /// What was written since the last time.
+    /// The output since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
@@ -151,7 +151,7 @@ fn has_form(value: &Value) -> bool {
     }
 }
 
-/// Upper bound and count of each bucket that has any.
+/// Upper bound and count of each bucket that is not empty.
 fn each_bound(value: &Value, each: &mut dyn FnMut(f64, f64)) {
     fn of<C: Count>(one: &Histogram<C>, each: &mut dyn FnMut(f64, f64)) {
         one.buckets().for_each(|bucket| each(bucket.hi, bucket.count.to_f64()));
@@ -182,7 +182,7 @@ fn written_name(name: &str) -> String {
     if is_bare(name, true) { name.to_owned() } else { quoted(name) }
 }
 
-/// What names a series in a line.
+/// The name and labels of a series in a line.
 fn head(series: &SeriesDef, suffix: &str, bound: Option<f64>) -> String {
     let name = format!("{}{suffix}", series.labels.metric_name());
     let mut parts: Vec<String> = Vec::new();

@@ -37,7 +37,7 @@ pub fn read<F: ChunkReader + 'static>(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     let unreadable = |error: &dyn std::fmt::Display| Error::Unreadable(format!("parquet: {error}"));
-    // The types are those of Parquet itself, of which there are fewer than of what may have been written.
+    // The types are those of Parquet itself, of which there are fewer than of Arrow types that may have been written.
     let how = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let opened = caught(|| ParquetRecordBatchReaderBuilder::try_new_with_options(file, how))?;
     let builder = opened.map_err(|error| unreadable(&error))?;
@@ -65,7 +65,7 @@ pub fn read<F: ChunkReader + 'static>(
     Ok(())
 }
 
-/// A library that panics over a damaged file must not take the program with it.
+/// A panic of the library over a damaged file must not end the program.
 fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Error::Unreadable("parquet: the file is damaged".into()))
 }
@@ -197,7 +197,7 @@ fn bins_of<C: Count>(bins: Vec<(i32, f64)>, count: impl Fn(f64) -> C) -> Bins<C>
     Bins::from_columns(index, counts)
 }
 
-/// Rows of a table of somebody else.
+/// Rows of a table that Ogive did not write.
 fn others(
     before: u64,
     batch: &RecordBatch,
@@ -261,7 +261,7 @@ fn label(column: &dyn Array, row: usize) -> String {
     }
 }
 
-/// The number in a row; none in a column of something else, or where it is null.
+/// The number in a row; None in a column of another type, or where it is null.
 fn number(column: &dyn Array, row: usize) -> Option<f64> {
     fn of<T: ArrowPrimitiveType>(column: &dyn Array, row: usize) -> T::Native {
         column.as_primitive::<T>().value(row)

@@ -7,29 +7,29 @@ use std::collections::BTreeMap;
 use ogive_model::{Kind, METRIC_NAME, SeriesDef};
 use ogive_protocol::untyped;
 
-/// Columns that hold the time, when none is named.
+/// Columns for the time, when none is named.
 const TIMES: [&str; 7] = ["time", "timestamp", "ts", "_time", "datetime", "date", "@timestamp"];
-/// Columns that hold the metric's name, beside one called `value`.
+/// Columns for the metric's name, beside one called `value`.
 const NAMES: [&str; 4] = ["__name__", "metric", "name", "_measurement"];
 
-/// What the user says of a table.
+/// The user's description of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The column with the time.
     pub time: Option<String>,
-    /// What a number in it counts.
+    /// The unit of numeric times.
     pub time_unit: TimeUnit,
     /// Columns that are labels.
     pub labels: Vec<String>,
-    /// Columns that are values; all others when there are none.
+    /// Columns with values; all others when empty.
     pub values: Vec<String>,
-    /// The metric's name, of a single column of values, or what stands in front of each.
+    /// The metric's name for a single column of values, otherwise a prefix for each.
     pub metric: String,
     /// Labels of every series.
     pub more: Vec<(String, String)>,
 }
 
-/// What a number counts since 1970.
+/// The unit of numbers since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUnit {
     /// By its size: below 10^11 seconds, below 10^14 milliseconds, below 10^17 microseconds, else nanoseconds.
@@ -59,7 +59,7 @@ impl TimeUnit {
         ogive_text::calendar::rfc3339_ms(text).and_then(|ms| ms.checked_mul(1_000_000))
     }
 
-    /// Nanoseconds of a whole number.
+    /// Nanoseconds of an integer.
     #[must_use]
     pub fn whole(self, number: i64) -> Option<i64> {
         number.checked_mul(self.nanoseconds(number.unsigned_abs() as f64))
@@ -87,7 +87,7 @@ impl TimeUnit {
     }
 }
 
-/// Which column is what, by number.
+/// The meaning of each column, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The time.
@@ -101,10 +101,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a table whose columns have these names; `is_text` says which are texts where the table itself does.
+    /// The plan for a table whose columns have these names; `is_text` says which are texts, where the table itself knows.
     ///
     /// # Errors
-    /// A sentence, with the columns that there are.
+    /// A sentence, with the existing columns.
     pub fn new(columns: &[&str], is_text: &dyn Fn(usize) -> bool, options: &Options) -> Result<Self, String> {
         let wrong = |what: String| Err(format!("{what}; the columns are {}", columns.join(", ")));
         let find = |name: &str| columns.iter().position(|column| *column == name);

@@ -21,7 +21,7 @@ struct Line<'a> {
     timestamps: Vec<i64>,
 }
 
-/// A number, `null` for none, or one that JSON has no form of in quotes.
+/// A number, `null` for none, or in quotes where JSON cannot represent it.
 struct Number(f64);
 
 impl<'de> Deserialize<'de> for Number {

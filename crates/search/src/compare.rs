@@ -42,7 +42,7 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// The number that a text is; none for anything else, NaN among it.
+    /// The number that a text represents; None for anything else, including NaN.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let number = |text: &str| {
             let is_number = text.bytes().any(|b| b.is_ascii_digit()) && text.len() <= 64;
@@ -55,7 +55,7 @@ impl Amount {
         DECIMAL_UNITS.iter().find_map(with_unit).map(|number| Self { number, is_duration: true })
     }
 
-    /// Whether `value order self` holds; a value of another kind is never in order.
+    /// Whether `value order self` holds; a value of another kind never compares.
     pub(crate) fn compare(self, value: &str, order: Order) -> bool {
         let value = Self::parse(value).filter(|value| value.is_duration == self.is_duration);
         value.and_then(|value| value.number.partial_cmp(&self.number)).is_some_and(|ordering| order.holds(ordering))

@@ -15,13 +15,13 @@ use crate::pattern::{Pattern, Quoted};
 /// Conditions, connected.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
-    /// All hold. Of none: always.
+    /// All must hold. If empty, it always holds.
     All(Vec<Expr>),
-    /// One holds.
+    /// At least one must hold.
     Any(Vec<Expr>),
-    /// It does not hold.
+    /// It must not hold.
     Not(Box<Expr>),
-    /// A word or a phrase stands in the line.
+    /// A word or a phrase occurs in the line.
     Text(Pattern),
     /// The expression matches somewhere in the line.
     Regex(Regex),
@@ -31,22 +31,22 @@ pub(crate) enum Expr {
     Labels(Vec<Matcher>),
 }
 
-/// What is asked of the values of a field. A line without the field passes none.
+/// A condition on the values of a field. A line without the field never passes.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     /// One is it.
     Equal(Pattern),
-    /// None is it.
+    /// No value is equal to it.
     NotEqual(Pattern),
     /// One matches from its beginning to its end.
     Regex(Anchored),
-    /// None matches so.
+    /// No value matches it.
     NotRegex(Anchored),
     /// One is a number in this order to the amount, which was written so.
     Order(Order, Amount, String),
 }
 
-/// An expression for a whole value, and how it was written.
+/// An expression for a whole value, and its original text.
 #[derive(Clone, Debug)]
 pub(crate) struct Anchored {
     pub(crate) written: String,
@@ -94,14 +94,14 @@ impl Expr {
         }
     }
 
-    /// Inside a list of conditions, where `or` says whether they are alternatives.
+    /// Writes it inside a list of conditions; `or` says whether they are alternatives.
     fn write_part(&self, f: &mut fmt::Formatter<'_>, or: bool) -> fmt::Result {
         let in_parentheses = matches!(self, Self::Any(_)) || (matches!(self, Self::All(_)) && !or);
         if in_parentheses { write!(f, "({self})") } else { write!(f, "{self}") }
     }
 }
 
-/// All of these, without what asks for nothing and without lists in lists.
+/// All of these, without empty conditions and without nested lists.
 fn all(parts: impl Iterator<Item = Words>) -> Words {
     let mut out = Vec::new();
     for part in parts.filter(|part| !part.is_none()) {

@@ -12,16 +12,16 @@ use ogive_model::words::unescaped;
 /// 32 levels, as deep as OTLP's log records are stored.
 pub const FIELD_DEPTH_MAX: usize = 32;
 
-/// Takes a name and its value, and says whether to go on.
+/// Receives a name and its value, and returns whether to continue.
 type Each<'e> = &'e mut dyn FnMut(&str, &str) -> ControlFlow<()>;
 
-/// Hands each field of `line` to `each`, in the order of the line, until it breaks.
+/// Passes each field of `line` to `each`, in the order of the line, until it breaks.
 pub fn each_field(line: &str, each: Each<'_>) {
     let rest = line.trim_start();
     let _ = if rest.starts_with('{') { Json { rest, path: String::new(), each }.value(0) } else { logfmt(line, each) };
 }
 
-/// A reader of JSON that stops at what is wrong: `Break` is the end, for either reason.
+/// A JSON parser that stops at the first error: `Break` is the end, for either reason.
 struct Json<'t, 'e> {
     rest: &'t str,
     path: String,
@@ -154,8 +154,8 @@ fn closing_quote(body: &str) -> Option<usize> {
     }
 }
 
-/// `name=value` wherever a word begins so; the value to the next space, or in quotes. Once a quote is not closed, those behind it are
-/// characters as any other.
+/// `name=value` wherever a word begins with it; the value extends to the next space, or is quoted. After an unclosed quote, later quotes are
+/// ordinary characters.
 fn logfmt(line: &str, each: Each<'_>) -> ControlFlow<()> {
     let (mut rest, mut quotes) = (line, true);
     loop {

@@ -30,7 +30,7 @@ pub(crate) enum Token {
     Labels(Vec<Matcher>),
 }
 
-/// What stands between a field and its value.
+/// An operator between a field and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
@@ -40,7 +40,7 @@ pub(crate) enum Operator {
     Order(Order),
 }
 
-/// Signs of operators; longer ones before those that they begin with.
+/// Symbols of operators; longer ones before their prefixes.
 const OPERATORS: [(&str, Operator); 8] = [
     ("=~", Operator::Regex),
     ("!~", Operator::NotRegex),
@@ -59,7 +59,7 @@ impl Operator {
     }
 }
 
-/// Whether a text reads as one word where a term may stand.
+/// Whether a text is read as one word where a term is expected.
 pub(crate) fn is_plain_word(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('/') && word_length(text) == text.len() && !KEYWORDS.contains(&text)
 }
@@ -100,7 +100,7 @@ impl<'t> Lexer<'t> {
         Ok(Self { text, at: 0 })
     }
 
-    /// The place of what comes next, in bytes.
+    /// The position of the next token, in bytes.
     pub(crate) fn here(&mut self) -> usize {
         self.at += self.rest().len() - self.rest().trim_start().len();
         self.at
@@ -126,7 +126,7 @@ impl<'t> Lexer<'t> {
         is_next
     }
 
-    /// The part that comes next; none at the end.
+    /// The next token; None at the end.
     pub(crate) fn token(&mut self) -> Result<Option<Token>, Error> {
         let at = self.here();
         let rest = self.rest();
@@ -180,7 +180,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Quoted(Pattern::new(&text).opened(open_start, open_end), text))
     }
 
-    /// What stands in quotes: `\"`, `\\`, `\n`, `\t` and `\r` are what they are elsewhere, any other backslash is itself.
+    /// The contents of quotes: `\"`, `\\`, `\n`, `\t` and `\r` have their usual meaning, any other backslash is literal.
     fn string(&mut self) -> Result<String, Error> {
         let start = self.at;
         self.at += 1;
@@ -206,7 +206,7 @@ impl<'t> Lexer<'t> {
         Err(self.error(start, "this quote is not closed; write \\\" for one inside"))
     }
 
-    /// What stands between slashes: `\/` is a slash, everything else is for the expression.
+    /// The contents between slashes: `\/` is a slash, everything else belongs to the expression.
     fn regex(&mut self) -> Result<String, Error> {
         let start = self.at;
         self.at += 1;
@@ -253,13 +253,13 @@ impl<'t> Lexer<'t> {
         self.plain_value(at).map(Pattern::from_stars)
     }
 
-    /// The value of an operator that takes no stars: a number.
+    /// The value of an operator without wildcards: a number.
     pub(crate) fn number(&mut self) -> Result<String, Error> {
         let at = self.here();
         if self.rest().starts_with('"') { self.string() } else { self.plain_value(at).map(str::to_owned) }
     }
 
-    /// The value of `=~`: between slashes, in quotes, or as it stands.
+    /// The value of `=~`: between slashes, in quotes, or plain.
     pub(crate) fn expression(&mut self) -> Result<String, Error> {
         let at = self.here();
         match self.rest().bytes().next() {

@@ -8,13 +8,13 @@ use ogive_model::words::fold;
 
 use crate::fields::each_field;
 
-/// Fields of a line that were found in it by other rules than those of JSON and logfmt.
+/// Fields of a line that were extracted by rules other than those of JSON and logfmt.
 pub trait FieldSource: std::fmt::Debug {
-    /// Hands each name with its value to `each`, until it breaks.
+    /// Passes each name with its value to `each`, until it breaks.
     fn each(&self, each: &mut dyn FnMut(&str, &str) -> ControlFlow<()>);
 }
 
-/// A line and the labels of its series. What queries need of it is made once, when they do.
+/// A line and the labels of its series. What queries need from it is computed once, on demand.
 #[derive(Debug)]
 pub struct Line<'l> {
     pub(crate) labels: &'l Labels,

@@ -11,13 +11,13 @@ use crate::expr::{Anchored, Expr, Test};
 use crate::lexer::{Lexer, Operator, Token};
 use crate::pattern::Pattern;
 
-/// 1,024 terms: a list of words that a program made.
+/// 1,024 terms: a list of words that a program generated.
 pub const TERMS_MAX: usize = 1_024;
 
 /// 32 levels of parentheses and NOT, so that the stack of a thread suffices everywhere.
 pub const DEPTH_MAX: usize = 32;
 
-/// 1 MiB for a compiled regular expression, and as much for what it remembers while it runs.
+/// 1 MiB for a compiled regular expression, and as much for its cache while it runs.
 pub const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// 16 regular expressions in a query: 32 MiB at most.
@@ -125,7 +125,7 @@ impl Parser<'_> {
             return Err(self.wrong(format!("more than {TERMS_MAX} terms; ask in parts")));
         }
         let missing = "here must stand a word, a \"phrase\", a /regular expression/, field=value, {label=\"value\"} or a parenthesis";
-        // A word or a phrase may be a field: the operator is looked for before what comes behind it is read as a term.
+        // A word or a phrase may be a field: look for an operator before the following text is parsed as a term.
         let (field, pattern) = match &self.next {
             Some(Token::Word(word)) => (word.clone(), Pattern::from_stars(word)),
             Some(Token::Quoted(pattern, text)) => (text.clone(), pattern.clone()),
@@ -172,7 +172,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A word or a phrase; with an operator behind it, a test of the field of that name.
+    /// A word or a phrase; if an operator follows, a test of the field with that name.
     fn take_term(&mut self, field: String, pattern: Pattern) -> Result<Expr, Error> {
         let Some(operator) = self.lexer.operator() else {
             self.advance()?;
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(Expr::Field(field, test))
     }
 
-    /// For a whole value; what was written is an expression by itself.
+    /// The expression for a whole value; the written text must be a valid expression by itself.
     fn anchored(&mut self, at: usize, written: &str) -> Result<Regex, Error> {
         self.regexes -= 1;
         self.regex(at, &format!("^(?s:(?:{written}))$"))

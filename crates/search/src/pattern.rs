@@ -5,8 +5,8 @@ use std::fmt;
 use ogive_model::Words;
 use ogive_model::words::{fold, is_word, spans};
 
-/// A text that is looked for. In a line it begins and ends where words do; in a field it is the whole value. An end that is open
-/// may be followed by anything.
+/// A text to search for. In a line it begins and ends at word boundaries; in a field it is the whole value. An open end
+/// may continue with anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// As written.
@@ -31,7 +31,7 @@ impl Pattern {
         Self { open_start, open_end, ..Self::new(text) }
     }
 
-    /// Whether it stands in a folded line, as whole words.
+    /// Whether it occurs in a folded line, as whole words.
     pub(crate) fn stands_in(&self, folded: &str) -> bool {
         let needle = &*self.folded;
         let Some(first) = needle.chars().next() else { return true };
@@ -68,7 +68,7 @@ impl Pattern {
         Words::All(words.collect())
     }
 
-    /// As it is written in a query: a word where that reads as one, else in quotes, which no star opens.
+    /// As written in a query: a word where that is read as one, else in quotes, in which a star is literal.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, is_plain: fn(&str) -> bool) -> fmt::Result {
         let (start, end) = (if self.open_start { "*" } else { "" }, if self.open_end { "*" } else { "" });
         let starred = match (self.text.is_empty(), self.open_start && self.open_end) {
@@ -82,7 +82,7 @@ impl Pattern {
         }
     }
 
-    /// With the ends open that are starred beside the quotes.
+    /// With open ends where stars are written outside the quotes.
     pub(crate) fn opened(self, open_start: bool, open_end: bool) -> Self {
         Self { open_start, open_end, ..self }
     }

@@ -10,7 +10,7 @@ use crate::expr::Expr;
 use crate::line::Line;
 use crate::parser;
 
-/// What is looked for in lines. The empty query matches every line.
+/// A query for lines. The empty query matches every line.
 #[derive(Clone, Debug)]
 pub struct Query {
     expr: Expr,
@@ -25,7 +25,7 @@ impl Query {
         parser::parse(text).map(|expr| Self { expr })
     }
 
-    /// Whether the line is what is looked for.
+    /// Whether the line matches.
     #[must_use]
     pub fn matches(&self, line: &Line<'_>) -> bool {
         self.expr.matches(line)
@@ -58,7 +58,7 @@ impl FromStr for Query {
     }
 }
 
-/// As it could have been written.
+/// In the query language.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.expr)

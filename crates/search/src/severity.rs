@@ -11,9 +11,9 @@ use crate::fields::each_field;
 pub enum Severity {
     /// Finest detail.
     Trace,
-    /// For who looks for a fault.
+    /// For finding faults.
     Debug,
-    /// As it should be; syslog's notice too.
+    /// Normal operation; also syslog's notice.
     Info,
     /// Something may become wrong.
     Warn,
@@ -23,10 +23,10 @@ pub enum Severity {
     Fatal,
 }
 
-/// Labels and fields that say it.
+/// Labels and fields that contain it.
 const NAMES: [&str; 6] = ["severity", "level", "severity_text", "lvl", "loglevel", "log.level"];
 
-/// 160 bytes: where a plain line has a word that says it, it stands at the beginning.
+/// 160 bytes: if a plain line contains a word for it, it is near the beginning.
 const HEAD_BYTES: usize = 160;
 
 impl Severity {
@@ -46,7 +46,7 @@ impl Severity {
         }
     }
 
-    /// The severity that a word names, as programs and syslog call it.
+    /// The severity with this name, as programs and syslog use it.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let is = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name));
@@ -59,7 +59,7 @@ impl Severity {
             .or_else(|| of(&["fatal", "critical", "crit", "panic", "alert", "emerg", "emergency"], Self::Fatal))
     }
 
-    /// That of a line: what a label says, else a field, else a word near its beginning that is written in capitals or in brackets.
+    /// The severity of a line: from a label, else from a field, else from a word near its beginning in capitals or in brackets.
     #[must_use]
     pub fn of(labels: &Labels, line: &str) -> Option<Self> {
         let label = NAMES.iter().find_map(|name| Self::parse(labels.get(name)));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{CounterReading, FloatColumn, HistogramColumn, HistogramValue, Temporality, restarted};
 
-/// What the numbers of a window become.
+/// How the numbers of a window are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Function {
     /// The last by time.
@@ -27,18 +27,18 @@ pub enum Function {
     Max,
     /// Their sum.
     Sum,
-    /// How many there were.
+    /// The number of samples.
     Count,
-    /// What a counter added, counted where the later of two samples lies.
+    /// The increase of a counter, counted at the later of two samples.
     Increase,
 }
 
 impl Function {
-    /// Each of them.
+    /// All of them.
     pub const ALL: [Self; 8] =
         [Self::Last, Self::First, Self::Mean, Self::Min, Self::Max, Self::Sum, Self::Count, Self::Increase];
 
-    /// Its name in options and in the metrics that it makes.
+    /// Its name in options and in the metrics that it produces.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Function {
         }
     }
 
-    /// What fits series of this temporality when nobody chose.
+    /// The default for series of this temporality.
     #[must_use]
     pub const fn of(temporality: Temporality) -> Self {
         match temporality {
@@ -86,7 +86,7 @@ pub struct Windows {
     pub read_from_ms: i64,
 }
 
-/// The end of the window that holds an instant.
+/// The end of the window that contains an instant.
 ///
 /// # Panics
 /// When the width is not above 0.
@@ -103,7 +103,7 @@ impl Windows {
         (self.from_ms < end && end <= self.to_ms).then_some(end)
     }
 
-    /// Whether what counts since `start`, 0 when that is not known, began at zero within what is read.
+    /// Whether a counter with start `start` (0 when unknown) began at zero within the range that was read.
     fn is_begun(&self, start: i64, time: i64) -> bool {
         start != 0 && start > self.read_from_ms && start < time
     }
@@ -135,7 +135,7 @@ impl Numbers {
     }
 }
 
-/// The cells of a series of numbers. Markers of staleness and other NaN are no samples.
+/// The cells of a series of numbers. Staleness markers and other NaN are not samples.
 #[must_use]
 pub fn numbers(
     column: &FloatColumn,
@@ -236,7 +236,7 @@ pub fn join(sum: &mut HistogramValue, more: &HistogramValue) -> bool {
     }
 }
 
-/// What a counting histogram added since `before`: all of it when it began anew.
+/// The increase of a cumulative histogram since `before`: all of it after a reset.
 fn since(now: &HistogramValue, before: &HistogramValue) -> HistogramValue {
     let anew = match now {
         HistogramValue::Integer(now) => now.reset == CounterReset::Reset,
@@ -245,7 +245,7 @@ fn since(now: &HistogramValue, before: &HistogramValue) -> HistogramValue {
     if anew { now.clone() } else { difference(now, before).unwrap_or_else(|| now.clone()) }
 }
 
-/// `now` without `before`; none when that is not a part of it.
+/// `now` without `before`; None when that is not a part of it.
 #[must_use]
 pub fn difference(now: &HistogramValue, before: &HistogramValue) -> Option<HistogramValue> {
     fn of<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Option<Histogram<C>> {
@@ -266,7 +266,7 @@ fn float(value: &HistogramValue) -> Histogram<f64> {
     }
 }
 
-/// Whether two distributions are the same: every bin, and the sums where both are known.
+/// Whether two distributions are equal: every bin, and the sums where both are known.
 #[must_use]
 pub fn is_equal(one: &HistogramValue, other: &HistogramValue) -> bool {
     fn of<C: Count>(one: &Histogram<C>, other: &Histogram<C>) -> bool {

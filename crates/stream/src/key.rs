@@ -15,7 +15,7 @@ impl Key {
         Self(XxHash3_128::oneshot_with_seed(salt, part))
     }
 
-    /// The key of what there was and one more part.
+    /// The key of the previous parts and one more.
     #[must_use]
     pub fn and(self, part: &[u8]) -> Self {
         let part = XxHash3_128::oneshot_with_seed(self.0 as u64, part);
@@ -23,7 +23,7 @@ impl Key {
     }
 }
 
-/// Takes the low half of a key, which is a hash already.
+/// A hasher that takes the low half of a key, which is a hash already.
 #[derive(Default)]
 pub(crate) struct Low(u64);
 

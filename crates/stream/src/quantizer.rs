@@ -22,25 +22,26 @@ use crate::state::{Cell, Members, State};
 /// Cells are a second wide.
 const WIDTH_NS: i64 = 1_000_000_000;
 
-/// The series that stand for those beyond a limit; the store has its own of this name for its own limits.
+/// The series for values beyond a limit; the store has its own of this name for its own limits.
 const OVERFLOW_NAME: &str = "ogive_overflow";
 
-/// Names by which a series was called, for each series that may be: the same tags in another order are another name.
+/// How many names a series may be known by: the same tags in another order are another name.
 const ALIASES_PER_SERIES: usize = 4;
 
-/// What is not counted by a whole weight is kept for the next; this much below a whole number is one, since 1 / rate is rounded.
+/// The fraction of a weight that was not counted is kept for the next value; this much below a whole number counts as one, because 1 / rate
+/// is rounded.
 const WEIGHT_SLACK: f64 = 1e-6;
 
-/// What a quantizer may hold.
+/// The limits of a quantizer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Series at a time.
     pub series: usize,
-    /// Members of all sets of the open cells together.
+    /// Members of all sets in open cells together.
     pub members: usize,
-    /// Open cells of other seconds than the current one, and cells that were not taken yet, each.
+    /// Open cells of seconds other than the current one, and completed cells that were not taken yet, each.
     pub cells: usize,
-    /// A series without a measurement for so many seconds is forgotten, and with it the level of a relative gauge.
+    /// A series without a measurement for this many seconds is forgotten, and with it the level of a relative gauge.
     pub idle_seconds: i64,
 }
 
@@ -53,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-/// What the measurements of a series become.
+/// What the measurements of a series are combined to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Their sum: a delta float.
@@ -70,7 +71,7 @@ impl Shape {
     /// Each shape.
     pub const ALL: [Self; 4] = [Self::Count, Self::Gauge, Self::Distinct, Self::Histogram];
 
-    /// What is known of a series of this shape beside its labels.
+    /// The properties of a series of this shape in addition to its labels.
     #[must_use]
     pub fn meta(self, unit: &str) -> SeriesMeta {
         let (kind, temporality) = match self {
@@ -107,11 +108,11 @@ pub enum Measured<'a> {
     Add(f64),
     /// Sets a gauge.
     Set(f64),
-    /// Moves a gauge from where it was; from 0 when that is not known.
+    /// Moves a gauge relative to its value, or to 0 when that is not known.
     Shift(f64),
     /// A member of a set.
     Member(&'a [u8]),
-    /// A value of a distribution that stands for `weight` of them. Fractions of a weight add up over a series.
+    /// A value of a distribution that represents `weight` of them. Fractions of a weight add up over a series.
     Observe {
         /// The value.
         value: f64,
@@ -120,25 +121,25 @@ pub enum Measured<'a> {
     },
 }
 
-/// Why a measurement was not taken.
+/// Why a measurement was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// As many cells of other seconds are open as may be.
+    /// The maximum number of cells of other seconds is open.
     Cells,
 }
 
-/// Names a series of a quantizer until its next `take`.
+/// Identifies a series of a quantizer until its next `take`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotId(u32);
 
-/// What limits cost so far.
+/// What was refused or lost because of limits so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Measurements of series beyond the limit: they are in `ogive_overflow`.
     pub folded: u64,
     /// Members beyond the limit: their sets are larger than stored.
     pub members_over: u64,
-    /// Cells that nobody took in time.
+    /// Cells that were not taken in time.
     pub cells_lost: u64,
 }
 
@@ -148,7 +149,7 @@ pub struct Quantizer {
     limits: Limits,
     /// Slots by the names that senders gave them.
     aliases: HashMap<u128, u32, BuildHasherDefault<Low>>,
-    /// Slots by what they are.
+    /// Slots by labels and shape.
     identities: HashMap<(Labels, Shape), u32>,
     slots: Vec<Slot>,
     /// Slots with something in the current cell.
@@ -172,9 +173,9 @@ struct Slot {
     is_overflow: bool,
     /// Of the current cell.
     state: State,
-    /// Part of a weight that is not counted yet.
+    /// The part of a weight that is not counted yet.
     rest: f64,
-    /// Where a gauge stands.
+    /// The value of a gauge.
     level: f64,
     /// The cell of its newest measurement.
     last_ns: i64,
@@ -212,7 +213,7 @@ impl Quantizer {
         }
     }
 
-    /// What limits cost so far.
+    /// What was refused or lost because of limits so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -224,10 +225,10 @@ impl Quantizer {
         self.slots.len()
     }
 
-    /// The series that is called `key`; `define` shows what it is the first time.
+    /// The series with the name `key`; `define` defines it the first time.
     ///
     /// # Errors
-    /// What `define` refuses.
+    /// Those of `define`.
     pub fn slot<E>(
         &mut self,
         key: Key,
@@ -268,10 +269,10 @@ impl Quantizer {
         slot
     }
 
-    /// Takes a measurement of `slot` made at `time_ns`.
+    /// Adds a measurement of `slot` made at `time_ns`.
     ///
     /// # Errors
-    /// [`Refused`] when it was not taken.
+    /// [`Refused`] when it was not added.
     ///
     /// # Panics
     /// When the measurement does not fit the shape of the slot.
@@ -323,7 +324,7 @@ impl Quantizer {
         Ok(())
     }
 
-    /// The time has come to `now_ns`: the cells before the one that it belongs to are complete.
+    /// Advances the time to `now_ns`: the cells before the one that contains it are complete.
     pub fn advance(&mut self, now_ns: i64) {
         let end_ns = cell_end(now_ns);
         if end_ns <= self.end_ns {
@@ -350,7 +351,7 @@ impl Quantizer {
         self.closed.push(Cell { series, time_ns, value });
     }
 
-    /// The cells that are complete at `now_ns`, and those of other seconds than the current one as far as they are known.
+    /// The cells that are complete at `now_ns`, and those of seconds other than the current one as far as they are known.
     #[must_use]
     pub fn take(&mut self, now_ns: i64) -> Vec<Cell> {
         self.advance(now_ns);
@@ -365,13 +366,13 @@ impl Quantizer {
         take(&mut self.closed)
     }
 
-    /// Every cell, also the one that is still open: for the end.
+    /// Every cell, including the one that is still open: for the end.
     #[must_use]
     pub fn finish(&mut self) -> Vec<Cell> {
         self.take(self.end_ns.saturating_add(1))
     }
 
-    /// Forgets series that have had no measurement for a while. Nothing of them is open: `take` came before.
+    /// Forgets series without a measurement for a while. They have no open cells: `take` was called before.
     fn sweep(&mut self) {
         self.swept_ns = self.end_ns;
         let oldest = self.end_ns.saturating_sub(self.limits.idle_seconds.saturating_mul(WIDTH_NS));

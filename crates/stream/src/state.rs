@@ -15,14 +15,14 @@ pub struct Cell {
     pub series: SeriesDef,
     /// Its end, nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// What happened in it.
+    /// The summary of the cell.
     pub value: Value,
 }
 
-/// Members of a set, by their 64-bit xxh3: 2^32 of them would be needed for two to fall together.
+/// Members of a set, by their 64-bit xxh3: a collision becomes likely only with about 2^32 of them.
 pub(crate) type Members = HashSet<u64, BuildHasherDefault<Low>>;
 
-/// What was measured in an open cell.
+/// The measurements in an open cell.
 #[derive(Debug, Default)]
 pub(crate) enum State {
     #[default]
@@ -34,7 +34,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The value that is stored; none where nothing was measured.
+    /// The value that is stored; None where nothing was measured.
     pub(crate) fn value(self) -> Option<Value> {
         match self {
             Self::Empty => None,
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// Members that it holds.
+    /// Its number of members.
     pub(crate) fn members(&self) -> usize {
         if let Self::Distinct(members) = self { members.len() } else { 0 }
     }

@@ -8,7 +8,7 @@ use jiff::tz::Offset;
 /// Seconds of 400 years, after which the calendar repeats itself, weekdays included.
 const ERA_SECONDS: i64 = 146_097 * 86_400;
 
-/// 100,000 years around 1970, in milliseconds: beyond it nobody means an instant.
+/// 100,000 years around 1970, in milliseconds: no reasonable instant is outside.
 const INSTANT_MS_MAX: f64 = 3.2e15;
 
 /// A broken-down instant.
@@ -63,7 +63,7 @@ impl Moment {
     }
 }
 
-/// Seconds from 1970 to a date and time of UTC; none when there is no such date.
+/// Seconds from 1970 to a date and time of UTC; None when there is no such date.
 #[must_use]
 pub fn seconds_from_date([year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3]) -> Option<i64> {
     const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
@@ -104,7 +104,7 @@ pub fn rfc3339_ms(text: &str) -> Option<i64> {
     Some((seconds_from_date(date, time)? - offset_minutes * 60) * 1000 + ms)
 }
 
-/// The milliseconds of `.678+01:00`, and what follows them.
+/// The milliseconds of `.678+01:00`, and the rest after them.
 fn fraction_ms(zone: &str) -> Option<(i64, &str)> {
     let Some(fraction) = zone.strip_prefix('.') else { return Some((0, zone)) };
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
@@ -122,7 +122,7 @@ pub fn instant_ms(text: &str) -> Option<i64> {
     }
 }
 
-/// Seconds rounded to the nearest millisecond, when it is one that can be meant.
+/// Seconds rounded to the nearest millisecond, if it is a reasonable instant.
 pub(crate) fn milliseconds(seconds: f64) -> Option<i64> {
     let ms = (seconds * 1000.0).round();
     (ms.abs() <= INSTANT_MS_MAX).then_some(ms as i64)

@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Units of one number with a fraction, in seconds; longer names before those that they end with.
+/// Units of one number with a fraction, in seconds; longer names before those that are their suffixes.
 pub const DECIMAL_UNITS: [(&str, f64); 8] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
 
@@ -50,7 +50,7 @@ pub fn parse_ms(text: &str) -> Result<u64, Error> {
         let (unit, after) = behind.split_at(letters);
         let (_, width) = units.find(|(name, _)| *name == unit).ok_or(Error::Syntax)?;
         let part = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*width));
-        // What is too long is still read to its end: it may be no duration at all.
+        // A duration that is too long is still parsed to its end: the text may not be a duration at all.
         total = total.zip(part).and_then(|(total, part)| total.checked_add(part));
         rest = after;
     }

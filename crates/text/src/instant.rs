@@ -5,7 +5,7 @@
 use crate::calendar::instant_ms;
 use crate::duration;
 
-/// Milliseconds of `now`, `now-7d`, `now+5m` or `-1h`; nothing for what is no time of this kind.
+/// Milliseconds of `now`, `now-7d`, `now+5m` or `-1h`; None for a text that is not a time of this kind.
 #[must_use]
 pub fn relative_ms(text: &str, now_ms: i64) -> Option<i64> {
     let span = match text.strip_prefix("now") {
@@ -15,7 +15,7 @@ pub fn relative_ms(text: &str, now_ms: i64) -> Option<i64> {
     };
     let (is_before, span) = match (span.strip_prefix('-'), span.strip_prefix('+')) {
         (Some(rest), _) => (true, rest),
-        // `+5m` alone may as well be a duration that somebody means otherwise.
+        // `+5m` alone may also be a duration with another meaning.
         (None, Some(rest)) if span.len() < text.len() => (false, rest),
         _ => return None,
     };

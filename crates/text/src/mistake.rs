@@ -30,13 +30,13 @@ impl Mistake {
         Self { line: line(text, at), message }
     }
 
-    /// At the key or element of `text` that `path` leads to, or the last on the way to it.
+    /// At the key or element of `text` that `path` leads to, or the last existing one on the way to it.
     #[must_use]
     pub fn at_path(text: &str, path: &[Step<'_>], message: String) -> Self {
         Self::at(text, offset(text, path), message)
     }
 
-    /// The words of the parser, with what was probably meant.
+    /// The parser's message, with a suggestion of what was probably meant.
     #[must_use]
     pub fn from_toml(text: &str, error: &toml::de::Error) -> Self {
         let message = error.message();
@@ -70,7 +70,7 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// The byte at which the key or element begins that `path` leads to; of what is missing, the last on the way to it.
+/// The byte at which the key or element begins that `path` leads to; if it is missing, the last existing one on the way to it.
 #[must_use]
 pub fn offset(text: &str, path: &[Step<'_>]) -> usize {
     let Ok(table) = DeTable::parse(text) else { return 0 };
@@ -110,7 +110,7 @@ pub fn file_text(read: fn(&Path) -> std::io::Result<Vec<u8>>, path: &Path, bytes
     String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
-/// Every key of a good TOML text with its value, by name. A table of a list goes by its `name`, if it has one.
+/// Every key of a valid TOML text with its value, by name. A table in a list is identified by its `name`, if it has one.
 #[must_use]
 pub fn flat(text: &str) -> Vec<(String, String)> {
     fn put(name: String, value: &toml::Value, out: &mut Vec<(String, String)>) {
@@ -132,7 +132,7 @@ pub fn flat(text: &str) -> Vec<(String, String)> {
     out
 }
 
-/// A value that is no table, as a file has it.
+/// A value other than a table, as written in a file.
 fn scalar_text(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => format!("{text:?}"),

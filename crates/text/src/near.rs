@@ -1,14 +1,14 @@
 //! The name that was probably meant.
 
-/// The one of `known` that is nearest to `name`, when it is near: letters inserted, dropped, changed or swapped with their neighbour, at
-/// most a third of the name.
+/// The one of `known` that is most similar to `name`, if it is similar enough: letters inserted, dropped, changed or swapped with their
+/// neighbour, at most a third of the name.
 pub fn nearest<'k>(known: impl IntoIterator<Item = &'k str>, name: &str) -> Option<&'k str> {
     let near = known.into_iter().map(|known| (strsim::osa_distance(known, name), known));
     // A third of the letters: a slip or two, also in a short name.
     near.min().filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3)).map(|(_, known)| known)
 }
 
-/// `; did you mean "listen"?` behind a sentence, or nothing.
+/// `; did you mean "listen"?` to append to a sentence, or nothing.
 #[must_use]
 pub fn did_you_mean(meant: Option<&str>) -> String {
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"))

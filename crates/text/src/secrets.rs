@@ -1,7 +1,7 @@
 //! Values of options without what is secret in them, for whoever shows how a process was started.
 
-/// `value` of the option `name` as it may be shown: not at all when the name speaks of a secret, and a URL without user,
-/// password, query, and for webhooks without its path, which is often the secret. A check of HTTPTrap stands without its secret.
+/// `value` of the option `name` as it may be shown: not at all if the name indicates a secret; a URL without user, password and query, and
+/// for webhooks without its path, which is often the secret. A check of HTTPTrap is shown without its secret.
 #[must_use]
 pub fn without_secrets(name: &str, value: &str) -> String {
     let is_secret = ["password", "secret", "token", "credential", "key"].iter().any(|word| name.contains(word));
@@ -19,7 +19,7 @@ pub fn without_secrets(name: &str, value: &str) -> String {
         let host = authority.rsplit('@').next().unwrap_or_default();
         let path = path.split(['?', '#']).next().unwrap_or_default();
         let path = if name.contains("webhook") && path.len() > 1 { "/…" } else { path };
-        // What stands before the scheme may be `name=`; a scheme has no secret.
+        // The part before the scheme may be `name=`; a scheme has no secret.
         format!("{before}://{host}{path}")
     });
     parts.collect::<Vec<_>>().join(",")

@@ -1,9 +1,9 @@
 //! Numbers of bytes as people write them.
 
-/// Bytes with an optional unit, with or without B and `/s`: k, M, G, T stand for powers of 1000, Ki, Mi, Gi, Ti for powers of 1024.
+/// Bytes with an optional unit, with or without B and `/s`: k, M, G, T mean powers of 1000, Ki, Mi, Gi, Ti powers of 1024.
 ///
 /// # Errors
-/// A sentence for the command line when the text is no number of bytes, or one above `u64::MAX`.
+/// A sentence for the command line when the text is not a number of bytes, or above `u64::MAX`.
 pub fn parse(text: &str) -> Result<u64, String> {
     let refuse = || format!("{text:?} is no number of bytes; give one such as 10MiB");
     let (number, unit) = split(text);
@@ -27,7 +27,7 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// The power that a prefix stands for, and whether it is one of 1024.
+/// The power that a prefix means, and whether it is one of 1024.
 fn power(prefix: &str) -> Option<(u32, bool)> {
     let prefix = prefix.to_ascii_lowercase();
     let (letter, is_binary) = prefix.strip_suffix('i').map_or((&*prefix, false), |letter| (letter, true));

@@ -15,7 +15,7 @@ const ENTRY_BYTES_MAX: u64 = 4 << 20;
 
 const MAGIC: u32 = 0xBAAA_D700;
 const TOC_BYTES: u64 = 52;
-/// Entries of series begin at multiples of it.
+/// Entries of series are aligned to it.
 const ALIGNMENT: u64 = 16;
 
 /// A series.
@@ -40,10 +40,10 @@ pub struct ChunkPlace {
     pub place: u64,
 }
 
-/// What is kept of an index.
+/// The part of an index that is kept in memory.
 pub struct Index {
     symbols: Vec<u8>,
-    /// Where each symbol begins, at its length.
+    /// The start of each symbol, at its length.
     starts: Vec<u32>,
     series: (u64, u64),
 }
@@ -113,10 +113,10 @@ impl Index {
         std::str::from_utf8(text).map_err(|_| "a symbol is not UTF-8".to_owned())
     }
 
-    /// Gives each series, or what is wrong with it, to `each`.
+    /// Passes each series, or its error, to `each`.
     ///
     /// # Errors
-    /// Those of `each` and of the file; [`Error::Unreadable`] when what follows cannot be found.
+    /// Those of `each` and of the file; [`Error::Unreadable`] when the rest cannot be found.
     pub fn each(
         &self,
         file: &dyn ReadAt,
@@ -133,7 +133,7 @@ impl Index {
             let mut reader = Reader(head);
             let length = reader.varint()?;
             if length == 0 {
-                // Between series there are zeros; an entry has labels at least.
+                // There are zeros between series; an entry has at least labels.
                 at += 1;
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A file that is read at places.
+/// A file that is read at given offsets.
 pub trait ReadAt {
     /// Its length.
     fn bytes(&self) -> u64;
@@ -25,7 +25,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// What is left of some bytes.
+/// The rest of some bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 

@@ -5,13 +5,13 @@
 
 use super::reader::{ReadAt, Reader};
 
-/// 4 MiB: 120 histograms of all bins that remote write takes are less.
+/// 4 MiB: more than 120 histograms with all bins that remote write accepts.
 pub const CHUNK_BYTES_MAX: u64 = 4 << 20;
 
 const MAGIC: u32 = 0x85BD_40DD;
 const HEADER_BYTES: u64 = 8;
 
-/// Encoding and bytes of the chunk at `place`; what is wrong with it otherwise.
+/// Encoding and bytes of the chunk at `place`; otherwise what is wrong with it.
 ///
 /// # Errors
 /// A sentence.

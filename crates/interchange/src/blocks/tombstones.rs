@@ -11,7 +11,7 @@ use crate::Error;
 const MAGIC: u32 = 0x0130_BA30;
 const HEADER_BYTES: usize = 5;
 
-/// What was deleted, by the series' reference.
+/// Deleted ranges, by the series' reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tombstones(HashMap<u64, Vec<(i64, i64)>>);
 

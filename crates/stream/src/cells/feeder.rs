@@ -13,11 +13,11 @@ use super::sources::Sources;
 use super::wait::WaitInProgress;
 use super::{Counts, Item, Options, Shard, Sink, WIDTH_NS, Wait};
 
-/// Messages that a worker takes from one ring before it looks at the next one.
+/// Messages that a worker takes from one ring before it turns to the next one.
 const TURN: usize = 1_024;
 const _: () = assert!(TURN <= super::shard::REFUSALS_MAX);
 
-/// What goes through a ring.
+/// A message in a ring.
 enum Message {
     Item(Item),
     /// The feeder's watermark.
@@ -26,18 +26,18 @@ enum Message {
 
 const _: () = assert!(size_of::<Message>() == size_of::<Item>());
 
-/// What became of items.
+/// What happened to items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fed {
     /// They are on their way to their shards.
     pub fed: u64,
-    /// Their ring was full and nobody waited.
+    /// Their ring was full and the caller did not wait.
     pub skipped: u64,
     /// Refused: too far ahead of the clock.
     pub ahead: u64,
 }
 
-/// Brings items to the shards; see [`stream`].
+/// Passes items to the shards; see [`stream`].
 pub struct Feeder {
     rings: Vec<Producer<Message>>,
     sources: Sources,
@@ -50,7 +50,7 @@ pub struct Feeder {
 /// One shard behind its rings; see [`stream`].
 pub struct Worker<S> {
     rings: Vec<Consumer<Message>>,
-    /// Each feeder's watermark; none when it is gone.
+    /// Each feeder's watermark; None when it is gone.
     untils: Vec<Option<i64>>,
     shard: Shard,
     sink: S,
@@ -59,10 +59,10 @@ pub struct Worker<S> {
     is_bare: bool,
 }
 
-/// `feeders` feeders and a worker for each of `sinks`, with a ring of `places` between each two.
+/// Makes `feeders` feeders and a worker for each of `sinks`, with a ring of `places` between each pair.
 ///
 /// # Panics
-/// When there is no feeder, no sink or no place.
+/// When there is no feeder, no sink or no slot.
 pub fn stream<S: Sink>(
     options: Options,
     wait: Wait,
@@ -101,22 +101,22 @@ pub fn shard_of(series: SeriesId, shards: usize) -> usize {
 }
 
 impl Feeder {
-    /// Brings `items` of `source` on their way, and waits while a ring is full.
+    /// Sends `items` of `source` to the shards, and waits while a ring is full.
     pub fn feed(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
         self.bring(Some(source), items, now_ns, true)
     }
 
-    /// As [`Feeder::feed`], of items in no order at all: they say nothing of how far anybody is. [`Feeder::until`] does.
+    /// As [`Feeder::feed`], for unordered items: they do not advance any watermark. [`Feeder::until`] does.
     pub fn feed_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
         self.bring(None, items, i64::MAX, true)
     }
 
-    /// As [`Feeder::feed_unordered`], but skips and counts what finds a full ring.
+    /// As [`Feeder::feed_unordered`], but skips and counts items for a full ring.
     pub fn offer_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
         self.bring(None, items, i64::MAX, false)
     }
 
-    /// As [`Feeder::until`], without waiting: false when a ring was full, and its shard has not heard of it.
+    /// As [`Feeder::until`], without waiting: false when a ring was full, and its shard did not receive it.
     pub fn offer_until(&mut self, watermark_ns: i64) -> bool {
         let mut all = true;
         for shard in 0..self.rings.len() {
@@ -132,7 +132,7 @@ impl Feeder {
         }
     }
 
-    /// As [`Feeder::feed`], but skips and counts what finds a full ring.
+    /// As [`Feeder::feed`], but skips and counts items for a full ring.
     pub fn offer(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
         self.bring(Some(source), items, now_ns, false)
     }
@@ -171,7 +171,7 @@ impl Feeder {
         fed
     }
 
-    /// The clock came to `now_ns`: notifies the shards when cells can close. To be called some times a second, also when nothing is fed.
+    /// Advances the clock to `now_ns`: notifies the shards when cells can close. Call it several times a second, even when nothing is fed.
     pub fn tick(&mut self, now_ns: i64) {
         self.tick_with(now_ns, false);
     }
@@ -190,7 +190,7 @@ impl Feeder {
         }
     }
 
-    /// Everything was fed: what it holds open closes. For the end of a replay.
+    /// Everything was fed: the cells that it holds open close. For the end of a replay.
     pub fn finish(mut self) -> Fed {
         self.until(i64::MAX);
         self.total
@@ -209,7 +209,7 @@ impl Feeder {
         }
     }
 
-    /// What became of everything that was given to it.
+    /// The totals of everything that was passed to it.
     #[must_use]
     pub const fn total(&self) -> Fed {
         self.total
@@ -223,18 +223,18 @@ impl Feeder {
 }
 
 impl<S: Sink> Worker<S> {
-    /// The same without arithmetic and without cells: rings and tables alone, for measurements.
+    /// The same without arithmetic and without cells: only rings and tables, for measurements.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.is_bare = true;
         self
     }
 
-    /// Takes what is in the rings, some of each, and emits what closes. Returns how many messages there were.
+    /// Takes some messages of each ring, and emits what closes. Returns the number of messages.
     pub fn turn(&mut self) -> usize {
         let mut count = 0;
         for (ring, until) in self.rings.iter_mut().zip(&mut self.untils) {
-            // Looked at before the ring: what it pushed last is seen then.
+            // Read before the ring: what the feeder pushed last is then seen.
             let is_gone = ring.is_abandoned();
             let ready = ring.slots().min(TURN);
             count += ready;
@@ -242,7 +242,7 @@ impl<S: Sink> Worker<S> {
                 for message in ring.read_chunk(ready).expect("as many are there") {
                     match message {
                         Message::Item(item) => self.items.push(item),
-                        // What stands before it in the ring is taken below, before anything closes.
+                        // What is before it in the ring is taken below, before anything closes.
                         Message::Until(watermark_ns) => *until = (*until).max(Some(watermark_ns)),
                     }
                 }
@@ -266,7 +266,7 @@ impl<S: Sink> Worker<S> {
         count
     }
 
-    /// Takes turns until every feeder is gone and its ring is empty; gives back what the shard counted, and the sink.
+    /// Takes turns until every feeder is gone and its ring is empty; returns the shard's counts and the sink.
     pub fn run(mut self) -> (Counts, S) {
         let mut waiting = WaitInProgress::new(self.wait);
         loop {
@@ -286,13 +286,13 @@ impl<S: Sink> Worker<S> {
         self.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 
-    /// The shard, to look at.
+    /// The shard, for inspection.
     #[must_use]
     pub fn shard(&mut self) -> &mut Shard {
         &mut self.shard
     }
 
-    /// The sink, to look at.
+    /// The sink, for inspection.
     #[must_use]
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink

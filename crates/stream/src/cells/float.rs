@@ -3,12 +3,12 @@
 use super::{Refused, WIDTH_NS, What};
 use crate::cells::open::Held;
 
-/// What happened to a number in one second. Cells of a series and a second merge in any order.
+/// A summary of a number in one second. Cells of a series and a second merge in any order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatCell {
-    /// How many there were: one second of one thread has far fewer than 2^32.
+    /// The number of values: one second of one thread has far fewer than 2^32.
     pub count: u32,
-    /// When the last one was, nanoseconds after the cell's begin.
+    /// The time of the last one, nanoseconds after the cell's start.
     last_offset: u32,
     /// Their sum.
     pub sum: f64,
@@ -16,7 +16,7 @@ pub struct FloatCell {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// The last by time; of two at the same instant the greater one, whichever came first.
+    /// The last by time; of two at the same instant the greater one, whatever the order of arrival.
     pub last: f64,
 }
 
@@ -34,7 +34,7 @@ impl FloatCell {
         end_ns - WIDTH_NS + i64::from(self.last_offset)
     }
 
-    /// Adds what another cell of the same series and second has.
+    /// Merges another cell of the same series and second.
     pub fn merge(&mut self, other: &Self) {
         debug_assert!(other.count == 0 || other.min <= other.max, "{} to {}", other.min, other.max);
         self.count = self.count.saturating_add(other.count);
@@ -61,7 +61,7 @@ impl Held for FloatCell {
         self.sum += value;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        // In 1..=10^9: the cell's begin is not in it.
+        // In 1..=10^9: the cell's start is not part of it.
         let offset = ((time_ns - 1) % WIDTH_NS + 1) as u32;
         debug_assert!((1..=WIDTH_NS).contains(&i64::from(offset)), "{offset} ns after a cell's begin");
         self.follow(offset, value);

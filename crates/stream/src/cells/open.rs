@@ -5,20 +5,20 @@ use super::{Refused, What};
 
 /// What a table holds for each series.
 pub(crate) trait Held: Default {
-    /// Takes an item of the table's kind.
+    /// Adds an item of the table's kind.
     fn add(&mut self, time_ns: i64, what: What) -> Result<(), Refused>;
 
-    /// Adds what another cell of the same series and second has, unless their bins do not fit; then it says false.
+    /// Merges another cell of the same series and second; returns false if their bins do not fit.
     fn join(&mut self, other: &Self) -> bool;
 
-    /// Makes it as new; it may keep memory for the next second.
+    /// Empties it; it may keep memory for the next second.
     fn clear(&mut self);
 
     /// Gives it away.
     fn take(&mut self) -> Self;
 }
 
-/// Cells of one second are merged when so many of them may be of series that are there already.
+/// Cells of one second are merged when this many of them may belong to series that are already there.
 const LOOSE: usize = 1_024;
 
 /// Cells of one second.
@@ -40,12 +40,12 @@ impl<C: Held> Others<C> {
         self.cells.len()
     }
 
-    /// Takes a cell that no other of this second is of the series of.
+    /// Adds a cell whose series has no other cell of this second here.
     pub(crate) fn displaced(&mut self, series: u128, cell: C) {
         self.cells.push((series, cell));
     }
 
-    /// Takes a cell whose series may be here.
+    /// Adds a cell whose series may be here.
     pub(crate) fn push(&mut self, series: u128, cell: C) {
         self.cells.push((series, cell));
         self.loose += 1;
@@ -55,7 +55,7 @@ impl<C: Held> Others<C> {
         }
     }
 
-    /// One cell a series, ascending; parts of a distribution whose bins do not fit each other stay apart.
+    /// Leaves one cell for each series, ascending; parts of a distribution whose bins do not fit each other stay separate.
     pub(crate) fn merge(&mut self) {
         if self.loose > 0 {
             self.loose = 0;

@@ -12,12 +12,12 @@ use super::open::{Held, Others};
 use super::table::{Entry, Lookup, Table};
 use super::{Closed, Content, Distribution, FloatCell, Item, Options, Refused, Sink, WIDTH_NS, What, cell_of};
 
-/// What a shard did so far.
+/// The statistics of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Items that are in cells.
     pub taken: u64,
-    /// Of them, those whose cell was emitted already.
+    /// How many of them had a cell that was already emitted.
     pub late: u64,
     /// Items that are not, by reason, in the order of [`Refused::ALL`].
     refused: [u64; Refused::ALL.len()],
@@ -42,7 +42,7 @@ impl Counts {
         self.refused[reason as usize] += 1;
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another one.
     pub fn add(&mut self, other: &Self) {
         self.taken += other.taken;
         self.late += other.late;
@@ -71,11 +71,11 @@ pub struct Shard {
     /// Cells that end here, in seconds, or before are emitted.
     closed: u32,
     counts: Counts,
-    /// Whose items were refused, and of which time, until somebody takes them.
+    /// The series and times of refused items, until they are collected.
     refusals: Vec<(SeriesId, i64)>,
 }
 
-/// As many as a worker puts at once, so that it misses none; who never takes them keeps no more.
+/// As many as a worker puts at once, so that it misses none; if they are never collected, no more are kept.
 pub(super) const REFUSALS_MAX: usize = 1_024;
 
 impl Shard {
@@ -96,7 +96,7 @@ impl Shard {
         }
     }
 
-    /// What it did so far.
+    /// Its statistics so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -108,19 +108,19 @@ impl Shard {
         self.numbers.table.len() + self.values.table.len()
     }
 
-    /// Bytes of its tables: what look-ups at random reach into.
+    /// Bytes of its tables: the memory that random look-ups touch.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.numbers.table.bytes() + self.values.table.bytes()
     }
 
-    /// Bytes that open distributions take beside the tables.
+    /// Bytes of open distributions outside the tables.
     #[must_use]
     pub fn values_bytes(&mut self) -> usize {
         self.values.table.iter_mut().map(|entry| entry.cell.heap_bytes()).sum()
     }
 
-    /// Takes items; the places of as many as the look-ahead says are looked at together before the first of them is changed.
+    /// Adds items; as many as the look-ahead are looked up together before the first of them is changed.
     pub fn put(&mut self, items: &mut Vec<Item>) {
         let mut rest = items.drain(..);
         let mut batch: [Option<Item>; Options::LOOKAHEAD_MAX] = [const { None }; Options::LOOKAHEAD_MAX];
@@ -137,7 +137,7 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::put`] with nothing calculated and no cell kept: what finding the places alone costs.
+    /// As [`Shard::put`] without calculating or keeping cells: the cost of the look-ups alone.
     pub fn touch(&mut self, items: &[Item]) {
         for batch in items.chunks(self.options.lookahead) {
             self.numbers.make_room(batch.len(), self.closed, &self.options);
@@ -211,15 +211,15 @@ impl Shard {
         }
     }
 
-    /// The series and times of what was refused since the last time, the first [`REFUSALS_MAX`].
+    /// The series and times of what was refused since the last call, the first [`REFUSALS_MAX`].
     pub(super) fn take_refusals(&mut self) -> impl Iterator<Item = (SeriesId, i64)> + '_ {
         self.refusals.drain(..)
     }
 
-    /// No more is expected from before `watermark_ns`: reports the cells that ended, the earlier ones first, and what came late for those
-    /// that were reported.
+    /// Nothing before `watermark_ns` is expected any more: reports the cells that ended, in the order of time, and late additions to those
+    /// that were already reported.
     pub fn advance(&mut self, watermark_ns: i64, sink: &mut impl Sink) {
-        // What is at the watermark may still come.
+        // Items at the watermark itself may still arrive.
         let until = (watermark_ns.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;
         let until = until - u32::from(until > 0 && i64::from(until) * WIDTH_NS == watermark_ns);
         let (before, until) = (self.closed, until.max(self.closed));
@@ -230,7 +230,7 @@ impl Shard {
         self.closed = until;
         let is_one_second = until == before + 1;
         if until > before && !is_one_second {
-            // Entries of several seconds are reported in the order of those.
+            // Entries of several seconds are reported in that order.
             self.numbers.move_closed(before, until);
             self.values.move_closed(before, until);
         }
@@ -250,14 +250,14 @@ impl Shard {
     }
 }
 
-/// Where an item's time stands.
+/// The time of an item.
 #[derive(Clone, Copy)]
 struct At {
     end: u32,
     closed: u32,
 }
 
-/// Where the table looks for a series first, and whether it is there.
+/// Where the table first looks for a series, and whether it is there.
 #[derive(Clone, Copy, Default)]
 struct FirstPlace {
     place: usize,
@@ -269,7 +269,7 @@ impl<C: Held> KindCells<C> {
         Self { table: Table::new(), others: BTreeMap::new(), others_len: 0, swept: 0 }
     }
 
-    /// Makes room for so many new series, if that may be.
+    /// Makes room for `more` new series, if the limits permit it.
     fn make_room(&mut self, more: usize, closed: u32, options: &Options) {
         if self.table.has_room(more) {
             return;
@@ -290,10 +290,10 @@ impl<C: Held> KindCells<C> {
         FirstPlace { place, is_there: self.table.is_at(place, series) }
     }
 
-    /// Where a series is; one that is new begins at `end`.
+    /// The slot of a series; a new one begins at `end`.
     #[inline]
     fn place(&mut self, series: u128, end: u32, first: FirstPlace, series_max: usize) -> Result<usize, Refused> {
-        // An entry that was vacant a moment ago may have been filled by an item before this one: it is looked for again.
+        // An item before this one may have filled the entry that was vacant: look again.
         match if first.is_there { Lookup::At(first.place) } else { self.table.find(series, first.place) } {
             Lookup::At(place) => Ok(place),
             Lookup::Vacant(_) if self.table.len() >= series_max || !self.table.has_room(1) => Err(Refused::Series),
@@ -312,7 +312,7 @@ impl<C: Held> KindCells<C> {
         Ok(())
     }
 
-    /// Takes an item; true when its cell was emitted already.
+    /// Adds an item; true when its cell was already emitted.
     #[inline]
     fn put(
         &mut self,
@@ -349,7 +349,7 @@ impl<C: Held> KindCells<C> {
         self.table.entry(place).cell.add(time_ns, what).map(|()| false)
     }
 
-    /// Takes an item of a cell that is not the newest of its series.
+    /// Adds an item to a cell that is not the newest of its series.
     #[cold]
     fn put_other(
         &mut self,
@@ -372,12 +372,12 @@ impl<C: Held> KindCells<C> {
         Ok(())
     }
 
-    /// The first second up to `until` of which cells are beside the table.
+    /// The first second up to `until` that has cells outside the table.
     fn first_other(&self, until: u32) -> Option<u32> {
         self.others.first_key_value().map(|(end, _)| *end).filter(|end| *end <= until)
     }
 
-    /// Whether no cell beside the table ends at `until` or before.
+    /// Whether no cell outside the table ends at `until` or before.
     fn is_open_after(&self, until: u32) -> bool {
         self.others.keys().all(|end| *end > until)
             && self.others_len == self.others.values().map(Others::len).sum::<usize>()
@@ -418,7 +418,7 @@ fn entry_begins<C: Held>(entry: &mut Entry<C>, end: u32) {
     entry.cell.clear();
 }
 
-/// What can be reported.
+/// A cell that can be reported.
 trait CellContent {
     fn content(&self) -> Content<'_>;
 }

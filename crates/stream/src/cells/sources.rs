@@ -12,7 +12,7 @@ use super::Options;
 /// 65,536 sources of 48 bytes: 3 MiB for a large site's hosts.
 const SOURCES_MAX: usize = 1 << 16;
 
-/// The mark of those beyond the limit.
+/// The id of sources beyond the limit.
 const BEYOND: SourceId = SourceId(u128::MAX);
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Sources {
         assert!(self.marks.len() <= SOURCES_MAX + 1, "{} sources, those beyond as one", self.marks.len());
     }
 
-    /// The instant before which no more is expected at `now_ns`. Forgets who sends no more.
+    /// The instant before which nothing is expected any more at `now_ns`. Forgets sources that have stopped sending.
     pub(crate) fn watermark(&mut self, now_ns: i64, options: &Options) -> i64 {
         self.marks.retain(|_, mark| now_ns.saturating_sub(mark.seen_ns) <= options.idle_ns);
         let least = self.marks.values().map(|mark| mark.newest_ns.saturating_sub(options.disorder_ns)).min();

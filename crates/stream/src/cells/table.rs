@@ -17,7 +17,7 @@ const PLACES_MIN: usize = 64;
 #[repr(C, align(64))]
 pub(crate) struct Entry<C> {
     pub(crate) series: u128,
-    /// End of the newest cell, seconds; it is open when that is above what is closed.
+    /// End of the newest cell, seconds; the cell is open when that is after what is closed.
     pub(crate) end: u32,
     pub(crate) cell: C,
 }
@@ -73,7 +73,7 @@ impl<C: Held> Table<C> {
         place
     }
 
-    /// Whether the series is in its first place. Each answer waits for a cache line, but not for the answer before.
+    /// Whether the series is in its first slot. Each look-up waits for a cache line, but not for the previous look-up.
     #[inline]
     pub(crate) fn is_at(&self, place: usize, series: u128) -> bool {
         let entry = &self.entries[place];
@@ -117,7 +117,7 @@ impl<C: Held> Table<C> {
         self.entries.iter_mut().filter(|entry| entry.end != 0)
     }
 
-    /// Builds the table anew of the series that `keep` accepts, with room for `more`, and with twice the places when these fill more than
+    /// Rebuilds the table with the series that `keep` accepts, with room for `more`, and doubles the slots when these fill more than
     /// three eighths.
     pub(crate) fn rebuild(&mut self, more: usize, keep: impl Fn(&Entry<C>) -> bool) {
         let kept = self.entries.iter().filter(|entry| entry.end != 0 && keep(entry)).count();

@@ -20,13 +20,13 @@ const _: () = assert!(2 * BINS_PER_SIGN < u16::MAX as i32);
 /// Counts of packed bins have 16 bits.
 const COUNT_MAX: u32 = u16::MAX as u32;
 
-/// 48 values of two bytes: sorting them in costs one pass over the bins, which some 40 bins make about as long.
+/// 48 values of two bytes: sorting them in costs one pass over the bins, which takes about as long with some 40 bins.
 const LOG: usize = 48;
 
 /// Values of one series in one second.
 #[derive(Debug, Default)]
 pub struct Distribution {
-    /// Values that were given one by one and are numbers that a bin takes.
+    /// Values that were added one by one and fit a bin.
     count: u32,
     /// Bins of the third and the fourth.
     few: [u16; 2],
@@ -36,13 +36,13 @@ pub struct Distribution {
     open: Option<Box<Open>>,
 }
 
-/// What does not fit into a table's entry.
+/// The part that does not fit into a table's entry.
 #[derive(Clone, Debug, Default)]
 struct Open {
     /// Bin in the upper half, count in the lower one, ascending.
     bins: Vec<u32>,
     log: Log,
-    /// Values that no bin takes.
+    /// NaN values.
     nan: u64,
     /// Parts, and bins that grew beyond their counts.
     whole: Option<Box<Histogram>>,
@@ -60,7 +60,7 @@ impl Default for Log {
     }
 }
 
-// The fields of a table's entry beside these are 24 bytes: together a cache line.
+// The other fields of a table's entry are 24 bytes: together a cache line.
 const _: () = assert!(size_of::<Distribution>() == 40);
 
 fn bin_of(value: f64) -> Option<u16> {
@@ -73,15 +73,15 @@ fn bin_of(value: f64) -> Option<u16> {
 }
 
 impl Distribution {
-    /// How many values there are, those of parts included.
+    /// The number of values, including those of merged parts.
     #[must_use]
     pub fn count(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| open.nan + open.whole.as_ref().map_or(0, |whole| whole.count));
-        // What moved into the whole is in `count` no more.
+        // Values that were moved to the whole histogram are no longer in `count`.
         u64::from(self.count) + open
     }
 
-    /// Bytes that it takes beside its own.
+    /// Bytes that it occupies on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let Some(open) = &self.open else { return 0 };
@@ -120,7 +120,7 @@ impl Distribution {
         out
     }
 
-    /// A histogram of `bins`, ascending, of which some may be equal.
+    /// A histogram of `bins`, ascending, some of which may be equal.
     fn of_bins(&self, bins: impl Iterator<Item = (u16, u64)>) -> Histogram {
         let mut out = Histogram::log_linear();
         for (bin, count) in bins {
@@ -188,7 +188,7 @@ impl Distribution {
         }
     }
 
-    /// The part that is allocated, with everything that was in the entry.
+    /// The allocated part, with everything that was in the entry.
     fn opened(&mut self) -> &mut Open {
         if self.open.is_none() {
             let mut open = Box::<Open>::default();
@@ -198,7 +198,7 @@ impl Distribution {
         self.open.as_mut().expect("just made")
     }
 
-    /// Moves the values into the whole histogram, so that no packed count can pass its bits.
+    /// Moves the values into the whole histogram, so that no packed count can overflow its bits.
     #[cold]
     fn make_whole(&mut self) {
         let (open, whole) = (self.open.as_mut().and_then(|open| open.whole.take()), self.histogram_of_values());
@@ -217,7 +217,7 @@ impl Distribution {
         self.count = 0;
     }
 
-    /// What was given value by value.
+    /// The values that were added one by one.
     fn histogram_of_values(&mut self) -> Histogram {
         self.opened().sort_in();
         self.of_bins(self.open.iter().flat_map(|open| open.counts()))
@@ -273,7 +273,7 @@ impl Open {
         self.log.length = 0;
     }
 
-    /// The bins, ascending, with their counts, but for what is in the log.
+    /// The bins, ascending, with their counts, except for values in the log.
     fn counts(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.bins.iter().map(|packed| ((packed >> 16) as u16, u64::from(packed & COUNT_MAX)))
     }

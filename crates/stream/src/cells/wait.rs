@@ -7,37 +7,38 @@ use std::time::Duration;
 /// How to wait. What each costs (`cargo bench -p ogive-protocol --bench stream -- wait`) is in docs/stream.md.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Looks again at once: the shortest delay, and a whole core while nothing comes.
+    /// Polls continuously: the shortest delay, and a whole core while nothing arrives.
     Spin,
-    /// Lets others run between two looks: a whole core too, but one that others can have.
+    /// Yields between two polls: a whole core too, but one that others can use.
     Yield,
-    /// Sleeps, longer each time nothing came, up to a millisecond: next to no CPU, and up to a millisecond of delay.
+    /// Sleeps, longer each time nothing arrived, up to a millisecond: next to no CPU, and up to a millisecond of delay.
     #[default]
     Park,
-    /// Looks again, then lets others run, then sleeps: the delay of a spin while something comes often, next to no CPU while nothing does.
+    /// Polls, then yields, then sleeps: the delay of a spin while items arrive often, next to no CPU while none do.
     Hybrid(Hybrid),
 }
 
-/// When a [`Wait::Hybrid`] goes on to its next way.
+/// When a [`Wait::Hybrid`] switches to its next method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hybrid {
-    /// Looks at once that find nothing.
+    /// Consecutive empty polls.
     pub spins: u32,
-    /// Looks behind those that let others run in between.
+    /// Polls after those with a yield in between.
     pub yields: u32,
     /// The longest sleep after those, microseconds; the first ones are shorter.
     pub park_us: u32,
 }
 
 impl Hybrid {
-    /// 100,000,000 looks are some seconds: who wants more wants [`Wait::Spin`].
+    /// 100,000,000 polls take some seconds: for more, use [`Wait::Spin`].
     pub const LOOKS_MAX: u32 = 100_000_000;
     /// A second: a cell that waits for longer is late for everybody.
     pub const PARK_US_MAX: u32 = 1_000_000;
 }
 
 impl Default for Hybrid {
-    /// 2,000 looks are some 20 us, 200 yields as much on a machine that is not busy: a burst is met awake. 500 us are the half of what `Park` sleeps.
+    /// 2,000 polls take some 20 us, 200 yields as much on a machine that is not busy: bursts are received awake. 500 us are half of the sleep of
+    /// `Park`.
     fn default() -> Self {
         Self { spins: 2_000, yields: 200, park_us: 500 }
     }
@@ -81,14 +82,14 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Looks in a row that find nothing before [`Wait::Park`] sleeps: what comes in bursts is met awake.
+/// Consecutive empty polls before [`Wait::Park`] sleeps, so that bursts are received awake.
 const LOOKS: u32 = 64;
-/// The first sleep; each one after it takes twice as long.
+/// The first sleep; each further one is twice as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest one.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// A wait that goes on.
+/// The state of a wait.
 #[derive(Debug)]
 pub(crate) struct WaitInProgress {
     wait: Wait,
@@ -100,12 +101,12 @@ impl WaitInProgress {
         Self { wait, looks: 0 }
     }
 
-    /// Something came.
+    /// Something arrived.
     pub(crate) const fn done(&mut self) {
         self.looks = 0;
     }
 
-    /// Nothing came.
+    /// Nothing arrived.
     pub(crate) fn pause(&mut self) {
         self.looks = self.looks.saturating_add(1);
         match self.wait {
@@ -122,7 +123,7 @@ impl WaitInProgress {
     }
 }
 
-/// Sleeps for the `times`-th time in a row, each time twice as long.
+/// Sleeps for the `times`-th time in a row, twice as long each time.
 fn sleep(times: u32, most: Duration) {
     // 2^15 times the first one is more than any that may be.
     std::thread::sleep((SLEEP_MIN * (1 << times.min(15))).min(most));
