@@ -21,7 +21,7 @@ use crate::span::{Nanos, Span};
 /// Unread bytes that a decoder may wait for on one side: 64 KiB, more than any server accepts as the head of a message.
 pub const MAX_HEAD: usize = 65_536;
 
-/// Steps without progress before a decoder is taken to be lost: decoders make two at most.
+/// Steps without progress before a decoder counts as stuck: decoders make two at most.
 const MAX_IDLE_STEPS: u32 = 8;
 
 /// How a connection ended.
@@ -31,26 +31,26 @@ pub enum End {
     Closed,
     /// One side reset it.
     Reset,
-    /// One side reset it, and what made it do so was not seen: an answer may have been missed.
+    /// One side reset it, and the reason was not seen: a response may have been missed.
     Unexplained,
-    /// The capture ended first: what is open stays open.
+    /// The capture ended first: open exchanges stay open.
     Cut,
 }
 
-/// What was counted on a connection.
+/// The counters of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Times the place in a stream was lost: a hole, a cut frame or bytes that are not of the protocol.
     pub losses: u64,
-    /// Times it was found again.
+    /// How often the position was found again.
     pub resyncs: u64,
-    /// Bytes passed over because their place in a message was not known.
+    /// Bytes that were skipped because their position in a message was not known.
     pub unread_bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Direction {
-    /// Bytes that came or are known to have passed.
+    /// Bytes that were received or are known to have passed.
     received: u64,
     /// Bytes that the decoder consumed.
     offset: u64,
@@ -84,7 +84,7 @@ impl Direction {
         self.last = self.runs.consume(self.offset);
     }
 
-    /// Forgets what is unread and half read.
+    /// Forgets unread and partially read bytes.
     fn forget(&mut self) -> u64 {
         let unread = self.received - self.offset;
         self.offset = self.received;
@@ -98,7 +98,7 @@ impl Direction {
     }
 }
 
-/// Times that a client has to speak with nothing open before its depth counts as known: one that pipelines steadily does so once.
+/// How often a client has to send with nothing open before its depth counts as known: a client that pipelines steadily does so once.
 const TURNS: u8 = 3;
 
 /// How many exchanges were open at once.
@@ -106,7 +106,7 @@ const TURNS: u8 = 3;
 struct Depth {
     certain: u16,
     uncertain: u16,
-    /// Times that the client spoke with nothing open, for certain; at most [`TURNS`].
+    /// How often the client certainly sent with nothing open; at most [`TURNS`].
     turns: u8,
 }
 
@@ -120,11 +120,11 @@ pub struct Connection {
     is_opaque: bool,
     /// Exchanges are held back: see the module's page.
     is_uncertain: bool,
-    /// Most exchanges that were open at once, and of those since the place was found again.
+    /// The maximum number of exchanges open at once, overall and since the position was found again.
     depth: Depth,
-    /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
+    /// Bytes of the server that had passed when the position was lost; `None` for a connection seen from its middle.
     server_at_loss: Option<u64>,
-    /// Whether older answers are owed; `None` once they are not.
+    /// The test whether older responses are still owed; `None` once they are not.
     shift: Option<Box<ShiftTest>>,
     counts: Rare<Counts>,
 }
@@ -139,7 +139,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A connection seen from its first byte. `protocol` is the name its exchanges get.
+    /// A connection seen from its first byte. `protocol` is the name for its exchanges.
     #[must_use]
     pub fn new(protocol: &'static str, decoder: Box<dyn Decoder>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// A connection of which the beginning was not seen; offsets count from what is fed first.
+    /// A connection whose beginning was not seen; offsets count from the first bytes passed in.
     #[must_use]
     pub fn from_middle(protocol: &'static str, decoder: Box<dyn Decoder>) -> Self {
         let mut connection = Self::new(protocol, decoder);
@@ -176,7 +176,7 @@ impl Connection {
         self
     }
 
-    /// The server was not heard yet, so that what is seen first of the client may continue a request. Where the first is not reported
+    /// Nothing from the server was seen yet, so the first bytes of the client may continue a request. Where the first request is not reported
     /// anyway, that does no harm.
     pub fn wait_for_server(&mut self) {
         if self.decoder.begins_whole() {
@@ -184,13 +184,13 @@ impl Connection {
         }
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts.get().copied().unwrap_or_default()
     }
 
-    /// Requests seen so far, whatever became of them.
+    /// Requests seen so far, whatever their outcome.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.exchanges.opened()
@@ -208,7 +208,7 @@ impl Connection {
         self.sides[side.index()].received
     }
 
-    /// Whether the protocol says that nothing further can be read.
+    /// Whether the protocol has switched to something that cannot be read.
     #[must_use]
     pub fn is_opaque(&self) -> bool {
         self.is_opaque
@@ -234,11 +234,11 @@ impl Connection {
             self.counts.make().unread_bytes += direction.forget();
             direction.last = Some(at);
             if !self.is_opaque {
-                // An answer may have been among them.
+                // A response may have been among them.
                 self.exchanges.doubt_all();
             }
             if side == Side::Client {
-                // What the client sends next, before the server answers, may continue this.
+                // The client's next bytes may continue this until the server responds.
                 self.server_at_loss = Some(self.sides[Side::Server.index()].received);
             }
         } else {
@@ -248,7 +248,7 @@ impl Connection {
         self.report(sink);
     }
 
-    /// The next `bytes` bytes of a side passed at `at` and were not captured whole.
+    /// The next `bytes` bytes of a side passed at `at` and were not captured completely.
     pub fn cut(&mut self, side: Side, bytes: u64, at: Nanos, sink: &mut dyn Sink) {
         self.pass(side, bytes, Some(at), sink);
     }
@@ -278,7 +278,7 @@ impl Connection {
         self.report(sink);
     }
 
-    /// Passes what was received and not seen, as far as messages skip it.
+    /// Skips bytes that were received but not seen, as far as messages skip them.
     fn skip_over(&mut self, side: Side) -> bool {
         for _ in 0..MAX_IDLE_STEPS {
             let direction = &mut self.sides[side.index()];
@@ -319,7 +319,7 @@ impl Connection {
         self.decoder.step(side, view, &mut context)
     }
 
-    /// Lets the decoder read what is unread, `fresh` last.
+    /// Lets the decoder read the unread bytes, `fresh` last.
     fn pump(&mut self, side: Side, fresh: &[u8]) {
         let mut buffer = self.sides[side.index()].unread.take();
         let is_buffered = !buffer.is_empty();
@@ -339,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// How much of `view` was consumed; `None` when the place is lost.
+    /// How much of `view` was consumed; `None` when the position is lost.
     fn read(&mut self, side: Side, view: &[u8]) -> Option<usize> {
         let mut used = 0;
         let mut idle = 0;
@@ -409,7 +409,7 @@ impl Connection {
         }
     }
 
-    /// The place on `side` is lost. `server_received`: bytes of the server before what is missing.
+    /// The position on `side` is lost. `server_received`: bytes of the server before the gap.
     fn lose(&mut self, side: Side, reason: Reason, server_received: u64) {
         self.counts.make().losses += 1;
         self.exchanges.doubt_all();
@@ -434,7 +434,7 @@ impl Connection {
             self.is_uncertain = false;
             self.server_at_loss = Some(server_received);
             if self.shift.is_some() || self.depth.turns < TURNS {
-                // What was counted was of another place.
+                // The previous counts belonged to another position.
                 self.shift = Some(Box::default());
             }
         }
@@ -470,8 +470,8 @@ impl Connection {
         self.depth.uncertain = 0;
     }
 
-    /// A client that speaks again, having had all that the server sent, with nothing open, does not pipeline, or has as many open at once
-    /// as ever: what is held is certain.
+    /// A client that sends again with nothing open, after receiving all that the server sent, does not pipeline, or has as many open at once
+    /// as ever: held exchanges are certain.
     fn confirm(&mut self, acked: Option<u64>, at: Nanos) {
         let is_known = !self.is_uncertain && !self.sides.iter().any(|side| side.is_lost);
         if self.depth.turns < TURNS && is_known && self.exchanges.is_empty() {
@@ -491,7 +491,7 @@ impl Connection {
         }
     }
 
-    /// What is held is certain, and so is how many the client has open at once.
+    /// Held exchanges are certain, and so is how many the client has open at once.
     fn be_certain(&mut self) {
         self.is_uncertain = false;
         self.shift = None;
@@ -499,7 +499,7 @@ impl Connection {
         self.depth.certain = self.depth.certain.max(self.depth.uncertain);
     }
 
-    /// The client speaks, and nothing seems to be open.
+    /// The client sends, and nothing seems to be open.
     fn take_turn(&mut self, at: Nanos) {
         let [client, server] = &self.sides;
         if let (Some(shift), Some(last)) = (&mut self.shift, server.last) {
@@ -507,7 +507,7 @@ impl Connection {
         }
     }
 
-    /// The server speaks: not to a request that it has not had.
+    /// The server sends: this cannot respond to a request that it has not received.
     fn hear(&mut self, acked: Option<u64>, at: Nanos) {
         if let Some(shift) = self.shift.as_mut().filter(|_| self.is_uncertain)
             && !shift.server_spoke(at, acked)
@@ -517,7 +517,7 @@ impl Connection {
         }
     }
 
-    /// Counts what is open after a client's segment.
+    /// Counts the open exchanges after a client's segment.
     fn measure_depth(&mut self, side: Side) {
         if side == Side::Client {
             let open = u16::try_from(self.exchanges.len()).expect("no more than may be open");
@@ -526,7 +526,7 @@ impl Connection {
         }
     }
 
-    /// Nothing is open, held exchanges are there, and both sides stand between messages.
+    /// Nothing is open, there are held exchanges, and both sides are between messages.
     fn is_settled(&self) -> bool {
         let is_between =
             |side: &Direction| side.skip == 0 && !side.until_close && side.received == side.offset && !side.is_lost;
@@ -570,7 +570,7 @@ impl Connection {
         self.report(sink);
     }
 
-    /// Bytes of a request that never became one are a partial request.
+    /// Bytes of an incomplete request are reported as a partial request.
     fn open_partial(&mut self) {
         let client = &self.sides[Side::Client.index()];
         if client.is_lost || self.is_opaque {
@@ -594,7 +594,7 @@ impl Connection {
             self.exchanges.hold();
         }
         if self.is_uncertain && self.exchanges.is_held_full() && self.shift.is_some() {
-            // What was counted still holds, and what comes may be shown to be certain.
+            // The previous counts remain valid, and later traffic may prove certainty.
             self.exchanges.doubt_finished();
             self.exchanges.report(sink);
         } else if self.is_uncertain && self.exchanges.is_held_full() {
@@ -607,7 +607,7 @@ impl Connection {
     }
 }
 
-/// What a decoder waits for; far more than it may is as good as too much.
+/// The number of bytes that a decoder waits for, saturated: a value far above the limit need not be exact.
 fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

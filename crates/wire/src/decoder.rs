@@ -4,7 +4,7 @@ use crate::exchange::{Exchange, Exchanges, Key};
 use crate::runs::Runs;
 use crate::span::{Mark, Nanos, Span};
 
-/// Who sent the bytes: the side that opened the connection, or the one that accepted it.
+/// The sender of bytes: the side that opened the connection, or the one that accepted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Opened the connection.
@@ -33,18 +33,18 @@ impl Side {
     }
 }
 
-/// What a decoder wants done with the unread bytes of a side.
+/// What is to be done with the unread bytes of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Call again when this many bytes are unread; at most [`crate::MAX_HEAD`].
     Need(usize),
     /// This many bytes, all of them in view, are consumed.
     Take(usize),
-    /// This many bytes are consumed as they pass, seen or not.
+    /// This many bytes are consumed as they pass, captured or not.
     Skip(u64),
     /// All further bytes of this side belong to the message until the side closes; then [`Decoder::closed`] is called.
     UntilClose,
-    /// These bytes are not what this protocol has here.
+    /// These bytes are not valid for the protocol at this position.
     Lost,
     /// From here on neither side can be read: encrypted, compressed or another protocol. Open exchanges stay open until the connection ends.
     Opaque,
@@ -59,14 +59,14 @@ pub enum Pairing {
     Id,
 }
 
-/// What the first bytes of a side say about a protocol.
+/// What the first bytes of a side indicate about a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detection {
     /// Not this protocol.
     No,
-    /// Too few bytes to say.
+    /// Too few bytes to decide.
     More,
-    /// Could be: taken when the port says so too, or when no other protocol is likelier.
+    /// Possible: accepted when the port agrees, or when no other protocol is likelier.
     Likely,
     /// This protocol and no other.
     Sure,
@@ -79,7 +79,7 @@ pub struct Protocol {
     pub name: &'static str,
     /// Usual ports of servers; a hint, not a condition.
     pub ports: &'static [u16],
-    /// What the first bytes of a side say (never empty). `Side` is whose bytes they are if the guess of roles is right.
+    /// Classifies the first bytes of a side (never empty). `Side` is their sender if the guess of roles is right.
     pub detect: fn(Side, &[u8]) -> Detection,
     /// A decoder for a new connection.
     pub new: fn() -> Box<dyn Decoder>,
@@ -92,7 +92,7 @@ pub trait Decoder: Send {
         Pairing::Order
     }
 
-    /// Looks at the unread bytes of `side`, which stand where the last step left off.
+    /// Processes the unread bytes of `side`, from where the last step ended.
     fn step(&mut self, side: Side, view: &[u8], cx: &mut Context<'_>) -> Step;
 
     /// `side` sends no more: ends a message that lasts until then. `clean` is false when bytes are missing before the end.
@@ -100,28 +100,28 @@ pub trait Decoder: Send {
         let _ = (side, clean, cx);
     }
 
-    /// Bytes of `side` that were not skipped are missing: forget what was half read on it. With [`Pairing::Order`] it is called for both sides.
+    /// Bytes of `side` that were not skipped are missing: forget what was partially read on it. With [`Pairing::Order`] it is called for both sides.
     /// It is also called for both sides of a connection that is seen from its middle. With [`Pairing::Id`] drop from the table (`cx.exchanges.discard`) what was being filled on this side.
     fn lost(&mut self, side: Side, exchanges: &mut Exchanges);
 
-    /// Whether `bytes`, the start of a segment after a hole or in the middle of a connection, begin a message of `side`. Strict is right:
+    /// Whether `bytes`, the start of a segment after a gap or in the middle of a connection, begin a message of `side`. Be strict:
     /// a wrong yes may pair wrongly.
     fn begins(&self, side: Side, bytes: &[u8]) -> bool;
 
     /// Whether a segment that begins a message after a loss also begins a request. If not, the first request after a loss is not reported:
-    /// bytes of it may have come before (PostgreSQL's Flush may stand in front of a query).
+    /// it may have begun earlier (PostgreSQL's Flush may precede a query).
     fn begins_whole(&self) -> bool {
         true
     }
 
-    /// Whether the client has sent what ends the connection once all before it is answered (PostgreSQL's Terminate): when the server has
-    /// closed after it, nothing is owed.
+    /// Whether the client has sent a message that ends the connection once everything before it is answered (PostgreSQL's Terminate): when the
+    /// server has closed after it, nothing is owed.
     fn said_goodbye(&self) -> bool {
         false
     }
 }
 
-/// What a step may use: the table of open exchanges, and where the view stands.
+/// What a step may use: the table of open exchanges, and the position of the view.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The connection's open exchanges.

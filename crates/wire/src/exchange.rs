@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 
 use crate::span::{Nanos, Span};
 
-/// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond what clients send; one more drops the oldest as
+/// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond real clients; one more drops the oldest as
 /// [`Reason::Limit`].
 pub const MAX_OPEN: usize = 16_384;
 
 /// Exchanges held back on a connection until it is certain that they pair rightly: see [`crate::Connection`].
 const MAX_HELD: usize = 1_024;
 
-/// Exchanges held back on all connections that a thread observes: of some 400 bytes each, 26 MB.
+/// Exchanges held back on all connections of a thread: some 400 bytes each, 26 MB.
 const MAX_HELD_IN_ALL: usize = 65_536;
 
-/// Answers in order that wait this long behind one are blocked by it: 50 ms is far beyond what a pipeline's own length takes.
+/// Responses in order that wait this long behind another are blocked by it: 50 ms is far longer than a pipeline itself takes.
 pub const STALL: Nanos = 50_000_000;
 
 /// How the response will be found.
@@ -29,28 +29,28 @@ pub enum Key {
     Id(u64),
 }
 
-/// Whether an answer was good, and whose fault a bad one is.
+/// Whether a response was good, and which side is responsible for a bad one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// As asked for.
+    /// As requested.
     #[default]
     Ok,
     /// The request was at fault (HTTP 4xx, a syntax error).
     ClientError,
-    /// The server was at fault, or does not say who.
+    /// The server is responsible, or the response does not say.
     Error,
 }
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unanswered {
     /// None was expected.
     ByDesign,
     /// The connection was reset.
     Reset,
-    /// The connection closed before an answer.
+    /// The connection closed before a response.
     NoResponse,
-    /// The request itself never ended.
+    /// The request itself was incomplete.
     PartialRequest,
     /// The request could not be read.
     Malformed,
@@ -78,7 +78,7 @@ impl Unanswered {
 pub enum Reason {
     /// Bytes are missing, and it is not certain which response is whose.
     Gap,
-    /// The first or last byte of a message was never seen: its times are not known.
+    /// The first or last byte of a message was not seen: its times are not known.
     Untimed,
     /// Too many are open.
     Limit,
@@ -109,13 +109,13 @@ pub struct Exchange {
     pub protocol: &'static str,
     /// How its response is found.
     pub key: Key,
-    /// What was asked for: `GET /index.html`, `SELECT`, `Produce`.
+    /// The operation: `GET /index.html`, `SELECT`, `Produce`.
     pub op: String,
-    /// What distinguishes operations of one `op`, bounded and without values: a statement's fingerprint, a topic. Empty when `op` says it all.
+    /// Distinguishes operations of one `op`, bounded and without values: a statement's fingerprint, a topic. Empty when `op` is sufficient.
     pub detail: String,
-    /// What was answered: `200`, `ok`, an error's code.
+    /// The result: `200`, `ok`, an error code.
     pub status: String,
-    /// Whether the answer was good.
+    /// The class of the result.
     pub class: Class,
     /// The request's bytes and times.
     pub request: Span,
@@ -127,26 +127,26 @@ pub struct Exchange {
     pub response_done: bool,
     /// Which response of the connection this is, from 0.
     pub number: u64,
-    /// For the decoder alone (HTTP: whether it was HEAD).
+    /// For use by the decoder (HTTP: whether it was HEAD).
     pub note: u64,
-    /// Asked by the server (AMQP's deliveries): request and response are then of the opposite sides.
+    /// Requested by the server (AMQP's deliveries): request and response are then on the opposite sides.
     pub by_server: bool,
-    /// A hole came by while it was open, so that its answer may have been missed.
+    /// There was a gap while it was open, so its response may have been missed.
     pub doubtful: bool,
     /// Bytes of its request may have been missed.
     pub is_partial: bool,
-    /// The request's head without its secrets; only kept where [`crate::Options::keeps_heads`] says so, and where the protocol has one.
+    /// The request's head without its secrets; only kept if [`crate::Options::keeps_heads`] is set, and where the protocol has one.
     pub head: Option<Box<str>>,
-    /// Requests of its pipeline that had to wait for its answer, and how long it kept them.
+    /// Requests of its pipeline that had to wait for its response, and for how long.
     pub stall: Option<Stall>,
 }
 
-/// A slow answer with others behind it: head-of-line blocking.
+/// A slow response with others behind it: head-of-line blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// Requests that had come [`STALL`] or more before its answer began.
+    /// Requests that had arrived [`STALL`] or more before its response began.
     pub waiting: u64,
-    /// From when its turn had come to its answer's first byte.
+    /// From when it was its turn to the first byte of its response.
     pub nanos: Nanos,
 }
 
@@ -156,7 +156,7 @@ impl Exchange {
         Self::new(protocol, Key::Order)
     }
 
-    /// Makes it a new one that keeps its storage.
+    /// Resets it to a new one that keeps its storage.
     fn renew(&mut self, protocol: &'static str, key: Key) {
         let [mut op, mut detail, mut status] = [&mut self.op, &mut self.detail, &mut self.status].map(std::mem::take);
         op.clear();
@@ -200,11 +200,11 @@ impl Exchange {
     }
 }
 
-/// Takes what becomes of exchanges.
+/// Receives the outcomes of exchanges.
 pub trait Sink {
     /// Request and response are complete and belong together.
     fn answered(&mut self, exchange: &Exchange);
-    /// No response came, or will.
+    /// There was no response, and there will be none.
     fn unanswered(&mut self, exchange: &Exchange, why: Unanswered);
     /// It was seen and is not reported.
     fn discarded(&mut self, exchange: &Exchange, reason: Reason);
@@ -253,18 +253,18 @@ impl Exchanges {
         }
     }
 
-    /// Whether decoders are to keep the heads of requests.
+    /// Whether decoders keep the heads of requests.
     #[must_use]
     pub fn keeps_heads(&self) -> bool {
         self.keeps_heads
     }
 
-    /// From now on decoders keep the heads of requests, or not.
+    /// Sets whether decoders keep the heads of requests.
     pub(crate) fn keep_heads(&mut self, keeps_heads: bool) {
         self.keeps_heads = keeps_heads;
     }
 
-    /// A request begins. An open one of the same id is discarded first: its answer was missed.
+    /// A request begins. An open one with the same id is discarded first: its response was missed.
     pub fn open(&mut self, key: Key) -> &mut Exchange {
         if let Key::Id(id) = key {
             self.discard(id, Reason::Gap);
@@ -291,7 +291,7 @@ impl Exchanges {
     }
 
     /// Adds bytes to the oldest response that has not ended, and settles it when they are its last. `None` when no response
-    /// is awaited.
+    /// is expected.
     pub fn respond(&mut self, span: Span, ends: bool) -> Option<()> {
         let exchange = self.unanswered_mut()?;
         exchange.response.add(span);
@@ -307,7 +307,7 @@ impl Exchanges {
         self.iter_mut().find(|exchange| exchange.key == Key::Id(id))
     }
 
-    /// The youngest: the request that is being read, where requests do not interleave.
+    /// The newest: the request that is being read, where requests do not interleave.
     pub fn newest_mut(&mut self) -> Option<&mut Exchange> {
         self.open.back_mut().map(Box::as_mut)
     }
@@ -357,7 +357,7 @@ impl Exchanges {
         }
     }
 
-    /// Reports each exchange of which both messages have ended. Call it after setting `request_done` or `response_done`.
+    /// Reports each exchange with both messages complete. Call it after setting `request_done` or `response_done`.
     pub fn settle(&mut self) {
         while let Some(at) = self.complete() {
             let exchange = &mut self.open[at];
@@ -396,7 +396,7 @@ impl Exchanges {
         }
     }
 
-    /// One of which both messages have ended: in order only the oldest can be.
+    /// One with both messages complete: with pairing in order only the oldest can be.
     fn complete(&self) -> Option<usize> {
         let is_complete = |exchange: &Exchange| exchange.request_done && exchange.response_done;
         match self.open.front()?.key {
@@ -425,7 +425,7 @@ impl Exchanges {
         }
     }
 
-    /// The next request is known to be one only in part.
+    /// The next request is known to be partial.
     pub(crate) fn expect_partial(&mut self, is_partial: bool) {
         self.is_partial = is_partial;
     }
@@ -442,7 +442,7 @@ impl Exchanges {
         !self.finished.is_empty()
     }
 
-    /// What finished stays until it is certain.
+    /// Finished exchanges are held until they are certain.
     pub(crate) fn hold(&mut self) {
         let count = u16::try_from(self.finished.len()).unwrap_or(u16::MAX);
         HELD.set((HELD.get() + usize::from(count)).saturating_sub(usize::from(self.held)));
@@ -454,7 +454,7 @@ impl Exchanges {
         HELD.set(HELD.get().saturating_sub(held));
     }
 
-    /// Takes what finished, in order.
+    /// Reports finished exchanges, in order.
     pub(crate) fn report(&mut self, sink: &mut dyn Sink) {
         self.release();
         let mut finished = std::mem::take(&mut self.finished);
@@ -471,12 +471,12 @@ impl Exchanges {
         }
     }
 
-    /// Whether more is held back than a connection, or all of them, may hold.
+    /// Whether the limit of held exchanges is reached, for the connection or for the thread.
     pub(crate) fn is_held_full(&self) -> bool {
         self.finished.len() > MAX_HELD || (HELD.get() > MAX_HELD_IN_ALL && self.has_finished())
     }
 
-    /// What finished and was held back is not certain.
+    /// Finished exchanges that were held back are not certain.
     pub(crate) fn doubt_finished(&mut self) {
         for (_, fate) in &mut self.finished {
             *fate = Fate::Discarded(Reason::Gap);
@@ -490,19 +490,19 @@ impl Drop for Exchanges {
     }
 }
 
-/// Exchanges kept a thread: a pipeline's burst.
+/// Exchanges kept for reuse in a thread: a pipeline's burst.
 const MAX_SPARE: usize = 64;
 
-/// Bytes of text that a kept one may hold: longer texts are rare, and given back.
+/// Bytes of text that a kept one may hold: longer texts are rare, and freed.
 const MAX_TEXT: usize = 1_024;
 
 thread_local! {
-    /// Room for what finishes: of use from one segment to the next only.
+    /// Scratch space for finished exchanges: used only within one segment.
     static FINISHED: Cell<Vec<(Box<Exchange>, Fate)>> = const { Cell::new(Vec::new()) };
-    /// Exchanges held back by the thread's connections. A connection that moves to another thread takes nothing along: the count is a
-    /// bound, not an account.
+    /// Exchanges held back by the thread's connections. A connection that moves to another thread does not transfer its share: the count is
+    /// a limit, not exact.
     static HELD: Cell<usize> = const { Cell::new(0) };
-    /// Used again by the thread's next exchanges: one then costs no allocation, and an idle connection holds none.
+    /// Reused by the thread's next exchanges: an exchange then costs no allocation, and an idle connection holds none.
     #[allow(clippy::vec_box, reason = "they are handed out boxed")]
     static SPARE: RefCell<Vec<Box<Exchange>>> = const { RefCell::new(Vec::new()) };
 }
@@ -512,7 +512,7 @@ fn take_spare() -> Box<Exchange> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Exchange::new("", Key::Order)))
 }
 
-/// Keeps the storage of one that was reported for another.
+/// Keeps the storage of a reported one for reuse.
 fn give_spare(exchange: Box<Exchange>) {
     let text = exchange.op.capacity() + exchange.detail.capacity() + exchange.status.capacity();
     SPARE.with_borrow_mut(|spare| {

@@ -57,10 +57,10 @@ pub fn open<'a>(input: impl Read + Send + 'a) -> Result<Reader<'a, Box<dyn Read 
     Reader::new(input)
 }
 
-/// Reads a capture that is in memory, compressed or not; an uncompressed one where it lies.
+/// Reads a capture that is in memory, compressed or not; an uncompressed one in place.
 ///
 /// # Errors
-/// When the first bytes are of no capture.
+/// When the first bytes are not those of a capture.
 pub fn from_bytes(bytes: &[u8]) -> Result<Reader<'_, Box<dyn Read + Send + '_>>, Error> {
     match bytes {
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => open(bytes),
@@ -100,12 +100,12 @@ impl<'a, R: Read> Reader<'a, R> {
     /// The next frame; `None` at the end.
     ///
     /// # Errors
-    /// When the file ends inside a record or holds what cannot be. Nothing can be read after that.
+    /// When the file ends inside a record or contains impossible values. Nothing can be read after that.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
         match &mut self.kind {
             Kind::Pcap(pcap) => pcap.next(&mut self.input),
-            // Taken apart, so that the other kind's frame stays in registers.
+            // Separate arms, so that the frame of the other kind stays in registers.
             Kind::Pcapng(section) => match section.next(&mut self.input)? {
                 Some(Frame { at, link, bytes, length }) => Ok(Some(Frame { at, link, bytes, length })),
                 None => Ok(None),
@@ -117,7 +117,7 @@ impl<'a, R: Read> Reader<'a, R> {
 impl Pcap {
     fn read<R: Read>(input: &mut Input<'_, R>, is_big: bool, unit: i64) -> Result<Self, Error> {
         let header = input.take(24)?.ok_or(Error::Truncated { offset: 0 })?;
-        // The upper bits of the link type say whether frames end with a checksum; it is behind the IP packet then.
+        // The upper bits of the link type say whether frames end with a checksum; that is after the IP packet.
         let link = u32_at(header, 20, is_big) & 0x03ff_ffff;
         Ok(Self { is_big, unit, link: Link::from_number(link) })
     }

@@ -11,29 +11,29 @@ const STORM: u64 = 5;
 /// See [`STORM`].
 const STORM_WINDOW: Nanos = 10_000_000_000;
 
-/// A client that sent and had nothing back for this long talks with a peer that is gone.
+/// A client that sent data and received nothing for this long is talking to a peer that is gone.
 const HALF_OPEN_AFTER: Nanos = 1_000_000_000;
 
-/// A kind of finding. `docs/wire.md` says of each what it means and what to do.
+/// A kind of finding. `docs/wire.md` explains each of them and what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingKind {
-    /// A request on a connection that the server had closed: reused a dead keep-alive connection.
+    /// A request on a connection that the server had closed: a dead keep-alive connection was reused.
     DeadKeepalive,
-    /// A SYN was answered by a reset: nobody listens, or a firewall rejects.
+    /// A SYN was answered by a reset: nothing listens, or a firewall rejects.
     Refused,
-    /// A SYN was sent again: nobody answers.
+    /// A SYN was retransmitted: there is no response.
     SynUnanswered,
     /// Many retransmissions in a short time.
     RetransmissionStorm,
     /// A receiver has no room.
     ZeroWindow,
-    /// One side sends and the other never answers.
+    /// One side sends and the other never responds.
     HalfOpen,
-    /// A DNS query was sent again.
+    /// A DNS query was retransmitted.
     DnsRetry,
     /// The response began before the request had ended.
     EarlyResponse,
-    /// A slow answer kept those behind it in its pipeline.
+    /// A slow response delayed those behind it in its pipeline.
     HeadOfLine,
     /// A client opens a connection for each request.
     ConnectionPerRequest,
@@ -71,7 +71,7 @@ impl FindingKind {
         }
     }
 
-    /// What an engineer reads.
+    /// The title for an engineer.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -89,17 +89,17 @@ impl FindingKind {
     }
 }
 
-/// Something that is wrong, where and when.
+/// A problem, where and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// Its kind.
     pub kind: FindingKind,
     /// Where.
     pub path: Path,
     /// When it showed.
     pub at: Nanos,
-    /// How long: the idle time of a dead keep-alive connection, the wait for an answer to SYN, the length of a storm, the time that a slow
-    /// answer kept others, the time in which connections of one request were opened.
+    /// A duration: the idle time of a dead keep-alive connection, the wait for a response to a SYN, the length of a storm, the time that a slow
+    /// response delayed others, the time in which connections of one request were opened.
     pub nanos: Nanos,
     /// How many: SYNs, retransmissions, requests that waited, connections.
     pub count: u64,
@@ -107,7 +107,7 @@ pub struct Finding {
     pub protocol: Option<&'static str>,
 }
 
-/// What a connection showed so far.
+/// The history of a connection so far.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHistory {
     syns_again: u32,

@@ -13,7 +13,7 @@ use crate::span::Nanos;
 
 pub(crate) use reader::Reader;
 
-/// A TCP connection as it is seen.
+/// A TCP connection as observed.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) path: Path,
@@ -31,9 +31,9 @@ pub(crate) struct Flow {
     has_syn_ack: bool,
     /// Since when the client waits for the server's first byte.
     requested: Option<Nanos>,
-    /// It ended, and what comes now is late.
+    /// It has ended, and further segments are late.
     pub(crate) is_over: bool,
-    /// What it was, once it closed, until somebody takes it.
+    /// Its summary, once it closed, until that is taken.
     pub(crate) closed: Option<Box<Summary>>,
 }
 
@@ -78,7 +78,7 @@ impl Flow {
         self.streams.held_bytes()
     }
 
-    /// Takes a segment of `side`.
+    /// Processes a segment of `side`.
     pub(crate) fn segment(
         &mut self,
         side: Side,
@@ -154,7 +154,7 @@ impl Flow {
                     && let Some((_, syn)) = self.syn
                 {
                     self.handshake = Some(at - syn);
-                    // A server that speaks first does so from here.
+                    // If the server speaks first, its response time counts from here.
                     self.requested = Some(at);
                     output.connected(&self.path, at - syn, at);
                 }
@@ -163,7 +163,7 @@ impl Flow {
         }
     }
 
-    /// Looks for what is wrong before the segment is taken.
+    /// Looks for problems before the segment is processed.
     fn watch(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, idle: Nanos, output: &mut dyn Output) {
         if segment.window == 0 && !segment.syn {
             if self.seen.zero_window(side) {
@@ -221,7 +221,7 @@ impl Flow {
         } else if let Some(idle) = self.seen.reused_dead(side).filter(|_| self.reader.open() > 0) {
             self.report(FindingKind::DeadKeepalive, at, idle, 1, output);
         }
-        // A client that had closed did not wait for an answer any more: the reset says no more than its close.
+        // A client that had closed was no longer waiting for a response: the reset has no further meaning.
         let end = match (self.streams.has_fin(Side::Client), side) {
             (true, Side::Client) if !self.seen.server_spoke_after_close() => crate::End::Unexplained,
             (true, _) => crate::End::Closed,

@@ -23,7 +23,7 @@ pub enum Link {
     Cooked,
     /// Linux cooked, version 2.
     Cooked2,
-    /// One that is not read.
+    /// An unsupported one.
     Other(u32),
 }
 
@@ -45,7 +45,7 @@ impl Link {
 /// VLAN tags and IPv6 extension headers that are followed; more are not sent.
 const MAX_HEADERS: usize = 8;
 
-/// `ARPHRD_LOOPBACK` and the type of a packet that goes out, in cooked headers.
+/// `ARPHRD_LOOPBACK` and the type of an outgoing packet, in cooked headers.
 const ARPHRD_LOOPBACK: u16 = 772;
 const OUTGOING: u16 = 4;
 
@@ -61,13 +61,13 @@ pub enum Ignored {
     Protocol,
     /// The second sight of a loopback packet.
     Copy,
-    /// Its headers were not captured whole.
+    /// Its headers were not captured completely.
     Cut,
     /// Its lengths contradict each other.
     Malformed,
     /// A fragment that waits for others.
     Fragment,
-    /// A link type that is not read.
+    /// An unsupported link type.
     Link,
 }
 
@@ -91,18 +91,18 @@ impl Ignored {
     }
 }
 
-/// What an IP packet carries.
+/// The contents of an IP packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// Who sent it.
+    /// Its sender.
     pub from: IpAddr,
-    /// To whom.
+    /// Its destination.
     pub to: IpAddr,
     /// The number of the protocol it carries.
     pub protocol: u8,
     /// The bytes that were captured.
     pub payload: &'a [u8],
-    /// How many there were.
+    /// Its original length.
     pub length: usize,
     /// Set in a fragment.
     pub fragment: Option<Fragment>,
@@ -119,10 +119,10 @@ pub struct Fragment {
     pub more: bool,
 }
 
-/// Reads a frame's headers. `length` is what the frame had on the wire.
+/// Decodes a frame's headers. `length` is the frame's length on the wire.
 ///
 /// # Errors
-/// Why it is not read.
+/// Why it is ignored.
 #[inline]
 pub fn decode(link: Link, bytes: &[u8], length: usize) -> Result<Packet<'_>, Ignored> {
     let skipped = match link {
@@ -285,13 +285,13 @@ fn be16(bytes: &[u8], at: usize) -> Result<u16, Ignored> {
 /// A TCP segment.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
-    /// Port it came from.
+    /// Source port.
     pub from: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub to: u16,
     /// Sequence number of its first byte (or of SYN).
     pub sequence: u32,
-    /// What it acknowledges, when its ACK flag is set.
+    /// The acknowledged sequence number, if the ACK flag is set.
     pub acknowledges: Option<u32>,
     /// SYN.
     pub syn: bool,
@@ -299,19 +299,19 @@ pub struct Segment<'a> {
     pub fin: bool,
     /// RST.
     pub rst: bool,
-    /// Bytes that the sender can take, before scaling.
+    /// The sender's receive window, before scaling.
     pub window: u16,
     /// The captured bytes of its payload.
     pub payload: &'a [u8],
-    /// How many there were.
+    /// The original length of the payload.
     pub length: usize,
 }
 
 impl<'a> Segment<'a> {
-    /// Reads the segment that an IP packet carries whole; `length` is what the packet carried on the wire.
+    /// Parses the segment in a complete IP packet; `length` is the packet's payload length on the wire.
     ///
     /// # Errors
-    /// When its header is cut or lies.
+    /// When its header is truncated or inconsistent.
     pub fn parse(bytes: &'a [u8], length: usize) -> Result<Self, Ignored> {
         let header = bytes.get(..20).ok_or(Ignored::Cut)?;
         let start = usize::from(header[12] >> 4) * 4;
@@ -339,13 +339,13 @@ impl<'a> Segment<'a> {
 /// A UDP datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Port it came from.
+    /// Source port.
     pub from: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub to: u16,
     /// The captured bytes of its payload.
     pub payload: &'a [u8],
-    /// How many there were.
+    /// The original length of the payload.
     pub length: usize,
     /// When its first byte was captured.
     pub first: Nanos,
@@ -354,10 +354,10 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads the datagram that an IP packet carries whole.
+    /// Parses the datagram in a complete IP packet.
     ///
     /// # Errors
-    /// When its header is cut or lies.
+    /// When its header is truncated or inconsistent.
     pub fn parse(bytes: &'a [u8], length: usize, first: Nanos, last: Nanos) -> Result<Self, Ignored> {
         let header = bytes.get(..8).ok_or(Ignored::Cut)?;
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);

@@ -12,10 +12,10 @@ use crate::output::Summary;
 use crate::path::Endpoint;
 use crate::span::Nanos;
 
-/// Connections in a row with a single request each that are a habit.
+/// How many consecutive connections with a single request each make a habit.
 const HABIT: u64 = 10;
 
-/// Connections further apart do not make a row: a probe of a monitor comes once in some seconds.
+/// Connections further apart do not count as consecutive: a monitoring probe comes once in some seconds.
 const APART: Nanos = 5_000_000_000;
 
 /// Pairs that are watched at once.
@@ -47,7 +47,7 @@ impl Habits {
         }
         let key = (summary.path.client.ip, summary.path.server);
         if summary.requests > 1 {
-            // It knows how to keep one.
+            // The client is able to keep one open.
             self.rows.remove(&key);
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Makes hashers of one secret seed.
+/// Makes hashers with one secret seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Seeded(u64);
 

@@ -9,16 +9,16 @@ use crate::operation::template;
 /// Bytes of a head that are kept: a dozen headers.
 const HEAD_MAX: usize = 1_024;
 
-/// What stands for a value that is not shown.
+/// Replaces a value that is not shown.
 const MASK: &str = "***";
 
-/// Names of parameters and headers are short; what is longer may be a value.
+/// Names of parameters and headers are short; a longer one may be a value.
 const NAME_MAX: usize = 40;
 
-/// Bytes of a value that is shown.
+/// Maximum bytes of a shown value.
 const VALUE_MAX: usize = 100;
 
-/// Headers whose values say how, and never who or what.
+/// Headers whose values are technical, and never identify anyone or anything.
 const SHOWN: [&str; 14] = [
     "accept",
     "accept-encoding",
@@ -36,7 +36,7 @@ const SHOWN: [&str; 14] = [
     "user-agent",
 ];
 
-/// The head of a request with this method and target; `head` is all of it, its first line included.
+/// The head of a request with this method and target; `head` is all of it, including its first line.
 pub(crate) fn http_head(method: &[u8], target: &[u8], head: &[u8]) -> String {
     let mut out = String::with_capacity(128);
     out.push_str(&String::from_utf8_lossy(&method[..method.len().min(NAME_MAX)]));
@@ -78,7 +78,7 @@ pub(crate) fn http_head(method: &[u8], target: &[u8], head: &[u8]) -> String {
     out
 }
 
-/// The template of a path, with what looks random masked: links to reset a password hold their secret in the path.
+/// The template of a path, with random-looking segments masked: links to reset a password contain their secret in the path.
 fn masked_path(path: &str) -> String {
     let template = template::template(path);
     let is_random = |segment: &str| segment.len() >= 20 && !segment.contains(['-', '_', '.', '{']);

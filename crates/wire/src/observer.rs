@@ -18,10 +18,10 @@ use crate::protocol::{self, Hint};
 use crate::span::Nanos;
 use crate::udp::Datagrams;
 
-/// A connection that ended is remembered this long, so that late segments of it are known as such.
+/// A connection that ended is remembered this long, so that its late segments are recognised.
 const LINGER: Nanos = 2_000_000_000;
 
-/// Connections looked at a frame for what is overdue: the whole table is gone through in as many frames as it has connections.
+/// Connections checked with each frame for overdue actions: the whole table is checked in as many frames as it has connections.
 const LOOKED_AT: usize = 2;
 
 /// Connections among which the longest idle one is dropped when the table is full.
@@ -30,7 +30,7 @@ const CANDIDATES: usize = 16;
 /// Server ports whose protocol was recognised, which are remembered as hints.
 const MAX_LEARNED: usize = 4_096;
 
-/// What an observer may use.
+/// The limits of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at once.
@@ -51,17 +51,17 @@ impl Default for Limits {
 /// How an observer reads.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What it may use.
+    /// The limits.
     pub limits: Limits,
-    /// Ports of servers and what they speak: `--port 5432=pgsql`.
+    /// Ports of servers and their protocols: `--port 5432=pgsql`.
     pub ports: Vec<(u16, &'static Protocol)>,
-    /// What is looked for: everything, unless somebody says less.
+    /// The protocols that are looked for: all by default.
     pub only: protocol::Set,
     /// Keep the heads of requests, without their secrets ([`crate::Exchange::head`]).
     pub keeps_heads: bool,
 }
 
-/// What an observer saw in all.
+/// The totals of an observer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Frames.
@@ -96,7 +96,7 @@ pub struct Observer {
     options: Options,
     index: HashMap<FlowKey, u32, Seeded>,
     slots: Vec<Slot>,
-    /// When each slot is to be looked at next, at the earliest: beside the slots, so that looking costs no cache line of theirs.
+    /// The earliest time at which each slot is to be checked: separate from the slots, so that checking touches no cache line of theirs.
     due: Vec<Nanos>,
     free: Vec<u32>,
     hand: usize,
@@ -115,7 +115,7 @@ impl Observer {
         Self { options, ..Self::default() }
     }
 
-    /// What was seen in all.
+    /// The totals so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals { open_connections: self.index.len() as u64, fragments_dropped: self.fragments.dropped(), ..self.totals }
@@ -127,7 +127,7 @@ impl Observer {
         self.held_bytes
     }
 
-    /// Takes a frame.
+    /// Processes a frame.
     pub fn frame(&mut self, frame: &Frame<'_>, output: &mut dyn Output) {
         self.totals.frames += 1;
         self.totals.bytes += frame.length as u64;
@@ -144,7 +144,7 @@ impl Observer {
         self.look_around(frame.at, output);
     }
 
-    /// Declares what is overdue at `now`: for live captures, where nothing may come for a while.
+    /// Performs overdue actions at `now`: for live captures, where no frame may arrive for a while.
     pub fn tick(&mut self, now: Nanos, output: &mut dyn Output) {
         for slot in 0..self.slots.len() {
             if self.due[slot] <= now {
@@ -154,7 +154,7 @@ impl Observer {
         self.datagrams.expire(now, output);
     }
 
-    /// The capture ends: everything that waits is read, what is open stays open.
+    /// The capture ends: everything that waits is read, open exchanges stay open.
     pub fn finish(&mut self, output: &mut dyn Output) {
         for slot in 0..self.slots.len() {
             self.end(slot, End::Cut, output);
@@ -182,7 +182,7 @@ impl Observer {
         let segment = Segment::parse(&whole, whole.len())?;
         let header = whole.len() - segment.length;
         for piece in &pieces {
-            // Each fragment's bytes have its own time: as if each were a segment.
+            // Each fragment's bytes have their own time, as if each were a segment.
             let (from, to) = (piece.offset.max(header), piece.offset + piece.bytes.len());
             let skipped = u32::try_from(from - header).unwrap_or(0);
             let is_last = to == whole.len();
@@ -222,7 +222,7 @@ impl Observer {
         }
         let slot = match slot {
             Some(slot) => slot,
-            // Only what opens a connection or carries bytes makes one: stray acknowledgements do not.
+            // Only a SYN or a segment with data creates a connection: stray acknowledgements do not.
             None if segment.syn || segment.length > 0 => self.add(key, self.roles(addresses, segment), at, output),
             None => return,
         };
@@ -230,7 +230,7 @@ impl Observer {
         if flow.is_over {
             return;
         }
-        // Only bytes say what they are.
+        // Only data identifies the protocol.
         let hint = if segment.length == 0 && !flow.is_blocked() { Hint::default() } else { self.hint(slot) };
         let Slot::Used { flow } = &mut self.slots[slot] else { return };
         let side = if flow.client_is_lower == is_from_lower { Side::Client } else { Side::Server };
@@ -259,7 +259,7 @@ impl Observer {
         }
     }
 
-    /// A connection that closed says something of its client's habits.
+    /// A closed connection is evidence of its client's habits.
     fn look_back(&mut self, slot: usize, output: &mut dyn Output) {
         if let Slot::Used { flow } = &mut self.slots[slot]
             && let Some(summary) = flow.closed.take()
@@ -275,7 +275,7 @@ impl Observer {
         }
     }
 
-    /// Too much waits in all: what this connection waits for is declared a hole.
+    /// The total of waiting data is too large: what this connection waits for is declared a gap.
     fn relieve(&mut self, slot: usize, output: &mut dyn Output) {
         let hint = self.hint(slot);
         if let Slot::Used { flow } = &mut self.slots[slot] {
@@ -285,7 +285,7 @@ impl Observer {
         }
     }
 
-    /// Who is the client: whoever sent the SYN, or who by the ports looks like it.
+    /// Decides who is the client: the sender of the SYN, or the likelier one by the ports.
     fn roles(&self, addresses: (&IpAddr, &IpAddr), segment: &Segment<'_>) -> Path {
         let from = Endpoint { ip: *addresses.0, port: segment.from };
         let to = Endpoint { ip: *addresses.1, port: segment.to };
@@ -356,7 +356,7 @@ impl Observer {
         slot as usize
     }
 
-    /// A connection ends: what waits is read, and its place is free.
+    /// A connection ends: waiting data is read, and its slot is freed.
     fn end(&mut self, slot: usize, end: End, output: &mut dyn Output) {
         let hint = self.hint(slot);
         if let Slot::Used { flow } = &mut self.slots[slot] {
@@ -397,7 +397,7 @@ impl Observer {
         }
     }
 
-    /// Does what is overdue of a slot, and notes when to look again.
+    /// Performs overdue actions of a slot, and records when to check it again.
     fn look_at(&mut self, slot: usize, now: Nanos, output: &mut dyn Output) {
         let idle = self.options.limits.idle;
         let Slot::Used { flow } = &mut self.slots[slot] else {

@@ -10,14 +10,14 @@ use crate::exchange::Exchange;
 pub use rules::{RuleError, Rules};
 pub use top::{OTHER, Top};
 
-/// Names operations: by rules, by folding, and the rare ones beyond a limit as [`OTHER`].
+/// Names operations: by rules, by folding, and rare ones beyond a limit as [`OTHER`].
 #[derive(Debug)]
 pub struct Namer {
     rules: Rules,
     top: Top,
 }
 
-/// Operations that are kept when nobody says how many.
+/// The default number of operations that are kept.
 pub const KEPT: usize = 1_000;
 
 impl Default for Namer {
@@ -45,15 +45,15 @@ impl Namer {
         if self.top.keeps(&name) { name } else { OTHER.to_owned() }
     }
 
-    /// The names that are kept, and what became of the others.
+    /// The names that are kept, and the counts of the others.
     #[must_use]
     pub fn top(&self) -> &Top {
         &self.top
     }
 }
 
-/// The operation that `exchange` counts under: a URL's template with its method, a statement's fingerprint, or what the protocol calls the
-/// request, with its topic, table or subject where it names one. It holds no value that a user typed.
+/// The operation under which `exchange` counts: a URL's template with its method, a statement's fingerprint, or the protocol's name for the
+/// request, with its topic, table or subject where it names one. It contains no value that a user entered.
 #[must_use]
 pub fn name(exchange: &Exchange) -> String {
     let op = exchange.op.as_str();

@@ -9,11 +9,11 @@ use crate::reassembly::SideCounts;
 use crate::span::Nanos;
 use crate::tls::{TlsEvent, Watcher};
 
-/// Takes what is measured.
+/// Receives the measurements.
 pub trait Output {
     /// Request and response are complete and belong together.
     fn answered(&mut self, path: &Path, exchange: &Exchange);
-    /// No response came, or will.
+    /// There was no response, and there will be none.
     fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered);
     /// It was seen and is not reported.
     fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason);
@@ -33,13 +33,13 @@ pub trait Output {
     }
 }
 
-/// What TCP shows of a connection, whatever it speaks.
+/// TCP events of a connection, whatever its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpEvent {
-    /// The server's first byte after bytes of the client, on a connection whose protocol is not known: nanoseconds after the
+    /// The server's first byte after bytes of the client, on a connection of unknown protocol: nanoseconds after the
     /// client's last byte, or after the SYN/ACK when the server speaks first.
     FirstByte(Nanos),
-    /// A segment with bytes that were all seen before.
+    /// A segment whose bytes were all seen before.
     Retransmission(Side),
     /// A side reset the connection.
     Reset(Side),
@@ -47,10 +47,10 @@ pub enum TcpEvent {
     ZeroWindow(Side),
 }
 
-/// What a connection did in all.
+/// The totals of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Who with whom.
+    /// Its endpoints.
     pub path: Path,
     /// The protocol, if it was recognised.
     pub protocol: Option<&'static str>,
@@ -66,15 +66,15 @@ pub struct Summary {
     pub ended: bool,
     /// Requests seen = answered + unanswered + discarded + open.
     pub requests: u64,
-    /// Answered ones.
+    /// Answered requests.
     pub answered: u64,
     /// Unanswered ones.
     pub unanswered: u64,
-    /// Seen and not reported, by [`Reason`].
+    /// Requests seen but not reported, by [`Reason`].
     pub discarded: [u64; Reason::ALL.len()],
     /// Still open at the end.
     pub open: u64,
-    /// Places lost and found again.
+    /// How often the position was lost and found again.
     pub losses: u64,
     /// See `losses`.
     pub resyncs: u64,
@@ -90,14 +90,14 @@ impl Summary {
     }
 }
 
-/// What an exchange's reports add up to.
+/// The totals of reported exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) answered: u64,
     pub(crate) others: Rare<Others>,
 }
 
-/// Those that were not answered.
+/// The totals of those without a response.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Others {
     pub(crate) unanswered: u64,

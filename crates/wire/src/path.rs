@@ -11,12 +11,12 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// Who talks with whom.
+/// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
-    /// Who opened the connection.
+    /// The side that opened the connection.
     pub client: Endpoint,
-    /// Who accepted it.
+    /// The side that accepted it.
     pub server: Endpoint,
 }
 
@@ -27,7 +27,7 @@ impl std::fmt::Display for Path {
     }
 }
 
-/// The two endpoints of a connection whichever way a segment goes, in words that compare and hash quickly.
+/// The two endpoints of a connection in either direction, in words that compare and hash quickly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlowKey {
     addresses: [u64; 4],
@@ -40,8 +40,8 @@ impl FlowKey {
         Self::of((&a.ip, a.port), (&b.ip, b.port)).0
     }
 
-    /// The key, and whether `a` is the lower of the two. Addresses are read where they are: a copy of one is stored in other pieces than it
-    /// is read again, which a processor waits for.
+    /// The key, and whether `a` is the lower of the two. Addresses are read in place: a copy would be stored in pieces of another size than
+    /// it is read, which stalls a processor.
     #[inline]
     pub(crate) fn of(a: (&IpAddr, u16), b: (&IpAddr, u16)) -> (Self, bool) {
         let words = |ip: &IpAddr| -> (u64, [u64; 2]) {

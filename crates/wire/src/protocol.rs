@@ -45,18 +45,18 @@ pub fn by_port(port: u16) -> Option<&'static Protocol> {
     TABLE.iter().find(|protocol| protocol.ports.contains(&port))
 }
 
-/// What the first bytes of a side say.
+/// The result of a guess from the first bytes of a side.
 #[derive(Debug, Clone, Copy)]
 pub enum Guess {
     /// It is this one.
     Is(&'static Protocol),
-    /// More bytes may tell.
+    /// More bytes may decide.
     More,
     /// None of the table.
     None,
 }
 
-/// Some protocols of the table: those that are looked for.
+/// A set of protocols of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set(u32);
 
@@ -69,7 +69,7 @@ impl Default for Set {
 }
 
 impl Set {
-    /// Those of these names that the table has.
+    /// Those of these names that are in the table.
     #[must_use]
     pub fn from_names(names: &[&str]) -> Self {
         let rows = TABLE.iter().enumerate().filter(|(_, row)| names.contains(&row.name));
@@ -90,9 +90,9 @@ impl Set {
 /// What is known of a connection before its first byte.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hint {
-    /// What its port says.
+    /// The protocol of its port.
     pub port: Option<&'static Protocol>,
-    /// What is looked for.
+    /// The protocols that are looked for.
     pub only: Set,
     /// Keep the heads of requests.
     pub keeps_heads: bool,

@@ -17,16 +17,16 @@ pub(crate) const MAX_HELD_BYTES: usize = 1 << 20;
 /// Segments that wait on one side.
 pub(crate) const MAX_HELD_SEGMENTS: usize = 1_024;
 
-/// The peer has these bytes, so they are seen late (reordered, or sent again for a lost acknowledgement) or never.
+/// The peer has these bytes, so they arrive here late (reordered, or retransmitted for a lost acknowledgement) or never.
 pub(crate) const ACKED_WAIT: Nanos = 250_000_000;
 
-/// The peer lacks these bytes, so they will be sent again: within a few retransmission timeouts.
+/// The peer lacks these bytes, so they will be retransmitted: within a few retransmission timeouts.
 pub(crate) const UNACKED_WAIT: Nanos = 3_000_000_000;
 
-/// A sequence number further away than this is not of the connection as it was seen: windows are at most 1 GiB (RFC 7323).
+/// A sequence number further away than this does not belong to the observed connection: windows are at most 1 GiB (RFC 7323).
 const MAX_JUMP: i64 = 1 << 30;
 
-/// Takes the streams.
+/// Receives the streams.
 pub(crate) trait Delivery {
     /// The next bytes of a side.
     fn data(&mut self, side: Side, bytes: &[u8], at: Nanos, acked: Option<u64>);
@@ -38,7 +38,7 @@ pub(crate) trait Delivery {
     fn fin(&mut self, side: Side, at: Nanos);
 }
 
-/// What of a segment belongs to the stream.
+/// The part of a segment that belongs to the stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
     /// Sequence number of the first byte of payload.
@@ -66,18 +66,18 @@ struct HeldSegment {
     arrival: u64,
 }
 
-/// What was counted on one side of a connection.
+/// The counters of one side of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SideCounts {
     /// Bytes of the stream that were delivered, holes included.
     pub bytes: u64,
-    /// Segments with payload that were seen before, at least in part.
+    /// Segments whose payload was seen before, at least in part.
     pub retransmitted: u64,
     /// Their bytes.
     pub retransmitted_bytes: u64,
-    /// Segments that came before an earlier one.
+    /// Segments that arrived before an earlier one.
     pub reordered: u64,
-    /// Bytes that were sent again with another value while the first ones waited.
+    /// Bytes that were retransmitted with another value while the first ones waited.
     pub contradictory_bytes: u64,
     /// Holes.
     pub holes: u64,
@@ -103,7 +103,7 @@ struct Half {
     counts: Rare<Counts>,
 }
 
-/// What a side without losses does not have.
+/// Counters that a side without losses does not need.
 #[derive(Debug, Default)]
 struct Counts {
     shown: SideCounts,
@@ -112,7 +112,7 @@ struct Counts {
 }
 
 impl Half {
-    /// The offset of a sequence number, near the next byte; `None` when it is out of any window.
+    /// The offset of a sequence number, near the next byte; `None` when it is outside any window.
     fn offset(&self, sequence: u32) -> Option<i64> {
         let base = self.base?;
         let next = i64::try_from(self.next).ok()?;
@@ -138,7 +138,7 @@ pub(crate) struct Reassembly {
     arrivals: u64,
 }
 
-/// What became of a segment.
+/// The classification of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It was delivered or waits.
@@ -177,13 +177,13 @@ impl Reassembly {
         self.halves.iter().map(Half::held_bytes).sum()
     }
 
-    /// Whether a sequence number is near what the side sends next.
+    /// Whether a sequence number is near the side's next one.
     pub(crate) fn is_near(&self, side: Side, sequence: u32, within: i64) -> bool {
         let half = &self.halves[side.index()];
         half.offset(sequence).is_none_or(|offset| (offset - i64::try_from(half.next).unwrap_or(0)).abs() <= within)
     }
 
-    /// Offset that a segment of `side` acknowledges of the other side.
+    /// The offset of the other side that a segment of `side` acknowledges.
     fn acknowledged(&mut self, side: Side, acknowledges: Option<u32>) -> Option<u64> {
         let other = &mut self.halves[side.other().index()];
         let acknowledges = acknowledges?;
@@ -195,7 +195,7 @@ impl Reassembly {
         Some(offset)
     }
 
-    /// Takes a segment of `side`.
+    /// Processes a segment of `side`.
     pub(crate) fn segment(&mut self, side: Side, part: Part<'_>, delivery: &mut dyn Delivery) -> Arrival {
         let acked = self.acknowledged(side, part.acknowledges);
         let half = &mut self.halves[side.index()];
@@ -261,7 +261,7 @@ impl Reassembly {
         half.held_bytes() > MAX_HELD_BYTES || half.held.len() > MAX_HELD_SEGMENTS
     }
 
-    /// Keeps of a segment what is not kept already: the first copy of a byte counts.
+    /// Keeps the part of a segment that is not held yet: the first copy of a byte counts.
     fn hold(&mut self, side: Side, segment: HeldSegment) {
         let half = &mut self.halves[side.index()];
         if half.held.last().is_some_and(|last| segment.end <= last.start || segment.start < last.end) {
@@ -304,7 +304,7 @@ impl Reassembly {
         }
     }
 
-    /// Delivers what can be.
+    /// Delivers what is ready.
     fn drain(&mut self, delivery: &mut dyn Delivery) {
         let mut stuck = 0;
         let mut side = Side::Client;
@@ -348,7 +348,7 @@ impl Reassembly {
         count > 0
     }
 
-    /// Declares the holes that are overdue at `now`, or with `None` all that keep anything waiting.
+    /// Declares the gaps that are overdue at `now`, or with `None` all that block anything.
     pub(crate) fn resolve(&mut self, now: Option<Nanos>, delivery: &mut dyn Delivery) {
         while let Some((side, hole, since, is_acked)) = self.blocker() {
             if let Some(now) = now {
@@ -366,7 +366,7 @@ impl Reassembly {
         }
     }
 
-    /// The hole that keeps the oldest waiting segment: its side, its size, since when, and whether the peer has the bytes.
+    /// The gap that blocks the oldest waiting segment: its side, its size, since when, and whether the peer has the bytes.
     fn blocker(&self) -> Option<(Side, u64, Nanos, bool)> {
         let oldest =
             |side: Side| self.halves[side.index()].held.iter().min_by_key(|held| held.arrival).map(|held| (side, held));
@@ -377,7 +377,7 @@ impl Reassembly {
         if first.start > half.next {
             return Some((side, first.start - half.next, held.at, half.acked >= first.start));
         }
-        // The first of its side could go but for what it acknowledges.
+        // The first segment of its side is ready except for what it acknowledges.
         let other = &self.halves[side.other().index()];
         let acked = first.acked.filter(|acked| *acked > other.next)?;
         let end = other
@@ -387,7 +387,7 @@ impl Reassembly {
         Some((side.other(), end - other.next, held.at, true))
     }
 
-    /// Two segments that acknowledge each other's bytes: the one that came later is a retransmission, with an acknowledgement younger than
+    /// Two segments that acknowledge each other's bytes: the later one is a retransmission, with an acknowledgement newer than
     /// its bytes. Its bytes go first.
     fn break_cycle(&mut self) -> bool {
         let [client, server] = &self.halves;

@@ -3,10 +3,10 @@
 use crate::rare::Rare;
 use crate::span::Nanos;
 
-/// Bytes up to an offset that have one time; `None` when they were never seen.
+/// Bytes up to an offset with the same time; `None` when they were never seen.
 type Run = (u64, Option<Nanos>);
 
-/// Runs in order. Most often there is none or one, which needs no allocation.
+/// Runs in order. Usually there is none or one, which needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     first: Option<Run>,
@@ -47,7 +47,7 @@ impl Runs {
         }
     }
 
-    /// Forgets the bytes before `offset`, of which there is at least one; the time of the last of them.
+    /// Drops the bytes before `offset`, at least one; returns the time of the last of them.
     pub(crate) fn consume(&mut self, offset: u64) -> Option<Nanos> {
         match self.first {
             Some((end, at)) if offset < end => return at,

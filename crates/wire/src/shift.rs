@@ -16,16 +16,16 @@
 
 use crate::span::Nanos;
 
-/// With this probability or less, no older answers are owed: one in a million.
+/// With this probability or less, no older responses are owed: one in a million.
 const REFUTED: f64 = 1e-6;
 
 /// Quarters of octaves from 1 µs to 34 s.
 const BINS: usize = 100;
 
-/// Turns after which it begins anew: sums stay exact in 16 bits, and a client may change its ways.
+/// Turns after which it starts over: sums stay exact in 16 bits, and a client may change its behaviour.
 const MAX_TURNS: u16 = 16_384;
 
-/// Turns up to which the probability is computed each time; beyond them every sixteenth, as it takes as many steps.
+/// Turns up to which the probability is computed each time; after that every sixteenth time, because it takes as many steps.
 const FEW: u16 = 64;
 
 /// Counts the turns of a connection.
@@ -48,13 +48,13 @@ impl Default for ShiftTest {
 }
 
 impl ShiftTest {
-    /// The client speaks at `at`, when nothing seems to be open; `last` is when the server did. `sent` bytes of the client came before.
+    /// The client sends at `at`, when nothing seems to be open; `last` is when the server sent. `sent` bytes of the client came before.
     pub(crate) fn client_spoke(&mut self, last: Nanos, at: Nanos, sent: u64) {
         self.turn.get_or_insert((last, at, sent));
     }
 
-    /// The server speaks at `at` and has had `acked` bytes of the client. Whether it may have heard the request: if not, its answer is
-    /// to an older one.
+    /// The server sends at `at` and has received `acked` bytes of the client. Returns whether it may have received the request: if not, its
+    /// response is to an older one.
     pub(crate) fn server_spoke(&mut self, at: Nanos, acked: Option<u64>) -> bool {
         let Some((last, spoke, sent)) = self.turn.take() else { return true };
         if acked.is_some_and(|acked| acked <= sent) {
@@ -71,7 +71,7 @@ impl ShiftTest {
         true
     }
 
-    /// Whether it is certain that no older answers are owed.
+    /// Whether it is certain that no older responses are owed.
     pub(crate) fn is_refuted(&self) -> bool {
         self.is_refuted
     }
@@ -86,7 +86,7 @@ impl ShiftTest {
         }
     }
 
-    /// See the module's page; at most [`REFUTED`] as soon as it is.
+    /// See the module's documentation; at most [`REFUTED`] once it is refuted.
     fn probability(&self) -> f64 {
         let (mut longer, mut given, mut probability) = (0_u16, 0_u16, 1.0);
         for bin in (0..BINS).rev() {

@@ -3,7 +3,7 @@
 /// Nanoseconds of the capture's clock.
 pub type Nanos = i64;
 
-/// A place in a stream: where the next byte stands, and when it was captured.
+/// A position in a stream: the offset of the next byte, and when it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Bytes of the stream before this place.

@@ -21,10 +21,10 @@ pub use version::TlsVersion;
 /// The name of connections whose messages are not read.
 pub(crate) const NAME: &str = "tls";
 
-/// 64 KiB: certificate chains are some KiB, and RFC 8446 allows 16 MiB that nobody sends.
+/// 64 KiB: certificate chains are some KiB, and the 16 MiB that RFC 8446 allows do not occur.
 const MAX_HANDSHAKE: usize = 65_536;
 
-/// A record's length: 16 KiB and what encryption adds (RFC 5246, 6.2.3).
+/// A record's length: 16 KiB and the expansion by encryption (RFC 5246, 6.2.3).
 const MAX_RECORD: usize = 16_384 + 2_048;
 
 const HEADER: usize = 5;
@@ -38,13 +38,13 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const CERTIFICATE: u8 = 11;
 
-/// Lengths of a record of TLS 1.3 with a Finished alone: 4 bytes of header, a hash of 32 or 48, the type, and a tag of 16 or 8 (RFC 8446, 4.4.4, 5.2).
+/// Lengths of a TLS 1.3 record with only a Finished: 4 bytes of header, a hash of 32 or 48, the type, and a tag of 16 or 8 (RFC 8446, 4.4.4, 5.2).
 const FINISHED: [usize; 4] = [53, 69, 45, 61];
 
 /// Lengths of a record of TLS 1.3 with an alert: 2 bytes, the type, and a tag.
 const ENCRYPTED_ALERT: [usize; 2] = [19, 11];
 
-/// Takes what happens on a TLS connection.
+/// Receives the events of a TLS connection.
 pub(crate) trait Watcher {
     fn tls(&mut self, event: TlsEvent<'_>);
 }
@@ -61,7 +61,7 @@ pub(crate) fn detect(bytes: &[u8]) -> Detection {
     }
 }
 
-/// Whether a segment from the middle of a connection is made of records of application data.
+/// Whether a segment from the middle of a connection consists of records of application data.
 pub(crate) fn is_in_middle(bytes: &[u8]) -> bool {
     let Some((kind, length)) = header(bytes) else { return false };
     let end = HEADER + length;
@@ -83,19 +83,19 @@ fn header(bytes: &[u8]) -> Option<(u8, usize)> {
 /// One side's stream of records.
 #[derive(Debug, Default)]
 struct Records {
-    /// Of a record's header, as far as it came.
+    /// The part of a record's header that has arrived.
     head: Vec<u8>,
-    /// When the record's first byte came.
+    /// When the record's first byte arrived.
     first: Nanos,
     kind: u8,
     length: usize,
-    /// Bytes of the record's body that are still to come.
+    /// Remaining bytes of the record's body.
     left: usize,
     /// Of the handshake in clear.
     handshake: Vec<u8>,
-    /// What a one-byte or two-byte record holds: an alert.
+    /// The contents of a one-byte or two-byte record: an alert.
     small: Vec<u8>,
-    /// Its ChangeCipherSpec came: what follows is encrypted.
+    /// Its ChangeCipherSpec arrived: further data is encrypted.
     is_encrypted: bool,
     has_finished: bool,
     is_lost: bool,
@@ -112,9 +112,9 @@ pub(crate) struct Session {
     expires: Option<i64>,
     /// The handshake, once it ended.
     ended: Option<Box<TlsHandshake>>,
-    /// It began before the capture, or its place was lost: nothing is known of a handshake.
+    /// It began before the capture, or the position was lost: the handshake is not known.
     is_middle: bool,
-    /// Last byte of the client's application data that has no answer yet.
+    /// Time of the last byte of the client's application data that has no response yet.
     requested: Option<Nanos>,
     last: Nanos,
 }
@@ -202,7 +202,7 @@ impl Session {
         records.left = 0;
         (records.head, records.handshake) = (Vec::new(), Vec::new());
         if self.ended.is_none() {
-            // A message of it may be missing.
+            // A handshake message may be missing.
             self.is_middle = true;
         }
         if side == Side::Client {
@@ -218,7 +218,7 @@ impl Session {
         self.server.as_ref().is_some_and(|server| server.version == Some(TlsVersion::Tls13))
     }
 
-    /// A record's header is whole.
+    /// A record's header is complete.
     fn begin(&mut self, side: Side, watcher: &mut dyn Watcher) {
         let Records { kind, first: at, .. } = self.sides[side.index()];
         if side == Side::Client && kind == HANDSHAKE {
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// Keeps what is read; false when it is not what it should be.
+    /// Keeps what is needed; false when it is invalid.
     fn body(&mut self, side: Side, body: &[u8]) -> bool {
         let records = &mut self.sides[side.index()];
         match records.kind {
@@ -277,7 +277,7 @@ impl Session {
                 }
             }
             HANDSHAKE => self.messages(side),
-            // In TLS 1.3 it means nothing and is there for middleboxes (RFC 8446, D.4).
+            // In TLS 1.3 it has no meaning and exists for middleboxes (RFC 8446, D.4).
             CHANGE_CIPHER_SPEC if !self.is_13() && self.server.is_some() => {
                 self.sides[side.index()].is_encrypted = true;
             }
@@ -298,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Reads the handshake's messages that are whole.
+    /// Parses the complete handshake messages.
     fn messages(&mut self, side: Side) {
         let mut handshake = std::mem::take(&mut self.sides[side.index()].handshake);
         let mut used = 0;

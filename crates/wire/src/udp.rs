@@ -42,7 +42,7 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Takes a datagram; whether it was of DNS.
+    /// Processes a datagram; returns whether it was DNS.
     pub(crate) fn take(
         &mut self,
         from: Endpoint,
@@ -117,7 +117,7 @@ impl Datagrams {
         });
     }
 
-    /// The capture ends: what is open is neither answered nor unanswered.
+    /// The capture ends: open exchanges are neither answered nor unanswered.
     pub(crate) fn finish(&mut self, output: &mut dyn Output) {
         for (key, exchange) in self.open.drain() {
             output.discarded(&key.path, &exchange, Reason::Gap);

@@ -12,7 +12,7 @@ pub const MAX_FRAME: usize = 1 << 20;
 /// Interfaces of a pcapng section that are remembered.
 pub const MAX_INTERFACES: usize = 4_096;
 
-/// What the buffer reads at once.
+/// The size of a read into the buffer.
 const READ_SIZE: usize = 1 << 18;
 
 /// Why a file cannot be read on.
@@ -48,7 +48,7 @@ pub enum Error {
 pub struct Frame<'a> {
     /// When it was captured, in nanoseconds since 1970.
     pub at: Nanos,
-    /// What its first header is.
+    /// The link-layer type.
     pub link: Link,
     /// The bytes that were captured.
     pub bytes: &'a [u8],
@@ -56,10 +56,10 @@ pub struct Frame<'a> {
     pub length: usize,
 }
 
-/// A buffer in front of a reader. What is asked for is handed out where it lies.
+/// A buffer in front of a reader. Data is returned in place.
 pub(super) struct Input<'a, R> {
     reader: R,
-    /// Borrowed when the whole file is in memory: there is then nothing to read.
+    /// Borrowed when the whole file is in memory: then nothing is read.
     buffer: Cow<'a, [u8]>,
     start: usize,
     end: usize,
@@ -72,7 +72,7 @@ impl<'a, R: Read> Input<'a, R> {
         Self { reader, buffer: Cow::Owned(vec![0; READ_SIZE]), start: 0, end: 0, offset: 0 }
     }
 
-    /// All of it is there; `reader` is not read.
+    /// Everything is in memory; `reader` is not read.
     pub(super) fn borrowed(bytes: &'a [u8], reader: R) -> Self {
         Self { reader, buffer: Cow::Borrowed(bytes), start: 0, end: bytes.len(), offset: 0 }
     }
@@ -81,7 +81,7 @@ impl<'a, R: Read> Input<'a, R> {
         &self.buffer[self.start..self.end]
     }
 
-    /// Sees to it that `bytes` are unread, or as many as there are; says how many.
+    /// Makes sure that `bytes` are buffered, or as many as remain; returns the number.
     #[inline]
     pub(super) fn fill(&mut self, bytes: usize) -> io::Result<usize> {
         if self.end - self.start < bytes {

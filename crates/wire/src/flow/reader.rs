@@ -24,13 +24,13 @@ struct Early {
 
 #[derive(Debug)]
 enum State {
-    /// The protocol is not known; of a connection seen from its start, what came is kept.
+    /// The protocol is not known; for a connection seen from its start, the data is kept.
     Unknown { early: Vec<Early>, bytes: u32, tries: u16 },
     /// It is read.
     Known { protocol: &'static Protocol, connection: Box<Connection>, base: [u64; 2] },
     /// It is TLS.
     Tls(Box<Session>),
-    /// It is none that is read.
+    /// It is not a supported protocol.
     Opaque,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Reader {
     from_start: bool,
     /// Bytes delivered on each side.
     passed: [u64; 2],
-    /// What a protocol became that can be read no more: PostgreSQL after its SSLRequest.
+    /// The TLS session after an upgrade: PostgreSQL after its SSLRequest.
     inner: Option<Box<Session>>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Whether the connection's first byte was seen: decided before anything is delivered.
+    /// Sets whether the connection's first byte was seen: decided before anything is delivered.
     pub(crate) fn set_from_start(&mut self, from_start: bool) {
         if self.passed == [0; 2] {
             self.from_start = from_start;
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Requests seen, those still open, and what was counted.
+    /// Requests seen, open ones, and the counters.
     pub(crate) fn finish(&mut self, end: End, reporter: &mut Reporter<'_>) -> (u64, u64, Counts) {
         if let Some(session) = &mut self.inner {
             session.finish(end, reporter);
@@ -133,14 +133,14 @@ impl Reader {
             && (side == Side::Server || tls::detect(bytes) == Detection::No)
             && let Guess::Is(found) = protocol::detect(side, bytes, hint)
         {
-            // The usual case: the first segment says it, and nothing need be kept.
+            // The usual case: the first segment decides it, and nothing need be kept.
             let mut connection = Connection::new(found.name, (found.new)()).with_heads(hint.keeps_heads);
             connection.data(side, bytes, at, acked, reporter);
             self.start(found, connection, [0; 2]);
             return;
         }
         early.push(Early { side, bytes: bytes.to_vec(), at, acked });
-        // A segment is far below 4 GiB, and what is kept is over its limit long before.
+        // A segment is far below 4 GiB, and the limit is reached long before.
         *kept = kept.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         let is_over = *kept > MAX_EARLY_BYTES;
         let first = |side: Side| -> Vec<u8> {
@@ -196,7 +196,7 @@ impl Reader {
         }
     }
 
-    /// Reads what came so far as TLS.
+    /// Reads the data so far as TLS.
     fn start_tls(&mut self, mut session: Session, reporter: &mut Reporter<'_>) {
         let State::Unknown { early, .. } = &self.state else { return };
         for piece in early {
@@ -209,7 +209,7 @@ impl Reader {
         self.state = State::Known { protocol, connection: Box::new(connection), base };
     }
 
-    /// Bytes that were not captured. Before the protocol is known there is nothing that could skip them.
+    /// Bytes that were not captured. Before the protocol is known they cannot be skipped.
     fn pass(&mut self, side: Side, bytes: u64, at: Option<Nanos>, reporter: &mut Reporter<'_>) {
         self.passed[side.index()] += bytes;
         if let Some(session) = &mut self.inner {
@@ -231,7 +231,7 @@ impl Reader {
     }
 }
 
-/// Bytes of a connection whose protocol said that nothing further can be read: TLS, if they begin as it does.
+/// Bytes of a connection whose protocol cannot be read any further: TLS, if they begin like it.
 fn upgraded(inner: &mut Option<Box<Session>>, side: Side, bytes: &[u8], at: Nanos, reporter: &mut Reporter<'_>) {
     if inner.is_none() && side == Side::Client && tls::detect(bytes) == Detection::Sure {
         *inner = Some(Box::default());

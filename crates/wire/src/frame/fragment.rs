@@ -41,7 +41,7 @@ struct PacketKey {
 struct PendingDatagram {
     key: PacketKey,
     pieces: Vec<Piece>,
-    /// Known once the last piece is there.
+    /// Known once the last fragment has arrived.
     total: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Fragments {
         self.dropped
     }
 
-    /// Adds a fragment; the pieces of the whole packet in order, once it is complete.
+    /// Adds a fragment; returns the pieces of the packet in order, once it is complete.
     pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, at: Nanos) -> Option<Vec<Piece>> {
         let key = PacketKey { from: packet.from, to: packet.to, protocol: packet.protocol, id: fragment.id };
         let end = fragment.offset + packet.length;

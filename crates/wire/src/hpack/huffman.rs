@@ -3,7 +3,7 @@
 //! The code is canonical: the symbols' lengths alone give it, so the lengths are the only table here. A symbol of up to eight bits is
 //! found in one step; the longer ones, rare in headers, by the first code of their length.
 
-/// Bits of the code of each octet, and of the end-of-string symbol last (RFC 7541, appendix B).
+/// Code length in bits of each octet, and of the end-of-string symbol last (RFC 7541, appendix B).
 #[rustfmt::skip]
 const BITS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -26,11 +26,11 @@ const END: u16 = 256;
 /// The longest code, in bits.
 const LONGEST: usize = 30;
 
-/// What the canonical construction makes of [`BITS`].
+/// The canonical code for [`BITS`].
 struct Code {
     /// By the next eight bits: the symbol and its length, or a length of 0 when the code is longer.
     short: [(u16, u8); 256],
-    /// The first code of each length, and how many there are.
+    /// The first code of each length, and the number of codes.
     first: [(u32, u32); LONGEST + 1],
     /// Where the symbols of each length begin in `symbols`.
     start: [usize; LONGEST + 1],
@@ -69,7 +69,7 @@ const fn build() -> Code {
     code
 }
 
-/// A Huffman string that breaks the rules: the end symbol inside, or padding that is not its prefix of fewer than eight bits.
+/// An invalid Huffman string: it contains the end symbol, or its padding is not a prefix of that with fewer than eight bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadHuffman;
 
@@ -98,7 +98,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<us
     }
 }
 
-/// The next 32 bits of `held`, of which `count` bits are left, with ones behind them.
+/// The next 32 bits of `held`, which has `count` bits left, filled with ones.
 #[allow(clippy::cast_possible_truncation, reason = "the low 32 bits are what is wanted")]
 fn window(held: u64, count: u32) -> u32 {
     if count >= 32 {

@@ -30,7 +30,7 @@ pub(crate) enum HpackError {
     TableSize,
 }
 
-/// What a block was beside its fields.
+/// Properties of a decoded block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Outcome {
     /// Fields that leaned on entries from before a missed block: any of the wanted ones may have been among them.
@@ -51,18 +51,18 @@ impl Decoder {
         Self { table: Dynamic::new(), partial: false }
     }
 
-    /// Drops what is known: a block was missed, or the connection is seen from its middle.
+    /// Drops the state: a block was missed, or the connection is seen from its middle.
     pub(crate) fn forget(&mut self) {
         self.table = Dynamic::new();
-        // The peer's may be larger, and evicting later than it does no harm: it never refers to what it evicted.
+        // The peer's table may be larger, and evicting later than the peer does no harm: it never refers to evicted entries.
         self.table.resize(CAPACITY_MAX);
         self.partial = true;
     }
 
-    /// Decodes a whole header block, and gives each wanted field to `sink`.
+    /// Decodes a complete header block, and passes each wanted field to `sink`.
     ///
     /// # Errors
-    /// A block that breaks the rules. Call [`Decoder::forget`] then.
+    /// An invalid block. Then call [`Decoder::forget`].
     pub(crate) fn decode(&mut self, block: &[u8], sink: &mut impl FnMut(Field, &[u8])) -> Result<Outcome, HpackError> {
         let mut reader = Reader { bytes: block };
         let mut outcome = Outcome::default();
@@ -81,7 +81,7 @@ impl Decoder {
                     if capacity > CAPACITY_MAX {
                         return Err(HpackError::TableSize);
                     }
-                    // A partial table stays at the most: what was inserted before the loss is not counted in it.
+                    // A partial table stays at the maximum: entries from before the loss are not counted in it.
                     if !self.partial {
                         self.table.resize(capacity);
                     }
@@ -105,7 +105,7 @@ impl Decoder {
         Ok(outcome)
     }
 
-    /// Gives the field at `index`, and returns whether it is known.
+    /// Passes on the field at `index`, and returns whether it is known.
     fn indexed(&self, index: usize, sink: &mut impl FnMut(Field, &[u8])) -> Result<bool, HpackError> {
         if let Some((field, _, value)) = table::static_entry(index) {
             if field != Field::Other {
@@ -146,7 +146,7 @@ impl Decoder {
     }
 }
 
-/// What is left of a block.
+/// The rest of a block.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -175,7 +175,7 @@ impl Reader<'_> {
         Err(HpackError::Integer)
     }
 
-    /// A string, of which the first `limit` octets go to `out`; returns its length.
+    /// A string, whose first `limit` octets go to `out`; returns its length.
     fn string(&mut self, limit: usize, out: &mut Vec<u8>) -> Result<usize, HpackError> {
         let packed = *self.bytes.first().ok_or(HpackError::Truncated)? & 0x80 != 0;
         let length = self.integer(7)?;

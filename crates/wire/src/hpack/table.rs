@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// What an observer wants of a header block; all other names are one.
+/// The fields of a header block that are used; all other names are treated alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     /// `:method`.
@@ -36,13 +36,13 @@ impl Field {
     }
 }
 
-/// Octets kept of a value: a path beyond it would be folded to its head anyway.
+/// Octets kept of a value: a longer path would be truncated anyway.
 pub(super) const VALUE_KEPT: usize = 512;
 
-/// The largest dynamic table that is followed: sixteen times the default, what gRPC and browsers announce at most.
+/// The largest supported dynamic table: sixteen times the default, the maximum that gRPC and browsers announce.
 pub(super) const CAPACITY_MAX: usize = 64 << 10;
 
-/// What an entry costs beside its name and value (RFC 7541, section 4.1).
+/// The size of an entry in addition to its name and value (RFC 7541, section 4.1).
 const OVERHEAD: usize = 32;
 
 /// An entry of either table.
@@ -52,7 +52,7 @@ pub(super) struct Entry {
     pub(super) field: Field,
     /// Octets of its name.
     pub(super) name_length: usize,
-    /// Its value, cut to [`VALUE_KEPT`], and empty for [`Field::Other`].
+    /// Its value, truncated to [`VALUE_KEPT`], and empty for [`Field::Other`].
     pub(super) value: Box<[u8]>,
     /// Octets of its value.
     pub(super) value_length: usize,
@@ -83,7 +83,7 @@ const WANTED: [(usize, Field, &[u8]); 12] = [
     (31, Field::ContentType, b""),
 ];
 
-/// Octets of each name of the static table: an entry made from one of them counts with it.
+/// Octets of each name in the static table: an entry made from one of them counts with it.
 const NAME_LENGTHS: [u8; STATIC] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13, 12, 6, 4,
     4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3, 16,

@@ -4,19 +4,19 @@
 //! any one segment, `**` at the end for all further ones, and what a segment's `*` stands beside must fit (`v*`). Without a name the pattern
 //! is the name. The first line that fits decides. Empty lines and lines that begin with `#` say nothing.
 
-/// Lines of a file; each exchange is held against them in turn.
+/// Lines of a file; each exchange is compared with them in turn.
 const RULES_MAX: usize = 1_000;
 
 /// Bytes of a line.
 const LINE_MAX: usize = 1_024;
 
-/// What is wrong with a file of rules.
+/// An error in a file of rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct RuleError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong.
     pub what: &'static str,
 }
 
@@ -37,10 +37,10 @@ struct Rule {
 }
 
 impl Rules {
-    /// Reads a file's text.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// The first line that is no rule, too long, or one too many.
+    /// The first line that is not a rule, is too long, or exceeds the limit.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let mut rules = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -57,7 +57,7 @@ impl Rules {
         Ok(Self { rules })
     }
 
-    /// The name of a request with this method and target, if a rule says one.
+    /// The name of a request with this method and target, if a rule matches.
     #[must_use]
     pub fn name(&self, method: &str, target: &str) -> Option<&str> {
         let path = target.split(['?', '#']).next().unwrap_or_default();

@@ -37,7 +37,7 @@ impl Folder {
         }
     }
 
-    /// Folds the token that `rest` begins with, and returns its bytes.
+    /// Folds the token at the start of `rest`, and returns its length in bytes.
     fn token(&mut self, rest: &[u8]) -> usize {
         match rest[0] {
             byte if byte.is_ascii_whitespace() || byte == 0 => {
@@ -65,7 +65,7 @@ impl Folder {
         if length <= 2 && rest.get(length) == Some(&b'\'') && b"eExXbBnNuU".contains(&rest[0]) {
             return length + self.literal(quoted(&rest[length..], b'\''));
         }
-        // A UUID of CQL may begin with a letter.
+        // A CQL UUID may begin with a letter.
         if rest.len() >= 36 && length == 8 && crate::operation::template::is_uuid(&rest[..36]) {
             return self.literal(36);
         }
@@ -95,7 +95,7 @@ impl Folder {
         }
     }
 
-    /// A value: `?`, and one for a list of them.
+    /// A value: `?`, and a single one for a list of them.
     fn literal(&mut self, length: usize) -> usize {
         let list = self.out.trim_end_matches([' ', ',', '+', '-']);
         if list.ends_with('?') && self.out[list.len()..].contains(',') {
@@ -112,7 +112,7 @@ impl Folder {
         length
     }
 
-    /// `(?), (` becomes `(` again, so that inserts of many rows are one statement.
+    /// Reduces `(?), (` to `(`, so that inserts of many rows are one statement.
     fn merge_rows(&mut self) {
         for tail in ["(?), (?", "(?),(?", "(?) , (?"] {
             if self.out.ends_with(tail) {

@@ -3,7 +3,7 @@
 /// Bytes of a template.
 pub(crate) const LENGTH_MAX: usize = 160;
 
-/// Segments that are kept; what follows is `…`.
+/// Segments that are kept; the rest becomes `…`.
 const SEGMENTS_MAX: usize = 12;
 
 /// The template of a request target: its path without query and fragment; ids, numbers and UUIDs folded.
@@ -29,7 +29,7 @@ pub(crate) fn template(target: &str) -> String {
     out
 }
 
-/// A segment, or the name of what it holds.
+/// A segment, or a placeholder for its contents.
 pub(crate) fn fold(segment: &str) -> &str {
     let bytes = segment.as_bytes();
     let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-/// What the names that are not among the most frequent are called.
+/// The name for all that are not among the most frequent.
 pub const OTHER: &str = "other";
 
 /// Counters of the sketch, in two rows: with 1,000 names kept, a rare name shares its counters with few others.
@@ -22,7 +22,7 @@ pub struct Top {
     limit: usize,
     names: HashMap<String, u32>,
     sketch: Vec<u32>,
-    /// No name that is kept is rarer: looked up anew when it decides.
+    /// A lower bound of the kept names' counts: refreshed when it decides.
     least: u32,
     until_halved: u32,
     folded: u64,
@@ -44,7 +44,7 @@ impl Top {
         }
     }
 
-    /// How many were called [`OTHER`].
+    /// How many were counted as [`OTHER`].
     #[must_use]
     pub fn folded(&self) -> u64 {
         self.folded
@@ -78,7 +78,7 @@ impl Top {
         false
     }
 
-    /// Counts a name that is not kept, and returns how often it came at most.
+    /// Counts a name that is not kept, and returns an upper bound of its count.
     fn count(&mut self, name: &str) -> u32 {
         if self.sketch.is_empty() {
             self.sketch = vec![0; 2 * SKETCH];
@@ -92,7 +92,7 @@ impl Top {
         self.sketch[places[0]].min(self.sketch[places[1]])
     }
 
-    /// Puts `name` into the place of the least frequent one, if that is less frequent.
+    /// Replaces the least frequent name by `name`, if that is more frequent.
     fn replace(&mut self, name: &str, count: u32) -> bool {
         let Some((least, rarest)) = self.names.iter().map(|(name, count)| (*count, name)).min() else { return false };
         self.least = least;

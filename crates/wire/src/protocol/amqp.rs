@@ -21,7 +21,7 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "amqp", ports: &[5672], detect, new: || Box::new(Framed::new(Amqp::default())) };
 
-/// What a client begins with, before its version.
+/// The start of a client's data, before its version.
 const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
 
 /// Bytes of a frame's header, and with the octet behind the payload.
@@ -29,10 +29,10 @@ const HEADER: usize = 7;
 const OVERHEAD: u64 = 8;
 const END: u8 = 0xce;
 
-/// The largest payload believed: RabbitMQ's own limit is 128 KiB, and the client may ask for more.
+/// The largest payload that is accepted: RabbitMQ's own limit is 128 KiB, and the client may negotiate more.
 const PAYLOAD_MAX: u32 = 128 << 20;
 
-/// Bytes of a method that are looked at: two names of 255 and what is before them.
+/// Bytes of a method that are inspected: two names of 255 and what is before them.
 const METHOD: usize = HEADER + 4 + 2 + 2 * 256 + 2;
 
 /// Channels of a connection that are followed: brokers allow 2,047 unless configured otherwise.
@@ -41,7 +41,7 @@ const CHANNELS_MAX: usize = 4_096;
 /// Consumers without acknowledgements that are remembered, over all channels.
 const CONSUMERS_MAX: usize = 4_096;
 
-/// What an exchange is, in the highest bits of its id; below are its channel, in 16 bits, and its number on it, in 44.
+/// The kind of an exchange, in the highest bits of its id; below are its channel, in 16 bits, and its number on it, in 44.
 const QUESTION: u64 = 1;
 const PUBLISHED: u64 = 2;
 const DELIVERED: u64 = 3;
@@ -51,7 +51,7 @@ fn id(kind: u64, channel: u16, number: u64) -> u64 {
     kind << 60 | u64::from(channel) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
 }
 
-/// What passes on a side.
+/// The data passing on a side.
 #[derive(Debug, Default)]
 struct Direction {
     kind: u8,
@@ -64,10 +64,10 @@ struct Direction {
 /// A message that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Content {
-    /// The exchange that the message asks, and the one that it answers.
+    /// The exchange that the message requests, and the one that it answers.
     asks: Option<u64>,
     answers: Option<u64>,
-    /// Bytes of the body to come; `None` before its header.
+    /// Remaining bytes of the body; `None` before its header.
     left: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ struct Channel {
     published: u64,
     requested: u64,
     content: [Option<Content>; 2],
-    /// The consumer or get that was asked for last needs no acknowledgements.
+    /// The last requested consumer or get needs no acknowledgements.
     no_ack: bool,
 }
 
@@ -164,7 +164,7 @@ impl Frames for Amqp {
             channel.content[side.index()] = None;
             channel.is_known &= side == Side::Server;
         }
-        // What this side asked and did not finish, and what it may have answered.
+        // Exchanges that this side requested and did not finish, and those that it may have answered.
         let is_doubtful = |exchange: &&mut Exchange| {
             let asked_here = exchange.by_server == (side == Side::Server);
             !asked_here || !exchange.request_done
@@ -269,7 +269,7 @@ impl Amqp {
         Ok(())
     }
 
-    /// A method that asks or answers.
+    /// A method that requests or answers.
     fn question(&mut self, side: Side, number: u16, call: Call<'_>, span: Span, exchanges: &mut Exchanges) {
         if let Some(name) = call.answers() {
             let status =
@@ -305,7 +305,7 @@ impl Amqp {
         }
     }
 
-    /// What an answer says beside itself.
+    /// Handles the side effects of an answer.
     fn answered(&mut self, number: u16, call: Call<'_>, exchanges: &mut Exchanges) {
         let Some(channel) = self.channels.get_mut(&number) else { return };
         match call.method {
@@ -324,7 +324,7 @@ impl Amqp {
         }
     }
 
-    /// A close by the server answers what was asked: on its channel, or on all.
+    /// A close by the server answers what is open: on its channel, or on all.
     fn close(&mut self, side: Side, number: u16, call: Call<'_>, span: Span, exchanges: &mut Exchanges) {
         let name = match call.method {
             method::CHANNEL_CLOSE => "channel.close",
@@ -348,7 +348,7 @@ impl Amqp {
     }
 }
 
-/// The note of a delivery that nobody acknowledges.
+/// The note of a delivery without acknowledgement.
 const ONE_WAY: u64 = 1;
 
 fn open<'a>(exchanges: &'a mut Exchanges, id: u64, op: &str, span: Span) -> &'a mut Exchange {
@@ -367,7 +367,7 @@ fn deliver(op: &str, channel: u16, tag: u64, is_one_way: bool, span: Span, excha
     id
 }
 
-/// The oldest question of this name that the other side asked on the channel begins to be answered.
+/// The oldest request of this name that the other side made on the channel begins to be answered.
 fn answer(name: &str, status: &str, side: Side, channel: u16, span: Span, exchanges: &mut Exchanges) -> Option<u64> {
     let by_server = side == Side::Client;
     let ids = open_on(channel, Some(QUESTION), exchanges);
@@ -406,7 +406,7 @@ fn open_on(channel: u16, kind: Option<u64>, exchanges: &mut Exchanges) -> Vec<u6
     ids.filter(is_there).collect()
 }
 
-/// What a method is about, with random parts of generated names folded.
+/// The object of a method, with random parts of generated names folded.
 fn about(call: Call<'_>) -> String {
     let name = String::from_utf8_lossy(call.about());
     name.split('.').map(template::fold).collect::<Vec<_>>().join(".")
@@ -416,7 +416,7 @@ fn hash(name: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(name)
 }
 
-/// Whether `bytes` is a chain of frames, the last of which may go on, that begins with a method or a heartbeat.
+/// Whether `bytes` is a chain of frames, the last of which may be incomplete, that begins with a method or a heartbeat.
 fn is_chain(mut bytes: &[u8]) -> bool {
     let mut frames = 0;
     while bytes.len() >= HEADER {

@@ -30,20 +30,20 @@ const RESPONSE_BEHIND: usize = message::HEADER + 2_048;
 /// Prepared statements whose fingerprint is remembered on a connection.
 const PREPARED: usize = 512;
 
-/// Where a side stands.
+/// The framing state of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SideState {
     /// Messages follow each other.
     Plain,
     /// At the header of a segment.
     Segment,
-    /// In a segment's payload, of which this much is left.
+    /// In a segment's payload, with this much left.
     Payload(u64),
     /// At the checksum behind it.
     Checksum,
 }
 
-/// What passes.
+/// The message that is passing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Passing {
     /// A segment's header with this payload, or its checksum.
@@ -57,7 +57,7 @@ enum Passing {
 struct Direction {
     place: SideState,
     passing: Passing,
-    /// The message that passes, and how much of it is still to come.
+    /// The stream of the message that is passing.
     stream: Option<u16>,
     left: u64,
     span: Span,
@@ -72,7 +72,7 @@ impl Direction {
 #[derive(Debug)]
 struct Cql {
     ways: [Direction; 2],
-    /// A place was lost: what follows may be segments.
+    /// The position was lost: segments may follow.
     unsure: bool,
     prepared: HashMap<u64, Box<str>>,
 }

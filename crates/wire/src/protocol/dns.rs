@@ -8,33 +8,33 @@ use crate::span::{Mark, Span};
 /// The row of the table, for DNS over TCP.
 pub(super) const PROTOCOL: Protocol = Protocol { name: "dns", ports: &[53], detect, new: || Box::<Dns>::default() };
 
-/// A name as text: 255 bytes, four characters each when escaped.
+/// A name as text: 255 bytes, up to four characters each when escaped.
 const MAX_NAME: usize = 255;
 
-/// A message over TCP of which the question must be seen; the rest is skipped.
+/// How much of a message over TCP must be seen to include the question; the rest is skipped.
 const SEEN: usize = 12 + MAX_NAME + 4;
 
 const REFUSED: u8 = 5;
 const NAME_ERROR: u8 = 3;
 
-/// What of a message is read.
+/// The part of a message that is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
     pub(crate) id: u16,
     pub(crate) is_response: bool,
     code: u8,
-    /// The first question as it is on the wire: name, type and class.
+    /// The first question as on the wire: name, type and class.
     pub(crate) question: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// Reads the header and the first question. `None` when this is no message of DNS: a query must be of nothing but its sections.
+    /// Parses the header and the first question. `None` when this is not a DNS message: a query must consist of nothing but its sections.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let message = Self::parse_start(bytes)?;
         (message.is_response || message.walk_query(bytes).is_some()).then_some(message)
     }
 
-    /// Reads a message of which only the start is there.
+    /// Parses a message of which only the start is available.
     fn parse_start(bytes: &'a [u8]) -> Option<Self> {
         let header = bytes.get(..12)?;
         let count = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -143,7 +143,7 @@ pub(crate) fn exchange(message: &Message<'_>, span: Span) -> Exchange {
     exchange
 }
 
-/// Fills in what its answer says.
+/// Adds the information of its response.
 pub(crate) fn answer(exchange: &mut Exchange, message: &Message<'_>, span: Span) {
     exchange.status = message.code.to_string();
     exchange.class = match message.code {

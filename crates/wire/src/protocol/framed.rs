@@ -10,13 +10,13 @@ use crate::span::{Mark, Span};
 /// What the head of a frame says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// This many bytes are needed to say.
+    /// This many bytes are needed to decide.
     Need(usize),
-    /// A frame of `length` bytes, its head included, of which [`Frames::begin`] wants the first `inspect`.
+    /// A frame of `length` bytes, including its head; [`Frames::begin`] wants the first `inspect` of them.
     Frame {
         /// Bytes of the whole frame; at least 1.
         length: u64,
-        /// Bytes to look at; cut to `length`.
+        /// Bytes to inspect; limited to `length`.
         inspect: usize,
     },
     /// Not of this protocol.
@@ -46,7 +46,7 @@ pub(super) trait Frames: Send {
     /// How responses find their requests.
     const PAIRING: Pairing;
 
-    /// Reads the head of the frame that begins with `view`, which is never empty.
+    /// Parses the head of the frame at the start of `view`, which is never empty.
     fn head(&mut self, side: Side, view: &[u8]) -> Head;
 
     /// A frame of `length` bytes begins with `bytes`.
@@ -81,7 +81,7 @@ pub(super) trait Frames: Send {
 #[derive(Debug)]
 pub(super) struct Framed<F> {
     frames: F,
-    /// Where the frame that is passing began, by side.
+    /// The start of the frame that is passing, by side.
     passing: [Option<Mark>; 2],
 }
 

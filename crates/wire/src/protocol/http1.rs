@@ -42,7 +42,7 @@ const METHODS: [&[u8]; 16] = [
     b"REPORT",
 ];
 
-/// What [`crate::Exchange::note`] says of a request.
+/// Flags in [`crate::Exchange::note`] for a request.
 const NOTE_HEAD: u64 = 1;
 const NOTE_CONNECT: u64 = 2;
 
@@ -64,7 +64,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Http1 {
     sides: [State; 2],
-    /// Bytes of the unread head that hold no end of it.
+    /// Bytes of the unread head that do not contain its end.
     scanned: [u32; 2],
 }
 
@@ -108,7 +108,7 @@ impl Http1 {
             return Step::Take(2);
         }
         let scanned = &mut self.scanned[side.index()];
-        // A head that came in pieces is read from its beginning once its end is there.
+        // A head that arrived in pieces is parsed from its beginning once its end is there.
         if *scanned > 0 && head_len(view, *scanned as usize).is_none() {
             *scanned = u32::try_from(view.len()).expect("a frame is a mebibyte at most");
             return Step::Need(view.len() + 1);
@@ -140,7 +140,7 @@ impl Http1 {
         }
         push_text(&mut exchange.op, method, MAX_TARGET);
         exchange.op.push(' ');
-        // The query is not part of the operation, and may hold secrets.
+        // The query is not part of the operation, and may contain secrets.
         let path = target.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
         push_text(&mut exchange.op, path, MAX_TARGET);
         exchange.note = match method {
@@ -242,7 +242,7 @@ impl Http1 {
     }
 }
 
-/// The length of the head with its empty line, if that is in view; `scanned` bytes are known to hold no end.
+/// The length of the head with its empty line, if that is in view; the first `scanned` bytes are known not to contain the end.
 fn head_len(view: &[u8], scanned: usize) -> Option<usize> {
     let mut at = scanned.saturating_sub(3);
     loop {
@@ -272,7 +272,7 @@ fn status_code(line: &[u8]) -> Option<u16> {
     (100..1000).contains(&code).then_some(u16::try_from(code).ok()?)
 }
 
-/// How long the body is, by the headers alone.
+/// The length of the body, according to the headers alone.
 #[derive(Debug, Clone, Copy)]
 enum Body {
     None,
@@ -280,25 +280,25 @@ enum Body {
     Chunked,
 }
 
-/// A message's head that is whole in view.
+/// A message's head that is completely in view.
 #[derive(Debug)]
 struct Head<'a> {
     /// The first line without its end.
     line: &'a [u8],
     /// Bytes up to the body, the empty line included.
     length: usize,
-    /// `None` when the headers contradict themselves or are no numbers.
+    /// `None` when the headers contradict each other or are not numbers.
     body: Option<Body>,
 }
 
 impl<'a> Head<'a> {
-    /// Reads each line once; `None` when the empty line is not in view.
+    /// Parses each line once; `None` when the empty line is not in view.
     fn read(view: &'a [u8]) -> Option<Self> {
         let mut ends = memchr::memchr_iter(b'\n', view);
         let first = ends.next()?;
         let (mut start, mut length, mut is_chunked, mut is_wrong) = (first + 1, None, false, false);
         loop {
-            // Most lines are known by their first byte to be of no interest.
+            // The first byte of most lines shows that they are not relevant.
             match view.get(start)? {
                 b'\n' => {
                     start += 1;

@@ -24,26 +24,26 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "http2", ports: &[50_051], detect, new: || Box::new(Framed::new(Http2::default())) };
 
-/// What a client begins with (RFC 9113, section 3.4).
+/// The start of a client's data (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of a header block that is decoded: servers allow 8 to 32 KiB.
+/// Maximum bytes of a decoded header block: servers allow 8 to 32 KiB.
 const BLOCK_MAX: usize = 32 << 10;
 
 /// Bytes before a message of gRPC: whether it is compressed, and its length.
 const GRPC_PREFIX: usize = 5;
 
-/// In an exchange's note, above gRPC's status: its request begins as a message of gRPC does. It decides where the type of the content is only
-/// in an entry from before a hole.
+/// In an exchange's note, above gRPC's status: its request begins like a gRPC message. This decides where the content type is only
+/// in an entry from before a gap.
 const LOOKS_GRPC: u64 = 1 << 32;
 
 /// Bytes kept of a path.
 const PATH_MAX: usize = 512;
 
-/// Streams that the client reset and whose answer may still be on its way: one more settles the oldest as unanswered.
+/// Streams that the client reset and whose response may still be in flight: one more settles the oldest as unanswered.
 const RESET_MAX: usize = 64;
 
-/// A header block that is being put together.
+/// A header block that is being assembled.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
@@ -77,9 +77,9 @@ struct Http2 {
     ways: [Direction; 2],
     /// The highest stream that the client opened.
     newest: u32,
-    /// Streams that the client reset, oldest first: the server may have answered before it knew.
+    /// Streams that the client reset, oldest first: the server may have responded before it knew.
     reset: VecDeque<u32>,
-    /// One of them that is answered, but for a reset of the server's that may follow.
+    /// One of them that is answered, except for a reset by the server that may follow.
     late: Option<u32>,
 }
 
@@ -184,7 +184,7 @@ impl Frames for Http2 {
         way.hpack.forget();
         (way.block, way.frame) = (None, None);
         if side == Side::Server {
-            // Its response was whole; the reset that may follow is all that is missing.
+            // Its response was complete; only the reset that may follow is missing.
             self.settle_late(exchanges);
         }
         let is_open = |exchange: &&mut Exchange| match side {
@@ -240,7 +240,7 @@ impl Fields {
         let text = String::from_utf8_lossy(value);
         match field {
             Field::Method => self.method = text.chars().take(32).collect(),
-            // The query is not part of the operation, and may hold secrets.
+            // The query is not part of the operation, and may contain secrets.
             Field::Path => {
                 self.path = text.split(['?', '#']).next().unwrap_or_default().chars().take(PATH_MAX).collect();
             }
@@ -253,7 +253,7 @@ impl Fields {
 }
 
 impl Http2 {
-    /// A header block is whole.
+    /// A header block is complete.
     fn block(&mut self, side: Side, cx: &mut Context<'_>) {
         let way = &mut self.ways[side.index()];
         let Some(block) = way.block.take() else { return };
@@ -294,7 +294,7 @@ impl Http2 {
         let Some(exchange) = exchanges.find_mut(stream.into()) else { return };
         match side {
             Side::Client => exchange.request_done = true,
-            // Of one that was open over a hole, a reset may have been missed: the server's own would say so.
+            // If a stream was open over a gap, a reset may have been missed: the server's own reset would indicate that.
             Side::Server if exchange.doubtful || self.reset.contains(&stream) => {
                 self.late = Some(stream);
                 return;
@@ -332,7 +332,7 @@ impl Http2 {
                 cx.exchanges.discard(stream.into(), Reason::Gap);
             }
         } else if exchange.response_done {
-            // A server that has answered may refuse the rest of the request.
+            // A server that has responded may refuse the rest of the request.
             exchange.request_done = true;
             cx.exchanges.settle();
         } else {
@@ -340,7 +340,7 @@ impl Http2 {
         }
     }
 
-    /// The oldest `count` streams that the client reset get no answer any more.
+    /// Settles the oldest `count` streams that the client reset as unanswered.
     fn settle_resets(&mut self, count: usize, exchanges: &mut Exchanges) {
         for stream in self.reset.drain(..count) {
             exchanges.unanswered(stream.into(), Unanswered::Reset);
@@ -348,7 +348,7 @@ impl Http2 {
     }
 }
 
-/// Takes a request's headers, or its trailers. Returns whether they may be the headers, when none came before.
+/// Reads a request's headers, or its trailers. Returns whether they may be the headers, when none came before.
 fn request(exchange: &mut Exchange, fields: Fields) -> bool {
     if !exchange.op.is_empty() {
         return true;
@@ -362,7 +362,7 @@ fn request(exchange: &mut Exchange, fields: Fields) -> bool {
     true
 }
 
-/// Takes a response's headers, or its trailers. Returns whether they may be the headers, when none came before.
+/// Reads a response's headers, or its trailers. Returns whether they may be the headers, when none came before.
 fn response(exchange: &mut Exchange, fields: Fields) -> bool {
     if exchange.status.is_empty() {
         if fields.status.is_empty() {
@@ -389,7 +389,7 @@ fn response(exchange: &mut Exchange, fields: Fields) -> bool {
     true
 }
 
-/// Whether a DATA frame with `payload` holds one whole message of gRPC.
+/// Whether a DATA frame with `payload` contains exactly one gRPC message.
 fn is_grpc_message(frame: &Frame, payload: &[u8]) -> bool {
     let length = super::framed::be32(payload, 1).map(|length| length as usize);
     frame.kind == Kind::Data
@@ -397,7 +397,7 @@ fn is_grpc_message(frame: &Frame, payload: &[u8]) -> bool {
         && length.is_some_and(|n| n + GRPC_PREFIX == frame.length)
 }
 
-/// Codes of gRPC: what the caller did wrong, and what failed.
+/// Classes of gRPC codes: errors of the caller, and failures.
 fn grpc_class(code: u64) -> Class {
     match code {
         0 => Class::Ok,

@@ -19,7 +19,7 @@ const LENGTH_MAX: u32 = 1 << 30;
 /// Bytes of a request that are looked at: header, client, transaction and the first topic.
 const REQUEST: usize = 512;
 
-/// A segment that a long message begins in has this many bytes at least.
+/// A segment at the start of a long message has at least this many bytes.
 const SEGMENT: usize = 256;
 
 const PRODUCE: u16 = 0;
@@ -27,7 +27,7 @@ const FETCH: u16 = 1;
 
 #[derive(Debug, Default)]
 struct Kafka {
-    /// The request that is passing: its correlation id, and whether it is answered.
+    /// The request that is passing: its correlation id, and whether it gets a response.
     request: Option<(u32, bool)>,
     /// The response that is passing.
     response: Option<u32>,
@@ -121,7 +121,7 @@ struct Request<'a> {
     version: u16,
     correlation: u32,
     name: &'static str,
-    /// What follows the header; `None` when it is not in view.
+    /// The data after the header; `None` when it is not in view.
     body: Option<Reader<'a>>,
 }
 
@@ -138,12 +138,12 @@ impl<'a> Request<'a> {
         Some(Self { api, version, correlation, name, body: complete.then_some(body) })
     }
 
-    /// Whether the broker answers: all but Produce with acks 0.
+    /// Whether the broker responds: always, except to Produce with acks 0.
     fn is_answered(&self) -> bool {
         self.api != PRODUCE || self.acks().is_none_or(|(acks, _)| acks != 0)
     }
 
-    /// What Produce waits for, and what follows.
+    /// The acks of a Produce, and the rest.
     fn acks(&self) -> Option<(u16, Reader<'a>)> {
         let mut body = self.body?;
         match self.version {
@@ -177,7 +177,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is left of a message in view.
+/// The rest of a message in view.
 #[derive(Debug, Clone, Copy)]
 struct Reader<'a> {
     bytes: &'a [u8],
@@ -215,13 +215,13 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A compact string: one more than its length first, 0 for none.
+    /// A compact string: its length plus one first, 0 for none.
     fn compact(&mut self) -> Option<&'a [u8]> {
         let length = self.varint()?.saturating_sub(1);
         self.skip(usize::try_from(length).ok()?)
     }
 
-    /// Tagged fields; each step consumes bytes, so their lying number costs nothing.
+    /// Tagged fields; each step consumes bytes, so a false count costs nothing.
     fn tags(&mut self) -> Option<()> {
         for _ in 0..self.varint()? {
             self.varint()?;
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The name that the first element of an array begins with.
+    /// The name at the start of the first element of an array.
     fn first_of_array(&mut self, is_compact: bool) -> Option<&'a [u8]> {
         if is_compact {
             self.varint()?.checked_sub(2)?;
@@ -252,7 +252,7 @@ fn is_request(bytes: &[u8]) -> bool {
     is_named && request.body.is_some() && be32(bytes, 0).is_some_and(|length| length <= LENGTH_MAX) && ends_whole(bytes)
 }
 
-/// Whether the messages in `bytes` end where it ends, or the last one goes on behind it.
+/// Whether the messages in `bytes` end where it ends, or the last one continues after it.
 fn ends_whole(mut bytes: &[u8]) -> bool {
     let whole = bytes.len();
     let mut messages = 0;
@@ -263,7 +263,7 @@ fn ends_whole(mut bytes: &[u8]) -> bool {
         messages += 1;
         match bytes.get(length as usize + 4..) {
             Some(rest) => bytes = rest,
-            // A message that goes on fills the segment it begins in.
+            // A message that continues fills the segment in which it begins.
             None => return whole >= SEGMENT,
         }
     }
@@ -278,7 +278,7 @@ fn detect(side: Side, bytes: &[u8]) -> Detection {
             _ => Detection::More,
         },
         Side::Client if is_request(bytes) => Detection::Likely,
-        // A response says too little of itself.
+        // A response contains too little to identify it.
         Side::Client | Side::Server => Detection::No,
     }
 }

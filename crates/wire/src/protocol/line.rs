@@ -11,7 +11,7 @@ pub(super) fn trim_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A decimal number of at most 18 digits, alone.
+/// A decimal number of at most 18 digits, and nothing else.
 pub(super) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 18 || !bytes.iter().all(u8::is_ascii_digit) {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn decimal(bytes: &[u8]) -> Option<u64> {
     Some(bytes.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }
 
-/// A hexadecimal number of at most 15 digits, alone.
+/// A hexadecimal number of at most 15 digits, and nothing else.
 pub(super) fn hexadecimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 15 {
         return None;
@@ -27,7 +27,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> Option<u64> {
     bytes.iter().try_fold(0, |value, digit| Some(value * 16 + u64::from(char::from(*digit).to_digit(16)?)))
 }
 
-/// Appends bytes as text; what is not UTF-8 becomes the replacement character, and no more than `limit` bytes are taken.
+/// Appends at most `limit` bytes as text; invalid UTF-8 becomes the replacement character.
 pub(super) fn push_text(text: &mut String, bytes: &[u8], limit: usize) {
     let bytes = &bytes[..bytes.len().min(limit)];
     match std::str::from_utf8(bytes) {

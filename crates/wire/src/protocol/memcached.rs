@@ -18,7 +18,7 @@ use crate::exchange::Exchanges;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "memcached", ports: &[11_211], detect, new: || Box::<Memcached>::default() };
 
-/// The variant that a connection speaks, known from its first byte.
+/// The variant that a connection uses, known from its first byte.
 #[derive(Default)]
 enum Memcached {
     #[default]

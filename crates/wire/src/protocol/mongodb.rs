@@ -32,12 +32,12 @@ const OP_QUERY: u32 = 2_004;
 const OP_COMPRESSED: u32 = 2_012;
 const OP_MSG: u32 = 2_013;
 
-/// Flag of OP_MSG: the sender does not wait for an answer.
+/// Flag of OP_MSG: the sender does not expect a response.
 const MORE_TO_COME: u32 = 2;
 
 #[derive(Debug, Default)]
 struct MongoDb {
-    /// The message that passes, by side: the request's id, and whether it is answered.
+    /// The message that is passing, by side: the request's id, and whether it expects a response.
     passing: [Option<(u32, bool)>; 2],
 }
 
@@ -152,7 +152,7 @@ fn document<'a>(header: &Header, bytes: &'a [u8]) -> Option<Document<'a>> {
     Document::parse(bytes.get(at..)?)
 }
 
-/// What the client did wrong; all else failed at the server.
+/// Errors of the client; everything else failed at the server.
 fn class_of(code: i64) -> Class {
     match code {
         2
@@ -189,7 +189,7 @@ fn class_of(code: i64) -> Class {
     }
 }
 
-/// Whether `bytes` is a chain of messages of `side`, the last of which may go on.
+/// Whether `bytes` is a chain of messages of `side`, the last of which may be incomplete.
 fn is_chain(side: Side, mut bytes: &[u8]) -> bool {
     let mut messages = 0;
     while let Some(header) = Header::parse(bytes) {

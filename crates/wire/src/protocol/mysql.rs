@@ -19,7 +19,7 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "mysql", ports: &[3306, 3307], detect, new: || Box::new(Framed::new(MySql::default())) };
 
-/// Bytes of a statement that its fingerprint is made from.
+/// Bytes of a statement from which its fingerprint is made.
 const STATEMENT: usize = 1_024;
 
 /// Bytes of a server's packet that are looked at: an OK packet up to its flags has 24 with its header; a greeting needs its version too.
@@ -34,7 +34,7 @@ const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
 const CLIENT_ZSTD: u32 = 1 << 26;
 const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
 
-/// What a packet that is passing means once it has passed.
+/// The meaning of a packet that is passing, once it has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Passing {
     /// Part of no exchange.
@@ -42,13 +42,13 @@ enum Passing {
     Nothing,
     /// Of the client: part of the newest exchange, which it ends or not.
     Request { ends: bool },
-    /// Of the client: a command that is never answered.
+    /// Of the client: a command without a response.
     OneWay,
     /// Of the client: the file of the oldest exchange.
     File { ends: bool },
     /// Of the client: a request for encryption.
     Encrypt,
-    /// Of the client: a replica's, which is answered without an end.
+    /// Of the client: a replica's, whose response does not end.
     Replicate,
     /// Of the server: part of the oldest open exchange.
     Response { ends: bool },
@@ -60,9 +60,9 @@ struct MySql {
     greeted: bool,
     /// The login has passed.
     logged_in: bool,
-    /// What the server can, and then what both use.
+    /// The server's capabilities, and then those that both use.
     capabilities: u32,
-    /// The client has sent COM_QUIT, which the server reads when it has answered all before it.
+    /// The client has sent COM_QUIT, which the server reads when it has answered everything before it.
     quit: bool,
     /// The client sends a file, up to an empty packet.
     is_file: bool,
@@ -111,7 +111,7 @@ impl Frames for MySql {
                 cx.exchanges.newest_unanswered(Unanswered::ByDesign);
             }
             Passing::File { ends } => {
-                // The answer may have come already: a server refuses a file before its end.
+                // The response may have arrived already: a server refuses a file before its end.
                 let exchange = cx.exchanges.iter_mut().find(|exchange| !exchange.request_done).ok_or(Stop::Lost)?;
                 exchange.request.add(span);
                 exchange.request_done = ends;
@@ -199,10 +199,10 @@ impl MySql {
         Ok(Passing::Request { ends: true })
     }
 
-    /// The fingerprint of what a command runs.
+    /// The fingerprint of what a command executes.
     fn detail(&mut self, code: u8, body: &[u8]) -> String {
         let text = match u64::from(code) {
-            // Statement attributes, of which there are mostly none.
+            // Statement attributes, which are usually absent.
             command::QUERY if self.capabilities & CLIENT_QUERY_ATTRIBUTES != 0 => {
                 body.strip_prefix(&[code, 0, 1]).unwrap_or(&[])
             }
@@ -229,7 +229,7 @@ impl MySql {
             return Ok(Passing::Nothing);
         }
         let Some(exchange) = cx.exchanges.unanswered_mut() else {
-            // The server may give up an idle connection with an error.
+            // The server may close an idle connection with an error.
             return if body.first() == Some(&0xff) { Ok(Passing::Nothing) } else { Err(Stop::Lost) };
         };
         let ends = self.reply.packet(exchange.note, body, payload)?;
@@ -305,7 +305,7 @@ fn class_of(code: u16) -> Class {
     }
 }
 
-/// Whether `bytes` is one whole command.
+/// Whether `bytes` is one complete command.
 fn is_command(bytes: &[u8]) -> bool {
     let Some(header) = le32(bytes, 0) else { return false };
     let whole = (header & 0xff_ffff) as usize + 4 == bytes.len() && header >> 24 == 0;

@@ -23,7 +23,7 @@ const OWED_MAX: usize = 16_384;
 /// Bytes of a message's headers that are looked at for its status.
 const STATUS_LINE: usize = 16;
 
-/// What an exchange is, in the highest bits of its id.
+/// The kind of an exchange, in the highest bits of its id.
 const PING: u64 = 1 << 60;
 const SERVER_PING: u64 = 2 << 60;
 const REQUEST: u64 = 3 << 60;
@@ -35,7 +35,7 @@ const NUMBER: u64 = (1 << 60) - 1;
 #[derive(Debug, Clone, Copy)]
 struct Passing {
     mark: Mark,
-    /// The exchange that this message asks, and whether it waits for an answer.
+    /// The exchange that this message requests, and whether it waits for a response.
     asks: Option<(u64, bool)>,
     /// The exchange that it answers.
     answers: Option<u64>,
@@ -49,7 +49,7 @@ struct Nats {
     owed: VecDeque<Option<u64>>,
     /// Pings and commands so far.
     count: u64,
-    /// Something of the client's was missed: the next ping may get an earlier one's answer.
+    /// Data of the client was missed: the next ping may get the response to an earlier one.
     skip_ping: bool,
 }
 
@@ -66,7 +66,7 @@ impl Decoder for Nats {
         if view.is_empty() {
             return Step::Need(1);
         }
-        // A client that begins to encrypt after the server's INFO.
+        // A client that starts TLS after the server's INFO.
         if side == Side::Client && view[0] == 0x16 {
             return Step::Opaque;
         }
@@ -100,7 +100,7 @@ impl Decoder for Nats {
         self.passing[side.index()] = None;
         self.owed.clear();
         self.skip_ping |= side == Side::Client;
-        // What this side asked and did not finish, and what it may have answered.
+        // Exchanges that this side requested and did not finish, and those that it may have answered.
         let is_doubtful = |exchange: &&mut Exchange| {
             exchange.by_server != (side == Side::Server) || !exchange.request_done || exchange.note == VERBOSE
         };
@@ -124,7 +124,7 @@ const VERBOSE: u64 = 1;
 struct Message {
     passing: Passing,
     payload: u64,
-    /// So much of the payload is wanted first.
+    /// This much of the payload is needed first.
     needs: Option<usize>,
 }
 
@@ -338,7 +338,7 @@ fn contains(line: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(line, part).is_some()
 }
 
-/// Whether `bytes` begins with a whole line of a side.
+/// Whether `bytes` begins with a complete line of a side.
 fn is_message(side: Side, bytes: &[u8]) -> bool {
     let Some(length) = line_len(bytes) else { return false };
     let line = trim_end(&bytes[..length]);

@@ -15,10 +15,10 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "pgsql", ports: &[5432, 6432], detect, new: || Box::new(Framed::new(Postgres::default())) };
 
-/// Bytes of a statement that its fingerprint is made from.
+/// Bytes of a statement from which its fingerprint is made.
 const STATEMENT: usize = 1_024;
 
-/// Bytes of an error that are looked at for its code: severity and code come first.
+/// Bytes of an error that are searched for its code: severity and code come first.
 const ERROR: usize = 128;
 
 /// Prepared statements whose fingerprint is remembered on a connection.
@@ -31,7 +31,7 @@ const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 const CANCEL: u32 = 80_877_102;
 
-/// What an exchange is, in its note.
+/// The kind of an exchange, in its note.
 const SINGLE: u64 = 1;
 const STARTUP: u64 = 2;
 const QUERY: u64 = 3;
@@ -40,7 +40,7 @@ const KIND: u64 = 7;
 /// COPY data followed the request.
 const COPY: u64 = 8;
 
-/// What a frame that is passing means once it has passed.
+/// The meaning of a frame that is passing, once it has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Passing {
     /// Part of no exchange.
@@ -48,7 +48,7 @@ enum Passing {
     Nothing,
     /// Of the client: part of the newest exchange, which it ends or not.
     Request { ends: bool },
-    /// Of the client: a request that is never answered.
+    /// Of the client: a request without a response.
     OneWay,
     /// Of the server: part of the oldest open exchange.
     Response { ends: bool, is_fatal: bool },
@@ -66,7 +66,7 @@ struct Postgres {
     single: u32,
     /// An extended batch is open.
     batch: bool,
-    /// The client sent Terminate, which the server reads when it has answered all before it, and no error came after.
+    /// The client sent Terminate, which the server reads when it has answered everything before it, and no error came after.
     terminated: bool,
     passing: [Passing; 2],
     /// Fingerprints by the hash of the statement's name.
@@ -141,7 +141,7 @@ impl Frames for Postgres {
     }
 
     fn begins_whole(&self) -> bool {
-        // A Flush before it belongs to a request, even behind a ReadyForQuery: whoever pipelines has sent part of the next batch by then
+        // A Flush before it belongs to a request, even after a ReadyForQuery: a client that pipelines has sent part of the next batch by then
         // (`pgsql_mix`, begun at frame 99).
         false
     }
@@ -215,7 +215,7 @@ impl Postgres {
         }
     }
 
-    /// Takes the fingerprint of a batch from its first Parse, or from the statement that its first Bind names.
+    /// Sets the fingerprint of a batch from its first Parse, or from the statement that its first Bind names.
     fn name_batch(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         let Some(exchange) = cx.exchanges.newest_mut() else { return };
         let mut parts = bytes[5..].splitn(3, |byte| *byte == 0);
@@ -303,7 +303,7 @@ fn is_known(side: Side, kind: u8) -> bool {
     }
 }
 
-/// The SQLSTATE of an error, and whether the server gives up the connection.
+/// The SQLSTATE of an error, and whether the server closes the connection.
 fn error(fields: &[u8]) -> (String, bool) {
     let mut code = String::from("?");
     let mut is_fatal = false;
@@ -329,9 +329,9 @@ fn hash(name: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(name)
 }
 
-/// Whether `bytes` is a chain of messages, the last of which may go on.
+/// Whether `bytes` is a chain of messages, the last of which may be incomplete.
 fn chain(side: Side, mut bytes: &[u8]) -> bool {
-    // A message that only a client or only a server sends says whose bytes these are.
+    // A message that only a client or only a server sends identifies the sender.
     let mut count = 0;
     while !bytes.is_empty() {
         let Some(length) = be32(bytes, 1) else { return count > 0 };
@@ -362,7 +362,7 @@ fn detect(side: Side, bytes: &[u8]) -> Detection {
     }
 }
 
-/// A connection seen from its middle.
+/// Detects a connection seen from its middle.
 fn middle(side: Side, bytes: &[u8]) -> Detection {
     if bytes.len() < 5 {
         return if is_known(side, bytes[0]) { Detection::More } else { Detection::No };

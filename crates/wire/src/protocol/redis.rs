@@ -18,13 +18,13 @@ const MAX_NAME: usize = 32;
 /// Arguments of a command, elements of a reply: Redis allows 2^20 and 2^32.
 const MAX_ELEMENTS: u64 = 1 << 32;
 
-/// Levels of nested replies are only counted, so there is no limit to them but the elements that are still to come.
+/// Levels of nested replies are only counted, so the only limit is the number of outstanding elements.
 const MAX_PENDING: u64 = 1 << 40;
 
 /// A line: sizes are short; simple strings and inline commands are at most 64 KiB.
 const MAX_LINE: usize = 65_000;
 
-/// `Exchange::note`: the replies still to come, above these flags.
+/// `Exchange::note`: the number of outstanding replies, above these flags.
 const NOTE_SUBSCRIBES: u64 = 1;
 const NOTE_MONITOR: u64 = 2;
 const NOTE_SHIFT: u32 = 8;
@@ -42,11 +42,11 @@ enum Silence {
 #[derive(Debug, Default)]
 struct Request {
     mark: Option<Mark>,
-    /// Arguments still to come.
+    /// Remaining arguments.
     left: u64,
-    /// Arguments that came.
+    /// Arguments received so far.
     index: u64,
-    /// What the second argument was, for CLIENT.
+    /// Whether the second argument was REPLY, for CLIENT.
     is_reply_option: bool,
     silence: Option<Silence>,
 }
@@ -54,7 +54,7 @@ struct Request {
 #[derive(Debug, Default)]
 struct Reply {
     mark: Option<Mark>,
-    /// Elements still to come.
+    /// Remaining elements.
     left: u64,
     /// It belongs to no command.
     is_push: bool,
@@ -65,11 +65,11 @@ struct Redis {
     request: Request,
     reply: Reply,
     silence: Silence,
-    /// (Un)subscribed: messages may come in plain arrays.
+    /// (Un)subscribed: messages may arrive as plain arrays.
     subscribed: bool,
     /// A stream follows.
     is_monitor: bool,
-    /// QUIT was answered, as the last command is.
+    /// QUIT was answered; it is the last command.
     quit: bool,
 }
 
@@ -183,7 +183,7 @@ impl Redis {
         }
     }
 
-    /// The command is whole with the next `ahead` bytes.
+    /// The command is complete with the next `ahead` bytes.
     fn request_ends(&mut self, ahead: usize, cx: &mut Context<'_>) {
         let request = std::mem::take(&mut self.request);
         let Some(mark) = request.mark else { return };
@@ -234,7 +234,7 @@ impl Redis {
             b'$' | b'=' | b'!' => size_of(rest).map_or(Size::Bad, Size::Blob),
             b'*' | b'~' | b'>' => size_of(rest).map_or(Size::Bad, Size::Elements),
             b'%' => size_of(rest).map_or(Size::Bad, |pairs| Size::Elements(pairs.saturating_mul(2))),
-            // Attributes come before the element they are of.
+            // Attributes precede the element to which they belong.
             b'|' => size_of(rest).map_or(Size::Bad, |pairs| Size::Elements(pairs.saturating_mul(2).saturating_add(1))),
             _ => Size::Bad,
         };
@@ -270,7 +270,7 @@ impl Redis {
         }
     }
 
-    /// A reply begins: whose is it?
+    /// A reply begins: finds the request to which it belongs.
     fn start(&mut self, kind: u8, length: usize, view: &[u8], cx: &mut Context<'_>) -> Result<(), Step> {
         let is_subscription = kind == b'>' || (kind == b'*' && self.subscribed);
         let word = if is_subscription { Some(first_word(&view[length..]).ok_or_else(|| more(view))?) } else { None };
@@ -368,7 +368,7 @@ fn more(view: &[u8]) -> Step {
     if view.len() > MAX_LINE { Step::Lost } else { Step::Need(view.len() + 1) }
 }
 
-/// The bulk string or simple string that begins here, if it is whole.
+/// The complete bulk string or simple string that begins here, if any.
 fn first_word(bytes: &[u8]) -> Option<&[u8]> {
     let length = line_len(bytes)?;
     let line = trim_end(&bytes[..length]);
@@ -404,7 +404,7 @@ fn detect(side: Side, bytes: &[u8]) -> Detection {
             let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
             if INLINE.iter().any(|name| name.eq_ignore_ascii_case(word)) { Detection::Likely } else { Detection::No }
         }
-        // A server of Redis never speaks first, and others greet with a plus too.
+        // A Redis server never speaks first, and other servers greet with a plus too.
         Side::Server if matches!(kind, b'+' | b'-') => Detection::No,
         Side::Server if is_terminated && is_reply(*kind, rest) => Detection::Likely,
         Side::Server => Detection::No,

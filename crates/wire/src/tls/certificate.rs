@@ -13,7 +13,7 @@ pub(super) fn expiry(message: &[u8]) -> Option<i64> {
     not_after(rest.get(..length)?)
 }
 
-/// A DER element: its tag, what it holds, and what follows.
+/// A DER element: its tag, its contents, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let [tag, first, rest @ ..] = bytes else { return None };
     let (length, rest) = match first {

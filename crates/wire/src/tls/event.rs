@@ -61,7 +61,7 @@ fn alert_name(code: u8) -> &'static str {
     }
 }
 
-/// What was seen of a handshake.
+/// The observed properties of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsHandshake {
     /// When its last byte was captured.
@@ -70,12 +70,12 @@ pub struct TlsHandshake {
     pub nanos: Nanos,
     /// How it ended.
     pub end: TlsEnd,
-    /// What both agreed on; `None` when no ServerHello was seen.
+    /// The negotiated version; `None` when no ServerHello was seen.
     pub version: Option<TlsVersion>,
-    /// The name that the client asked for (SNI); empty when it named none.
+    /// The name that the client requested (SNI); empty when it named none.
     pub server_name: String,
-    /// The protocol that was agreed on by ALPN, such as `h2`. In TLS 1.3 the server's choice is encrypted: then what the client offered,
-    /// with commas between. Empty without ALPN.
+    /// The protocol that was negotiated by ALPN, such as `h2`. In TLS 1.3 the server's choice is encrypted: then the client's offers,
+    /// separated by commas. Empty without ALPN.
     pub alpn: String,
     /// Whether `alpn` is the server's choice.
     pub is_alpn_chosen: bool,
@@ -83,7 +83,7 @@ pub struct TlsHandshake {
     pub expires: Option<i64>,
 }
 
-/// What happens on a TLS connection.
+/// An event on a TLS connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsEvent<'a> {
     /// A handshake ended.
@@ -94,7 +94,7 @@ pub enum TlsEvent<'a> {
         nanos: Nanos,
         /// When the server's first byte was captured.
         at: Nanos,
-        /// What the handshake said of names, if it was seen.
+        /// The handshake, if it was seen.
         handshake: Option<&'a TlsHandshake>,
     },
     /// Bytes on the stream since the last such event, of the client and of the server.

@@ -9,18 +9,18 @@ const SUPPORTED_VERSIONS: u16 = 43;
 /// A host name is at most 253 bytes long (RFC 1035).
 const MAX_NAME: usize = 253;
 
-/// Protocols of ALPN that are kept: browsers offer two.
+/// ALPN protocols that are kept: browsers offer two.
 const MAX_PROTOCOLS: usize = 4;
 
-/// What a client says.
+/// The contents of a ClientHello.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ClientHello {
     pub(super) server_name: String,
-    /// What it offers, with commas between.
+    /// The offered protocols, separated by commas.
     pub(super) alpn: String,
 }
 
-/// What a server says.
+/// The contents of a ServerHello.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
     pub(super) version: Option<TlsVersion>,
@@ -99,7 +99,7 @@ impl ServerHello {
     }
 }
 
-/// Calls `read` with each extension as long as they are whole; hellos of old have none.
+/// Calls `read` with each complete extension; old hellos have none.
 fn each_extension(fields: &mut Fields<'_>, mut read: impl FnMut(u16, Fields<'_>) -> Option<()>) {
     let Some(mut extensions) = fields.long() else { return };
     while let Some(kind) = extensions.u16() {
@@ -110,7 +110,7 @@ fn each_extension(fields: &mut Fields<'_>, mut read: impl FnMut(u16, Fields<'_>)
     }
 }
 
-/// The host name of the extension (RFC 6066, 3). What is no host name is not kept: labels are made of it.
+/// The host name of the extension (RFC 6066, 3). Anything but a host name is dropped: it becomes a label.
 fn server_name(value: &mut Fields<'_>) -> Option<String> {
     const HOST: usize = 0;
     let mut list = value.long()?;

@@ -34,9 +34,9 @@ struct Question {
     asks: Method,
     name: &'static str,
     answer: Method,
-    /// Where the bit is that says nobody need answer: fixed bytes, then short strings, then the bit in the byte behind them.
+    /// Where the no-wait bit is: fixed bytes, then short strings, then the bit in the byte after them.
     no_wait: Option<(usize, usize, u8)>,
-    /// Which of the short strings names what the method is about.
+    /// Which of the short strings names the object of the method.
     about: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ const fn with(question: Question, no_wait: (usize, usize, u8), about: usize) -> 
     Question { no_wait: Some(no_wait), about: Some(about), ..question }
 }
 
-/// All questions, but for the messages themselves. `connection.tune` is none: its answer begins nothing and ends nothing.
+/// All such methods, except for the messages themselves. `connection.tune` is not included: its answer begins nothing and ends nothing.
 const QUESTIONS: [Question; 22] = [
     question(START, "connection.start", START_OK),
     question(id(10, 40), "connection.open", id(10, 41)),
@@ -74,7 +74,7 @@ const QUESTIONS: [Question; 22] = [
     Question { no_wait: Some((0, 0, 0)), ..question(CONFIRM, "confirm.select", id(85, 11)) },
 ];
 
-/// Questions of transactions, whose answers carry the next number as all others do.
+/// Methods of transactions, whose answers have the next number, as all others do.
 const TRANSACTIONS: [(u32, &str); 3] = [(10, "tx.select"), (20, "tx.commit"), (30, "tx.rollback")];
 
 /// A method frame's payload.
@@ -90,13 +90,13 @@ impl<'a> Call<'a> {
         Some(Self { method: Method(be32(payload, 0)?), arguments: &payload[4..] })
     }
 
-    /// The name of a method that is answered.
+    /// The name of a method that expects an answer.
     pub(super) fn question(&self) -> Option<&'static str> {
         let known = QUESTIONS.iter().find(|question| question.asks == self.method).map(|question| question.name);
         known.or_else(|| TRANSACTIONS.iter().find(|(number, _)| id(90, *number) == self.method).map(|(_, name)| *name))
     }
 
-    /// The name of the question that this method answers.
+    /// The name of the method that this one answers.
     pub(super) fn answers(&self) -> Option<&'static str> {
         if self.method == GET_EMPTY {
             return Some("basic.get");
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whether nobody need answer.
+    /// Whether no answer is expected.
     pub(super) fn is_no_wait(&self) -> bool {
         let question = QUESTIONS.iter().find(|question| question.asks == self.method);
         question
@@ -115,7 +115,7 @@ impl<'a> Call<'a> {
             .is_some_and(|(fixed, strings, bit)| self.bits(fixed, strings).is_some_and(|bits| bits >> bit & 1 == 1))
     }
 
-    /// What the method is about: an exchange's, a queue's or a message's destination; empty when it has no name.
+    /// The object of the method: an exchange, a queue or a message's destination; empty when it has no name.
     pub(super) fn about(&self) -> &'a [u8] {
         if self.method == PUBLISH {
             let exchange = self.string(2, 0).unwrap_or_default();
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
         question.and_then(|question| question.about).and_then(|which| self.string(2, which)).unwrap_or_default()
     }
 
-    /// Whether a consumer or a get asks for messages that need no acknowledgement.
+    /// Whether a consumer or a get requests messages that need no acknowledgement.
     pub(super) fn is_no_ack(&self) -> bool {
         match self.method {
             CONSUME => self.bits(2, 2).is_some_and(|bits| bits >> 1 & 1 == 1),

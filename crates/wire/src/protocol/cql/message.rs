@@ -57,7 +57,7 @@ impl Header {
         is_known && is_stream && self.flags < 0x20 && self.length <= LENGTH_MAX
     }
 
-    /// Whether a connection begins with it.
+    /// Whether it is the first message of a connection.
     pub(super) fn is_opening(&self, side: Side) -> bool {
         side == Side::Client
             && match self.opcode {
@@ -91,7 +91,7 @@ pub(super) fn name(opcode: u8) -> Option<&'static str> {
     })
 }
 
-/// What a request runs.
+/// What a request executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Statement<'a> {
     /// A text, which may be cut.
@@ -168,7 +168,7 @@ pub(super) fn class_of(code: u32) -> Class {
     if code >= 0x2000 || matches!(code, 0x000a | 0x0100) { Class::ClientError } else { Class::Error }
 }
 
-/// The id of the statement that a response says is prepared.
+/// The id of the statement that a response reports as prepared.
 pub(super) fn prepared<'a>(header: &Header, body: &'a [u8]) -> Option<&'a [u8]> {
     if header.opcode != RESULT {
         return None;
@@ -177,12 +177,12 @@ pub(super) fn prepared<'a>(header: &Header, body: &'a [u8]) -> Option<&'a [u8]> 
     if be32(body, 0)? == 4 { short_bytes(&body[4..]) } else { None }
 }
 
-/// Whether STARTUP's options ask for compression.
+/// Whether STARTUP's options request compression.
 pub(super) fn wants_compression(body: &[u8]) -> bool {
     body.windows(11).any(|window| window == b"COMPRESSION")
 }
 
-/// The payload's bytes of the segment that `bytes` begins with; `None` when its checksum is wrong.
+/// The payload's length of the segment at the start of `bytes`; `None` when its checksum is wrong.
 pub(super) fn segment(bytes: &[u8]) -> Option<u64> {
     let header = u32::from_le_bytes([*bytes.first()?, *bytes.get(1)?, *bytes.get(2)?, 0]);
     let check = u32::from_le_bytes([*bytes.get(3)?, *bytes.get(4)?, *bytes.get(5)?, 0]);
@@ -205,7 +205,7 @@ fn crc24(header: u32) -> u32 {
     crc
 }
 
-/// Whether `bytes` is a chain of messages of `side`, the last of which may go on.
+/// Whether `bytes` is a chain of messages of `side`, the last of which may be incomplete.
 pub(super) fn is_chain(side: Side, mut bytes: &[u8]) -> bool {
     let mut messages = 0;
     while let Some(header) = Header::parse(bytes) {

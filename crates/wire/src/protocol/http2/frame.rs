@@ -18,7 +18,7 @@ pub(super) const ACK_LESS: u8 = 0;
 
 const SETTINGS: u8 = 4;
 
-/// What a frame is, as far as it matters.
+/// The kind of a frame, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Reset,
     Promise,
     Continuation,
-    /// Of the connection, or of a kind that is unknown: passed over.
+    /// A frame of the connection, or of an unknown kind: skipped.
     Other,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Reads the header at the head of `bytes`; `None` when it is too short, or of a stream that it cannot be of.
+    /// Parses the header at the start of `bytes`; `None` when it is too short, or its stream is invalid for its kind.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let head: [u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
         let kind = match head[3] {
@@ -65,7 +65,7 @@ impl Frame {
         if frame.is_legal() { Some(frame) } else { None }
     }
 
-    /// Whether its stream and length are what its kind allows.
+    /// Whether its stream and length are valid for its kind.
     fn is_legal(&self) -> bool {
         match self.code {
             0 | 1 | 5 | 9 => self.stream > 0,
@@ -94,7 +94,7 @@ impl Frame {
     }
 
     /// The part of a header block in `payload`: without padding, priority and promised stream. `None` when they do not fit, or when the
-    /// payload is not all there.
+    /// payload is incomplete.
     pub(super) fn fragment<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         if payload.len() != self.length {
             return None;
@@ -111,7 +111,7 @@ impl Frame {
     }
 }
 
-/// Whether `bytes` is a chain of frames of `side`, the last of which may go on.
+/// Whether `bytes` is a chain of frames of `side`, the last of which may be incomplete.
 pub(super) fn is_chain(side: Side, mut bytes: &[u8]) -> bool {
     let mut frames = 0;
     while bytes.len() >= HEADER {

@@ -3,7 +3,7 @@
 /// No version of the API is flexible.
 const NEVER: u16 = u16::MAX;
 
-/// The highest version believed: twice what any API has today.
+/// The highest version that is accepted: twice what any API has today.
 pub(super) const VERSION_MAX: u16 = 40;
 
 /// By API key: the name, and the first version whose request header carries tagged fields (Kafka's message definitions, `flexibleVersions`).

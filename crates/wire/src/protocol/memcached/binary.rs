@@ -8,7 +8,7 @@ use crate::span::Span;
 /// Bytes of a message's header.
 pub(super) const HEADER: usize = 24;
 
-/// Bytes of a header and the longest key: what is looked at.
+/// Bytes of a header and the longest key: these are inspected.
 const INSPECT: usize = HEADER + 32 + 250;
 
 /// The longest body: the server's own limit is 1 GiB.
@@ -17,7 +17,7 @@ const BODY_MAX: u32 = 1 << 30;
 const STAT: u8 = 0x10;
 const QUIT_QUIET: u8 = 0x17;
 
-/// The operations, by their code, and whether each is quiet.
+/// The operations, by code, and whether each is quiet.
 const OPERATIONS: [(&str, bool); 0x25] = [
     ("get", false),
     ("set", false),
@@ -58,7 +58,7 @@ const OPERATIONS: [(&str, bool); 0x25] = [
     ("gatkq", true),
 ];
 
-/// What a message's header says; `key` is a hash.
+/// The contents of a message's header; `key` is a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     code: u8,
@@ -81,7 +81,7 @@ impl Header {
         u64::from(self.code) | u64::from(self.opaque) << 8 | self.key << 40
     }
 
-    /// Whether an answer may be to the request of this note. Answers with a key are known by it.
+    /// Whether a response may belong to the request with this note. Responses with a key are matched by it.
     fn answers(&self, note: u64) -> bool {
         let has_key = matches!(self.code, 0x0c | 0x0d | 0x23 | 0x24) && self.key_length > 0;
         note & 0xff_ffff_ffff == self.note() & 0xff_ffff_ffff && (!has_key || note >> 40 == self.key & 0xff_ffff)
@@ -95,7 +95,7 @@ fn is_quiet(note: u64) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Binary {
     request: Option<u8>,
-    /// Of the server: whether the answer ends its exchange.
+    /// Of the server: whether the response ends its exchange.
     response: Option<bool>,
 }
 
@@ -178,7 +178,7 @@ impl Binary {
             exchange.status = status(header.status);
             exchange.class = class_of(header.status);
         }
-        // Statistics come in as many messages as there are, and an empty one.
+        // Statistics arrive in any number of messages, followed by an empty one.
         self.response = Some(header.code != STAT || header.key_length == 0 || header.status != 0);
         Ok(())
     }
@@ -206,7 +206,7 @@ fn status(code: u16) -> String {
 
 fn class_of(code: u16) -> Class {
     match code {
-        // A miss is an answer.
+        // A miss is a valid response.
         0x00..=0x02 | 0x05 | 0x21 => Class::Ok,
         0x03 | 0x04 | 0x06 | 0x20 | 0x81 => Class::ClientError,
         _ => Class::Error,

@@ -8,10 +8,10 @@ use crate::span::Mark;
 /// The longest value believed: the server's own limit is 1 GiB.
 const VALUE_MAX: u64 = 1 << 30;
 
-/// Bytes kept of a command that is not known.
+/// Bytes kept of an unknown command.
 const NAME_MAX: usize = 32;
 
-/// What kind of answer a command has, in the lowest bits of its note.
+/// The kind of response to a command, in the lowest bits of its note.
 const ONE_LINE: u64 = 0;
 const VALUES: u64 = 1;
 const LINES: u64 = 2;
@@ -19,7 +19,7 @@ const META: u64 = 3;
 const KIND: u64 = 7;
 /// A quiet meta command, whose identity is in the bits from 32 on; 0 for one without.
 const QUIET: u64 = 8;
-/// Values that were found, 12 bits, and keys that were asked for, 12 bits.
+/// Values found, 12 bits, and keys requested, 12 bits.
 const HIT: u64 = 1 << 4;
 const COUNT: u64 = 0xfff;
 
@@ -89,24 +89,24 @@ const ANSWERS: [&[u8]; 26] = [
     b"key=",
 ];
 
-/// Where a side stands.
+/// The state of a side.
 #[derive(Debug, Clone, Copy, Default)]
 enum SideState {
-    /// At the beginning of a line that begins a message, or goes on with one.
+    /// At the beginning of a line that begins or continues a message.
     #[default]
     Line,
     /// Behind a request's value, which began at the mark.
     Request(Mark, bool),
-    /// Behind a value of an answer that began at the mark, and whether it ends with it.
+    /// After a value of a response that began at the mark, and whether it ends with it.
     Answer(Mark, bool),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Text {
     sides: [SideState; 2],
-    /// Where the answer began that goes on with the next line.
+    /// The beginning of the response that continues with the next line.
     answer: Option<Mark>,
-    /// The client has sent `quit`, which the server reads when it has answered all before it.
+    /// The client has sent `quit`, which the server reads when it has answered everything before it.
     quit: bool,
 }
 
@@ -169,7 +169,7 @@ impl Text {
         Some(Step::Skip(length as u64 + behind))
     }
 
-    /// A line of the server's. `None` when it fits nothing.
+    /// A line from the server. `None` when it matches nothing.
     fn answer(&mut self, line: &[u8], length: usize, cx: &mut Context<'_>) -> Option<Step> {
         let code = line.split(|byte| *byte == b' ').next()?;
         if self.answer.is_none() {
@@ -212,7 +212,7 @@ fn set_status(exchange: &mut Exchange, code: &[u8]) {
     }
 }
 
-/// What is remembered of a command.
+/// The note of a command.
 fn note(name: &[u8], rest: &[&[u8]]) -> u64 {
     match name {
         b"get" | b"gets" => VALUES | (rest.len() as u64 & COUNT) << 16,
@@ -239,7 +239,7 @@ fn identity(kind: u8, text: &[u8]) -> u64 {
     (twox_hash::XxHash3_64::oneshot_with_seed(kind.into(), text) & 0xffff_ffff) | 1
 }
 
-/// Finishes the quiet commands that an answer passes by. `None` when it is not known whose it is.
+/// Finishes the quiet commands that a response implies. `None` when it is not known to which command it belongs.
 fn pass_quiet(code: &[u8], line: &[u8], cx: &mut Context<'_>) -> Option<()> {
     let is_quiet = |exchange: &mut Exchange| exchange.note & QUIET != 0;
     if !cx.exchanges.unanswered_mut().is_some_and(is_quiet) {
@@ -272,7 +272,7 @@ fn finish_request(mark: Mark, is_answered: bool, cx: &mut Context<'_>) {
     }
 }
 
-/// Whether there was an exchange to finish.
+/// Finishes the exchange; returns whether there was one.
 fn finish_answer(mark: Mark, cx: &mut Context<'_>) -> bool {
     let span = cx.since(mark);
     let Some(exchange) = cx.exchanges.unanswered_mut() else { return false };
@@ -281,7 +281,7 @@ fn finish_answer(mark: Mark, cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// Whether `bytes` begins with a message of `side`: a known word at the head of a whole line.
+/// Whether `bytes` begins with a message of `side`: a known word at the start of a complete line.
 pub(super) fn is_message(side: Side, bytes: &[u8]) -> bool {
     let Some(length) = line_len(bytes) else { return false };
     let line = trim_end(&bytes[..length]);

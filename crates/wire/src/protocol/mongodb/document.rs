@@ -2,7 +2,7 @@
 
 use crate::protocol::framed::le32;
 
-/// Elements of a document that are looked at: what is looked for is among the first.
+/// Elements of a document that are inspected: the relevant ones are among the first.
 const ELEMENTS: usize = 64;
 
 /// How a command went.
@@ -26,7 +26,7 @@ pub(super) struct Document<'a> {
 type Element<'a> = (u8, &'a [u8], &'a [u8]);
 
 impl<'a> Document<'a> {
-    /// The document that `bytes` begins with.
+    /// The document at the start of `bytes`.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         if le32(bytes, 0)? < 5 {
             return None;
@@ -47,7 +47,7 @@ impl<'a> Document<'a> {
         Some((name, collection.unwrap_or_default()))
     }
 
-    /// How the command went that this document answers.
+    /// The result of the command to which this document responds.
     pub(super) fn status(&self) -> Status {
         let (mut is_error, mut code) = (false, 0);
         for (kind, name, value) in self.elements() {
@@ -72,7 +72,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The element that `bytes` begins with, and what follows it.
+/// The element at the start of `bytes`, and the rest.
 fn element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (&kind, rest) = bytes.split_first()?;
     let end = rest.iter().position(|byte| *byte == 0)?;

@@ -2,7 +2,7 @@
 
 use crate::protocol::framed::{Stop, le16, le32};
 
-/// The length that says the message goes on in the next packet.
+/// The length that means that the message continues in the next packet.
 pub(super) const GOES_ON: u64 = 0xff_ffff;
 
 /// The commands, by their first byte.
@@ -74,10 +74,10 @@ const CURSOR: u16 = 0x0040;
 /// The error that MariaDB reports progress with.
 const PROGRESS: u16 = 0xffff;
 
-/// What comes next.
+/// What is expected next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Stage {
-    /// The first packet of an answer or of a result.
+    /// The first packet of a response or of a result.
     #[default]
     First,
     /// Definitions of this many columns.
@@ -90,11 +90,11 @@ enum Stage {
     Definitions(u32),
 }
 
-/// Reads the answers to commands, one packet after the other.
+/// Reads the responses to commands, packet by packet.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     stage: Stage,
-    /// Whether the client does without EOF packets; `None` until something says so.
+    /// Whether EOF packets are omitted; `None` until that is known.
     deprecate_eof: Option<bool>,
     error: Option<u16>,
     prepared: Option<u32>,
@@ -102,12 +102,12 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Between answers again.
+    /// Resets to the state between responses.
     pub(super) fn reset(&mut self) {
         self.stage = Stage::First;
     }
 
-    /// What the login agreed on.
+    /// Sets what was negotiated at login.
     pub(super) fn deprecate_eof(&mut self, is_on: bool) {
         self.deprecate_eof = Some(is_on);
     }
@@ -122,12 +122,12 @@ impl Reply {
         self.prepared
     }
 
-    /// Whether the last packet asks for a file.
+    /// Whether the last packet requests a file.
     pub(super) fn wants_file(&self) -> bool {
         self.wants_file
     }
 
-    /// Reads the first bytes of a packet of `length` that answers `command`, and returns whether it ends the answer.
+    /// Reads the first bytes of a packet of `length` that answers `command`, and returns whether it ends the response.
     pub(super) fn packet(&mut self, command: u64, body: &[u8], length: u64) -> Result<bool, Stop> {
         (self.error, self.prepared, self.wants_file) = (None, None, false);
         let &head = body.first().ok_or(Stop::Lost)?;
@@ -190,7 +190,7 @@ impl Reply {
             }
             _ => {
                 let (columns, size) = integer(body).ok_or(Stop::Lost)?;
-                // MariaDB says whether the definitions follow, when the client may know them.
+                // MariaDB states whether the definitions follow, when the client may have them cached.
                 let follow = body.get(size).is_none_or(|follow| *follow != 0);
                 self.stage = if follow { Stage::Columns(columns) } else { Stage::AfterColumns };
                 if columns == 0 || length > size as u64 + 1 { Err(Stop::Lost) } else { Ok(false) }
@@ -201,7 +201,7 @@ impl Reply {
     fn row(&mut self, body: &[u8], length: u64) -> bool {
         match body[0] {
             0xff => self.fail(body),
-            // A row of text that begins so has 16 MiB at least.
+            // A text row that begins like this has at least 16 MiB.
             0xfe if length < GOES_ON => {
                 let more = flags(body, length) & MORE_RESULTS != 0;
                 self.stage = Stage::First;
@@ -225,7 +225,7 @@ impl Reply {
         Ok(false)
     }
 
-    /// An error, unless it reports progress. Returns whether it ends the answer.
+    /// An error, unless it reports progress. Returns whether it ends the response.
     fn fail(&mut self, body: &[u8]) -> bool {
         let code = body.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
         if code == PROGRESS {
