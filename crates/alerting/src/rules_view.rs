@@ -11,43 +11,43 @@ use serde_json::{Map, Value, json};
 /// Figures: name, labels, value.
 pub type Figures = Vec<(&'static str, Vec<(&'static str, String)>, f64)>;
 
-/// What evaluates rules.
+/// The evaluator of rules.
 pub trait Runner: Send + Sync {
-    /// Reads the rule files again, because of `by`.
+    /// Reloads the rule files; `by` is the reason.
     fn reload(&self, by: &str) -> Result<(), String>;
 
-    /// Every group of a tenant as it is now.
+    /// The current state of every group of a tenant.
     fn groups(&self, tenant: &Tenant) -> Vec<Arc<Group>>;
 
-    /// Addresses of the Alertmanagers, and every destination with what waits for it.
+    /// Addresses of the Alertmanagers, and every destination with its waiting notifications.
     fn destinations(&self) -> (Vec<String>, Vec<Value>);
 
-    /// What it did since the start.
+    /// Its figures since the start.
     fn figures(&self) -> Figures;
 
     /// How it evaluates.
     fn setting(&self) -> Setting;
 
-    /// A tenant's active alerts with what keeps them quiet, those that fire first.
+    /// A tenant's active alerts with what silences them, firing ones first.
     fn alerts(&self, tenant: &Tenant) -> Vec<Value>;
 
     /// Silences and maintenance windows of a tenant.
     fn silences(&self, tenant: &Tenant) -> Value;
 
-    /// Keeps alerts quiet; durable when it returns.
+    /// Silences alerts; durable when it returns.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it was refused.
     fn silence(&self, wish: Wish) -> Result<u64, String>;
 
-    /// Ends a silence of a tenant; whether it was there.
+    /// Ends a silence of a tenant; returns whether it existed.
     ///
     /// # Errors
-    /// Why that could not be kept.
+    /// Why that could not be saved.
     fn unsilence(&self, tenant: &Tenant, id: u64) -> Result<bool, String>;
 }
 
-/// What somebody does not want to hear of.
+/// A silence to be created.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Whose alerts.
@@ -58,7 +58,7 @@ pub struct Wish {
     pub starts_ms: Option<i64>,
     /// Until when, milliseconds.
     pub ends_ms: i64,
-    /// Who asks.
+    /// Who creates it.
     pub by: String,
     /// Why.
     pub reason: String,
@@ -69,7 +69,7 @@ pub struct Wish {
 /// How rules are evaluated.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Between evaluations of groups that do not say it themselves, milliseconds.
+    /// The interval of groups that do not set one, milliseconds.
     pub interval_ms: i64,
     /// Address under which people reach this server.
     pub external_url: String,
@@ -84,16 +84,16 @@ impl Default for Setting {
     }
 }
 
-/// What runs, once it does.
+/// Access to the evaluator, once it runs.
 #[derive(Default)]
 pub struct View {
     runner: Mutex<Option<Weak<dyn Runner>>>,
 }
 
-/// Which rules somebody wants to see; an empty list is all.
+/// Which rules are requested; an empty list means all.
 #[derive(Default)]
 pub struct RuleFilter {
-    /// Recording rules or alerts; both when it is none.
+    /// Recording rules or alerts; both when None.
     pub kind: Option<RuleKind>,
     /// Names of rules.
     pub rules: Vec<String>,
@@ -106,7 +106,7 @@ pub struct RuleFilter {
 }
 
 impl View {
-    /// Shows what `runner` does, for as long as that lives.
+    /// Shows the state of `runner`, for as long as that lives.
     pub fn run_by(&self, runner: &Arc<dyn Runner>) {
         *self.runner.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(runner));
     }
@@ -115,7 +115,7 @@ impl View {
         self.runner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade)
     }
 
-    /// Reads the rule files again; none when there are no rules.
+    /// Reloads the rule files; None when there are no rules.
     pub fn reload(&self, by: &str) -> Option<Result<(), String>> {
         self.work().map(|work| work.reload(by))
     }
@@ -138,7 +138,7 @@ impl View {
         Value::Array(shown.collect())
     }
 
-    /// Every active alert of a tenant, those that fire first.
+    /// Every active alert of a tenant, firing ones first.
     pub fn alerts(&self, tenant: &Tenant) -> Value {
         let Some(work) = self.work() else { return json!([]) };
         let groups = work.groups(tenant);
@@ -147,12 +147,12 @@ impl View {
         Value::Array(active.into_iter().map(alert_json).collect())
     }
 
-    /// Addresses of the Alertmanagers, and every destination with what waits for it.
+    /// Addresses of the Alertmanagers, and every destination with its waiting notifications.
     pub fn destinations(&self) -> (Vec<String>, Vec<Value>) {
         self.work().map_or_else(Default::default, |work| work.destinations())
     }
 
-    /// A tenant's active alerts with what keeps them quiet, those that fire first.
+    /// A tenant's active alerts with what silences them, firing ones first.
     #[must_use]
     pub fn quiet_alerts(&self, tenant: &Tenant) -> Vec<Value> {
         self.work().map_or_else(Vec::new, |work| work.alerts(tenant))
@@ -164,13 +164,13 @@ impl View {
         self.work().map_or_else(|| json!({"silences": [], "maintenance": []}), |work| work.silences(tenant))
     }
 
-    /// Keeps alerts quiet; none when there are no rules.
+    /// Silences alerts; None when there are no rules.
     #[must_use]
     pub fn silence(&self, wish: Wish) -> Option<Result<u64, String>> {
         self.work().map(|work| work.silence(wish))
     }
 
-    /// Ends a silence of a tenant; none when there are no rules.
+    /// Ends a silence of a tenant; None when there are no rules.
     #[must_use]
     pub fn unsilence(&self, tenant: &Tenant, id: u64) -> Option<Result<bool, String>> {
         self.work().map(|work| work.unsilence(tenant, id))

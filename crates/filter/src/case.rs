@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A line that comes, and what is expected of it. What is left out is not looked at.
+/// An input line, and the expected results. Omitted results are not checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The line, or several that come one behind the other.
+    /// The line, or several consecutive ones.
     pub(crate) line: Lines,
     /// Labels of its series; its name is `log` when it is not among them.
     #[serde(default)]
@@ -18,12 +18,12 @@ pub struct Case {
     /// Fields of the first line.
     #[serde(default)]
     pub(crate) fields: BTreeMap<String, String>,
-    /// Labels of the first line that is stored; an empty one is not there.
+    /// Labels of the first stored line; an empty value means that the label is absent.
     #[serde(default)]
     pub(crate) series: BTreeMap<String, String>,
-    /// The tenant of the first line that is stored.
+    /// The tenant of the first stored line.
     pub(crate) tenant: Option<String>,
-    /// The numbers that are in the histograms of these names, in any order; none for none.
+    /// The numbers in the histograms with these names, in any order; an empty list means none.
     #[serde(default)]
     pub(crate) numbers: BTreeMap<String, Vec<f64>>,
     /// The sums of the counts of these names.

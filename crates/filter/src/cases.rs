@@ -6,18 +6,18 @@ use ogive_model::{
     Batch, Exemplar, Kind, Labels, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value,
 };
 
-/// What differs.
+/// A difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was looked at.
+    /// What was compared.
     pub what: String,
     /// As the case has it.
     pub expected: String,
-    /// As it is.
+    /// The actual value.
     pub found: String,
 }
 
-/// The second in which the lines of cases come.
+/// The time of the lines in cases.
 const TIME_NS: i64 = 1_700_000_000_500_000_000;
 
 impl Case {

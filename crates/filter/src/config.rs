@@ -23,19 +23,19 @@ use crate::template::Template;
 /// 1 MiB: hundreds of filters with their cases.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// 256 filters: each line is looked at by every one whose series it is of.
+/// 256 filters: each line is checked by every one that selects its series.
 pub const FILTERS_MAX: usize = 256;
 
 /// 64 formats, masks, labels, numbers or counts of a filter.
 const RULES_MAX: usize = 64;
 
-/// 1,000 series that a number or a count has when nothing else is said: a route and a status of a large site.
+/// 1,000 series for a number or a count by default: a route and a status of a large site.
 const SERIES_USUAL: usize = 1_000;
 
 /// 100,000 series of a number or a count at most: 3 MB of hashes.
 const SERIES_MAX: usize = 100_000;
 
-/// What metrics of the server itself begin with.
+/// The prefix of the server's own metrics.
 pub(crate) const OWN_PREFIX: &str = "ogive_";
 
 /// A file.
@@ -77,7 +77,7 @@ struct Raw {
     count: Vec<RawCount>,
 }
 
-/// `true`, or what a line has to have to be dropped.
+/// `true`, or a condition for lines to drop.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Drop {
@@ -110,7 +110,7 @@ struct RawCount {
     series_max: usize,
 }
 
-/// Names of fields, or labels and what is in them.
+/// Names of fields, or labels with their templates.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum RawLabels {
@@ -132,7 +132,7 @@ const fn series_usual() -> usize {
     SERIES_USUAL
 }
 
-/// One format, or a list of which the first that fits is taken.
+/// One format, or a list of which the first that matches is used.
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Format>, D::Error> {
     struct Formats;
     impl<'de> Visitor<'de> for Formats {
@@ -192,11 +192,11 @@ impl std::fmt::Debug for Filter {
 pub struct File {
     /// In their order.
     pub filters: Vec<Filter>,
-    /// Each with the number of its line.
+    /// Each with its line number.
     pub cases: Vec<(usize, Case)>,
 }
 
-/// The tables among others.
+/// The tables in a file with other contents.
 #[derive(Deserialize)]
 struct Among {
     #[serde(default)]
@@ -204,7 +204,7 @@ struct Among {
 }
 
 impl File {
-    /// The filters of a file that has other tables and keys as well.
+    /// The filters in a file that also has other tables and keys.
     ///
     /// # Errors
     /// As [`File::parse`].
@@ -274,7 +274,7 @@ impl RawLabels {
     fn templates(self) -> Result<Vec<(String, Template)>, String> {
         match self {
             Self::Templates(labels) => templates(labels),
-            // A field's name may have dots, a label's has none.
+            // A field's name may contain dots, a label's cannot.
             Self::Fields(fields) => fields
                 .into_iter()
                 .map(|field| {

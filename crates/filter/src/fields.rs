@@ -9,7 +9,7 @@ use ogive_search::FieldSource;
 /// 256: crowded JSON records have a hundred.
 pub const FIELDS_MAX: usize = 256;
 
-/// 1 MiB: four times the longest line that is parsed, as the names of nested members repeat those above them.
+/// 1 MiB: four times the longest line that is parsed, because the names of nested members repeat those of their parents.
 pub const FIELDS_BYTES_MAX: usize = 1 << 20;
 
 /// Names and values, in the order of the line.
@@ -26,7 +26,7 @@ impl Fields {
         self.list.clear();
     }
 
-    /// How many there are.
+    /// Number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()

@@ -8,16 +8,16 @@ use regex::{Captures, Regex};
 
 use crate::parse::compile;
 
-/// What stands there instead.
+/// The replacement.
 const STARS: &str = "***";
 
-/// The group of an expression that is replaced, where there is one; else the whole match is.
+/// The group of an expression that is replaced, if there is one; otherwise the whole match.
 const GROUP: &str = "secret";
 
 /// Masks by name.
 const NAMED: &[(&str, &str)] = &[
     ("email", r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+"),
-    // 13 to 19 digits, in groups or not; only those whose check digit is right.
+    // 13 to 19 digits, in groups or not; only those with a valid check digit.
     ("card", r"\b[0-9](?:[ -]?[0-9]){12,18}\b"),
     ("bearer", r#"(?i)\b(?:bearer|basic|token)\s+(?<secret>[A-Za-z0-9._~+/=-]{8,})"#),
     (
@@ -58,7 +58,7 @@ impl Mask {
         Ok(Self { regex, is_group, is_card: text == "card" })
     }
 
-    /// The line without what is masked; none when nothing was.
+    /// The line with masked secrets; None when there was nothing to mask.
     pub(crate) fn apply(&self, line: &str) -> Option<String> {
         let mut found = false;
         let masked = self.regex.replace_all(line, |captures: &Captures<'_>| {

@@ -17,7 +17,7 @@ use crate::fields::Fields;
 use crate::tally::{Outcome, Tally};
 use crate::template::Template;
 
-/// 20,000 cells of a batch: at 1 KiB each, 20 MiB while it is filtered.
+/// 20,000 cells in a batch: at 1 KiB each, 20 MiB while it is filtered.
 pub const CELLS_MAX: usize = 20_000;
 
 /// 1 KiB: a line with its request, and no stack.
@@ -29,20 +29,20 @@ const VALUE_BYTES_MAX: usize = 256;
 /// The value of a rule's labels beyond its limit.
 pub const OTHER: &str = "other";
 
-/// Labels of lines that say nothing of numbers.
+/// Labels of lines that are irrelevant for numbers.
 const LEFT_OUT: [&str; 2] = ["severity", "level"];
 
-/// What a unit of lines becomes: a base unit, and by what a number is multiplied.
+/// The conversion of a unit in lines: the base unit, and the factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
     base: &'static str,
-    /// A power of ten, where the factor is one: the number is then the nearest double to what is written.
+    /// A power of ten, if the factor is one: the result is then the double nearest to the written number.
     power: i32,
     factor: f64,
 }
 
 impl Unit {
-    /// The unit that a word names.
+    /// The unit with this name.
     pub(crate) fn parse(word: &str) -> Result<Self, String> {
         let power = |base, power| Self { base, power, factor: 1.0 };
         let factor = |base, factor| Self { base, power: 0, factor };
@@ -101,25 +101,25 @@ impl Unit {
     }
 }
 
-/// What a rule makes of a line.
+/// What a rule derives from a line.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// The numbers of a field, as a distribution.
     Number { field: String, unit: Unit, has_exemplars: bool },
-    /// One for each line.
+    /// A count of lines.
     Count,
 }
 
 /// A rule.
 #[derive(Debug)]
 pub(crate) struct Measure {
-    /// Distinguishes it from every other of the stage.
+    /// Distinguishes it from all others of the stage.
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) labels: Vec<(String, Template)>,
     pub(crate) series_max: usize,
-    /// Hashes of the label sets that there are.
+    /// Hashes of the existing label sets.
     pub(crate) seen: Mutex<HashSet<u64>>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Made {
 /// The cells of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
-    /// Cells by rule, tenant, time and the labels and values of a line; whether they are of [`OTHER`].
+    /// Cells by rule, tenant, time and the line's labels and values; and whether they belong to [`OTHER`].
     index: HashMap<Vec<u8>, (usize, bool)>,
     /// Those of [`OTHER`], by rule, tenant, time and labels.
     others: HashMap<(u32, u16, i64, Labels), usize>,
@@ -248,7 +248,7 @@ impl Measure {
 }
 
 impl Cells {
-    /// The cell of the line for the rule, which is made when there is room.
+    /// The cell of the line for the rule, created if there is room.
     fn find(&mut self, rule: &Measure, line: &Measured<'_>, tally: &Tally) -> Option<&mut Cell> {
         let time_ns = cell_end(line.time_ns);
         self.key.clear();
@@ -298,7 +298,7 @@ impl Cells {
         self.cells.last_mut()
     }
 
-    /// The samples that they are; exemplars stand behind their cells.
+    /// The resulting samples; exemplars follow their cells.
     pub(crate) fn finish(self) -> impl Iterator<Item = Made> {
         self.cells.into_iter().flat_map(|Cell { series, time_ns, tenant, value }| {
             let (value, exemplar) = match value {
@@ -329,7 +329,7 @@ fn put(key: &mut Vec<u8>, text: &str) {
     key.extend_from_slice(text.as_bytes());
 }
 
-/// The beginning of `text`, in whole characters.
+/// The beginning of `text`, cut at a character boundary.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

@@ -19,7 +19,7 @@ use crate::measure::{Cells, Made, Measured, value};
 use crate::parse::LINE_BYTES_MAX;
 use crate::tally::{Outcome, Tally};
 
-/// 256 KiB of lines that become one: a stack of a thousand frames. What follows is a line of its own.
+/// 256 KiB of lines that are joined: a stack trace of a thousand frames. Further lines start a new one.
 pub const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// 65,536 series of lines: 20 MB of labels.
@@ -33,25 +33,25 @@ pub struct Stage {
     known: Mutex<HashMap<SeriesId, Labels>>,
 }
 
-/// What came of a batch.
+/// The result for a batch.
 #[derive(Debug)]
 pub enum Filtered {
     /// No filter has anything to do with it.
     Untouched(Batch),
-    /// Lines of series that are named by their identity, which is not known here: their indexes into the batch's `known`.
+    /// Lines of series that are named by an identity which is not known here: their indexes into the batch's `known`.
     Unknown(Vec<u32>),
     /// The batches that are to be stored instead.
     Changed(Vec<Part>),
 }
 
-/// A batch, and for each of its samples the index of the one that it was; none of what numbers became.
+/// A batch, and for each of its samples the index of its original; None for samples made of numbers.
 #[derive(Debug)]
 pub struct Part {
     /// To be stored.
     pub batch: Batch,
     /// As long as the batch's samples.
     pub origins: Vec<Option<u32>>,
-    /// For each of the batch's `known` its index into the `known` that came.
+    /// For each of the batch's `known` its index into the original `known`.
     pub known: Vec<u32>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Event {
     pub(crate) is_stored: bool,
 }
 
-/// What is common to the lines of a batch.
+/// State shared by the lines of a batch.
 struct Work {
     tenants: Vec<Tenant>,
     cells: Cells,
@@ -77,10 +77,10 @@ struct Work {
 }
 
 impl Stage {
-    /// The stage with these filters.
+    /// A stage with these filters.
     ///
     /// # Errors
-    /// A sentence when a name is there twice, or there are too many.
+    /// A sentence when a name occurs twice, or there are too many.
     pub fn new(filters: Vec<Filter>) -> Result<Self, String> {
         if filters.len() > FILTERS_MAX {
             return Err(format!("there are more than {FILTERS_MAX} filters"));
@@ -131,7 +131,7 @@ impl Stage {
         self.filtered(batch, &series, &applies)
     }
 
-    /// The labels of every series that has lines for filters, by index; identities that are not known.
+    /// The labels of every series that has lines for filters, by index; or the unknown identities.
     fn series_of_lines(&self, batch: &Batch) -> Result<Vec<Option<Labels>>, Vec<u32>> {
         let mut out: Vec<Option<Labels>> = vec![None; batch.series.len() + batch.known.len()];
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Stage {
         if unknown.is_empty() { Ok(out) } else { Err(unknown.into_iter().collect()) }
     }
 
-    /// For each series the filters that may take a line of it, by what they say of labels.
+    /// For each series the filters that may match a line of it, by their conditions on labels.
     fn applies(&self, series: &[Option<Labels>]) -> Vec<Vec<usize>> {
         let matchers: Vec<_> = self.filters.iter().map(|filter| filter.wanted.matchers()).collect();
         let of = |labels: &Labels| {
@@ -241,7 +241,7 @@ impl Stage {
         }
     }
 
-    /// The fields that the filters find in a line, and what becomes of it.
+    /// The fields that the filters find in a line, and the resulting line.
     pub(crate) fn explain(&self, labels: Labels, text: String) -> (Event, Fields) {
         let mut work = Work { tenants: vec![Tenant::default()], cells: Cells::default(), fields: Fields::default() };
         let mut event = Event::new(0, 0, 0, text, labels);
@@ -263,7 +263,7 @@ impl Filter {
         if fields.is_empty() { self.wanted.matches(&line) } else { self.wanted.matches(&line.with_fields(fields)) }
     }
 
-    /// Does to the line what the filter says; false when it is the last that takes it.
+    /// Applies the filter to the line; false when no further filter sees it.
     fn run(&self, event: &mut Event, work: &mut Work) -> bool {
         let tally = &self.tally;
         tally.add(Outcome::Matched, 1);
@@ -289,7 +289,7 @@ impl Filter {
         !self.last
     }
 
-    /// Takes its numbers, counts it, and writes it anew.
+    /// Extracts its numbers, counts it, and rewrites it.
     fn measure(&self, event: &mut Event, work: &mut Work) {
         let Work { cells, fields, .. } = work;
         let measured =
@@ -314,7 +314,7 @@ impl Filter {
         self.tally.add(Outcome::Masked, u64::from(found));
     }
 
-    /// Finds its fields; false when it is of none of the formats.
+    /// Extracts its fields; false when it matches none of the formats.
     fn parse(&self, event: &Event, fields: &mut Fields) -> bool {
         if self.parsers.is_empty() {
             return true;
@@ -344,7 +344,7 @@ impl Filter {
         let mut labels = event.labels.clone();
         for (name, template) in &self.labels {
             let mut text = String::new();
-            // A field that is not there leaves the label as it was.
+            // A missing field leaves the label unchanged.
             if !template.write(&mut text, |name| value(fields, &event.labels, name)) {
                 continue;
             }
@@ -376,12 +376,12 @@ enum Place {
     Known(u32),
 }
 
-/// The batch of one tenant, as it grows.
+/// The batch of one tenant while it is built.
 #[derive(Default)]
 struct Growing {
     tenant: u16,
     series: Vec<Result<SeriesDef, ogive_model::Error>>,
-    /// Where the series of the batch that came are, by their indexes there.
+    /// Where the series of the original batch are, by their indexes there.
     places: HashMap<usize, Place>,
     known: Vec<SeriesId>,
     known_before: Vec<u32>,
@@ -390,7 +390,7 @@ struct Growing {
     origins: Vec<Option<u32>>,
 }
 
-/// What goes out, by tenant.
+/// The output, by tenant.
 struct Outgoing {
     declared: Vec<Result<SeriesDef, ogive_model::Error>>,
     known: Vec<SeriesId>,
@@ -406,7 +406,7 @@ impl Outgoing {
         })
     }
 
-    /// A line, maybe with other labels.
+    /// Adds a line, possibly with other labels.
     fn event(&mut self, event: Event) {
         let part = self.part(event.tenant);
         let is_as_it_was = !event.is_relabeled && event.tenant == 0;
@@ -437,7 +437,7 @@ impl Outgoing {
         self.parts[part].push(Some(place), Ok(sample), None);
     }
 
-    /// The place of a series of the batch that came; none when it has none.
+    /// The place of a series of the original batch; None when it has none.
     fn place(&mut self, part: usize, series: usize) -> Option<Place> {
         let part = &mut self.parts[part];
         if let Some(place) = part.places.get(&series) {

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What can happen to a line, or a number in one.
+/// What can happen to a line, or to a number in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The filter takes the line.
+    /// The filter matches the line.
     Matched,
     /// It is dropped.
     Dropped,
@@ -15,7 +15,7 @@ pub enum Outcome {
     Joined,
     /// Something in it was masked.
     Masked,
-    /// It is of none of the formats that the filter names.
+    /// It matches none of the formats that the filter names.
     Unparsed,
     /// It went to another tenant.
     Routed,
@@ -23,7 +23,7 @@ pub enum Outcome {
     Numbers,
     /// Values that are no numbers where one belongs.
     NumbersInvalid,
-    /// Numbers and counts that are in no cell: a batch had as many as it may.
+    /// Numbers and counts without a cell: the batch reached its limit.
     CellsLimit,
     /// Lines that were counted.
     Counted,

@@ -50,12 +50,12 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// The value of the field `name`, alone.
+    /// The value of the field `name`, and nothing else.
     pub(crate) fn field(name: &str) -> Self {
         Self(vec![Piece::Field(name.to_owned())])
     }
 
-    /// Appends its text to `out`. A field that is not there is empty; false when it has fields and none of them is there.
+    /// Appends its text to `out`. A missing field is empty; returns false when it has fields and all of them are missing.
     pub(crate) fn write<'v>(&self, out: &mut String, value: impl Fn(&str) -> Option<&'v str>) -> bool {
         let (mut fields, mut found) = (0, 0);
         for piece in &self.0 {

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// 10 s for an answer, as in Prometheus: a destination that hangs holds up only itself.
+/// 10 s for a response, as in Prometheus: a destination that hangs blocks only itself.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was taken.
+    /// It was accepted.
     Taken,
-    /// It will never be taken so.
+    /// It will never be accepted in this form.
     Refused(String),
-    /// It is to be sent again.
+    /// It is to be retried.
     Failed(String),
 }

@@ -6,7 +6,7 @@ use crate::grouping::Notification;
 use crate::notice::Notice;
 use crate::text::{common, lines, state, time, title};
 
-/// 20 groups are attachments of one message, as Slack advises; then only how many more there are.
+/// 20 groups are attachments of one message, as Slack recommends; beyond that only the number of further ones is given.
 const ATTACHMENTS_MAX: usize = 20;
 /// 3,000 characters of an attachment.
 const ATTACHMENT_CHARS_MAX: usize = 3_000;
@@ -81,7 +81,7 @@ pub(crate) fn slack(groups: &[Notification], channel: Option<&str>, external_url
     out
 }
 
-/// The three characters that mean something in Slack's texts.
+/// Escapes the three characters with a special meaning in Slack's texts.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

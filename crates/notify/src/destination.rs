@@ -3,36 +3,36 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads a file whole: how secrets are reached.
+/// Reads a complete file: used for secrets.
 pub type ReadFile = fn(&Path) -> io::Result<Vec<u8>>;
 
-/// Who hears of alerts.
+/// A receiver of alerts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// API v2 of an Alertmanager: every state of an alert, again and again.
+    /// API v2 of an Alertmanager: every state of an alert is sent repeatedly.
     Alertmanager {
         /// Its address, without the path of the API.
         url: String,
     },
     /// Groups, as an Alertmanager's webhook sends them.
     Webhook {
-        /// Whole.
+        /// The complete URL.
         url: String,
         /// File with a token for `Authorization: Bearer`.
         token_file: Option<PathBuf>,
     },
-    /// Groups, as Slack's incoming webhooks take them.
+    /// Groups, in the form of Slack's incoming webhooks.
     Slack {
         /// File with the address, which is a secret.
         url_file: PathBuf,
-        /// Where the messages go unless the address says so.
+        /// The channel of the messages, unless the URL determines it.
         channel: Option<String>,
     },
     /// Groups, as text.
     Email(Email),
 }
 
-/// Who gets mail, and from where.
+/// The recipients, the sender and the server of mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Email {
     /// Name or address of the server.
@@ -41,11 +41,11 @@ pub struct Email {
     pub port: u16,
     /// How the connection is secured.
     pub security: Security,
-    /// Who logs in; nobody when it is missing.
+    /// The user for the login; no login when missing.
     pub user: Option<String>,
     /// File with the password of `user`.
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) of who vouches for the server, in place of the usual ones.
+    /// The certificate authorities (PEM) for the server, in place of the usual ones.
     pub ca_file: Option<PathBuf>,
     /// Address of the sender.
     pub from: String,
@@ -56,7 +56,7 @@ pub struct Email {
 /// How a connection to a mail server is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all.
+    /// No encryption.
     Plain,
     /// STARTTLS, or no mail.
     StartTls,
@@ -70,13 +70,13 @@ pub enum Security {
 pub struct DestinationError(pub String);
 
 impl Destination {
-    /// Whether it gets groups, for people, and not every state of each alert.
+    /// Whether it gets groups, for people, rather than every state of each alert.
     #[must_use]
     pub const fn is_grouped(&self) -> bool {
         !matches!(self, Self::Alertmanager { .. })
     }
 
-    /// Its name in figures and in the kept state: no secret.
+    /// Its name in figures and in the stored state: contains no secret.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -86,10 +86,10 @@ impl Destination {
         }
     }
 
-    /// An address of HTTP without a slash at its end.
+    /// An HTTP address without a slash at its end.
     ///
     /// # Errors
-    /// What it is not.
+    /// Why it is not one.
     pub fn address(text: &str) -> Result<String, DestinationError> {
         let wrong = |why: &dyn std::fmt::Display| DestinationError(format!("{text} is no address: {why}"));
         let parsed: ureq::http::Uri = text.parse().map_err(|error| wrong(&error))?;
@@ -102,7 +102,7 @@ impl Destination {
 }
 
 impl Email {
-    /// The server of `smtp://[USER@]HOST[:PORT]` (STARTTLS), `smtps://` (TLS from the first byte) or `smtp+plain://` (nothing).
+    /// The server of `smtp://[USER@]HOST[:PORT]` (STARTTLS), `smtps://` (TLS from the start) or `smtp+plain://` (no encryption).
     ///
     /// # Errors
     /// What is wrong with an address.
@@ -154,7 +154,7 @@ pub(crate) fn secret(path: &Path, read: ReadFile) -> Result<String, String> {
     let bytes = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{}: the file is not UTF-8", path.display()))?;
     let words = text.trim();
-    // One that is being written, or was cut.
+    // A file that is being written, or was truncated.
     if words.is_empty() {
         return Err(format!("{}: the file is empty, and a secret should be in it", path.display()));
     }

@@ -10,7 +10,7 @@ use crate::destination::{Email, ReadFile, Security, secret};
 use crate::grouping::Notification;
 use crate::text::{lines, state, subject, title};
 
-/// Sends one message. A server that answers 5xx refuses it for good.
+/// Sends one message. A 5xx reply of the server is final.
 pub(crate) fn send(email: &Email, groups: &[Notification], external_url: &str, read: ReadFile) -> Answer {
     let message = match message(email, groups, external_url) {
         Ok(message) => message,

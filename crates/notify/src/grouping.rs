@@ -31,19 +31,19 @@ impl Default for Grouping {
     }
 }
 
-/// What is to be said of one group.
+/// A notification about one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// All that fires, and what has ceased since the last notification.
+    /// All firing alerts, and those that were resolved since the last notification.
     pub alerts: Vec<Notice>,
     /// Nothing changed since the last one.
     pub is_repeat: bool,
 }
 
 impl Notification {
-    /// Whether nothing of it fires any more.
+    /// Whether none of its alerts fires any more.
     #[must_use]
     pub fn is_resolved(&self) -> bool {
         self.alerts.iter().all(|alert| alert.is_resolved)
@@ -59,7 +59,7 @@ type Labels = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq)]
 struct Group {
     members: BTreeMap<Labels, Member>,
-    /// Since when it has something to say, milliseconds.
+    /// When a change began to wait, milliseconds.
     since_ms: i64,
     notified_ms: Option<i64>,
 }
@@ -67,13 +67,13 @@ struct Group {
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
     alert: Notice,
-    /// People know that it fires.
+    /// It was notified as firing.
     is_known: bool,
-    /// People do not want to hear that it fires.
+    /// Its firing is silenced.
     is_muted: bool,
 }
 
-/// Whether there is room for one more alert.
+/// Whether there is room for another alert.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Free,
@@ -82,7 +82,7 @@ enum Room {
     None,
 }
 
-/// What is kept of an alert.
+/// The stored state of an alert.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct KeptMember {
     alert: Notice,
@@ -92,7 +92,7 @@ pub(crate) struct KeptMember {
 }
 
 impl Groups {
-    /// What is kept over restarts.
+    /// The state to be stored across restarts.
     pub(crate) fn kept(&self) -> Vec<KeptMember> {
         let of = |group: &Group| {
             let (since_ms, notified_ms) = (group.since_ms, group.notified_ms);
@@ -103,7 +103,7 @@ impl Groups {
         self.0.values().flat_map(of).collect()
     }
 
-    /// As it was kept, in the groups that there are now.
+    /// Restores the stored state, in the current groups.
     pub(crate) fn restored(kept: Vec<KeptMember>, grouping: &Grouping) -> Self {
         let mut out = Self::default();
         for KeptMember { alert, is_known, since_ms, notified_ms } in kept {
@@ -116,7 +116,7 @@ impl Groups {
         out
     }
 
-    /// Takes a state of an alert. How many alerts had to go for it.
+    /// Adds a state of an alert. Returns how many alerts were dropped for it.
     pub(crate) fn push(&mut self, alert: Notice, grouping: &Grouping, now_ms: i64) -> u64 {
         let labels = grouping.labels(&alert);
         let known = self.0.get_mut(&labels).and_then(|group| group.members.get_mut(&alert.labels));
@@ -137,8 +137,8 @@ impl Groups {
         u64::from(room == Room::Made)
     }
 
-    /// Makes room for an alert in the group of these labels, in the largest group. There is none when that is the group itself, or has
-    /// hardly more alerts: a flood of alerts pushes out none of another group.
+    /// Makes room for an alert in the group with these labels, in the largest group. There is none if that is the group itself, or has
+    /// hardly more alerts: a flood of alerts does not displace those of other groups.
     fn make_room_for(&mut self, labels: &Labels) -> Room {
         let count: usize = self.0.values().map(|group| group.members.len()).sum();
         if count < ALERTS_MAX {
@@ -155,11 +155,11 @@ impl Groups {
         Room::Made
     }
 
-    /// What is to be said at `now_ms` of alerts whose state is on disk (`saved`).
+    /// The notifications due at `now_ms`, for alerts whose state is on disk (`saved`).
     pub(crate) fn due(&mut self, now_ms: i64, grouping: &Grouping, saved: u64) -> Vec<Notification> {
         for group in self.0.values_mut() {
             for member in group.members.values_mut() {
-                // Its rule is gone or fails: nobody knows whether it still fires.
+                // Its rule was removed or fails: it is not known whether it still fires.
                 member.alert.is_resolved |= member.alert.ends_ms <= now_ms;
             }
             group.members.retain(|_, one| one.is_known || !one.alert.is_resolved);
@@ -169,7 +169,7 @@ impl Groups {
         self.0.iter().filter_map(|(labels, group)| group.due(labels, now_ms, grouping, saved)).collect()
     }
 
-    /// These were said at `now_ms`.
+    /// Records that these were sent at `now_ms`.
     pub(crate) fn done(&mut self, said: &[Notification], now_ms: i64) {
         for notification in said {
             let Some(group) = self.0.get_mut(&notification.labels) else { continue };
@@ -184,14 +184,14 @@ impl Groups {
         }
     }
 
-    /// Keeps alerts quiet for which `is_quiet` answers true, and the others not.
+    /// Silences the alerts for which `is_quiet` returns true, and no others.
     pub(crate) fn mute(&mut self, is_quiet: &dyn Fn(&Notice) -> bool) {
         for member in self.0.values_mut().flat_map(|group| group.members.values_mut()) {
             member.is_muted = is_quiet(&member.alert);
         }
     }
 
-    /// Alerts that somebody is to hear of.
+    /// Alerts that wait for a notification.
     pub(crate) fn waiting(&self) -> usize {
         let members = self.0.values().flat_map(|group| group.members.values());
         members.filter(|one| one.is_heard() && one.is_known == one.alert.is_resolved).count()
@@ -204,7 +204,7 @@ impl Groups {
 }
 
 impl Grouping {
-    /// What the alerts of a group have in common; those of two tenants are never in one.
+    /// The labels that define an alert's group; alerts of two tenants are never in one.
     fn labels(&self, alert: &Notice) -> Labels {
         let of_tenant = (!alert.tenant.is_empty()).then(|| TENANT_LABEL.to_owned());
         let names = self.by.iter().cloned().chain(of_tenant);
@@ -213,7 +213,7 @@ impl Grouping {
 }
 
 impl Member {
-    /// That an alert has ceased is said also while it is quiet.
+    /// A resolution is notified even while the alert is silenced.
     const fn is_heard(&self) -> bool {
         !self.is_muted || self.alert.is_resolved
     }

@@ -11,12 +11,12 @@ pub struct Heartbeat {
     url: String,
 }
 
-/// What a sign of life says.
+/// The contents of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {
     /// Groups of rules.
     pub groups: usize,
-    /// Those whose last evaluation is older than it should be.
+    /// Those whose last evaluation is overdue.
     pub late: usize,
     /// Destinations whose last request failed.
     pub failing: usize,

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::answer::{Answer, TIMEOUT};
 
-/// An agent that waits no longer than [`TIMEOUT`] and follows nobody elsewhere with a token.
+/// An agent that waits no longer than [`TIMEOUT`] and does not follow redirects with a token.
 pub(crate) fn agent() -> ureq::Agent {
     let config =
         ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).timeout_global(Some(TIMEOUT));
     config.build().into()
 }
 
-/// Posts a body. `shown` stands for the address in messages.
+/// Posts a body. `shown` replaces the address in messages.
 pub(crate) fn post(agent: &ureq::Agent, url: &str, shown: &str, token: Option<&str>, body: &Value) -> Answer {
     let mut request = agent.post(url).header("content-type", "application/json");
     if let Some(token) = token {
@@ -26,7 +26,7 @@ pub(crate) fn post(agent: &ureq::Agent, url: &str, shown: &str, token: Option<&s
             let sentence = format!("{shown}: status {status} {}", text.trim());
             match status {
                 200..300 => Answer::Taken,
-                // Too many requests, a timeout, and a login that somebody may correct, pass.
+                // Too many requests, a timeout, and a login that an operator may correct are temporary.
                 400..500 if !matches!(status, 401 | 403 | 408 | 429) => Answer::Refused(sentence),
                 _ => Answer::Failed(sentence),
             }

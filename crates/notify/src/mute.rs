@@ -9,17 +9,17 @@ use ogive_text::duration;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-/// 1,000 silences that are in force: more than people keep in mind.
+/// 1,000 active silences: more than people can keep track of.
 pub const SILENCES_MAX: usize = 1_000;
 /// 1 KiB of an expression.
 const PATTERN_BYTES_MAX: usize = 1_024;
-/// 400 days: who wants longer removes the rule.
+/// 400 days: for longer, remove the rule.
 const SPAN_MS_MAX: i64 = 400 * 86_400_000;
 const DAY_MS: i64 = 86_400_000;
-/// The tenant that is meant when nothing is said, as files name it.
+/// The default tenant, as files name it.
 const DEFAULT_TENANT: &str = "default";
 
-/// Labels and what their values must be: regular expressions that match the whole value.
+/// Labels with regular expressions that must match the whole values.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Matchers(Vec<(String, String, Regex)>);
@@ -66,7 +66,7 @@ impl Matchers {
     }
 }
 
-/// What somebody asked not to hear of.
+/// A silence.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Silence {
     /// Unique in this server.
@@ -74,14 +74,14 @@ pub struct Silence {
     /// Which alerts.
     #[serde(rename = "match")]
     pub matchers: Matchers,
-    /// Whose alerts; empty for the tenant that is meant when nothing is said.
+    /// Its tenant; empty for the default tenant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
     /// Since when, milliseconds.
     pub starts_ms: i64,
     /// Until when, milliseconds.
     pub ends_ms: i64,
-    /// Who asked.
+    /// Who created it.
     pub by: String,
     /// Why.
     pub reason: String,
@@ -104,7 +104,7 @@ pub struct Silences {
 }
 
 impl Silences {
-    /// Adds one and gives it an id.
+    /// Adds one and assigns an id.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -135,7 +135,7 @@ impl Silences {
         self.list.len() < before
     }
 
-    /// Those whose time is over end.
+    /// Removes those that have expired.
     pub fn end(&mut self, now_ms: i64) {
         self.list.retain(|one| one.ends_ms > now_ms);
     }
@@ -145,7 +145,7 @@ impl Silences {
         self.list.retain(|one| !(one.is_acknowledgement && one.is_of(tenant, labels)));
     }
 
-    /// The one that keeps a tenant's alerts of these labels quiet at `now_ms`.
+    /// The one that silences a tenant's alerts with these labels at `now_ms`.
     #[must_use]
     pub fn of(&self, tenant: &str, labels: &BTreeMap<String, String>, now_ms: i64) -> Option<&Silence> {
         self.list.iter().find(|one| one.starts_ms <= now_ms && now_ms < one.ends_ms && one.is_of(tenant, labels))
@@ -170,7 +170,7 @@ pub struct Maintenance {
     /// For people.
     pub name: String,
     matchers: Matchers,
-    /// Whose alerts; all tenants' when there is none. Empty for the one that is meant when nothing is said.
+    /// The tenant of the alerts; all tenants when None. Empty for the default tenant.
     tenant: Option<String>,
     when: When,
 }
@@ -216,7 +216,7 @@ struct Table {
 }
 
 impl Maintenance {
-    /// The windows of a file: tables `[[maintenance]]` of TOML.
+    /// The windows in a file: `[[maintenance]]` tables of TOML.
     ///
     /// # Errors
     /// What is wrong, and in which window.
@@ -266,7 +266,7 @@ impl Maintenance {
         Ok(Self { name: table.name, matchers, tenant, when })
     }
 
-    /// Whether it keeps a tenant's alerts of these labels quiet at `now_ms`.
+    /// Whether it silences a tenant's alerts with these labels at `now_ms`.
     #[must_use]
     pub fn keeps_quiet(&self, tenant: &str, labels: &BTreeMap<String, String>, now_ms: i64) -> bool {
         self.is_open(now_ms) && self.may_concern(tenant) && self.matchers.fit(labels)

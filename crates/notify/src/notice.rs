@@ -10,7 +10,7 @@ pub const TENANT_LABEL: &str = "tenant";
 /// See the module.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Notice {
-    /// The tenant whose rule it is of; empty for the one that is meant when nothing is said. Another has it as a label, too.
+    /// The tenant of its rule; empty for the default tenant. Another tenant is a label, too.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
     /// Its identity, the labels of this server among them.
@@ -19,16 +19,16 @@ pub struct Notice {
     pub annotations: BTreeMap<String, String>,
     /// When it began to fire, milliseconds.
     pub starts_ms: i64,
-    /// When it ceased, or until when it holds unless it is sent again, milliseconds.
+    /// When it was resolved, or until when it is valid unless it is sent again, milliseconds.
     pub ends_ms: i64,
     /// It has ceased.
     pub is_resolved: bool,
     /// Where people see its expression.
     pub generator_url: String,
-    /// Which group of rules it is of, as a number: alerts of one group do not hold up those of others.
+    /// The group of its rule, as a number: alerts of one group do not delay those of others.
     #[serde(default)]
     pub lane: u64,
-    /// The state that it is of; it may leave when that is on disk.
+    /// The stored state that contains it; it may be sent when that is on disk.
     #[serde(skip)]
     pub generation: u64,
 }
@@ -40,7 +40,7 @@ impl Notice {
         format!("{:016x}", self.hash())
     }
 
-    /// FNV-1a of names and values with 0xff behind each.
+    /// FNV-1a of names and values with 0xff after each.
     pub(crate) fn hash(&self) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let pairs = self.labels.iter();

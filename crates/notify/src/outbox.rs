@@ -11,7 +11,7 @@ use crate::grouping::{Grouping, Groups, KeptMember, Notification};
 use crate::notice::Notice;
 use crate::queue::{Queue, Shared};
 
-/// 30 s between tries at the most: an Alertmanager that is back hears of what fires well before it would be taken as resolved.
+/// At most 30 s between retries: an Alertmanager that is back receives firing alerts well before it would consider them resolved.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -24,14 +24,14 @@ pub struct Outbox {
     failures: u32,
     /// How it went since the start.
     pub counts: Counts,
-    /// Why the last request failed; none when it did not.
+    /// Why the last request failed; None when it succeeded.
     pub last_error: Option<String>,
 }
 
-/// What a destination had since the start.
+/// The counts of a destination since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Alerts that were taken.
+    /// Alerts that were accepted.
     pub sent: u64,
     /// Alerts that went because too many waited.
     pub dropped: u64,
@@ -41,7 +41,7 @@ pub struct Counts {
     pub failed_requests: u64,
 }
 
-/// What is kept of an outbox over restarts.
+/// The part of an outbox that is stored across restarts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(from = "KeptForm")]
 pub struct PersistedOutbox {
@@ -49,7 +49,7 @@ pub struct PersistedOutbox {
     groups: Vec<KeptMember>,
 }
 
-/// What is read: before there were groups, a list.
+/// The forms that are read: before there were groups, a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum KeptForm {
@@ -66,7 +66,7 @@ impl From<KeptForm> for PersistedOutbox {
     }
 }
 
-/// What one request or message carries.
+/// The contents of one request or message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
     /// Alerts for an Alertmanager.
@@ -87,19 +87,19 @@ impl Batch {
 }
 
 impl Outbox {
-    /// As it was kept.
+    /// Restores the stored state.
     #[must_use]
     pub fn restored(kept: PersistedOutbox, grouping: &Grouping) -> Self {
         Self { queue: Queue::new(kept.waiting), groups: Groups::restored(kept.groups, grouping), ..Self::default() }
     }
 
-    /// What is to be kept.
+    /// The state to be stored.
     #[must_use]
     pub fn kept(&self) -> PersistedOutbox {
         PersistedOutbox { waiting: self.queue.alerts().cloned().collect(), groups: self.groups.kept() }
     }
 
-    /// Takes a state of an alert.
+    /// Adds a state of an alert.
     pub fn push(&mut self, alert: &Arc<Notice>, destination: &Destination, grouping: &Grouping, now_ms: i64) {
         self.counts.dropped += if destination.is_grouped() {
             self.groups.push(Notice::clone(alert), grouping, now_ms)
@@ -108,7 +108,7 @@ impl Outbox {
         };
     }
 
-    /// Keeps alerts quiet for which `is_quiet` answers true. Alertmanagers have silences of their own.
+    /// Silences the alerts for which `is_quiet` returns true. Alertmanagers have silences of their own.
     pub fn mute(&mut self, is_quiet: &dyn Fn(&Notice) -> bool) {
         self.groups.mute(is_quiet);
     }
@@ -144,7 +144,7 @@ impl Outbox {
         self.queue.count() + self.groups.waiting()
     }
 
-    /// Notes what became of a batch at `now_ms`. A sentence for the log, when it is new.
+    /// Records the outcome of a batch at `now_ms`. Returns a sentence for the log, if it is new.
     pub fn answered(&mut self, batch: &Batch, answer: Answer, now_ms: i64) -> Option<String> {
         let (is_done, sentence) = match answer {
             Answer::Taken => {

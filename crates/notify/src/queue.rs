@@ -22,7 +22,7 @@ pub(crate) struct Queue {
     /// Hash of the labels, and arrival.
     by_labels: BTreeSet<(u64, u64)>,
     lanes: BTreeMap<u64, BTreeSet<u64>>,
-    /// How many each lane has, and its number: the longest is last.
+    /// The length and number of each lane: the longest is last.
     by_length: BTreeSet<(usize, u64)>,
     arrivals: u64,
 }
@@ -52,7 +52,7 @@ impl Queue {
         out
     }
 
-    /// Adds an alert; what waits of it already goes. How many had to go for it.
+    /// Adds an alert, replacing its waiting state. Returns how many alerts were dropped for it.
     pub(crate) fn push(&mut self, alert: Arc<Notice>) -> u64 {
         if let Some(before) = self.arrival(&alert) {
             self.remove(before);
@@ -72,8 +72,8 @@ impl Queue {
         u64::from(is_full)
     }
 
-    /// The alerts of the next request, of those whose state is on disk: one of each lane in turn, the lane whose alert has waited
-    /// longest first.
+    /// The alerts of the next request, of those whose state is on disk: one of each lane in turn, beginning with the lane whose alert has
+    /// waited longest.
     pub(crate) fn next(&self, saved: u64) -> Vec<Notice> {
         let is_saved = |arrival: &&u64| self.alerts[arrival].0.generation <= saved;
         let lanes = self.lanes.values().map(|arrivals| arrivals.iter().filter(is_saved).peekable());
@@ -101,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// In the order in which they came.
+    /// In the order of arrival.
     pub(crate) fn alerts(&self) -> impl Iterator<Item = &Shared> {
         self.alerts.values()
     }
@@ -110,7 +110,7 @@ impl Queue {
         self.alerts.len()
     }
 
-    /// The arrival of what waits of the alert of these labels.
+    /// The arrival of the waiting alert with these labels.
     fn arrival(&self, alert: &Notice) -> Option<u64> {
         let hash = alert.hash();
         let mut same = self.by_labels.range((hash, 0)..=(hash, u64::MAX)).map(|(_, arrival)| *arrival);

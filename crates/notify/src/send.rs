@@ -5,7 +5,7 @@ use crate::destination::{Destination, ReadFile, secret};
 use crate::outbox::Batch;
 use crate::{body, email, http};
 
-/// What sends to one destination.
+/// Sends to one destination.
 pub struct Sender {
     agent: ureq::Agent,
     destination: Destination,
@@ -14,13 +14,13 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends to `destination`; secrets are read by `read` for each message. `external_url` is where people reach this server.
+    /// Sends to `destination`; secrets are read with `read` for each message. `external_url` is the address of this server for people.
     #[must_use]
     pub fn new(destination: Destination, read: ReadFile, external_url: &str) -> Self {
         Self { agent: http::agent(), destination, read, external_url: external_url.to_owned() }
     }
 
-    /// Sends one batch and waits for the answer.
+    /// Sends one batch and waits for the response.
     #[must_use]
     pub fn send(&self, batch: &Batch) -> Answer {
         let url = &self.external_url;

@@ -8,7 +8,7 @@ use ogive_text::calendar::iso;
 use crate::grouping::Notification;
 use crate::notice::Notice;
 
-/// 50 alerts of a group are written out; then only how many more there are.
+/// 50 alerts of a group are written out; beyond that only the number of further ones is given.
 const ALERTS_MAX: usize = 50;
 /// 2,000 bytes of an annotation are shown.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -21,7 +21,7 @@ pub(crate) fn state(alerts: &[Notice]) -> String {
     }
 }
 
-/// `Down (job=x)`: the group's alerts by name and what makes it a group.
+/// `Down (job=x)`: the group's alerts by name and the labels that define the group.
 pub(crate) fn title(group: &Notification) -> String {
     let mut names: Vec<&str> = group.alerts.iter().map(Notice::name).collect();
     names.sort_unstable();
@@ -79,7 +79,7 @@ pub(crate) fn lines(group: &Notification) -> Vec<String> {
     out
 }
 
-/// What all alerts have of the same value.
+/// The pairs that all alerts have in common.
 pub(crate) fn common(alerts: &[Notice], of: fn(&Notice) -> &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut out = alerts.first().map(of).cloned().unwrap_or_default();
     out.retain(|name, value| alerts.iter().all(|alert| of(alert).get(name) == Some(value)));

@@ -29,7 +29,7 @@ use ogive_outgoing::{AGENT, Files, Origin, Secret, authority, redirected, target
 /// 10, as browsers and Prometheus have it.
 const REDIRECTS_MAX: usize = 10;
 
-/// What is asked of a server beside the address.
+/// The properties of a request other than the address.
 #[derive(Clone, Debug)]
 pub(super) struct FetchOptions<'a> {
     pub(super) accept: &'a str,
@@ -40,12 +40,12 @@ pub(super) struct FetchOptions<'a> {
     pub(super) headers: &'a [(&'static str, String)],
 }
 
-/// What it answered.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) content_type: String,
-    /// The transport said where the body ends: nothing is cut off.
+    /// The transport indicated where the body ends: nothing is missing.
     pub(super) is_whole: bool,
 }
 
@@ -62,7 +62,7 @@ struct Connection {
     origin: Origin,
 }
 
-/// What can be read and written.
+/// A bidirectional stream.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
@@ -71,7 +71,7 @@ impl Client {
         Self { access, files, tls, open: None }
     }
 
-    /// Asks `url`, and wherever it leads, and waits for the whole answer.
+    /// Requests `url`, follows redirects, and waits for the whole response.
     pub(super) async fn get(&mut self, url: &Uri, ask: &FetchOptions<'_>) -> Result<Answer, String> {
         let first = Origin::of(url)?;
         let mut url = url.clone();
@@ -124,7 +124,7 @@ impl Client {
                     self.open = Some(connection);
                     return Ok(response);
                 }
-                // The server closed a connection that it had kept: that says nothing of this request.
+                // The server closed a kept-alive connection: that says nothing about this request.
                 Err(_) if was_open => was_open = false,
                 Err(error) => return Err(format!("{}: {}", authority(url), causes(&error))),
             }
@@ -220,14 +220,14 @@ async fn read(response: Response<Incoming>, bytes_max: u64) -> Result<Answer, St
             if unpacked.len() as u64 > bytes_max {
                 return Err(too_large());
             }
-            // A checksum stands at the end of gzip.
+            // Gzip ends with a checksum.
             Ok(Answer { body: unpacked, content_type, is_whole: true })
         }
         other => Err(format!("the answer is packed as {other:?}, which was not asked for")),
     }
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let (mut out, mut at) = (error.to_string(), error.source());
     while let Some(cause) = at {

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::view::View;
 
-/// What every task works with.
+/// The dependencies of every task.
 pub(super) struct Context {
     pub(super) door: Arc<Door>,
     pub(super) view: Arc<View>,

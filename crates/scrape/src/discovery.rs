@@ -25,10 +25,10 @@ pub(super) struct Discovery {
     job: Arc<Job>,
     files: Files,
     clock: Clock,
-    /// What each file said last, and the bytes that it was read from.
+    /// The last contents of each file, and the bytes from which they were parsed.
     of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
     of_http: Vec<Http>,
-    /// What is wrong with a source, reported once.
+    /// The last reported problem of each source.
     reported: BTreeMap<String, String>,
 }
 
@@ -36,7 +36,7 @@ struct Http {
     source: HttpSource,
     client: Client,
     groups: Vec<Group>,
-    /// When it is asked next, on the clock's line.
+    /// When it is next requested, on the clock's line.
     due_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Discovery {
         self.job.files.is_empty() && self.of_http.is_empty()
     }
 
-    /// The groups as they are now.
+    /// The current groups.
     pub(super) async fn groups(&mut self) -> Vec<Group> {
         let mut out = self.job.groups.clone();
         if !self.job.files.is_empty() {
@@ -150,10 +150,10 @@ fn is_cut(before: &[u8], after: &[u8]) -> bool {
     !is_json && marks[0].lost_in(&marks[1]).is_some()
 }
 
-/// What is in files, or why it cannot be read.
+/// The contents of files, or why they cannot be read.
 type Contents = BTreeMap<PathBuf, io::Result<Vec<u8>>>;
 
-/// The files that `patterns` name with what is in them, and the patterns that cannot be looked for.
+/// The files that match `patterns` with their contents, and the patterns that cannot be evaluated.
 fn look(files: Files, patterns: &[PathBuf]) -> (Contents, Vec<(String, String)>) {
     let (mut found, mut failed) = (BTreeSet::new(), Vec::new());
     for pattern in patterns {
@@ -169,7 +169,7 @@ fn look(files: Files, patterns: &[PathBuf]) -> (Contents, Vec<(String, String)>)
     (found.into_iter().map(read).collect(), failed)
 }
 
-/// The groups in `bytes`, each with where it comes from as the label `origin`.
+/// The groups in `bytes`, each with its origin as the label `origin`.
 pub(super) fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Group>, String> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(format!("{} bytes, above the limit of {FILE_BYTES_MAX}", bytes.len()));

@@ -9,7 +9,7 @@ use crate::view::View;
 use crate::{config, discovery};
 
 thread_local! {
-    /// The bytes of the file that is read.
+    /// The contents of the file that is read.
     static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -17,7 +17,7 @@ thread_local! {
 const FILES: Files =
     Files { read: |_| Ok(FILE.with_borrow(Vec::clone)), list: |_| Ok(Vec::new()), owner: |_| String::new() };
 
-/// A scrape configuration, a list of targets that somebody else made, and what is reported of the one that is good.
+/// Parses a scrape configuration and a list of targets from outside, and reports the configuration if it is valid.
 pub fn config(bytes: &[u8]) {
     FILE.replace(bytes.to_vec());
     let path = PathBuf::from("scrape.yml");

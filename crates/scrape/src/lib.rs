@@ -75,7 +75,7 @@ impl Scraping {
         Ok(Self { paths: options.files.clone(), files, config })
     }
 
-    /// Scrapes until the server ends, and then ends the series of every target. Called within the runtime: a signal is heard from then
+    /// Scrapes until the server stops, and then ends the series of every target. Called within the runtime: signals are handled from then
     /// on, not from when this is polled.
     pub fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
         let requested = (!self.paths.is_empty()).then(|| {
@@ -150,7 +150,7 @@ impl Scraping {
     }
 }
 
-/// Reads the files, and what their jobs need to be believed.
+/// Reads the files, including the CA certificates and keys of their jobs.
 fn read(paths: &[PathBuf], files: Files) -> Result<Config, String> {
     let config = config::load(paths, files)?;
     for job in &config.jobs {
@@ -168,7 +168,7 @@ struct Jobs {
     pools: BTreeMap<String, Pool>,
 }
 
-/// A line for each job that is new, gone or different; what differs in it may be secret.
+/// A line for each job that is new, removed or changed; what changed in it may be secret.
 fn changes(before: &BTreeMap<String, Arc<config::Job>>, after: &BTreeMap<String, Arc<config::Job>>) -> String {
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let line = |name: &&String| match (before.get(*name), after.get(*name)) {
@@ -201,7 +201,7 @@ impl Jobs {
                     self.pools.insert(name, pool);
                     continue;
                 }
-                // To another tenant nothing goes on: its series end, and others begin.
+                // Nothing is carried over to another tenant: the old series end, and new ones begin.
                 Some(pool) if pool.job.tenant != job.tenant => {
                     pool.stop(Stop::End).await;
                     Caches::new()

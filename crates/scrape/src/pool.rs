@@ -18,14 +18,14 @@ use super::series::Cache;
 use super::target::{Target, TargetOutcome, make};
 use super::view::{Pairs, PoolView, TargetView};
 
-/// 2 s: a target that was written to a file is scraped before who wrote it looks.
+/// 2 s: a target that was added to a file is scraped before an operator checks.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// 100,000 targets of a job: each has a task, a connection and a recorder.
 const TARGETS_MAX: usize = 100_000;
 /// 10,000 dropped targets are shown.
 const DROPPED_MAX: usize = 10_000;
 
-/// What the targets of a job know of their series, by the target's number.
+/// The series caches of a job's targets, by the target's number.
 pub(super) type Caches = HashMap<u64, (Target, Cache)>;
 
 /// A job that is scraped.
@@ -36,7 +36,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Starts it with what was known before of its targets.
+    /// Starts it with the existing caches of its targets.
     pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Caches) -> Result<Self, String> {
         let wrong = |error: String| format!("job {:?}: {error}", job.name);
         let discovery = Discovery::new(job.clone(), context.files, context.door.clock).map_err(wrong)?;
@@ -58,7 +58,7 @@ impl Pool {
         Ok(Self { job, stop, task: tokio::spawn(work.run(stopping)) })
     }
 
-    /// Ends it; what its targets know when another goes on in its place.
+    /// Stops it; returns the caches of its targets when another takes over.
     pub(super) async fn stop(self, stop: Stop) -> Caches {
         let _ = self.stop.send(stop);
         self.task.await.unwrap_or_default()
@@ -68,7 +68,7 @@ impl Pool {
 struct Running {
     view: Arc<TargetView>,
     stop: watch::Sender<Stop>,
-    /// Why it fails without being asked.
+    /// The reason to fail without a request.
     forced: watch::Sender<Option<String>>,
     task: JoinHandle<Cache>,
 }
@@ -87,9 +87,9 @@ struct Work {
     discovery: Discovery,
     running: BTreeMap<u64, Running>,
     before: Caches,
-    /// What the targets were made of.
+    /// The groups from which the targets were made.
     groups: Option<Vec<Group>>,
-    /// What is wrong with some of them.
+    /// The problems of some of them.
     reported: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl Work {
         out
     }
 
-    /// Scrapes the targets of `groups`, and no others.
+    /// Scrapes exactly the targets of `groups`.
     async fn become_of(&mut self, groups: Vec<Group>) {
         let (mut wanted, mut dropped, mut reported) = (BTreeMap::new(), Vec::new(), Vec::new());
         for group in &groups {

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use md5::{Digest as _, Md5};
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Replace,
@@ -77,7 +77,7 @@ pub(crate) fn anchored(expression: &str) -> Result<Regex, String> {
     })
 }
 
-/// Names and values, each name once, in no order.
+/// Names and values, each name once, unordered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LabelSet(Vec<(String, String)>);
 
@@ -87,7 +87,7 @@ impl LabelSet {
         self.0.iter().find(|pair| pair.0 == name).map_or("", |pair| &pair.1)
     }
 
-    /// Sets `name`; an empty value takes it away.
+    /// Sets `name`; an empty value removes it.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         match self.0.iter().position(|pair| pair.0 == name) {
             Some(at) if value.is_empty() => drop(self.0.swap_remove(at)),
@@ -132,13 +132,13 @@ impl<'a> FromIterator<(&'a str, &'a str)> for LabelSet {
     }
 }
 
-/// Applies `rules` in their order; false when one of them drops the set.
+/// Applies `rules` in order; false when one of them drops the set.
 pub(crate) fn apply(rules: &[Rule], labels: &mut LabelSet) -> bool {
     rules.iter().all(|rule| rule.apply(labels))
 }
 
 impl Rule {
-    /// What is wrong with the rule as a whole.
+    /// Validates the rule as a whole.
     pub(crate) fn check(&self) -> Result<(), String> {
         let name = Action::ALL.iter().find(|(_, action)| *action == self.action).map_or("", |(name, _)| name);
         if self.action.needs_target() && self.target.is_empty() {
@@ -190,7 +190,7 @@ impl Rule {
         let (mut target, mut value) = (String::new(), String::new());
         captures.expand(&self.target, &mut target);
         captures.expand(&self.replacement, &mut value);
-        // A name that came out empty names nothing.
+        // An empty target name is ignored.
         if !target.is_empty() {
             labels.set(&target, &value);
         }

@@ -25,18 +25,18 @@ use ogive_door::submission::stored;
 
 /// 20,000 samples: a batch of some 1 MB.
 const BATCH_SAMPLES_MAX: usize = 20_000;
-/// 6 tries, 0.1 s and then twice as long each: 3 s.
+/// 6 attempts, 0.1 s apart and then twice as long each: 3 s.
 const TRIES: u32 = 6;
-/// 64 KiB are read in a millisecond; what is larger is read while others' tasks move to another thread.
+/// 64 KiB are parsed in a millisecond; larger pages are parsed while other tasks move to another thread.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// A scrape that began this much after its time is reported as of its time: equal distances take less space.
+/// A scrape that started up to this much late is reported at its due time: equal distances take less space.
 const TOLERANCE_NS: i64 = 2_000_000;
 
-/// Whether a target, or a job, goes on.
+/// Whether a target, or a job, continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Not,
-    /// Another goes on in its place.
+    /// Another takes over.
     HandOver,
     /// Its series end.
     End,
@@ -54,7 +54,7 @@ pub(super) struct Scrape {
     cache: Cache,
 }
 
-/// A scrape that failed: what is reported, and what is counted when the target answered something.
+/// A scrape that failed: the error to report, and the reason to count if there was a response.
 struct Failure(String, Option<&'static str>);
 
 impl Scrape {
@@ -94,7 +94,7 @@ impl Scrape {
             due_ns = Some(next_ns);
             let forced = forced.borrow().clone();
             let from = self.context.door.clock.now();
-            // A fetch that is under way when the end comes is given up; what was fetched is stored.
+            // A fetch in flight at the end is abandoned; what was fetched is stored.
             let fetched = tokio::select! {
                 fetched = self.fetch(forced) => fetched,
                 _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
@@ -137,14 +137,14 @@ impl Scrape {
         }
     }
 
-    /// Stores what was fetched, or that nothing was, and reports on it.
+    /// Stores the result of a fetch, or its failure, and the report about it.
     async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due_ns: i64) {
         let clock = self.context.door.clock;
         let took_ns = clock.now().saturating_sub(from);
         self.recorder.record_ns(took_ns);
         let began_ns = clock.wall() - took_ns as i64;
         let time_ns = if (began_ns - due_ns).abs() <= TOLERANCE_NS { due_ns } else { began_ns };
-        // Milliseconds are what is stored.
+        // Times are stored in milliseconds.
         let time_ns = time_ns.div_euclid(1_000_000) * 1_000_000;
         let mut report = Report { seconds: took_ns as f64 / 1e9, ..Report::default() };
         let mut last = Last { time_ns, took: Duration::from_nanos(took_ns), ..self.view.last() };
@@ -207,7 +207,7 @@ impl Scrape {
         Ok(())
     }
 
-    /// Keeps what is said of the metrics.
+    /// Records the metadata of the metrics.
     fn learn(&self, read: &Exposition<'_>, last: &mut Last) {
         let families = read.families.iter().map(|family| Family {
             name: family.name.clone().into_owned(),
@@ -226,7 +226,7 @@ impl Scrape {
         }
     }
 
-    /// Ends the series of a target that is gone.
+    /// Ends the series of a target that was removed.
     pub(super) async fn end(context: &Context, job: &Job, target: &Target, mut cache: Cache) {
         Self::end_of(context, job, target, &mut cache).await;
     }
@@ -239,7 +239,7 @@ impl Scrape {
     }
 }
 
-/// The `Accept` header that asks for `protocols`, the first most.
+/// The `Accept` header for `protocols`, in order of preference.
 fn accept(protocols: &[Protocol]) -> String {
     let of = |(at, protocol): (usize, &Protocol)| {
         let weight = protocols.len() + 1 - at;
@@ -249,7 +249,7 @@ fn accept(protocols: &[Protocol]) -> String {
     format!("{},*/*;q=0.1", named.join(","))
 }
 
-/// The form of an answer.
+/// The format of a response.
 fn format(answer: &Answer, fallback: Option<Protocol>) -> Result<Format, Failure> {
     let found = Format::of_content_type(&answer.content_type)
         .or_else(|| fallback.and_then(|protocol| Format::of_content_type(protocol.content_type())));
@@ -288,7 +288,7 @@ async fn store(
     let rules = Rules { job, labels: &target.labels, tenant: &job.tenant, interval: target.interval };
     for chunk in items.chunks(BATCH_SAMPLES_MAX) {
         let mut chunk = chunk.to_vec();
-        // Once more for what the store has forgotten, once for what it knows otherwise.
+        // Once more for series that the store has forgotten, once for those that it knows with another temporality.
         for _ in 0..3 {
             if chunk.is_empty() {
                 break;

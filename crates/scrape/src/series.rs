@@ -21,7 +21,7 @@ use ogive_protocol::remote_write::Counts;
 use super::config::Job;
 use super::relabel::{self, LabelSet};
 
-/// What is reported of each scrape of a target.
+/// The series that report each scrape of a target.
 const REPORTS: [&str; 5] = [
     "up",
     "scrape_duration_seconds",
@@ -30,7 +30,7 @@ const REPORTS: [&str; 5] = [
     "scrape_series_added",
 ];
 
-/// What holds for every series of a target.
+/// The rules for every series of a target.
 pub(super) struct Rules<'a> {
     pub(super) job: &'a Job,
     /// The target's labels.
@@ -40,7 +40,7 @@ pub(super) struct Rules<'a> {
     pub(super) interval: Duration,
 }
 
-/// A series as it was seen.
+/// A series that was seen.
 struct Entry {
     /// None when a rule drops it.
     id: Option<SeriesId>,
@@ -49,18 +49,18 @@ struct Entry {
     is_known: bool,
     /// Its last sample was no staleness marker.
     is_live: bool,
-    /// It comes with times of its own.
+    /// It has times of its own.
     is_timed: bool,
     round: u32,
     time_ns: i64,
-    /// Hashes of the events that came last: a target shows each until another takes its place.
+    /// Hashes of the latest events: a target shows each until another replaces it.
     events: Vec<u64>,
 }
 
 /// The series of a target.
 pub(super) struct Cache {
     entries: HashMap<u128, Entry>,
-    /// Which entry stands for a series.
+    /// The entry that represents a series.
     owners: HashMap<SeriesId, u128>,
     /// Series from before the rules changed that were not seen since.
     former: HashMap<SeriesId, Kind>,
@@ -76,7 +76,7 @@ enum Name {
     Declared(Result<SeriesDef, Error>),
 }
 
-/// Where an item comes from.
+/// The origin of an item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Origin {
     /// Entry, and index of the point.
@@ -103,7 +103,7 @@ pub(super) struct Round {
     pub(super) items: Vec<Item>,
     /// Points that the target showed.
     pub(super) scraped: u64,
-    /// Of them, those that the rules keep.
+    /// How many of them the rules keep.
     pub(super) kept: u64,
     /// Series that were not there at the last scrape.
     pub(super) added: u64,
@@ -113,7 +113,7 @@ pub(super) struct Round {
     pub(super) bad_events: u64,
 }
 
-/// What is reported of one scrape.
+/// The report about one scrape.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Report {
     pub(super) is_up: bool,
@@ -124,7 +124,7 @@ pub(super) struct Report {
 }
 
 impl Entry {
-    /// Takes the events of `point`, a sample of the series with `labels`, that did not come last time.
+    /// Adds the events of `point`, a sample of the series with `labels`, that were not in the previous scrape.
     fn events(&mut self, point: &Point<'_>, labels: &Labels, time_ns: i64, round: &mut Round) {
         let mut hashes = Vec::with_capacity(point.exemplars.len());
         for event in &point.exemplars {
@@ -171,7 +171,7 @@ impl Cache {
         }
     }
 
-    /// The rules changed: every series is looked at anew, and those that are not there then end.
+    /// The rules changed: every series is processed again, and those that are then missing end.
     pub(super) fn renew(&mut self) {
         let live = self.entries.drain().filter(|(_, entry)| entry.is_live && entry.is_known);
         self.former.extend(live.filter_map(|(_, entry)| entry.id.map(|id| (id, entry.kind))));
@@ -250,7 +250,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Looks at a series that is new; none when a rule drops it, or another stands for it.
+    /// Processes a new series; None when a rule drops it, or another entry represents it.
     fn see(
         &mut self,
         rules: &Rules<'_>,
@@ -274,7 +274,7 @@ impl Cache {
         }
         let is_former = id.is_some_and(|id| self.former.remove(&id).is_some());
         let entry = Entry {
-            // What has broken labels is declared each time, and rejected with its reason.
+            // A series with invalid labels is declared each time, and rejected with its reason.
             id: id.or_else(|| declared.as_ref().map(|_| SeriesId(key))),
             kind,
             is_known: false,
@@ -309,7 +309,7 @@ impl Cache {
         items.extend(self.former.drain().map(|(id, kind)| stale(id, kind, now_ns)));
     }
 
-    /// The scrape failed, or the target is gone: every series ends until it is seen again.
+    /// The scrape failed, or the target was removed: every series ends until it is seen again.
     pub(super) fn end_all(&mut self, tracks: bool, now_ns: i64) -> Vec<Item> {
         let mut out = Vec::new();
         for entry in self.entries.values_mut().filter(|entry| entry.is_live) {
@@ -323,7 +323,7 @@ impl Cache {
         out
     }
 
-    /// What is reported of the scrape; with no report, that there will be none any more.
+    /// The report about the scrape; None ends the report series.
     pub(super) fn report(&self, tenant: &Tenant, report: Option<Report>, now_ns: i64) -> Vec<Item> {
         let values = match report {
             Some(Report { is_up, seconds, scraped, kept, added }) => {
@@ -331,7 +331,7 @@ impl Cache {
             }
             None => [f64::from_bits(STALE); REPORTS.len()],
         };
-        // Of a series that the store never had there is nothing to end.
+        // A series that the store never received need not be ended.
         let reported =
             self.reports.iter().enumerate().zip(values).filter(|((_, (_, known)), _)| report.is_some() || *known);
         reported
@@ -346,7 +346,7 @@ impl Cache {
             .collect()
     }
 
-    /// The store took all of `items` but those in `rejected`: from now on it knows their series.
+    /// The store accepted all of `items` except those in `rejected`: from now on it knows their series.
     pub(super) fn stored(&mut self, items: &[Item], rejected: &[(u32, Reason)]) {
         let is_rejected: HashSet<u32> = rejected.iter().map(|(index, _)| *index).collect();
         for (_, item) in (0..).zip(items).filter(|(index, _)| !is_rejected.contains(index)) {
@@ -363,7 +363,7 @@ impl Cache {
     }
 
     /// The store has forgotten the series of some of `items`, by index among those that name a known one: they are declared
-    /// again. What only ends a series that is forgotten is left out.
+    /// again. An item that only ends a forgotten series is left out.
     pub(super) fn declare_again(
         &mut self,
         rules: &Rules<'_>,
@@ -397,8 +397,8 @@ impl Cache {
     }
 }
 
-/// Those of the rejected items that were declared with another temporality than their series is stored with, declared with
-/// that one: a metric may change its type, or have come by another protocol before.
+/// The rejected items whose series is stored with another temporality than declared, now declared with
+/// that one: a metric may have changed its type, or come by another protocol before.
 pub(super) fn flipped(items: &[Item], rejected: &[(u32, Reason)]) -> Vec<Item> {
     let conflicts = rejected.iter().filter(|(_, reason)| *reason == Reason::KindConflict);
     let of = |(index, _): &(u32, Reason)| {
@@ -435,7 +435,7 @@ pub(super) fn batch(items: &[Item], tenant: &Tenant, (source, sequence): (Source
     out
 }
 
-/// The series of `point` as the rules make it; none when one of them drops it. A label limit fails the scrape.
+/// The series of `point` after the rules; None when one of them drops it. A label limit fails the scrape.
 fn declare(rules: &Rules<'_>, point: &Point<'_>, kind: Kind) -> Result<Option<Result<SeriesDef, Error>>, String> {
     let mut labels = LabelSet::default();
     for (name, value) in point.series.labels() {
@@ -458,8 +458,8 @@ fn milliseconds(interval: Duration) -> u32 {
     u32::try_from(interval.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Puts the target's labels beside those of a sample. Where both have one, `honors` says whose stays; the other's sample's is
-/// called `exported_`.
+/// Adds the target's labels to those of a sample. On a conflict the sample's label stays if `honors` is true; otherwise it is
+/// renamed to `exported_`.
 fn join(labels: &mut LabelSet, target: &[(String, String)], honors: bool) {
     for (name, value) in target {
         let own = labels.get(name).to_owned();

@@ -18,7 +18,7 @@ const INTERVAL: &str = "__scrape_interval__";
 const TIMEOUT: &str = "__scrape_timeout__";
 const PARAMETER: &str = "__param_";
 
-/// What is scraped.
+/// A scrape target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// Of its samples, by name.
@@ -29,11 +29,11 @@ pub struct Target {
     pub url: Uri,
     /// How often.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// How long a response may take.
     pub timeout: Duration,
 }
 
-/// What an address came to.
+/// The result of relabeling an address.
 #[derive(Debug, PartialEq)]
 pub(crate) enum TargetOutcome {
     Active(Box<Target>),
@@ -42,7 +42,7 @@ pub(crate) enum TargetOutcome {
 }
 
 impl Target {
-    /// Tells targets apart.
+    /// Distinguishes targets.
     pub fn number(&self) -> u64 {
         number_of(&(&self.labels, self.url.to_string()))
     }

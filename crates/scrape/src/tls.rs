@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::config::{Pem, Tls};
 use ogive_outgoing::{Files, Witness};
 
-/// The settings that `tls` asks for. The system's authorities are believed where it names none.
+/// The settings for `tls`. The system's authorities are trusted if it names none.
 pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let versions: &[_] = match tls.only {

@@ -14,10 +14,10 @@ use super::target::Target;
 /// Labels, by name.
 pub type Pairs = Vec<(String, String)>;
 
-/// Asks for the files to be read again, and hears what was wrong with them.
+/// Requests a reload of the files, and receives their mistakes.
 pub type Reload = oneshot::Sender<Result<(), String>>;
 
-/// All of it.
+/// The state of all jobs.
 #[derive(Default)]
 pub struct View {
     pools: Mutex<BTreeMap<String, Arc<PoolView>>>,
@@ -29,7 +29,7 @@ pub struct View {
 /// A job's targets.
 #[derive(Default)]
 pub struct PoolView {
-    /// Who may see them.
+    /// The tenant that may see them.
     pub tenant: Tenant,
     active: Mutex<Vec<Arc<TargetView>>>,
     dropped: Mutex<Vec<Pairs>>,
@@ -37,22 +37,22 @@ pub struct PoolView {
     families: Mutex<HashMap<u64, Weak<Vec<Family>>>>,
 }
 
-/// What a target says of a metric.
+/// The metadata of a metric.
 #[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Family {
     /// Its name.
     pub name: String,
     /// Its type.
     pub kind: MetricKind,
-    /// What it means.
+    /// Its help text.
     pub help: String,
-    /// Its unit; empty when nobody says.
+    /// Its unit; empty when unknown.
     pub unit: String,
 }
 
 /// A target.
 pub struct TargetView {
-    /// What is scraped.
+    /// The target.
     pub target: Target,
     last: Mutex<Last>,
 }
@@ -62,11 +62,11 @@ pub struct TargetView {
 pub struct Last {
     /// Nanoseconds since the Unix epoch; 0 before the first.
     pub time_ns: i64,
-    /// From the request to the end of the answer.
+    /// From the request to the end of the response.
     pub took: Duration,
     /// Empty when it went well.
     pub error: String,
-    /// What it says of its metrics.
+    /// The metadata of its metrics.
     pub families: Arc<Vec<Family>>,
 }
 
@@ -119,7 +119,7 @@ impl View {
         lock(&self.pools).remove(job);
     }
 
-    /// The way to ask for a reload, when anything is scraped at all.
+    /// The channel for requesting a reload, if anything is scraped.
     pub fn reloader(&self) -> Option<mpsc::Sender<Reload>> {
         lock(&self.reload).clone()
     }
@@ -130,12 +130,12 @@ impl PoolView {
         Self { tenant, ..Self::default() }
     }
 
-    /// Those that are scraped.
+    /// The active targets.
     pub fn active(&self) -> Vec<Arc<TargetView>> {
         lock(&self.active).clone()
     }
 
-    /// The labels of those that rules dropped.
+    /// The labels of targets that rules dropped.
     pub fn dropped(&self) -> Vec<Pairs> {
         lock(&self.dropped).clone()
     }
@@ -145,7 +145,7 @@ impl PoolView {
         *lock(&self.dropped) = dropped;
     }
 
-    /// `families` shared with every target of the job that says the same.
+    /// `families`, shared between all targets of the job with equal metadata.
     pub(super) fn share(&self, families: Vec<Family>) -> Arc<Vec<Family>> {
         let number = number_of(&families);
         let mut known = lock(&self.families);

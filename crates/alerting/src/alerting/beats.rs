@@ -3,9 +3,9 @@
 /// How signs of life went since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beats {
-    /// Taken by their receivers.
+    /// Accepted by their receivers.
     pub(super) sent: u64,
-    /// Not taken.
+    /// Not accepted.
     pub(super) failed: u64,
     /// Not sent, because evaluation or delivery is behind.
     pub(super) withheld: u64,

@@ -65,7 +65,7 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
     }
 }
 
-/// A tenant's alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again; of the group with the number `lane`.
+/// A tenant's alert of the expression `expr`, valid until `valid_until_ms` unless it is sent again; `lane` is the number of its group.
 pub(super) fn notice(
     tenant: &Tenant,
     due: &DueAlert,

@@ -91,7 +91,7 @@ fn read(path: &Path, files: Files) -> Result<(RuleFile, Vec<u8>), Vec<String>> {
     Ok((rules, bytes))
 }
 
-/// What is wrong with the rule files of a pattern, a line each.
+/// The mistakes in the rule files that match a pattern, one line each.
 pub fn check(pattern: &Path, files: Files) -> Vec<String> {
     match (files.list)(pattern) {
         Ok(paths) => paths.iter().filter_map(|path| read(path, files).err()).flatten().collect(),

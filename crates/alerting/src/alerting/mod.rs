@@ -39,14 +39,14 @@ pub struct Alerting {
     files: Files,
 }
 
-/// What runs.
+/// The running threads.
 pub struct Running {
     work: Arc<Work>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Alerting {
-    /// Reads the rule files of `options`; none when nothing is to be done.
+    /// Reads the rule files of `options`; None when there is nothing to do.
     pub fn open(options: &AlertingOptions, files: Files) -> anyhow::Result<Option<Self>> {
         let destinations = delivery::destinations(options)?;
         if options.rule_files().next().is_none() {
@@ -60,7 +60,7 @@ impl Alerting {
         Ok(Some(Self { options: options.clone(), destinations, loaded, files }))
     }
 
-    /// Begins to evaluate and to deliver.
+    /// Starts evaluation and delivery.
     pub fn start(self, context: Context) -> anyhow::Result<Running> {
         let (runtime, view, ending) = (context.runtime.clone(), context.view.clone(), context.door.ending.clone());
         let work = Arc::new(Work::new(self.options, self.destinations, self.loaded, self.files, context));
@@ -94,7 +94,7 @@ impl Alerting {
 }
 
 impl Running {
-    /// Ends evaluations; what is not delivered is delivered by the next start.
+    /// Stops evaluation; what is not delivered is delivered after the next start.
     pub fn stop(self) {
         self.work.end();
         for thread in self.threads {
@@ -104,7 +104,7 @@ impl Running {
     }
 }
 
-/// Reads the rule files again when the process hears SIGHUP.
+/// Reloads the rule files when the process receives SIGHUP.
 async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiver<bool>) {
     let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
     loop {

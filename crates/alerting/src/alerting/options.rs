@@ -122,7 +122,7 @@ pub struct AlertingOptions {
 
 fn span(text: &str) -> Result<Duration, String> {
     let ms = ogive_detect::rules::duration::parse_ms(text)?;
-    // A day: longer intervals see nothing of what they are for.
+    // A day: longer intervals defeat their purpose.
     u64::try_from(ms)
         .ok()
         .filter(|ms| *ms <= 86_400_000)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// 5,000 alerts are listed: more than anybody reads. All are counted.
 const LISTED_MAX: usize = 5_000;
 
-/// The name of a tenant in notices, silences and the state on disk: the default tenant has none.
+/// The name of a tenant in notices, silences and the state on disk: the default tenant has an empty one.
 pub(super) fn short_name(tenant: &Tenant) -> &str {
     if tenant.is_default() { "" } else { tenant.as_str() }
 }
@@ -40,7 +40,7 @@ impl<'s> Quiet<'s> {
     }
 }
 
-/// Active alerts of a tenant, those that fire first and the newest of them first.
+/// Active alerts of a tenant, firing ones first, the newest of them at the top.
 pub(super) fn alerts<'g>(
     tenant: &Tenant,
     groups: impl Iterator<Item = &'g Group>,

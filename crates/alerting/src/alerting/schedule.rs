@@ -14,12 +14,12 @@ pub(super) const WORKERS: usize = 4;
 /// Groups that took long and are evaluated at once.
 const HEAVY_MAX: usize = 2;
 const _: () = assert!(HEAVY_MAX < WORKERS);
-/// 250 ms: 100,000 elements take so long. A group that took longer is heavy, and one that was never evaluated may be.
+/// 250 ms: the time for 100,000 elements. A group that took longer is heavy, and one that was never evaluated may be.
 const HEAVY: Duration = Duration::from_millis(250);
 
 /// A group, and whether a worker has it.
 pub(super) struct Slot {
-    /// Whose series it sees.
+    /// The tenant whose series it sees.
     pub(super) tenant: Tenant,
     pub(super) group: Arc<Group>,
     /// Its next evaluation, milliseconds.
@@ -38,7 +38,7 @@ impl Slot {
     }
 }
 
-/// The slot of the group that has waited longest, of those that are due and that a worker may take now.
+/// Of the slots that are due and that a worker may take now, the one whose group has waited longest.
 pub(super) fn next(slots: &[Slot], is_due: impl Fn(&Slot) -> bool) -> Option<usize> {
     let heavy_count = slots.iter().filter(|slot| slot.is_busy && slot.is_heavy()).count();
     let may_take = |slot: &Slot| !slot.is_busy && (heavy_count < HEAVY_MAX || !slot.is_heavy());

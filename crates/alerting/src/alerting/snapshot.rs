@@ -22,7 +22,7 @@ const VERSION_OLDEST: u32 = 1;
 /// The state of a group.
 #[derive(Deserialize, Serialize)]
 pub(super) struct StoredGroup {
-    /// Empty for the tenant that is meant when nothing is said.
+    /// Empty for the default tenant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) tenant: String,
     #[serde(flatten)]
@@ -45,7 +45,7 @@ impl Snapshot {
         Self { version: VERSION, groups, queues, silences }
     }
 
-    /// As it stands in the file.
+    /// The contents of the file.
     pub(super) fn encode(&self) -> anyhow::Result<Vec<u8>> {
         let text = serde_json::to_string(self)?;
         Ok(format!("{:08x}\n{text}\n", crc32c::crc32c(text.as_bytes())).into_bytes())
@@ -67,14 +67,14 @@ impl Snapshot {
     }
 }
 
-/// Where the file stands.
+/// The location of the file.
 pub(super) struct SnapshotPath<'d> {
     pub(super) disk: &'d dyn Disk,
     pub(super) directory: PathBuf,
 }
 
 impl SnapshotPath<'_> {
-    /// What was kept; nothing where there is no file.
+    /// The stored state; empty when there is no file.
     pub(super) fn read(&self) -> anyhow::Result<Snapshot> {
         let path = self.directory.join(NAME);
         match self.disk.read(&path) {
@@ -84,7 +84,7 @@ impl SnapshotPath<'_> {
         }
     }
 
-    /// Keeps `bytes`; durable when it returns.
+    /// Stores `bytes`; durable when it returns.
     pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
         Ok(self.disk.replace(&self.directory.join(NAME), bytes)?)
     }

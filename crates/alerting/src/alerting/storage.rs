@@ -12,12 +12,12 @@ use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 
-/// Samples of a batch: as many as an fsync makes cheap.
+/// Samples in a batch: enough to make the cost of an fsync negligible.
 const BATCH_SAMPLES: usize = 5_000;
 
-/// See the module. What is appended is durable and seen by the next query.
+/// See the module. What is appended is durable and visible to the next query.
 pub(super) struct ServerStorage<'a> {
-    /// Whose series rules see and make.
+    /// The tenant whose series rules read and write.
     pub(super) tenant: &'a Tenant,
     pub(super) select: &'a dyn Select,
     pub(super) door: &'a Door,

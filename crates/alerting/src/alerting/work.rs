@@ -37,11 +37,11 @@ use ogive_storage::upkeep::Upkeep;
 
 /// How often a worker looks for a group that is due.
 const TICK: Duration = Duration::from_millis(50);
-/// The state is kept so often at least: what changes between is when series end.
+/// The state is saved at least this often: between saves, only the ends of series change.
 const KEEP_EVERY_MS: i64 = 30_000;
-/// Figures are reported so often, for what stores them every ten seconds.
+/// Figures are reported this often, to a consumer that stores them every ten seconds.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// A group that is three intervals behind its next evaluation is late: signs of life end.
+/// A group that is three intervals behind its next evaluation is late: heartbeats stop.
 const LATE_INTERVALS: i64 = 3;
 
 /// A group that a worker has, for one of its slots.
@@ -55,23 +55,23 @@ struct TakenGroup {
 
 struct State {
     slots: Vec<Slot>,
-    /// Rises with each reload.
+    /// Incremented with each reload.
     version: u64,
     marks: Marks,
     outboxes: Vec<Outbox>,
     beats: Beats,
     silences: Silences,
     maintenance: Vec<Maintenance>,
-    /// Rises with every state that is to be kept.
+    /// Incremented with every state that is to be saved.
     generation: u64,
-    /// The last one that somebody waits for.
+    /// The last one that a thread waits for.
     wanted: u64,
     /// The last one that is on disk.
     saved: u64,
     saved_at_ms: i64,
     counts: Evaluations,
     is_ending: bool,
-    /// Why the state could not be kept, as it was last said.
+    /// Why the state could not be saved, as last reported.
     problem: Option<String>,
 }
 
@@ -84,21 +84,21 @@ struct Evaluations {
     rejected: u64,
 }
 
-/// What evaluations work with.
+/// What evaluations depend on.
 pub struct Context {
     /// Where samples of rules go in.
     pub door: Arc<Door>,
     /// Evaluates expressions.
     pub engine: Engine,
-    /// The longest that an expression may take.
+    /// The longest time that an expression may take.
     pub query_timeout: Duration,
-    /// Keeps the file with the state.
+    /// Stores the file with the state.
     pub upkeep: Upkeep,
     /// Runs what is submitted.
     pub runtime: tokio::runtime::Handle,
-    /// How far the data of each sender has come.
+    /// The progress of each sender's data.
     pub sources: Arc<SourceTimes>,
-    /// What the HTTP API shows.
+    /// The state that the HTTP API shows.
     pub view: Arc<View>,
 }
 
@@ -190,7 +190,7 @@ impl Work {
         self.changed.notify_all();
     }
 
-    /// Evaluates one group after the other until the server ends.
+    /// Evaluates one group after the other until the server stops.
     pub(super) fn evaluate_until_end(&self) {
         loop {
             let Some(taken) = self.take() else {
@@ -218,7 +218,7 @@ impl Work {
             slot.next_ms <= now && (now - slot.next_ms >= wait || self.context.sources.have(wants_ms, now))
         })?;
         let slot = &mut state.slots[number];
-        // A group that is behind skips what it has missed.
+        // A group that is behind skips the evaluations that it missed.
         let missed = (now - slot.next_ms) / slot.group.interval_ms;
         let slot_ms = slot.next_ms + missed * slot.group.interval_ms;
         slot.is_busy = true;
@@ -241,7 +241,7 @@ impl Work {
         };
         let labels = self.options.alerting_label.iter().cloned().collect();
         let clock = self.context.door.clock;
-        // Not the interval: on a busy machine each evaluation would be cut, and no alert ever come.
+        // Not the interval: on a busy machine each evaluation would be cut off, and no alert would ever fire.
         let deadline_ns = clock.now() + self.context.query_timeout.as_nanos() as u64;
         let around = Surroundings {
             engine: &self.context.engine,
@@ -254,7 +254,7 @@ impl Work {
         let resend_ms = self.options.alerting_resend.as_millis() as i64;
         let due = group.take_due(slot_ms, resend_ms);
         let valid_until_ms = group.valid_until_ms(slot_ms, resend_ms);
-        // Of two tenants that have the same file neither waits for the other.
+        // Two tenants with the same file do not wait for each other.
         let lane = group.number().wrapping_add(crc32c::crc32c(short_name(&tenant).as_bytes()).into());
         let notices: Vec<Notice> = due
             .iter()
@@ -291,7 +291,7 @@ impl Work {
         }
     }
 
-    /// Keeps the state on disk as it changes, until the server ends; evaluations go on meanwhile. Once a second it reports figures.
+    /// Saves the state as it changes, until the server stops; evaluations continue meanwhile. Reports figures once a second.
     pub(super) fn keep_until_end(&self) {
         loop {
             let state = lock(&self.state);
@@ -313,7 +313,7 @@ impl Work {
         }
     }
 
-    /// Keeps the state on disk, and lets go what it is about.
+    /// Saves the state, and releases the alerts that it contains.
     pub(super) fn save(&self) {
         let saving = lock(&self.saving);
         let (groups, queues, silences, generation) = {
@@ -322,7 +322,7 @@ impl Work {
             let groups = state.slots.iter().map(|slot| (slot.tenant.clone(), Arc::clone(&slot.group)));
             (groups.collect::<Vec<_>>(), queues.collect(), state.silences.clone(), state.generation)
         };
-        // Without the lock: texts of 50,000 alerts take a while.
+        // Without the lock: the texts of 50,000 alerts take a while.
         let stored = groups
             .iter()
             .map(|(tenant, group)| StoredGroup { tenant: short_name(tenant).to_owned(), state: group.state() });
@@ -340,7 +340,7 @@ impl Work {
                 if state.problem.as_ref() != Some(&problem) {
                     tracing::error!("the state of alerts cannot be kept: {problem}; they are sent all the same");
                 }
-                // An alert that nobody hears of is worse than one that a restart repeats.
+                // An alert that is never delivered is worse than one that is repeated after a restart.
                 (state.saved, state.problem) = (generation, Some(problem));
             }
         }
@@ -349,7 +349,7 @@ impl Work {
         self.changed.notify_all();
     }
 
-    /// Delivers what waits for one destination until the server ends.
+    /// Delivers to one destination until the server stops.
     pub(super) fn deliver_until_end(&self, number: usize) {
         let destination = &self.destinations[number];
         let sender = Sender::new(destination.clone(), self.files.read, &self.options.alerting_external_url);
@@ -383,7 +383,7 @@ impl Work {
         }
     }
 
-    /// Waits, and says whether the server ends meanwhile.
+    /// Waits, and returns whether the server stops meanwhile.
     pub(super) fn ends_within(&self, pause: Duration) -> bool {
         let clock = self.context.door.clock;
         let until_ns = clock.now() + pause.as_nanos() as u64;
@@ -402,7 +402,7 @@ impl Work {
         if let Some(sentence) = state.outboxes[number].answered(batch, answer, now_ms) {
             tracing::warn!("{sentence}");
         }
-        // What an Alertmanager has may be sent to it again after a kill; people hear of a group once.
+        // An alert may be sent to an Alertmanager again after a kill; people are notified about a group only once.
         if is_done && (self.destinations[number].is_grouped() || state.outboxes[number].waiting() == 0) {
             state.generation += 1;
             state.wanted = state.generation;
@@ -426,7 +426,7 @@ impl Work {
         Pulse { groups: state.slots.len(), late: late.count(), failing: failing.count() }
     }
 
-    /// Hands the figures to what stores them every ten seconds.
+    /// Passes the figures to the consumer that stores them every ten seconds.
     fn report(&self) {
         let value = |(name, labels, value): (&'static str, Vec<(&'static str, String)>, f64)| {
             let labels: Vec<(&str, &str)> = labels.iter().map(|(name, text)| (*name, &**text)).collect();
@@ -438,7 +438,7 @@ impl Work {
         self.context.door.meters.set_rule_values(self.figures().into_iter().map(value).collect());
     }
 
-    /// Keeps the state; an error when that is not on disk.
+    /// Saves the state; an error when it is not on disk.
     fn keep_now(&self) -> Result<(), String> {
         lock(&self.state).generation += 1;
         self.save();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// 1,000 findings of some 500 bytes.
 const RECENT_MAX: usize = 1_000;
 
-/// What was found, for whoever asks.
+/// The findings, for the API.
 #[derive(Default)]
 pub struct Board(Mutex<State>);
 
@@ -23,7 +23,7 @@ struct State {
     figures: Figures,
 }
 
-/// What was found of one tenant.
+/// The findings of one tenant.
 #[derive(Default)]
 struct TenantFindings {
     active: Vec<Reported>,
@@ -43,13 +43,13 @@ pub struct Figures {
     pub refused: u64,
     /// Reads and writes that failed.
     pub failures: u64,
-    /// About how many bytes the detectors hold, of all tenants.
+    /// Approximate memory of the detectors in bytes, of all tenants.
     pub memory_bytes: u64,
     /// Seconds that were judged as they closed, and those that were read from the store.
     pub seconds: (u64, u64),
 }
 
-/// What the detectors hold of one tenant.
+/// What the detectors hold for one tenant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Own {
     series: u64,
@@ -72,7 +72,7 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// About how many bytes the detectors hold.
+    /// Approximate memory of the detectors in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.state().figures.memory_bytes
     }
@@ -82,7 +82,7 @@ impl Board {
         self.state().figures = figures;
     }
 
-    /// What was found of a tenant; `own` when it was counted anew.
+    /// Adds findings of a tenant; `own` if it was recounted.
     pub(super) fn add(&self, tenant: &Tenant, found: &[Reported], own: Option<Own>) {
         let mut state = self.state();
         let of_tenant = state.tenants.entry(tenant.clone()).or_default();
@@ -101,7 +101,7 @@ impl Board {
         }
     }
 
-    /// What is active of `tenant`, what was found lately (the newest first), and how far the detectors are.
+    /// The active and recent findings of `tenant` (the newest first), and the progress of the detectors.
     pub fn document(&self, tenant: &Tenant) -> Value {
         let state = self.state();
         let nothing = TenantFindings::default();

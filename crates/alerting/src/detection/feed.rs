@@ -16,15 +16,15 @@ use ogive_store::{Followed, Follower};
 
 /// 64 MiB: 5 s of 20,000 histograms of 40 bins.
 const BYTES_MAX: usize = 64 << 20;
-/// What a sample weighs beside its bins.
+/// Memory of a sample in addition to its bins.
 const SAMPLE_BYTES: usize = 64;
-/// What a histogram weighs beside its bins.
+/// Memory of a histogram in addition to its bins.
 const HISTOGRAM_BYTES: usize = 200;
-/// 1,024 samples: below 100 KiB there is nothing to give back.
+/// 1,024 samples: below 100 KiB there is nothing worth freeing.
 const PARTS_MIN: usize = 1_024;
-/// What the entries of a series in both tables of its shard take.
+/// Memory of the entries of a series in both tables of its shard.
 const ENTRIES_BYTES: usize = 112;
-/// The watch of the series that the monitor judges; the limits have those behind it.
+/// The watch for the series that the monitor judges; those of the limits follow it.
 pub(super) const JUDGED: u64 = 0;
 
 /// A series of the feed.
@@ -38,7 +38,7 @@ pub(super) struct FeedSeries {
     last_ms: AtomicI64,
 }
 
-/// What closed of one tenant.
+/// The closed cells of one tenant.
 #[derive(Default)]
 pub(super) struct ClosedCells {
     pub(super) judged: Vec<SeriesData>,
@@ -53,7 +53,7 @@ struct Shard {
     slots: HashMap<u32, (SeriesId, Arc<FeedSeries>)>,
     parts: Vec<(SeriesId, i64, Value)>,
     bytes: usize,
-    /// Ends, in milliseconds, of seconds that have something that is not here.
+    /// Ends, in milliseconds, of seconds with data that is missing here.
     uncertain: BTreeSet<i64>,
     passed_ms: i64,
     refused: u64,
@@ -68,7 +68,7 @@ pub(super) struct Feed {
     /// The newest sample that was applied before the watches began.
     applied_ms: AtomicI64,
     passed: (Mutex<()>, Condvar),
-    /// Samples up to here were given or are not needed: what comes of them is late, and goes.
+    /// Samples up to here were passed on or are not needed: later arrivals for that time are late, and dropped.
     gone_ms: AtomicI64,
 }
 
@@ -94,7 +94,7 @@ impl Feed {
         })
     }
 
-    /// The newest sample that it does not hold because it was applied before.
+    /// The newest sample that it does not contain because it was applied earlier.
     pub(super) fn applied_ms(&self) -> i64 {
         // ORDERING: Relaxed; shards wrote it before they passed an instant, whose lock the reader took.
         self.applied_ms.load(Ordering::Relaxed)
@@ -105,7 +105,7 @@ impl Feed {
         self.shards.iter().map(|shard| lock(shard).refused).sum()
     }
 
-    /// Whose series there are.
+    /// The tenants of its series.
     pub(super) fn tenants(&self) -> BTreeSet<Tenant> {
         self.shards
             .iter()
@@ -113,7 +113,7 @@ impl Feed {
             .collect()
     }
 
-    /// Waits until every shard has passed `until_ms`, `patience` at the most; says whether they have.
+    /// Waits until every shard has passed `until_ms`, for at most `patience`; returns whether they have.
     pub(super) fn wait(&self, until_ms: i64, patience: Duration) -> bool {
         let is_behind = |_: &mut ()| self.shards.iter().any(|shard| lock(shard).passed_ms < until_ms);
         let (mutex, changed) = &self.passed;
@@ -121,7 +121,7 @@ impl Feed {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// What was not needed: samples up to `until_ms` go.
+    /// Drops samples up to `until_ms`, which are not needed.
     pub(super) fn skip(&self, until_ms: i64) {
         // ORDERING: Relaxed; a shard that does not see it yet holds a late sample until the next slice, as here and below.
         self.gone_ms.fetch_max(until_ms, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Feed {
         }
     }
 
-    /// What closed in (`from_ms`, `until_ms`], by tenant, when that is certain; what is older came late and goes. Takes it away.
+    /// Removes and returns what closed in (`from_ms`, `until_ms`], by tenant, if that is certain; older samples were late and are dropped.
     pub(super) fn closed(&self, (from_ms, until_ms): (i64, i64)) -> Option<BTreeMap<Tenant, ClosedCells>> {
         let (mut is_certain, mut parts) = (true, Vec::new());
         for shard in &self.shards {
@@ -164,7 +164,7 @@ impl Feed {
         Some(out)
     }
 
-    /// Makes room of the series that have been silent since `limit_ms`.
+    /// Frees the series that have been silent since `limit_ms`.
     pub(super) fn forget(&self, limit_ms: i64) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -176,7 +176,7 @@ impl Feed {
         }
     }
 
-    /// About how many bytes it holds.
+    /// Its approximate memory in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let each = |known: &Arc<FeedSeries>| size_of::<FeedSeries>() + known.labels.memory_bytes() + ENTRIES_BYTES;
         self.shards
@@ -207,7 +207,7 @@ fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Valu
     for (time_ms, value) in parts {
         let histogram = match std::mem::replace(value, Value::Float(0.0)) {
             Value::Float(value) => {
-                // Of two numbers of one instant either says that the series came; which is kept is the store's to say.
+                // Either of two numbers at one instant shows that the series is alive; which one is kept is decided by the store.
                 if data.floats.times.last() != Some(&time_ms) {
                     data.floats.times.push(time_ms);
                     data.floats.values.push(value);
@@ -233,7 +233,7 @@ fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Valu
 }
 
 impl Shard {
-    /// Takes away what ended up to `until_ms`.
+    /// Removes and returns what ended up to `until_ms`.
     fn take(&mut self, until_ms: i64) -> Vec<(SeriesId, i64, Value)> {
         let taken: Vec<_> = self.parts.extract_if(.., |(_, time_ms, _)| *time_ms <= until_ms).collect();
         self.bytes -= taken.iter().map(|(.., value)| weight(value)).sum::<usize>();
@@ -244,7 +244,7 @@ impl Shard {
         taken
     }
 
-    /// What the samples take, with the room for more.
+    /// Memory of the samples, including spare capacity.
     fn parts_bytes(&self) -> usize {
         let beside = self.parts.len() * SAMPLE_BYTES;
         debug_assert!(self.bytes >= beside, "{} bytes of {} samples", self.bytes, self.parts.len());
@@ -311,7 +311,7 @@ impl Follower for Tap {
         true
     }
 
-    /// What is late is judged nowhere: a load of the past would fill the feed and be thrown away.
+    /// Late samples are not judged: a backfill would otherwise fill the feed and be dropped.
     fn wants(&self, time_ms: i64) -> bool {
         // ORDERING: Relaxed; see `Feed::skip`.
         time_ms > self.feed.gone_ms.load(Ordering::Relaxed)

@@ -41,7 +41,7 @@ impl Options {
     /// The selectors of the limits, and their numbers.
     ///
     /// # Errors
-    /// One of them is none, or there are too many.
+    /// An invalid one, or too many.
     pub(super) fn limits(&self) -> Result<Vec<(Vec<Matcher>, f64)>, String> {
         if self.detect_limit.len() > LIMITS_MAX {
             return Err(format!("--detect-limit: {} limits, more than {LIMITS_MAX}", self.detect_limit.len()));

@@ -26,7 +26,7 @@ use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 
-/// 2 s: after a failure it is tried again.
+/// 2 s until a retry after a failure.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// While it catches up it sleeps as long as it worked: half a core.
@@ -35,25 +35,25 @@ const CATCHING_UP_MAX: Duration = Duration::from_secs(2);
 /// 500 ms: a shard that has not passed an instant by then is busy, and the store is read.
 const PASSING: Duration = Duration::from_millis(500);
 
-/// 3 h: what a start reads again, an hour to learn from among it.
+/// 3 h: how much a start reads again, including an hour to learn from.
 const RECALL_MS: i64 = 3 * 3_600_000;
 
 /// A minute is read at once while a start catches up; less when that is too much.
 const SLICE_MS: i64 = 60_000;
 
-/// A second, the least that is read: when that is too much, it is left out.
+/// A second, the smallest slice: if that is too much, it is left out.
 const SLICE_MS_MIN: i64 = 1_000;
 
-/// 4,000,000 samples of a slice, a histogram counting as its bins: those of 20,000 series for 5 s.
+/// 4,000,000 samples in a slice, a histogram counting as its bins: those of 20,000 series for 5 s.
 const SAMPLES_MAX: usize = 4_000_000;
 
-/// 64 MiB for a slice: what is more is read in halves.
+/// 64 MiB for a slice: a larger one is halved.
 const SLICE_BYTES_MAX: usize = 64 << 20;
 
-/// 10 seconds: how often it is counted what the monitors hold, and what is gone is forgotten.
+/// 10 seconds: how often the monitors' memory is counted, and removed series are forgotten.
 const COUNT_EVERY_MS: i64 = 10_000;
 
-/// What is written of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
+/// The series of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
 pub(super) const SERIES: &str = "ogive_finding";
 
 /// The running thread.
@@ -63,10 +63,10 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Starts it; none when the options switch it off.
+    /// Starts it; None when the options disable it.
     ///
     /// # Errors
-    /// A selector or a limit is none, or there is no thread.
+    /// An invalid selector or limit, or no thread can be created.
     pub fn start(
         options: &Options,
         (door, board, store): (Arc<Door>, Arc<Board>, Arc<Store>),
@@ -100,7 +100,7 @@ impl Detector {
         Ok(Some(Self { stop, thread: thread.context("cannot start the thread of the detectors")? }))
     }
 
-    /// Ends it; what closes meanwhile is read by the next start.
+    /// Stops it; what closes meanwhile is read after the next start.
     pub fn stop(self) {
         drop(self.stop);
         let _ = self.thread.join();
@@ -139,7 +139,7 @@ impl Work {
         (self.now_ms() - self.lateness_ms).div_euclid(1_000) * 1_000
     }
 
-    /// From here on every sample is heard of; returns the end of the last second of which some may not be.
+    /// From here on every sample is received; returns the end of the last second for which that is not certain.
     fn follow(&self) -> i64 {
         let mut shard = 0..;
         self.store.follow(Audience::Detectors, || {
@@ -150,7 +150,7 @@ impl Work {
             self.store.watch(Audience::Detectors, Watch { id, tenant: None, matchers: matchers.clone() });
         }
         let now_ms = self.now_ms();
-        // A shard that is too busy even for this is heard of later; until then the store is read.
+        // If a shard is too busy even for this, it is notified later; until then the store is read.
         self.pass(now_ms);
         (now_ms.max(self.feed.applied_ms()).div_euclid(1_000) + 1) * 1_000
     }
@@ -205,7 +205,7 @@ impl Work {
         self.store.unfollow(Audience::Detectors);
     }
 
-    /// Judges what closed in (from, until]; what was found before `began_ms` is stored already.
+    /// Judges what closed in (from, until]; findings from before `began_ms` are stored already.
     fn step(&mut self, range: (i64, i64), is_live: bool, began_ms: i64) -> anyhow::Result<()> {
         let (from_ms, until_ms) = range;
         let closed = if is_live && self.pass(until_ms) { self.feed.closed(range) } else { None };
@@ -266,7 +266,7 @@ impl Work {
         Ok(())
     }
 
-    /// The samples of the first series, as many as are judged, and how many series there are more.
+    /// The samples of the first series, up to the limit, and the number of further series.
     fn read(&self, range: TimeRange) -> anyhow::Result<(BTreeMap<Tenant, ClosedCells>, u64)> {
         let mut tenants = self.feed.tenants();
         tenants.extend(self.store.block_tenants());
@@ -343,7 +343,7 @@ impl Judges {
     }
 }
 
-/// `ogive_finding{kind=..,metric=..}` with the labels of what it is about.
+/// `ogive_finding{kind=..,metric=..}` with the labels of its subject.
 fn definition(one: &Reported, kind: Kind) -> Option<SeriesDef> {
     let labels = one.labels.iter().filter(|(name, _)| ![METRIC_NAME, "kind", "metric"].contains(name));
     let own = [(METRIC_NAME, SERIES), ("kind", one.finding.kind.as_str()), ("metric", one.labels.metric_name())];

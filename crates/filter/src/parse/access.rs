@@ -39,7 +39,7 @@ fn put(fields: &mut Fields, name: &str, value: &str) {
 fn put_head(head: &str, fields: &mut Fields) -> Option<()> {
     let mut words = head.splitn(4, ' ');
     let (first, second, third, more) = (words.next()?, words.next()?, words.next()?, words.next());
-    // The identity is `-` wherever anybody has looked, so its place says whether a host stands before the client.
+    // The identity is always `-` in practice, so its position shows whether a host precedes the client.
     match more {
         Some(user) if second != "-" && third == "-" => {
             put(fields, "vhost", first);
@@ -54,7 +54,7 @@ fn put_head(head: &str, fields: &mut Fields) -> Option<()> {
     Some(())
 }
 
-/// What stands between quotes at the beginning of `rest`, and what follows; a backslash protects a quote.
+/// The contents of the quotes at the beginning of `rest`, and the rest after them; a backslash escapes a quote.
 pub(super) fn quoted(rest: &str) -> Option<(&str, &str)> {
     let body = rest.strip_prefix('"')?;
     let mut from = 0;
@@ -67,7 +67,7 @@ pub(super) fn quoted(rest: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// `METHOD TARGET PROTOCOL`; anything else (TLS sent to a plain port) is the field `request` alone.
+/// `METHOD TARGET PROTOCOL`; anything else (TLS sent to a plain port) becomes only the field `request`.
 pub(super) fn put_request(request: &str, fields: &mut Fields) {
     put(fields, "request", request);
     let mut words = request.split(' ');

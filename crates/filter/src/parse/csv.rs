@@ -31,7 +31,7 @@ impl Csv {
         Ok(self)
     }
 
-    /// Adds the values of the columns; false when there are more or fewer of them, or a quote is open.
+    /// Adds the values of the columns; false when their number differs, or a quote is not closed.
     pub(super) fn read(&self, line: &str, fields: &mut Fields) -> bool {
         let mut rest = Some(line);
         for column in &self.columns {
@@ -44,7 +44,7 @@ impl Csv {
         rest.is_none()
     }
 
-    /// The first value, and what stands behind its separator, if there is one.
+    /// The first value, and the text after its separator, if there is one.
     fn value<'t>(&self, text: &'t str) -> Option<(Cow<'t, str>, Option<&'t str>)> {
         let Some(body) = text.strip_prefix('"') else {
             return Some(match text.split_once(self.separator) {

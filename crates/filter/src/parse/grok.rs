@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::expression::EXPRESSION_BYTES_MAX;
 
-/// What the names of groups begin with that stand for a field; a number follows.
+/// The prefix of group names that represent a field; a number follows.
 pub(super) const GROUP: &str = "ogive_field_";
 
 /// 16 levels: grok's own deepest pattern has six.

@@ -23,7 +23,7 @@ use csv::Csv;
 pub(crate) use expression::compile;
 use pairs::Pairs;
 
-/// 256 KiB: longer lines are dumps, and stay as they are.
+/// 256 KiB: longer lines are dumps, and stay unchanged.
 pub const LINE_BYTES_MAX: usize = 256 << 10;
 
 /// A format as a filter names it.
@@ -40,7 +40,7 @@ pub(crate) enum Format {
     NginxError,
     /// Columns with a separator, quoted as RFC 4180 has it.
     Csv(Csv),
-    /// Pairs with other signs than those of logfmt.
+    /// Pairs with other separators than those of logfmt.
     KeyValue(Pairs),
     /// A grok pattern.
     Grok(String),
@@ -60,7 +60,7 @@ pub(crate) enum Parser {
     Expression(Expression),
 }
 
-/// An expression, and the field of each of its groups.
+/// An expression, and the field for each of its groups.
 #[derive(Debug)]
 pub(crate) struct Expression {
     regex: Regex,
@@ -68,7 +68,7 @@ pub(crate) struct Expression {
 }
 
 impl Parser {
-    /// The parser of `format`; grok may use `patterns` beside those that it knows.
+    /// The parser of `format`; grok may use `patterns` in addition to the built-in ones.
     pub(crate) fn new(format: Format, patterns: &BTreeMap<String, String>) -> Result<Self, String> {
         Ok(match format {
             Format::Json => Self::Json,
@@ -118,7 +118,7 @@ impl Parser {
     }
 }
 
-/// What a program wrote: of a record of OpenTelemetry, which is stored as JSON with its body first, the body.
+/// The original message: for an OpenTelemetry record, which is stored as JSON with its body first, the body.
 fn message(line: &str) -> Cow<'_, str> {
     if !line.starts_with("{\"body\":\"") {
         return Cow::Borrowed(line);
@@ -131,7 +131,7 @@ fn message(line: &str) -> Cow<'_, str> {
     body.map_or(Cow::Borrowed(line), Cow::Owned)
 }
 
-/// The fields of JSON and logfmt; false when there is none.
+/// The fields of JSON and logfmt; false when there are none.
 fn each(line: &str, fields: &mut Fields, before: usize) -> bool {
     each_field(line, &mut |name, value| {
         fields.push(name, value);

@@ -6,7 +6,7 @@
 use super::access::{put_request, quoted};
 use crate::fields::Fields;
 
-/// Where the pairs begin.
+/// The names with which the pairs begin.
 const NAMES: [&str; 8] = ["client", "server", "request", "subrequest", "upstream", "host", "referrer", "login"];
 
 pub(super) fn read(line: &str, fields: &mut Fields) -> Option<()> {

@@ -10,7 +10,7 @@ use super::{Access, Group, HttpSource, Job, Login, Pem, Protocol, Secret};
 use crate::relabel::{Action, Rule};
 use ogive_text::duration;
 
-/// What stands where a secret is.
+/// The replacement for a secret.
 const SECRET: &str = "<secret>";
 
 /// A piece of YAML, its keys in order.
@@ -20,7 +20,7 @@ enum Node {
     Map(Vec<(String, Self)>),
 }
 
-/// The jobs as YAML; nothing when there are none.
+/// The jobs as YAML; empty when there are none.
 pub(crate) fn yaml<'a>(jobs: impl Iterator<Item = &'a Job>) -> String {
     let jobs: Vec<Node> = jobs.map(job).collect();
     let mut out = String::new();
@@ -34,7 +34,7 @@ fn put(out: &mut String, indent: usize, node: &Node) {
     let space = " ".repeat(indent);
     match node {
         Node::One(value) => out.push_str(&format!("{space}{value}\n")),
-        // An item of a list stands for something, also when it says nothing.
+        // An item of a list must be written even if it is empty.
         Node::Map(pairs) if pairs.is_empty() => out.push_str(&format!("{space}{{}}\n")),
         Node::Map(pairs) => {
             for (key, node) in pairs {
@@ -64,7 +64,7 @@ fn put_item(out: &mut String, indent: usize, item: &Node) {
     out.replace_range(from + indent..from + indent + 1, "-");
 }
 
-/// Keys of a map; what is empty is left out.
+/// Keys of a map; empty values are left out.
 #[derive(Default)]
 struct Keys(Vec<(String, Node)>);
 
@@ -73,7 +73,7 @@ impl Keys {
         self.0.push((key.into(), Node::One(value.into())));
     }
 
-    /// Unless it is zero, which means that there is no limit.
+    /// Unless it is zero, which means no limit.
     fn limit(&mut self, key: &str, value: u64) {
         if value > 0 {
             self.one(key, value);
@@ -96,7 +96,7 @@ impl Keys {
         }
     }
 
-    /// `key`, or `key_file` for what stands in a file.
+    /// `key`, or `key_file` for a secret in a file.
     fn secret(&mut self, key: &str, secret: &Secret) {
         match secret {
             Secret::Here(words) if words.is_empty() => {}
@@ -246,7 +246,7 @@ fn source(source: &HttpSource) -> Node {
     Node::Map(keys.0)
 }
 
-/// An address in which a password may stand: `http://user:password@host`.
+/// An address that may contain a password: `http://user:password@host`.
 fn without_password(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let host = rest.find('/').unwrap_or(rest.len());

@@ -10,28 +10,28 @@ use ogive_outgoing::Secret;
 use super::super::relabel::Rule;
 use super::raw::Group;
 
-/// 256 MiB of an answer, unpacked, where no `body_size_limit` says otherwise: five times the largest that are known.
+/// 256 MiB of a decompressed response, unless `body_size_limit` sets another limit: five times the largest known.
 pub(super) const BODY_BYTES_MAX: u64 = 256 << 20;
 
-/// What a `job_name` is when nothing else is said, as in Prometheus.
+/// The default interval, as in Prometheus.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What one `scrape_configs` entry says, with everything that holds for it.
+/// One `scrape_configs` entry, with all defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     pub(crate) name: String,
-    /// Whose series its targets bring.
+    /// The tenant of its targets' series.
     pub(crate) tenant: Tenant,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) protocols: Vec<Protocol>,
-    /// What an answer without a content type is taken for.
+    /// The format that is assumed for a response without a content type.
     pub(crate) fallback: Option<Protocol>,
-    /// Take native histograms.
+    /// Accept native histograms.
     pub(crate) natives: bool,
-    /// Take the classic form of a histogram that is there as a native one too.
+    /// Also accept the classic form of a histogram that has a native form.
     pub(crate) classics: bool,
     pub(crate) metrics_path: String,
     pub(crate) scheme: String,
@@ -50,7 +50,7 @@ pub(crate) struct Job {
     pub(crate) access: Access,
 }
 
-/// What a scrape may bring; 0 for no limit.
+/// The limits of a scrape; 0 for no limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) body_bytes: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Limits {
     pub(crate) bins: u64,
 }
 
-/// An address that answers groups as JSON.
+/// An address that returns groups as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HttpSource {
     pub(crate) url: String,
@@ -79,7 +79,7 @@ pub(crate) struct Access {
     pub(crate) headers: Vec<(String, Secret)>,
 }
 
-/// Who we are.
+/// The login that is sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Login {
     #[default]
@@ -92,7 +92,7 @@ pub(crate) enum Login {
     Authorization(String, Secret),
 }
 
-/// Whom we believe, and what we show.
+/// The trusted authorities, and our certificate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tls {
     pub(crate) authorities: Option<Pem>,
@@ -103,14 +103,14 @@ pub(crate) struct Tls {
     pub(crate) only: Option<u8>,
 }
 
-/// PEM text, or a file of it.
+/// PEM text, or a file that contains it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pem {
     Here(String),
     In(PathBuf),
 }
 
-/// The forms that can be asked for.
+/// The formats that can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Protobuf,

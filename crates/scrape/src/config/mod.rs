@@ -28,12 +28,12 @@ pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
 /// 10,000 jobs; each has a task and a client of its own.
 const JOBS_MAX: usize = 10_000;
 
-/// All jobs, and what of the files was left out.
+/// All jobs, and the parts of the files that were left out.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) jobs: Vec<Job>,
     pub(crate) warnings: Vec<String>,
-    /// The files that they stand in.
+    /// The files that contain them.
     pub(crate) marks: Marks,
 }
 
@@ -102,7 +102,7 @@ fn read(path: &Path, files: Files) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Sections that other parts of a Prometheus would read.
+/// Sections that only other parts of Prometheus would use.
 fn left_out(path: &Path, file: &raw::File) -> Vec<String> {
     let sections = [
         ("rule_files", file.rule_files.is_some()),
@@ -139,7 +139,7 @@ pub(crate) fn yaml<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, 
     serde_saphyr::from_str_with_options(text, options).map_err(|error| explained(path, &error))
 }
 
-/// The error with its place, and for a key that is not known the one that was meant.
+/// The error with its position, and for an unknown key the probable one.
 fn explained(path: &Path, error: &YamlError) -> String {
     let error = error.without_snippet();
     let place = error.location().map_or_else(String::new, |at| format!(":{}:{}", at.line(), at.column()));

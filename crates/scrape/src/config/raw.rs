@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use ogive_text::{duration, size};
 
-/// A whole file. What belongs to other parts of a Prometheus is there to be named, not to be used.
+/// A whole file. Sections for other parts of Prometheus are parsed to be reported, not to be used.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -28,7 +28,7 @@ pub(super) struct File {
     pub(super) runtime: Option<IgnoredAny>,
 }
 
-/// What holds for every job that says nothing else.
+/// The defaults of all jobs.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "some keys are known and change nothing here")]
@@ -211,7 +211,7 @@ pub(super) struct Header {
     pub(super) files: Vec<String>,
 }
 
-/// A word that may look like a number or a truth: `labels: {replica: 1}`.
+/// A text that may look like a number or a boolean: `labels: {replica: 1}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(crate) struct Text(pub(crate) String);
 

@@ -21,7 +21,7 @@ pub(super) struct MoreJobs {
     pub(super) scrape_configs: Vec<Scrape>,
 }
 
-/// The job that `scrape` asks for. Names of files are relative to `directory`.
+/// The job that `scrape` describes. File names are relative to `directory`.
 pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<Job, String> {
     if scrape.job_name.0.is_empty() {
         return Err("job_name is empty".into());
@@ -88,7 +88,7 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
     })
 }
 
-/// What users of Prometheus may ask for and cannot have here.
+/// Refuses what Prometheus supports but Ogive does not.
 fn possible(scrape: &Scrape, global: &Global) -> Result<(), String> {
     if scrape.convert_classic_histograms_to_nhcb.or(global.convert_classic_histograms_to_nhcb) == Some(true) {
         return Err("convert_classic_histograms_to_nhcb cannot be done here: what comes in is stored as it came".into());
@@ -116,7 +116,7 @@ fn times(scrape: &Scrape, global: &Global) -> Result<(Duration, Duration), Strin
             duration::write(interval)
         ));
     }
-    // A timeout that was said for all jobs is no mistake of one that scrapes more often.
+    // A timeout that was set for all jobs is not a mistake in one that scrapes more often.
     Ok((interval, own.or(of_all).unwrap_or(TIMEOUT).min(interval)))
 }
 
@@ -165,7 +165,7 @@ fn rule(raw: raw::Relabel) -> Result<Rule, String> {
     rule.check().map(|()| rule)
 }
 
-/// A file's pattern: an asterisk stands in its last part alone.
+/// A file's pattern: an asterisk is allowed only in its last part.
 fn pattern(path: &Path) -> Result<PathBuf, String> {
     let ending = path.extension().and_then(|ending| ending.to_str());
     if !matches!(ending, Some("json" | "yml" | "yaml")) {
@@ -194,7 +194,7 @@ fn http(raw: raw::HttpSd, directory: &Path) -> Result<HttpSource, String> {
     })
 }
 
-/// A secret that stands here or in a file.
+/// A secret that is given directly or in a file.
 fn secret(key: &str, here: Option<Text>, file: Option<String>, directory: &Path) -> Result<Option<Secret>, String> {
     match (here, file) {
         (Some(_), Some(_)) => Err(format!("{key} and {key}_file are both there; keep one")),
