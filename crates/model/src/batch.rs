@@ -5,14 +5,14 @@
 
 use crate::{Error, Reason, Sample, SeriesDef, SeriesId, Tenant};
 
-/// Who sends: a random 128-bit number (a UUID) that a sender keeps for as long as it counts its batches.
+/// The sender: a random 128-bit number (a UUID) that a sender keeps for as long as it counts its batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u128);
 
 /// Series and samples under one `(source, sequence)`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Who sends.
+    /// The sender.
     pub source: SourceId,
     /// Rises by one from batch to batch of a source.
     pub sequence: u64,
@@ -20,15 +20,15 @@ pub struct Batch {
     pub tenant: Tenant,
     /// The series that the batch declares.
     pub series: Vec<Result<SeriesDef, Error>>,
-    /// Series that the receiver knows already; samples count them on behind `series`.
+    /// Series that the receiver knows already; samples number them after `series`.
     pub known: Vec<SeriesId>,
     /// The samples, in the sender's order; verdicts name them by index.
     pub samples: Vec<Result<Sample, Reason>>,
 }
 
 impl Batch {
-    /// Why each sample is rejected that no message of the batch holds: it breaks a rule itself, or its series does, or it has
-    /// none.
+    /// The reasons of samples that no message of the batch contains: the sample or its series breaks a rule, or it has
+    /// no series.
     pub fn left_out(&self) -> impl Iterator<Item = Reason> + '_ {
         self.samples.iter().filter_map(|sample| match sample {
             Err(reason) => Some(*reason),

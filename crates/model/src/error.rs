@@ -1,6 +1,6 @@
 //! What can be wrong with data from outside.
 
-/// Why labels or a batch cannot be taken. Every variant means: reject the input and report it to the sender.
+/// Why labels or a batch cannot be accepted. Every variant means: reject the input and report it to the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,7 +19,7 @@ pub enum Error {
     /// Not a tenant's name.
     #[error("{name:?} names no tenant; use 1 to 150 letters, digits and !-_.*'(), neither \".\" nor \"..\"")]
     Tenant {
-        /// What was given.
+        /// The given name.
         name: String,
     },
     /// A named limit was passed.
@@ -29,7 +29,7 @@ pub enum Error {
         what: &'static str,
         /// Its size.
         found: usize,
-        /// The most that is taken.
+        /// The limit.
         limit: usize,
     },
     /// The bytes are not a batch frame.

@@ -11,15 +11,15 @@ use std::fmt::Write as _;
 use crate::error::within;
 use crate::{Error, Kind, Labels, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
 
-/// What the name of a series of exemplars ends in.
+/// The suffix of the names of exemplar series.
 pub const SUFFIX: &str = "_exemplar";
 
 /// One measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exemplar {
-    /// What leads to the operation: often `trace_id` and `span_id`. May be empty.
+    /// Identifies the operation: often `trace_id` and `span_id`. May be empty.
     pub labels: Labels,
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
 }
 
@@ -40,17 +40,17 @@ impl Exemplar {
         SeriesDef { labels: Self::series_labels(labels), meta }
     }
 
-    /// The labels of the series whose exemplars are in the series with `labels`; none when those are no exemplars.
+    /// The labels of the series whose exemplars are in the series with `labels`; None when that is not an exemplar series.
     #[must_use]
     pub fn explained(labels: &Labels) -> Option<Labels> {
         let name = labels.metric_name().strip_suffix(SUFFIX).filter(|name| !name.is_empty())?;
         Some(labels.with(METRIC_NAME, name))
     }
 
-    /// The text that is stored.
+    /// The stored text.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when it would be longer than it may.
+    /// [`Error::TooLarge`] when it would exceed the limit.
     pub fn to_text(&self) -> Result<String, Error> {
         let mut out = String::from("{\"labels\":{");
         for (at, (name, value)) in self.labels.iter().enumerate() {
@@ -73,10 +73,10 @@ impl Exemplar {
         Ok(out)
     }
 
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when it is not what the format says, or what [`Labels::new`] refuses.
+    /// [`Error::Malformed`] when it violates the format, or the errors of [`Labels::new`].
     pub fn from_text(text: &str) -> Result<Self, Error> {
         within("an exemplar's bytes", text.len(), Self::TEXT_BYTES_MAX)?;
         let mut reader = Reader { rest: text.trim_start_matches(SPACE) };
@@ -134,7 +134,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes `token` and the space behind it, if it is next.
+    /// Consumes `token` and the space after it, if it is next.
     fn take(&mut self, token: char) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -149,7 +149,7 @@ impl Reader<'_> {
         if self.take(token) { Ok(()) } else { Err(malformed(&format!("{token:?} is missing"))) }
     }
 
-    /// An object; `field` reads each value.
+    /// An object; `field` parses each value.
     fn object(&mut self, mut field: impl FnMut(&mut Self, String) -> Result<(), Error>) -> Result<(), Error> {
         self.need('{')?;
         if self.take('}') {
@@ -198,7 +198,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands behind a backslash.
+/// The character after a backslash.
 fn escaped(chars: &mut std::str::Chars<'_>) -> Result<char, Error> {
     Ok(match chars.next() {
         Some(c @ ('"' | '\\' | '/')) => c,
@@ -210,7 +210,7 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> Result<char, Error> {
         Some('u') => {
             let first = hex(chars)?;
             let code = match first {
-                // Half of a pair that stands for one character.
+                // One half of a surrogate pair.
                 0xd800..=0xdbff => {
                     let second = if (chars.next(), chars.next()) == (Some('\\'), Some('u')) { hex(chars)? } else { 0 };
                     if !(0xdc00..=0xdfff).contains(&second) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::Error;
 use crate::error::within;
 
-/// The label that holds the metric's name.
+/// The label with the metric's name.
 pub const METRIC_NAME: &str = "__name__";
 
 /// Lengths from here on take three characters: the first has the bits above the 14 of the other two.
@@ -23,7 +23,7 @@ const LONG: usize = 0x60;
 /// Characters of the number of labels.
 const HEADER: usize = 2;
 const _: () = assert!(Labels::COUNT_MAX < 1 << 14);
-/// Texts are shorter than these bytes: what a length of three characters can say.
+/// Texts are shorter than this: the largest length that three characters can represent.
 const TEXT_BYTES_END: usize = 0x20 << 14;
 const _: () = assert!(Labels::VALUE_BYTES_MAX < TEXT_BYTES_END && Labels::NAME_BYTES_MAX < TEXT_BYTES_END);
 
@@ -32,7 +32,7 @@ const _: () = assert!(Labels::VALUE_BYTES_MAX < TEXT_BYTES_END && Labels::NAME_B
 pub struct Labels(Arc<str>);
 
 impl Labels {
-    /// 128 labels: four times what crowded Kubernetes series carry.
+    /// 128 labels: four times as many as large Kubernetes series have.
     pub const COUNT_MAX: usize = 128;
     /// 1 KiB for a name: names are identifiers.
     pub const NAME_BYTES_MAX: usize = 1024;
@@ -77,7 +77,7 @@ impl Labels {
         Ok(Self::pack(&sorted))
     }
 
-    /// The set of pairs that keep the invariants.
+    /// The set of pairs, which already satisfy the invariants.
     fn pack<N: AsRef<str>, V: AsRef<str>>(pairs: &[(N, V)]) -> Self {
         let bytes = |text: &str| text.len() + if text.len() < LONG { 1 } else { 3 };
         let all: usize = pairs.iter().map(|pair| bytes(pair.0.as_ref()) + bytes(pair.1.as_ref())).sum();
@@ -106,7 +106,7 @@ impl Labels {
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         let mut pairs = self.iter();
-        // A look at each in turn: they lie side by side, and a set has some ten.
+        // A linear search: they are adjacent in memory, and a set has some ten.
         pairs.find(|pair| pair.0 == name).map_or("", |pair| pair.1)
     }
 
@@ -134,10 +134,10 @@ impl Labels {
         self.len() == 0
     }
 
-    /// Bytes that the set takes in memory, however many share it.
+    /// Memory of the set, however many share it.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        // Two counters stand before a shared text.
+        // Two counters precede a shared text.
         2 * size_of::<usize>() + self.0.len()
     }
 
@@ -147,7 +147,7 @@ impl Labels {
         Self::pack(&self.iter().filter(|(name, _)| keep(name)).collect::<Vec<_>>())
     }
 
-    /// As [`Labels::with`], of texts that nobody has measured.
+    /// As [`Labels::with`], with checks of the limits.
     ///
     /// # Errors
     /// [`Error::EmptyLabelName`], or [`Error::TooLarge`] past a limit.
@@ -162,10 +162,10 @@ impl Labels {
         Ok(self.with(name, value))
     }
 
-    /// The set with `name` set to `value`, or taken away when `value` is empty.
+    /// The set with `name` set to `value`, or removed if `value` is empty.
     ///
     /// # Panics
-    /// When a text is longer than the form in memory can say, half a megabyte: of what comes from outside, [`Labels::try_with`].
+    /// When a text is longer than the in-memory form can represent, half a megabyte: for input from outside use [`Labels::try_with`].
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut pairs: Vec<(&str, &str)> = self.iter().filter(|pair| pair.0 != name).collect();
@@ -176,7 +176,7 @@ impl Labels {
         Self::pack(&pairs)
     }
 
-    /// The canonical bytes: for each label its name and its value, each behind its length as u32 little-endian.
+    /// The canonical bytes: for each label its name and its value, each preceded by its length as u32 little-endian.
     #[must_use]
     pub fn canonical_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.0.len() + 6 * self.len());
@@ -194,7 +194,7 @@ fn put_bits(out: &mut String, bits: usize) {
     out.push(char::from((bits & 0x7f) as u8));
 }
 
-/// What is left of a set's labels.
+/// The rest of a set's labels.
 #[derive(Clone)]
 struct Pairs<'a> {
     rest: &'a str,
@@ -230,9 +230,9 @@ impl<'a> Iterator for Pairs<'a> {
 impl ExactSizeIterator for Pairs<'_> {}
 
 impl Ord for Labels {
-    /// By the pairs in turn, as a list of pairs compares.
+    /// By the pairs in turn, as lists of pairs compare.
     fn cmp(&self, other: &Self) -> Ordering {
-        // Equal sets are met most of all where the series of several blocks become one, and need no look at each label.
+        // Equal sets occur most often where the series of several blocks are joined, and need no comparison of each label.
         if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
             return Ordering::Equal;
         }

@@ -17,9 +17,9 @@ pub enum MatchOp {
     NotRegex,
 }
 
-/// One condition: a label that is not there has the empty value.
+/// One condition; a missing label has the empty value.
 ///
-/// The regular expression is read once, when the matcher is made: a list of texts becomes a set, any other is compiled by a linear-time
+/// The regular expression is parsed once, when the matcher is made: a list of texts becomes a set, any other is compiled by a linear-time
 /// engine.
 #[derive(Clone, Debug)]
 pub struct Matcher {
@@ -39,10 +39,10 @@ impl PartialEq for Matcher {
 }
 
 impl Matcher {
-    /// A matcher; compiles `value` when `op` asks for it.
+    /// A matcher; compiles `value` if `op` requires it.
     ///
     /// # Errors
-    /// Go's message when the pattern is wrong, and one of its kind when its program is larger than
+    /// Go's message when the pattern is invalid, and a similar one when its program is larger than
     /// [`program_bytes_max`](crate::pattern::program_bytes_max).
     pub fn new(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, String> {
         let (name, value) = (name.into(), value.into());
@@ -53,10 +53,10 @@ impl Matcher {
         Ok(Self { name, op, value, pattern })
     }
 
-    /// A matcher that a store has kept: also with a pattern that [`Matcher::new`] refuses today and took once, which means what it meant.
+    /// A matcher from stored data: also with a pattern that [`Matcher::new`] accepted once but refuses today; its meaning is unchanged.
     ///
     /// # Errors
-    /// As [`Matcher::new`], when the pattern never was one.
+    /// As [`Matcher::new`], when the pattern was never valid.
     pub fn from_stored(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, String> {
         let (name, value) = (name.into(), value.into());
         let refused = match Self::new(name.clone(), op, value.clone()) {
@@ -67,13 +67,13 @@ impl Matcher {
         Ok(Self { name, op, value, pattern: Some(Arc::new(pattern)) })
     }
 
-    /// Whether the condition is a compiled pattern, which takes memory that its text does not show.
+    /// Whether the condition is a compiled pattern, whose memory is not visible from its text.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| matches!(**pattern, Pattern::Program(_)))
     }
 
-    /// The values that fulfil the condition, ascending, when it is `=~` with a list of them.
+    /// The values that satisfy the condition, ascending, if it is `=~` with a list of them.
     #[must_use]
     pub fn listed(&self) -> Option<Vec<&str>> {
         self.pattern.as_ref().filter(|_| self.op == MatchOp::Regex)?.listed()

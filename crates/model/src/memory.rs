@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Whose budget it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryScope {
-    /// One query's: it must ask for less.
+    /// One query's: it must request less.
     Query,
-    /// That of all queries together: it may try again later.
+    /// The budget of all queries together: it may retry later.
     All,
 }
 
-/// A budget has no room for what was to be allocated; nothing of it was.
+/// A budget has no room for a planned allocation; nothing of it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryExceeded {
     /// Whose budget.
@@ -59,7 +59,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A budget that stands alone.
+    /// A budget without a parent.
     #[must_use]
     pub fn new(scope: MemoryScope, limit: usize) -> Arc<Self> {
         Arc::new(Self { scope, limit, used: AtomicUsize::new(0), around: None })
@@ -145,10 +145,10 @@ impl Charge {
         self.bytes
     }
 
-    /// Charges so many more; a charge of nothing to no budget stays one.
+    /// Charges `bytes` more; a charge that belongs to no budget stays empty.
     ///
     /// # Errors
-    /// [`MemoryExceeded`]; then nothing changed.
+    /// [`MemoryExceeded`]; then nothing has changed.
     pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryExceeded> {
         if let Some(memory) = self.memory.as_ref().filter(|_| bytes > 0) {
             memory.take(bytes)?;
@@ -157,7 +157,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Gives so many back, of those that it has.
+    /// Releases `bytes` of the charge.
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -166,7 +166,7 @@ impl Charge {
         }
     }
 
-    /// Takes another charge of the same budget in.
+    /// Merges another charge of the same budget.
     pub fn absorb(&mut self, mut other: Self) {
         match (&self.memory, other.memory.take()) {
             (None, memory) => *self = Self { memory, bytes: std::mem::take(&mut other.bytes) },

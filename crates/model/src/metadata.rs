@@ -1,23 +1,23 @@
 //! What is known of a metric beside its series.
 
-/// The types of metrics that Prometheus and OpenMetrics know.
+/// The metric types of Prometheus and OpenMetrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MetricKind {
-    /// Nobody said.
+    /// Not stated.
     Unknown,
     /// Only grows.
     Counter,
     /// A state.
     Gauge,
-    /// A distribution of what happened since a start.
+    /// A distribution of everything since a start.
     Histogram,
     /// A distribution of a state.
     GaugeHistogram,
     /// Quantiles that the sender computed.
     Summary,
-    /// Labels alone; the value is 1.
+    /// Only labels; the value is 1.
     Info,
-    /// Which of several states holds.
+    /// Which of several states applies.
     StateSet,
 }
 
@@ -34,7 +34,7 @@ impl MetricKind {
         Self::StateSet,
     ];
 
-    /// Name in answers and in `# TYPE` lines.
+    /// Name in responses and in `# TYPE` lines.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl MetricKind {
         }
     }
 
-    /// The type of that name; `untyped` is an old word for unknown.
+    /// The type with that name; `untyped` is an old word for unknown.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         if name == "untyped" { Some(Self::Unknown) } else { Self::ALL.into_iter().find(|kind| kind.as_str() == name) }

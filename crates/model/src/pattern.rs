@@ -11,13 +11,13 @@ mod re2;
 
 use literals::Literals;
 
-/// 1 MiB for the compiled program of a short pattern: far above hand-written ones, far below what would hurt.
+/// 1 MiB for the compiled program of a short pattern: far above hand-written ones, far below what would do harm.
 pub const PROGRAM_BYTES_MAX: usize = 1 << 20;
 
-/// 128 bytes for each byte of a pattern: a letter that may be of either case takes some 60 to 100.
+/// 128 bytes for each byte of a pattern: a case-insensitive letter takes some 60 to 100.
 const PROGRAM_BYTES_A_BYTE: usize = 128;
 
-/// 32 MiB: a list of some 8,000 names with a class in each. No pattern gets more.
+/// 32 MiB: a list of some 8,000 names with a class in each. The limit for any pattern.
 const LONG_PROGRAM_BYTES_MAX: usize = 32 << 20;
 
 /// The most bytes that the program of `pattern` may have.
@@ -27,7 +27,7 @@ pub const fn program_bytes_max(pattern: &str) -> usize {
     if requested > LONG_PROGRAM_BYTES_MAX { LONG_PROGRAM_BYTES_MAX } else { requested }
 }
 
-/// What a matcher compares with.
+/// The form in which a matcher compares.
 #[derive(Debug)]
 pub(crate) enum Pattern {
     /// A list of texts.
@@ -37,7 +37,7 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// The pattern that `text` is, to match whole values.
+    /// Parses `text` to match whole values.
     ///
     /// # Errors
     /// As [`anchored`].
@@ -71,15 +71,15 @@ impl Pattern {
     }
 }
 
-/// The expression that matches whole texts; `.` matches line feeds, as in Prometheus.
+/// The expression for whole texts; `.` matches line feeds, as in Prometheus.
 ///
 /// # Errors
-/// Go's message when the pattern is wrong, and one of its kind when its program is larger than [`program_bytes_max`].
+/// Go's message when the pattern is invalid, and a similar one when its program is larger than [`program_bytes_max`].
 pub fn anchored(pattern: &str) -> Result<regex::Regex, String> {
     compiled(&re2::translated(pattern)?, pattern)
 }
 
-/// The program of a pattern, given in the engine's syntax and as it was written.
+/// The program of a pattern, given in the engine's syntax and as written.
 fn compiled(translated: &str, pattern: &str) -> Result<regex::Regex, String> {
     let limit = program_bytes_max(pattern);
     let built = regex::RegexBuilder::new(&format!("^(?s:{translated})$")).size_limit(limit).build();

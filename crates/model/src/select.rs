@@ -43,41 +43,41 @@ pub struct Selection {
     pub resolution: Resolution,
 }
 
-/// How fine the samples of an answer are. A store keeps rollups: coarser cells made of finer ones.
+/// The resolution of the samples in a result. A store keeps rollups: coarser cells made from finer ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolution {
-    /// For each part of the range the finest that is still there.
+    /// For each part of the range the finest that still exists.
     #[default]
     Finest,
-    /// Coarser where the asker's answer is the same: cells that lie inside the range whole and whose width divides
-    /// `step_ms`. Only of series that `use_as` is right for.
+    /// Coarser where the result is the same for the caller: cells that lie completely inside the range and whose width divides
+    /// `step_ms`. Only of series for which `use_as` is valid.
     Aligned {
-        /// Divides every time inside the range at which the asker parts samples; 0 when there is none.
+        /// Divides every time inside the range at which the caller separates samples; 0 when there is none.
         step_ms: i64,
-        /// What is done with the samples.
+        /// How the samples are used.
         use_as: RollupUse,
     },
-    /// Cells of this width where they are made, finer samples elsewhere. 0: samples as they came, and nothing where they
-    /// are gone.
+    /// Cells of this width where they exist, finer samples elsewhere. 0: only original samples, and nothing where they
+    /// have been dropped.
     Width(u32),
 }
 
-/// What is done with the samples of a range, so that a store knows whose rollups give the same answer.
+/// How the samples of a range are used, so that a store knows which rollups give the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollupUse {
-    /// All samples between two times are taken together: sums, extremes, increases. Rollups of floats and of delta
-    /// histograms hold what is needed.
+    /// All samples between two times are combined: sums, extremes, increases. Rollups of floats and of delta
+    /// histograms contain what is needed.
     Together,
-    /// As `Together`, but a histogram counts as a sample: only rollups of floats hold what is needed.
+    /// As `Together`, but a histogram counts as a sample: only rollups of floats contain what is needed.
     Numbers,
-    /// The last sample at or before a time counts. Rollups of floats that are no cells hold it with its own time.
+    /// The last sample at or before a time counts. Rollups of floats that are not cells contain it with its own time.
     Last,
 }
 
-/// What a rollup holds of the floats of one cell beside the last one.
+/// What a rollup keeps of the floats of one cell in addition to the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Aggregate {
-    /// How many there were; staleness markers do not count.
+    /// Their number; staleness markers do not count.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
@@ -91,7 +91,7 @@ pub struct Aggregate {
     pub first_time: i64,
     /// When it began to count, milliseconds; 0 is unknown.
     pub first_start: i64,
-    /// What is to be added to last - first to get the increase of a counter: the values before each of its resets.
+    /// To be added to last - first to get the increase of a counter: the values before each of its resets.
     pub resets: f64,
 }
 
@@ -113,10 +113,10 @@ pub struct CounterReading {
     pub start: i64,
 }
 
-/// Whether a counter that was read `before` began anew until it was read `now`, as far as its starts show.
+/// Whether a counter was reset between the reading `before` and the reading `now`, as far as its starts show.
 ///
-/// A start at the very time of the sample before is a cell that follows a cell, when that one's own start is
-/// known and before it; a cumulative series of unknown start looks the same but for that.
+/// A start equal to the time of the previous sample is a cell that follows a cell, if that one's own start is
+/// known and before it; otherwise it could be a cumulative series of unknown start.
 #[must_use]
 pub fn restarted(before: CounterReading, now: CounterReading) -> bool {
     if now.start == 0 || now.start >= now.time || now.start < before.time {
@@ -125,17 +125,17 @@ pub fn restarted(before: CounterReading, now: CounterReading) -> bool {
     now.start > before.time || (before.start != 0 && before.start < before.time)
 }
 
-/// Float samples of one series, strictly ascending in time. Where they come from a rollup, a row stands for a cell: of a
-/// gauge or cumulative series it is the cell's last sample with its own time, of a delta series the cell's sum at its end.
+/// Float samples of one series, strictly ascending in time. If they come from a rollup, a row represents a cell: for a
+/// gauge or cumulative series the cell's last sample with its own time, for a delta series the cell's sum at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FloatColumn {
     /// Milliseconds.
     pub times: Vec<i64>,
     /// One a time.
     pub values: Vec<f64>,
-    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one a time.
+    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one for each time.
     pub starts: Vec<i64>,
-    /// Of everything that each row stands for. Empty when each stands for itself, or one a time.
+    /// The aggregate that each row represents. Empty when each is an original sample, or one for each time.
     pub aggregates: Vec<Aggregate>,
 }
 
@@ -146,7 +146,7 @@ pub struct HistogramColumn {
     pub times: Vec<i64>,
     /// One a time, integer or float.
     pub values: Vec<HistogramValue>,
-    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one a time.
+    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one for each time.
     pub starts: Vec<i64>,
 }
 
@@ -169,7 +169,7 @@ pub struct TextColumn {
 }
 
 /// One series with its samples in a range. Stored series fill the column of their kind; what a query
-/// language calls one series (same labels, floats and histograms mixed) may fill two.
+/// language considers one series (same labels, floats and histograms mixed) may fill two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesData {
     /// Labels, `__name__` included.
@@ -186,7 +186,7 @@ pub struct SeriesData {
     pub rollup_ms: u32,
 }
 
-/// Why a selection has no answer.
+/// Why a selection has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
@@ -213,17 +213,17 @@ pub enum SelectError {
     /// Stored bytes failed their checksum.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
-    /// The store is shutting down or its disk does not answer.
+    /// The store is shutting down or its disk does not respond.
     #[error("the store cannot answer: {0}")]
     Unavailable(String),
 }
 
-/// What could be read of a selection.
+/// The readable part of a selection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Partial {
     /// The series, as [`Select::select`] gives them.
     pub series: Vec<SeriesData>,
-    /// What is missing from them, one sentence each; empty when they are whole.
+    /// What is missing from them, one sentence each; empty when they are complete.
     pub warnings: Vec<String>,
 }
 
@@ -234,13 +234,13 @@ pub trait SeriesSet: Send + Sync {
     /// Number of label sets. Some of them may turn out to have no sample.
     fn count(&self) -> usize;
 
-    /// The series of a label set, ascending by kind. Each is given once: who asks again gets none.
+    /// The series of a label set, ascending by kind. Each is returned once: a second call returns none.
     ///
     /// # Errors
     /// See [`SelectError`].
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError>;
 
-    /// What the series of a label set are that was not taken yet, ascending by kind.
+    /// The definitions of the series of a label set that was not taken yet, ascending by kind.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -249,30 +249,30 @@ pub trait SeriesSet: Send + Sync {
     /// Width of the coarsest cells that may be among the samples, milliseconds; 0 when none comes from a rollup.
     fn rollup_ms(&self) -> u32;
 
-    /// About how many samples there are, or more: before any is taken.
+    /// The approximate number of samples, or more: before any is taken.
     fn samples_about(&self) -> usize;
 
-    /// What is missing from what was taken so far, one sentence each.
+    /// What is missing from the series taken so far, one sentence each.
     fn warnings(&self) -> Vec<String>;
 }
 
-/// What ends the opening of a selection before everything that matches is found.
+/// What can end the opening of a selection early.
 pub struct Opening<'c> {
-    /// Most label sets; one more is [`SelectError::TooManySeries`], reported as soon as it is met.
+    /// Most label sets; one more is [`SelectError::TooManySeries`], reported as soon as it is found.
     pub series_max: usize,
-    /// Asked now and then; true is [`SelectError::Cancelled`].
+    /// Called occasionally; true causes [`SelectError::Cancelled`].
     pub cancelled: &'c (dyn Fn() -> bool + Sync),
-    /// Called with about how many series a part of the store has, before they are gathered. It may wait, for a place among those who gather
-    /// many.
+    /// Called with the approximate number of series in a part of the store, before they are gathered. It may block, to wait for a slot for large
+    /// queries.
     pub counted: &'c (dyn Fn(usize) + Sync),
-    /// What the store holds for the caller is charged to it.
+    /// The budget to which memory held for the caller is charged.
     pub memory: Option<&'c Arc<Memory>>,
     /// Texts that lack some of these words are not wanted: a store may leave them out, or not.
     pub words: Option<&'c Arc<Words>>,
 }
 
 impl Opening<'_> {
-    /// As many as there are, to the end.
+    /// Without limits.
     pub const UNBOUNDED: Self =
         Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| (), memory: None, words: None };
 
@@ -282,7 +282,7 @@ impl Opening<'_> {
         self.memory.map(Memory::empty).unwrap_or_default()
     }
 
-    /// Charges `bytes` to the caller's budget, when there is one.
+    /// Charges `bytes` to the caller's budget, if there is one.
     ///
     /// # Errors
     /// [`SelectError::TooMuchMemory`].
@@ -311,7 +311,7 @@ pub struct ReadSeries {
 }
 
 impl ReadSeries {
-    /// Them, and what is charged for them until they go.
+    /// Adds a charge that is released together with them.
     #[must_use]
     pub fn holding(self, held: Charge) -> Self {
         Self { _held: held, ..self }
@@ -367,7 +367,7 @@ impl SeriesSet for ReadSeries {
     }
 }
 
-/// The reading side of a store. Answers hold everything that was acknowledged before the call.
+/// The read interface of a store. Results contain everything that was acknowledged before the call.
 pub trait Select: Send + Sync {
     /// The matching series that have a sample in the range, sorted by labels.
     ///
@@ -375,7 +375,7 @@ pub trait Select: Send + Sync {
     /// See [`SelectError`].
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError>;
 
-    /// As [`Select::select`], but parts whose stored bytes are bad are left out, each with a warning.
+    /// As [`Select::select`], but parts whose stored bytes are damaged are left out, each with a warning.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -383,7 +383,7 @@ pub trait Select: Send + Sync {
         Ok(Partial { series: self.select(selection)?, warnings: Vec::new() })
     }
 
-    /// As [`Select::select_partial`], one label set at a time: who needs each series once need not hold all of them.
+    /// As [`Select::select_partial`], one label set at a time: a caller that needs each series once need not hold all of them.
     ///
     /// # Errors
     /// See [`SelectError`]; of the samples, [`SeriesSet::take`] decides.
@@ -397,8 +397,8 @@ pub trait Select: Send + Sync {
         Ok(Box::new(read))
     }
 
-    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range. What
-    /// they take stays charged to the opening's budget for as long as that lives.
+    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range. Their
+    /// memory stays charged to the opening's budget for as long as that lives.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -417,8 +417,8 @@ pub trait Select: Send + Sync {
         Ok(all.into_iter().take(limit).collect())
     }
 
-    /// The names of the metrics that have histograms in the range. Stores that keep a list of names may name one whose histograms
-    /// lie just outside.
+    /// The names of the metrics that have histograms in the range. Stores that keep a list of names may include one whose histograms
+    /// are just outside.
     ///
     /// # Errors
     /// See [`SelectError`].

@@ -13,14 +13,14 @@ use std::collections::HashMap;
 
 use crate::{SourceId, Tenant};
 
-/// What a sequence number is to its receiver.
+/// The state of a sequence number at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Never marked.
     New,
     /// Marked before.
     Duplicate,
-    /// In a gap that was given up: it may have been marked or not.
+    /// In a gap that was dropped: it may have been marked or not.
     TooOld,
 }
 
@@ -37,7 +37,7 @@ impl Sequences {
     /// 1,024 runs of 16 bytes: 16 KiB for the worst source; one that counts without gaps has one run.
     pub const RUNS_MAX: usize = 1024;
 
-    /// What `sequence` is now.
+    /// The current state of `sequence`.
     #[must_use]
     pub fn seen(&self, sequence: u64) -> Seen {
         let after = self.runs.partition_point(|run| run.1 < sequence);
@@ -68,7 +68,7 @@ impl Sequences {
             (false, false) => self.runs.insert(after, (sequence, sequence)),
         }
         if self.runs.len() > Self::RUNS_MAX {
-            // Gives up the gap after the first run. That run's numbers are then "not known" too.
+            // Drops the gap after the first run. That run's numbers are then unknown too.
             self.runs.remove(0);
             self.forgotten_below = self.runs[0].0;
         }
@@ -87,10 +87,10 @@ impl Sequences {
     }
 }
 
-/// Who gave a number to a batch: a source of a tenant.
+/// The key of a source: it belongs to a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    /// None in tables from before tenants were distinguished: what is marked there counts for every tenant.
+    /// None in tables from before tenants were distinguished: these marks count for every tenant.
     tenant: Option<Tenant>,
     source: SourceId,
 }
@@ -119,7 +119,7 @@ impl SourceTable {
     /// The version without tenants, which is read.
     const VERSION_SHARED: u32 = 1;
 
-    /// What `(source, sequence)` of `tenant` is now.
+    /// The current state of `(source, sequence)` of `tenant`.
     #[must_use]
     pub fn seen(&self, tenant: &Tenant, source: SourceId, sequence: u64) -> Seen {
         let of = |tenant: Option<Tenant>| {
@@ -131,7 +131,7 @@ impl SourceTable {
         }
     }
 
-    /// Marks `(source, sequence)` of `tenant`; forgets sources that were silent longest when there are too many.
+    /// Marks `(source, sequence)` of `tenant`; when there are too many sources, forgets those that were silent longest.
     pub fn mark(&mut self, tenant: &Tenant, source: SourceId, sequence: u64) {
         let key = Key { tenant: Some(tenant.clone()), source };
         if self.sources.len() >= Self::SOURCES_MAX && !self.sources.contains_key(&key) {
@@ -144,7 +144,7 @@ impl SourceTable {
         debug_assert!(self.sources.len() <= Self::SOURCES_MAX);
     }
 
-    /// Every source with what is marked of it, in no order. One that several tenants have comes as often.
+    /// Every source with its marks, unordered. One that several tenants use appears as often.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Sequences)> {
         self.sources.iter().map(|(key, source)| (key.source, &source.sequences))
     }
@@ -155,10 +155,10 @@ impl SourceTable {
         self.sources.len()
     }
 
-    /// Bytes that the table takes, about: its places, and the runs of a source that has more than a few are left out.
+    /// Approximate memory of the table: its slots; additional runs of sources with more than a few are not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        // A place holds the id, the source and a byte of control; the least run list has 4 places of 16 bytes.
+        // A slot holds the id, the source and a control byte; the smallest run list has 4 entries of 16 bytes.
         let place = size_of::<(Key, Source)>() + 1;
         (self.sources.capacity() * place + self.sources.len() * 64) as u64
     }
@@ -169,15 +169,15 @@ impl SourceTable {
         self.sources.is_empty()
     }
 
-    /// Forgets the half that was silent longest of the tenant that has most sources, a tenth of all at most: one pass over the table
-    /// pays for many new sources, and a tenant that makes ever new ones pushes out its own first.
+    /// Forgets the half that was silent longest of the tenant with the most sources, at most a tenth of all: one pass over the table
+    /// makes room for many new sources, and a tenant that keeps creating new ones displaces its own first.
     fn forget_silent(&mut self) {
         let mut counts: HashMap<&Option<Tenant>, usize> = HashMap::new();
         self.sources.keys().for_each(|key| *counts.entry(&key.tenant).or_default() += 1);
         // By name where two have as many, so that a replay forgets the same.
         let most = counts.iter().max_by_key(|(tenant, count)| (**count, **tenant)).map(|(tenant, _)| (*tenant).clone());
         let most = most.filter(|_| counts.len() <= Self::SOURCES_MAX / 100);
-        // Of very many tenants none has much to give: then of all.
+        // With very many tenants, none has enough to give: then sources of all are forgotten.
         let gives = |key: &Key| most.as_ref().is_none_or(|most| key.tenant == *most);
         let mut marks: Vec<u64> =
             self.sources.iter().filter(|(key, _)| gives(key)).map(|(_, source)| source.last_mark).collect();
@@ -187,9 +187,9 @@ impl SourceTable {
         self.sources.retain(|key, source| !gives(key) || source.last_mark > threshold);
     }
 
-    /// The table as bytes, little-endian: u32 version, u32 sources, then for each u8 length of its tenant's name and the name (none: it
-    /// counts for every tenant), its id (u128), forgotten below (u64), u32 runs and the runs (u64 first, u64 last). Sources stand
-    /// in order of their last mark.
+    /// The table as bytes, little-endian: u32 version, u32 sources, then for each u8 length of its tenant's name and the name (empty: it
+    /// counts for every tenant), its id (u128), forgotten below (u64), u32 runs and the runs (u64 first, u64 last). Sources are
+    /// in the order of their last mark.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut order: Vec<(&Key, &Source)> = self.sources.iter().collect();
@@ -213,7 +213,7 @@ impl SourceTable {
         out
     }
 
-    /// Reads [`SourceTable::to_bytes`], also of the version before tenants were distinguished; `None` when the bytes are anything else.
+    /// Decodes [`SourceTable::to_bytes`], including the version before tenants were distinguished; `None` when the bytes are anything else.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut out = Self::default();
@@ -247,7 +247,7 @@ impl SourceTable {
     }
 }
 
-/// The tenant of a source; none of one that counts for every tenant.
+/// The tenant of a source; None for one that counts for every tenant.
 fn take_tenant(bytes: &mut &[u8]) -> Option<Option<Tenant>> {
     let [length] = take(bytes)?;
     let (name, rest) = bytes.split_at_checked(usize::from(length))?;

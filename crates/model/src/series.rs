@@ -5,7 +5,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 use crate::error::within;
 use crate::{Error, Labels, Tenant};
 
-/// What a series' samples are. Part of the series' identity: one name may have a float and a text series.
+/// The type of a series' samples. Part of the series' identity: one name may have a float and a text series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -18,10 +18,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many kinds there are: as many series may have one label set.
+    /// The number of kinds: one label set may have that many series.
     pub const COUNT: usize = Self::Text as usize + 1;
 
-    /// Name in answers and labels.
+    /// Name in responses and labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,12 +41,12 @@ pub enum Temporality {
     Gauge = 0,
     /// Everything since some start: a Prometheus counter or native histogram.
     Cumulative = 1,
-    /// What happened in one cell and nothing before it.
+    /// Only what happened in one cell.
     Delta = 2,
 }
 
 impl Temporality {
-    /// Name in answers and labels.
+    /// Name in responses and labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,10 +85,10 @@ impl std::fmt::Debug for SeriesId {
     }
 }
 
-/// What is known of a series beside its labels.
+/// The properties of a series other than its labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesMeta {
-    /// What its samples are.
+    /// The type of its samples.
     pub kind: Kind,
     /// How they relate to time. That of a series that gets samples, or got some in the last hour, stays;
     /// another is refused as `kind_conflict`.
@@ -115,7 +115,7 @@ impl SeriesDef {
     /// A series from label pairs in any order.
     ///
     /// # Errors
-    /// What [`Labels::new`] refuses, [`Error::NoMetricName`], or [`Error::TooLarge`] for the unit.
+    /// The errors of [`Labels::new`], [`Error::NoMetricName`], or [`Error::TooLarge`] for the unit.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
         meta: SeriesMeta,

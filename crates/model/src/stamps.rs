@@ -1,11 +1,11 @@
 //! How far a batch is on its way through a store.
 
-/// What a batch reaches on its way through the store. The reply comes after the last of them, when it is applied.
+/// The points that a batch passes in the store. The reply comes after the last of them, when it is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The writer has taken it out of the queue.
+    /// The writer has taken it from the queue.
     Taken,
-    /// Each sample is decided about, and the record is in the journal.
+    /// The verdict on each sample is decided, and the record is in the journal.
     Journaled,
     /// An fsync has made it durable.
     Durable,

@@ -9,14 +9,14 @@ use crate::error::within;
 /// Name of a tenant; cloning shares it. Part of every series' identity.
 ///
 /// A name has 1 to [`Tenant::BYTES_MAX`] ASCII letters, digits and `! - _ . * ' ( )`, and is neither `.` nor
-/// `..`: what Grafana Mimir and Loki take in `X-Scope-OrgID`, and a safe part of a path.
+/// `..`: the names that Grafana Mimir and Loki accept in `X-Scope-OrgID`, and a safe part of a path.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant(Arc<str>);
 
 impl Tenant {
     /// 150 bytes, as in Grafana Mimir.
     pub const BYTES_MAX: usize = 150;
-    /// Whose data it is when nothing is said.
+    /// The tenant when none is stated.
     pub const DEFAULT_NAME: &str = "default";
 
     /// A tenant by its name.
@@ -41,7 +41,7 @@ impl Tenant {
         &self.0
     }
 
-    /// Whether it is the one that is meant when nothing is said.
+    /// Whether it is the default tenant.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self.0 == *Self::DEFAULT_NAME

@@ -16,24 +16,24 @@ pub enum Reason {
     TimeTooOld,
     /// A start that is negative, or not before the sample's time.
     StartInvalid,
-    /// Older than what is kept of its tenant.
+    /// Older than the tenant's retention.
     BeyondRetention,
-    /// The histogram breaks its scheme: bad bins, a count that does not add up, or NaN where none may be.
+    /// The histogram violates its scheme: bad bins, a count that does not add up, or NaN where it is not allowed.
     HistogramInvalid,
-    /// The point breaks another rule of its protocol: it has no value, no time, or does not say how it relates to time.
+    /// The point violates another rule of its protocol: it has no value, no time, or no temporality.
     PointInvalid,
-    /// The histogram's scheme does not merge with the cell that is already there.
+    /// The histogram's scheme does not merge with the existing cell.
     SchemeConflict,
     /// A text longer than the limit.
     TextTooLarge,
-    /// The store holds as many series as it may.
+    /// The store holds the maximum number of series.
     SeriesLimit,
     /// Below the window in which the source's numbers are remembered: it may or may not be here already.
     SequenceTooOld,
 }
 
 impl Reason {
-    /// Every reason, to make each one's counter from the start.
+    /// Every reason, so that each one's counter exists from the start.
     pub const ALL: [Self; 13] = [
         Self::LabelsInvalid,
         Self::SeriesUnknown,
@@ -50,7 +50,7 @@ impl Reason {
         Self::SequenceTooOld,
     ];
 
-    /// Name in counters and answers.
+    /// Name in counters and responses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,14 +71,14 @@ impl Reason {
     }
 }
 
-/// What became of a batch. `accepted + duplicate + rejected.len()` is the number of its samples.
+/// The outcome of a batch. `accepted + duplicate + rejected.len()` is the number of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Samples that are durable now.
     pub accepted: u64,
     /// Samples that were durable before: nothing changed.
     pub duplicate: u64,
-    /// Of the accepted, those beyond a limit of their tenant: they are in its series `ogive_overflow`.
+    /// How many of the accepted ones are beyond a limit of their tenant: they are in its series `ogive_overflow`.
     pub folded: u64,
     /// The others, by index into the batch's samples.
     pub rejected: Vec<(u32, Reason)>,

@@ -14,13 +14,13 @@ pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The text in lower case, character by character: what is compared where case does not matter.
+/// The text in lower case, character by character: for comparisons that ignore case.
 #[must_use]
 pub fn fold(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().flat_map(char::to_lowercase).collect() }
 }
 
-/// Where each word of a folded text stands, in bytes.
+/// The position of each word of a folded text, in bytes.
 pub fn spans(folded: &str) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -46,7 +46,7 @@ fn character_at(text: &str, at: usize) -> Option<(bool, usize)> {
     text[at..].chars().next().map(|c| (is_word(c), c.len_utf8()))
 }
 
-/// Hands each word of `text` to `each`, folded, as often as it stands there.
+/// Passes each word of `text` to `each`, folded, as often as it occurs.
 pub fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut words = |folded: &str| spans(folded).for_each(|(start, end)| each(&folded[start..end]));
     words(&fold(text));
@@ -55,7 +55,7 @@ pub fn each_word(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// The text with the escapes of JSON strings replaced by what they mean; a backslash that begins none stays.
+/// The text with the escapes of JSON strings replaced by their meaning; a backslash that begins none stays.
 #[must_use]
 pub fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
@@ -97,7 +97,7 @@ fn hex(text: &str) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// The character that `uXXXX`, or a pair of surrogates, stands for, and its length in bytes; U+FFFD for half a pair.
+/// The character that `uXXXX`, or a pair of surrogates, represents, and its length in bytes; U+FFFD for half a pair.
 fn character(text: &str) -> (char, usize) {
     let first = hex(text).unwrap_or(0xFFFD);
     if let Some(c) = char::from_u32(first) {
@@ -118,9 +118,9 @@ fn character(text: &str) -> (char, usize) {
 pub enum Words {
     /// This one, folded.
     Word(String),
-    /// What all of these ask for. Of none: any text will do.
+    /// All of these. If empty, any text will do.
     All(Vec<Words>),
-    /// What one of these asks for.
+    /// Any of these.
     Any(Vec<Words>),
 }
 

@@ -10,14 +10,14 @@ const FREE: &str = "ogive_disk_free_bytes";
 const SIZE: &str = "ogive_disk_size_bytes";
 const FILES: &str = "ogive_disk_free_files";
 
-/// The series and what they mean.
+/// The series and their help texts.
 pub const HELP: [(&str, &str); 3] = [
     (FREE, "Bytes that can still be written to the file system of a directory."),
     (SIZE, "Bytes of the file system of a directory."),
     (FILES, "Files that can still be made in the file system of a directory."),
 ];
 
-/// The series of directories; one whose file system cannot be asked has none.
+/// The series of directories; one whose file system cannot be queried has none.
 pub fn own_values<'a>(directories: impl IntoIterator<Item = (&'a Path, Option<Space>)>) -> Vec<OwnValue> {
     let known: Vec<(String, Space)> = directories
         .into_iter()

@@ -22,23 +22,23 @@ use ogive_door::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamp
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
 
-/// The store in its directories, and what stands in front of it.
+/// The store in its directories, with the components in front of it.
 pub struct Embedded {
     store: Arc<Store>,
     upkeep: Upkeep,
     live: Arc<Live>,
     /// The requests without times that it had when it was opened.
     arrivals: Vec<(SourceId, u64)>,
-    /// What is marked for the quantizer.
+    /// The windows marked for the quantizer.
     marks: Option<Arc<Marks>>,
-    /// How far senders have come, by this server's clock.
+    /// The progress of senders, by this server's clock.
     source_times: Arc<SourceTimes>,
     clock: Clock,
     /// What forwards have read.
     watches: Arc<Watches>,
 }
 
-/// What the store is opened with.
+/// The settings with which the store is opened.
 #[derive(Clone, Copy)]
 pub struct Settings<'a> {
     /// Of memory, series and queries.
@@ -50,7 +50,7 @@ pub struct Settings<'a> {
 }
 
 impl Embedded {
-    /// Opens the store, and logs what its recovery found.
+    /// Opens the store, and logs the findings of its recovery.
     pub fn open(
         upkeep: Upkeep,
         settings: Settings<'_>,
@@ -104,17 +104,17 @@ impl Embedded {
         self.live.clone()
     }
 
-    /// The store itself, for those who follow what it applies.
+    /// The store itself, for followers of what it applies.
     pub fn store(&self) -> Arc<Store> {
         self.store.clone()
     }
 
-    /// How far the data of each sender has come.
+    /// The progress of each sender's data.
     pub fn source_times(&self) -> Arc<SourceTimes> {
         self.source_times.clone()
     }
 
-    /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
+    /// Stops live cells, and flushes memory to blocks, so that the next start has nothing to replay.
     pub fn finish(&self) {
         self.live.end();
         if let Err(error) = self.store.flush_whole() {
@@ -125,10 +125,10 @@ impl Embedded {
 
 /// 16 MiB: blocks of some hundred thousand series, so that a flush, and a deletion behind it, find room on a full disk.
 const RESERVE_BYTES: u64 = 16 << 20;
-/// 10 findings of one look stand in the log; a bad disk has thousands, and `ogive status` and `ogive scrub` list them.
+/// 10 findings of one check are logged; a bad disk has thousands, and `ogive status` and `ogive scrub` list them.
 const TOLD_MAX: usize = 10;
 
-/// Tells on standard error what a look at stored bytes found: the first ones, and how many more.
+/// Logs the findings of a check of stored bytes: the first ones, and how many more.
 pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
     findings.iter().take(TOLD_MAX).for_each(|finding| tracing::warn!("{look}: {finding}"));
     if findings.len() > TOLD_MAX {
@@ -151,14 +151,14 @@ impl ogive_store::Clock for Time {
     }
 }
 
-/// What the store measures, into the server's recorders.
+/// Passes the store's measurements to the server's recorders.
 struct StoreMeters {
     meters: Arc<Meters>,
-    /// Why blocks could not be written, as it was last reported; none when they were.
+    /// Why blocks could not be written, as last reported; None when they were.
     flush_problem: Mutex<Option<String>>,
     /// Requests without times that were stored before this start.
     arrivals: Mutex<Vec<(SourceId, u64)>>,
-    /// Batches that were in flight when the process before ended; after recovery those of them that the store has.
+    /// Batches that were in flight when the previous process ended; after recovery, those of them that the store has.
     in_flight: Mutex<Vec<(Tenant, Identity)>>,
 }
 
@@ -194,7 +194,7 @@ impl Observer for StoreMeters {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).retain(has);
     }
 
-    /// Told once for each problem: it is tried again many times.
+    /// Reported once for each problem: the flush is retried many times.
     fn flush_failed(&self, error: &ogive_store::Error) {
         let problem = error.to_string();
         let mut reported = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ impl Backend for Embedded {
             if let (Some(arrival), Ok(verdict)) = (arrival, &outcome) {
                 arrival.acknowledged(verdict);
             }
-            // Before the sender hears of it: what is acknowledged is marked.
+            // Before the sender is answered, so that what is acknowledged is marked.
             if let (Some(notes), Ok(verdict)) = (notes, &outcome) {
                 notes.acknowledged(verdict);
             }

@@ -8,7 +8,7 @@ use ogive_store::{Class, Keep, Retention};
 use ogive_text::duration::seconds_or_units_ms;
 use ogive_text::size;
 
-/// What the store is given beside its directories.
+/// The settings of the store other than its directories.
 #[derive(Clone, Debug, Default)]
 pub struct Keeping {
     /// How long data is kept, and how much of it.
@@ -17,11 +17,11 @@ pub struct Keeping {
     pub rollups: Vec<u32>,
     /// Bytes of the journal that a restart may have to replay.
     pub replay_bytes_max: u64,
-    /// The journal says when batches arrived.
+    /// The journal records when batches arrived.
     pub arrivals: bool,
 }
 
-/// `[TENANT:]REST`: a tenant's name holds no colon.
+/// `[TENANT:]REST`: a tenant's name contains no colon.
 pub type Of<T> = (Option<Tenant>, T);
 
 fn of_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<Of<T>, String> {
@@ -31,12 +31,12 @@ fn of_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<
     }
 }
 
-/// Of what a time to keep is.
+/// The data to which a retention time applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionTarget {
-    /// Numbers of each width and logs, where they are not named.
+    /// Numbers of each width and logs that are not named separately.
     All,
-    /// Numbers, by the width of cells in milliseconds (0: as they came).
+    /// Numbers, by the width of cells in milliseconds (0: the original samples).
     Width(u32),
     /// Texts of a class.
     Texts(Class),
@@ -45,7 +45,7 @@ pub enum RetentionTarget {
 /// How long each is kept.
 pub type Ages = Vec<(RetentionTarget, Duration)>;
 
-/// `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d,gaps=1y,audit=5y`, of one tenant or of all that are not named.
+/// `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d,gaps=1y,audit=5y`, for one tenant or for all that are not named.
 pub fn ages(text: &str) -> Result<Of<Ages>, String> {
     of_tenant(text, |text| text.split(',').map(age).collect())
 }
@@ -67,7 +67,7 @@ fn age(text: &str) -> Result<(RetentionTarget, Duration), String> {
     Ok((kept, Duration::from_millis(millis.ok_or_else(refuse)?)))
 }
 
-/// Cells of a width; one second and below are samples as they came.
+/// Cells of a width; one second and below means the original samples.
 fn width(text: &str) -> Result<u32, String> {
     if text == "raw" {
         return Ok(0);
@@ -79,12 +79,12 @@ fn width(text: &str) -> Result<u32, String> {
     Ok(if millis <= 1000 { 0 } else { millis })
 }
 
-/// `50GiB`, of one tenant or of each that is not named.
+/// `50GiB`, for one tenant or for each that is not named.
 pub fn size(text: &str) -> Result<Of<u64>, String> {
     of_tenant(text, size::parse)
 }
 
-/// Together; what is said of a tenant replaces what is said of all.
+/// Combines the settings; those for a tenant replace those for all.
 pub fn retention(ages: &[Of<Ages>], sizes: &[Of<u64>]) -> Retention {
     let mut retention = Retention::default();
     let named = ages.iter().map(|(tenant, _)| tenant).chain(sizes.iter().map(|(tenant, _)| tenant));

@@ -20,19 +20,19 @@ pub use crate::late_sample::{Key, LateSample};
 
 /// 100,000 late samples: twenty requests; of histograms some 50 MB.
 pub const LATE_MAX: usize = 100_000;
-/// A read during which a batch arrived for its seconds is made again so often.
+/// How often a read is repeated when a batch arrived for its seconds meanwhile.
 pub const ATTEMPTS: usize = 5;
-/// Between two looks whether the store has what was submitted.
+/// Between two checks whether the store has what was submitted.
 const LOOK: Duration = Duration::from_millis(5);
-/// 400 looks, 2 s: what takes longer waits for a disk, and the forward does not.
+/// 400 checks, 2 s: anything that takes longer waits for a disk, and the forward does not.
 const LOOKS_MAX: usize = 400;
 
-/// What all forwards watch.
+/// The watches of all forwards.
 #[derive(Default)]
 pub struct Watches {
     inner: Mutex<Inner>,
     count: AtomicUsize,
-    /// Of the batches that were in flight when the process before ended, those that the store has.
+    /// The batches in flight at the end of the previous process that the store has.
     stored: HashSet<(Tenant, Identity)>,
 }
 
@@ -52,7 +52,7 @@ struct Flight {
     last_ms: i64,
 }
 
-/// Batches below a number that are still on their way may be in what was read of (`from_ms`, `until_ms`].
+/// Batches below a number that are still in flight may be part of what was read of (`from_ms`, `until_ms`].
 #[derive(Clone, Copy, Default)]
 struct Unsure {
     below: u64,
@@ -82,12 +82,12 @@ pub struct Watch {
     id: u64,
 }
 
-/// A batch between its submission and its answer.
+/// A batch between its submission and its result.
 pub struct Arrival {
     all: Arc<Watches>,
     id: u64,
     samples: u64,
-    /// By watch: what was late when it was submitted, by its index in the batch.
+    /// By watch: the samples that were late when submitted, by their index in the batch.
     late: Vec<(u64, Vec<(u32, LateSample)>)>,
 }
 
@@ -98,7 +98,7 @@ impl Watches {
         Self { stored, ..Self::default() }
     }
 
-    /// Of the batches that were in flight when the process before ended, those that the store has.
+    /// The batches in flight at the end of the previous process that the store has.
     #[must_use]
     pub const fn stored(&self) -> &HashSet<(Tenant, Identity)> {
         &self.stored
@@ -108,7 +108,7 @@ impl Watches {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a batch that is about to be submitted; to be [`Arrival::acknowledged`], or dropped when it is refused.
+    /// Records a batch that is about to be submitted; to be [`Arrival::acknowledged`], or dropped if it is refused.
     pub fn arrival(self: &Arc<Self>, batch: &Batch) -> Option<Arrival> {
         // ORDERING: Relaxed; a forward that begins meanwhile reads what is behind now, and no late sample of that is lost.
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -139,8 +139,8 @@ impl Watches {
         Some(Arrival { all: Arc::clone(self), id, samples: batch.samples.len() as u64, late })
     }
 
-    /// Begins to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read; with the log of what comes late,
-    /// and what is in it.
+    /// Starts to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read; with the log of late samples,
+    /// and its contents.
     pub fn watch(
         self: &Arc<Self>,
         tenant: Tenant,
@@ -171,7 +171,7 @@ impl Watches {
 }
 
 impl Watched {
-    /// Whether this time is in what is being read.
+    /// Whether this time is within what is being read.
     fn is_read(&self, time_ms: i64) -> bool {
         self.from_ms < time_ms && time_ms <= self.until_ms
     }
@@ -233,7 +233,7 @@ impl Watched {
         let time_ms = late.sample.time_ms();
         let Unsure { below, from_ms, until_ms } = self.unsure;
         if time_ms > self.until_ms {
-            // Fewer seconds were read than it was meant: it comes with the next ones.
+            // Fewer seconds were read than intended: it comes with the next ones.
         } else if (arrival < below && from_ms < time_ms && time_ms <= until_ms) || self.late.len() == LATE_MAX {
             self.dropped += 1;
         } else {
@@ -273,7 +273,7 @@ impl Watch {
         });
     }
 
-    /// Waits until the store has everything that was submitted for what is about to be read. What is there then is in the read.
+    /// Waits until the store has everything that was submitted for what is about to be read. That is then part of the read.
     pub fn settle(&self) {
         for look in 0.. {
             let is_settled = self.with(|watched, flights, _| {
@@ -297,7 +297,7 @@ impl Watch {
         }
     }
 
-    /// It was read: true unless a batch arrived for it meanwhile. The last attempt counts, and what arrived is dropped.
+    /// Marks it as read: true unless a batch arrived for it meanwhile. The last attempt counts, and what arrived is dropped.
     pub fn commit(&self, is_last: bool) -> bool {
         self.with(|watched, _, next| {
             if watched.is_disturbed && !is_last {
@@ -318,7 +318,7 @@ impl Watch {
         })
     }
 
-    /// What came late since it was called last, and how many samples were dropped. The forward's next request gets the number `sequence`.
+    /// The late samples since the last call, and how many were dropped. The forward's next request gets the number `sequence`.
     pub fn take(&self, sequence: u64) -> (Vec<LateSample>, u64) {
         self.with(|watched, _, _| {
             debug_assert_eq!(watched.from_ms, watched.until_ms, "nothing is being read");
@@ -331,14 +331,14 @@ impl Watch {
 }
 
 impl Watch {
-    /// Goes on for the same forward, of which everything up to `until_ms` was read, with what it now selects: what is late or in flight
-    /// between its former work and the next is not lost.
+    /// Continues for the same forward, of which everything up to `until_ms` was read, with its new selection: what is late or in flight
+    /// between the two is not lost.
     pub fn select(&self, matchers: Vec<Vec<Matcher>>, until_ms: i64) {
         self.begin(until_ms, until_ms);
         self.with(|watched, _, _| watched.matchers = matchers);
     }
 
-    /// From now on what comes late is in this log, with what is in it already; or in none.
+    /// Replaces the log of late samples from now on, with its current contents; None for no log.
     pub fn replace_log(&self, log: Option<(LateLog, Vec<LateSample>)>) {
         let (log, late) = log.map_or_else(Default::default, |(log, late)| (Some(log), late));
         self.with(|watched, _, _| {
@@ -347,7 +347,7 @@ impl Watch {
         });
     }
 
-    /// What was taken is in the forward's file.
+    /// What was taken is stored in the forward's file.
     pub fn settle_taken(&self) {
         self.with(|watched, _, _| watched.log.iter_mut().for_each(LateLog::settle));
     }

@@ -23,26 +23,26 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 28;
 /// Length, checksum.
 const FRAME_BYTES: usize = 8;
-/// 64 MiB: 100,000 late samples of 600 bytes. What comes while it is full is forwarded, but not after a kill.
+/// 64 MiB: 100,000 late samples of 600 bytes. Samples that arrive while it is full are forwarded, but not after a kill.
 const BYTES_MAX: u64 = 64 << 20;
-/// 1 MiB of what is in the forward's file is let go of at once.
+/// The log is compacted once 1 MiB of it is also in the forward's file.
 pub(crate) const COMPACT_BYTES: u64 = 1 << 20;
 /// 1,024 batches of 24 bytes: 24 KiB are written with each new file.
 const DONE_MAX: usize = 1_024;
 
-/// Who sent a batch, and under which number.
+/// The sender of a batch, and its sequence number.
 pub(crate) type Identity = (SourceId, u64);
 
-/// What a log has, in its order.
+/// A record of the log.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Record {
     /// The late samples of the batch of this arrival, about to be submitted.
     Submitted(u64, Batch),
-    /// It was stored, but for these samples; none: nothing of it is late.
+    /// It was stored, except for these samples; None: nothing of it is late.
     Answered(u64, Option<Vec<u32>>),
-    /// What came before with times in (from, until] was read.
+    /// Earlier batches with times in (from, until] were read.
     Read(i64, i64),
-    /// Everything that was answered is in requests when the next batch of the forward's file has a greater number.
+    /// Everything that was answered is in requests once the next batch of the forward's file has a greater number.
     Taken(u64),
     /// Batches that were forwarded.
     Done(Vec<Identity>),
@@ -55,7 +55,7 @@ struct Entry {
     is_stored: bool,
 }
 
-/// What a log says when it is read to its end.
+/// The state after reading a log to its end.
 #[derive(Default)]
 struct Contents {
     /// By arrival.
@@ -64,7 +64,7 @@ struct Contents {
     done: VecDeque<Identity>,
 }
 
-/// Where a forward is: what it sends next, and up to where it has read.
+/// The position of a forward: what it sends next, and up to where it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// It sends as this.
@@ -84,7 +84,7 @@ pub struct LateLog {
     /// Submitted and not answered, by arrival.
     in_flight: BTreeMap<u64, Identity>,
     done: VecDeque<Identity>,
-    /// Where the last [`Record::Taken`] is, with what was in flight there.
+    /// The position of the last [`Record::Taken`], with what was in flight there.
     taken: Option<(u64, Vec<u64>)>,
     has_failed: bool,
 }
@@ -95,7 +95,7 @@ pub fn path_of(data: &Path, name: &str) -> PathBuf {
     data.join(DIRECTORY).join(name)
 }
 
-/// The batches that were in flight when the process before ended, of all logs in `data`.
+/// The batches that were in flight when the previous process ended, of all logs in `data`.
 #[must_use]
 pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, Identity)> {
     let files = RealDisk.list(&data.join(DIRECTORY)).unwrap_or_default();
@@ -116,10 +116,10 @@ pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, Identity)> {
 }
 
 impl LateLog {
-    /// The log of a forward that is at `place`, with what it has to forward of up to there. Of what was in flight, the store has the batches in `stored`.
+    /// The log of a forward that is at `place`, with the samples it has to forward up to there. `stored`: the batches in flight that the store has.
     ///
     /// # Errors
-    /// Of the disk.
+    /// Those of the disk.
     pub fn open(
         path: &Path,
         place: Place,
@@ -157,7 +157,7 @@ impl LateLog {
         }
     }
 
-    /// It was stored, but for the samples at `rejected` of what is late of it; none: nothing of it is late.
+    /// The batch was stored, except for its late samples at `rejected`; None: nothing of it is late.
     pub(crate) fn answer(&mut self, arrival: u64, rejected: Option<Vec<u32>>) {
         let Some(identity) = self.in_flight.remove(&arrival) else { return };
         if rejected.is_some() {
@@ -166,14 +166,14 @@ impl LateLog {
         self.append(&Record::Answered(arrival, rejected));
     }
 
-    /// What came before with times in (from, until] was read.
+    /// Earlier batches with times in (from, until] were read.
     pub(crate) fn read(&mut self, from_ms: i64, until_ms: i64) {
         if self.bytes > HEADER_BYTES as u64 && from_ms < until_ms {
             self.append(&Record::Read(from_ms, until_ms));
         }
     }
 
-    /// What was answered is about to be in requests, of which the first gets the number `sequence`.
+    /// What was answered is about to be put into requests, of which the first gets the number `sequence`.
     pub(crate) fn take(&mut self, sequence: u64) {
         let at = self.bytes;
         if self.append(&Record::Taken(sequence)) {
@@ -181,7 +181,7 @@ impl LateLog {
         }
     }
 
-    /// The forward's file has what was taken.
+    /// The forward's file contains what was taken.
     pub(crate) fn settle(&mut self) {
         let Some((at, in_flight)) = self.taken.take_if(|_| self.bytes > COMPACT_BYTES || self.has_failed) else {
             return;
@@ -191,10 +191,10 @@ impl LateLog {
         }
     }
 
-    /// Lets go of what is in front of `at`, but for what was in flight there.
+    /// Drops what is before `at`, except for what was in flight there.
     fn compact(&mut self, at: u64, in_flight: &[u64]) -> Result<(), DiskError> {
         let mut before = RealDisk.read(&self.path)?;
-        // Behind it is a part of what could not be written.
+        // After that there is part of a record that could not be written.
         before.truncate(self.bytes as usize);
         let mut out = header(self.source).to_vec();
         put(&mut out, &Record::Done(self.done.iter().copied().collect()));
@@ -235,7 +235,7 @@ impl LateLog {
 }
 
 impl Contents {
-    /// Takes one record more; the next batch of the forward's file is `next`.
+    /// Applies another record; the next batch of the forward's file is `next`.
     fn apply(&mut self, record: Record, next: u64) {
         match record {
             Record::Submitted(id, batch) => drop(self.in_flight.insert(id, Entry::of(batch))),
@@ -260,7 +260,7 @@ impl Contents {
         }
     }
 
-    /// Of what is in flight, what the store has is stored unless it was before; the rest was never answered and comes again.
+    /// Of what is in flight, batches that the store has are stored unless they were before; the rest was never answered and is retried.
     fn answer(&mut self, has: impl Fn(Identity) -> bool) {
         for (_, entry) in std::mem::take(&mut self.in_flight) {
             let is_known = self.done.contains(&entry.identity)
@@ -271,7 +271,7 @@ impl Contents {
         }
     }
 
-    /// A new file of what is here.
+    /// Writes the current contents to a new file.
     fn write(&self, path: &Path, source: SourceId) -> Result<Box<dyn DiskFile>, DiskError> {
         let mut out = header(source).to_vec();
         if !self.done.is_empty() {
@@ -315,7 +315,7 @@ fn batch_of(of: &Batch, late: &[(u32, LateSample)]) -> Batch {
     let Batch { source, sequence, tenant, .. } = of;
     let mut out = Batch { source: *source, sequence: *sequence, tenant: tenant.clone(), ..Batch::default() };
     let mut places: BTreeMap<u32, u32> = BTreeMap::new();
-    // Declared series stand in front of known ones, whatever came first.
+    // Declared series come before known ones, whatever the order of arrival.
     for is_declared in [true, false] {
         for (_, LateSample { key, sample }) in late {
             let place = (out.series.len() + out.known.len()) as u32;
@@ -350,7 +350,7 @@ pub(crate) fn put(out: &mut Vec<u8>, record: &Record) {
     let number = |payload: &mut Vec<u8>, number: u64| payload.extend_from_slice(&number.to_le_bytes());
     match record {
         Record::Submitted(id, batch) => {
-            // It is a part of what a frame held.
+            // It is a part of what fitted a frame.
             let Ok(frame) = batch.encode() else { return };
             payload.push(1);
             number(&mut payload, *id);
@@ -383,7 +383,7 @@ pub(crate) fn put(out: &mut Vec<u8>, record: &Record) {
     out.extend_from_slice(&payload);
 }
 
-/// The records of a log with their places, up to the first that is none.
+/// The records of a log with their positions, up to the first invalid one.
 fn records(bytes: &[u8]) -> impl Iterator<Item = (Record, (usize, usize))> {
     let mut at = HEADER_BYTES;
     std::iter::from_fn(move || {

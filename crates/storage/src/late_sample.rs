@@ -11,11 +11,11 @@ pub enum Key {
     Known(SeriesId),
 }
 
-/// A sample that came too late for what was read; its index into a batch's series means nothing.
+/// A sample that arrived too late for what was read; its index into a batch's series is meaningless.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateSample {
-    /// Of which series.
+    /// Its series.
     pub key: Key,
-    /// As it came.
+    /// As received.
     pub sample: Sample,
 }

@@ -10,7 +10,7 @@ const SILENT_MS: i64 = 60_000;
 /// 10,000 senders: 640 KB.
 const SOURCES_MAX: usize = 10_000;
 
-/// By sender, the latest time of its data, and when that came; milliseconds.
+/// By sender, the latest time of its data, and when that arrived; milliseconds.
 #[derive(Debug, Default)]
 pub struct SourceTimes(Mutex<HashMap<u128, (i64, i64)>>);
 

@@ -2,10 +2,10 @@
 
 use super::escape::{character, wrong};
 
-/// What Go refuses about a class.
+/// Go's error for an invalid class.
 const RANGE: &str = "invalid character class range";
 
-/// The bracket expression at the start of `rest`, which begins with one: its length, and how the engine writes it.
+/// The bracket expression at the start of `rest`, which begins with one: its length, and its form for the engine.
 pub(super) fn bracket(rest: &str) -> Result<(usize, String), String> {
     let mut out = "[".to_owned();
     let mut at = 1;
@@ -14,7 +14,7 @@ pub(super) fn bracket(rest: &str) -> Result<(usize, String), String> {
         at += 1;
     }
     let mut first = true;
-    // A bracket that comes first does not close.
+    // A bracket in the first position does not close.
     while first || !rest[at..].starts_with(']') {
         first = false;
         let tail = &rest[at..];
@@ -32,7 +32,7 @@ pub(super) fn bracket(rest: &str) -> Result<(usize, String), String> {
     Ok((at + 1, out))
 }
 
-/// Writes the character or the range at the start of `tail`; its length. `whole` is the bracket expression from its start.
+/// Writes the character or the range at the start of `tail`; returns its length. `whole` is the bracket expression from its start.
 fn range(tail: &str, whole: &str, out: &mut String) -> Result<usize, String> {
     let one = |text: &str| match text.chars().next() {
         None => Err(wrong("missing closing ]", whole)),
@@ -58,12 +58,12 @@ fn range(tail: &str, whole: &str, out: &mut String) -> Result<usize, String> {
     Ok(length)
 }
 
-/// `c` so that it stands for itself, inside brackets and outside.
+/// `c` as a literal, inside brackets and outside.
 pub(super) fn literal(c: char) -> String {
     if c.is_alphanumeric() { c.to_string() } else { format!("\\x{{{:x}}}", u32::from(c)) }
 }
 
-/// The class such as `[:alpha:]` at the start of `tail`: its length and what the engine calls it.
+/// A class such as `[:alpha:]` at the start of `tail`: its length and its name in the engine.
 fn posix(tail: &str) -> Result<Option<(usize, &str)>, String> {
     const NAMES: [&str; 14] = [
         "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
@@ -115,7 +115,7 @@ fn unicode(tail: &str, negative: bool) -> Result<(usize, String), String> {
     Ok((length, if negative != negated { format!("^{class}") } else { class }))
 }
 
-/// The characters of a category or script that Go knows by `name`.
+/// The characters of the category or script with Go's `name`.
 fn property(name: &str) -> Option<String> {
     const CATEGORIES: [&str; 34] = [
         "Cc", "Cf", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No", "P", "Pc",
@@ -123,7 +123,7 @@ fn property(name: &str) -> Option<String> {
     ];
     match name {
         "Any" => Some("\\x{0}-\\x{10FFFF}".to_owned()),
-        // Go's category of others has no characters that are not assigned; no text has surrogates.
+        // Go's category C excludes unassigned characters; no text has surrogates.
         "C" => Some("\\p{Cc}\\p{Cf}\\p{Co}".to_owned()),
         "Cs" => Some("[^\\x{0}-\\x{10FFFF}]".to_owned()),
         _ if CATEGORIES.contains(&name) => Some(format!("\\p{{gc={name}}}")),
@@ -132,7 +132,7 @@ fn property(name: &str) -> Option<String> {
     }
 }
 
-/// Whether `name` is a script's full name as Unicode writes it. The engine knows which there are; it also takes short names, which Go
+/// Whether `name` is a script's full name in Unicode's spelling. The engine knows which exist; it also accepts short names, which Go
 /// does not.
 fn is_script(name: &str) -> bool {
     const OF_FOUR: [&str; 8] = ["Ahom", "Cham", "Kawi", "Lisu", "Modi", "Newa", "Thai", "Toto"];

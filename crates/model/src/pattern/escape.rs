@@ -5,7 +5,7 @@ pub(super) fn wrong(what: &str, text: &str) -> String {
     format!("error parsing regexp: {what}: `{text}`")
 }
 
-/// The character that the escape at the start of `rest` stands for, and the escape's length.
+/// The character that the escape at the start of `rest` represents, and the escape's length.
 pub(super) fn character(rest: &str) -> Result<(usize, char), String> {
     let mut chars = rest[1..].char_indices();
     let Some((_, letter)) = chars.next() else { return Err(wrong("trailing backslash at end of expression", "")) };

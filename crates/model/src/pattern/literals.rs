@@ -8,18 +8,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{class, escape};
 
-/// 16 bytes of texts for each of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow beyond any bound, and a query may have
+/// 16 bytes of texts for each byte of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow without bound, and a query may have
 /// many.
 const TEXT_BYTES_A_BYTE: usize = 16;
 const TEXT_BYTES_MIN: usize = 1024;
 
-/// 16 bytes for each text of a product: what making it costs beside its bytes.
+/// 16 bytes for each text of a product: the cost of making it in addition to its bytes.
 const TEXT_COST: usize = 16;
 
-/// 64 lists inside each other: reading them takes a frame of the stack each.
+/// 64 nested lists: parsing takes a stack frame for each.
 const DEPTH_MAX: usize = 64;
 
-/// What may stand before or behind a text.
+/// What is allowed before or after a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Wild {
     /// Nothing.
@@ -31,7 +31,7 @@ enum Wild {
 }
 
 impl Wild {
-    /// Whether `text` may stand there.
+    /// Whether `text` is allowed there.
     const fn fits(self, text: &str) -> bool {
         match self {
             Self::None => text.is_empty(),
@@ -56,7 +56,7 @@ struct Texts {
 pub(crate) struct Literals(Vec<Texts>);
 
 impl Literals {
-    /// The list that `pattern`, which is valid, is; None when it is none.
+    /// The list that the valid `pattern` is equivalent to; None when there is none.
     pub(super) fn parse(pattern: &str) -> Option<Self> {
         let mut reader = Reader { rest: pattern, left: pattern.len() * TEXT_BYTES_A_BYTE + TEXT_BYTES_MIN };
         let mut found: HashMap<(Wild, Wild), HashSet<String>> = HashMap::new();
@@ -89,7 +89,7 @@ impl Literals {
         self.0.iter().any(|texts| texts.matches(value))
     }
 
-    /// The texts, ascending, when each stands for itself alone.
+    /// The texts, ascending, when nothing else is allowed around them.
     pub(super) fn exact(&self) -> Option<Vec<&str>> {
         let [texts] = &self.0[..] else { return None };
         let alone = texts.before == Wild::None && texts.behind == Wild::None;
@@ -137,7 +137,7 @@ impl Reader<'_> {
 
     fn wild(&mut self) -> Wild {
         let lazy = |reader: &mut Self, wild| {
-            // Which one is taken makes no difference to whether one is.
+            // Whether a repetition is lazy does not change whether there is a match.
             reader.took("?");
             wild
         };
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of one alternative, up to what is none.
+    /// The texts of one alternative, up to something that is not a text.
     fn texts(&mut self, depth: usize) -> Option<Vec<String>> {
         let mut texts = vec![String::new()];
         loop {

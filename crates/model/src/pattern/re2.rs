@@ -11,7 +11,7 @@ use super::escape::{character, wrong};
 /// 1,000 repetitions, also of repetitions together: RE2's limit.
 const REPEAT_MAX: u32 = 1_000;
 
-/// 200 groups inside each other; the engine that runs the pattern takes 250 levels.
+/// 200 nested groups; the engine that runs the pattern allows 250 levels.
 const DEPTH_MAX: usize = 200;
 
 /// `pattern` as the `regex` crate writes it.
@@ -33,12 +33,12 @@ pub(super) fn translated(pattern: &str) -> Result<String, String> {
     Ok(translator.out)
 }
 
-/// What is known of an open group.
+/// The state of an open group.
 #[derive(Default)]
 struct Group {
-    /// The greatest product of repetitions inside each other in what is done of it.
+    /// The greatest product of nested repetitions in the part done so far.
     weight: u32,
-    /// The same of what a repetition that follows would repeat; None when there is nothing to repeat.
+    /// The same for what a following repetition would repeat; None when there is nothing to repeat.
     last: Option<u32>,
 }
 
@@ -120,7 +120,7 @@ impl<'p> Translator<'p> {
         self.check_flags(behind)?;
         let opens = behind[end..].starts_with(':');
         let length = 2 + end + 1;
-        // The engine takes no empty list of flags.
+        // The engine does not accept an empty list of flags.
         let text = if !opens && flags.is_empty() { String::new() } else { self.rest[..length].to_owned() };
         self.put(length, &text);
         if opens {
@@ -141,7 +141,7 @@ impl<'p> Translator<'p> {
         if !self.names.insert(name) {
             return Err(wrong("duplicate capture group name", name));
         }
-        // The engine's names do not begin with a digit: such a group has its number alone.
+        // The engine's names cannot begin with a digit: such a group only gets a number.
         let text = if name.as_bytes()[0].is_ascii_digit() { "(".to_owned() } else { format!("(?P<{name}>") };
         self.put(head + name.len() + 1, &text);
         self.groups.push(Group::default());
@@ -175,7 +175,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// A repetition of what is before it, whose text is `length` bytes long.
+    /// A repetition of the preceding item; the operator's text is `length` bytes long.
     fn repeat(
         &mut self,
         repeated: Option<&str>,

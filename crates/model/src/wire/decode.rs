@@ -19,7 +19,7 @@ pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8], series_max: us
     Ok(read(version, tenant, payload, series_max)?)
 }
 
-/// What stops reading: FlatBuffers' own finding, or a rule of ours.
+/// Why decoding stops: an error of FlatBuffers, or a rule of ours.
 pub(super) enum Fault {
     Wire(planus::Error),
     Rule(Error),
@@ -177,7 +177,7 @@ pub(super) struct SeriesCounts {
     pub(super) max: usize,
 }
 
-/// Whether a frame of `version` may have so many series.
+/// Checks whether a frame of `version` may have that many series.
 pub(super) fn check_known(version: u16, counts: SeriesCounts) -> Result<(), Error> {
     if version == VERSION_PLAIN && counts.known > 0 {
         return Err(malformed("a frame of version 1 names series by their identity; that takes version 2"));
@@ -221,7 +221,7 @@ fn floats(version: u16, column: &fb::FloatsRef<'_>, samples: &mut Vec<Result<Sam
 struct Starts<'a>(Option<planus::Vector<'a, i64>>);
 
 impl<'a> Starts<'a> {
-    /// Of `count` samples: no start is written, one for all, or one each.
+    /// The starts of `count` samples: none are written, one for all, or one each.
     fn new(version: u16, what: &str, count: usize, column: Option<planus::Vector<'a, i64>>) -> Result<Self, Error> {
         let column = column.filter(|column| !column.is_empty());
         if let Some(column) = &column {
@@ -313,7 +313,7 @@ impl<'a> Shape<'a> {
         (self.series.get(at).expect(agree), self.time_ns.get(at).expect(agree), self.scheme.get(at).expect(agree))
     }
 
-    /// Sum, least and greatest of one, where they are known.
+    /// Sum, minimum and maximum, where they are known.
     #[inline]
     pub(super) fn known(&self, at: usize) -> [Option<f64>; 3] {
         let flags = self.flags[at];
@@ -357,7 +357,7 @@ impl<'a> Shape<'a> {
         bytes.ok_or_else(|| malformed(format!("histogram {at} ends at byte {end} of {}", self.bins.len())))
     }
 
-    /// An empty histogram with everything but its counts; nothing when its scheme is not known.
+    /// An empty histogram with everything but its counts; None when its scheme is not known.
     fn empty<C: Count>(&self, at: usize, schemes: &[KnownScheme]) -> Option<Box<Histogram<C>>> {
         let (scheme, zero_threshold) = schemes.get(self.scheme.get(at)? as usize)?.clone()?;
         let mut out = Box::new(Histogram::new(scheme));
@@ -428,7 +428,7 @@ fn float_histograms(
         let mut bytes = shape.bins_of(at, &mut from)?;
         let mut histogram = shape.empty(at, schemes).unwrap_or_else(|| Box::new(Histogram::new(Scheme::LogLinear10)));
         let known = shape.scheme.get(at).is_some_and(|index| matches!(schemes.get(index as usize), Some(Some(_))));
-        // Where one histogram's counts end is known only by reading them: a bad one spoils the column.
+        // Where one histogram's counts end is found only by decoding them, so a bad one invalidates the column.
         let spoilt = || malformed(format!("the counts of float histogram {at} do not fit its bins"));
         histogram.count = counts.next().ok_or_else(spoilt)?;
         histogram.zero = counts.next().ok_or_else(spoilt)?;
@@ -440,8 +440,8 @@ fn float_histograms(
     Ok(())
 }
 
-/// Bins with ascending indexes; `None` when the bytes say anything else. A bin takes a byte at least, so that a claimed number
-/// allocates no more than twelve times the bytes that are there.
+/// Bins with ascending indexes; `None` when the bytes are invalid. A bin takes at least a byte, so a claimed number
+/// allocates at most twelve times the actual bytes.
 fn take_bins<C: Count>(bytes: &mut &[u8], mut take_count: impl FnMut(&mut &[u8]) -> Option<C>) -> Option<Bins<C>> {
     let claimed = claimed_bins(bytes)?;
     let room = claimed.min(bytes.len());
@@ -459,7 +459,7 @@ fn take_bins<C: Count>(bytes: &mut &[u8], mut take_count: impl FnMut(&mut &[u8])
 /// As [`take_bins`] with integer counts.
 fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
     let claimed = claimed_bins(&mut &**bytes)?;
-    // A distance and a count have a byte each at least.
+    // A distance and a count take at least a byte each.
     if claimed > bytes.len() / 2 {
         return None;
     }
@@ -471,9 +471,9 @@ fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
     Some(Bins::from_columns(indexes, counts))
 }
 
-/// Gives the bins of one sign to `visit`, ascending; `None` when the bytes say anything else, whatever was given. Nearly all bins have a
-/// distance of one byte and a count of one or two, which a look at eight bytes decides for two bins at a time, without a
-/// branch that could be guessed wrong.
+/// Passes the bins of one sign to `visit`, ascending; `None` when the bytes are invalid, even if some were passed. Nearly all bins have a
+/// distance of one byte and a count of one or two, which is decided for two bins at a time by looking at eight bytes, without a
+/// branch that could be mispredicted.
 #[inline]
 pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64)) -> Option<()> {
     let mut left = claimed_bins(bytes)?;
@@ -513,7 +513,7 @@ struct ShortBin {
     bytes: usize,
     /// What follows.
     behind: u64,
-    /// Whether nothing goes on beyond those bytes.
+    /// Whether nothing continues beyond those bytes.
     is_whole: bool,
 }
 
@@ -535,7 +535,7 @@ fn claimed_bins(bytes: &mut &[u8]) -> Option<usize> {
     usize::try_from(varint::take(bytes)?).ok().filter(|claimed| *claimed <= BINS_MAX)
 }
 
-/// The index that lies `distance`, as it is written, behind the one before, or from zero.
+/// The index at the encoded `distance` after the previous one, or from zero.
 #[inline]
 fn index_behind(before: Option<i64>, distance: u64) -> Option<i64> {
     let distance = varint::unzigzag(distance);

@@ -31,7 +31,7 @@ pub(super) fn message(batch: &Batch) -> fb::Batch {
     out.finish(batch)
 }
 
-/// Whether the message says a start.
+/// Whether the message contains a start.
 pub(super) fn has_starts(message: &fb::Batch) -> bool {
     let of_histograms = |column: &fb::Histograms| column.start_ns.is_some();
     message.floats.as_ref().is_some_and(|column| column.start_ns.is_some())
@@ -121,7 +121,7 @@ impl Columns {
         u32::try_from(index).expect("fewer schemes than samples")
     }
 
-    /// Leaves out what the floats' columns need not say.
+    /// Leaves out columns of floats that have default values.
     fn shorten(&mut self) {
         let fb::Floats { series, time_ns, .. } = &mut self.floats;
         if series.iter().zip(0..).all(|(series, at)| *series == at) {
@@ -159,8 +159,8 @@ pub(super) fn arrival(time_ns: u64) -> fb::Batch {
     Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
 }
 
-/// Whether the reader takes what the message unfolds to: one string may stand for many, so that it cannot be seen from the
-/// length of the frame. What no reader takes must not be written: a journal would hold it for nobody.
+/// Checks that readers accept the decoded size of the message: one string may be referenced many times, so the size is not visible from
+/// the length of the frame. A message that no reader accepts must not be written: a journal would hold it in vain.
 pub(super) fn check_limits(message: &fb::Batch, series_max: usize) -> Result<(), Error> {
     let series = message.series.as_deref().unwrap_or_default();
     let known = message.known.as_ref().map_or(0, Vec::len);
@@ -182,7 +182,7 @@ pub(super) fn check_limits(message: &fb::Batch, series_max: usize) -> Result<(),
     within("a batch's custom bounds", bounds, BOUNDS_MAX)
 }
 
-/// The message of series alone.
+/// A message of series alone.
 pub(super) fn definitions<'a>(series: impl IntoIterator<Item = &'a SeriesDef>) -> fb::Batch {
     let mut out = Columns::default();
     for def in series {
@@ -212,7 +212,7 @@ fn scheme_message(scheme: &Scheme, zero_threshold: f64) -> fb::Scheme {
     message
 }
 
-/// `count` samples stand before this one. A column of which no start is known is not there.
+/// `count` samples precede this one. A column without any known start is left out.
 fn push_start(column: &mut Option<Vec<i64>>, count: usize, sample: &Sample) {
     let start = sample.start_ns.unwrap_or(0);
     if start != 0 || column.is_some() {
@@ -222,7 +222,7 @@ fn push_start(column: &mut Option<Vec<i64>>, count: usize, sample: &Sample) {
     }
 }
 
-/// One start is that of all.
+/// Reduces equal starts to one.
 fn shorten_starts(column: &mut Option<Vec<i64>>) {
     if let Some(starts) = column
         && starts.windows(2).all(|pair| pair[0] == pair[1])
@@ -259,7 +259,7 @@ const fn reset_bits(reset: CounterReset) -> u8 {
     }
 }
 
-/// Number of bins, then for each the zig-zag distance of its index from the one before, and its count.
+/// Number of bins, then for each the zig-zag distance of its index from the previous one, and its count.
 fn put_bins<C: Count>(out: &mut Vec<u8>, bins: &Bins<C>, mut put_count: impl FnMut(&mut Vec<u8>, C)) {
     varint::put(out, bins.len() as u64);
     let mut before = 0;

@@ -7,50 +7,50 @@ use crate::{Error, Tenant};
 pub(super) const MAGIC: [u8; 4] = *b"OGVF";
 /// The first version of frame and schema, of batches of the default tenant.
 pub(super) const VERSION_PLAIN: u16 = 1;
-/// Version of frames that name their tenant between header and message, and may name series by their identity: a side
+/// Version of frames that name their tenant between header and message, and may name series by their identity: a reader
 /// that knows only the first version refuses them instead of mixing tenants or losing samples.
 pub(super) const VERSION_NAMED: u16 = 2;
-/// Version of frames that may say when what a sample covers began: a side that does not read that would count a point
-/// twice that came twice.
+/// Version of frames that may contain starts: a reader that does not support them would count a point
+/// twice that was received twice.
 pub(super) const VERSION_STARTED: u16 = 3;
-/// Flag of a frame, of version 2 and in a journal alone, that only defines series.
+/// Flag of a frame that only defines series; only in version 2 and in a journal.
 pub(super) const FLAG_DEFINITIONS: u16 = 1;
-/// Frame header: magic, version, flags (0), length of what follows, CRC32C of the 12 bytes before it and of that.
+/// Frame header: magic, version, flags (0), length of the rest, CRC32C of the 12 bytes before it and of the rest.
 pub const HEADER_BYTES: usize = 16;
 /// 32 MiB: a second of 100,000 histograms of 40 bins at 100 bytes, times three.
 pub const FRAME_BYTES_MAX: usize = 32 << 20;
-/// 256 frames in one body: an answer of some 25 KiB, and work of some milliseconds between two waits for the disk.
+/// 256 frames in one body: a response of some 25 KiB, and work of some milliseconds between two waits for the disk.
 pub const FRAMES_MAX: usize = 256;
-/// 100,000 series in one batch: a host's whole set in one message.
+/// 100,000 series in one batch: all series of a host in one message.
 pub const SERIES_MAX: usize = 100_000;
-/// 400,000 series in one frame that is stored in parts, as many as in JSON: with a few labels each, what [`TEXT_BYTES_MAX`] allows.
+/// 400,000 series in one frame that is stored in parts, as many as in JSON: with a few labels each, this reaches [`TEXT_BYTES_MAX`].
 pub const SERIES_WIDE_MAX: usize = 4 * SERIES_MAX;
-/// 64 MiB of decoded labels and texts: a FlatBuffers message may point at one string many times, so what it
-/// unfolds to is bounded apart from its own length.
+/// 64 MiB of decoded labels and texts: a FlatBuffers message may reference one string many times, so its
+/// decoded size is limited separately from its own length.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
 /// 32 bytes: what a label costs in memory beside its bytes.
 pub(super) const PAIR_BYTES: usize = 32;
 /// 8 Mi custom bounds of a batch's schemes: as many bytes as labels may have.
 pub(super) const BOUNDS_MAX: usize = TEXT_BYTES_MAX / 8;
-/// 2^19 histograms: as empty ones, which take 21 bytes of a frame and 300 in memory, 150 MiB.
+/// 2^19 histograms: even empty ones, which take 21 bytes of a frame and 300 in memory, are 150 MiB.
 pub const HISTOGRAMS_MAX: usize = 1 << 19;
 /// Bins of one histogram: all 2 + 2 * 90 * 256 that OpenHistogram can have.
 pub const BINS_MAX: usize = 46_082;
 /// 1 MiB for a text sample.
 pub const TEXT_SAMPLE_BYTES_MAX: usize = 1 << 20;
 
-/// A frame around `message`, whatever it holds, of `tenant`.
+/// A frame of `tenant` around `message`, whatever that contains.
 ///
 /// # Errors
-/// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+/// [`Error::TooLarge`] when the frame would exceed [`FRAME_BYTES_MAX`].
 pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
     put_frame(VERSION_PLAIN, 0, tenant, message)
 }
 
-/// The good frame `framed` as one of `tenant`.
+/// The valid frame `framed` as one of `tenant`.
 ///
 /// # Errors
-/// What [`Batch::decode`](crate::Batch::decode) says of the frame, or [`Error::TooLarge`] when it would pass [`FRAME_BYTES_MAX`].
+/// The errors of [`Batch::decode`](crate::Batch::decode) for the frame, or [`Error::TooLarge`] when it would exceed [`FRAME_BYTES_MAX`].
 pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
     let Parts { version, flags, message, .. } = parts(framed)?;
     put_frame(version.max(VERSION_NAMED), flags, tenant, message)
@@ -79,10 +79,10 @@ pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8
     Ok(frame)
 }
 
-/// The frames that stand one behind the other in `body`, each with its header. What they hold is not looked at.
+/// The consecutive frames in `body`, each with its header. Their contents are not checked.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than [`FRAMES_MAX`], [`Error::Malformed`] when there is none, or something else than a frame.
+/// [`Error::TooLarge`] for more than [`FRAMES_MAX`], [`Error::Malformed`] when there is none, or something other than a frame.
 pub fn frames(body: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let (mut out, mut rest) = (Vec::new(), body);
     while !rest.is_empty() || out.is_empty() {
@@ -101,7 +101,7 @@ pub fn frames(body: &[u8]) -> Result<Vec<&[u8]>, Error> {
     Ok(out)
 }
 
-/// What a frame consists of.
+/// The parts of a frame.
 pub(super) struct Parts<'a> {
     pub(super) version: u16,
     pub(super) flags: u16,
@@ -109,7 +109,7 @@ pub(super) struct Parts<'a> {
     pub(super) message: &'a [u8],
 }
 
-/// The parts of a frame, once it is known to be whole.
+/// The parts of a frame, once it is known to be complete.
 pub(super) fn parts(frame: &[u8]) -> Result<Parts<'_>, Error> {
     read_parts(frame, true)
 }

@@ -26,17 +26,17 @@ use frame::{FLAG_DEFINITIONS, Parts, VERSION_NAMED, VERSION_PLAIN, VERSION_START
 pub use view::{Floats, HistogramRow, Histograms, View};
 
 impl Batch {
-    /// The frame of the good series and samples, in the lowest version that can say it. Samples of a series that is
-    /// not good are left out too.
+    /// The frame of the valid series and samples, in the lowest version that can represent it. Samples of an invalid
+    /// series are left out too.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when no reader would take the frame: it would pass [`FRAME_BYTES_MAX`], or what it unfolds to
+    /// [`Error::TooLarge`] when no reader would accept the frame: it would exceed [`FRAME_BYTES_MAX`], or its decoded form
     /// [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         self.encode_within(SERIES_MAX)
     }
 
-    /// As [`Batch::encode`], of up to [`SERIES_WIDE_MAX`] series: for who hands it to [`Batch::decode_wide`], and no journal.
+    /// As [`Batch::encode`], for up to [`SERIES_WIDE_MAX`] series: for [`Batch::decode_wide`], not for a journal.
     ///
     /// # Errors
     /// As [`Batch::encode`].
@@ -56,15 +56,15 @@ impl Batch {
         put_frame(version, 0, &self.tenant, builder.finish(message, None))
     }
 
-    /// Reads a frame.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Checksum`]: nothing of the batch was taken.
+    /// [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Checksum`]: nothing of the batch was accepted.
     pub fn decode(frame: &[u8]) -> Result<Self, Error> {
         Self::decode_within(frame, SERIES_MAX)
     }
 
-    /// Reads a frame of up to [`SERIES_WIDE_MAX`] series, which has to be divided before it is stored.
+    /// Decodes a frame of up to [`SERIES_WIDE_MAX`] series, which has to be divided before it is stored.
     ///
     /// # Errors
     /// As [`Batch::decode`].
@@ -108,8 +108,8 @@ pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>
     Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
-/// A frame of a journal that says when the frames behind it arrived, nanoseconds since 1970: a definition of no series, which readers that do not look
-/// for it pass over.
+/// A frame of a journal with the arrival time of the following frames, nanoseconds since 1970: a definition of no series, which readers that do not
+/// know it skip.
 ///
 /// # Panics
 /// Never: it is far below the limit of a frame.
@@ -121,7 +121,7 @@ pub fn encode_arrival(time_ns: i64) -> Vec<u8> {
     frame.expect("a hundred bytes")
 }
 
-/// The time of a frame made by [`encode_arrival`]; nothing when it is another one.
+/// The time of a frame made by [`encode_arrival`]; None for another frame.
 ///
 /// # Errors
 /// As [`Batch::decode`].

@@ -9,7 +9,7 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes a value from the front of `bytes`; `None` when they end inside it or it passes 64 bits.
+/// Takes a value from the front of `bytes`; `None` when they end inside it or it exceeds 64 bits.
 #[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     // Distances of bins and most counts have one byte, or two.

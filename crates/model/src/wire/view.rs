@@ -28,7 +28,7 @@ pub struct Floats<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Looks at a frame of a sender.
+    /// Views a frame of a sender.
     ///
     /// # Errors
     /// As [`Batch::decode`](crate::Batch::decode).
@@ -36,8 +36,8 @@ impl<'a> View<'a> {
         Self::of(parts(frame)?)
     }
 
-    /// As [`View::read`], of a frame whose bytes something else vouches for, as the checksum of a journal's record does: the frame's own checksum
-    /// is not computed again. Everything else is checked all the same.
+    /// As [`View::read`], for a frame whose bytes are already protected, as by the checksum of a journal's record: the frame's own checksum
+    /// is not computed again. Everything else is still checked.
     ///
     /// # Errors
     /// As [`View::read`].
@@ -59,19 +59,19 @@ impl<'a> View<'a> {
         &self.tenant
     }
 
-    /// Who sends.
+    /// The sender.
     ///
     /// # Errors
-    /// When the message is broken.
+    /// When the message is invalid.
     pub fn source(&self) -> Result<SourceId, Error> {
         let (low, high) = (self.message.source_low().map_err(wire)?, self.message.source_high().map_err(wire)?);
         Ok(SourceId(u128::from(high) << 64 | u128::from(low)))
     }
 
-    /// How many series it declares with their labels; the known ones are numbered on behind them.
+    /// How many series it declares with their labels; the known ones are numbered after them.
     ///
     /// # Errors
-    /// When the message is broken.
+    /// When the message is invalid.
     pub fn declared(&self) -> Result<usize, Error> {
         Ok(self.message.series().map_err(wire)?.map_or(0, |series| series.len()))
     }
@@ -79,7 +79,7 @@ impl<'a> View<'a> {
     /// Names and values of the labels of each declared series, in turn.
     ///
     /// # Errors
-    /// When the message is broken; a string may still be.
+    /// When the message is invalid; a string may still be.
     pub fn each_label(&self, mut visit: impl FnMut(usize, &'a str)) -> Result<(), Error> {
         let Some(series) = self.message.series().map_err(wire)? else { return Ok(()) };
         for (at, def) in series.iter().enumerate() {
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
     /// The identities of the series that it only names.
     ///
     /// # Errors
-    /// When the message is broken or of a version that names none.
+    /// When the message is invalid or of a version without them.
     pub fn known(&self) -> Result<impl ExactSizeIterator<Item = SeriesId> + use<'a>, Error> {
         let known = self.message.known().map_err(wire)?;
         if let Some(known) = &known {
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
     /// Its floats; none when it has none.
     ///
     /// # Errors
-    /// When the message is broken or its columns have different lengths.
+    /// When the message is invalid or its columns have different lengths.
     pub fn floats(&self) -> Result<Option<Floats<'a>>, Error> {
         let Some(column) = self.message.floats().map_err(wire)? else { return Ok(None) };
         let (series, times, values) =
@@ -118,7 +118,7 @@ impl<'a> View<'a> {
     /// Its histograms with integer counts; none when it has none.
     ///
     /// # Errors
-    /// When the message is broken or its columns have different lengths.
+    /// When the message is invalid or its columns have different lengths.
     pub fn histograms(&self) -> Result<Option<Histograms<'a>>, Error> {
         let Some(column) = self.message.histograms().map_err(wire)? else { return Ok(None) };
         match decode::Shape::new(self.version, &column) {
@@ -144,7 +144,7 @@ fn wire(error: planus::Error) -> Error {
 }
 
 impl Floats<'_> {
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
@@ -188,15 +188,15 @@ pub struct HistogramRow<'a> {
     pub series: u32,
     /// Its time.
     pub time_ns: i64,
-    /// Its scheme, by the batch's list of them.
+    /// Its scheme, by index into the batch's list.
     pub scheme: u32,
-    /// Sum, least and greatest, where they are known.
+    /// Sum, minimum and maximum, where they are known.
     pub known: [Option<f64>; 3],
     bytes: &'a [u8],
 }
 
 impl Histograms<'_> {
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.len()
@@ -208,10 +208,10 @@ impl Histograms<'_> {
         self.len() == 0
     }
 
-    /// Each of them, in turn.
+    /// Visits each of them in turn.
     ///
     /// # Errors
-    /// When one ends where there are no bytes.
+    /// When one ends beyond the bytes.
     pub fn each(&self, mut visit: impl FnMut(HistogramRow<'_>)) -> Result<(), Error> {
         let mut from = 0;
         for at in 0..self.len() {
@@ -224,9 +224,9 @@ impl Histograms<'_> {
 }
 
 impl HistogramRow<'_> {
-    /// Gives each bin to `visit`, those below zero first, ascending by distance from zero, and then gives the counts of the zero bin and
-    /// of what is not a number. `None` when the bytes are no bins, whatever was given before. Whether the scheme has such a
-    /// bin is not looked at.
+    /// Passes each bin to `visit`, those below zero first, ascending by distance from zero, and then returns the counts of the zero bin and
+    /// of NaN. `None` when the bytes are invalid, even if some were passed. Whether the scheme has such a
+    /// bin is not checked.
     #[inline]
     pub fn each_bin(&self, mut visit: impl FnMut(bool, i32, u64)) -> Option<(u64, u64)> {
         let mut bytes = self.bytes;

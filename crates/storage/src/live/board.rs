@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use super::Counts;
 use super::heard::{SecondState, StreamSeries};
 
-/// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is tried again. A stream that was slow, or was cut
-/// off, is caught up with as far.
+/// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is retried. A stream that was slow, or was cut
+/// off, is caught up with to the same extent.
 pub const SECONDS: i64 = 120;
 
-/// Why the store is asked for everything of a watch.
+/// Why the whole watch is answered from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// A series is not a delta of whole counts: what a second adds is known from the sample before.
+    /// A series is not a delta of whole counts: the increase in a second depends on the previous sample.
     Kind,
     /// More series than may be followed.
     Series,
@@ -35,25 +35,25 @@ pub enum Answer {
     Column(Option<Box<Histogram>>),
     /// It has not closed.
     Open,
-    /// The store knows, and for ever when the whole watch is unfit.
+    /// The store knows, permanently if the whole watch is unfit.
     Ask(Option<Unfit>),
 }
 
 #[derive(Debug)]
 enum Column {
     Sum(Box<Histogram>),
-    /// Something of it is not here.
+    /// Some of its data is not here.
     Doubtful,
 }
 
 #[derive(Debug)]
 struct Watched {
-    /// End of the first second of which everything is here.
+    /// End of the first second that is complete here.
     from: i64,
     unfit: Option<Unfit>,
     columns: BTreeMap<i64, Column>,
     heard: StreamSeries<SeriesId>,
-    /// The closed seconds that changed since a reader asked, by its number of the change.
+    /// The closed seconds that changed since a reader asked, by the number of the change.
     changes: BTreeMap<i64, u64>,
     changed: u64,
 }
@@ -97,7 +97,7 @@ impl Board {
         self.closed.subscribe()
     }
 
-    /// A watch of which the shards will be notified now; from the first second on that has not passed.
+    /// Adds a watch, before the shards are notified; it begins with the first second that has not passed.
     pub(crate) fn add(&self, id: u64) {
         let mut state = self.state();
         let from = state.passed + 1;
@@ -112,7 +112,7 @@ impl Board {
         state.watches.insert(id, watched);
     }
 
-    /// Nobody reads a watch any more.
+    /// Removes a watch that has no readers.
     pub(crate) fn remove(&self, id: u64) {
         let mut state = self.state();
         state.watches.remove(&id);
@@ -126,7 +126,7 @@ impl Board {
         state.passed = state.passed.max(second);
     }
 
-    /// A series is of a watch; what it has up to `applied_ms` is not here. False when it is not to be followed.
+    /// A series belongs to a watch; its data up to `applied_ms` is not here. Returns false if it is not to be followed.
     pub(crate) fn begin(&self, watch: u64, series: SeriesId, applied_ms: i64, is_wide: bool) -> bool {
         let mut state = self.state();
         let State { watches, of, passed, .. } = &mut *state;
@@ -151,7 +151,7 @@ impl Board {
         true
     }
 
-    /// The store knows what happens in a watch.
+    /// Marks a watch as unfit: it is answered from the store.
     pub(crate) fn unfit(&self, watch: u64, why: Unfit) {
         let mut state = self.state();
         if let Some(watched) = state.watches.get_mut(&watch) {
@@ -181,14 +181,14 @@ impl Board {
         }
     }
 
-    /// Samples went: what is here so far, and of so many seconds to come, is not certain.
+    /// Samples were dropped: the data here, and that of the next `seconds`, is not certain.
     pub(crate) fn doubt_for(&self, seconds: i64) {
         let mut state = self.state();
         let from = state.passed + seconds;
         state.watches.values_mut().for_each(|watched| watched.from = watched.from.max(from));
     }
 
-    /// A cell of a series closed, or a fragment of one came.
+    /// A cell of a series closed, or a fragment of one arrived.
     pub(crate) fn cell(&self, series: SeriesId, second: i64, is_late: bool, part: Histogram) {
         self.counts.late.add(u64::from(is_late));
         let mut part = Some(part);
@@ -229,7 +229,7 @@ impl Board {
         (first.map(|first| (first, seconds.next_back().unwrap_or(first))), watched.changed)
     }
 
-    /// How far the series of a watch were heard.
+    /// The progress of the series of a watch.
     pub(crate) fn known(&self, watch: u64, second: i64, has_samples: bool) -> SecondState {
         let state = self.state();
         let watched = state.watches.get(&watch);
@@ -256,7 +256,7 @@ impl Board {
 }
 
 impl State {
-    /// End of the last second that every worker has emitted: columns are given up to a minute before it.
+    /// End of the last second that every worker has emitted: columns are available for a minute before it.
     fn closed(&self) -> i64 {
         self.reported.iter().copied().min().unwrap_or(0)
     }
@@ -275,7 +275,7 @@ impl State {
     }
 }
 
-/// Where time stands: the last second that passed, and the last whose cells closed.
+/// The current time: the last second that passed, and the last whose cells closed.
 #[derive(Clone, Copy)]
 struct Seconds {
     passed: i64,
@@ -283,7 +283,7 @@ struct Seconds {
 }
 
 impl Watched {
-    /// A series has a sample in a second; when that is closed already, it changed.
+    /// A series has a sample in a second; if that is closed already, it changed.
     fn hear(&mut self, series: SeriesId, second: i64, now: Seconds) {
         self.heard.note(series, second, now.passed, false);
         if second <= now.closed {
@@ -301,7 +301,7 @@ impl Watched {
                     Column::Sum(sum) => sum.merge(&part).is_ok(),
                     Column::Doubtful => true,
                 };
-                // Bins that do not fit each other: which of them are shown is the store's to say.
+                // Which of several unmergeable histograms are shown is decided by the store.
                 if !fits {
                     place.insert(Column::Doubtful);
                 }

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ogive_model::{Kind, Matcher, SeriesId, Tenant, Value};
 use ogive_store::{Audience, Followed, Follower, Store, Watch};
 
-/// Nothing came.
+/// Nothing arrived.
 const NOTHING: i64 = i64::MAX;
-/// Anything may have come, and will.
+/// Anything may have arrived, and may still arrive.
 const ANYTHING: i64 = i64::MIN;
 
 /// See the module.
@@ -62,7 +62,7 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches what one of `selectors` selects; none when the store has ended. Waits for the store's shards.
+    /// Watches the series of one of `selectors`; None when the store has ended. Waits for the store's shards.
     pub fn watch(self: &Arc<Self>, tenant: &Tenant, selectors: Vec<Vec<Matcher>>) -> Option<Changing> {
         let store = self.store.upgrade()?;
         let mut state = self.state();
@@ -108,7 +108,7 @@ impl Changes {
 }
 
 impl Changing {
-    /// The time of the oldest sample that came since this was called last, milliseconds; `i64::MIN` when that is not known.
+    /// The time of the oldest sample that arrived since the last call, milliseconds; `i64::MIN` when that is not known.
     pub fn take(&self) -> Option<i64> {
         // ORDERING: Acquire; pairs with the Release of `Tap::sample`: the query that is made next reads the sample, which was applied before.
         let oldest_ms = self.oldest_ms.swap(NOTHING, Ordering::Acquire);
@@ -131,7 +131,7 @@ impl Drop for Changing {
     }
 }
 
-/// Who watches a series.
+/// The watches of a series.
 struct Watched {
     series: SeriesId,
     by: Vec<Arc<AtomicI64>>,
@@ -162,7 +162,7 @@ impl Follower for Tap {
             self.watches.places.fetch_sub(watched.by.len(), Ordering::Relaxed);
             *watched = Watched { series, by: Vec::new() };
         }
-        // Those whose watch is gone have nobody else.
+        // Entries whose watches have all ended are removed.
         let before = watched.by.len();
         watched.by.retain(|one| Arc::strong_count(one) > 1 && !Arc::ptr_eq(one, &oldest_ms));
         // ORDERING: Relaxed; a count.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that others read.
+/// A number that other threads read.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -25,7 +25,7 @@ impl Count {
     }
 }
 
-/// What live cells did so far.
+/// The statistics of live cells.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Counted>);
 

@@ -9,7 +9,7 @@ use std::hash::Hash;
 /// Seconds that a series is waited for at the most: two intervals of senders that flush once a minute.
 pub(crate) const PATIENCE_SECONDS: i64 = 122;
 
-/// Seconds that a series is waited for at the least, beside twice its interval.
+/// The minimum number of seconds to wait for a series, in addition to twice its interval.
 const PATIENCE_LEAST: i64 = 2;
 
 /// What is known of a second.
@@ -17,9 +17,9 @@ const PATIENCE_LEAST: i64 = 2;
 pub enum SecondState {
     /// Everything, as far as senders behave as before.
     Whole,
-    /// There is something, and a series that sends was not heard of since.
+    /// There is data, but a sending series has not sent anything newer.
     Partial,
-    /// Nothing came, which says nothing.
+    /// Nothing arrived, which proves nothing.
     Unknown,
 }
 
@@ -40,16 +40,16 @@ pub struct StreamSeries<K> {
     series: HashMap<K, Pace>,
 }
 
-/// How a series comes; in seconds.
+/// The intervals of a series, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// The end of its newest cell.
     newest: i64,
-    /// When that came.
+    /// When that arrived.
     arrived: i64,
     /// How long it was silent before, the last two times.
     gaps: [i64; 2],
-    /// Its cells are wider than a second, or say nothing of their width.
+    /// Its cells are wider than a second, or have no stated width.
     is_wide: bool,
 }
 
@@ -68,7 +68,7 @@ impl<K> Default for StreamSeries<K> {
 impl<K: Eq + Hash> StreamSeries<K> {
     /// A series has a sample in the second that ends at `second`; it is `now`.
     pub fn note(&mut self, series: K, second: i64, now: i64, is_wide: bool) {
-        // Of one that was never heard of, the interval is not known: it may send once a minute.
+        // The interval of a series that never sent is not known: it may send once a minute.
         let unheard = Pace { newest: i64::MIN, arrived: now, gaps: [0, PATIENCE_SECONDS / 2], is_wide };
         let pace = self.series.entry(series).or_insert(unheard);
         pace.is_wide |= is_wide;
@@ -81,7 +81,7 @@ impl<K: Eq + Hash> StreamSeries<K> {
         }
     }
 
-    /// Forgets who is not waited for any more.
+    /// Forgets series that are no longer waited for.
     pub fn forget(&mut self, now: i64) {
         self.series.retain(|_, pace| now - pace.arrived <= 2 * PATIENCE_SECONDS);
     }

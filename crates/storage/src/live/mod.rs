@@ -36,8 +36,8 @@ pub use heard::{SecondState, StreamSeries};
 pub use recent::{Recent, RecentReader, Using};
 use tap::{Tap, Teller};
 
-/// 8,192 places of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
-/// milliseconds at the most, and a worker that sleeps is awake after one.
+/// 8,192 slots of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
+/// milliseconds at most, and a sleeping worker wakes within one.
 const RING_PLACES: usize = 8_192;
 
 /// How live cells are kept.
@@ -61,7 +61,7 @@ pub struct Options {
     pub stream_wait: Wait,
 }
 
-/// 50,000 series: a place of 171 bytes at the most, what watches know of it (some 130), and the open histograms of two seconds of 40 bins (some 700 each)
+/// 50,000 series: a slot of up to 171 bytes, the state of watches (some 130), and the open histograms of two seconds of 40 bins (some 700 each)
 /// are 2 KiB, 100 MiB together.
 const SERIES_MAX: u32 = 50_000;
 
@@ -88,15 +88,15 @@ pub struct Live {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// By whose and what: the watch and how many read it.
+    /// By tenant and query: the watch and its number of readers.
     watches: HashMap<(Tenant, String), (u64, usize)>,
-    /// Made with the first watch, gone with the last one.
+    /// Made with the first watch, dropped with the last one.
     board: Option<Arc<Board>>,
     /// The server ends.
     has_ended: bool,
 }
 
-/// A watch that somebody reads.
+/// A watch with a reader.
 pub struct Reading {
     live: Arc<Live>,
     board: Arc<Board>,
@@ -105,7 +105,7 @@ pub struct Reading {
 }
 
 impl Live {
-    /// Live cells of `store`; nothing runs before somebody watches.
+    /// Live cells of `store`; nothing runs before the first watch.
     pub fn new(store: &Arc<Store>, clock: Clock, options: Options) -> Arc<Self> {
         let (store, state) = (Arc::downgrade(store), Mutex::default());
         let changes = Changes::new(store.clone(), options.live_series as usize);
@@ -113,17 +113,17 @@ impl Live {
         Arc::new(Self { store, clock, options, counts: Counts::default(), changes, recent, state })
     }
 
-    /// What changed of what continuous queries read.
+    /// Changes to the data that continuous queries read.
     pub const fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
 
-    /// What continuous queries read.
+    /// The recent data that continuous queries read.
     pub const fn recent(&self) -> &Arc<Recent> {
         &self.recent
     }
 
-    /// What they did so far.
+    /// Its statistics.
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -137,12 +137,12 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches the series that `matchers` accept, which `query` says; none when that is switched off or the store has ended. Waits for the store's
+    /// Watches the series that `matchers` accept, identified by `query`; None when disabled or when the store has ended. Waits for the store's
     /// shards.
     pub fn watch(self: &Arc<Self>, tenant: &Tenant, query: &str, matchers: &[Matcher]) -> Option<Reading> {
         let store = self.store.upgrade().filter(|_| self.options.live_series > 0)?;
         let key = (tenant.clone(), query.to_owned());
-        // Held until the shards were notified: a second that passes meanwhile would be one that they did not hear all of.
+        // Held until the shards are notified: otherwise a second might pass that they did not receive completely.
         let mut state = self.state();
         if state.has_ended {
             return None;
@@ -176,7 +176,7 @@ impl Live {
             lateness_ns: board::SECONDS * 1_000_000_000,
             // The clock closes cells, see `tell`.
             patience_ns: None,
-            // Those of watches that ended are there too until they make room.
+            // Series of ended watches are included until they are displaced.
             series_max: 2 * series_max.max(1_024),
             cells_max: 2 * series_max.max(1_024),
             idle_seconds: 60,
@@ -199,7 +199,7 @@ impl Live {
         (self.clock.wall().div_euclid(1_000_000) - self.lateness_ms()).div_euclid(1_000)
     }
 
-    /// Tells the shards each second that has passed, until nobody reads `board` any more.
+    /// Notifies the shards of each second that has passed, until `board` has no readers.
     fn tell(&self, board: &Arc<Board>) {
         loop {
             {
@@ -210,7 +210,7 @@ impl Live {
                 let Some(store) = self.store.upgrade() else { return };
                 let second = self.closed_second();
                 board.pass(second);
-                // What ends at this instant is of the cell.
+                // A cell includes what ends at this very instant.
                 store.pass(Audience::Streams, second * 1_000_000_000 + 1);
             }
             let next_ns = ((self.closed_second() + 1) * 1_000 + self.lateness_ms()) * 1_000_000;
@@ -219,7 +219,7 @@ impl Live {
         }
     }
 
-    /// The server ends: the store has no followers, and nobody but its owners holds it.
+    /// The server stops: afterwards the store has no followers, and only its owners hold it.
     pub fn end(&self) {
         self.changes.end();
         let mut state = self.state();
@@ -231,10 +231,10 @@ impl Live {
         }
     }
 
-    /// What was stored went: what is here is not certain any more.
+    /// Stored data was dropped: the data here is no longer certain.
     pub fn doubt_all(&self) {
         if let Some(board) = &self.state().board {
-            // Also of what came ahead of its time, and of what is not late yet.
+            // Including data ahead of its time, and data that is not late yet.
             board.doubt_for(TIME_AHEAD_NS_MAX / 1_000_000_000 + self.lateness_ms() / 1_000 + 2);
         }
     }
@@ -269,7 +269,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) {
 }
 
 impl Reading {
-    /// What is known of a second, by its end; waits for its closing up to `patience`.
+    /// What is known of a second, by its end; waits up to `patience` for it to close.
     pub async fn second(&self, second: i64, patience: Duration) -> Answer {
         let mut closed = self.board.closed();
         let _ = tokio::time::timeout(patience, closed.wait_for(|closed| *closed >= second)).await;

@@ -22,13 +22,13 @@ use ogive_probe::Clock;
 use super::changes::{Changes, Changing};
 use super::window::Window;
 
-/// 20 minutes: ranges of five minutes with what corrections look back for; more is for recording rules.
+/// 20 minutes: ranges of five minutes and what corrections look back on; longer ones are for recording rules.
 pub(super) const SPAN_MS_MAX: i64 = 20 * 60_000;
-/// Two minutes: what ends longer ago is no second that just closed.
+/// Two minutes: a range that ended longer ago does not belong to a second that just closed.
 const AGO_MS_MAX: i64 = 120_000;
-/// 256 MiB of all windows: 2,500 histogram series of 100 bins over a minute and what is kept beside, or a million numbers ten times over.
+/// 256 MiB for all windows: 2,500 histogram series of 100 bins over a minute with the data kept beside them, or a million numbers ten times over.
 const BYTES_MAX: usize = 256 << 20;
-/// A minute back and some: corrections of seconds that were sent begin that much earlier.
+/// A little more than a minute: corrections of sent seconds begin that much earlier.
 const SLACK_MS: i64 = 70_000;
 /// A minute.
 const IDLE_NS: u64 = 60_000_000_000;
@@ -38,7 +38,7 @@ pub struct Recent {
     changes: Arc<Changes>,
     clock: Clock,
     state: Mutex<State>,
-    /// Of all windows.
+    /// Memory of all windows.
     bytes: AtomicUsize,
 }
 
@@ -56,14 +56,14 @@ struct Entry {
 #[derive(Default)]
 struct Kept {
     window: Option<Window>,
-    /// The longest range that is asked for.
+    /// The longest requested range.
     span_ms: i64,
     used_ns: u64,
-    /// Too many bytes: the store is asked until then.
+    /// Too many bytes: the store is queried until then.
     barred_until_ns: u64,
 }
 
-/// Somebody streams; windows go with the last one.
+/// Held by a stream; windows are dropped with the last one.
 pub struct Using(Arc<Recent>);
 
 impl Drop for Using {
@@ -98,7 +98,7 @@ impl Recent {
         self.drop_all(entries);
     }
 
-    /// Bytes of all windows.
+    /// Memory of all windows.
     #[must_use]
     pub fn bytes(&self) -> usize {
         // ORDERING: Relaxed; a figure.
@@ -121,7 +121,7 @@ impl Recent {
         kept.window = window;
     }
 
-    /// The window of a selector, its watch made when there is none.
+    /// The window of a selector; its watch is made if there is none.
     fn entry(&self, tenant: &Tenant, matchers: &[Matcher]) -> Option<Arc<Entry>> {
         let mut key = String::new();
         for matcher in matchers {
@@ -151,7 +151,7 @@ impl Recent {
         entry
     }
 
-    /// What the store would answer; none when the store is to be asked.
+    /// The result that the store would return; None when the store has to be queried.
     fn read(
         &self,
         store: &dyn Select,
@@ -177,7 +177,7 @@ impl Recent {
         let window = kept.window.take();
         // ORDERING: Relaxed; a sum: the window is counted again when it is put back.
         self.bytes.fetch_sub(window.as_ref().map_or(0, Window::bytes), Ordering::Relaxed);
-        // What comes from here on is reported at the next look.
+        // Changes from here on are reported by the next call.
         let window = match entry.changing.take() {
             // More series than are watched.
             Some(i64::MIN) => return Ok(None),
@@ -195,12 +195,12 @@ impl Recent {
         }
         self.set(&mut kept, (!is_too_large).then_some(window));
         drop(kept);
-        // The store says what is too much.
+        // If it is too large, the store reports that.
         Ok(slice.filter(|slice| slice.samples() <= selection.samples_max && slice.count() <= opening.series_max))
     }
 }
 
-/// The window with everything up to the end of the selection; none when it cannot have that.
+/// The window with everything up to the end of the selection; None when it cannot be extended to it.
 fn brought_to(
     window: Option<Window>,
     store: &dyn Select,
@@ -219,7 +219,7 @@ fn brought_to(
         }
         if start_ms >= window.start_ms() {
             let range = TimeRange { start_ms: window.end_ms(), end_ms };
-            // Not with a new series, or with what cannot be kept.
+            // Not with a new series, or with data that cannot be kept.
             if read(range)?.is_some_and(|newer| window.append(newer, end_ms)) {
                 return Ok(Some(window));
             }
@@ -229,7 +229,7 @@ fn brought_to(
     Ok(read(range)?.map(|series| Window::new(range, series)))
 }
 
-/// All series; none when some are not as they came.
+/// All series; None when some do not consist of original samples.
 fn read_all(set: &dyn SeriesSet) -> Result<Option<Vec<SeriesData>>, SelectError> {
     let mut all = Vec::with_capacity(set.count());
     for number in 0..set.count() {
@@ -248,7 +248,7 @@ pub struct RecentReader<'a> {
 }
 
 impl<'a> RecentReader<'a> {
-    /// `inner` is what the windows are of; without windows it is read as it is.
+    /// `inner` is the store behind the windows; without windows it is read directly.
     #[must_use]
     pub const fn new(inner: Box<dyn Reader + 'a>, recent: Option<&'a Recent>, tenant: &'a Tenant) -> Self {
         Self { inner, recent, tenant }

@@ -29,7 +29,7 @@ impl Follower for Tap {
         if def.meta.kind == Kind::Text {
             return false;
         }
-        // Numbers are no part of a column, but whoever finds nothing else learns so.
+        // Numbers are not part of a column, but a reader that finds nothing else is notified.
         if def.meta.kind == Kind::Float || def.meta.temporality != Temporality::Delta {
             self.board.unfit(watch, Unfit::Kind);
             return false;
@@ -58,7 +58,7 @@ impl Follower for Tap {
     }
 
     fn pass(&mut self, until_ns: i64) {
-        // One that finds a full ring is reported with the next one; who waits for the second reads it from the store.
+        // If the ring is full, the next one reports it; a reader waiting for the second reads it from the store.
         self.feeder.offer_until(until_ns);
     }
 }

@@ -34,12 +34,12 @@ impl Window {
         self.end_ms
     }
 
-    /// About how much it takes.
+    /// Its approximate memory.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Drops what is behind `end_ms`.
+    /// Drops what is after `end_ms`.
     pub(super) fn cut_behind(&mut self, end_ms: i64) {
         if end_ms >= self.end_ms {
             return;
@@ -57,7 +57,7 @@ impl Window {
         }
     }
 
-    /// Drops what is at or before `start_ms`, once that is a quarter of it: what is dropped moves the rest.
+    /// Drops what is at or before `start_ms`, once that is a quarter of it: dropping moves the rest.
     pub(super) fn cut_to(&mut self, start_ms: i64) {
         if start_ms - self.start_ms < (self.end_ms - start_ms) / 4 {
             return;
@@ -74,7 +74,7 @@ impl Window {
         self.bytes = self.series.iter().map(|one| bytes_of(one)).sum();
     }
 
-    /// Adds what the store gave from the window's end to `end_ms`; false when there is a series among it that the window does not have.
+    /// Adds the store's data from the window's end to `end_ms`; false when it contains a series that the window does not have.
     pub(super) fn append(&mut self, newer: Vec<SeriesData>, end_ms: i64) -> bool {
         let mut at = 0;
         for one in newer {
@@ -95,7 +95,7 @@ impl Window {
         true
     }
 
-    /// What the store gives for `range`; none when that reaches beyond the window.
+    /// The store's result for `range`; None when that extends beyond the window.
     pub(super) fn slice(&self, range: TimeRange) -> Option<Slice> {
         if range.start_ms < self.start_ms || range.end_ms > self.end_ms {
             return None;
@@ -140,7 +140,7 @@ fn drop_first<T>((times, values, starts): Column<'_, T>, gone: usize) {
 
 fn extend<T>((times, values, starts): Column<'_, T>, more: (Vec<i64>, Vec<T>, Vec<i64>)) {
     if !(starts.is_empty() && more.2.is_empty()) {
-        // 0 is not known.
+        // 0 means unknown.
         starts.resize(times.len(), 0);
         starts.extend(&more.2);
         starts.resize(times.len() + more.0.len(), 0);

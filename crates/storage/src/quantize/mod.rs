@@ -28,17 +28,17 @@ use ranges::Ranges;
 pub use rule::Rule;
 pub use work::Quantizer;
 
-/// 64 rules: each is a bit of what is known of a series.
+/// 64 rules: each is a bit in the state of a series.
 pub const RULES_MAX: usize = 64;
 
-/// 262,144 series that senders name by their identity alone, 24 bytes each: 12 MiB with the table's room. Of more, every rule is taken to
-/// accept them: windows are looked at for nothing, and none is missed.
+/// 262,144 series that senders name only by identity, 24 bytes each: 12 MiB including the table's spare room. For further ones, every rule is
+/// assumed to match: windows are processed unnecessarily, but none is missed.
 const KNOWN_MAX: usize = 1 << 18;
 
-/// The watermark of each rule, by which a start knows where it left off.
+/// The watermark of each rule, from which a start knows where to continue.
 pub const WATERMARK: &str = "ogive_quantize_watermark_seconds";
 
-/// Samples of each rule by what became of them.
+/// Samples of each rule by outcome.
 pub const SAMPLES: &str = "ogive_quantize_samples_total";
 
 /// Cells of each rule.
@@ -54,7 +54,7 @@ pub struct Options {
     pub quantize: Vec<Rule>,
 }
 
-/// One rule and what it has to do.
+/// One rule and its pending work.
 pub struct Marked {
     pub(crate) rule: Rule,
     dirty: Mutex<Ranges>,
@@ -65,7 +65,7 @@ pub struct Marked {
     pub(crate) counts: RuleCounts,
 }
 
-/// What a rule did since the start.
+/// Statistics of a rule since the start.
 #[derive(Debug, Default)]
 pub struct RuleCounts {
     /// Samples of its series in acknowledged batches whose window was open.
@@ -78,10 +78,10 @@ pub struct RuleCounts {
     pub too_late: Counter,
     /// Samples that the store rejected.
     pub rejected: Counter,
-    /// Cells that were written the first time, and again because of late samples.
+    /// Cells that were written for the first time, and again because of late samples.
     pub cells: Counter,
     pub(crate) corrections: Counter,
-    /// Histograms and series that no cell could hold.
+    /// Histograms and series that cannot be put into a cell.
     pub unfit: Counter,
     /// Tries to read or write that failed.
     pub failures: Counter,
@@ -103,14 +103,14 @@ impl RuleCounts {
     }
 }
 
-/// What is to be done, as those who submit leave it for the thread.
+/// Pending work, handed from submitters to the thread.
 pub struct Marks {
     rules: Vec<Marked>,
     /// The rules of series that were declared, a bit each.
     known: Mutex<HashMap<SeriesId, u64>>,
 }
 
-/// What one batch means for one rule, until it is acknowledged.
+/// The effect of one batch on one rule, until it is acknowledged.
 struct Note {
     rule: usize,
     windows: Ranges,
@@ -118,7 +118,7 @@ struct Note {
     ends: Vec<i64>,
 }
 
-/// What a batch means, until it is acknowledged.
+/// The effect of a batch, until it is acknowledged.
 pub struct Notes {
     marks: Arc<Marks>,
     notes: Vec<Note>,
@@ -133,7 +133,7 @@ impl Marks {
     /// None when there is no rule.
     ///
     /// # Errors
-    /// More rules than there may be.
+    /// Too many rules.
     pub fn new(options: &Options) -> anyhow::Result<Option<Arc<Self>>> {
         let count = options.quantize.len();
         anyhow::ensure!(count <= RULES_MAX, "--quantize is given {count} times, at most {RULES_MAX} rules may be");
@@ -152,7 +152,7 @@ impl Marks {
         &self.rules
     }
 
-    /// What `batch` means; to be [`Notes::acknowledged`].
+    /// The effect of `batch`; to be [`Notes::acknowledged`].
     pub fn note(self: &Arc<Self>, batch: &Batch) -> Notes {
         let samples = batch.samples.len() as u64;
         let about = self.about(batch);
@@ -209,7 +209,7 @@ impl Marks {
                 out.push(OwnValue::gauge(WATERMARK, &[("rule", rule)], "s", watermark_ms as f64 / 1e3));
             }
         }
-        // A family stands together.
+        // The samples of a family must be consecutive.
         out.sort_by(|one, other| one.name().cmp(other.name()));
         out
     }
@@ -219,7 +219,7 @@ impl Notes {
     /// The store has the batch, and every reader sees it.
     pub fn acknowledged(self, verdict: &Verdict) {
         let is_duplicate = verdict.duplicate > 0 && verdict.duplicate == self.samples;
-        // Which of the samples were rejected is known by their place in the batch; what matters is that none is lost from sight.
+        // Which samples were rejected is known by position; here only their number matters, so that none is unaccounted for.
         let rejected = verdict.rejected.len() as u64;
         for Note { rule, windows, ends } in self.notes {
             let marked = &self.marks.rules[rule];
@@ -249,7 +249,7 @@ impl Marked {
         self.counts.on_time.add((ends.len() as u64).saturating_sub(too_late + late + rejected));
     }
 
-    /// Everything before it is in cells; none before the first second has passed.
+    /// Everything before it is in cells; None before the first second has passed.
     fn watermark_ms(&self) -> Option<i64> {
         let dirty = lock(&self.dirty);
         // ORDERING: Relaxed; changes under the lock that is held.

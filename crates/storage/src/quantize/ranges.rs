@@ -17,7 +17,7 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// Where the first one begins.
+    /// The start of the first one.
     pub(crate) fn first(&self) -> Option<i64> {
         self.0.first_key_value().map(|(from, _)| *from)
     }
@@ -50,7 +50,7 @@ impl Ranges {
         other.0.iter().for_each(|(from, to)| self.add(*from, *to));
     }
 
-    /// Takes the first stretch up to `until`, of `length_max` at most.
+    /// Takes the first range up to `until`, at most `length_max` long.
     pub(crate) fn take(&mut self, until: i64, length_max: i64) -> Option<(i64, i64)> {
         let (from, end) = self.0.first_key_value().map(|(from, to)| (*from, *to))?;
         let to = end.min(until).min(from.saturating_add(length_max));
@@ -64,7 +64,7 @@ impl Ranges {
         Some((from, to))
     }
 
-    /// Drops what ends at or before `until`.
+    /// Drops ranges that end at or before `until`.
     pub(crate) fn forget(&mut self, until: i64) {
         while self.take(until, i64::MAX).is_some() {}
     }

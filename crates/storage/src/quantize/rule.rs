@@ -8,22 +8,22 @@ use ogive_stream::align::Function;
 
 use ogive_text::duration::seconds_or_units_ms;
 
-/// The label that cells made here have beside those of their series: the width, such as `1s`. What has it is never quantized again.
+/// The label that cells made here have in addition to those of their series: the width, such as `1s`. Series with it are never quantized again.
 pub(crate) const CELL_LABEL: &str = "ogive_cell";
 
-/// An hour: windows are aligned to the epoch, and a day has whole ones.
+/// An hour: windows are aligned to the epoch, and a day consists of whole ones.
 const WIDTH_MS_MAX: i64 = 3_600_000;
 
-/// 10 minutes: what is dropped sooner may be younger than what senders deliver again after an outage.
+/// 10 minutes: data dropped sooner may be newer than what senders deliver after an outage.
 const RAW_MS_MIN: i64 = 600_000;
 
-/// A day: who waits longer wants a recording rule.
+/// A day: for a longer delay use a recording rule.
 const WAIT_MS_MAX: i64 = 86_400_000;
 
-/// What is done with which series.
+/// A quantization rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// As it was written, its name in figures.
+    /// As written; also its name in figures.
     pub text: String,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) tenant: Tenant,
@@ -32,9 +32,9 @@ pub struct Rule {
     pub lateness_ms: i64,
     /// How far back the sample before the first one of a counter is looked for.
     pub lookback_ms: i64,
-    /// What numbers become; by their temporality when nobody chose.
+    /// How numbers are combined; by their temporality when not chosen.
     pub functions: Vec<Function>,
-    /// Samples are dropped so long after their time; none: they stay beside their cells.
+    /// Samples are dropped this long after their time; None: they stay beside their cells.
     pub raw_ms: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ impl FromStr for Rule {
             matchers: matchers(selector)?,
             tenant: Tenant::default(),
             width_ms: 1_000,
-            // 2 s: a sender on another network, and a scrape that takes its time.
+            // 2 s: for a sender on another network, and for a slow scrape.
             lateness_ms: 2_000,
             // The lookback of PromQL.
             lookback_ms: 300_000,
@@ -137,21 +137,21 @@ fn functions(text: &str) -> Result<Vec<Function>, String> {
 }
 
 impl Rule {
-    /// Whether it is about this series: never about cells.
+    /// Whether it applies to this series: never to cells.
     pub fn accepts(&self, def: &SeriesDef) -> bool {
         def.meta.kind != Kind::Text
             && def.labels.get(CELL_LABEL).is_empty()
             && self.matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)))
     }
 
-    /// What selects its samples.
+    /// The matchers of its samples.
     pub fn raw(&self) -> Vec<Matcher> {
         let mut out = self.matchers.clone();
         out.push(matcher(CELL_LABEL, ""));
         out
     }
 
-    /// What selects its cells, and perhaps those of others.
+    /// The matchers of its cells, and possibly those of other rules.
     pub fn cells(&self) -> Vec<Matcher> {
         let mut out: Vec<Matcher> =
             self.matchers.iter().filter(|matcher| matcher.name != METRIC_NAME).cloned().collect();
@@ -159,7 +159,7 @@ impl Rule {
         out
     }
 
-    /// What numbers of this temporality become.
+    /// How numbers of this temporality are combined.
     pub fn functions(&self, temporality: Temporality) -> Vec<Function> {
         if self.functions.is_empty() { vec![Function::of(temporality)] } else { self.functions.clone() }
     }

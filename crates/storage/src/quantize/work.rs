@@ -27,25 +27,25 @@ use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 
-/// 600 windows: ten minutes of seconds. What is too much to read at once is read in halves.
+/// 600 windows: ten minutes of seconds. If that is too much to read at once, it is halved.
 const SLICE_WINDOWS: i64 = 600;
 
-/// 16 slices: a rule that has hours to catch up with lets others have their turn.
+/// 16 slices: a rule that has to catch up with hours lets others take turns.
 const SLICES: usize = 16;
 
 /// 10,000,000 samples, a histogram counting as its bins: 160 MB.
 const SAMPLES_MAX: usize = 10_000_000;
 
-/// Cells of a batch: as many as an fsync makes cheap.
+/// Cells in a batch: enough to make the cost of an fsync negligible.
 const BATCH_SAMPLES: usize = 5_000;
 
-/// 30 s: a deletion writes what is in memory as blocks first.
+/// 30 s: a deletion first flushes memory to blocks.
 const REWRITE_MS: i64 = 30_000;
 
-/// An hour before where it left off is looked at again at a start: late samples of which only the journal knew.
+/// A start reprocesses an hour before the position: late samples that were only in the journal.
 const RECOVER_MS: i64 = 3_600_000;
 
-/// How far back a start looks for where it left off: hours, a day, a month.
+/// How far back a start looks for its position: hours, a day, a month.
 const RECALL_MS: [i64; 3] = [3_600_000, 86_400_000, 30 * 86_400_000];
 
 /// Samples are dropped so often at most: a deletion is work for the maintenance thread.
@@ -60,7 +60,7 @@ pub struct Quantizer {
     thread: JoinHandle<()>,
 }
 
-/// Since when what has been done, of one rule.
+/// When the periodic work of one rule was last done.
 struct Turn {
     rule: usize,
     /// Cells that were to become smaller, by their metrics, and the time of the last deletion.
@@ -68,7 +68,7 @@ struct Turn {
     rewritten_ms: i64,
     dropped_ms: i64,
     has_failed: bool,
-    /// Counters are among its series: what came before a window is read too.
+    /// There are counters among its series: data before a window is read too.
     has_counters: bool,
     /// Windows from here on cannot have cells yet.
     fresh_ms: i64,
@@ -96,7 +96,7 @@ impl Quantizer {
         Ok(Self { stop, thread: thread.context("cannot start the quantizer's thread")? })
     }
 
-    /// Writes the cells that have closed, and ends. Windows that are open are made by the next start.
+    /// Writes the cells that have closed, and stops. Open windows are written after the next start.
     pub fn stop(self) {
         drop(self.stop);
         let _ = self.thread.join();
@@ -147,7 +147,7 @@ impl Work {
         Duration::from_millis(wait.unsigned_abs())
     }
 
-    /// Marks what may not have been made before the end of the process before.
+    /// Marks what may not have been written before the previous process ended.
     fn begin(&self, rule: usize) -> Turn {
         let (marked, now) = (&self.marks.rules()[rule], self.now_ms());
         let width = marked.rule.width_ms;
@@ -157,7 +157,7 @@ impl Work {
         let mut dirty = lock(&marked.dirty);
         let mut horizon = i64::MIN;
         if let Some(raw_ms) = marked.rule.raw_ms {
-            // Nothing was dropped later than it could be when the process before last said something.
+            // Data cannot have been dropped later than was possible at the last report of the previous process.
             horizon = (left_off.map_or(now, |(_, said_ms)| said_ms + DROP_EVERY_MS).min(now) - raw_ms)
                 .div_euclid(width)
                 * width;
@@ -213,7 +213,7 @@ impl Work {
             turn.windows = (2 * turn.windows).min(SLICE_WINDOWS);
         }
         let dirty = lock(&marked.dirty);
-        // A stretch that is left is of before: what is fresh begins behind everything.
+        // A remaining range is from before: fresh data begins after everything.
         if dirty.first().is_none_or(|first| first >= closed) {
             // ORDERING: Relaxed; changes under the lock that is held.
             marked.closed_ms.fetch_max(closed, Ordering::Relaxed);
@@ -224,18 +224,18 @@ impl Work {
     }
 
     fn select(&self, tenant: &Tenant, matchers: Vec<Matcher>, range: TimeRange) -> anyhow::Result<Vec<SeriesData>> {
-        // Samples as they came: cells of rollups are none.
+        // Only original samples, not cells of rollups.
         let resolution = Resolution::Width(0);
         let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
         Ok(self.door.backend.of(tenant).select(&selection)?)
     }
 
-    /// Makes the cells of a slice, and with counters those behind it that a late sample changes.
+    /// Makes the cells of a slice, and with counters the later ones that a late sample changes.
     fn slice(&self, turn: &mut Turn, marked: &Marked, slice: Slice) -> anyhow::Result<()> {
         let (rule, Slice { from_ms: from, to_ms: to, closed_ms: closed }) = (&marked.rule, slice);
         loop {
             let (back, ahead) = if turn.has_counters { (rule.lookback_ms, rule.lookback_ms) } else { (0, 0) };
-            // What is fresh is marked by itself, and has no cells yet.
+            // Fresh data is marked separately, and has no cells yet.
             let until = closed.min(turn.fresh_ms).min(window_end(to.saturating_add(ahead), rule.width_ms)).max(to);
             let read_from_ms = from.saturating_sub(back);
             let raw = self.select(&rule.tenant, rule.raw(), TimeRange { start_ms: read_from_ms, end_ms: until })?;
@@ -296,7 +296,7 @@ impl Work {
         Ok(())
     }
 
-    /// Deletes cells that were to become smaller; they are made anew.
+    /// Deletes cells that have become smaller; they are made again.
     fn rewrite(&self, turn: &mut Turn, marked: &Marked, now: i64) -> anyhow::Result<()> {
         if now - turn.rewritten_ms < REWRITE_MS {
             return Ok(());
@@ -332,7 +332,7 @@ impl Work {
         if now - turn.dropped_ms < DROP_EVERY_MS || until <= before || is_open {
             return Ok(());
         }
-        // From here on nothing behind it is made into cells, whatever comes while the deletion runs.
+        // From here on no cells are made before that time, whatever arrives while the deletion runs.
         marked.horizon_ms.store(until, Ordering::Relaxed);
         drop(dirty);
         turn.dropped_ms = now;
@@ -344,7 +344,7 @@ impl Work {
     }
 }
 
-/// A name as a pattern that matches it alone.
+/// A name as a pattern that matches only it.
 fn literal(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for letter in name.chars() {
@@ -364,7 +364,7 @@ struct Slice {
     closed_ms: i64,
 }
 
-/// What is to be written so that the cells of `windows` are what `raw` says.
+/// The writes that make the cells of `windows` agree with `raw`.
 fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existing, windows: Windows) -> Vec<Write> {
     let mut out = Vec::new();
     for series in raw {
@@ -386,7 +386,7 @@ fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existin
             }
         }
     }
-    // A batch has each window of all series before the next.
+    // In a batch, each window of all series comes before the next window.
     out.sort_by_key(|write| write.end_ms);
     out
 }
@@ -398,7 +398,7 @@ enum Cell {
     Histogram(Box<HistogramValue>),
 }
 
-/// What makes a stored cell the one that it is to be.
+/// The change that makes a stored cell correct.
 #[derive(Debug)]
 enum Step {
     Nothing,
@@ -407,7 +407,7 @@ enum Step {
     Rewrite,
 }
 
-/// A series, the function that makes cells of its numbers, and what is there of its windows.
+/// A series, the function that makes cells of its numbers, and the existing cells of its windows.
 struct Planned<'a> {
     series: &'a SeriesData,
     function: Option<align::Function>,
@@ -428,7 +428,7 @@ fn plan_series(
     };
     let there = existing.get(&def.labels).map(stored_cells).unwrap_or_default();
     let is_additive = def.meta.temporality == Temporality::Delta;
-    // What a counter added moves from window to window: nothing is left where it was.
+    // The increase of a counter may move between windows: no old cell is kept.
     if is_additive && function == Some(align::Function::Increase) {
         there.keys().for_each(|end| _ = cells.entry(*end).or_insert(Cell::Number(0.0)));
     }
@@ -461,7 +461,7 @@ fn step(cell: Cell, before: Option<&Cell>, is_additive: bool) -> Step {
         (Cell::Number(value), None) => Step::Write(Value::Float(value)),
         (Cell::Number(value), Some(Cell::Number(before))) if is_additive => {
             let more = value - before;
-            // What is left of rounding is no difference.
+            // A rounding error is not a difference.
             let is_same = more.abs() <= f64::EPSILON * 4.0 * value.abs().max(before.abs());
             if is_same { Step::Nothing } else { Step::Write(Value::Float(more)) }
         }

@@ -22,7 +22,7 @@ pub use pace::Pacer;
 pub use scrub::{ASKED_RATE, Scrub, ScrubTotals};
 pub use work::{Work, WorkState};
 
-/// Copies of a directory are made at 128 MiB/s: half of what a middling disk reads, so that queries go on.
+/// A directory is copied at 128 MiB/s: half the read speed of an average disk, so that queries continue.
 pub const FILL_RATE: u64 = 128 << 20;
 
 /// The directories and the work on them. Cloning shares it.
@@ -30,7 +30,7 @@ pub const FILL_RATE: u64 = 128 << 20;
 pub struct Upkeep {
     /// The directories as one disk.
     pub mirror: MirrorDisk,
-    /// What rates are measured by.
+    /// The clock for rates.
     pub clock: Clock,
     /// The filling of a directory.
     pub filling: Arc<Work>,
@@ -42,7 +42,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Opens `directories` as one disk and begins to fill those that are stale or new.
+    /// Opens `directories` as one disk and starts to fill those that are stale or new.
     pub fn open(directories: &[PathBuf], degraded: bool, clock: Clock) -> anyhow::Result<Self> {
         let (mirror, stale) = open_mirror(directories, degraded)?;
         let upkeep = Self {
@@ -62,7 +62,7 @@ impl Upkeep {
         Ok(upkeep)
     }
 
-    /// The store that is cared for; it may be open once.
+    /// Attaches the store that is maintained; it may be open once.
     pub fn attach(&self, store: &Arc<Store>) {
         let attached = self.store.set(Arc::downgrade(store));
         assert!(attached.is_ok(), "one store is cared for");
@@ -103,7 +103,7 @@ impl Upkeep {
         self.filling.start("fill", move |work| own.fill(None, &new, rate, work))
     }
 
-    /// Refuses before anything is read or written what [`Upkeep::fill`] would refuse.
+    /// Refuses what [`Upkeep::fill`] would refuse, before anything is read or written.
     fn check_target(&self, old: Option<&Path>, new: &Path) -> anyhow::Result<()> {
         Ok(self.mirror.check_target(old, &Member { root: new.to_owned(), disk: Arc::new(RealDisk) })?)
     }
@@ -111,7 +111,7 @@ impl Upkeep {
     fn fill(&self, old: Option<&PathBuf>, new: &Path, rate: u64, work: &Work) -> anyhow::Result<()> {
         let rate = Arc::new(AtomicU64::new(rate));
         if old.is_some() {
-            // The one that goes may have the only good copy of something.
+            // The one that is removed may have the only good copy of something.
             work.describe("checking every copy before one goes");
             self.scrub_with(&rate, work)?;
         }
@@ -129,7 +129,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Ends what goes on.
+    /// Stops the current work.
     pub fn stop(&self) {
         // ORDERING: Relaxed; the flag guards no other memory.
         self.ending.store(true, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Upkeep {
         self.filling.join();
     }
 
-    /// How each directory is.
+    /// The state of each directory.
     pub fn members(&self) -> Vec<MirrorStatus> {
         self.mirror.members()
     }
@@ -149,7 +149,7 @@ pub fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Result<(M
         .iter()
         .map(|path| Ok(Member { root: absolute(path)?, disk: Arc::new(RealDisk) }))
         .collect::<anyhow::Result<_>>()?;
-    // One that is not there keeps the mirror shut as one that was named does.
+    // A missing one prevents the start, just like one that was named.
     for root in added_members(&members).into_iter().filter(|root| root.is_dir()) {
         tracing::info!("disk: {} was added while the server ran, and is used with the others", root.display());
         members.push(Member { root, disk: Arc::new(RealDisk) });
@@ -174,12 +174,12 @@ pub fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Result<(M
     }
 }
 
-/// A random number: the hasher's keys are the standard library's source of them.
+/// A random number: the hasher's keys are the standard library's source of randomness.
 fn drawn() -> u64 {
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8)
 }
 
-/// Makes `data` a store of its own with what the snapshot `name` of the mirror's store holds.
+/// Makes `data` a separate store with the contents of the snapshot `name` of the mirror's store.
 pub fn clone_snapshot(mirror: &MirrorDisk, name: &str, data: &Path) -> Result<SnapshotInfo, ogive_store::Error> {
     let target = Member { root: data.to_owned(), disk: Arc::new(RealDisk) };
     let sources: Vec<PathBuf> = mirror.members().into_iter().map(|member| member.path).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ogive_probe::Clock;
 
-/// 100 ms: the longest sleep between two looks at whether the server ends.
+/// 100 ms: the longest sleep between two checks whether the server is stopping.
 const NAP: Duration = Duration::from_millis(100);
 
 /// The server ends, and the work with it.
@@ -17,9 +17,9 @@ pub struct ServerEnding;
 /// Waits so that no more than `rate` bytes a second are spent.
 pub struct Pacer {
     clock: Clock,
-    /// Bytes a second; who asks for more may raise it.
+    /// Bytes a second; a later request may raise it.
     rate: Arc<AtomicU64>,
-    /// When what was spent so far is paid for.
+    /// When the bytes so far are paid for.
     paid_ns: u64,
     ending: Arc<AtomicBool>,
 }
@@ -35,7 +35,7 @@ impl Pacer {
         // ORDERING: Relaxed; a number by itself.
         let rate = self.rate.load(Ordering::Relaxed);
         let now = self.clock.now();
-        // What was not spent in the past buys nothing.
+        // Unused budget of the past does not accumulate.
         self.paid_ns = self.paid_ns.max(now).saturating_add(due_ns(bytes, rate));
         loop {
             // ORDERING: Relaxed; the flag guards no other memory.
@@ -43,7 +43,7 @@ impl Pacer {
                 return Err(ServerEnding);
             }
             let left = Duration::from_nanos(self.paid_ns.saturating_sub(self.clock.now()));
-            // Less than a millisecond is paid with the next bytes: a sleep would take longer than it.
+            // Less than a millisecond is added to the next bytes: a sleep would take longer.
             if left < Duration::from_millis(1) {
                 return Ok(());
             }

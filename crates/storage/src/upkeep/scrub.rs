@@ -14,41 +14,41 @@ use ogive_store::Scrubbed;
 
 use super::{Pacer, Upkeep, Work};
 
-/// 10 minutes after the start: a server that is started again and again scrubs too, and one that starts has other work.
+/// 10 minutes after the start: a server that is restarted often scrubs too, and a starting server has other work.
 const FIRST: Duration = Duration::from_secs(600);
-/// 5 s between two looks whether each directory is still there: one small file is read.
+/// 5 s between two checks whether each directory is still there: one small file is read.
 const LOOK: Duration = Duration::from_secs(5);
-/// A day between two scrubs: a bad sector is found long before its copy goes bad too.
+/// A day between two scrubs: a bad sector is found long before its copy fails too.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// 256 MiB/s for who asks: half of what a fast disk reads.
+/// 256 MiB/s on request: half the read speed of a fast disk.
 pub const ASKED_RATE: u64 = 256 << 20;
 
 /// The scrubs of a server.
 #[derive(Default)]
 pub struct Scrub {
-    /// The one that goes on.
+    /// The running one.
     pub work: Arc<Work>,
-    /// Bytes a second of the one that goes on.
+    /// Bytes a second of the running one.
     rate: Arc<AtomicU64>,
     last: Mutex<(ScrubTotals, Option<Scrubbed>)>,
     timer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What all scrubs did.
+/// Totals of all scrubs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubTotals {
     /// Bytes that were read.
     pub bytes: u64,
     /// Places that were found bad.
     pub errors: u64,
-    /// Places that were written anew from a good copy.
+    /// Places that were rewritten from a good copy.
     pub healed: u64,
-    /// When one ended well, milliseconds since 1970; 0: never.
+    /// When one last completed, milliseconds since 1970; 0: never.
     pub completed_ms: i64,
 }
 
 impl Scrub {
-    /// What all did, and what the last one found.
+    /// The totals, and the findings of the last one.
     pub fn state(&self) -> (ScrubTotals, Option<Scrubbed>) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -65,7 +65,7 @@ impl Scrub {
 }
 
 impl Upkeep {
-    /// Looks at the directories every `LOOK`, and scrubs once a day at `rate` bytes a second; 0: never.
+    /// Checks the directories every `LOOK`, and scrubs once a day at `rate` bytes a second; 0: never.
     pub fn watch(&self, rate: u64) -> anyhow::Result<()> {
         let own = self.clone();
         let run = move || {
@@ -77,7 +77,7 @@ impl Upkeep {
                     tracing::warn!("disk: {finding}");
                 }
                 if rate > 0 && own.clock.now() >= due_ns {
-                    // One that somebody asked for is as good.
+                    // A scrub that an operator started counts too.
                     let _ = own.start_scrub(rate);
                     due_ns = own.clock.now() + INTERVAL.as_nanos() as u64;
                 }
@@ -88,7 +88,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Begins a scrub of at most `rate` bytes a second, or makes the one that goes on that fast.
+    /// Starts a scrub of at most `rate` bytes a second, or changes the running one to that speed.
     pub fn start_scrub(&self, rate: u64) -> anyhow::Result<()> {
         // ORDERING: Relaxed; a number by itself.
         if self.scrub.work.state().running {

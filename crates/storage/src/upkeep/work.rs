@@ -10,13 +10,13 @@ use anyhow::{Context, bail};
 /// How far a work is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkState {
-    /// It goes on.
+    /// It is running.
     pub running: bool,
     /// What it does.
     pub what: String,
     /// Bytes.
     pub done: u64,
-    /// Bytes, as far as is known.
+    /// Bytes, as far as known.
     pub total: u64,
     /// Why it ended early.
     pub error: Option<String>,
@@ -50,7 +50,7 @@ impl Work {
         (state.done, state.total) = (done, total);
     }
 
-    /// Begins it on a thread of its own.
+    /// Starts it on a separate thread.
     pub fn start(
         self: &Arc<Self>,
         name: &str,
