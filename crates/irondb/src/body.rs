@@ -19,14 +19,14 @@ pub enum Encoding {
     Json(Form),
     /// Rollups in FlatBuffers.
     Rollups,
-    /// Lines of Graphite, which the address says the sender of.
+    /// Graphite lines, whose sender is given in the address.
     Graphite(graphite::Sender),
 }
 
-/// Reads `body` into the batch `sequence` of `source`.
+/// Decodes `body` into the batch `sequence` of `source`.
 ///
 /// # Errors
-/// [`Refused`], for a body of which nothing is taken.
+/// [`Refused`]; then nothing of the body is accepted.
 pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: (SourceId, u64)) -> Result<Taken, Refused> {
     let mut intake = Intake::new(body.len());
     let mut metrics = None;

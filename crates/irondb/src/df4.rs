@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::flat::{Node, Writer};
 use crate::frame::{Column, Grid, Output};
 
-/// The content type of an answer in FlatBuffers.
+/// The content type of a FlatBuffers response.
 pub const CONTENT_TYPE: &str = "x-irondb-df4-flatbuffer";
 
-/// The answer as JSON.
+/// The response as JSON.
 #[must_use]
 pub fn json(grid: Grid, outputs: &[Output]) -> Json {
     let seconds = |ms: i64| if ms % 1_000 == 0 { Json::from(ms / 1_000) } else { Json::from(ms as f64 / 1_000.0) };
@@ -41,7 +41,7 @@ fn data(column: &Column) -> Json {
     }
 }
 
-/// The answer as a FlatBuffer.
+/// The response as a FlatBuffer.
 #[must_use]
 pub fn flatbuffer(grid: Grid, outputs: &[Output]) -> Vec<u8> {
     let head = Node::Table(vec![

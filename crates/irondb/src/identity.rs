@@ -22,7 +22,7 @@ pub const ACCOUNT: &str = "account_id";
 pub const TAGS: &str = "stream_tags";
 /// The label of a part of a rollup.
 pub const PART: &str = "rollup_part";
-/// The series that hold what checks are tagged with, as texts.
+/// The series that hold the tags of checks, as texts.
 pub const CHECK_TAGS: &str = "irondb_check_tags";
 
 /// A stream.
@@ -48,7 +48,7 @@ impl Identity {
         Ok(Self { check: check.into(), account: 0, base: parsed.base.into(), tags: sorted(parsed) })
     }
 
-    /// The stream of a series, and the part of a rollup that it holds, if it holds one. None for what is of no check.
+    /// The stream of a series, and the part of a rollup that it holds, if any. None for a series that belongs to no check.
     #[must_use]
     pub fn of_labels(labels: &Labels) -> Option<(Self, Option<String>)> {
         let check = labels.get(CHECK);
@@ -82,7 +82,7 @@ impl Identity {
         out
     }
 
-    /// Whether both are the same stream, whoever says of what account.
+    /// Whether both are the same stream, ignoring the account.
     #[must_use]
     pub fn is_same_stream(&self, other: &Self) -> bool {
         (&self.check, &self.base, &self.tags) == (&other.check, &other.base, &other.tags)
@@ -109,7 +109,7 @@ pub fn tag_text(tags: &[(String, String)]) -> String {
     tags.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// A category or a value: as it is where its characters allow that, or in base64.
+/// A category or a value: unchanged if its characters allow that, otherwise in base64.
 #[must_use]
 pub fn part(text: &str, is_value: bool) -> Cow<'_, str> {
     let plain = |byte: u8| {

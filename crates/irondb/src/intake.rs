@@ -20,10 +20,10 @@ use crate::record::{Counting, Datum, Record, Tags};
 /// Records whose faults are described: the first few are enough for a person.
 const DETAILS_MAX: usize = 20;
 
-/// Why a body is refused whole.
+/// Why a whole body is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It is not what its type says; a sentence with the place.
+    /// It does not match its type; a sentence with the position.
     #[error("{0}")]
     Malformed(String),
     /// It unfolds to more than a request may.
@@ -40,13 +40,13 @@ impl From<Malformed> for Refused {
 /// A body that was read.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What was measured.
+    /// The measurements.
     pub batch: Batch,
-    /// Records that were taken.
+    /// Records that were accepted.
     pub records: u64,
     /// Records that were not.
     pub faults: Faults,
-    /// The first of them, with what is wrong.
+    /// The first of them, with their errors.
     pub details: Vec<(String, Fault)>,
 }
 
@@ -60,13 +60,13 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// For a body of so many bytes.
+    /// For a body of that many bytes.
     #[must_use]
     pub fn new(body: usize) -> Self {
         Self { gather: Gather::new(body), key: String::new(), out: Taken::default() }
     }
 
-    /// Takes a record, or counts what is wrong with it.
+    /// Adds a record, or counts its error.
     ///
     /// # Errors
     /// [`Refused`], for the whole body.
@@ -79,7 +79,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Counts what could not become a record.
+    /// Counts input that could not become a record.
     pub fn fault(&mut self, fault: Fault, about: &str) {
         self.out.faults.count(fault);
         if self.out.details.len() < DETAILS_MAX {
@@ -87,7 +87,7 @@ impl Intake {
         }
     }
 
-    /// What was taken, as the batch `sequence` of `source`.
+    /// The accepted records, as the batch `sequence` of `source`.
     #[must_use]
     pub fn finish(mut self, tenant: &Tenant, (source, sequence): (SourceId, u64)) -> Taken {
         self.out.batch = self.gather.take(source, sequence, tenant);
@@ -100,7 +100,7 @@ impl Intake {
         self.gather.len()
     }
 
-    /// Takes a record without counting it; inside, what is wrong with it.
+    /// Adds a record without counting it; the inner result is its error.
     ///
     /// # Errors
     /// [`Refused`], for the whole body.
@@ -113,7 +113,7 @@ impl Intake {
             Datum::Number(number) => (Kind::Float, Value::Float(*number), (None, time_ns)),
             Datum::NoNumber => (Kind::Float, Value::Float(f64::from_bits(STALE)), (None, time_ns)),
             Datum::Text(text) => (Kind::Text, Value::Text(text.clone().into_owned()), (None, time_ns)),
-            // That nothing was measured is what the store knows without it.
+            // Nothing is stored when nothing was measured.
             Datum::Nothing => return Ok(Ok(())),
             Datum::Bins(_, counting) | Datum::Histogram(_, counting) => {
                 let histogram = match &record.value {
@@ -185,7 +185,7 @@ impl Intake {
     }
 }
 
-/// Start and end of what a histogram with this time holds.
+/// Start and end of the interval of a histogram with this time.
 fn cell(counting: Counting, time_ns: i64) -> Option<(Option<i64>, i64)> {
     match counting {
         Counting::On => Some((None, time_ns)),

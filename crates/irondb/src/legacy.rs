@@ -20,7 +20,7 @@ use crate::intake::{Intake, Refused};
 use crate::record::{CheckId, Counting, Datum, Record, Tags};
 use crate::tsv;
 
-/// What a body holds.
+/// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `/write/text`.
@@ -49,7 +49,7 @@ impl Number<'_> {
     }
 }
 
-/// Parts of a rollup: each field with the name that its series has.
+/// Parts of a rollup: each field with the name of its series.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(default)]
 struct Rollup {
@@ -77,18 +77,18 @@ impl Default for Rollup {
     }
 }
 
-/// Name of the part of a rollup that says how many measurements it is of.
+/// Name of the part of a rollup with the number of measurements.
 pub const COUNT: &str = "count";
 /// Names of the other parts, in the order in which bodies are read.
 pub const PARTS: [&str; 5] = ["stddev", "derivative", "derivative_stddev", "counter", "counter_stddev"];
 
-/// The parts of a rollup that one measurement would not give by itself: a count that is not 1, and what is not 0.
+/// The parts of a rollup that differ from those of a single measurement: a count other than 1, and non-zero values.
 pub(crate) fn parts(count: f64, others: [f64; 5]) -> impl Iterator<Item = (&'static str, f64)> {
     let count = std::iter::once((COUNT, count)).filter(|(_, count)| *count != 1.0);
     count.chain(PARTS.into_iter().zip(others).filter(|(_, value)| *value != 0.0))
 }
 
-/// Whose measurement an object is, and when it was made.
+/// The identity and the time of a measurement.
 struct Head<'i> {
     id: &'i str,
     metric: &'i str,
@@ -96,7 +96,7 @@ struct Head<'i> {
     account_id: i64,
 }
 
-/// An object with the fields of a head and its own. They are not flattened into one another: that holds every other field of an
+/// An object with the fields of a head and its own. Serde's flatten is not used: it holds every other field of an
 /// object in memory, with 32 bytes for a number that is two bytes of JSON.
 macro_rules! item {
     ($name:ident { $($(#[$attribute:meta])* $field:ident: $kind:ty,)* }) => {
@@ -147,10 +147,10 @@ enum Bins<'b> {
     Counts(#[serde(borrow)] BTreeMap<Cow<'b, str>, u64>),
 }
 
-/// Reads `body` into `intake`.
+/// Decodes `body` into `intake`.
 ///
 /// # Errors
-/// [`Refused`], for a body of which nothing is taken.
+/// [`Refused`]; then nothing of the body is accepted.
 pub fn read(form: Form, body: &[u8], intake: &mut Intake) -> Result<(), Refused> {
     let mut items = Items { form, intake, refused: None };
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -203,7 +203,7 @@ impl<'i> Head<'i> {
         Record { account: self.account_id, check, name, tags: Tags::InName, time_ms, value, part: None }
     }
 
-    /// Takes what was measured, or counts why it cannot be: a fault of the time first.
+    /// Adds a measurement, or counts its error: an error in the time first.
     fn take(&self, value: Result<Datum<'i>, Fault>, intake: &mut Intake) -> Result<(), Refused> {
         match self.offset.milliseconds().and_then(|time_ms| Ok((time_ms, value?))) {
             Ok((time_ms, value)) => intake.take(&self.record(time_ms, value)),

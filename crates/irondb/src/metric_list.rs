@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use crate::flat::{Buffer, Malformed, Table};
 use crate::record::{Bins, CheckId, Counting, Datum, Record, Tags};
 
-/// The content type by which a body is known.
+/// The content type that identifies a body.
 pub const CONTENT_TYPE: &str = "application/x-circonus-metric-list-flatbuffer";
 
-/// Called with each record; an error ends the reading.
+/// Called with each record; an error ends decoding.
 pub type Sink<'s, E> = dyn FnMut(Record<'_>) -> Result<(), E> + 's;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Generation {
     Two,
 }
 
-/// What the records of a metric or batch have in common.
+/// The common properties of the records of a metric or batch.
 struct Head<'b> {
     generation: Generation,
     account: i64,
@@ -30,10 +30,10 @@ struct Head<'b> {
     time_ms: u64,
 }
 
-/// Hands every record of `body` to `sink`.
+/// Passes every record of `body` to `sink`.
 ///
 /// # Errors
-/// [`Malformed`], and what `sink` says.
+/// [`Malformed`], and the errors of `sink`.
 pub fn read<E: From<Malformed>>(body: &[u8], sink: &mut Sink<'_, E>) -> Result<(), E> {
     let buffer = Buffer::new(body);
     let (generation, is_list) = match buffer.identifier() {
@@ -43,7 +43,7 @@ pub fn read<E: From<Malformed>>(body: &[u8], sink: &mut Sink<'_, E>) -> Result<(
         Some(b"CMBS") => return batch(buffer.root()?, Generation::Two, sink),
         Some(b"CIMM") => {
             let root = buffer.root()?;
-            // 36 characters are the text of a UUID; a vector of 16 bytes has none of that length.
+            // 36 characters are the text of a UUID; a vector of 16 bytes cannot have that length.
             let is_text = root.vector(2, 1)?.is_some_and(|uuid| uuid.len() == 36);
             (if is_text { Generation::One } else { Generation::Two }, false)
         }
@@ -110,7 +110,7 @@ fn values<E: From<Malformed>>(head: &Head<'_>, table: Table<'_>, sink: &mut Sink
     Ok(())
 }
 
-/// The value whose type stands in the field `id`, and itself in the next.
+/// The value whose type is in the field `id`, and the value itself in the next.
 fn datum(table: Table<'_>, id: usize, generation: Generation) -> Result<Datum<'_>, Malformed> {
     let kind = table.u8(id)?;
     if let 8..=10 = kind {

@@ -18,14 +18,14 @@ pub const NAME_BYTES_MAX: usize = 4095;
 pub struct MetricName<'a> {
     /// Without tags.
     pub base: &'a str,
-    /// Category and value; the value of a tag that has none is empty.
+    /// Category and value; the value of a tag without one is empty.
     pub tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
-/// Reads a name.
+/// Parses a name.
 ///
 /// # Errors
-/// [`Fault::Name`] for an empty or too long one, [`Fault::Tags`] for a section that is not as the format has it.
+/// [`Fault::Name`] for an empty or too long one, [`Fault::Tags`] for a section that violates the format.
 pub fn parse(name: &str) -> Result<MetricName<'_>, Fault> {
     let start = ["|ST[", "|MT{"].iter().filter_map(|section| name.find(section)).min();
     let (base, mut sections) = name.split_at(start.unwrap_or(name.len()));

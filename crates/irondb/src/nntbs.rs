@@ -10,13 +10,13 @@ use crate::intake::{Intake, Refused};
 use crate::legacy::parts;
 use crate::record::{CheckId, Datum, Record, Tags};
 
-/// The content type by which a body is known.
+/// The content type that identifies a body.
 pub const CONTENT_TYPE: &str = "application/snowth-nntbs";
 
-/// Reads `body` into `intake`; how many metrics it names.
+/// Decodes `body` into `intake`; returns the number of metrics.
 ///
 /// # Errors
-/// [`Refused`], for a body of which nothing is taken.
+/// [`Refused`]; then nothing of the body is accepted.
 pub fn read(body: &[u8], intake: &mut Intake) -> Result<u64, Refused> {
     let buffer = Buffer::new(body);
     if buffer.identifier() != Some(b"CINN") {

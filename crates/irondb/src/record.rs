@@ -7,10 +7,10 @@ use ogive_protocol::lines::Fault;
 
 use crate::flat::{Malformed, Vector};
 
-/// A check's UUID as it stands in the body.
+/// A check's UUID as written in the body.
 #[derive(Clone, Copy, Debug)]
 pub enum CheckId<'b> {
-    /// As text; anything may stand before its last backtick.
+    /// As text; anything may precede its last backtick.
     Text(&'b str),
     /// 16 bytes.
     Bytes([u8; 16]),
@@ -51,7 +51,7 @@ pub enum Bins<'b> {
 }
 
 impl Bins<'_> {
-    /// Hands each bin and its count to `each`.
+    /// Passes each bin and its count to `each`.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -75,14 +75,14 @@ impl Bins<'_> {
     }
 }
 
-/// What was measured.
+/// The measured value.
 #[derive(Clone, Debug)]
 pub enum Datum<'b> {
     /// A number.
     Number(f64),
     /// A text.
     Text(Cow<'b, str>),
-    /// A histogram that is read when it is wanted.
+    /// A histogram that is decoded on demand.
     Bins(Bins<'b>, Counting),
     /// A histogram that was read.
     Histogram(Box<Histogram<u64>>, Counting),
@@ -92,21 +92,21 @@ pub enum Datum<'b> {
     Nothing,
 }
 
-/// What a histogram counts.
+/// The interval of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// What was measured since the last one.
+    /// Everything since the previous one.
     Since,
-    /// What was measured in so many milliseconds that begin with its time.
+    /// This many milliseconds, beginning at its time.
     During(i64),
     /// All since the sender began.
     On,
 }
 
-/// The tags beside a name.
+/// The tags in addition to the name.
 #[derive(Clone, Debug, Default)]
 pub enum Tags<'b> {
-    /// They stand in the name, if there are any.
+    /// They are part of the name, if there are any.
     #[default]
     InName,
     /// `category:value` each.
@@ -116,7 +116,7 @@ pub enum Tags<'b> {
 /// One measurement.
 #[derive(Clone, Debug)]
 pub struct Record<'b> {
-    /// Whose it is; 0 when nobody says.
+    /// The account; 0 when unknown.
     pub account: i64,
     /// The check.
     pub check: CheckId<'b>,
@@ -126,8 +126,8 @@ pub struct Record<'b> {
     pub tags: Tags<'b>,
     /// When, milliseconds since 1970.
     pub time_ms: i64,
-    /// What.
+    /// The value.
     pub value: Datum<'b>,
-    /// Which part of a rollup it is; none for the value itself.
+    /// Which part of a rollup it is; None for the value itself.
     pub part: Option<&'static str>,
 }

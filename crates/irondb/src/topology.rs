@@ -19,7 +19,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whose id is made of a digest: a UUID of version 8.
+    /// With an id made from a digest: a UUID of version 8.
     #[must_use]
     pub fn new(digest: [u8; 32], address: SocketAddr) -> Self {
         let mut bytes = [0; 16];

@@ -11,16 +11,16 @@ use ogive_protocol::lines::{Fault, lines};
 
 use crate::record::{CheckId, Counting, Datum, Record, Tags};
 
-/// What a line is.
+/// The contents of a line.
 #[derive(Debug)]
 pub enum Line<'b> {
     /// A measurement.
     Record(Box<Record<'b>>),
-    /// A record of a broker that holds none: checks, their states, deletions.
+    /// A broker's record without a measurement: checks, their states, deletions.
     Other,
 }
 
-/// Each line of `body`, or what is wrong with it and how it begins.
+/// Each line of `body`, or its error and beginning.
 pub fn read(body: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (Fault, String)>> {
     lines(body).map(|line| {
         let start = || String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();

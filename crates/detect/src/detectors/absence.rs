@@ -11,7 +11,7 @@
 /// Gaps before a cadence is believed: fewer do not distinguish a periodic series from an irregular one.
 pub const GAPS_MIN: u32 = 16;
 
-/// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one forgotten as a third begins.
+/// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one dropped as a third begins.
 const WINDOW: u32 = 64;
 
 /// A coefficient of variation below this is a periodic series: one that jitters by a tenth, and misses a sample now and then
@@ -21,7 +21,7 @@ const CV_PERIODIC: f64 = 0.25;
 /// ln(1e8): one false absence in 1e8 gaps of a Poisson stream.
 const POISSON_GAPS: f64 = 18.420_680_743_952_367;
 
-/// How often a series comes; 40 bytes.
+/// The cadence of a series; 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cadence {
     last_ms: i64,
@@ -34,13 +34,13 @@ pub struct Cadence {
 const _: () = assert!(size_of::<Cadence>() <= 40);
 
 impl Cadence {
-    /// Of a series that came for the first time at `time_ms`.
+    /// For a series that first arrived at `time_ms`.
     #[must_use]
     pub const fn new(time_ms: i64) -> Self {
         Self { last_ms: time_ms, count: 0, mean_ms: 0.0, variance_ms2: 0.0, largest_ms: [0; 2] }
     }
 
-    /// When it came last.
+    /// The time of its last arrival.
     #[must_use]
     pub const fn last_ms(&self) -> i64 {
         self.last_ms
@@ -52,13 +52,13 @@ impl Cadence {
         (self.count >= GAPS_MIN).then_some(f64::from(self.mean_ms))
     }
 
-    /// Whether it comes with a fixed period.
+    /// Whether it arrives with a fixed period.
     #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.count >= GAPS_MIN && f64::from(self.variance_ms2).sqrt() < CV_PERIODIC * f64::from(self.mean_ms)
     }
 
-    /// It came at `time_ms`; what is not later than the last time is a repetition or late, and changes nothing.
+    /// Records an arrival at `time_ms`; one that is not later than the last is a repetition or late, and changes nothing.
     pub fn arrive(&mut self, time_ms: i64) {
         if time_ms <= self.last_ms {
             return;
@@ -81,18 +81,18 @@ impl Cadence {
         }
     }
 
-    /// It begins anew at `time_ms`, after an outage that is known: the gap is not learned.
+    /// Resumes at `time_ms` after a known outage: the gap is not learned.
     pub fn resume(&mut self, time_ms: i64) {
         self.last_ms = self.last_ms.max(time_ms);
     }
 
-    /// The watermark at which it is absent when it did not come until then; `lateness_ms` is allowed on top.
+    /// The watermark from which it counts as absent; `lateness_ms` is added.
     #[must_use]
     pub fn deadline_ms(&self, lateness_ms: i64) -> Option<i64> {
         Some(self.after(self.patience_ms()?, lateness_ms))
     }
 
-    /// The watermark at which it becomes suspect, after two thirds of the patience: others may turn out to be silent too.
+    /// The watermark from which it is suspect, after two thirds of the patience: others may turn out to be silent too.
     #[must_use]
     pub fn suspect_ms(&self, lateness_ms: i64) -> Option<i64> {
         Some(self.after(self.patience_ms()? * 2.0 / 3.0, lateness_ms))

@@ -7,10 +7,10 @@
 
 /// A value that explains less of the change is left out.
 pub const SHARE_EACH: f64 = 0.1;
-/// Values are taken until they explain this much.
+/// Values are added until they explain this much.
 pub const SHARE_ALL: f64 = 0.67;
 
-/// One value of a label: what was expected of it (slow operations before, as many as the whole before) and what came.
+/// One value of a label: its expected count (slow operations before, scaled to the whole) and the actual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// Expected amount, of the same unit as the actual one.
@@ -26,13 +26,13 @@ pub struct Explanation {
     pub label: usize,
     /// Indexes of its values, the most surprising first.
     pub values: Vec<usize>,
-    /// Share of the change that they explain; above 1 when the others went the other way.
+    /// The share of the change that they explain; above 1 when others changed in the opposite direction.
     pub share: f64,
     /// Sum of their surprise, nats.
     pub surprise: f64,
 }
 
-/// Labels that explain the change, the best first; none when nothing changed in sum.
+/// Labels that explain the change, the best first; empty when the total did not change.
 #[must_use]
 pub fn explanations(labels: &[Vec<Part>]) -> Vec<Explanation> {
     let mut found: Vec<Explanation> =

@@ -4,17 +4,17 @@ use std::fmt;
 
 use super::instant::Clock24;
 
-/// What kind of fault a finding describes.
+/// The kind of fault that a finding describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// A series that used to come with a learned cadence did not come.
+    /// A series with a learned cadence did not arrive.
     Absence,
     /// Many series that share a label went silent together, or their source did.
     LostParent,
     /// Gaps or bad seconds that return with a fixed period.
     Instability,
-    /// The share of slow (or fast) operations left what is usual.
+    /// The share of slow (or fast) operations is no longer usual.
     Shape,
     /// A value reaches its limit within the horizon.
     Saturation,
@@ -64,13 +64,13 @@ impl fmt::Display for FindingKind {
 /// A fault that a detector found, or its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What kind it is.
+    /// Its kind.
     pub kind: FindingKind,
     /// The watermark at which it was decided, milliseconds since 1970.
     pub at_ms: i64,
-    /// When the fault began, as far as the data says, milliseconds since 1970.
+    /// When the fault began, as far as the data shows, milliseconds since 1970.
     pub began_ms: i64,
-    /// False when the fault is over: the sentence then says so.
+    /// False when the fault is over, which the sentence then says.
     pub is_active: bool,
     /// One sentence that explains it.
     pub sentence: String,

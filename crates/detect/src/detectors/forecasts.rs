@@ -15,7 +15,7 @@ use super::finding::{Finding, FindingKind};
 use super::monitor::{FORGOTTEN_MS, Reported};
 use super::saturation::{Forecast, HORIZON_MS, POINTS_MAX};
 
-/// Six minutes: [`POINTS_MAX`] of them are six hours, as common rules look back for a forecast of four days.
+/// Six minutes: [`POINTS_MAX`] of them are six hours, the range of common rules that forecast four days.
 pub const POINT_MS: i64 = 360_000;
 /// 2,000 series of 1 KiB each: disks and pools of some hundred machines.
 pub const SERIES_MAX: usize = 2_000;
@@ -25,7 +25,7 @@ struct Trend {
     unit: Box<str>,
     limit: f64,
     points: VecDeque<(i64, f64)>,
-    /// The point that is being collected: its number since 1970, its last time, and sum and count.
+    /// The point that is being collected: its number since 1970, its last time, sum and count.
     open: (i64, i64, f64, u32),
     began_ms: Option<i64>,
 }
@@ -45,7 +45,7 @@ impl Forecasts {
         self.refused
     }
 
-    /// A value of a series that has a limit, at `time_ms`; those of a series come in the order of time.
+    /// A value of a series with a limit, at `time_ms`; those of a series come in order of time.
     pub fn sample(&mut self, id: SeriesId, (labels, unit): (&Labels, &str), limit: f64, (time_ms, value): (i64, f64)) {
         if !value.is_finite() {
             return;
@@ -73,7 +73,7 @@ impl Forecasts {
         }
     }
 
-    /// What was found since the last step; forgets who is gone.
+    /// The findings since the last step; forgets series that are gone.
     pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
         if watermark_ms.rem_euclid(POINT_MS) == 0 {
             self.series.retain(|_, trend| trend.open.1 >= watermark_ms - FORGOTTEN_MS);
@@ -83,7 +83,7 @@ impl Forecasts {
 }
 
 impl Trend {
-    /// The point that was collected is whole: what it says, at `at_ms`.
+    /// The collected point is complete: its finding, at `at_ms`.
     fn close(&mut self, at_ms: i64) -> Option<Reported> {
         let (number, _, sum, count) = self.open;
         if count == 0 {
@@ -95,7 +95,7 @@ impl Trend {
         self.points.push_back(((number + 1) * POINT_MS, sum / f64::from(count)));
         let forecast = Forecast::new(self.points.make_contiguous(), self.limit)?;
         let finding = match self.began_ms {
-            // What does not move goes nowhere, at its limit too.
+            // A constant value will never reach a limit, even if it is at one.
             None if forecast.slope == 0.0 => return None,
             None => {
                 let finding = forecast.finding(at_ms, self.limit, HORIZON_MS, &self.unit)?;

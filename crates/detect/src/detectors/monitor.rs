@@ -18,20 +18,20 @@ use super::rhythm::Rhythm;
 use super::shape::Shape;
 use super::silence::{Family, Member, Pair, Presence};
 
-/// Labels that name who sends a series, the first of them that it has.
+/// Labels that name the sender of a series; the first that it has is used.
 pub const SOURCE_LABELS: [&str; 6] = ["source", "instance", "service_instance_id", "host", "pod", "job"];
 /// More findings of one kind, of one source in one step, are reported as one.
 pub const ALONE_MAX: usize = 5;
-/// A day: what was silent for longer does not exist any more.
+/// A day: what was silent for longer is forgotten.
 pub const FORGOTTEN_MS: i64 = 86_400_000;
-/// 256 units: what services measure has some ten, and each new series looks for its own among them.
+/// 256 units: services measure in some ten, and each new series searches for its own among them.
 const UNITS_MAX: usize = 256;
 /// A cell with less than this share of the usual count is a hole.
 const LOW_SHARE: f32 = 0.35;
-/// Operations of a cell below which a low count says nothing.
+/// Operations of a cell below which a low count is not significant.
 const LOW_COUNT_MIN: f32 = 50.0;
 
-/// What is judged, and how patiently.
+/// What is judged, and with which patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How late a sample may be, milliseconds.
@@ -47,27 +47,27 @@ impl Default for Options {
     }
 }
 
-/// A finding and what it is about.
+/// A finding and its subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     /// Labels of the series; of a lost parent, or of several series of a source, the pair that they share.
     pub labels: Labels,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// What a series' sample is.
+/// The contents of a series' sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// Everything that happened in the cell.
     Cell(&'a Histogram<u64>),
     /// The same with float counts.
     FloatCell(&'a Histogram<f64>),
-    /// A number, or a distribution that is no cell: only when it came counts.
+    /// A number, or a distribution that is not a cell: only its time counts.
     Arrival,
 }
 
-/// What is known of a series when it first comes.
+/// The properties of a series when it first arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// Labels, the name included.
@@ -95,7 +95,7 @@ impl Hash for Identity {
     }
 }
 
-/// An identity is a hash already; only its low bits are spread, for identities that others count up.
+/// An identity is a hash already; only its low bits are mixed, for identities that are consecutive numbers.
 #[derive(Default)]
 struct Unhashed(u64);
 
@@ -131,9 +131,9 @@ struct Source {
     member: Member,
     /// Newest sample.
     newest_ms: i64,
-    /// Something came since the last step.
+    /// It arrived since the last step.
     is_fresh: bool,
-    /// It came back with this step.
+    /// It returned with this step.
     is_back: bool,
     rhythm: Option<Box<Rhythm>>,
 }
@@ -154,7 +154,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// One that knows nothing yet.
+    /// One that has learned nothing yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -184,18 +184,18 @@ impl Monitor {
         self.refused
     }
 
-    /// Findings that another one stands for.
+    /// Findings that are covered by another one.
     #[must_use]
     pub const fn suppressed(&self) -> u64 {
         self.suppressed
     }
 
-    /// From now on so many series are judged at the most; those that are stay.
+    /// Limits how many series are judged from now on; existing ones stay.
     pub const fn set_series_max(&mut self, series_max: usize) {
         self.options.series_max = series_max;
     }
 
-    /// About how many bytes it holds.
+    /// Its approximate memory in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let slot = |slot: &Slot| {
@@ -210,7 +210,7 @@ impl Monitor {
             + self.family.heap_bytes()
     }
 
-    /// A sample of a series that ended at `end_ms`. Samples of a series come in the order of time; others are ignored.
+    /// A sample of a series that ended at `end_ms`. Samples of a series come in order of time; others are ignored.
     pub fn sample(&mut self, id: SeriesId, about: About<'_>, end_ms: i64, content: Content<'_>) {
         let Some(at) = self.slot(id, about, end_ms) else {
             self.refused += 1;
@@ -271,7 +271,7 @@ impl Monitor {
         Some(at)
     }
 
-    /// The number of a unit; there are few, and what is beyond [`UNITS_MAX`] is said without one.
+    /// The number of a unit; there are few, and beyond [`UNITS_MAX`] values are reported without a unit.
     fn unit(&mut self, unit: &str) -> u16 {
         let found = self.units.iter().position(|one| **one == *unit);
         let at = found.unwrap_or_else(|| {
@@ -305,7 +305,7 @@ impl Monitor {
         at
     }
 
-    /// No sample up to `watermark_ms` is expected any more, but for the lateness: what was found since the last step.
+    /// No sample up to `watermark_ms` is expected any more, apart from the lateness: returns the findings since the last step.
     pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
         if watermark_ms <= self.watermark_ms {
             return Vec::new();
@@ -320,7 +320,7 @@ impl Monitor {
         out
     }
 
-    /// Deliveries of each source.
+    /// Judges the arrivals of each source.
     fn step_sources(&mut self, out: &mut Vec<Reported>) {
         let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
         for source in &mut self.sources {
@@ -363,7 +363,7 @@ impl Monitor {
             }
             match source.member.presence {
                 Presence::Present => slot.member.suspect(source.newest_ms, self.options.lateness_ms),
-                // What a silent source would send is not known.
+                // Whether the series of a silent source would arrive is not known.
                 _ if slot.member.presence == Presence::Present => slot.member.presence = Presence::Suspect,
                 _ => {}
             }
@@ -377,7 +377,7 @@ impl Monitor {
         }
     }
 
-    /// Parents first, then sources, then series that are alone.
+    /// Parents first, then sources, then single series.
     fn judge_silence(&mut self, out: &mut Vec<Reported>) {
         let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
         self.resynchronise(out);
@@ -444,7 +444,7 @@ impl Monitor {
         }
     }
 
-    /// Parents that are back: those of their children that are not begin anew.
+    /// For parents that are back: those of their children that are not back start over.
     fn resynchronise(&mut self, out: &mut Vec<Reported>) {
         if self.family.lost.is_empty() {
             return;
@@ -476,7 +476,7 @@ impl Monitor {
         }
     }
 
-    /// What series found: one finding for many of a source.
+    /// Findings of series: one finding for many of a source.
     fn gather(&mut self, out: &mut Vec<Reported>) {
         let pending = std::mem::take(&mut self.pending);
         let mut groups: HashMap<(u32, FindingKind, bool), Vec<(u32, Finding)>> = HashMap::new();
@@ -505,7 +505,7 @@ impl Monitor {
         }
     }
 
-    /// Series and sources that are gone for good.
+    /// Forgets series and sources that are gone for good.
     fn forget(&mut self) {
         let limit_ms = self.watermark_ms.saturating_sub(FORGOTTEN_MS);
         if !self.slots.iter().any(|slot| slot.member.cadence.last_ms() < limit_ms) {
@@ -530,7 +530,7 @@ impl Monitor {
 }
 
 impl Slot {
-    /// A hole before this sample, of the cells that are missing and of what neighbours have less than usual.
+    /// The hole before this sample: missing cells, and what neighbours have less than usual.
     fn hole(&mut self, last_ms: i64, end_ms: i64, count: Option<f32>, mean_ms: Option<f64>) -> Option<Finding> {
         let missing = count.map_or(0.0, |count| self.share_missing(count));
         let before = std::mem::replace(&mut self.missing, missing);
@@ -553,7 +553,7 @@ impl Slot {
         self.rhythm.get_or_insert_default().gap(onset_ms, width_ms)
     }
 
-    /// How much of its usual count a cell lacks; learns what is usual.
+    /// How much of its usual count a cell lacks; learns the usual count.
     fn share_missing(&mut self, count: f32) -> f32 {
         if self.usual < LOW_COUNT_MIN {
             self.usual += (count - self.usual) / 16.0;

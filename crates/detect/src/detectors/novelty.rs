@@ -12,7 +12,7 @@ use super::finding::{Finding, FindingKind};
 use super::instant::Clock24;
 use super::quantity::Quantity;
 
-/// Values of the past that a view remembers: 4 KiB each.
+/// Past values that a view remembers: 4 KiB each.
 pub const PAST: usize = 512;
 /// Views of a series.
 pub const VIEWS: usize = 6;
@@ -21,7 +21,7 @@ pub const THRESHOLD: f64 = 0.2;
 /// Records before anything is reported.
 pub const WARM: usize = 288;
 
-/// What was remembered of a view's past: sorted, with the extremes of all of it.
+/// The remembered past of a view: sorted, with the extremes of all values.
 #[derive(Clone, Debug, Default)]
 struct Past {
     sorted: Vec<f64>,
@@ -52,7 +52,7 @@ impl Past {
         }
         self.count += 1;
         if self.sorted.len() > PAST {
-            // Every second one stays, and from here on half as many come.
+            // Every second one stays, and from here on half as many are added.
             let mut keep = false;
             self.sorted.retain(|_| {
                 keep = !keep;
@@ -70,12 +70,12 @@ pub struct Novelty {
     recent: VecDeque<f64>,
     pasts: Vec<Past>,
     count: usize,
-    /// Scores of the last half day, the greatest of which has to be exceeded.
+    /// Scores of the last half day, whose maximum has to be exceeded.
     scores: VecDeque<(usize, f64)>,
 }
 
 impl Novelty {
-    /// Of a series with so many records a day.
+    /// For a series with that many records a day.
     #[must_use]
     pub fn new(day: usize) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Novelty {
         }
     }
 
-    /// How new `value` is: 0 is seen before. What is not finite is ignored.
+    /// How new `value` is: 0 means seen before. Values that are not finite are ignored.
     pub fn push(&mut self, value: f64) -> f64 {
         if !value.is_finite() {
             return 0.0;
@@ -124,7 +124,7 @@ impl Novelty {
         [Some(value), mean(short), mean(long), step, spread(long), yesterday]
     }
 
-    /// A score counts when it exceeds those of the last half day: one fault is one finding.
+    /// A score counts if it exceeds those of the last half day: one fault is one finding.
     fn first_of_its_kind(&mut self, score: f64) -> f64 {
         let limit = self.count.saturating_sub(self.day / 2);
         while self.scores.front().is_some_and(|(at, _)| *at < limit) {

@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 /// Fewer silent series are reported one by one.
 pub const CHILDREN_MIN: u32 = 5;
-/// Parents of one moment; a flood of others is reported series by series.
+/// Parents at one moment; a flood of further ones is reported series by series.
 pub const PARENTS_MAX: usize = 16;
 /// Share of a parent's series, and of the silent ones, that must be covered.
 const SHARE_MIN: f64 = 0.9;
@@ -27,9 +27,9 @@ pub struct Parent<P> {
     pub evidence: f64,
 }
 
-/// The parents of `silent` series, given by the pairs of each; `series` are all series, `with` counts those that have a pair.
+/// The parents of `silent` series, given by the pairs of each; `series` is the number of all series, `with` counts those that have a pair.
 ///
-/// Costs `silent` times pairs, for each parent that is found and once more. Equal evidence is decided by the order of `P`.
+/// Costs `silent` times pairs, for each parent found and once more. On equal evidence the order of `P` decides.
 #[must_use]
 pub fn parents<'a, P, L>(silent: &'a [L], series: u32, with: impl Fn(&P) -> u32) -> Vec<Parent<P>>
 where
@@ -47,7 +47,7 @@ where
         let candidate = |(pair, silent): (P, u32)| {
             let series_with = with(&pair).max(silent);
             let (k, n) = (f64::from(silent), f64::from(series_with));
-            // Of what no parent explained yet: several may be lost at one moment.
+            // Only series that no parent explains yet: several parents may be lost at once.
             let covers = k >= SHARE_MIN * n && silent >= CHILDREN_MIN;
             covers.then(|| Parent {
                 pair,

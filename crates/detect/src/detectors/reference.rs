@@ -28,13 +28,13 @@ pub(crate) struct Learner {
 const _: () = assert!(size_of::<Learner>() == 20);
 
 impl Learner {
-    /// Of a share whose mean is expected to be `nominal`.
+    /// For a share whose mean is expected to be `nominal`.
     pub(crate) fn new(nominal: f32) -> Self {
         Self { cap: (nominal * 4.0).min(1.0), ..Self::default() }
     }
 
     pub(crate) fn push(&mut self, y: f32) {
-        // One cell in a hundred is above: 0.99 steps up for each 0.01 down.
+        // One cell in a hundred is above: one step up corresponds to 99 steps down.
         self.cap = (self.cap * if y > self.cap { 1.219 } else { 0.998 }).clamp(1e-5, 1.0);
         let capped = y.min(self.cap);
         self.sum += y;
@@ -42,7 +42,7 @@ impl Learner {
         self.block += capped;
     }
 
-    /// A minute is whole.
+    /// A minute is complete.
     pub(crate) fn close_block(&mut self) {
         self.block_max = self.block_max.max(self.block / BLOCK_CELLS);
         self.block = 0.0;
@@ -57,7 +57,7 @@ impl Learner {
         self.sum / cells
     }
 
-    /// The mean that is tolerated.
+    /// The tolerated mean.
     pub(crate) fn tolerated(&self, cells: f32) -> f32 {
         let away = self.away / cells;
         (1.2 * self.mean(cells)).max(1.05 * (self.block_max + away))
@@ -72,8 +72,8 @@ impl Learner {
         self.block += y;
     }
 
-    /// The mean that is tolerated of cells that are bad or not, one in ten of which are. When bad ones come together, more than
-    /// [`TOGETHER`] of a minute or after each other [`PAIRS`] times as often as by chance, they are not independent enough to bet
+    /// The tolerated mean of cells that are either bad or not, with one in ten bad. If bad ones are clustered, more than
+    /// [`TOGETHER`] of a minute or consecutive [`PAIRS`] times as often as by chance, they are not independent enough to bet
     /// on, and all are tolerated. Independent ones fill 22 % of the worst of 60 minutes.
     pub(crate) fn tolerated_of_cells(&self, cells: f32) -> f32 {
         let (mean, pairs) = (self.mean(cells), self.away / cells);
@@ -90,14 +90,14 @@ const WIDTH: usize = 6;
 const STEPS: f32 = 4.0;
 /// Code 1 is 2^-10, about [`super::shape::TAU_MIN`]; code 41 is 1.
 const CODE_ONE: f32 = 41.0;
-/// Codes above the base that an hour has room for; 0 is not known. 15 codes are a factor of 11 between quiet and busy hours: where
-/// they differ by more, the quiet ones tolerate a little more than they need.
+/// Codes above the base that an hour can hold; 0 means unknown. 15 codes are a factor of 11 between quiet and busy hours: if
+/// they differ by more, the quiet ones tolerate a little more than necessary.
 const ABOVE_MAX: u8 = 15;
 
 /// Tolerated means by hour of the week: four bits each above the base of their level, 150 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hours {
-    /// The lowest code of each level is one above.
+    /// One below the lowest code of each level.
     base: [u8; WIDTH],
     codes: [[u8; WIDTH / 2]; HOURS],
 }
@@ -127,13 +127,13 @@ impl Hours {
         *byte = *byte & !(ABOVE_MAX << shift) | above << shift;
     }
 
-    /// The code of a level in an hour, when it is known.
+    /// The code of a level in an hour, if known.
     fn code(&self, place: usize, level: usize) -> Option<u8> {
         let above = self.above(place, level);
         (above > 0).then(|| self.base[level] + above)
     }
 
-    /// Moves the base of a level so that its hours above the new one have room; those below get its least code.
+    /// Moves the base of a level so that its hours above the new one fit; those below get its lowest code.
     fn rebase(&mut self, level: usize, base: u8) {
         for place in 0..HOURS {
             if let Some(code) = self.code(place, level) {
@@ -143,7 +143,7 @@ impl Hours {
         self.base[level] = base;
     }
 
-    /// Remembers for the hour since 1970; what was known shrinks by one step at the most.
+    /// Records the hour since 1970; known values decrease by at most one step.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 1..=41")]
     pub(crate) fn put(&mut self, hour: i32, tolerated: &[f32; WIDTH]) {
         let place = Self::place(hour);
@@ -155,14 +155,14 @@ impl Hours {
             let least = highest.saturating_sub(ABOVE_MAX);
             let base = self.base[level].min(code - 1).max(least);
             if base != self.base[level] {
-                // Below the base that was there nothing is known: it moves down without loss while there is room.
+                // Nothing is known below the existing base: it moves down without loss while there is room.
                 self.rebase(level, base);
             }
             self.set(place, level, code.saturating_sub(base).clamp(1, ABOVE_MAX));
         }
     }
 
-    /// What is known of that hour.
+    /// The known values of that hour.
     pub(crate) fn get(&self, hour: i32) -> Option<[f32; WIDTH]> {
         let place = Self::place(hour);
         let mut known = [0.0; WIDTH];

@@ -30,18 +30,18 @@ const LOCK_DECADES: f64 = 7.0;
 /// A lock is over when this many expected instants passed without a gap.
 const MISSED_MAX: i64 = 3;
 
-/// What was found: gaps return each `period_ms`.
+/// A detected rhythm: gaps recur every `period_ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lock {
     /// From one gap to the next.
     pub period_ms: i64,
     /// The last onset.
     pub last_ms: i64,
-    /// The first onset of those that were counted.
+    /// The first of the counted onsets.
     pub first_ms: i64,
     /// Mean width of the gaps, milliseconds.
     pub width_ms: f64,
-    /// Gaps at the phase, of all that there were.
+    /// Gaps at the phase, of all gaps.
     pub hits: u32,
     /// Onsets that were judged.
     pub onsets: u32,
@@ -52,9 +52,9 @@ pub struct Lock {
 /// Finds gaps that return with a fixed period.
 #[derive(Clone, Debug, Default)]
 pub struct Rhythm {
-    /// The last bad second, whether onset or not; 0 is none.
+    /// The last bad second, whether an onset or not; 0 is none.
     last_bad_s: i64,
-    /// Last onsets, the newest at `next - 1`; 0 is none.
+    /// The last onsets, the newest at `next - 1`; 0 is none.
     onsets_ms: [i64; ONSETS],
     next: u8,
     /// One bit a second of the last hour that had an onset.
@@ -115,8 +115,8 @@ impl Ring {
 }
 
 impl Rhythm {
-    /// A gap (or a bad second) began at `onset_ms` and was `width_ms` wide. Gaps come in the order of time; one that begins
-    /// in the second after another's is the same run.
+    /// A gap (or a bad second) began at `onset_ms` and was `width_ms` wide. Gaps come in order of time; one that begins
+    /// in the second after another's belongs to the same run.
     pub fn gap(&mut self, onset_ms: i64, width_ms: f64) -> Option<Finding> {
         let second = onset_ms.div_euclid(1_000);
         #[expect(clippy::cast_possible_truncation, reason = "a run of more than 2^63 ms is none")]
@@ -139,8 +139,8 @@ impl Rhythm {
         self.judge(onset_ms)
     }
 
-    /// Nothing bad happened up to `until_ms`: memory of a quiet hour is given back, and a lock whose expected gaps did not
-    /// come is over.
+    /// Nothing bad happened up to `until_ms`: memory of a quiet hour is freed, and a lock whose expected gaps did not
+    /// occur is over.
     pub fn pass(&mut self, until_ms: i64) -> Option<Finding> {
         let second = until_ms.div_euclid(1_000);
         if self.ring.as_ref().is_some_and(|ring| second - ring.until_s >= HOUR) {
@@ -163,13 +163,13 @@ impl Rhythm {
         })
     }
 
-    /// What was found and is not over.
+    /// The current lock.
     #[must_use]
     pub const fn lock(&self) -> Option<&Lock> {
         self.lock.as_ref()
     }
 
-    /// Bytes that it holds outside of itself.
+    /// Bytes that it occupies on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.ring.as_ref().map_or(0, |ring| size_of_val(&**ring))
@@ -253,7 +253,7 @@ fn divisors() -> impl Iterator<Item = i64> {
     (3..=HOUR / 3).filter(|period| HOUR % period == 0)
 }
 
-/// Periods that are tried, and widths of the window for each: what the best p is multiplied with.
+/// Periods that are tried, times widths of the window for each: the best p is multiplied by this.
 const TRIALS: f64 = 41.0 * 2.0;
 
 fn fold(seconds: &[i64], period: i64) -> Option<Fold> {

@@ -22,7 +22,7 @@ pub const HORIZON_MS: i64 = 4 * 86_400_000;
 pub struct Forecast {
     /// Growth, units a second.
     pub slope: f64,
-    /// Where the trend stands now.
+    /// The current value of the trend.
     pub level: f64,
     /// Milliseconds from the last point until the limit is reached, at the median slope; `None` is never.
     pub in_ms: Option<f64>,
@@ -33,9 +33,9 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// From `(time in ms, value)`, ascending in time, to when `limit` is reached from below or from above.
+    /// From points (time in ms, value), ascending in time, to when `limit` is reached from below or from above.
     ///
-    /// `None` with fewer than [`POINTS_MIN`] finite points, or when all are of one instant.
+    /// `None` with fewer than [`POINTS_MIN`] finite points, or when all are at one instant.
     #[must_use]
     pub fn new(points: &[(i64, f64)], limit: f64) -> Option<Self> {
         let finite: Vec<(i64, f64)> = points.iter().copied().filter(|(_, value)| value.is_finite()).collect();

@@ -22,9 +22,9 @@ use super::instant::Clock24;
 use super::quantity::{Quantity, percent};
 use super::reference::{BLOCK, Hours, Learner};
 
-/// Mean cells to a false alarm that are guaranteed: a million hours of one second.
+/// The guaranteed mean number of cells between false alarms: a million hours of one second.
 pub const ALARM: f32 = 3.6e9;
-/// Least tolerated mean: a lone cell full of slow operations is then worth ln(1000) = 6.9 of the 22 nats of an alarm.
+/// The smallest tolerated mean: a single cell full of slow operations is then worth ln(1000) = 6.9 of the 22 nats of an alarm.
 pub const TAU_MIN: f32 = 1e-3;
 /// Cells whose merged distribution gives the quantiles.
 pub const WARM_CELLS: u16 = 600;
@@ -32,27 +32,27 @@ pub const WARM_CELLS: u16 = 600;
 const ABOVE_MIN: f64 = 20.0;
 /// Cells of quiet after which a finding is over.
 const QUIET_CELLS: u16 = 60;
-/// A change that lasts this long is the new normal, and learned anew.
+/// A change that lasts this long is the new normal, and is learned again.
 const ACCEPTED_MS: i64 = 6 * 3_600_000;
 
-/// What each level counts in the mean of all M: most where faults of services show.
+/// The weight of each level in the mean of all M: highest where faults of services show.
 const WEIGHTS: [f32; LEVELS.len()] = [0.06, 0.2, 0.32, 0.28, 0.06, 0.08];
 const BETS: [f32; 3] = [0.25, 0.6, 0.95];
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// A mean of 1: means are known to 1/65,535.
 const MEAN_ONE: f32 = 65_535.0;
-/// Bet of the statistic that says when it began.
+/// The bet of the statistic that determines when a change began.
 const BEGIN_BET: f32 = 0.5;
 
-/// What a share is of.
+/// The threshold of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Operations above the reference's quantile of that place in .5, .9, .99, .999.
     Above(u8),
     /// Operations below its median.
     Below,
-    /// Cells whose median is above nine in ten medians of the reference: sees a small shift of everything. It is not judged where
-    /// medians of the reference wandered together, which would look like a shift each time.
+    /// Cells whose median is above nine in ten medians of the reference: detects a small shift of everything. It is not judged where
+    /// medians of the reference drifted together, which would look like a shift each time.
     Median,
 }
 
@@ -74,7 +74,7 @@ pub struct Edges {
     quantiles: Cuts,
 }
 
-/// The quantiles .5, .9, .99 and .999; infinite, or the index behind the last, where too few operations say where they are.
+/// The quantiles .5, .9, .99 and .999; infinite, or one past the last index, where there are too few operations to determine them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cuts {
     /// The first decimal bins above them.
@@ -112,8 +112,8 @@ impl Edges {
         Self { median_high: f32::INFINITY, quantiles: Cuts::Values([f32::INFINITY; 4]) }
     }
 
-    /// The shares of decimal bins of numbers above zero. One bin ends where the next begins, so that indexes alone say what is above:
-    /// a tenth of the work of looking at the edges of each.
+    /// The shares of decimal bins of numbers above zero. One bin ends where the next begins, so indexes alone decide what is above:
+    /// a tenth of the work of comparing the edges of each.
     fn decimal<C: Count>(&self, cuts: [i32; 4], bins: &Bins<C>) -> Option<Shares> {
         let (indexes, counts) = (bins.indexes(), bins.counts());
         let sum = |from: usize, to: usize| sum_of(&counts[from..to]);
@@ -137,7 +137,7 @@ impl Edges {
         [share(above[0]), share(above[1]), share(above[2]), share(above[3]), share(below), is_high]
     }
 
-    /// Values at the quantiles .5, .9, .99 and .999; infinite where too few operations say where it is.
+    /// Values at the quantiles .5, .9, .99 and .999; infinite where there are too few operations to determine it.
     #[must_use]
     pub fn quantiles(&self) -> [f32; 4] {
         match self.quantiles {
@@ -156,7 +156,7 @@ impl Edges {
         self.median_high
     }
 
-    /// The shares of a cell; none of a cell without samples.
+    /// The shares of a cell; None for a cell without samples.
     #[must_use]
     pub fn shares<C: Count>(&self, cell: &Histogram<C>) -> Option<Shares> {
         if let Cuts::Decimal(cuts) = self.quantiles
@@ -188,7 +188,7 @@ impl Edges {
     }
 }
 
-/// What is being collected before anything can be judged.
+/// Data that is collected before anything can be judged.
 #[derive(Clone, Debug)]
 struct Warm {
     merged: Histogram<f64>,
@@ -203,7 +203,7 @@ impl Warm {
                 return f32::INFINITY;
             }
             let mut below = 0.0;
-            // The edge above the bin that holds the quantile: what is above it is at most 1 - q.
+            // The upper edge of the bin that contains the quantile: the share above it is at most 1 - q.
             let holds = |bucket: &ogive_hist::Bucket<f64>| {
                 below += bucket.count;
                 below >= q * total
@@ -217,7 +217,7 @@ impl Warm {
     }
 }
 
-/// The greatest number of 24 bits that is not above `edge`, near `rounded`: a bin that begins at `edge` is above it.
+/// The greatest 24-bit number that is not above `edge`, near `rounded`: a bin that begins at `edge` is above it.
 fn lower_edge(rounded: f32, edge: f64) -> f32 {
     if f64::from(rounded) > edge { rounded.next_down() } else { rounded }
 }
@@ -226,7 +226,7 @@ fn lower_edge(rounded: f32, edge: f64) -> f32 {
 #[derive(Clone, Copy, Debug, Default)]
 struct Detector {
     m: [f32; BETS.len()],
-    /// The begin's statistic.
+    /// The statistic for the beginning.
     w: f32,
     /// Sum of Y of the cells since it was last reset.
     sum: f32,
@@ -240,7 +240,7 @@ const _: () = assert!(size_of::<Detector>() == 44);
 /// Judges the cells of one series.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// What few series have at a time.
+    /// State that few series have at a time.
     phase: Option<Box<Phase>>,
     edges: Edges,
     detectors: [Detector; LEVELS.len()],
@@ -250,14 +250,14 @@ pub struct Shape {
     means: [u16; LEVELS.len()],
     hours: Option<Box<Hours>>,
     width_ms: u32,
-    /// The hour that is learned: its number since 1970.
+    /// The hour that is being learned: its number since 1970.
     hour: i32,
     /// Cells that were judged since the learning of the hour began.
     cells: u32,
     is_clean: bool,
 }
 
-/// What a series has beside its detectors for a while.
+/// State that a series has for a while in addition to its detectors.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -296,7 +296,7 @@ impl Shape {
         }
     }
 
-    /// Of a reference that is known: shares are cut at `edges`.
+    /// With a known reference: shares are cut at `edges`.
     #[must_use]
     pub fn from_edges(width_ms: u32, edges: Edges) -> Self {
         let mut shape = Self::new(width_ms);
@@ -311,7 +311,7 @@ impl Shape {
         }
     }
 
-    /// Where the shares are cut, once it is known.
+    /// Where the shares are cut, once known.
     #[must_use]
     pub fn edges(&self) -> Option<&Edges> {
         (self.cells > 0).then_some(&self.edges)
@@ -323,7 +323,7 @@ impl Shape {
         self.detectors[0].tau > 0.0
     }
 
-    /// What is active: when it began.
+    /// When the active finding began.
     #[must_use]
     pub fn active_since_ms(&self) -> Option<i64> {
         self.active().map(|active| active.began_ms)
@@ -336,7 +336,7 @@ impl Shape {
         }
     }
 
-    /// Bytes that it holds outside of itself.
+    /// Bytes that it occupies on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let phase = self.phase.as_deref().map_or(0, |phase| match phase {
@@ -349,7 +349,7 @@ impl Shape {
         phase + self.hours.as_ref().map_or(0, |_| size_of::<Hours>())
     }
 
-    /// The cell that ended at `end_ms`; cells come in the order of time. `unit` is that of its values.
+    /// Adds the cell that ended at `end_ms`; cells come in order of time. `unit` is that of its values.
     pub fn cell<C: Count>(&mut self, end_ms: i64, cell: &Histogram<C>, unit: &str) -> Option<Finding> {
         if self.cells == 0 {
             self.warm_up(cell);
@@ -449,7 +449,7 @@ impl Shape {
         }
     }
 
-    /// Whether what is active is over, or has become normal.
+    /// Whether the active finding is over, or has become normal.
     fn follow(&mut self, mut active: Active, end_ms: i64, shares: &Shares) -> Option<Finding> {
         let level = usize::from(active.level);
         active.recent += (shares[level] - active.recent) / f32::from(QUIET_CELLS);
@@ -484,7 +484,7 @@ impl Shape {
         self.since = [0; LEVELS.len()];
     }
 
-    /// Learns what is tolerated in each hour of the week from the hour that passes.
+    /// Learns the tolerated means of each hour of the week from the passing hour.
     fn learn(&mut self, end_ms: i64, shares: &Shares) {
         let unit_ms = self.unit_ms();
         let hour = i32::try_from((end_ms - 1).div_euclid(unit_ms)).unwrap_or(i32::MAX);
@@ -493,7 +493,7 @@ impl Shape {
             if is_whole {
                 self.close_hour();
             }
-            // What is not whole yet goes on into the next hour as long as nothing is known.
+            // Incomplete data continues into the next hour as long as nothing is known.
             if is_whole || self.is_ready() {
                 self.restart_hour();
             }
@@ -523,7 +523,7 @@ impl Shape {
         (self.cells, self.is_clean) = (1, self.phase.is_none());
     }
 
-    /// What was learned in the hour that ends is tolerated in the same hour of the week.
+    /// What was learned in the ending hour is tolerated in the same hour of the week.
     fn close_hour(&mut self) {
         if !self.is_clean {
             return;
@@ -538,7 +538,7 @@ impl Shape {
             {
                 *mean = (detector.learner.mean(cells) * MEAN_ONE).round() as u16;
             }
-            // It shrinks by a quarter an hour at the most: a quiet hour does not make the next one suspicious.
+            // It decreases by at most a quarter an hour: a quiet hour does not make the next one suspicious.
             detector.tau = if is_first { tau } else { tau.max(detector.tau * 0.8) };
         }
         if self.unit_ms() == 3_600_000 {
@@ -547,7 +547,7 @@ impl Shape {
         }
     }
 
-    /// What is tolerated from here on: of this hour of the week when it is known, and of the hour before otherwise.
+    /// What is tolerated from here on: the values of this hour of the week if known, and otherwise those of the previous hour.
     fn open_hour(&mut self) {
         let known = self.hours.as_ref().and_then(|hours| hours.get(self.hour));
         for (detector, tau) in self.detectors.iter_mut().zip(known.into_iter().flatten()) {
@@ -587,7 +587,7 @@ impl Detector {
     }
 }
 
-/// The sum, by four sums that do not wait for each other: a third of the time.
+/// The sum, by four independent partial sums: a third of the time.
 fn sum_of<C: Count>(counts: &[C]) -> f64 {
     let mut lanes = [0.0; 4];
     let parts = counts.chunks_exact(4);
@@ -600,7 +600,7 @@ fn sum_of<C: Count>(counts: &[C]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// As [`median`], of decimal bins of numbers above zero; looked for from bin `near` on, before which there are `below`.
+/// As [`median`], for decimal bins of numbers above zero; the search starts at bin `near`, which has `below` samples before it.
 fn median_near<C: Count>(bins: &Bins<C>, near: usize, (below, total): (f64, f64)) -> f32 {
     let (indexes, counts, half) = (bins.indexes(), bins.counts(), total / 2.0);
     let (mut at, mut before) = (near, below);
@@ -618,7 +618,7 @@ fn median_near<C: Count>(bins: &Bins<C>, near: usize, (below, total): (f64, f64)
     f32::NAN
 }
 
-/// The cell's median, samples taken as spread evenly within a bin.
+/// The cell's median, with samples spread evenly within a bin.
 fn median<C: Count>(cell: &Histogram<C>) -> f32 {
     let half = cell.total().to_f64() / 2.0;
     let mut below = 0.0;

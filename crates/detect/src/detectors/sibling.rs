@@ -9,11 +9,11 @@ use ogive_hist::{Histogram, SchemeMismatch};
 use super::finding::{Finding, FindingKind};
 use super::quantity::Quantity;
 
-/// Fewer siblings do not say what is usual among them.
+/// With fewer siblings it is not clear what is usual.
 pub const SIBLINGS_MIN: usize = 4;
-/// Samples a side below which nothing is said.
+/// Samples on each side, below which nothing is judged.
 pub const SAMPLES_MIN: f64 = 100.0;
-/// The least mean factor that is worth a finding.
+/// The smallest mean factor that is worth a finding.
 pub const FACTOR_MIN: f64 = 1.25;
 /// Multiples of the noise and of the siblings' own distances.
 const MULTIPLE: f64 = 3.0;
@@ -23,7 +23,7 @@ const MULTIPLE: f64 = 3.0;
 pub struct Odd {
     /// Its index in the argument.
     pub at: usize,
-    /// Mean factor by which its samples are elsewhere.
+    /// Mean factor between its samples and the others.
     pub factor: f64,
     /// The same with its direction: above 1 is slower.
     pub slower: f64,
@@ -33,7 +33,7 @@ pub struct Odd {
     pub usual: f64,
 }
 
-/// Siblings that differ from the others, the farthest first. Those without enough samples are not judged.
+/// Siblings that differ from the others, the most different first. Those without enough samples are not judged.
 ///
 /// # Errors
 /// Schemes that do not merge.
@@ -94,7 +94,7 @@ fn compare(others: &Histogram<f64>, one: &Histogram<f64>) -> Option<(f64, f64, f
 }
 
 impl Odd {
-    /// As a finding; `name` says which it is.
+    /// As a finding; `name` identifies it.
     #[must_use]
     pub fn finding(&self, at_ms: i64, began_ms: i64, name: &str, unit: &str) -> Finding {
         let ratio = self.p99[0] / self.p99[1];
@@ -115,7 +115,7 @@ impl Odd {
     }
 }
 
-/// A finding when `now` differs from `week_ago` by more than the noise of both and by [`FACTOR_MIN`] in the mean.
+/// A finding if `now` differs from `week_ago` by more than the noise of both and by [`FACTOR_MIN`] in the mean.
 #[must_use]
 pub fn since_last_week(
     week_ago: &Histogram<f64>,

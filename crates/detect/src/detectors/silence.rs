@@ -15,13 +15,13 @@ use super::finding::{Finding, FindingKind};
 use super::instant::{Clock24, Span};
 use super::parent::{Parent, parents};
 
-/// A label pair, by its hash: names are found again in the labels of a child.
+/// The hash of a label pair; the names are found again in the labels of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Pair(u64);
 
 impl Pair {
     pub(super) fn new(name: &str, value: &str) -> Self {
-        // SipHash with fixed keys: the same in each process, so that a replay decides alike.
+        // SipHash with fixed keys: the same in each process, so that a replay decides identically.
         let mut hasher = DefaultHasher::new();
         (name, value).hash(&mut hasher);
         Self(hasher.finish())
@@ -33,20 +33,20 @@ impl Pair {
     }
 }
 
-/// Whether somebody is there.
+/// The presence of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Presence {
     #[default]
     Present,
     /// Two thirds of the patience are over.
     Suspect,
-    /// A finding of its own says so.
+    /// It has a finding of its own.
     Reported,
-    /// The finding of its source or of a parent stands for it.
+    /// It is covered by the finding of its source or of a parent.
     Suppressed,
 }
 
-/// Who may fall silent: a series, or a source.
+/// A series or a source that may fall silent.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) labels: Labels,
@@ -61,7 +61,7 @@ impl Member {
         Self { labels, pairs, cadence: Cadence::new(time_ms), presence: Presence::Present }
     }
 
-    /// It came; true when it was missing and is back.
+    /// It arrived; true when it was missing and is back.
     pub(super) fn arrive(&mut self, time_ms: i64) -> bool {
         let was = std::mem::take(&mut self.presence);
         match was {
@@ -85,7 +85,7 @@ impl Member {
         self.cadence.deadline_ms(lateness_ms).is_some_and(|deadline_ms| watermark_ms > deadline_ms)
     }
 
-    /// Its finding, when it is alone.
+    /// Its finding, when it is silent alone.
     pub(super) fn absent(&self, watermark_ms: i64, name: &str) -> Finding {
         let last_ms = self.cadence.last_ms();
         let usual = self.cadence.mean_ms().unwrap_or(f64::NAN);
@@ -130,7 +130,7 @@ pub(super) struct Lost {
     pub(super) children: u32,
 }
 
-/// All parents that are lost, and how many series have each pair.
+/// All lost parents, and how many series have each pair.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
     counts: HashMap<Pair, u32>,
@@ -160,7 +160,7 @@ impl Family {
         self.counts.capacity() * 17
     }
 
-    /// Whether a lost parent stands for it.
+    /// Whether a lost parent covers it.
     pub(super) fn covers(&self, member: &Member) -> bool {
         !self.lost.is_empty() && self.lost.iter().any(|lost| member.pairs.contains(&lost.pair))
     }
@@ -202,7 +202,7 @@ impl Family {
         Some((labels, finding))
     }
 
-    /// Parents of which less than half is silent are back; `silent` counts by pair.
+    /// Parents with less than half silent are back; `silent` counts by pair.
     pub(super) fn returned(&mut self, silent: impl Fn(Pair) -> u32, watermark_ms: i64) -> Vec<(Pair, String, Finding)> {
         let counts = &self.counts;
         let mut back = Vec::new();

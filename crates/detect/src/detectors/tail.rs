@@ -18,7 +18,7 @@ pub fn binomial_tail_ln(hits: u32, trials: u32, share: f64) -> f64 {
     }
     let (n, p_ln, q_ln) = (f64::from(trials), share.ln(), (-share).ln_1p());
     let first = choose_ln(n, f64::from(hits)) + f64::from(hits) * p_ln + f64::from(trials - hits) * q_ln;
-    // Each term is the one before times (n-k)/(k+1) * p/q.
+    // Each term is the previous one times (n-k)/(k+1) * p/q.
     let odds = share / (1.0 - share);
     let (mut term, mut sum) = (1.0_f64, 1.0_f64);
     for k in hits..trials {

@@ -2,7 +2,7 @@
 
 use ogive_model::Labels;
 
-/// How long a resolved alert is kept and sent again: 15 min, so that a restarted Alertmanager learns of it.
+/// How long a resolved alert is kept and sent again: 15 min, so that a restarted Alertmanager is notified of it.
 pub const RESOLVED_RETENTION_MS: i64 = 15 * 60 * 1000;
 
 /// State of an alert.
@@ -10,14 +10,14 @@ pub const RESOLVED_RETENTION_MS: i64 = 15 * 60 * 1000;
 pub enum AlertState {
     /// Its element is gone.
     Inactive,
-    /// Its element is there, not yet for as long as the rule asks.
+    /// Its element exists, but not yet for as long as the rule requires.
     Pending,
     /// It is to be notified.
     Firing,
 }
 
 impl AlertState {
-    /// Name in answers and labels.
+    /// Name in responses and labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl AlertState {
 /// An alert. Times are milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alert {
-    /// Where it stands.
+    /// Its state.
     pub state: AlertState,
     /// Its identity, `alertname` included.
     pub labels: Labels,
@@ -45,7 +45,7 @@ pub struct Alert {
     pub annotations: Vec<(String, String)>,
     /// The last value of its element; 0 for a histogram.
     pub value: f64,
-    /// When its element came.
+    /// When its element appeared.
     pub active_at_ms: i64,
     /// When it began to fire.
     pub fired_at_ms: Option<i64>,

@@ -5,7 +5,7 @@ use ogive_text::duration::{self, Error};
 /// Longest duration in milliseconds: `i64::MAX` nanoseconds, as in Prometheus.
 const MS_MAX: i64 = i64::MAX / 1_000_000;
 
-/// Milliseconds of a duration: units descend, and each is there once. `0` needs no unit.
+/// Milliseconds of a duration: units descend, and each occurs once. `0` needs no unit.
 ///
 /// # Errors
 /// What is wrong, as a sentence without a full stop.
@@ -23,7 +23,7 @@ pub fn parse_ms(text: &str) -> Result<i64, String> {
     }
 }
 
-/// As [`parse_ms`], with a minus in front where there is one.
+/// As [`parse_ms`], with an optional minus in front.
 ///
 /// # Errors
 /// What is wrong, as a sentence without a full stop.

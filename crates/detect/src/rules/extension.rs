@@ -12,17 +12,17 @@ use ogive_model::{Labels, METRIC_NAME};
 use ogive_query::ast::{BinaryOp, Expr, ExprKind};
 use ogive_query::value::{InstantSample, Point};
 
-/// What becomes of an alert whose data is gone.
+/// What happens to an alert whose data is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoData {
     /// As when its condition is false: it ends, after `keep_firing_for`.
     #[default]
     Resolve,
-    /// It stays what it is.
+    /// It keeps its state.
     Keep,
     /// It ends at once, whatever `keep_firing_for` and `ogive_clear` say.
     Ok,
-    /// It fires, and what had data before and has none any more begins to alert, after `for`.
+    /// It fires, and elements that had data before and have none any more begin to alert, after `for`.
     Alert,
 }
 
@@ -33,14 +33,14 @@ pub struct Extension {
     pub clear: Option<String>,
     /// How many an element must have at least, and the expression that counts them.
     pub count: Option<(f64, String)>,
-    /// What becomes of alerts without data.
+    /// What happens to alerts without data.
     pub no_data: NoData,
-    /// What gives the data, when `no_data` needs it.
+    /// The expression for the data, when `no_data` needs it.
     pub data: Option<String>,
 }
 
 impl Extension {
-    /// That of the annotations of a rule with the expression `expr`; none when they ask for nothing.
+    /// The extension in the annotations of a rule with the expression `expr`; None when they contain none.
     ///
     /// # Errors
     /// The annotation, and what is wrong with it.
@@ -97,7 +97,7 @@ impl Extension {
     }
 }
 
-/// What the condition of an expression compares.
+/// The compared part of a condition.
 fn compared(expr: &str) -> Result<String, (String, String)> {
     let parsed = ogive_query::parse(expr).map_err(|error| ("ogive_no_data".to_owned(), error.to_string()))?;
     compared_in(&parsed).map(ToString::to_string).ok_or_else(|| {
@@ -117,12 +117,12 @@ fn compared_in(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// What the expressions of a rule gave.
+/// The values of a rule's expressions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpressionValues {
     pub(crate) elements: Vec<InstantSample>,
     pub(crate) clear: Vec<InstantSample>,
-    /// Missing where the rule does not ask for it.
+    /// None where the rule does not need it.
     pub(crate) data: Option<Vec<InstantSample>>,
 }
 
@@ -141,7 +141,7 @@ fn number(sample: &InstantSample) -> f64 {
     }
 }
 
-/// Whether every label of `element` is one of `labels`; those in `changed` do not count.
+/// Whether every label of `element` is one of `labels`; those in `changed` are ignored.
 pub(crate) fn fits(element: &InstantSample, labels: &Labels, changed: &[&str]) -> bool {
     let mut own = element.labels.iter().filter(|(name, _)| *name != METRIC_NAME && !changed.contains(name));
     own.all(|(name, value)| labels.get(name) == value)

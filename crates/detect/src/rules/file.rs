@@ -15,7 +15,7 @@ use super::yaml::{FileError, first_document};
 /// Variables of every template of a rule.
 pub(crate) const VARIABLES: [&str; 4] = ["$labels", "$externalLabels", "$externalURL", "$value"];
 
-/// Most rules of one file. Ten times what the largest public files have.
+/// Most rules of one file. Ten times as many as the largest public files have.
 pub const RULES_MAX: usize = 100_000;
 
 /// A file that was checked.
@@ -32,7 +32,7 @@ pub struct GroupSpec {
     pub name: String,
     /// Between evaluations, milliseconds; the default of the configuration when it is missing.
     pub interval_ms: Option<i64>,
-    /// How far behind the evaluation queries look, milliseconds.
+    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
     pub query_offset_ms: Option<i64>,
     /// Most series of a recording rule and alerts of an alerting rule; 0 is no limit.
     pub limit: usize,
@@ -43,16 +43,16 @@ pub struct GroupSpec {
 /// Whether a rule stores or alerts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleKind {
-    /// Stores what its expression gives under its name.
+    /// Stores the result of its expression under its name.
     Record,
-    /// Alerts for each element that its expression gives.
+    /// Alerts for each element of its expression's result.
     Alert,
 }
 
 /// A rule as its file has it.
 #[derive(Clone, Debug)]
 pub struct RuleSpec {
-    /// What it does.
+    /// Its kind.
     pub kind: RuleKind,
     /// Name of the series or of the alert.
     pub name: String,
@@ -62,11 +62,11 @@ pub struct RuleSpec {
     pub for_ms: i64,
     /// How long an alert fires on without its element, milliseconds.
     pub keep_firing_for_ms: i64,
-    /// Added labels, those of the group among them; templates in alerting rules.
+    /// Added labels, including those of the group; templates in alerting rules.
     pub labels: BTreeMap<String, String>,
     /// Texts of its alerts, as templates.
     pub annotations: BTreeMap<String, String>,
-    /// What its annotations ask for beyond Prometheus.
+    /// Extensions beyond Prometheus in its annotations.
     pub extension: Option<Box<Extension>>,
     /// Line of the file on which it begins, from 1.
     pub line: u64,
@@ -123,10 +123,10 @@ fn texts(raw: Option<&Spanned<Texts>>) -> BTreeMap<String, String> {
 }
 
 impl RuleFile {
-    /// Reads a file and checks every group, expression and template of it.
+    /// Parses a file and checks every group, expression and template in it.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All mistakes.
     pub fn parse(text: &str) -> Result<Self, Vec<FileError>> {
         let raw: RawFile = first_document(text).map_err(|error| vec![error])?;
         let raw = raw.groups.unwrap_or_default();
@@ -149,17 +149,17 @@ impl RuleFile {
         if reader.errors.is_empty() { Ok(Self { groups }) } else { Err(reader.errors) }
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     #[must_use]
     pub fn rules_count(&self) -> usize {
         self.groups.iter().map(|group| group.rules.len()).sum()
     }
 }
 
-/// Collects errors on the way through a file.
+/// Collects errors while a file is parsed.
 struct Reader {
     errors: Vec<FileError>,
-    /// Line and column of what is read.
+    /// Line and column of the current position.
     place: (u64, u64),
     /// Group and rule in front of messages.
     what: String,

@@ -24,7 +24,7 @@ pub struct Group {
     pub name: String,
     /// Between evaluations, milliseconds; above 0.
     pub interval_ms: i64,
-    /// How far behind the evaluation queries look, milliseconds.
+    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
     pub query_offset_ms: i64,
     /// Most series or alerts of a rule; 0 is no limit.
     pub limit: usize,
@@ -38,16 +38,16 @@ pub struct Group {
     pub(crate) vanished: BTreeSet<Labels>,
 }
 
-/// What the configuration gives groups that do not say it themselves.
+/// The defaults from the configuration for groups that do not set a value.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupDefaults {
     /// Between evaluations, milliseconds.
     pub interval_ms: i64,
-    /// How far behind queries look, milliseconds.
+    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
     pub query_offset_ms: i64,
 }
 
-/// What an evaluation of a group did.
+/// The outcome of an evaluation of a group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupOutcome {
     /// Changes of alerts: number of the rule, and the change.
@@ -58,14 +58,14 @@ pub struct GroupOutcome {
     pub samples: usize,
 }
 
-/// An alert that is to be handed to delivery.
+/// An alert that is to be delivered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueAlert {
     /// Number of its rule.
     pub rule: usize,
     /// The alert.
     pub alert: Alert,
-    /// It began or ceased to fire since it was last handed over; otherwise it is sent again so that it does not end.
+    /// It began or stopped firing since it was last delivered; otherwise it is sent again so that it does not expire.
     pub is_change: bool,
 }
 
@@ -156,7 +156,7 @@ impl Group {
     pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<DueAlert> {
         let mut out = Vec::new();
         for (number, rule) in self.rules.iter_mut().enumerate() {
-            // An erroring rule says nothing new of its alerts.
+            // A failing rule does not change its alerts.
             if matches!(rule.health, Health::Bad(_)) {
                 continue;
             }
@@ -170,14 +170,14 @@ impl Group {
         out
     }
 
-    /// Until when a firing alert that is sent at `time_ms` holds unless it is sent again: four times the longer of interval and
-    /// delay, so that two failures of sending do not end it.
+    /// Until when a firing alert that is sent at `time_ms` is valid unless it is sent again: four times the longer of interval and
+    /// delay, so that two failed deliveries do not end it.
     #[must_use]
     pub fn valid_until_ms(&self, time_ms: i64, resend_delay_ms: i64) -> i64 {
         time_ms + 4 * self.interval_ms.max(resend_delay_ms)
     }
 
-    /// Takes over the state of `before`: rules are the same when their name and labels are. What is not taken over ends at the
+    /// Takes over the state of `before`: rules are the same when their name and labels are. Series that are not taken over end at the
     /// next evaluation.
     pub fn take_over(&mut self, before: Self) {
         let mut old: BTreeMap<(String, BTreeMap<String, String>), Vec<Rule>> = BTreeMap::new();
@@ -205,7 +205,7 @@ impl Group {
     }
 }
 
-/// Stale markers of what was and is not any more.
+/// Staleness markers of series that existed before and no longer do.
 fn ends(before: BTreeSet<Labels>, now: &BTreeSet<Labels>, time_ms: i64) -> Vec<Sample> {
     let gone = before.into_iter().filter(|labels| !now.contains(labels));
     gone.map(|labels| Sample { labels, time_ms, value: Point::Float(stale()) }).collect()

@@ -32,17 +32,17 @@ pub(super) struct Past<'a> {
     alone: BTreeSet<String>,
     /// By expression, step and phase.
     ahead: RefCell<BTreeMap<(String, i64, i64), Ahead>>,
-    /// Milliseconds between the evaluations of the group whose turn it is, and the last instant that is asked for.
+    /// Milliseconds between the evaluations of the current group, and the last requested instant.
     step_ms: Cell<i64>,
     end_ms: i64,
-    /// What the rules of the group whose turn it is got, one after the other.
+    /// The results for the rules of the current group, in order.
     given: RefCell<Vec<Answer>>,
 }
 
-/// What an expression gave.
+/// The result of an expression.
 type Answer = Result<Vec<InstantSample>, String>;
 
-/// What rules got from a [`Past`], again: a rule that differs from one of them in its state alone asks the same.
+/// Replays the results that rules got from a [`Past`]: a rule that differs from one of them only in its state makes the same queries.
 pub(super) struct CachedAnswers<'p, 'a> {
     past: &'p Past<'a>,
     given: Vec<Answer>,
@@ -50,17 +50,17 @@ pub(super) struct CachedAnswers<'p, 'a> {
 }
 
 impl CachedAnswers<'_, '_> {
-    /// How many answers were given.
+    /// The number of results so far.
     pub(super) fn position(&self) -> usize {
         self.at.get()
     }
 
-    /// Goes back to where a rule began to ask.
+    /// Returns to the position at which a rule began its queries.
     pub(super) fn rewind(&self, position: usize) {
         self.at.set(position);
     }
 
-    /// Leaves the answers out that a rule got which nobody follows: all of `count` expressions, or those up to one that failed.
+    /// Skips the results of a rule that is not followed: all of `count` expressions, or those up to one that failed.
     pub(super) fn skip(&self, count: usize) {
         for _ in 0..count {
             let is_bad = self.given.get(self.at.get()).is_none_or(Result::is_err);
@@ -96,7 +96,7 @@ struct Ahead {
 }
 
 impl<'a> Past<'a> {
-    /// What `behind` holds, without the series of the names in `own`, which rules with these expressions give. `reads_all` is said
+    /// The contents of `behind`, without the series of the names in `own`, which rules with these expressions produce. `reads_all` is set
     /// when something else may read series by any name.
     pub(super) fn new(
         behind: &'a dyn Select,
@@ -134,7 +134,7 @@ impl<'a> Past<'a> {
         self.given.borrow_mut().clear();
     }
 
-    /// What was given since the group began.
+    /// Replays the results since the group began.
     pub(super) fn again(&self) -> CachedAnswers<'_, 'a> {
         CachedAnswers { past: self, given: self.given.take(), at: Cell::new(0) }
     }
@@ -214,7 +214,7 @@ fn selects(expr: &Expr, name: &str) -> bool {
     let own = match &expr.kind {
         ExprKind::VectorSelector(selector) => accepts(&selector.matchers),
         ExprKind::MatrixSelector(matrix) => accepts(&matrix.selector.matchers),
-        // It selects by itself whatever ends in `_info`.
+        // It selects everything that ends in `_info` itself.
         ExprKind::Call(_) => expr.to_string().starts_with("info("),
         _ => false,
     };

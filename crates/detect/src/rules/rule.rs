@@ -15,7 +15,7 @@ use super::template::{Queries, Site, Structure, Template, Value};
 /// How the last evaluation ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// None yet.
+    /// Not evaluated yet.
     #[default]
     Unknown,
     /// Well.
@@ -56,19 +56,19 @@ pub struct Rule {
     pub(crate) alerts: BTreeMap<Labels, Alert>,
     /// Series of the last good evaluation.
     pub(crate) previous: BTreeSet<Labels>,
-    /// Labels that had data, and when they last had: of rules that alert when it is gone.
+    /// Label sets that had data, and when they last had: for rules that alert when it is gone.
     pub(crate) seen: BTreeMap<Labels, i64>,
 }
 
-/// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: who has more has a condition that is always true,
-/// aggregates, or sets a limit. The rule fails then and its alerts stay what they were.
+/// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: with more, a condition is always true, or needs
+/// aggregation or a limit. The rule fails then and its alerts are unchanged.
 pub const ALERTS_MAX: usize = 50_000;
-/// A day: what has no data for longer is taken as gone for good, and its alert ends.
+/// A day: data missing for longer counts as gone for good, and its alert ends.
 pub const SEEN_MS: i64 = 86_400_000;
 /// 100,000 labels with data that a rule remembers; further ones do not alert when they go.
 pub const SEEN_MAX: usize = 100_000;
 
-/// Samples that an evaluation gives, and what changed.
+/// The samples of an evaluation, and the changes.
 pub(crate) struct Outcome {
     pub(crate) samples: Vec<Sample>,
     pub(crate) transitions: Vec<Transition>,
@@ -101,7 +101,7 @@ impl Rule {
         }
     }
 
-    /// Alerts, resolved ones that are still kept among them.
+    /// Alerts, including resolved ones that are still kept.
     pub fn alerts(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.values()
     }
@@ -126,7 +126,7 @@ impl Rule {
         }
     }
 
-    /// What its expressions give at `time_ms`: always the same ones in the same order.
+    /// The results of its expressions at `time_ms`: always the same ones in the same order.
     fn found(
         &self,
         storage: &dyn Storage,
@@ -183,7 +183,7 @@ impl Rule {
         self.add_vanished(&mut found, time_ms);
         let count = found.elements.len();
         if limit > 0 && count > limit {
-            // Before anything is made of them: they may be a million.
+            // Before anything is made of them: there may be a million.
             self.alerts.clear();
             return Err(format!("exceeded limit of {limit} with {count} alerts"));
         }
@@ -216,7 +216,7 @@ impl Rule {
         self.step(&present, &fates, (time_ms, offset_ms), limit)
     }
 
-    /// Remembers what has data, and adds an element for what had some and has none, where the rule alerts for that.
+    /// Records what has data, and adds an element for what had data and has none, where the rule alerts on that.
     fn add_vanished(&mut self, found: &mut ExpressionValues, time_ms: i64) {
         let alerts = self.spec.extension.as_ref().is_some_and(|extension| extension.no_data == NoData::Alert);
         let Some(data) = found.data.as_ref().filter(|_| alerts) else { return };
@@ -233,7 +233,7 @@ impl Rule {
         found.elements.extend(gone);
     }
 
-    /// What becomes of an alert whose element is gone.
+    /// What happens to an alert whose element is gone.
     fn fate(&self, alert: &Alert, found: &ExpressionValues) -> Fate {
         let Some(extension) = &self.spec.extension else { return Fate::Usual };
         let changed: Vec<&str> = self.spec.labels.keys().map(String::as_str).collect();
@@ -286,7 +286,7 @@ impl Rule {
         })
     }
 
-    /// Moves every alert on to `time_ms`; `present` have their element, the others their fate.
+    /// Advances every alert to `time_ms`; `present` have their element, the others their fate.
     fn step(
         &mut self,
         present: &BTreeSet<Labels>,
@@ -313,7 +313,7 @@ impl Rule {
                     Some(Fate::Usual) | None => absent(alert, time_ms, keep),
                 }
             };
-            // Only what has its element begins to fire.
+            // Only an alert with its element can begin to fire.
             let is_present = stays && present.contains(labels);
             if alert.state == AlertState::Pending && is_present && time_ms - alert.active_at_ms >= hold {
                 alert.state = AlertState::Firing;
@@ -328,7 +328,7 @@ impl Rule {
                 out.samples.extend(state_samples(alert, time_ms - offset_ms));
             }
             let over = alert.resolved_at_ms.is_some_and(|at| time_ms - at > RESOLVED_RETENTION_MS);
-            // A pending alert that goes was never notified, so nobody needs to hear of its end.
+            // A pending alert was never notified, so its end need not be either.
             alert.state != AlertState::Inactive || (alert.fired_at_ms.is_some() && !over)
         });
         if limit > 0 && active > limit {
@@ -339,18 +339,18 @@ impl Rule {
     }
 }
 
-/// What becomes of an alert whose element is gone.
+/// What happens to an alert whose element is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It ends, after `keep_firing_for`.
     Usual,
-    /// It stays what it is.
+    /// It keeps its state.
     Stays,
     /// It ends at once.
     Ends,
 }
 
-/// What becomes of an alert without its element; whether it stays active.
+/// Updates an alert without its element; returns whether it stays active.
 fn absent(alert: &mut Alert, time_ms: i64, keep_firing_for_ms: i64) -> bool {
     if alert.state == AlertState::Firing && keep_firing_for_ms > 0 {
         let since = *alert.keep_firing_since_ms.get_or_insert(time_ms);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::alert::{Alert, AlertState};
 use super::group::Group;
 
-/// Pending alerts of a state that is older than this begin anew: 1 h, as in Prometheus. Nobody knows whether their element was
-/// there all the time.
+/// Pending alerts in a state that is older than this start over: 1 h, as in Prometheus. It is not known whether their element
+/// existed all the time.
 pub const OUTAGE_TOLERANCE_MS: i64 = 3_600_000;
 
 type Pairs = Vec<(String, String)>;
@@ -92,7 +92,7 @@ impl StoredAlert {
 }
 
 impl Group {
-    /// Its state, to be kept.
+    /// Its state, to be stored.
     #[must_use]
     pub fn state(&self) -> GroupState {
         let rule = |rule: &super::rule::Rule| RuleState {
@@ -111,7 +111,7 @@ impl Group {
         }
     }
 
-    /// Takes over a state that was kept, at `now_ms`. Rules are the same when their name and labels are.
+    /// Takes over a stored state, at `now_ms`. Rules are the same when their name and labels are.
     pub fn restore(&mut self, state: GroupState, now_ms: i64) {
         let is_old = state.evaluated_at_ms.is_none_or(|at| now_ms - at > OUTAGE_TOLERANCE_MS);
         let mut stored: Vec<Option<RuleState>> = state.rules.into_iter().map(Some).collect();

@@ -28,7 +28,7 @@ pub struct Sample {
     pub value: Point,
 }
 
-/// The store as rules see it: what was appended is there for the next query.
+/// The store as rules see it: what was appended is visible to the next query.
 pub trait Storage {
     /// Its reading side.
     fn select(&self) -> &dyn Select;
@@ -42,7 +42,7 @@ pub trait Storage {
     /// The elements of a rule's expression at `time_ms`; a scalar is one without labels.
     ///
     /// # Errors
-    /// Why there are none to be had; the rule counts as failed.
+    /// Why the query failed; the rule counts as failed.
     fn elements(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
         elements(self.select(), expr, time_ms, around)
     }
@@ -50,7 +50,7 @@ pub trait Storage {
 
 /// Series in memory, in front of another store or alone.
 ///
-/// A series that is appended here hides the same names of the store behind: a backtest does not see what its rules once wrote.
+/// A series that is appended here hides the same names of the store behind: a backtest does not see what its rules wrote earlier.
 #[derive(Default)]
 pub struct MemoryStore<'a> {
     series: RwLock<BTreeMap<Labels, BTreeMap<i64, Point>>>,
@@ -59,7 +59,7 @@ pub struct MemoryStore<'a> {
 }
 
 impl<'a> MemoryStore<'a> {
-    /// In front of `behind`, whose series of the names in `hidden` are not seen.
+    /// In front of `behind`, whose series with the names in `hidden` are not visible.
     #[must_use]
     pub fn in_front_of(behind: &'a dyn Select, hidden: BTreeSet<String>) -> Self {
         Self { series: RwLock::default(), behind: Some(behind), hidden }

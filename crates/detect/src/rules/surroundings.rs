@@ -6,7 +6,7 @@ use ogive_model::{Labels, Select};
 use ogive_query::value::{InstantSample, Point};
 use ogive_query::{Engine, Value};
 
-/// What surrounds an evaluation.
+/// The context of an evaluation.
 pub struct Surroundings<'a> {
     /// Evaluates expressions.
     pub engine: &'a Engine,
@@ -16,7 +16,7 @@ pub struct Surroundings<'a> {
     pub external_labels: &'a BTreeMap<String, String>,
     /// A clock for how long evaluations take: any origin.
     pub elapsed: &'a dyn Fn() -> std::time::Duration,
-    /// Ends an evaluation when it answers true.
+    /// Ends an evaluation when it returns true.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Options};
 
-/// What is wrong with a file, and where.
+/// A mistake in a file, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct FileError {
@@ -44,11 +44,11 @@ pub(crate) fn first_document<T: DeserializeOwned + Default>(text: &str) -> Resul
     })
 }
 
-/// What the reader says of a quoted text whose next line is not deeper than its key. Go's reader takes such lines, and public
+/// The parser's error for a quoted text whose next line is not indented deeper than its key. Go's parser accepts such lines, and public
 /// files have them.
 const SHALLOW: &str = "invalid indentation in multiline quoted scalar";
 
-/// Each costs a reading of the file up to it.
+/// Each costs parsing the file up to it.
 const SHALLOW_LINES_MAX: usize = 500;
 
 /// The text with one line moved to the right: blanks at the start of a line of a quoted text are not part of its value.

@@ -31,7 +31,7 @@ pub fn evaluate(pipeline: &Pipeline, grid: Grid, source: &dyn Source) -> Result<
     Ok(outputs)
 }
 
-/// How many slots before the first its windows look back on, and one where a function needs the slot before.
+/// How many slots before the first its windows look back on, plus one where a function needs the previous slot.
 fn slots_before(pipeline: &Pipeline, grid: Grid) -> Result<usize, String> {
     let mut all = 0_usize;
     for stage in pipeline {
@@ -80,7 +80,7 @@ fn is_source(call: &Call) -> bool {
     matches!(&*call.name, "find" | "search" | "metric")
 }
 
-/// Streams, a column each.
+/// Streams, each with a column.
 fn found(call: &Call, grid: Grid, source: &dyn Source) -> Result<Vec<Output>, String> {
     let texts = [call.text(0), call.text(1)];
     let query = match (&*call.name, texts) {
@@ -112,7 +112,7 @@ fn found(call: &Call, grid: Grid, source: &dyn Source) -> Result<Vec<Output>, St
     source.find(&Wanted { query: &query, kind, transform, limit, grid })
 }
 
-/// A term that finds this value alone.
+/// A term that finds only this value.
 fn term(category: &str, value: &str) -> String {
     use base64::Engine;
     let coded = base64::engine::general_purpose::STANDARD.encode(value);

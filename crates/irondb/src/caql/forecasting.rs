@@ -12,7 +12,7 @@ use crate::frame::Grid;
 
 type Numbers = Vec<Option<f64>>;
 
-/// Slots after which a decaying average begins anew at the latest.
+/// A decaying average restarts after this many slots at the latest.
 const RUN_MAX: usize = 2_000;
 /// 14 is the logarithm of a million.
 const MEMORY: f64 = 14.0;
@@ -84,7 +84,7 @@ impl Parameters<'_> {
         if (0.0..1e9).contains(&slots) { Ok(slots) } else { Err(format!("{name} is below 0, or too long")) }
     }
 
-    /// At least `least` whole slots.
+    /// At least `least` complete slots.
     fn window(&self, at: usize, name: &str, default_ms: i64, least: usize) -> Result<usize, String> {
         let slots = (self.slots(at, name, Some(default_ms))?.round() as usize).max(least);
         if slots <= COUNT_MAX { Ok(slots) } else { Err(format!("{name} is longer than {COUNT_MAX} slots")) }
@@ -155,7 +155,7 @@ pub(super) fn slots_before(call: &Call, grid: Grid) -> Result<usize, String> {
 
 /// The forecasts of a column.
 pub(super) fn apply(call: &Call, numbers: &Numbers, grid: Grid) -> Result<Numbers, String> {
-    // The number of a slot since 1970, so that what begins anew does so at the same times in every answer.
+    // The number of a slot since 1970, so that restarts happen at the same times in every result.
     let first = grid.start_ms.div_euclid(grid.period_ms);
     Ok(match (Parameters { call, grid }).method()? {
         Method::Line { horizon, window, step, fit, is_exponential } => {
@@ -173,7 +173,7 @@ pub(super) fn apply(call: &Call, numbers: &Numbers, grid: Grid) -> Result<Number
     })
 }
 
-/// The value at the first slot of the window, and the slope a slot; none of fewer than two numbers.
+/// The value at the first slot of the window, and the slope for each slot; None with fewer than two numbers.
 fn line(window: &[Option<f64>], fit: Fit, is_exponential: bool) -> Option<(f64, f64)> {
     let number = |(at, number): (usize, &Option<f64>)| {
         let number = number.filter(|number| !is_exponential || *number > 0.0)?;
@@ -201,7 +201,7 @@ impl Smooth {
     fn apply(&self, numbers: &Numbers, first: i64) -> Numbers {
         let run = self.run as i64;
         let mut out = vec![None; numbers.len()];
-        // The stretch of slots between two multiples, each from the multiple before it on.
+        // The range of slots between two multiples, each from the previous multiple on.
         let mut begin = first.div_euclid(run) * run;
         while begin < first + numbers.len() as i64 {
             let from = (begin - run - first).max(0) as usize;
@@ -214,7 +214,7 @@ impl Smooth {
         out
     }
 
-    /// Each slot's forecast of averages that begin with the first.
+    /// Each slot's forecast from averages that start at the first.
     fn from(&self, numbers: &[Option<f64>], first: i64) -> Numbers {
         let mut level: Option<f64> = None;
         let (mut trend, mut seasons) = (0.0, vec![0.0; self.period.max(1)]);

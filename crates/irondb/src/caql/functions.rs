@@ -35,7 +35,7 @@ impl Call {
     }
 }
 
-/// Whether it looks back on a window.
+/// Whether it has a lookback window.
 pub(super) fn is_windowed(call: &Call) -> bool {
     matches!(&*call.name, "window" | "rolling")
         || call.name == "histogram" && matches!(&*call.method, "window" | "rolling")
@@ -65,7 +65,7 @@ pub(super) fn window(at: usize, length: usize, grid: Grid, rolls: bool) -> std::
     at.saturating_sub(within)..at + 1
 }
 
-/// A function of each column by itself.
+/// A function of each column separately.
 pub(super) fn numbers(call: &Call, numbers: &Numbers, grid: Grid) -> Result<Numbers, String> {
     let seconds = grid.period_ms as f64 / 1_000.0;
     match &*call.name {
@@ -141,7 +141,7 @@ fn each(call: &Call, numbers: &Numbers) -> Result<Numbers, String> {
     }
 }
 
-/// The first column with the others behind an operator: `op:sub()`, `op:div()`.
+/// The first column combined with each of the others by an operator: `op:sub()`, `op:div()`.
 pub(super) fn folded(call: &Call, columns: &[Output], label: String) -> Result<Vec<Output>, String> {
     let of: fn(f64, f64) -> f64 = match &*call.method {
         "add" => |a, b| a + b,
@@ -164,7 +164,7 @@ pub(super) fn folded(call: &Call, columns: &[Output], label: String) -> Result<V
     Ok(vec![Output { label, tags: first.tags.clone(), column: Column::Numbers(out) }])
 }
 
-/// `top(K)` and `bottom(K)`: by the mean, or by `max` or `min` where the method says so.
+/// `top(K)` and `bottom(K)`: by the mean, or by `max` or `min` if the method says so.
 pub(super) fn ranked(call: &Call, columns: Vec<Output>) -> Result<Vec<Output>, String> {
     let count = call.number(0)?;
     let way = match &*call.method {

@@ -31,7 +31,7 @@ pub(super) fn apply(call: &Call, column: Column, grid: Grid) -> Result<Vec<Colum
             let given: Vec<String> =
                 call.arguments.iter().filter_map(Argument::number).map(|number| number.to_string()).collect();
             let given = if call.method == "median" { vec!["0.5".to_owned()] } else { given };
-            // Each parameter gives a column.
+            // Each parameter makes a column.
             let each: Vec<Vec<String>> =
                 if given.is_empty() { vec![Vec::new()] } else { given.into_iter().map(|one| vec![one]).collect() };
             let timed: Vec<(i64, Histogram<u64>)> = slots
@@ -44,7 +44,7 @@ pub(super) fn apply(call: &Call, column: Column, grid: Grid) -> Result<Vec<Colum
     }
 }
 
-/// The histogram of each slot's window: what rolls ends with the slot, another window begins at a multiple of its length.
+/// The histogram of each slot's window: a rolling one ends with the slot, any other begins at a multiple of its length.
 pub(super) fn windowed(call: &Call, slots: &Slots, grid: Grid, rolls: bool) -> Result<Slots, String> {
     let length = functions::slots(call, grid)?;
     let merged = |range: &[Option<Histogram<u64>>]| {

@@ -27,7 +27,7 @@ pub const DEPTH_MAX: usize = 16;
 /// 10,000 columns.
 pub const COLUMNS_MAX: usize = 10_000;
 
-/// Functions behind each other.
+/// Consecutive functions.
 pub type Pipeline = Vec<Stage>;
 
 /// A step of a pipeline.
@@ -35,7 +35,7 @@ pub type Pipeline = Vec<Stage>;
 pub enum Stage {
     /// A function.
     Call(Call),
-    /// Pipelines beside each other, each with the same input.
+    /// Parallel pipelines, each with the same input.
     Beside(Vec<Pipeline>),
 }
 
@@ -48,7 +48,7 @@ pub struct Call {
     pub method: String,
     /// In their order.
     pub arguments: Vec<Argument>,
-    /// Those with names.
+    /// Named arguments.
     pub named: Vec<(String, Argument)>,
 }
 
@@ -63,7 +63,7 @@ pub enum Argument {
     Duration(i64),
 }
 
-/// What a pipeline begins with.
+/// The input of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted<'w> {
     /// The query of tags that finds the streams.
@@ -80,7 +80,7 @@ pub struct Wanted<'w> {
 
 /// Where streams are found and read.
 pub trait Source {
-    /// A column of each stream that is found.
+    /// Returns a column for each stream found.
     ///
     /// # Errors
     /// A sentence.

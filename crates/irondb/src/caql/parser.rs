@@ -31,7 +31,7 @@ impl<'t> Parser<'t> {
         Err(format!("the query is wrong at character {}: {what}", self.at))
     }
 
-    /// Passes blanks, and lines that begin with `#`.
+    /// Skips blanks, and lines that begin with `#`.
     fn blanks(&mut self) {
         loop {
             self.at += self.rest().len() - self.rest().trim_start().len();
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
         Ok(Call { name, method, arguments, named })
     }
 
-    /// The name before `=`, if there is one.
+    /// The name before `=`, if any.
     fn name_of_argument(&mut self) -> Option<String> {
         let from = self.at;
         let name = self.word();

@@ -14,21 +14,21 @@ use crate::record::CheckId;
 pub const CONTENT_TYPE: &str = "x-irondb-fetch-flatbuffer";
 /// 11,000 slots, as many as a query of a range has steps.
 pub const COUNT_MAX: usize = 11_000;
-/// 1,024 streams, each of which is read by itself.
+/// 1,024 streams, each of which is read separately.
 pub const STREAMS_MAX: usize = 1_024;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The slots of the answer.
+    /// The slots of the response.
     pub grid: Grid,
-    /// What is read.
+    /// The streams to read.
     pub streams: Vec<Stream>,
-    /// What is made of it.
+    /// The reductions over them.
     pub reductions: Vec<Reduction>,
 }
 
-/// A stream and what becomes of it.
+/// A stream and its transform.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Stream {
@@ -38,11 +38,11 @@ pub struct Stream {
     pub name: String,
     /// `numeric`, `histogram`, `histogram_cumulative` or `text`.
     pub kind: String,
-    /// What its column is called; the name unless it is given.
+    /// The label of its column; the name by default.
     pub label: String,
     /// The transform.
     pub transform: String,
-    /// What the transform needs.
+    /// The parameters of the transform.
     #[serde(rename = "transform_params")]
     pub params: Vec<String>,
 }
@@ -51,11 +51,11 @@ pub struct Stream {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Reduction {
-    /// What its columns are called.
+    /// The label of its columns.
     pub label: String,
     /// The method.
     pub method: String,
-    /// What the method needs.
+    /// The parameters of the method.
     #[serde(rename = "method_params")]
     pub params: Vec<String>,
 }

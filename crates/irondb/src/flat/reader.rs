@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 
-/// 8 times the buffer: builders share equal strings and tag lists between tables, others read each byte once.
+/// 8 times the buffer: builders share equal strings and tag lists between tables; apart from that, each byte is read once.
 const SHARED_MAX: usize = 8;
 /// 64 KiB beside it, for small buffers.
 const SHARED_BYTES: usize = 64 * 1024;
 
-/// The buffer breaks the format; what was read there.
+/// The buffer violates the format; what was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the FlatBuffer is broken at its {0}")]
 pub struct Malformed(pub &'static str);
@@ -39,20 +39,20 @@ pub struct Vector<'b> {
 }
 
 impl<'b> Buffer<'b> {
-    /// Of `bytes`, which nobody checked.
+    /// For unchecked `bytes`.
     #[must_use]
     pub fn new(bytes: &'b [u8]) -> Self {
         let left = bytes.len().saturating_mul(SHARED_MAX).saturating_add(SHARED_BYTES);
         Self { bytes, left: Cell::new(left) }
     }
 
-    /// The identifier behind the first offset, if there are bytes for one.
+    /// The identifier after the first offset, if there are bytes for one.
     #[must_use]
     pub fn identifier(&self) -> Option<&'b [u8]> {
         self.bytes.get(4..8)
     }
 
-    /// The table that the buffer begins with.
+    /// The root table of the buffer.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -68,7 +68,7 @@ impl<'b> Buffer<'b> {
             .ok_or(Malformed(what))
     }
 
-    /// Where the offset that stands at `at` leads.
+    /// The target of the offset at `at`.
     #[inline]
     fn forward(&self, at: usize, what: &'static str) -> Result<usize, Malformed> {
         let offset = u32::from_le_bytes(self.array(at, what)?) as usize;
@@ -118,13 +118,13 @@ impl<'b> Table<'b> {
         if vtable_bytes < 4 || vtable.checked_add(vtable_bytes).is_none_or(|end| end > buffer.bytes.len()) {
             return Err(Malformed("vtable"));
         }
-        // What the vtable says of the table's own length is of no use: Go's builder shares a vtable between tables of
+        // The table length in the vtable is useless: Go's builder shares a vtable between tables of
         // different lengths. Each field is checked against the buffer.
         buffer.spend(vtable_bytes.max(16))?;
         Ok(Self { buffer, at, vtable, vtable_bytes })
     }
 
-    /// Where the field `id` stands, if it is there.
+    /// The position of the field `id`, if present.
     #[inline]
     fn place(&self, id: usize) -> Result<Option<usize>, Malformed> {
         let entry = 4 + 2 * id;
@@ -258,19 +258,19 @@ impl<'b> Vector<'b> {
         &self.buffer.bytes[self.at..self.at + self.len]
     }
 
-    /// Each element of `N` bytes, as it stands there.
+    /// Each element of `N` bytes, as stored.
     pub fn structs<const N: usize>(&self) -> impl Iterator<Item = &'b [u8; N]> + use<'b, N> {
         let bytes = &self.buffer.bytes[self.at..self.at + self.len * N];
         bytes.as_chunks::<N>().0.iter()
     }
 
-    /// Each table that the elements lead to.
+    /// Each table to which the elements point.
     pub fn tables(&self) -> impl Iterator<Item = Result<Table<'b>, Malformed>> + use<'b> {
         let (buffer, at) = (self.buffer, self.at);
         (0..self.len).map(move |number| Table::at(buffer, buffer.forward(at + 4 * number, "element")?))
     }
 
-    /// Each string that the elements lead to.
+    /// Each string to which the elements point.
     pub fn texts(&self) -> impl Iterator<Item = Result<&'b str, Malformed>> + use<'b> {
         let (buffer, at) = (self.buffer, self.at);
         (0..self.len).map(move |number| buffer.text(buffer.forward(at + 4 * number, "element")?, "string"))

@@ -5,11 +5,11 @@
 pub enum Node {
     /// It is not there.
     None,
-    /// A scalar, as it stands in the table: 1, 2, 4 or 8 bytes.
+    /// A scalar, as stored in the table: 1, 2, 4 or 8 bytes.
     Scalar(Vec<u8>),
     /// A string.
     Text(String),
-    /// A vector of scalars or structs, as they stand behind each other; how they are aligned, and how many they are.
+    /// A vector of consecutive scalars or structs; their alignment, and their number.
     Flat(Vec<u8>, usize, usize),
     /// A vector of strings or tables.
     List(Vec<Node>),
@@ -49,14 +49,14 @@ impl Node {
     }
 }
 
-/// Writes a FlatBuffer front to back: each table behind its vtable, and what it leads to behind it.
+/// Writes a FlatBuffer front to back: each table after its vtable, followed by what it points to.
 #[derive(Debug, Default)]
 pub struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    /// The buffer of a table, with an identifier behind the first offset if there is one.
+    /// The buffer of a table, with an identifier after the first offset, if any.
     #[must_use]
     pub fn finish(root: &Node, identifier: Option<[u8; 4]>) -> Vec<u8> {
         let mut writer = Self { out: vec![0; 4] };
@@ -78,7 +78,7 @@ impl Writer {
         self.out[at..at + 4].copy_from_slice(&offset.to_le_bytes());
     }
 
-    /// Writes what an offset leads to; where it stands.
+    /// Writes the target of an offset; returns its position.
     fn node(&mut self, node: &Node) -> usize {
         match node {
             Node::Text(text) => {
@@ -122,7 +122,7 @@ impl Writer {
         let mut order: Vec<usize> = (0..fields.len()).filter(|id| size(&fields[*id]) > 0).collect();
         order.sort_by_key(|id| std::cmp::Reverse(size(&fields[*id])));
         let vtable_bytes = 4 + 2 * fields.len();
-        // The table begins 4 before a multiple of 8, and its first field at one.
+        // The table begins 4 before a multiple of 8, and its first field at that multiple.
         self.align(2, 0);
         while !(self.out.len() + vtable_bytes + 4).is_multiple_of(8) {
             self.out.push(0);

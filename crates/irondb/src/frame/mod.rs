@@ -9,12 +9,12 @@ pub use reduce::reduce;
 pub(crate) use reduce::statistic;
 pub use transform::{Data, transform};
 
-/// Which slots there are.
+/// The slots of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// The first, milliseconds since 1970.
     pub start_ms: i64,
-    /// How long each is, milliseconds; above 0.
+    /// The length of each, milliseconds; above 0.
     pub period_ms: i64,
     /// How many.
     pub count: usize,
@@ -35,7 +35,7 @@ impl Grid {
     }
 }
 
-/// Texts of a slot: how far into it, milliseconds, and each text.
+/// Texts of a slot: the offset into it in milliseconds, and the text.
 pub type Texts = Vec<(i64, String)>;
 
 /// The values of one stream, one a slot.
@@ -50,7 +50,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// The word of its kind.
+    /// The name of its kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Column {
         }
     }
 
-    /// About how many bytes it takes.
+    /// Its approximate memory in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -74,7 +74,7 @@ impl Column {
     }
 }
 
-/// A column and what it is of.
+/// A column and its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
     /// Its name.
@@ -85,7 +85,7 @@ pub struct Output {
     pub column: Column,
 }
 
-/// A parameter that is a number.
+/// A numeric parameter.
 pub(crate) fn parameter(params: &[String], at: usize, what: &str) -> Result<f64, String> {
     let text = params.get(at).ok_or_else(|| format!("{what} needs a parameter"))?;
     text.trim().parse().map_err(|_| format!("{what}: {text:?} is not a number"))

@@ -9,7 +9,7 @@ use super::{Column, Grid, Output, parameter, transform};
 /// Columns reduced by `method`.
 ///
 /// # Errors
-/// A sentence, for a method that is not known, that lacks a parameter, or that is of other kinds.
+/// A sentence, for a method that is unknown, lacks a parameter, or does not support the kinds.
 pub fn reduce(
     inputs: Vec<Output>,
     grid: Grid,
@@ -53,7 +53,7 @@ fn numbers(input: &Output) -> Result<&[Option<f64>], String> {
     }
 }
 
-/// One column of all.
+/// One column from all.
 fn joined(inputs: &[Output], grid: Grid, method: &str) -> Result<Column, String> {
     if method == "merge" {
         return merged(inputs, grid);

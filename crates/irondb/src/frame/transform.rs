@@ -5,10 +5,10 @@ use ogive_hist::Histogram;
 use super::{Column, Grid, Texts, parameter};
 use crate::rollup::{Point, Rollup, rollups};
 
-/// What is stored of a stream, each list ascending in time.
+/// The stored data of a stream, each list ascending in time.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'d> {
-    /// Numbers; those before the grid say from where the first ones change.
+    /// Numbers; those before the grid are the basis for the first changes.
     Numbers(&'d [Point]),
     /// Distributions and their times.
     Histograms(&'d [(i64, Histogram<u64>)]),
@@ -19,7 +19,7 @@ pub enum Data<'d> {
 /// A stream in slots, transformed.
 ///
 /// # Errors
-/// A sentence, for a transform that is not known or lacks a parameter.
+/// A sentence, for a transform that is unknown or lacks a parameter.
 pub fn transform(data: Data<'_>, grid: Grid, name: &str, params: &[String]) -> Result<Column, String> {
     match data {
         Data::Numbers(points) => numbers(&rollups(points, grid.start_ms, grid.period_ms, grid.count), name),
@@ -63,7 +63,7 @@ fn numbers(rollups: &[Option<Rollup>], name: &str) -> Result<Column, String> {
     Ok(Column::Numbers(rollups.iter().map(|rollup| rollup.as_ref().and_then(of)).collect()))
 }
 
-/// Histograms, or the number that is made of each.
+/// Histograms, or a number derived from each.
 pub(crate) fn histograms(
     slots: Vec<Option<Histogram<u64>>>,
     grid: Grid,

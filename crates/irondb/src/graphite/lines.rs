@@ -10,10 +10,10 @@ use ogive_protocol::lines::{Fault, lines};
 use crate::identity::tag_text;
 use crate::record::{CheckId, Datum, Record, Tags};
 
-/// What the address says of every line.
+/// What the address states about every line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The account; 0 is none.
+    /// The account; 0 means none.
     pub account: i64,
     /// The check's UUID.
     pub check: String,
@@ -21,7 +21,7 @@ pub struct Sender {
     pub name: String,
 }
 
-/// Each line of `body`, or what is wrong with it and how it begins.
+/// Each line of `body`, or its error and beginning.
 pub fn read<'b>(sender: &'b Sender, body: &'b [u8]) -> impl Iterator<Item = Result<Record<'b>, (Fault, String)>> {
     lines(body).map(|line| {
         let start = || String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();

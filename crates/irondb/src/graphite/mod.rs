@@ -18,7 +18,7 @@ fn bounded(query: &str) -> Result<&str, String> {
     Err(format!("the query has {} bytes, more than {QUERY_BYTES_MAX}", query.len()))
 }
 
-/// Compiles an expression that must not grow beyond what a tag query's may.
+/// Compiles an expression within the limits of a tag query's.
 fn regex(expression: &str) -> Result<Box<regex::Regex>, String> {
     let built = regex::RegexBuilder::new(expression).size_limit(crate::tag_query::REGEX_BYTES_MAX).build();
     built.map(Box::new).map_err(|error| format!("the pattern {expression:?} cannot be used: {error}"))

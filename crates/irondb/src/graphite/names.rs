@@ -14,7 +14,7 @@ pub fn path(identity: &Identity) -> String {
 /// A name that datapoints are wanted of, perhaps behind the UUID of a check and a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The check, when the name says it.
+    /// The check, if the name contains it.
     pub check: Option<String>,
     /// Without tags.
     pub base: String,
@@ -42,7 +42,7 @@ impl Name {
         is_of_check && self.base == stream.base && self.tags == stream.tags
     }
 
-    /// What finds its streams, and perhaps others.
+    /// The query that finds its streams, and possibly others.
     #[must_use]
     pub fn query(&self) -> Query {
         Query::And(vec![numeric(), named(Pattern::Exact(self.base.clone()))])
@@ -62,7 +62,7 @@ pub(super) fn numeric() -> Query {
     Query::Tag(exact("__type"), exact("numeric"))
 }
 
-/// A pattern of names: what it finds ends at the level where it ends.
+/// A pattern of names: it matches down to the level at which it ends.
 #[derive(Debug)]
 pub struct Search {
     levels: usize,
@@ -70,17 +70,17 @@ pub struct Search {
     prefix_bytes: usize,
 }
 
-/// What a pattern finds in one name.
+/// The match of a pattern in one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node<'n> {
-    /// The name goes on below it.
+    /// The name continues below it.
     Branch(&'n str),
     /// The name ends there.
     Leaf,
 }
 
 impl Search {
-    /// Reads a pattern that stands behind `prefix`, which is a text.
+    /// Parses a pattern that follows the literal `prefix`.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
@@ -91,7 +91,7 @@ impl Search {
         Ok(Self { levels, expression, prefix_bytes: prefix.len() })
     }
 
-    /// What finds every stream at or below the level.
+    /// The query for every stream at or below the level.
     ///
     /// # Errors
     /// A sentence that says what is wrong with the pattern.
@@ -100,7 +100,7 @@ impl Search {
         Ok(Query::And(vec![numeric(), named(Pattern::Regex(at_or_below))]))
     }
 
-    /// What it finds in the name of a stream that its query found; both without the prefix.
+    /// The match in the name of a stream that its query found; both without the prefix.
     #[must_use]
     pub fn node<'n>(&self, base: &'n str) -> Node<'n> {
         match base.match_indices('.').nth(self.levels - 1) {
@@ -109,7 +109,7 @@ impl Search {
         }
     }
 
-    /// A name as whoever gave the prefix sees it.
+    /// A name as the client that gave the prefix sees it.
     #[must_use]
     pub fn without_prefix<'n>(&self, name: &'n str) -> &'n str {
         name.get(self.prefix_bytes..).unwrap_or(name)

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_model::Tenant;
 use subtle::ConstantTimeEq;
 
-/// 10,000 checks without a configuration, each with a table of names.
+/// 10,000 checks that are not configured, each with a table of names.
 const CHECKS_MAX: usize = 10_000;
 
-/// A check that is configured: `[TENANT/]UUID:SECRET`.
+/// A configured check: `[TENANT/]UUID:SECRET`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TrapCheck {
     tenant: Tenant,
@@ -59,7 +59,7 @@ pub fn parse_uuid(text: &str) -> Option<String> {
     is_uuid.then(|| text.to_ascii_lowercase())
 }
 
-/// What a check and a secret in an address amount to.
+/// The result for a check and a secret in an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The check is configured, and this is its secret: its samples are this tenant's.
@@ -92,19 +92,19 @@ impl TrapChecks {
         Self { checks, accepts_any, names_max, ..Self::default() }
     }
 
-    /// Whether somebody who names this check (as [`parse_uuid`] gives it) and this secret may send.
+    /// Whether a sender with this check (as [`parse_uuid`] returns it) and this secret is admitted.
     #[must_use]
     pub fn admit(&self, uuid: &str, secret: &str) -> Admission {
         let mut named = self.checks.iter().filter(|check| check.uuid == uuid).peekable();
         if named.peek().is_none() {
             return if self.accepts_any { Admission::Any } else { Admission::Unknown };
         }
-        // Two secrets of one check are both good: that is how one is replaced.
+        // Both secrets of a check are valid: that allows replacing one.
         let good = named.rfind(|check| is_same(&check.secret, secret));
         good.map_or(Admission::WrongSecret, |check| Admission::Check(check.tenant.clone()))
     }
 
-    /// The fuse of a check: whether it may use a name, which counts from then on. None when there are too many checks.
+    /// The limiter of a check: whether it may use a name, which counts from then on. None when there are too many checks.
     pub fn fuse(&self, uuid: &str) -> Option<impl FnMut(&str) -> bool + Send + use<>> {
         let names = {
             let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use ogive_protocol::lines::Fault;
 
 use super::metric::{Scalar, number};
 
-/// A histogram of all `values`: base64, `H[edge]=count`, or numbers that were measured once each.
+/// A histogram of all `values`: base64, `H[edge]=count`, or numbers that count once each.
 ///
 /// # Errors
 /// [`Fault::Value`] when one of them is none of these.

@@ -10,7 +10,7 @@ pub const DEPTH_MAX: usize = 32;
 /// One metric, as the tree has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Metric<'a> {
-    /// `_type`, where there is one.
+    /// `_type`, if present.
     pub(super) kind: Option<Cow<'a, str>>,
     /// `_ts`, milliseconds.
     pub(super) time_ms: Option<Result<i64, Fault>>,
@@ -20,7 +20,7 @@ pub(super) struct Metric<'a> {
     pub(super) values: Vec<Scalar<'a>>,
 }
 
-/// A value in JSON that is neither an object nor a list.
+/// A JSON value that is neither an object nor a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar<'a> {
     Null,

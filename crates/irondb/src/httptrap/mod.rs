@@ -35,7 +35,7 @@ pub use metric::DEPTH_MAX;
 /// Metrics whose faults are described: the first few are enough for a person.
 const DETAILS_MAX: usize = 20;
 
-/// 1 s: what a histogram with a time covers, as nobody says it: brokers flush histograms each second.
+/// 1 s: the assumed interval of a histogram with a time: brokers flush histograms every second.
 const POINT_NS: i64 = 1_000_000_000;
 
 /// How a body is read.
@@ -45,26 +45,26 @@ pub struct Options<'a> {
     pub check: &'a str,
     /// When a metric without a time was measured, nanoseconds since 1970.
     pub now_ns: i64,
-    /// What becomes of names and categories.
+    /// How names and categories are written.
     pub names: Names,
 }
 
 /// A body that was read.
 #[derive(Debug, Default)]
 pub struct Trapped {
-    /// What was measured.
+    /// The measurements.
     pub batch: Batch,
     /// Metrics that became samples.
     pub metrics: u64,
     /// Metrics that did not.
     pub faults: Faults,
-    /// The first of them, with what is wrong.
+    /// The first of them, with their errors.
     pub details: Vec<(String, Fault)>,
     /// Histograms without a time of their own.
     pub untimed: u64,
 }
 
-/// Why a body is refused whole.
+/// Why a whole body is refused.
 #[derive(Debug)]
 pub enum Refused {
     /// It is no JSON, or too deep; a sentence with the place.
@@ -73,11 +73,11 @@ pub enum Refused {
     TooLarge(Error),
 }
 
-/// Reads `body` into the batch `sequence` of `source`. `accepts` says whether the check may have a series of this name; a name
-/// that it refuses is [`Fault::Cells`].
+/// Decodes `body` into the batch `sequence` of `source`. `accepts` decides whether the check may have a series with this name; a name
+/// that it refuses is a [`Fault::Cells`].
 ///
 /// # Errors
-/// [`Refused`], for a body of which nothing is taken.
+/// [`Refused`]; then nothing of the body is accepted.
 pub fn read(
     body: &[u8],
     tenant: &Tenant,
@@ -97,7 +97,7 @@ pub fn read(
     Ok(out)
 }
 
-/// What `body` holds, without its batch, and its samples.
+/// The contents of `body`, without its batch, and its samples.
 fn attempt(
     body: &[u8],
     options: &Options<'_>,
@@ -123,7 +123,7 @@ fn attempt(
     }
 }
 
-/// What the flags of a metric make of several values.
+/// How a metric's flags combine several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combine {
     Sum,
@@ -141,7 +141,7 @@ struct Reader<'o> {
 }
 
 impl Reader<'_> {
-    /// Takes a metric. False ends the reading: the body is too large.
+    /// Adds a metric. False ends decoding: the body is too large.
     fn take(&mut self, name: &str, metric: Metric<'_>) -> bool {
         match self.store(name, metric) {
             Ok(Ok(taken)) => self.out.metrics += taken,
@@ -186,7 +186,7 @@ impl Reader<'_> {
             Ok(histogram) => histogram,
             Err(fault) => return Ok(Err(fault)),
         };
-        // What has a time is known by it when it comes again.
+        // A sample with a time is recognised by it when it is sent again.
         let is_point = temporality == Temporality::Delta && metric.time_ms.is_some();
         let start_ns = is_point.then(|| time_ns.saturating_sub(POINT_NS));
         let stored = self.store_histogram(name, histogram, temporality, (start_ns, time_ns))?;

@@ -1,7 +1,7 @@
 //! What go-trapmetrics writes that is not JSON: names quoted by Go's rules, and numbers as Go prints them.
 
 /// `body` as JSON: Go's escapes (`\a`, `\v`, `\'`, `\x07`, `\U0001f600`) in strings become JSON's, and `NaN`, `+Inf` and `-Inf`
-/// outside of them null. None when nothing of these is in it.
+/// outside of them null. None when there are none.
 pub(super) fn mended(body: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut rest, mut is_mended, mut in_string) = (Vec::with_capacity(body.len() + 64), body, false, false);
     while let [first, tail @ ..] = rest {
@@ -26,7 +26,7 @@ pub(super) fn mended(body: &[u8]) -> Option<Vec<u8>> {
         rest = tail;
         match first {
             b'"' => in_string = !in_string,
-            // What is escaped is neither the end nor the beginning of anything.
+            // An escaped character neither begins nor ends anything.
             b'\\' if in_string => {
                 if let [escaped, tail @ ..] = rest {
                     out.push(*escaped);

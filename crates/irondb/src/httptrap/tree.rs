@@ -8,13 +8,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::metric::{DEPTH_MAX, Metric, Scalar};
 
-/// Called with the name of each metric; false ends the reading.
+/// Called with the name of each metric; false ends decoding.
 type Sink<'s> = dyn FnMut(&str, Metric<'_>) -> bool + 's;
 
 /// Reads every document of `body`.
 ///
 /// # Errors
-/// A sentence with the place, for text that is no JSON or too deep, and when `sink` ends the reading.
+/// A sentence with the position, for text that is not JSON or is nested too deeply, and when `sink` ends decoding.
 pub(super) fn read(body: &[u8], sink: &mut Sink<'_>) -> Result<(), String> {
     let mut documents = serde_json::Deserializer::from_slice(body);
     let mut path = String::new();
@@ -29,7 +29,7 @@ pub(super) fn read(body: &[u8], sink: &mut Sink<'_>) -> Result<(), String> {
 
 /// A value anywhere in a document.
 struct Node<'n, 's> {
-    /// The keys that lead to it; as it was when it has been read.
+    /// The keys that lead to it; restored after it has been read.
     path: &'n mut String,
     depth: usize,
     sink: &'n mut Sink<'s>,
@@ -68,7 +68,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // A document is an object: what has no key has no name.
+        // A document is an object: a value without a key has no name.
         if self.depth == 0 { deserializer.deserialize_map(self) } else { deserializer.deserialize_any(self) }
     }
 }
@@ -184,7 +184,7 @@ impl<'de> serde::Deserialize<'de> for Time {
     }
 }
 
-/// What `_value` holds: a value, or a list of them. An object in it is no value.
+/// The contents of `_value`: a value, or a list of them. An object in it is not a value.
 struct Values<'v, 'de> {
     into: &'v mut Vec<Scalar<'de>>,
     depth: usize,

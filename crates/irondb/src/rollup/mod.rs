@@ -11,11 +11,11 @@ pub struct Point {
     pub time_ms: i64,
     /// The number, or the mean.
     pub value: f64,
-    /// How many it stands for.
+    /// The number of measurements.
     pub count: f64,
     /// Standard deviation inside it.
     pub stddev: f64,
-    /// What the sender says of the changes: `derivative`, its deviation, `counter`, its deviation.
+    /// The changes, if the sender states them: `derivative`, its deviation, `counter`, its deviation.
     pub changes: Option<[f64; 4]>,
 }
 
@@ -30,30 +30,30 @@ impl Point {
 /// The numbers of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rollup {
-    /// How many there are.
+    /// The number of measurements.
     pub count: f64,
     /// Mean and deviation.
     pub value: Spread,
     /// Of the changes a second.
     pub derivative: Spread,
-    /// Of those that are not negative.
+    /// Of the non-negative ones.
     pub counter: Spread,
     /// Of the changes of the changes.
     pub derivative2: Spread,
-    /// Of those that are not negative.
+    /// Of the non-negative ones.
     pub counter2: Spread,
 }
 
 /// Mean and population standard deviation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// The mean; 0 of nothing.
+    /// The mean; 0 for no values.
     pub mean: f64,
     /// The deviation.
     pub stddev: f64,
 }
 
-/// The fields of a rollup, as `type` names them and as an object of all has them.
+/// The fields of a rollup, by their name as `type` and in an object with all of them.
 pub const FIELDS: [(&str, &str); 11] = [
     ("count", "count"),
     ("average", "value"),
@@ -135,7 +135,7 @@ impl Period {
     }
 }
 
-/// The rollups of `count` periods from `start_ms` on. `points` ascend; those before the start say from where the first ones change.
+/// The rollups of `count` periods from `start_ms` on. `points` ascend; those before the start are the basis for the first changes.
 #[must_use]
 pub fn rollups(points: &[Point], start_ms: i64, period_ms: i64, count: usize) -> Vec<Option<Rollup>> {
     let mut periods = vec![Period::default(); count];

@@ -8,11 +8,11 @@ use crate::identity::Identity;
 pub struct Candidate<'c> {
     /// Name and tags.
     pub identity: &'c Identity,
-    /// `numeric`, `text` and `histogram`, those that it is.
+    /// Those of `numeric`, `text` and `histogram` that apply.
     pub kinds: &'c [&'c str],
     /// The tags of its check.
     pub check_tags: &'c [(String, String)],
-    /// The first and the last second of what is asked about; none when nobody asks.
+    /// The first and the last second of the requested activity; None when it is not requested.
     pub activity: Option<(i64, i64)>,
 }
 
@@ -29,7 +29,7 @@ impl Query {
         }
     }
 
-    /// Whether it asks when streams were active.
+    /// Whether it has a condition on activity.
     #[must_use]
     pub fn asks_activity(&self) -> bool {
         match self {
@@ -59,7 +59,7 @@ fn has_tag(stream: &Candidate<'_>, category: &Pattern, value: &Pattern) -> bool 
 }
 
 impl Pattern {
-    /// Whether `text` is what it says.
+    /// Whether `text` matches.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         match self {
@@ -71,7 +71,7 @@ impl Pattern {
     }
 }
 
-/// Each `*` takes as little as it can; when the rest does not fit, the latest takes one byte more.
+/// Each `*` matches as little as possible; when the rest does not match, the latest takes one byte more.
 fn glob_fits(glob: &[u8], text: &[u8]) -> bool {
     let (mut in_glob, mut in_text, mut back) = (0, 0, None);
     while in_text < text.len() {

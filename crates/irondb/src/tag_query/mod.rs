@@ -19,17 +19,17 @@ pub const BYTES_MAX: usize = 64 * 1024;
 pub const DEPTH_MAX: usize = 32;
 /// 1,024 terms, each of which is compared with each tag of a stream.
 pub const TERMS_MAX: usize = 1_024;
-/// 1 MiB: a class of Unicode that is repeated is some hundred KiB.
+/// 1 MiB: a repeated Unicode class is some hundred KiB.
 pub const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// A query.
 #[derive(Debug)]
 pub enum Query {
-    /// All hold; none is everything.
+    /// All must hold; an empty list matches everything.
     And(Vec<Query>),
-    /// One holds.
+    /// At least one must hold.
     Or(Vec<Query>),
-    /// It does not hold.
+    /// It must not hold.
     Not(Box<Query>),
     /// A tag has this category and this value.
     Tag(Pattern, Pattern),
@@ -37,7 +37,7 @@ pub enum Query {
     Activity(i64, i64),
 }
 
-/// What a category or a value is to be.
+/// A condition on a category or a value.
 #[derive(Debug)]
 pub enum Pattern {
     /// Anything.
@@ -46,7 +46,7 @@ pub enum Pattern {
     Exact(String),
     /// A text with `*` for anything.
     Glob(String),
-    /// What a regular expression finds something in.
+    /// A regular expression that matches anywhere.
     Regex(Box<regex::Regex>),
 }
 
@@ -61,7 +61,7 @@ pub struct Wrong {
 }
 
 impl Query {
-    /// The values that a tag of this category has in every stream that the query finds: one, where it says so.
+    /// The value that a tag of this category has in every stream that the query finds, if the query requires one.
     #[must_use]
     pub fn required(&self, category: &str) -> Option<&str> {
         match self {

@@ -31,7 +31,7 @@ struct Parser<'t> {
     terms: usize,
 }
 
-/// Where a pattern stands: what ends it.
+/// The position of a pattern, which determines its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Category,
@@ -158,14 +158,14 @@ impl<'t> Parser<'t> {
         self.made(text, way)
     }
 
-    /// What stands before the end of a part.
+    /// The text before the end of a part.
     fn until(&self, side: Side) -> &'t str {
         let is_end = |c: char| matches!(c, ',' | ')') || c == ':' && side == Side::Category;
         let rest = self.rest();
         rest[..rest.find(is_end).unwrap_or(rest.len())].trim_end()
     }
 
-    /// As `until`, of a pattern in whose braces commas stand.
+    /// As `until`, for a pattern that may contain commas in braces.
     fn until_outside_braces(&self, side: Side) -> &'t str {
         let mut is_inside = false;
         let is_end = |c: char| {
@@ -194,7 +194,7 @@ impl<'t> Parser<'t> {
         self.wrong("the slash that ends the regular expression is missing")
     }
 
-    /// The next `length` bytes of base64, and what ends them.
+    /// The next `length` bytes of base64, and their terminator.
     fn decoded(&mut self, length: usize) -> Result<String, Wrong> {
         let bytes = STANDARD.decode(&self.rest()[..length]).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let Some(text) = bytes else { return self.wrong("this is no text in base64") };

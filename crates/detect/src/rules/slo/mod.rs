@@ -19,10 +19,10 @@ use super::yaml::FileError;
 
 pub use objective::EVENTS_MIN;
 
-/// 200 objectives of a file make 4,400 rules.
+/// 200 objectives in a file make 4,400 rules.
 pub const OBJECTIVES_MAX: usize = 200;
 
-/// Whether a text is a file of objectives and not of rules: its first key says so.
+/// Whether a text is a file of objectives rather than rules: its first key decides.
 #[must_use]
 pub fn is_slo(text: &str) -> bool {
     let mut keys =
@@ -33,7 +33,7 @@ pub fn is_slo(text: &str) -> bool {
 /// The rules of a file of objectives, as a rule file.
 ///
 /// # Errors
-/// Where and why it is none.
+/// Where and why it is invalid.
 pub fn rules(text: &str) -> Result<String, Vec<FileError>> {
     let objectives = if text.lines().any(|line| line.starts_with("apiVersion:")) {
         openslo::objectives(text)
@@ -45,7 +45,7 @@ pub fn rules(text: &str) -> Result<String, Vec<FileError>> {
         return Err(vec![whole(format!("{} objectives are more than {OBJECTIVES_MAX}", objectives.len()))]);
     }
     let written = write::file(&objectives);
-    // What it asks for may be no expression.
+    // Parts of it may not be valid expressions.
     RuleFile::parse(&written).map_err(|errors| {
         errors.into_iter().map(|error| whole(format!("in the rules made of it: {}", error.message))).collect::<Vec<_>>()
     })?;

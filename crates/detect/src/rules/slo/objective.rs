@@ -2,7 +2,7 @@
 
 use crate::rules::yaml::FileError;
 
-/// 10 events in a short window say something.
+/// 10 events in a short window are significant.
 pub const EVENTS_MIN: u32 = 10;
 
 /// One objective, whatever file it is of.
@@ -18,28 +18,28 @@ pub(super) struct Objective {
     pub(super) alert: AlertTexts,
 }
 
-/// What counts good and bad events; `WINDOW` stands for the window in the expressions.
+/// The expressions that count good and bad events; `WINDOW` is the placeholder for the window.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Indicator {
     /// Errors and all events, each a second.
     Events { errors: String, total: String },
-    /// A share of errors: nobody knows of how many events.
+    /// A share of errors, without the number of events.
     Ratio(String),
 }
 
-/// What alerts say.
+/// The texts of alerts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AlertTexts {
     pub(super) name: Option<String>,
     pub(super) labels: Vec<(String, String)>,
     pub(super) annotations: Vec<(String, String)>,
-    /// Labels of pages; none when there are to be no pages.
+    /// Labels of pages; None disables pages.
     pub(super) page: Option<Vec<(String, String)>>,
-    /// Labels of tickets; none when there are to be none.
+    /// Labels of tickets; None disables tickets.
     pub(super) ticket: Option<Vec<(String, String)>>,
 }
 
-/// What stands for the window.
+/// The placeholder for the window.
 pub(super) const WINDOW: &str = "{{.window}}";
 
 /// An error of the whole file.
@@ -47,7 +47,7 @@ pub(super) fn whole(message: impl Into<String>) -> FileError {
     FileError { line: 0, column: 0, message: message.into() }
 }
 
-/// The share of good events that is asked for.
+/// The required share of good events.
 pub(super) fn target(percent: f64, name: &str) -> Result<f64, FileError> {
     let target = percent / 100.0;
     if target > 0.0 && target < 1.0 {

@@ -81,7 +81,7 @@ struct Goal {
     value: Option<f64>,
 }
 
-/// The documents of a file, which stand between lines of three dashes.
+/// The documents of a file, separated by lines of three dashes.
 pub(super) fn objectives(text: &str) -> Result<Vec<Objective>, FileError> {
     let mut out = Vec::new();
     let mut documents = vec![String::new()];

@@ -53,7 +53,7 @@ struct Raw {
     error_ratio_query: String,
 }
 
-/// Ours: a histogram, and what is too long.
+/// An extension of ours: a histogram, and the latency limit.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Latency {

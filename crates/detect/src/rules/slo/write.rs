@@ -7,7 +7,7 @@ use super::objective::{EVENTS_MIN, Indicator, Objective, WINDOW};
 /// Name and seconds of each window.
 const WINDOWS: [(&str, u32); 7] =
     [("5m", 300), ("30m", 1_800), ("1h", 3_600), ("2h", 7_200), ("6h", 21_600), ("1d", 86_400), ("3d", 259_200)];
-/// Short and long window, and how many times faster than the budget allows errors may come.
+/// Short and long window, and the error rate as a multiple of what the budget allows.
 const PAGE: [(&str, &str, &str); 2] = [("5m", "1h", "14.4"), ("30m", "6h", "6")];
 const TICKET: [(&str, &str, &str); 2] = [("2h", "1d", "3"), ("6h", "3d", "1")];
 /// Windows whose lower bound is needed.
@@ -88,7 +88,7 @@ fn sure(objective: &Objective, window: &str) -> String {
 }
 
 fn budget(objective: &Objective) -> f64 {
-    // 1 - 0.999 has digits that nobody wrote.
+    // 1 - 0.999 has rounding errors in its last digits.
     ((1.0 - objective.target) * 1e12).round() / 1e12
 }
 
@@ -132,7 +132,7 @@ fn alert(
     }
 }
 
-/// Sure of the long window, unless enough events of the short one say otherwise.
+/// Based on the long window, unless enough events of the short one contradict it.
 fn condition(objective: &Objective, (short, long, factor): &(&str, &str, &str), budget: f64) -> String {
     let long = own(objective, "error_ratio_sure:rate", long);
     let recent = own(objective, "error_ratio:rate", short);

@@ -298,7 +298,7 @@ fn field(value: &Value, name: &str) -> Result<Value, String> {
             .field(name)
             .cloned()
             .ok_or_else(|| format!("can't evaluate field {name} in type {}", structure.type_name)),
-        // As elsewhere, who looks into nothing finds nothing, and no error.
+        // As elsewhere, a field of nil is missing, and not an error.
         Value::Nil | Value::Missing => Ok(Value::Missing),
         Value::Time(_) | Value::Duration(_) if let Some(found) = methods::call(value, name, &[]) => found,
         other => Err(format!("can't evaluate field {name} in type {}", other.type_name())),

@@ -18,7 +18,7 @@ use crate::rules::duration::parse_signed_ms;
 /// Compiled size of a pattern: 1 MiB, as selectors allow.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Every function, with the least and the most arguments that it takes.
+/// Every function, with the minimum and maximum number of arguments.
 const FUNCTIONS: &[(&str, usize, usize)] = &[
     ("and", 1, usize::MAX),
     ("args", 0, usize::MAX),
@@ -88,7 +88,7 @@ pub(crate) fn check_count(name: &str, count: usize) -> Result<(), String> {
     Err(format!("wrong number of args for {name}: want {want} got {count}"))
 }
 
-/// The value of a function. `and` and `or` are the caller's, since they look at no more arguments than they need.
+/// The result of a function. `and` and `or` are handled by the caller, because they evaluate no more arguments than they need.
 pub(crate) fn call(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<Value, String> {
     let float = |at: usize| number(&arguments[at]);
     let text = |at: usize| text_of(&arguments[at]);
@@ -143,7 +143,7 @@ fn of_text(name: &str, text: &str) -> String {
     }
 }
 
-/// Functions over the answer of a query.
+/// Functions over the result of a query.
 fn over_samples(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<Value, String> {
     Ok(match name {
         "query" => {
@@ -200,14 +200,14 @@ fn any_equal(arguments: &[Value]) -> Result<bool, String> {
     Ok(false)
 }
 
-/// The arguments one behind the other, with blanks as Go sets them, escaped as the function says.
+/// The concatenated arguments, with blanks as in Go, escaped according to the function.
 fn printed(name: &str, arguments: &[Value]) -> String {
     if name == "println" {
         return arguments.iter().map(Value::print).collect::<Vec<_>>().join(" ") + "\n";
     }
     let mut out = String::new();
     for (at, value) in arguments.iter().enumerate() {
-        // Between operands of which neither is a text.
+        // Between operands, if neither is a text.
         if at > 0 && !matches!(value, Value::Text(_)) && !matches!(arguments[at - 1], Value::Text(_)) {
             out.push(' ');
         }
@@ -251,7 +251,7 @@ fn escaped(text: &str, escape: impl Fn(char) -> Option<&'static str>) -> String 
     })
 }
 
-/// First letters of words as capitals, the others as they are.
+/// Capitalises the first letters of words and leaves the others unchanged.
 fn title(text: &str) -> String {
     let mut inside = false;
     let mut out = String::with_capacity(text.len());

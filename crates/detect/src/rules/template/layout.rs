@@ -2,7 +2,7 @@
 
 use super::time::{Civil, MONTHS, WEEKDAYS};
 
-/// Elements of layouts, the longer before those they begin with.
+/// Elements of layouts, longer ones before their prefixes.
 const ELEMENTS: &[&str] = &[
     "January",
     "Monday",
@@ -49,7 +49,7 @@ pub(crate) fn format_time(ns: i128, layout: &str) -> String {
             rest = &rest[1 + digits..];
             continue;
         }
-        // `Jan` followed by a small letter is some other word, and so is `Mon`; `_2006` is a line and a year.
+        // `Jan` followed by a small letter is another word, and so is `Mon`; `_2006` is an underscore and a year.
         let element = ELEMENTS.iter().find(|element| {
             let is_word = ["Jan", "Mon"].contains(*element);
             rest.strip_prefix(**element).is_some_and(|behind| match **element {

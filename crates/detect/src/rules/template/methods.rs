@@ -10,7 +10,7 @@ use super::value::Value;
 
 /// The year 1, where Go's times begin, nanoseconds since 1970.
 const FIRST_NS: i128 = -62_135_596_800_000_000_000;
-/// Names and how many arguments they take.
+/// Names and numbers of arguments.
 const OF_TIME: &[(&str, usize)] = &[
     ("Add", 1),
     ("AddDate", 3),
@@ -53,7 +53,7 @@ const OF_DURATION: &[(&str, usize)] = &[
     ("Truncate", 1),
 ];
 
-/// What a method of `value` gives; `None` when it has none of that name.
+/// The result of a method of `value`; `None` when it has none with that name.
 pub(crate) fn call(value: &Value, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
     let methods = match value {
         Value::Time(_) => OF_TIME,
@@ -140,7 +140,7 @@ fn duration(value: &Value) -> Result<i64, String> {
     }
 }
 
-/// To the nearest multiple of `unit`, halves away from zero; as it is when the unit is not above zero.
+/// To the nearest multiple of `unit`, halves away from zero; unchanged when the unit is not above zero.
 fn rounded(ns: i128, unit: i64) -> i128 {
     if unit <= 0 {
         return ns;
@@ -170,7 +170,7 @@ fn whole(number: i128) -> Result<Value, String> {
 }
 
 fn wrong(expected: &str, found: &Value) -> String {
-    // What has a number is named as it is printed: `1800 (int)`.
+    // A value with a number is shown as it is printed: `1800 (int)`.
     let shown = if number(found).is_ok() { format!("{} ", found.print()) } else { String::new() };
     format!("wrong type for value; expected {expected}; got {shown}{}", found.type_name())
 }

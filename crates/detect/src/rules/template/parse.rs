@@ -271,7 +271,7 @@ fn named<'t>(tokens: &'t [Token], clause: &str) -> Result<(String, &'t [Token]),
     }
 }
 
-/// The variables in front of `:=` or `=`, whether it assigns, and how many tokens that takes.
+/// The variables before `:=` or `=`, whether it assigns, and the number of tokens.
 fn declaration(tokens: &[Token], range: bool) -> Result<(Vec<String>, bool, usize), String> {
     let mut names = Vec::new();
     let mut at = 0;

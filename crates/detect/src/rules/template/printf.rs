@@ -6,7 +6,7 @@ use super::value::Value;
 /// Widest field and highest precision that are obeyed; Go's own limit is a million, which no text needs.
 const WIDTH_MAX: usize = 10_000;
 
-/// What stands between `%` and the verb.
+/// The flags between `%` and the verb.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     plus: bool,
@@ -95,7 +95,7 @@ impl Reader<'_> {
         flags
     }
 
-    /// `[n]`: the argument that comes next.
+    /// `[n]`: the index of the next argument.
     fn index(&mut self) {
         let Some(inner) = self.rest.strip_prefix('[') else { return };
         let Some(end) = inner.find(']') else { return };
@@ -182,7 +182,7 @@ fn padded(text: String, flags: Flags) -> String {
     }
 }
 
-/// Sign and digits, zeros between them when asked for.
+/// Sign and digits, with zeros between them if requested.
 fn signed(negative: bool, digits: &str, flags: Flags, zeros: bool) -> String {
     let sign = match (negative, flags.plus, flags.space) {
         (true, ..) => "-",
@@ -203,7 +203,7 @@ fn float(value: &Value, verb: char, flags: Flags) -> String {
     let precision = flags.precision.or(if matches!(verb, 'g' | 'G') { None } else { Some(6) });
     let text = float_text(value.abs(), verb, precision);
     let digits = text.trim_start_matches('+');
-    // Go marks an infinity with its sign when a plus was asked for, and never fills it with zeros.
+    // Go prints the sign of an infinity when a plus was requested, and never pads it with zeros.
     let plus = flags.plus || (value.is_infinite() && *value > 0.0);
     signed(value.is_sign_negative() && !value.is_nan(), digits, Flags { plus, ..flags }, value.is_finite())
 }

@@ -2,12 +2,12 @@
 
 use ogive_model::Labels;
 
-/// Answers the queries of a template.
+/// Executes the queries of a template.
 pub trait Queries {
     /// The elements of an instant query at `time_ms`: labels and numbers.
     ///
     /// # Errors
-    /// Why there is no answer, for the text.
+    /// The error, for the text.
     fn query(&self, text: &str, time_ms: i64) -> Result<Vec<(Labels, f64)>, String>;
 }
 
@@ -26,6 +26,6 @@ pub struct Site<'a> {
     pub time_ms: i64,
     /// Address under which people reach this server.
     pub external_url: &'a str,
-    /// What `query` asks.
+    /// Executes `query`.
     pub queries: &'a dyn Queries,
 }

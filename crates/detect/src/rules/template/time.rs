@@ -83,12 +83,12 @@ impl Civil {
         }
     }
 
-    /// Nanoseconds since 1970 of the same time of another day; none when that is further away than texts of times go.
+    /// The same time on another day, in nanoseconds since 1970; None when that is outside the range of printable times.
     pub(crate) fn plus(&self, years: i64, months: i64, days: i64) -> Option<i128> {
         let month = self.month as i128 + i128::from(months);
         let day = day_of(self.year + i128::from(years), month, self.day + i128::from(days));
         let of_day = (self.hour * 60 + self.minute) * 60 + self.second;
-        // As far as an instant of 64 bits of seconds goes.
+        // The range of an instant with 64-bit seconds.
         i64::try_from(day * 86_400).ok().map(|_| (day * 86_400 + of_day) * NS + self.nanosecond)
     }
 }

@@ -6,18 +6,18 @@ use super::value::Value;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Piece<'t> {
     Text(&'t str),
-    /// What stands between the delimiters, and its line.
+    /// The text between the delimiters, and its line.
     Action(&'t str, usize),
 }
 
-/// A token, whether a blank stands in front of it.
+/// A token, and whether a blank precedes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) spaced: bool,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind {
     Dot,
@@ -33,7 +33,7 @@ pub(crate) enum TokenKind {
     Assign,
 }
 
-/// The texts and actions of a template, comments left out and trimmed as its markers say.
+/// The texts and actions of a template, without comments and trimmed according to its markers.
 pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     let (mut out, mut at, mut line, mut trim) = (Vec::new(), 0, 1, false);
     while at < text.len() {
@@ -77,7 +77,7 @@ fn blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Bytes up to the closing delimiter, which texts and comments may hold too.
+/// Bytes up to the closing delimiter, which may also occur in texts and comments.
 fn action_length(text: &str) -> Result<usize, String> {
     if text.trim_start().starts_with("/*") {
         let end = text.find("*/").ok_or("unclosed comment")? + 2;
@@ -227,7 +227,7 @@ fn unquoted(text: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Appends what the escape at the start of `text` stands for, and gives its bytes.
+/// Appends the character that the escape at the start of `text` represents, and returns its length in bytes.
 fn escape(text: &str, out: &mut Vec<u8>) -> Option<usize> {
     let c = text.chars().next()?;
     let digits = |from: usize, count: usize, radix: u32| u32::from_str_radix(text.get(from..from + count)?, radix).ok();

@@ -8,7 +8,7 @@ use super::value::Value;
 /// Part of a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// Copied as it is.
+    /// Copied unchanged.
     Text(String),
     /// A pipeline whose value is printed, unless it declares or assigns.
     Action(Pipe),
@@ -22,7 +22,7 @@ pub(crate) enum Node {
     Continue,
 }
 
-/// What a branch does.
+/// The kind of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BranchKind {
     If,
@@ -30,14 +30,14 @@ pub(crate) enum BranchKind {
     Range,
 }
 
-/// Commands, each fed with the value of the one before.
+/// Commands, each of which gets the value of the previous one.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipe {
-    /// Variables that take the value.
+    /// Variables that are set to the value.
     pub(crate) variables: Vec<String>,
     /// Whether the variables are there already.
     pub(crate) assigns: bool,
-    /// Each is its operands; the first may be a function.
+    /// Each consists of its operands; the first may be a function.
     pub(crate) commands: Vec<Vec<Operand>>,
     /// Line of the text, from 1.
     pub(crate) line: usize,

@@ -11,7 +11,7 @@ use super::time::{duration_text, time_text};
 /// A value of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Neither a value nor nil: what a missing key of a map of anything gives.
+    /// Neither a value nor nil: the result for a missing key of a map of any type.
     Missing,
     /// `nil`.
     Nil,
@@ -37,7 +37,7 @@ pub enum Value {
     Duration(i64),
 }
 
-/// Named fields: an element of a query's answer, or what a template begins with.
+/// Named fields: an element of a query's result, or the initial data of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Structure {
     /// Name of the type in messages.
@@ -67,14 +67,14 @@ impl Value {
         Self::Texts(Arc::new(labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
     }
 
-    /// An element of a query's answer.
+    /// An element of a query's result.
     #[must_use]
     pub fn sample(labels: &Labels, value: f64) -> Self {
         let fields = vec![("Labels", Self::labels(labels)), ("Value", Self::Float(value))];
         Self::Structure(Arc::new(Structure { type_name: "*template.sample", fields }))
     }
 
-    /// Whether a condition holds: everything that is not the zero of its type.
+    /// Whether a condition is true: everything except the zero value of its type.
     #[must_use]
     pub fn is_true(&self) -> bool {
         match self {

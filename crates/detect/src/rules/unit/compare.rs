@@ -14,14 +14,14 @@ use ogive_query::points::{self, Point};
 /// Labels and annotations of an alert, to be compared and shown.
 pub(crate) type AlertText = (BTreeMap<String, String>, BTreeMap<String, String>);
 
-/// The alert as it was expected; a test does not name the label `alertname`.
+/// The expected alert; a test does not state the label `alertname`.
 pub(crate) fn expected_alert(expected: &ExpectedAlert, alert: &str) -> AlertText {
     let mut labels = expected.exp_labels.clone();
     labels.insert("alertname".to_owned(), alert.to_owned());
     (labels, expected.exp_annotations.clone())
 }
 
-/// The alert as it is.
+/// The actual alert.
 pub(crate) fn found_alert(alert: &Alert) -> AlertText {
     let labels = alert.labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     (labels, alert.annotations.iter().cloned().collect())
@@ -43,10 +43,10 @@ pub(crate) struct SampleText {
 }
 
 impl SampleText {
-    /// The sample as it was expected.
+    /// The expected sample.
     pub(crate) fn expected(expected: &ExpectedSample) -> Result<Self, String> {
         let text = expected.labels.as_deref().unwrap_or("");
-        // A text that is missing stands for no labels.
+        // A missing text means no labels.
         let labels = if text.is_empty() { Ok(Labels::empty()) } else { notation::labels(text) };
         let labels = labels.map_err(|error| format!("labels {text:?}: {error}"))?;
         let value = match expected.histogram.as_deref().filter(|text| !text.is_empty()) {
@@ -61,7 +61,7 @@ impl SampleText {
         Ok(Self { labels, value })
     }
 
-    /// The sample as it is.
+    /// The actual sample.
     pub(crate) fn found(labels: &Labels, value: &value::Point) -> Self {
         let value = match value {
             value::Point::Float(value) => Point::Float(*value),

@@ -11,7 +11,7 @@ use crate::rules::yaml::{FileError, first_document};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestFile {
-    /// Patterns of rule files, as seen from the file's folder.
+    /// Patterns of rule files, relative to the file's folder.
     #[serde(default, deserialize_with = "list")]
     pub rule_files: Vec<String>,
     #[serde(default, deserialize_with = "duration")]
@@ -24,7 +24,7 @@ pub struct TestFile {
     pub(crate) fuzzy_compare: bool,
 }
 
-/// Series, and what rules and expressions are to give over them.
+/// Series, and the expected results of rules and expressions over them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestGroup {
@@ -132,14 +132,14 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Makes the first check of one test, chosen by `seed`, expect something else: a file whose rules are looked at fails then.
+    /// Makes the first check of one test, chosen by `seed`, expect something else: if its rules are really checked, the file fails then.
     /// False when there is nothing to change.
     pub fn mutate(&mut self, seed: usize) -> bool {
         let count = self.tests.len();
         (0..count).any(|offset| self.tests[(seed + offset) % count].mutate())
     }
 
-    /// How many tests there are.
+    /// The number of tests.
     #[must_use]
     pub fn count(&self) -> usize {
         self.tests.len()
@@ -166,7 +166,7 @@ impl TestGroup {
         true
     }
 
-    /// The last time that the test looks at, milliseconds after its start.
+    /// The last time that the test evaluates, milliseconds after its start.
     pub(crate) fn end_ms(&self) -> i64 {
         let alerts = self.alert_rule_test.iter().map(|test| test.eval_time);
         alerts.chain(self.promql_expr_test.iter().map(|test| test.eval_time)).max().unwrap_or(0)
@@ -176,7 +176,7 @@ impl TestGroup {
     pub(crate) fn start_ms(&self) -> Result<i64, String> {
         let Some(text) = self.start_timestamp.as_deref().filter(|text| !text.is_empty()) else { return Ok(0) };
         if let Ok(seconds) = text.parse::<f64>() {
-            // Beyond this no query can be asked.
+            // Beyond this no query is possible.
             return if seconds.abs() < 1e12 {
                 Ok((seconds * 1000.0) as i64)
             } else {

@@ -3,7 +3,7 @@
 use ogive_model::{Labels, METRIC_NAME, MatchOp};
 use ogive_query::ast::ExprKind;
 
-/// The labels of a series as it is written: `up{job="a"}`, or `{}`.
+/// The labels of a series in its written form: `up{job="a"}`, or `{}`.
 pub(crate) fn labels(text: &str) -> Result<Labels, String> {
     let bare: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     if bare == "{}" {

@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// What a test found.
+/// The results of a test.
 #[derive(Clone, Debug, Default)]
 pub struct TestReport {
     /// Name of the test, or its number from 1.
     pub name: String,
     /// Why it failed; empty when it passed.
     pub failures: Vec<Failure>,
-    /// What was evaluated, one line a step; only where it was asked for.
+    /// What was evaluated, one line for each step; only if requested.
     pub steps: Vec<String>,
 }
 
@@ -18,13 +18,13 @@ pub struct TestReport {
 pub enum Failure {
     /// It could not be run.
     Error(String),
-    /// Something else came out.
+    /// The result differs.
     Different {
-        /// What was looked at, and when.
+        /// What was evaluated, and when.
         what: String,
-        /// Lines of what was expected.
+        /// The expected lines.
         expected: Vec<String>,
-        /// Lines of what came out.
+        /// The actual lines.
         found: Vec<String>,
     },
 }
@@ -53,7 +53,7 @@ fn bracketed(lines: &[String]) -> String {
 }
 
 impl Failure {
-    /// The failure with the lines that differ marked: `-` was expected, `+` came out.
+    /// The failure with the differing lines marked: `-` was expected, `+` is the actual result.
     #[must_use]
     pub fn diff(&self) -> String {
         let Self::Different { what, expected, found } = self else { return self.to_string() };
@@ -65,7 +65,7 @@ impl Failure {
     }
 }
 
-/// Lines of both texts in order, by their longest common subsequence. Texts of more than 2,000 lines are shown one behind the other.
+/// The lines of both texts in order, by their longest common subsequence. Texts of more than 2,000 lines are shown one after the other.
 fn differences<'t>(left: &'t [String], right: &'t [String]) -> Vec<(char, &'t str)> {
     const LINES_MAX: usize = 2000;
     let mut common =

@@ -46,7 +46,7 @@ pub fn run(
         .collect()
 }
 
-/// Series that are stored as time goes on.
+/// Series that are stored as time advances.
 struct Input {
     labels: Labels,
     points: std::iter::Peekable<std::vec::IntoIter<(i64, Point)>>,
@@ -144,7 +144,7 @@ fn run_one(
         }
     }
     if !errors.is_empty() {
-        // promtool stops here too: what follows a rule that fails says nothing.
+        // promtool stops here too: after a failing rule, further results are not meaningful.
         report.failures = errors;
         return Ok(());
     }
