@@ -121,7 +121,7 @@ impl<C: Count> Bins<C> {
         self.count.truncate(kept);
     }
 
-    /// Maps every index by a rule that keeps their order; indexes that fall together add up.
+    /// Maps every index by a rule that preserves their order; counts of indexes that become equal are added.
     pub fn map_indexes(&mut self, rule: impl Fn(i32) -> i32) {
         let mut kept = 0;
         for at in 0..self.index.len() {
@@ -144,7 +144,7 @@ impl<C: Count> Bins<C> {
         Bins { index: self.index.clone(), count: self.count.iter().map(|count| rule(*count)).collect() }
     }
 
-    /// As [`Bins::map_counts`], in the memory of these where counts of both types take the same.
+    /// As [`Bins::map_counts`], reusing the memory if counts of both types have the same size.
     pub fn into_counts<D: Count>(self, rule: impl Fn(C) -> D) -> Bins<D> {
         Bins { index: self.index, count: self.count.into_iter().map(rule).collect() }
     }

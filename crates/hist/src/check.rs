@@ -57,7 +57,7 @@ impl Scheme {
 }
 
 impl<C: Count> Histogram<C> {
-    /// Checks that every bin is one of the scheme's and that counts are counts.
+    /// Checks that every bin belongs to the scheme and that counts are valid.
     ///
     /// # Errors
     /// A sentence that names the rule that is broken.

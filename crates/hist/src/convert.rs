@@ -15,15 +15,15 @@ use crate::{Count, Histogram, Place, Scheme};
 /// How far a converted histogram may be off. All figures are relative: 0.01 is 1 % of the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ErrorBound {
-    /// No sample differs by more than this from the value that stands for its new bin: both errors, compounded, of the
-    /// worst bin that holds samples. Those in `unbounded` are excepted.
+    /// No sample differs by more than this from the representative value of its new bin: both errors combined, for the
+    /// worst bin that has samples. Those in `unbounded` are excepted.
     pub relative: f64,
     /// The worst error before: between a sample and the value that stood for its old bin.
     pub source: f64,
-    /// The worst error added: between that value and the one that stands for the new bin.
+    /// The largest added error: between the old representative value and that of the new bin.
     pub target: f64,
-    /// Samples of which nothing can be said: their bin, old or new, reaches to zero or has no end, or they are beyond the
-    /// target's range and counted as `nan` now.
+    /// Samples without a bound: their bin, old or new, reaches zero or is unbounded, or they are beyond the
+    /// target's range and now count as `nan`.
     pub unbounded: f64,
 }
 
@@ -78,7 +78,7 @@ impl<C: Count> Histogram<C> {
         (out, bound)
     }
 
-    /// Puts `count` samples where `value` belongs. The error of the value that then stands for them, if it is bounded.
+    /// Adds `count` samples at `value`. Returns the error of the new representative value, if it is bounded.
     fn receive(&mut self, value: f64, count: C) -> Option<f64> {
         match self.scheme.place(value, self.zero_threshold) {
             Place::Nan => {
@@ -101,7 +101,7 @@ impl<C: Count> Histogram<C> {
         }
     }
 
-    /// The error of the bins as they are.
+    /// The error of the current bins.
     fn own_error(&self) -> ErrorBound {
         let mut bound = ErrorBound::default();
         for (positive, index, count) in self.ascending().filter(|(_, _, count)| *count != C::ZERO) {
@@ -116,8 +116,8 @@ impl<C: Count> Histogram<C> {
 }
 
 impl Scheme {
-    /// The greatest relative distance between a value in a bin and the one that stands for it; `None` when the bin reaches
-    /// to zero or has no end.
+    /// The greatest relative distance between a value in a bin and its representative value; `None` when the bin reaches
+    /// zero or is unbounded.
     fn bin_error(&self, positive: bool, index: i32) -> Option<f64> {
         let (lo, hi) = self.bounds(positive, index);
         let middle = self.midpoint(positive, index);
@@ -125,7 +125,7 @@ impl Scheme {
         (lo * hi > 0.0 && lo.is_finite() && hi.is_finite()).then_some(error)
     }
 
-    /// The greatest relative error of a bin's representative value, for values that the scheme was made for; `None` for
+    /// The greatest relative error of a bin's representative value, for the values that the scheme is intended for; `None` for
     /// explicit bounds. `LogLinear2`: for whole numbers of units when bins are one unit wide, otherwise from
     /// `2^(grouping + shift)` units up.
     #[must_use]

@@ -19,14 +19,14 @@
 
 use crate::{Bucket, Count, Histogram};
 
-/// How far two histograms are from each other; see the module's text.
+/// The distance between two histograms; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distance {
     /// The logarithmic distance; `None` when a side has no samples above zero.
     pub log: Option<LogDistance>,
     /// Largest difference of the distribution functions, 0..=1.
     pub ks: f64,
-    /// What `ks` is expected to be when nothing differs but the samples.
+    /// The expected `ks` when only the samples differ by chance.
     pub ks_noise: f64,
     /// Samples of both sides, without `nan`.
     pub samples: [f64; 2],
@@ -37,16 +37,16 @@ pub struct Distance {
 pub struct LogDistance {
     /// Area between the distribution functions: the mean logarithm of how far samples moved.
     pub emd: f64,
-    /// Mean ln of the second less that of the first: `emd` with a sign when all samples move one way, less otherwise.
+    /// Mean ln of the second less that of the first: `emd` with a sign when all samples move in one direction, less otherwise.
     pub shift: f64,
-    /// What `emd` is expected to be when nothing differs but the samples.
+    /// The expected `emd` when only the samples differ by chance.
     pub noise: f64,
     /// Shares of the samples that are above zero.
     pub above_zero: [f64; 2],
 }
 
 impl LogDistance {
-    /// How much greater (slower, for durations) the second is, as the geometric mean has it: 0.05 is 5 % slower, -0.05 is
+    /// By how much the second is greater (slower, for durations), by the geometric mean: 0.05 is 5 % slower, -0.05 is
     /// 5 % faster.
     #[must_use]
     pub fn slower(&self) -> f64 {
@@ -91,7 +91,7 @@ impl<C: Count> Histogram<C> {
         self.filled().filter(|bucket| bucket.hi > 0.0 && bucket.hi > self.zero_threshold).filter_map(|bucket| {
             let lo = if bucket.lo > 0.0 { bucket.lo } else { self.min.unwrap_or(bucket.hi).min(bucket.hi) };
             let hi = if bucket.hi.is_finite() { bucket.hi } else { self.max.unwrap_or(lo).max(lo) };
-            // Least sample at or below zero: the bin's own samples may stand anywhere up to its edge.
+            // Minimum at or below zero: the bin's own samples may be anywhere up to its edge.
             let lo = if lo > 0.0 { lo } else { hi };
             (lo.is_finite() && hi.is_finite()).then(|| Span { lo: lo.ln(), hi: hi.ln(), count: bucket.count.to_f64() })
         })
@@ -160,7 +160,7 @@ struct Step {
 }
 
 impl Cdf {
-    /// `None` when nothing is counted, or what is counted has no finite sum.
+    /// `None` when nothing is counted, or the counts have no finite sum.
     fn new(spans: impl Iterator<Item = Span>) -> Option<Self> {
         let mut spans: Vec<Span> = spans.collect();
         spans.sort_by(|left, right| left.lo.total_cmp(&right.lo).then(left.hi.total_cmp(&right.hi)));

@@ -2,7 +2,7 @@
 
 use crate::Scheme;
 
-/// Two histograms whose bins do not correspond: convert one of them, or keep them apart.
+/// Two histograms whose bins do not correspond: convert one of them, or keep them separate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("a histogram of scheme {right} does not merge exactly into one of scheme {left}")]
 pub struct SchemeMismatch {
@@ -22,9 +22,9 @@ pub enum Error {
     /// Reject the input: it ends inside a field.
     #[error("histogram bytes end at {length}, inside {field} at offset {offset}")]
     Truncated {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
-        /// Where it begins.
+        /// Its offset.
         offset: usize,
         /// Length of the whole input.
         length: usize,
@@ -32,7 +32,7 @@ pub enum Error {
     /// Reject the input: a count wider than 8 bytes.
     #[error("bin at offset {offset} has count width code {width}, more than 7")]
     CountWidth {
-        /// Where the bin begins.
+        /// The offset of the bin.
         offset: usize,
         /// The width code found.
         width: u8,
@@ -56,12 +56,12 @@ pub enum Error {
     /// Reject the input: bytes are left over after the last bin.
     #[error("{bytes} bytes are left over at offset {offset}, after the last declared bin")]
     Trailing {
-        /// Where they begin.
+        /// Their offset.
         offset: usize,
         /// How many.
         bytes: usize,
     },
-    /// Convert first: this form can hold only one scheme.
+    /// Convert first: this format supports only one scheme.
     #[error("the OpenHistogram form holds scheme log-linear-10 only, not {0}")]
     NotLogLinear10(Scheme),
     /// Reject the input: a text that names no bin.
@@ -86,7 +86,7 @@ pub enum Error {
     /// Reject the input: not a line of an interval log.
     #[error("not a line of an interval log: {0}")]
     HdrLog(&'static str),
-    /// Convert first: HdrHistogram's form cannot hold it.
+    /// Convert first: HdrHistogram's format cannot represent it.
     #[error("HdrHistogram's form cannot hold this histogram: {0}")]
     NotHdr(&'static str),
     /// Reject the input: a scheme's parameter outside its range.

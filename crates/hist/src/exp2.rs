@@ -68,7 +68,7 @@ pub(crate) fn index_of_infinity(scale: i8) -> i32 {
 #[must_use]
 #[inline]
 pub(crate) fn coarser(index: i32, steps: u32) -> i32 {
-    // Bin i ends at its upper edge, so i-1 is what halves; the shift is arithmetic, towards minus infinity.
+    // Bin i ends at its upper edge, so i-1 is halved; the shift is arithmetic, towards minus infinity.
     ((index - 1) >> steps.min(31)) + 1
 }
 

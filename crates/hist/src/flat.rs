@@ -57,14 +57,14 @@ impl NanosecondIndex {
         // One more: a double has no exponent for zero that would name a cell.
         let bits = ((nanoseconds + 1) as i64 as f64).to_bits();
         let entry = TABLE[(bits >> (MANTISSA_BITS - CELL_BITS)) as usize & (TABLE.len() - 1)];
-        // With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin stands in it.
+        // With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin the entry contains.
         let mantissa = bits << (64 - MANTISSA_BITS) | BIN_MASK;
         (entry as usize).wrapping_add(usize::from(mantissa >= entry)) & (FLAT_BINS - 1)
     }
 }
 
-/// The flat bin of what a double does not hold exactly, durations above 104 days: that of a millionth of it, six decades up.
-/// Both have the same leading digits, cut off at the same place.
+/// The flat bin of a number that a double does not represent exactly, durations above 104 days: that of a millionth of it, six decades up.
+/// Both have the same leading digits, truncated at the same position.
 #[inline(never)]
 fn far_bin(nanoseconds: u64) -> usize {
     (NanosecondIndex::bin(nanoseconds / 1_000_000) + 6 * 90) & (FLAT_BINS - 1)
@@ -90,7 +90,7 @@ pub(crate) fn flat_bin(bin: DecimalBin) -> Option<usize> {
     }
 }
 
-/// A histogram, in seconds, of the counts of flat bins; `sum`, `min` and `max` are left unknown.
+/// A histogram, in seconds, of the counts of flat bins; `sum`, `min` and `max` are unknown.
 ///
 /// # Panics
 /// When there are more than [`FLAT_BINS`] counts.
@@ -121,9 +121,9 @@ pub fn seconds_of_nanoseconds(nanoseconds: u128) -> f64 {
     }
 }
 
-/// An entry per cell, by the low bits of exponent and mantissa of a number and one: the edge within the cell as the bits of
-/// its mantissa, moved to the top, and below it the flat bin that the cell begins with. A cell without an edge has edge 0
-/// (always passed) and the bin before.
+/// One entry for each cell, by the low bits of exponent and mantissa of a number plus one: the edge within the cell as the bits of
+/// its mantissa, shifted to the top, and below it the flat bin with which the cell begins. A cell without an edge has edge 0
+/// (always reached) and the previous bin.
 static TABLE: [u64; 64 << CELL_BITS] = build();
 
 const fn build() -> [u64; 64 << CELL_BITS] {
@@ -146,7 +146,7 @@ const fn build() -> [u64; 64 << CELL_BITS] {
 const fn entry(exponent: u32, part: u64) -> u64 {
     let leading = (1 << CELL_BITS) | part;
     let (first, last) = match exponent {
-        // A small number has fewer bits than a cell's name; the cell holds that number alone.
+        // A small number has fewer bits than a cell's index; the cell contains only that number.
         0..CELL_BITS => (leading >> (CELL_BITS - exponent), leading >> (CELL_BITS - exponent)),
         _ => {
             let first = leading << (exponent - CELL_BITS);
@@ -155,7 +155,7 @@ const fn entry(exponent: u32, part: u64) -> u64 {
     };
     let (below, (bin, edge)) = (flat_of_integer(first - 1).0, flat_of_integer(last - 1));
     if bin == 0 {
-        // No bin is before that of 0, which has its cell alone: an edge that its mantissa, 0, does not reach.
+        // No bin is before that of 0, which has its own cell: an edge that its mantissa, 0, does not reach.
         return FLAT_BINS as u64;
     }
     if below == bin {

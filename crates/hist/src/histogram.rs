@@ -3,31 +3,31 @@
 use crate::powers::power_of_ten;
 use crate::{Bins, Closed, Count, DecimalBin, Place, Scheme};
 
-/// What the sender said about a cumulative histogram's history.
+/// The sender's statement about a cumulative histogram's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CounterReset {
-    /// Nothing is known: compare with the histogram before.
+    /// Unknown: compare with the previous histogram.
     #[default]
     Unknown,
-    /// This one starts anew.
+    /// A counter reset.
     Reset,
-    /// This one goes on from the one before.
+    /// A continuation of the previous one.
     NotReset,
-    /// Not a counter at all: a cell, a rate or another gauge.
+    /// Not a counter: a cell, a rate or another gauge.
     Gauge,
 }
 
 /// A distribution of values under one [`Scheme`].
 ///
 /// Invariants: `count` of an integer histogram is the sum of all its bins, `zero` and `nan` (float
-/// histograms keep the count they came with); a `sum`, `min` or `max` that is present is exact and covers the samples
-/// that are in a bin or in the zero bin, so not those counted in `nan`. (A sum of doubles is exact up to their
-/// rounding.) A sum of an empty histogram is `None`, as is one of which a part is not known.
+/// histograms keep the count with which they arrived); a `sum`, `min` or `max` that is present is exact and covers the samples
+/// in a bin or in the zero bin, but not those counted in `nan`. (A sum of doubles is exact up to their
+/// rounding.) The sum of an empty histogram is `None`, and so is one with an unknown part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram<C = u64> {
     /// The rule of the bins.
     pub scheme: Scheme,
-    /// Largest distance from zero that the zero bin holds.
+    /// Largest distance from zero in the zero bin.
     pub zero_threshold: f64,
     /// Samples in the zero bin.
     pub zero: C,
@@ -45,7 +45,7 @@ pub struct Histogram<C = u64> {
     pub min: Option<f64>,
     /// Greatest sample, when it is known.
     pub max: Option<f64>,
-    /// What the sender said of its history.
+    /// The sender's statement about its history.
     pub reset: CounterReset,
 }
 
@@ -115,7 +115,7 @@ impl Histogram<u64> {
     /// `max` become unknown.
     ///
     /// # Panics
-    /// When the scheme is not `LogLinear10`, or the bin is none of the format.
+    /// When the scheme is not `LogLinear10`, or the bin is not one of the format.
     pub fn record_bin(&mut self, bin: DecimalBin, count: u64) {
         assert_eq!(self.scheme, Scheme::LogLinear10, "decimal bins belong to log-linear-10");
         assert!(bin.is_valid(), "{bin:?} is not a bin of the format");
@@ -191,7 +191,7 @@ impl<C: Count> Histogram<C> {
         self.put(self.scheme.place(value, self.zero_threshold), value, count);
     }
 
-    /// Counts samples at a known place, and what is known beside the bins.
+    /// Counts samples at a known place, and updates sum and extremes.
     fn put(&mut self, place: Place, value: f64, count: C) {
         if count == C::ZERO {
             return;
@@ -229,7 +229,7 @@ impl<C: Count> Histogram<C> {
         self.count == C::ZERO && self.nan == C::ZERO && self.total() == C::ZERO
     }
 
-    /// Sets `count` to the sum of the bins, the zero bin and `nan`: for whoever fills the bins by hand.
+    /// Sets `count` to the sum of the bins, the zero bin and `nan`: for callers that fill the bins themselves.
     pub fn recount(&mut self) {
         self.count = self.total().plus(self.nan);
     }
@@ -247,7 +247,7 @@ impl<C: Count> Histogram<C> {
             let custom = matches!(self.scheme, Scheme::Custom { .. });
             move |(index, count): (i32, C)| {
                 let (lo, hi) = self.scheme.bounds(positive, index);
-                // The first custom bin holds everything to its bound, minus infinity too.
+                // The first custom bin includes everything up to its bound, even minus infinity.
                 let closed = if custom && index == 0 { Closed::Both } else { closed };
                 Bucket { lo, hi, count, closed }
             }

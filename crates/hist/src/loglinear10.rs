@@ -13,10 +13,10 @@ use crate::powers::power_of_ten;
 /// Bins of one sign: 256 decades of 90.
 pub const BINS_PER_SIGN: i32 = 256 * 90;
 
-/// What a scaled mantissa may lack and still belong to the bin above: 0.3 is stored as 0.299..9 and belongs to 30.
+/// How far a scaled mantissa may be below an edge and still belong to the bin above: 0.3 is stored as 0.299..9 and belongs to 30.
 const MANTISSA_SLACK: f64 = 1e-13;
 
-/// A bin of the OpenHistogram scheme, as its byte form holds it.
+/// A bin of the OpenHistogram scheme, as in its byte format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct DecimalBin {
     /// Ten times the mantissa of the edge nearer zero, with the sign.
@@ -26,7 +26,7 @@ pub struct DecimalBin {
 }
 
 impl DecimalBin {
-    /// What is nearer zero than 1e-128.
+    /// Values closer to zero than 1e-128.
     pub const ZERO: Self = Self { val: 0, exp: 0 };
     /// Not a number, infinite, or beyond 1e128.
     pub const NAN: Self = Self { val: -1, exp: 0 };
@@ -86,7 +86,7 @@ impl DecimalBin {
         Self { val: if value < 0 { -val } else { val }, exp: exponent as i8 }
     }
 
-    /// True for a bin that the format knows. (0, exp) with exp other than 0 is valid but not canonical.
+    /// Whether the format has this bin. (0, exp) with exp other than 0 is valid but not canonical.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.val == 0 || matches!(self.val.unsigned_abs(), 10..=99) || self == Self::NAN
@@ -119,7 +119,7 @@ pub(crate) fn edges(index: i32) -> (f64, f64) {
     (decimal(mantissa, exponent), decimal(mantissa + 1, exponent))
 }
 
-/// The mean of a bin's edges that has the least greatest relative error: the harmonic one.
+/// The mean of a bin's edges that minimises the greatest relative error: the harmonic one.
 #[must_use]
 pub(crate) fn midpoint(index: i32) -> f64 {
     let (near, far) = edges(index);

@@ -32,7 +32,7 @@ impl Grid {
         self.index_of_units(u64::MAX)
     }
 
-    /// The first unit of a bin, and how many it holds. Exact: at most 21 bits are set.
+    /// The first unit of a bin, and the number of units in it. Exact: at most 21 bits are set.
     pub(crate) fn units(self, index: i32) -> (f64, f64) {
         let index = i64::from(index.max(0));
         let exponent = ((index >> self.grouping) - 1).max(0);
@@ -46,7 +46,7 @@ impl Grid {
         self.value(self.units(0).1 - 1.0)
     }
 
-    /// A number of units as a value. A unit that is one n-th divides by n, so that 5 units of 1e-3 are 0.005.
+    /// A number of units as a value. If a unit is one n-th, this divides by n, so that 5 units of 1e-3 are 0.005.
     fn value(self, units: f64) -> f64 {
         let parts = (1.0 / self.unit).round();
         if parts > 1.0 && 1.0 / parts == self.unit { units / parts } else { units * self.unit }

@@ -7,16 +7,16 @@
 
 use crate::{Bins, Count, CounterReset, Histogram, Scheme, SchemeMismatch, exp2};
 
-/// What a subtraction could not take away.
+/// What could not be subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Underflow {
-    /// Bins (the zero bin and `nan` among them) in which the other histogram held more; they are left at zero.
+    /// Bins (including the zero bin and `nan`) in which the other histogram had more; they are left at zero.
     pub bins: usize,
 }
 
 impl Underflow {
-    /// True when everything could be taken away.
+    /// Whether everything could be subtracted.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.bins == 0
@@ -41,18 +41,18 @@ impl<C: Count> Histogram<C> {
         Ok(())
     }
 
-    /// Takes another histogram away, exactly. Integer counts stop at zero, and the answer says how often they did;
-    /// float counts go below zero. Bins left at zero are dropped. Least and greatest sample are no longer known.
+    /// Subtracts another histogram, exactly. Integer counts stop at zero, and the result says how often they did;
+    /// float counts may become negative. Bins left at zero are dropped. Minimum and maximum become unknown.
     ///
     /// # Errors
-    /// [`SchemeMismatch`] when the bins do not correspond; nothing has changed then.
+    /// [`SchemeMismatch`] when the bins do not correspond; then nothing has changed.
     pub fn subtract(&mut self, other: &Self) -> Result<Underflow, SchemeMismatch> {
         let aligned = self.align(other)?;
         let other = aligned.as_ref().unwrap_or(other);
         let mut short = 0;
         let mut take = |from: &mut C, count: C| {
             let left = from.minus(count);
-            // A difference that does not add up again was cut off at zero.
+            // If the difference does not add up to the original again, it was cut off at zero.
             short += usize::from(C::CUTS_AT_ZERO && *from < count);
             *from = left;
         };
@@ -67,7 +67,7 @@ impl<C: Count> Histogram<C> {
             self.count = self.count.minus(other.count);
         }
         if self.count == self.nan {
-            // No samples are left of which a sum or extremes could be known.
+            // Without samples, sum and extremes are not known.
             (self.sum, self.min, self.max) = (None, None, None);
         } else if other.count != other.nan {
             self.sum = self.sum.zip(other.sum).map(|(left, right)| left - right).filter(|_| short == 0);
@@ -111,7 +111,7 @@ impl<C: Count> Histogram<C> {
         }
     }
 
-    /// Brings `self` to the scheme and threshold that both can have, and returns `other` there if it had to change.
+    /// Converts `self` to the scheme and threshold that both can have, and returns the converted `other` if it had to change.
     fn align(&mut self, other: &Self) -> Result<Option<Self>, SchemeMismatch> {
         let scale = match (&self.scheme, &other.scheme) {
             (Scheme::Exp2 { scale: left }, Scheme::Exp2 { scale: right }) => Some((*left).min(*right)),
@@ -147,7 +147,7 @@ impl<C: Count> Histogram<C> {
         other.widen_zero(threshold);
     }
 
-    /// Combines what is known beside the bins.
+    /// Combines everything except the bins.
     fn merge_beside(&mut self, other: &Self) {
         if self.reset != other.reset {
             self.reset = if self.is_empty() { other.reset } else { self.reset };
@@ -181,7 +181,7 @@ fn threshold_clear_of<C: Count>(histogram: &Histogram<C>, threshold: f64) -> f64
     across(&histogram.negative).max(across(&histogram.positive))
 }
 
-/// Takes the bins of `other` from `bins`, with `take` for each pair; bins that are not there count as zero.
+/// Subtracts the bins of `other` from `bins`, with `take` for each pair; missing bins count as zero.
 fn take_bins<C: Count>(bins: &mut Bins<C>, other: &Bins<C>, take: &mut impl FnMut(&mut C, C)) {
     let missing: Bins<C> = {
         let mut missing = Bins::new();

@@ -18,11 +18,11 @@ use crate::{Count, Histogram};
 /// Cells a decade: at 12, a cell is as wide as two to nineteen bins of `LogLinear10`.
 const CELLS_PER_DECADE: f64 = 12.0;
 
-/// What a rise and a fall must exceed, in standard deviations of the difference of two counts.
+/// How much a rise and a fall must exceed, in standard deviations of the difference of two counts.
 pub const SIGMAS: f64 = 4.0;
 
-/// Least number of samples for an answer: at 1,000 two and three modes are found in nine cases of ten, at 200 they are
-/// mostly taken for one.
+/// Smallest number of samples for a result: with 1,000, two and three modes are found in nine cases of ten; with 200, they are
+/// mostly mistaken for one.
 pub const MODES_SAMPLES_MIN: f64 = 1000.0;
 
 /// A peak of the density, with the valleys around it.
@@ -30,7 +30,7 @@ pub const MODES_SAMPLES_MIN: f64 = 1000.0;
 pub struct Mode {
     /// Where the density is highest.
     pub value: f64,
-    /// The valley before it, or where the samples begin.
+    /// The valley before it, or the start of the samples.
     pub lo: f64,
     /// The valley behind it, or where the samples end.
     pub hi: f64,
@@ -53,13 +53,13 @@ pub struct Modality {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{samples} samples are too few to distinguish modes from noise: at least {needed} are needed")]
 pub struct InsufficientData {
-    /// Samples there are.
+    /// Number of samples.
     pub samples: f64,
     /// Samples that are needed.
     pub needed: f64,
 }
 
-/// An interval of the axis and what it holds.
+/// An interval of the axis and its count.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     lo: f64,
@@ -126,8 +126,8 @@ impl Cell {
     }
 }
 
-/// The cells of one side as seen from zero: an empty one first, unless the zero bin reaches up to the first that holds
-/// something.
+/// The cells of one side, from zero outwards: an empty one first, unless the zero bin reaches up to the first non-empty
+/// one.
 fn beyond_zero(bins: &[(f64, f64, f64)], threshold: f64) -> Vec<Cell> {
     let mut cells = cells(bins, threshold);
     if let Some(first) = cells.first().filter(|cell| cell.count == 0.0) {
@@ -136,8 +136,8 @@ fn beyond_zero(bins: &[(f64, f64, f64)], threshold: f64) -> Vec<Cell> {
     cells
 }
 
-/// Bins `(lo, hi, count)` above zero, spread over cells and smoothed; one empty cell or more at each end, but for the one
-/// that would lie in the zero bin.
+/// Bins `(lo, hi, count)` above zero, spread over cells and smoothed; at least one empty cell at each end, except the one
+/// that would be inside the zero bin.
 fn cells(bins: &[(f64, f64, f64)], zero_threshold: f64) -> Vec<Cell> {
     let place = |value: f64| value.log10() * CELLS_PER_DECADE;
     let Some(first) = bins.iter().map(|bin| place(bin.0).floor()).reduce(f64::min) else { return Vec::new() };
@@ -216,7 +216,7 @@ fn top(row: &[Cell], peak: usize) -> f64 {
     middle * log.exp()
 }
 
-/// Fills in a mode's extent and count: those of its cells that hold something.
+/// Sets a mode's extent and count: those of its non-empty cells.
 fn close(mode: &mut Mode, row: &[Cell]) {
     let filled = || row.iter().filter(|cell| cell.count > 0.0);
     mode.lo = filled().next().map_or(mode.value, |cell| cell.lo);

@@ -8,7 +8,7 @@
 
 use crate::{Count, Histogram, Place};
 
-/// A quantile with what is certain about it.
+/// A quantile with its certain bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The estimate.
@@ -32,7 +32,7 @@ struct RankedBin {
 
 impl<C: Count> Histogram<C> {
     /// The `q` quantile, 0 <= q <= 1: an estimate of the sample of rank ceil(q * n) (1 when that is 0), and the edges
-    /// between which that sample lies. The first and the last rank are exact when least and greatest sample are known.
+    /// between which that sample lies. The first and the last rank are exact when minimum and maximum are known.
     /// `None` when there are no samples (those in `nan` do not count) or `q` is outside.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Quantile> {
@@ -60,10 +60,10 @@ impl<C: Count> Histogram<C> {
             .collect()
     }
 
-    /// The estimate for a rank within the bin that holds it, narrowed by what is known of the ends.
+    /// The estimate for a rank within its bin, limited by the known extremes.
     fn estimate(&self, found: RankedBin, rank: f64, total: f64) -> Quantile {
         let (mut lo, mut hi) = (found.lo, found.hi);
-        // The k-th of c samples spread evenly stands at k / (c + 1); a float count is a mass spread evenly.
+        // The k-th of c evenly spread samples is at k / (c + 1); a float count is an evenly spread mass.
         let share = (rank - found.below) / if C::CUTS_AT_ZERO { found.count + 1.0 } else { found.count };
         if let Some(max) = self.max.filter(|max| lo <= *max && *max <= hi) {
             hi = max;
@@ -79,7 +79,7 @@ impl<C: Count> Histogram<C> {
         Quantile { value: within(lo, hi, share.clamp(0.0, 1.0)), lo, hi }
     }
 
-    /// OpenHistogram's default quantile (type 1): the k-th of c samples of a bin stands at left + k/(c+1) of its width.
+    /// OpenHistogram's default quantile (type 1): the k-th of c samples of a bin is at left + k/(c+1) of its width.
     /// NaN when there are no samples or `q` is outside 0..=1.
     #[must_use]
     pub fn quantile_type1(&self, q: f64) -> f64 {
@@ -117,8 +117,8 @@ impl<C: Count> Histogram<C> {
         negative.chain(std::iter::once((true, None, self.zero))).chain(positive)
     }
 
-    /// The fraction of samples below `x`, linear within the bin that holds it; NaN when there are no samples or `x` is
-    /// NaN. This is OpenHistogram's inverse quantile; a zero bin of no width counts as below every `x` above zero.
+    /// The fraction of samples below `x`, linear within the bin that contains it; NaN when there are no samples or `x` is
+    /// NaN. This is OpenHistogram's inverse quantile; a zero bin without width counts as below every `x` above zero.
     #[must_use]
     pub fn fraction_below(&self, x: f64) -> f64 {
         let total = self.total_as_float();
@@ -127,7 +127,7 @@ impl<C: Count> Histogram<C> {
         }
         let mut below = 0.0;
         for bucket in self.buckets() {
-            // A zero bin of no width still reaches to where the scheme's first bin begins.
+            // A zero bin without width still reaches to where the scheme's first bin begins.
             let hi = if bucket.lo == bucket.hi { self.scheme.zero_reach() } else { bucket.hi };
             if x >= hi {
                 below += bucket.count.to_f64();
@@ -143,37 +143,37 @@ impl<C: Count> Histogram<C> {
         (below / total).min(1.0)
     }
 
-    /// Samples in the bins up to and with the one that holds `x`.
+    /// Samples in the bins up to and including the one that contains `x`.
     #[must_use]
     pub fn count_below(&self, x: f64) -> C {
         self.count_where(x, |order| order.is_le())
     }
 
-    /// Samples in the bins below the one that holds `x`.
+    /// Samples in the bins below the one that contains `x`.
     #[must_use]
     pub fn count_below_exclusive(&self, x: f64) -> C {
         self.count_where(x, std::cmp::Ordering::is_lt)
     }
 
-    /// Samples in the bins from the one that holds `x` upwards. Samples in `nan` are not above anything.
+    /// Samples in the bins from the one that contains `x` upwards. Samples in `nan` are not above anything.
     #[must_use]
     pub fn count_above(&self, x: f64) -> C {
         self.count_where(x, |order| order.is_ge())
     }
 
-    /// Samples in the bins above the one that holds `x`.
+    /// Samples in the bins above the one that contains `x`.
     #[must_use]
     pub fn count_above_exclusive(&self, x: f64) -> C {
         self.count_where(x, std::cmp::Ordering::is_gt)
     }
 
-    /// Samples in the bin that holds `x`.
+    /// Samples in the bin that contains `x`.
     #[must_use]
     pub fn count_nearby(&self, x: f64) -> C {
         self.count_where(x, std::cmp::Ordering::is_eq)
     }
 
-    /// Samples in bins whose order to the bin of `x` is wanted. What is beyond the scheme counts as its end.
+    /// Samples in bins whose order relative to the bin of `x` is wanted. Values beyond the scheme count as its end.
     fn count_where(&self, x: f64, wanted: impl Fn(std::cmp::Ordering) -> bool) -> C {
         let key = |positive: bool, index: Option<i32>| match index {
             None => (0, 0),
@@ -204,7 +204,7 @@ struct Walk<'a, C> {
     passed: usize,
     /// Samples in the bins passed.
     below: f64,
-    /// The last filled bin passed, and what lay below it: where rounding leaves the last rank short.
+    /// The last non-empty bin passed, and the count below it: for when rounding makes the last rank unreachable.
     last: Option<(usize, f64)>,
 }
 
@@ -236,7 +236,7 @@ impl<'a, C: Count> Walk<'a, C> {
         self.last.map(|(at, below)| self.found(at, below))
     }
 
-    /// The bin at a place of the way.
+    /// The bin at position `at` of the walk.
     fn found(&self, at: usize, below: f64) -> RankedBin {
         let histogram = self.histogram;
         let negative = &histogram.negative;
@@ -255,8 +255,8 @@ impl<'a, C: Count> Walk<'a, C> {
     }
 }
 
-/// The rank of a quantile: an integer from 1 for integer counts. q * n may miss an integer by a rounding of either
-/// factor (0.07 * 100 is 7.000000000000001), which must not move the answer to the next sample.
+/// The rank of a quantile: an integer from 1 for integer counts. q * n may miss an integer by a rounding error of either
+/// factor (0.07 * 100 is 7.000000000000001), which must not move the result to the next sample.
 fn rank_of(q: f64, total: f64, whole: bool) -> f64 {
     let rank = q * total;
     if !whole {
@@ -270,11 +270,11 @@ fn rank_of(q: f64, total: f64, whole: bool) -> f64 {
 /// The share of a bin's samples below `x`, for lo < x < hi.
 fn share_below(x: f64, lo: f64, hi: f64) -> f64 {
     let share = (x - lo) / (hi - lo);
-    // A bin without an end says nothing about where in it the samples are: half of them.
+    // In an unbounded bin, the position of samples is unknown: half of them.
     if share.is_finite() && hi.is_finite() && lo.is_finite() { share } else { 0.5 }
 }
 
-/// The value at `share` of the way from lo to hi; the finite edge where the other is infinite.
+/// The value at the fraction `share` between lo and hi; the finite edge where the other is infinite.
 fn within(lo: f64, hi: f64, share: f64) -> f64 {
     match (lo.is_finite(), hi.is_finite()) {
         (true, true) => (lo + (hi - lo) * share).clamp(lo, hi),

@@ -21,14 +21,14 @@ const SUMS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct FlatRecorder {
     counts: Box<[u64; FLAT_BINS]>,
-    /// Parts of the sum, by the last bits of the bin: an addition waits for the one before it to reach memory and come back,
-    /// so that four may go on at a time.
+    /// Partial sums, by the last bits of the bin: an addition waits for the store of the previous one, so that with
+    /// four parts four may be in flight.
     sums: [u64; SUMS],
     /// Least duration; `u64::MAX` before the first.
     min: u64,
     /// Greatest duration less the least: whether a duration is within both is one comparison.
     span: u64,
-    /// What the parts carried, times 2^64 ns, which are 585 years: it hardly ever changes.
+    /// The carries of the parts, times 2^64 ns, which are 585 years: it hardly ever changes.
     sum_high: u64,
 }
 
@@ -51,7 +51,7 @@ impl FlatRecorder {
         self.reach(nanoseconds);
         let bin = NanosecondIndex::bin(nanoseconds);
         let count = &mut self.counts[bin];
-        // 2^64 records take 500 years at one a nanosecond: no overflow to care for.
+        // 2^64 records take 500 years at one a nanosecond: overflow is impossible in practice.
         *count = count.wrapping_add(1);
         let sum = &mut self.sums[bin & (SUMS - 1)];
         let carry;
@@ -66,9 +66,9 @@ impl FlatRecorder {
         self.sum_high = self.sum_high.wrapping_add(1);
     }
 
-    /// Counts many durations; as `record` for each of them, in less time: where the CPU has AVX-512 a value of a long batch takes
-    /// 0.9 ns, 0.4 of the time of `record`, on a core of its own. It keeps the whole core busy, so that it gains less (0.6 to 0.8)
-    /// where another thread shares the core; elsewhere it takes 0.8 to 0.95. From 4,096 values on, equal ones in a row do
+    /// Counts many durations; equivalent to `record` for each of them, but faster: where the CPU has AVX-512, a value of a long batch takes
+    /// 0.9 ns, 0.4 of the time of `record`, on a core of its own. It keeps the whole core busy, so it gains less (0.6 to 0.8)
+    /// where another thread shares the core; elsewhere it takes 0.8 to 0.95. From 4,096 values on, consecutive equal ones do
     /// not wait for each other (`cargo bench -p ogive-hist`).
     pub fn record_batch(&mut self, nanoseconds: &[u64]) {
         for part in nanoseconds.chunks(BATCH_PART) {
@@ -92,7 +92,7 @@ impl FlatRecorder {
         digest
     }
 
-    /// Counts durations in several places in turn, and adds those up: equal durations in a row do not wait for each other.
+    /// Counts durations in several arrays in turn, and adds them up: consecutive equal durations do not wait for each other.
     fn count_split(&mut self, nanoseconds: &[u64]) -> Digest {
         let (mut digest, mut bins, mut places) = (Digest::EMPTY, [0; BATCH_BINS], [[0_u32; BATCH_PLACE]; 4]);
         for part in nanoseconds.chunks(BATCH_BINS) {
@@ -110,7 +110,7 @@ impl FlatRecorder {
         digest
     }
 
-    /// Takes in what is known beside the counts. One of the durations has been reached for before it was counted.
+    /// Merges everything except the counts. `reach` was already called for one of the durations.
     fn take_digest(&mut self, digest: Digest) {
         self.reach(digest.min);
         self.reach(digest.max);
@@ -138,7 +138,7 @@ impl FlatRecorder {
         (u128::from(self.sum_high) << 64).saturating_add(parts)
     }
 
-    /// Makes least and greatest reach a duration, before it is counted. A comparison that hardly ever jumps is cheaper than
+    /// Extends minimum and maximum to a duration, before it is counted. A comparison that hardly ever branches is cheaper than
     /// two values stored with every record.
     #[inline]
     fn reach(&mut self, nanoseconds: u64) {
@@ -149,7 +149,7 @@ impl FlatRecorder {
 
     #[cold]
     fn widen(&mut self, nanoseconds: u64) {
-        // Before the first, least and greatest look as if the longest duration there is had been counted.
+        // Before the first record, minimum and maximum look as if the longest possible duration had been counted.
         let longest_only = self.min == u64::MAX && self.span == 0;
         if longest_only && self.counts[NanosecondIndex::bin(u64::MAX)] == 0 {
             self.min = nanoseconds;
@@ -160,7 +160,7 @@ impl FlatRecorder {
         self.span = max - self.min;
     }
 
-    /// What was recorded, in seconds.
+    /// The recorded values, in seconds.
     #[must_use]
     pub fn snapshot(&self) -> Histogram {
         let mut histogram = histogram_of_flat_bins(self.counts.iter().copied());
@@ -172,7 +172,7 @@ impl FlatRecorder {
         histogram
     }
 
-    /// What was recorded, in seconds; the recorder begins anew.
+    /// The recorded values, in seconds; the recorder starts over.
     #[must_use]
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
@@ -188,7 +188,7 @@ const BATCH_SPLIT: usize = 1 << 12;
 /// Bins that are found before they are counted: 1 KiB, which stays in the first-level cache.
 const BATCH_BINS: usize = 512;
 
-/// Words of a place. Not a multiple of 4 KiB: a load whose address differs from that of an earlier store by such a
+/// Words of an array. Not a multiple of 4 KiB: a load whose address differs from that of an earlier store by such a
 /// multiple waits for it on many CPUs, as if it were the same.
 const BATCH_PLACE: usize = FLAT_BINS + 272;
 
@@ -204,7 +204,7 @@ pub struct FlatFloatRecorder {
     sums: [f64; 4],
     min: f64,
     max: f64,
-    /// What has no flat bin: values below zero, tiny, huge or not a number.
+    /// Values without a flat bin: below zero, tiny, huge or NaN.
     other: Histogram,
 }
 
@@ -247,7 +247,7 @@ impl FlatFloatRecorder {
     #[inline]
     pub fn record(&mut self, value: f64) {
         let bits = value.to_bits();
-        // A sign, a NaN or an infinity makes this number large too.
+        // A sign, a NaN or an infinity makes this number large as well.
         let cell = (bits >> FLOAT_CELL_SHIFT).wrapping_sub(FLOAT_CELL_FIRST) as usize;
         let Some(entry) = self.table.get(cell) else {
             return self.record_other(value);
@@ -275,7 +275,7 @@ impl FlatFloatRecorder {
         self.other.record(value);
     }
 
-    /// What was recorded.
+    /// The recorded values.
     #[must_use]
     pub fn snapshot(&self) -> Histogram {
         let mut histogram = histogram_of_flat_bins(self.counts.iter().copied());
@@ -287,7 +287,7 @@ impl FlatFloatRecorder {
         histogram
     }
 
-    /// What was recorded; the recorder begins anew.
+    /// The recorded values; the recorder starts over.
     #[must_use]
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
@@ -311,7 +311,7 @@ fn float_entry(cell: u64) -> u64 {
         return below - 1;
     }
     assert_eq!(below + 1, above, "cell {cell} holds two edges");
-    // The least offset that is in the upper bin lies in (low, high].
+    // The smallest offset in the upper bin is in (low, high].
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if flat(first | middle) == above {

@@ -10,11 +10,11 @@ pub enum Scheme {
     /// OpenHistogram: 90 bins a decade and sign, from 1e-128 up to 1e128, closed at the edge nearer zero.
     ///
     /// Index `(exp + 128) * 90 + (|val| - 10)`, 0..=23,039, for the bin whose edge nearer zero is
-    /// `val/10 * 10^exp`. What is nearer zero than 1e-128 is in the zero bin.
+    /// `val/10 * 10^exp`. Values closer to zero than 1e-128 are in the zero bin.
     LogLinear10,
     /// Exponential: bin `i` holds (2^((i-1) * 2^-scale), 2^(i * 2^-scale)], closed at the edge away from zero.
     ///
-    /// Prometheus native histograms (schema = scale) count `i` like this; an OTLP index is one lower.
+    /// Prometheus native histograms (schema = scale) number `i` like this; an OTLP index is one lower.
     Exp2 {
         /// -10..=20; Prometheus uses -4..=8.
         scale: i8,
@@ -26,19 +26,19 @@ pub enum Scheme {
         bounds: Arc<[f64]>,
     },
     /// Binary log-linear over whole units, closed at the edge nearer zero: HdrHistogram, H2. Bins are `2^shift` units wide
-    /// up to `2^(grouping + 1 + shift)` units, and each power of two above is cut into `2^grouping`. Index as in
-    /// HdrHistogram's encodings; what is nearer zero than bin 1 is in the zero bin (whose threshold begins at `2^shift - 1`
-    /// units), what is from 2^64 units on in `nan`.
+    /// up to `2^(grouping + 1 + shift)` units, and each power of two above is divided into `2^grouping`. Index as in
+    /// HdrHistogram's encodings; values closer to zero than bin 1 are in the zero bin (whose threshold begins at `2^shift - 1`
+    /// units), values from 2^64 units on in `nan`.
     LogLinear2 {
         /// 0..=20. HdrHistogram's 0 to 5 digits are 0, 4, 7, 10, 14, 17.
         grouping: u8,
         /// 0..=40. The binary logarithm of HdrHistogram's least discernible value, rounded down.
         shift: u8,
-        /// What one unit is worth: 1e-9 for nanoseconds in seconds.
+        /// The value of one unit: 1e-9 for nanoseconds in seconds.
         unit: f64,
     },
     /// Logarithmic: bin `i` holds [gamma^(i - offset), gamma^(i + 1 - offset)), closed at the edge nearer zero (DDSketch
-    /// with its logarithmic mapping). What is nearer zero than 2.2e-308 is in the zero bin, infinity in `nan`.
+    /// with its logarithmic mapping). Values closer to zero than 2.2e-308 are in the zero bin, infinity in `nan`.
     Gamma {
         /// 1.000001..=1e6; (1 + a) / (1 - a) for a relative error of a.
         gamma: f64,
@@ -139,7 +139,7 @@ impl Scheme {
         }
     }
 
-    /// The value that stands for all in a bin: harmonic mean of the edges in `LogLinear10` and `Gamma` (least greatest
+    /// The representative value of a bin: harmonic mean of the edges in `LogLinear10` and `Gamma` (smallest maximum
     /// relative error), geometric in `Exp2`, arithmetic in `Custom` (the finite edge where the other is infinite), the
     /// middle unit in `LogLinear2`.
     #[must_use]
@@ -154,7 +154,7 @@ impl Scheme {
         if positive { middle } else { -middle }
     }
 
-    /// The least distance from zero that a zero bin of threshold 0 does not hold.
+    /// The smallest distance from zero that is outside a zero bin of threshold 0.
     pub(crate) fn zero_reach(&self) -> f64 {
         match self {
             Self::LogLinear10 => crate::powers::power_of_ten(-128),
@@ -164,7 +164,7 @@ impl Scheme {
         }
     }
 
-    /// The zero threshold of an empty histogram: the whole units that share the zero bin of `LogLinear2`, 0 elsewhere.
+    /// The zero threshold of an empty histogram: the whole units in the zero bin of `LogLinear2`, 0 elsewhere.
     pub(crate) fn zero_threshold_least(&self) -> f64 {
         match self {
             Self::LogLinear2 { grouping, shift, unit } => grid2(*grouping, *shift, *unit).zero_threshold(),

@@ -14,14 +14,14 @@
 
 use crate::NanosecondIndex;
 
-/// What is known of some durations beside their bins.
+/// A summary of some durations in addition to their bins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     /// Nanoseconds in all.
     pub sum: u128,
-    /// The least; `u64::MAX` of none.
+    /// The minimum; `u64::MAX` if empty.
     pub min: u64,
-    /// The greatest; 0 of none.
+    /// The maximum; 0 if empty.
     pub max: u64,
 }
 
@@ -29,7 +29,7 @@ impl Digest {
     /// Of no durations.
     pub const EMPTY: Self = Self { sum: 0, min: u64::MAX, max: 0 };
 
-    /// Takes others in.
+    /// Merges another summary.
     pub fn merge(&mut self, other: Self) {
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -45,11 +45,11 @@ impl Digest {
 }
 
 impl NanosecondIndex {
-    /// The flat bin of each of some durations, in order, and what else is known of them. Where the CPU has AVX-512, half
-    /// the time of asking for each.
+    /// The flat bin of each of some durations, in order, and their summary. Where the CPU has AVX-512, half
+    /// the time of looking up each.
     ///
     /// # Panics
-    /// When there is not a place for each bin.
+    /// When `bins` has fewer elements than `nanoseconds`.
     #[inline]
     pub fn bins(nanoseconds: &[u64], bins: &mut [u16]) -> Digest {
         let bins = &mut bins[..nanoseconds.len()];
@@ -61,10 +61,10 @@ impl NanosecondIndex {
         one_by_one(nanoseconds, bins)
     }
 
-    /// As [`NanosecondIndex::bins`] on a CPU that looks up one at a time: to compare with.
+    /// As [`NanosecondIndex::bins`] on a CPU that looks up one at a time: for comparison.
     ///
     /// # Panics
-    /// When there is not a place for each bin.
+    /// When `bins` has fewer elements than `nanoseconds`.
     pub fn bins_one_by_one(nanoseconds: &[u64], bins: &mut [u16]) -> Digest {
         one_by_one(nanoseconds, &mut bins[..nanoseconds.len()])
     }
@@ -108,7 +108,7 @@ mod wide {
     /// Durations from here on go one by one.
     const END: f64 = (1_u64 << 50) as f64;
 
-    /// Eights whose eight sums do not overflow by far; when one duration of a part is too long, all of it goes one by one.
+    /// Groups of eight whose eight sums are far from overflow; if one duration of a part is too long, the whole part is processed one by one.
     const PART: usize = 1 << 6;
 
     /// `floor(log10(2^e))`, by the low six bits of a double's biased exponent: e = 0 has 63, e = 1 has 0.
@@ -133,7 +133,7 @@ mod wide {
         powers
     };
 
-    /// What makes the two leading digits of a number of the decade, by truncation.
+    /// The factors that give the two leading digits of a number in the decade, by truncation.
     const SCALES: [f64; 16] = {
         const LARGER: f64 = 1.0 + 2.0 * f64::EPSILON;
         let mut scales = [10.0 * LARGER; 16];
@@ -159,7 +159,7 @@ mod wide {
         digest
     }
 
-    /// Finds the bins of durations, eight at a time; `None` when one is too long. At most [`PART`] eights.
+    /// Finds the bins of durations, eight at a time; `None` when one is too long. At most [`PART`] groups of eight.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vbmi")]
     fn bins_of_eights(nanoseconds: &[[u64; 8]], bins: &mut [[u16; 8]]) -> Option<Digest> {
@@ -206,7 +206,7 @@ mod wide {
             }
         }
 
-        /// The flat bins of eight whole numbers below [`END`].
+        /// The flat bins of eight integers below [`END`].
         #[inline]
         #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vbmi")]
         fn flat_bins(&self, doubles: __m512d) -> __m512i {

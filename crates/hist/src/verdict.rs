@@ -10,7 +10,7 @@
 
 use crate::{Count, Distance, Histogram, LogDistance, Quantile};
 
-/// By how many times its noise floor a distance shows a difference, unless somebody says otherwise.
+/// The default multiple of its noise floor from which a distance shows a difference.
 pub const FLOORS: f64 = 2.0;
 
 /// The 0.975 quantile of the normal distribution.
@@ -19,7 +19,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Above this variance the normal approximation of the binomial distribution is off by at most one rank.
 const VARIANCE_EXACT: f64 = 50.0;
 
-/// A change below a thousandth is written as none.
+/// A change below a thousandth is reported as none.
 const CHANGE_LEAST: f64 = 0.0005;
 
 /// Whether two distributions differ.
@@ -36,7 +36,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// One word.
+    /// One word for the verdict.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -133,14 +133,14 @@ pub struct QuantileChange {
     pub before: Quantile,
     /// The second side's.
     pub after: Quantile,
-    /// The second over the first, less one; `None` unless both are above zero.
+    /// The second divided by the first, minus one; `None` unless both are above zero.
     pub change: Option<f64>,
     /// Bounds of the change in 95 of 100 cases; `None` where there are too few samples to bound both sides.
     pub bounds: Option<(f64, f64)>,
 }
 
 impl QuantileChange {
-    /// Whether the change is more than chance and more than a bin hides; `None` when that cannot be told.
+    /// Whether the change exceeds both chance and the resolution of a bin; `None` when that cannot be decided.
     #[must_use]
     pub fn differs(&self) -> Option<bool> {
         let (low, high) = self.bounds?;
@@ -168,13 +168,13 @@ impl QuantileChange {
 }
 
 impl<C: Count> Histogram<C> {
-    /// How each of `qs` changed from this distribution to `other`; those that a side does not have are left out.
+    /// How each of `qs` changed from this distribution to `other`; those that one side does not have are left out.
     #[must_use]
     pub fn changes<D: Count>(&self, other: &Histogram<D>, qs: &[f64]) -> Vec<QuantileChange> {
         qs.iter().filter_map(|q| change(self, other, *q)).collect()
     }
 
-    /// Logarithms of the ends between which the true `q` quantile lies in 95 of 100 cases; `None` where samples do not bound it.
+    /// Logarithms of the bounds of the true `q` quantile in 95 of 100 cases; `None` where the samples do not bound it.
     fn log_interval(&self, q: f64) -> Option<(f64, f64)> {
         let total = self.total_as_float().round();
         let (low, high) = ranks(total, q);
@@ -201,7 +201,7 @@ fn change<C: Count, D: Count>(left: &Histogram<C>, right: &Histogram<D>, q: f64)
     Some(QuantileChange { q, before, after, change: Some((to - from).exp_m1()), bounds })
 }
 
-/// Ranks whose samples hold the true `q` quantile of `n` samples between them in 95 of 100 cases: 0 when no sample is low enough,
+/// Ranks between whose samples the true `q` quantile of `n` samples lies in 95 of 100 cases: 0 when no sample is low enough,
 /// n + 1 when none is high enough.
 fn ranks(n: f64, q: f64) -> (f64, f64) {
     let variance = n * q * (1.0 - q);

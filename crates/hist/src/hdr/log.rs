@@ -5,13 +5,13 @@
 use super::{decode_base64, encode_base64};
 use crate::{Error, Histogram};
 
-/// A year in seconds: a first start that is more than this before the start time counts from it.
+/// A year in seconds: if a first start is more than this before the start time, it is relative to that.
 const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
 
-/// 4 MiB: the base64 of a histogram of all counts that five digits have is a quarter of it.
+/// 4 MiB: four times the base64 of a histogram with all counts of five digits.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// What a line is.
+/// The contents of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// Nothing: an empty line or the legend.
@@ -27,13 +27,13 @@ pub enum Entry {
 pub struct Interval {
     /// Whose it is.
     pub tag: Option<String>,
-    /// Where it begins, in seconds since 1970 if the log says, else since the log's own beginning.
+    /// Its start, in seconds since 1970 if the log says so, otherwise since the log's own start.
     pub start: f64,
     /// How long it is, in seconds.
     pub length: f64,
     /// The greatest value, in a unit that the writer chose (milliseconds in jHiccup's).
     pub max: f64,
-    /// What was measured.
+    /// The measurements.
     pub histogram: Histogram,
 }
 
@@ -58,10 +58,10 @@ impl Log {
         self.start
     }
 
-    /// Reads a line, without its end.
+    /// Parses a line, without its end.
     ///
     /// # Errors
-    /// [`Error::HdrLog`] for a line that is none, and those of [`decode_base64`].
+    /// [`Error::HdrLog`] for an invalid line, and those of [`decode_base64`].
     pub fn line(&mut self, line: &str) -> Result<Entry, Error> {
         let line = line.trim();
         if line.len() > LINE_BYTES_MAX {
@@ -77,7 +77,7 @@ impl Log {
         self.interval(line).map(|interval| Entry::Interval(Box::new(interval)))
     }
 
-    /// Takes the times that a comment gives.
+    /// Reads the times in a comment.
     fn times(&mut self, comment: &str) -> Result<(), Error> {
         for (name, time) in [("[StartTime:", &mut self.start), ("[BaseTime:", &mut self.base)] {
             if let Some(rest) = comment.strip_prefix(name) {
@@ -112,8 +112,8 @@ fn seconds(text: &str, reason: &'static str) -> Result<f64, Error> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(Error::HdrLog(reason))
 }
 
-/// The line of an interval, without its end. `start` is written as it is: a log that counts from its base time takes that
-/// off before.
+/// The line of an interval, without its end. `start` is written unchanged: for a log relative to a base time, the caller subtracts
+/// that first.
 ///
 /// # Errors
 /// [`Error::HdrLog`] for a tag with a comma, a space or a line end, and those of [`super::encode`].

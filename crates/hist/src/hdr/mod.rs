@@ -17,16 +17,16 @@ pub use log::{Entry, Interval, Log, format_interval};
 pub use reader::{decode, decode_base64};
 pub use writer::{encode, encode_base64, encode_compressed};
 
-/// First bytes of a plain form, less the word size: V2, V1 and V0.
+/// First bytes of an uncompressed form, without the word size: V2, V1 and V0.
 const PLAIN: [u32; 3] = [0x1c84_9303, 0x1c84_9301, 0x1c84_9308];
 
-/// First bytes of a compressed form, less the word size: V2, V1 and V0.
+/// First bytes of a compressed form, without the word size: V2, V1 and V0.
 const COMPRESSED: [u32; 3] = [0x1c84_9304, 0x1c84_9302, 0x1c84_9309];
 
 /// First bytes of a histogram of doubles: plain and compressed.
 const DOUBLES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 
-/// The bits of a cookie that hold the word size, which say nothing in V2.
+/// The bits of a cookie with the word size, which has no meaning in V2.
 const WORD_SIZE_MASK: u32 = 0xf0;
 
 /// Bins a power of two, as a binary logarithm, for 0 to 5 significant decimal digits: 2 * 10^digits steps, rounded up to a

@@ -8,8 +8,8 @@ use super::{COMPRESSED, DOUBLES, GROUPINGS, PLAIN, PLAIN_BYTES_MAX, WORD_SIZE_MA
 use crate::loglinear2::Grid;
 use crate::{Bins, Error, Histogram, Scheme};
 
-/// Reads any of the forms. `unit` is what one of the recorded units is worth: 1e-9 for nanoseconds in seconds; a
-/// histogram of doubles multiplies its own ratio with it.
+/// Decodes any of the forms. `unit` is the value of one recorded unit: 1e-9 for nanoseconds in seconds; a
+/// histogram of doubles multiplies it by its own ratio.
 ///
 /// # Errors
 /// [`Error::Truncated`] and [`Error::Hdr`]; [`Error::Parameter`] for a unit outside 1e-100..=1e100.
@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8], unit: f64) -> Result<Histogram, Error> {
     decode_plain(cookie, &mut input, unit)
 }
 
-/// Reads the base64 of any of the forms.
+/// Decodes the base64 of any of the forms.
 ///
 /// # Errors
 /// [`Error::Base64`], and those of [`decode`].
@@ -57,13 +57,13 @@ fn inflate(compressed: &[u8], offset: usize) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// What stands before the counts.
+/// The fields before the counts.
 struct Header {
     scheme: Scheme,
     grid: Grid,
-    /// Bytes of counts, `None` for as many as there are.
+    /// Bytes of counts, `None` for all remaining ones.
     payload: Option<usize>,
-    /// Bytes of a count, `None` for variable ones.
+    /// Bytes of a count, `None` for variable length.
     word: Option<usize>,
 }
 

@@ -7,13 +7,13 @@ use base64::Engine;
 use super::{COMPRESSED, GROUPINGS, PLAIN};
 use crate::{Error, Histogram, Scheme};
 
-/// The word size that V2 names, which says nothing.
+/// The word size in V2, which has no meaning.
 const WORD_SIZE: u32 = 0x10;
 
-/// The plain V2 form. Units are written as they were counted: what one is worth is not in the form.
+/// The uncompressed V2 form. Values are in recorded units: the value of a unit is not part of the form.
 ///
 /// # Errors
-/// [`Error::NotHdr`] when the form cannot hold the histogram.
+/// [`Error::NotHdr`] when the form cannot represent the histogram.
 pub fn encode(histogram: &Histogram) -> Result<Vec<u8>, Error> {
     let Scheme::LogLinear2 { grouping, shift, .. } = &histogram.scheme else {
         return Err(Error::NotHdr("only scheme log-linear-2 has its bins"));
@@ -31,7 +31,7 @@ pub fn encode(histogram: &Histogram) -> Result<Vec<u8>, Error> {
         let index = u32::try_from(index).expect("bins of log-linear-2 begin at 0");
         match i64::from(index - next) {
             0 => {}
-            // One zero is as short as a run of one, and what HdrHistogram writes.
+            // A single zero is as short as a run of one, and is what HdrHistogram writes.
             1 => put_varint(&mut payload, 0),
             zeros => put_varint(&mut payload, -zeros),
         }
@@ -75,7 +75,7 @@ pub fn encode_compressed(histogram: &Histogram) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The base64 of the compressed form, as interval logs have it.
+/// The base64 of the compressed form, as in interval logs.
 ///
 /// # Errors
 /// Those of [`encode`].

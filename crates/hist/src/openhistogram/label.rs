@@ -2,16 +2,16 @@
 
 use crate::{DecimalBin, Error};
 
-/// The bin that a label names: `"1.2e-3"`, `"-0.5"`, `"+12e-004"`, `"0"`, `"NaN"`. A number that is no edge names the
-/// bin that holds it.
+/// The bin that a label names: `"1.2e-3"`, `"-0.5"`, `"+12e-004"`, `"0"`, `"NaN"`. A number that is not an edge names the
+/// bin that contains it.
 ///
 /// # Errors
-/// [`Error::Label`] for a text that is no number, or a number beyond the scheme.
+/// [`Error::Label`] for a text that is not a number, or a number beyond the scheme.
 pub fn bin_of_label(label: &str) -> Result<DecimalBin, Error> {
     if label == "NaN" {
         return Ok(DecimalBin::NAN);
     }
-    // Rust also parses "inf", "nan" and "infinity", in any case: those must not pass.
+    // Rust also parses "inf", "nan" and "infinity", in any case: those must be refused.
     let number = label.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     match label.parse().map(DecimalBin::of) {
         Ok(bin) if number && bin != DecimalBin::NAN => Ok(bin),

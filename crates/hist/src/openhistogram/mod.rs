@@ -20,5 +20,5 @@ pub use placement::{ForeignBucket, Placement, from_buckets};
 pub use reader::{Repairs, decode, decode_base64};
 pub use writer::{encode, encode_base64};
 
-/// All bins there are: 90 in each of 256 decades of both signs, the zero bin and the NaN bin.
+/// The number of possible bins: 90 in each of 256 decades of both signs, the zero bin and the NaN bin.
 pub const BINS_MAX: usize = 2 + 2 * 90 * 256;

@@ -11,7 +11,7 @@
 use crate::powers::power_of_ten;
 use crate::{DecimalBin, Histogram};
 
-/// Where in a bucket its samples are taken to be. "Near" and "far" are by distance from zero.
+/// Where the samples of a bucket are assumed to be. "Near" and "far" are by distance from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In the bin at the far bound.
@@ -20,7 +20,7 @@ pub enum Placement {
     Low,
     /// In the middle.
     Mid,
-    /// At the harmonic mean of the bounds, which has the least relative error; in the middle when a bound is zero.
+    /// At the harmonic mean of the bounds, which has the smallest relative error; in the middle when a bound is zero.
     HarmonicMean,
 }
 
@@ -41,8 +41,8 @@ const FAR: f64 = 1e127;
 /// From here on a bucket is a tail without an end.
 const ENDLESS: f64 = 1e128;
 
-/// A histogram of the default scheme that holds every bucket's samples in one bin each. `sum`, `min` and `max` are not
-/// known.
+/// A histogram of the default scheme with each bucket's samples in one bin. `sum`, `min` and `max` are
+/// unknown.
 #[must_use]
 pub fn from_buckets(placement: Placement, buckets: &[ForeignBucket]) -> Histogram {
     let mut histogram = Histogram::log_linear();
@@ -73,7 +73,7 @@ fn place(placement: Placement, near: f64, far: f64) -> f64 {
         _ if near == 0.0 && far == 0.0 => 0.0,
         Placement::High | Placement::Low if near.abs() > FAR => ENDLESS.copysign(near),
         Placement::High if far.abs() > FAR => FAR.copysign(far),
-        // A hundredth of a bin's width off the bound, so that the bound's own bin is not meant.
+        // A hundredth of a bin's width from the bound, so that it is not in the bound's own bin.
         Placement::High => far - (width_at(far) / 100.0).copysign(far),
         Placement::Low if near > 0.0 => near + width_at(near) / 100.0,
         Placement::Low => near - width_at(near) / 100.0,
@@ -85,7 +85,7 @@ fn place(placement: Placement, near: f64, far: f64) -> f64 {
     }
 }
 
-/// The width of the bin that holds a value; of the zero bin something below any other.
+/// The width of the bin that contains a value; for the zero bin, less than any other.
 fn width_at(value: f64) -> f64 {
     match DecimalBin::of(value) {
         DecimalBin { val: 0, .. } | DecimalBin::NAN => 1e-127,

@@ -3,10 +3,10 @@
 use crate::openhistogram::BINS_MAX;
 use crate::{Bins, DecimalBin, Error, Histogram};
 
-/// What a reader changed to make a canonical histogram of its input. All zero for canonical bytes.
+/// What a reader changed to make its input canonical. All zero for canonical bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Repairs {
-    /// Bins with a `val` that the format does not know; they and their samples are dropped.
+    /// Bins with a `val` that the format does not have; they and their samples are dropped.
     pub invalid_bins: usize,
     /// Samples in those bins, up to 2^64-1.
     pub invalid_samples: u64,
@@ -14,7 +14,7 @@ pub struct Repairs {
     pub empty_bins: usize,
     /// Zero bins with an exponent; counted into the zero bin.
     pub odd_zero_bins: usize,
-    /// Bins that came again; their counts are added.
+    /// Repeated bins; their counts are added.
     pub duplicate_bins: usize,
     /// Bins below the one before them; put in order.
     pub unsorted_bins: usize,
@@ -63,8 +63,8 @@ pub fn decode(bytes: &[u8]) -> Result<(Histogram, Repairs), Error> {
     Ok(state.finish())
 }
 
-/// Reads the base64 form. White space and missing padding are forgiven; bytes left over are not, as they are the mark of
-/// a text cut from somewhere else.
+/// Decodes the base64 form. White space and missing padding are accepted; leftover bytes are not, because they indicate
+/// a truncated text.
 ///
 /// # Errors
 /// [`Error::Base64`] for another character, an impossible length or bytes after the last bin; and those of [`decode`].
@@ -96,7 +96,7 @@ fn read_bin(bytes: &[u8], offset: usize) -> Result<(DecimalBin, u64, usize), Err
     Ok((DecimalBin { val: val as i8, exp: exp as i8 }, u64::from_le_bytes(count), length))
 }
 
-/// The histogram as it grows, and what had to be repaired.
+/// The histogram while it is built, and the repairs.
 struct Reading {
     histogram: Histogram,
     negative: Vec<(i32, u64)>,
@@ -202,7 +202,7 @@ fn base64_bytes(text: &str) -> Result<(Vec<u8>, bool), Error> {
             bytes.push((held >> bits) as u8);
         }
     }
-    // 1 to 3 characters over a multiple of four leave 6, 4 or 2 bits; one character alone holds no byte.
+    // 1 to 3 characters over a multiple of four leave 6, 4 or 2 bits; a single character contains no byte.
     if bits == 6 {
         return Err(Error::Base64 { offset: text.len(), byte: 0 });
     }

@@ -3,8 +3,8 @@
 use crate::{Histogram, Place, Scheme};
 
 impl Histogram<u64> {
-    /// Takes up to `count` samples out of the bin that holds `value`; answers how many were there to take. `sum`, `min`
-    /// and `max` are not known afterwards.
+    /// Removes up to `count` samples from the bin that contains `value`; returns how many there were. `sum`, `min`
+    /// and `max` become unknown.
     pub fn remove(&mut self, value: f64, count: u64) -> u64 {
         let place = self.scheme.place(value, self.zero_threshold);
         let held = match place {
@@ -26,8 +26,8 @@ impl Histogram<u64> {
         removed
     }
 
-    /// Keeps the bins that touch [lower, upper]; drops all others and `nan`. `sum`, `min` and `max` are not known
-    /// afterwards.
+    /// Keeps the bins that touch [lower, upper]; drops all others and `nan`. `sum`, `min` and `max` become
+    /// unknown.
     pub fn clamp_to(&mut self, lower: f64, upper: f64) {
         let keeps = |lo: f64, hi: f64, place: Place| {
             // The bound's own bin counts as touched even where the slack of the binning rule put the bound there.

@@ -36,21 +36,21 @@ pub(crate) enum Outcome {
 
 /// Nanoseconds between samples once calibrated.
 pub(crate) const PERIOD_NS: u64 = 100_000_000;
-/// Nanoseconds that a correction is spread over: a period, and an eighth for a calibrator that is a little late, so that
-/// nearly every reading is within a correction, which is the quick way.
+/// Nanoseconds over which a correction is spread: a period, and an eighth for a calibrator that is a little late, so that
+/// nearly every reading is within a correction, which is the fast path.
 const CORRECTION_NS: u64 = PERIOD_NS + PERIOD_NS / 8;
 /// Nanoseconds between samples before the rate is known to a tenth of a ppm.
 pub(crate) const PERIOD_FIRST_NS: u64 = 20_000_000;
 /// A segment not replaced for this long is not used any more: 20 periods. It also bounds how far a counter that
 /// jumps forward can carry the clock.
 pub(crate) const AGE_NS_MAX: u64 = 2_000_000_000;
-/// Steepest correction, of the rate: what the kernel itself allows `adjtime` (500 ppm).
+/// Steepest correction, relative to the rate: the limit of the kernel for `adjtime` (500 ppm).
 const SLEW_MAX: f64 = 500e-6;
 /// A phase error above this is a break, not a drift.
 const BREAK_NS: u64 = 10_000_000;
-/// How far the floor may be above the truth when the counter takes over: what one period's correction takes away.
+/// How far the floor may be above the true time when the counter takes over: what one period's correction can remove.
 const CATCH_UP_NS: u64 = 50_000;
-/// What the reference may be slewed by between samples before the difference is a break (chrony's largest slew rate
+/// How far the reference may be slewed between samples before the difference counts as a break (chrony's largest slew rate
 /// is 83,333 ppm; a tenth of the time covers it).
 const BREAK_PER_NS: u64 = 10;
 /// A change of the rate that starts a new epoch.
@@ -61,10 +61,10 @@ const WIDTH_FACTOR: u64 = 4;
 const WIDE_IN_A_ROW_MAX: u32 = 10;
 /// Rates between these are possible counters: 100 kHz to 100 GHz.
 const NS_PER_TICK: std::ops::RangeInclusive<f64> = 0.01..=10_000.0;
-/// A reader that took the old line just before it ended may be this much later than the end: a reading takes 20 ns, and
-/// one that is interrupted in between tries again.
+/// A reader that read the old line just before it ended may be this much later than the end: a reading takes 20 ns, and
+/// one that is interrupted in between is repeated.
 const FLOOR_MARGIN_NS: u64 = 1_000;
-/// Differences of the wall clock's offset below this are those of two measurements: reading two clocks takes some 50 ns, and a
+/// Differences of the wall clock's offset below this are measurement errors: reading two clocks takes some 50 ns, and a
 /// microsecond when a cache has to be filled.
 const WALL_NOISE_NS: u64 = 1_000;
 /// Nanoseconds over which the drift is measured: a bracket of 20 ns over 4 s is 5 ppb.
@@ -75,7 +75,7 @@ const STEP_SEEN_NS: f64 = 0.5;
 /// Counts of what happened, for the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Times the counter was given up for the operating system's clock, late calibrations included.
+    /// How often the counter was abandoned for the operating system's clock, including late calibrations.
     pub(crate) fallbacks: u64,
     /// Publications so late that a reader may have seen time go back by half a nanosecond or more.
     pub(crate) backsteps: u64,
@@ -90,9 +90,9 @@ pub(crate) struct Tally {
 pub(crate) struct Calibrator {
     windows: Windows,
     rate: Option<Rate>,
-    /// What is published.
+    /// The published segment.
     current: Segment,
-    /// What `segment` builds from: the last sample used.
+    /// The basis of `segment`: the last sample used.
     last: Option<Point>,
     last_sample: Option<Sample>,
     phase_ns: f64,
@@ -102,7 +102,7 @@ pub(crate) struct Calibrator {
     seen_ns: u64,
     width_min: u64,
     wide_in_a_row: u32,
-    /// How far the wall clock is ahead of CLOCK_MONOTONIC, and within how much that is known.
+    /// The offset of the wall clock from CLOCK_MONOTONIC, and its uncertainty.
     wall: Option<(i64, u64)>,
     /// Epoch of the next segment.
     epoch: u16,
@@ -110,7 +110,7 @@ pub(crate) struct Calibrator {
     trusted: bool,
     shift: u32,
     tally: Tally,
-    /// Where the measurement of the drift began, and the rate as it was known then.
+    /// Where the measurement of the drift began, and the rate known at the time.
     drift_from: Option<(Point, Rate)>,
     drift_ppb: f64,
     /// How far the counters of two CPUs are apart.
@@ -118,7 +118,7 @@ pub(crate) struct Calibrator {
 }
 
 impl Calibrator {
-    /// A calibrator that goes on from `current`, which is the operating system's segment in a new process.
+    /// A calibrator that continues from `current`, which is the operating system's segment in a new process.
     pub(crate) fn new(current: Segment, shift: u32) -> Self {
         Self {
             windows: Windows::default(),
@@ -142,7 +142,7 @@ impl Calibrator {
         }
     }
 
-    /// Takes one sample.
+    /// Processes one sample.
     pub(crate) fn observe(&mut self, sample: &Sample) -> Outcome {
         self.seen_ns = self.seen_ns.max(sample.monotonic_ns);
         let wall_changed = self.observe_wall(sample);
@@ -150,7 +150,7 @@ impl Calibrator {
         if wall_changed && outcome == Outcome::Keep { Outcome::Publish } else { outcome }
     }
 
-    /// The counter may not (or may again) be used; the environment, not a sample, says so.
+    /// Sets whether the counter may be used; the environment, not a sample, decides this.
     pub(crate) fn set_trusted(&mut self, trusted: bool) -> Outcome {
         if self.trusted == trusted {
             return Outcome::Keep;
@@ -159,7 +159,7 @@ impl Calibrator {
         if trusted { Outcome::Keep } else { self.give_up() }
     }
 
-    /// The machine was suspended or moved: what came before means nothing.
+    /// The machine was suspended or moved: earlier samples are invalid.
     pub(crate) fn interrupted(&mut self) -> Outcome {
         self.give_up()
     }
@@ -206,14 +206,14 @@ impl Calibrator {
         let (offset_ns, width_ns) = (sample.wall_offset_ns, sample.wall_width_ns);
         let mut is_set = false;
         if let Some((known_ns, known_width_ns)) = self.wall {
-            // Both clocks are slewed alike, so their difference changes only when the wall clock is set. Within the
-            // widths of both measurements it is the same difference, measured again.
+            // Both clocks are slewed alike, so their difference changes only when the wall clock is set. A difference within the
+            // uncertainties of both measurements is the same one, measured again.
             is_set = known_ns.abs_diff(offset_ns) > known_width_ns.saturating_add(width_ns).max(WALL_NOISE_NS);
             if !is_set && (known_width_ns <= WALL_NOISE_NS || width_ns >= known_width_ns) {
                 return false;
             }
         }
-        // The first, another, or the same known better: whoever was held up between two readings knew it badly.
+        // The first, another, or the same with less uncertainty: a thread that was interrupted between two readings measures badly.
         self.wall = Some((offset_ns, width_ns));
         self.epoch = self.epoch.wrapping_add(u16::from(is_set));
         true
@@ -305,8 +305,8 @@ impl Calibrator {
         }
         self.wide_in_a_row = 0;
         self.width_min = self.width_min.min(width.max(1));
-        // Before the rate is known a tick counts as a nanosecond. The first window of a slower counter is then believed
-        // to be sharper than it is, for 20 ms; the rates of two windows must agree before either is used.
+        // Before the rate is known, a tick counts as a nanosecond. The first window of a slower counter is then assumed
+        // to be more precise than it is, for 20 ms; the rates of two windows must agree before either is used.
         let ns_per_tick = self.rate.map_or(1.0, |rate| rate.ns_per_tick);
         Some(Point {
             ticks: sample.ticks_before + width / 2,
@@ -316,7 +316,7 @@ impl Calibrator {
         })
     }
 
-    /// True when the point is not where the rate, give or take any slewing of the reference, takes the last one.
+    /// Whether the point deviates from the prediction of the rate by more than any slewing of the reference.
     fn is_break(&self, point: Point) -> bool {
         let (Some(last), Some(rate)) = (self.last, self.rate) else { return false };
         let expected = last.ns as f64 + (point.ticks - last.ticks.min(point.ticks)) as f64 * rate.ns_per_tick;
@@ -343,8 +343,8 @@ impl Calibrator {
         Outcome::Publish
     }
 
-    /// The segment to publish now, when the counter is at `ticks`. Made right before the publication, and made
-    /// again when the thread was held up in between.
+    /// The segment to publish now, with the counter at `ticks`. Made right before the publication, and made
+    /// again if the thread was interrupted in between.
     pub(crate) fn segment(&self, ticks: u64) -> Segment {
         let wall_offset_ns = self.wall.map_or(self.current.wall_offset_ns, |(offset, _)| offset);
         let (Some(rate), Some(last), Some(sample)) = (self.rate, self.last, self.last_sample) else {
@@ -359,7 +359,7 @@ impl Calibrator {
         let (base_ns, phase_ns) = if goes_on {
             (self.current.ceiling_at(age, self.shift), self.phase_ns)
         } else {
-            // Readers come from the operating system's clock: start at or above anything that it can have shown.
+            // Readers switch from the operating system's clock: start at or above anything that it can have returned.
             let shown = sample.monotonic_ns.saturating_add((since_sample * (1.0 + rate.err_ppb * 1e-9)).ceil() as u64);
             let base_ns = super::reading::floored(&self.current, ticks, self.shift, shown + 1);
             let truth = last.ns as f64 + ticks.saturating_sub(last.ticks) as f64 * rate.ns_per_tick;
@@ -378,7 +378,7 @@ impl Calibrator {
             max_age: ticks_in(AGE_NS_MAX),
             wall_offset_ns,
             // Two nanoseconds: the line and the reference are both whole numbers.
-            // And a reader's counter may have stood at its value for up to a tick.
+            // And a reader's counter may have been at its value for up to a tick.
             err_ns: (phase_ns.abs()
                 + last.half_width_ns
                 + since_sample_err
@@ -398,8 +398,8 @@ impl Calibrator {
         match self.current.mode {
             Mode::Os => self.current.base_ns,
             Mode::Counter => {
-                // A counter that went back had shown the truth, give or take its error; one that runs on has shown
-                // the line, up to its end. Beyond the end, readers have used the system's clock already.
+                // A counter that went back had returned the true time, within its error; one that runs on has returned
+                // the line, up to its end. After the end, readers have already used the system's clock.
                 let age = ticks.wrapping_sub(self.current.base_ticks);
                 let age = if age < self.current.max_age { age } else { 0 };
                 let shown = self.seen_ns.saturating_add(self.current.err_after(AGE_NS_MAX));
@@ -411,8 +411,8 @@ impl Calibrator {
     /// Reports that `segment` is published and that the counter, read afterwards, was at `ticks_after`.
     ///
     /// Between the segment's start and its publication, readers were on the old line. If the new one is slower, the
-    /// gap that opened is how far a reader may have seen time go back: it is counted, and closed by the segment that
-    /// this gives, which must be published at once.
+    /// gap between them is how far a reader may have seen time go back: it is counted, and closed by the segment that
+    /// this returns, which must be published at once.
     pub(crate) fn published(&mut self, segment: Segment, ticks_after: u64) -> Option<Segment> {
         let old = std::mem::replace(&mut self.current, segment);
         let (Some(before), Some(now)) = (old.line(ticks_after, self.shift), segment.line(ticks_after, self.shift))

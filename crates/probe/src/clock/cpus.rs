@@ -17,12 +17,12 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// CPUs compared with the first.
 const CPUS_MAX: usize = 64;
-/// Handoffs each way in a pair, and how many there must have been to say something.
+/// Handoffs in each direction of a pair, and the minimum number for a valid result.
 const HANDOFFS: u32 = 1_000;
 const HANDOFFS_MIN: u32 = 50;
 /// Nanoseconds for one pair.
 const PAIR_NS_MAX: u64 = 20_000_000;
-/// Turns of a waiting loop between looks at the time.
+/// Iterations of a spin loop between checks of the time.
 const SPINS: u32 = 256;
 /// Counters that differ by more are not one clock...
 pub(super) const DIFFER_NS: u64 = 100;
@@ -30,16 +30,16 @@ pub(super) const DIFFER_NS: u64 = 100;
 const EQUAL_NS: u64 = 50;
 /// 2^6 s are more than a minute.
 const NOTHING_MAX: u32 = 6;
-/// Comparisons in a row that must say so: one may have been disturbed.
+/// Consecutive comparisons that must agree: one may have been disturbed.
 const IN_A_ROW: u32 = 2;
-/// Nanoseconds to the next comparison after the first that found nothing; it doubles each time.
+/// Nanoseconds to the next comparison after the first that found no difference; it doubles each time.
 const SOON_NS: u64 = 1_000_000_000;
-/// Nanoseconds between comparisons that found a difference, and between looks at which CPUs there are.
+/// Nanoseconds between comparisons that found a difference, and between checks for the existing CPUs.
 const AGAIN_NS: u64 = 60_000_000_000;
 /// The threads need a page or two.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offsets {
     /// How many CPUs were compared, the first one included.
@@ -59,7 +59,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Waits for a stamp other than `last`; `None` when the time is over.
+    /// Waits for a stamp other than `last`; `None` when the time is up.
     fn wait(&self, side: usize, last: u64) -> Option<u64> {
         loop {
             for _ in 0..SPINS {
@@ -75,11 +75,11 @@ impl Pair {
                 self.given_up.store(true, Ordering::Relaxed);
                 return None;
             }
-            // No yielding: a handoff says something only while both sides have their CPUs, and who yields gives its own away.
+            // No yielding: a handoff is only valid while both sides have their CPUs, and yielding gives one away.
         }
     }
 
-    /// One side's part: the smallest difference between its counter and the other side's stamps, and how many there were.
+    /// One side's part: the smallest difference between its counter and the other side's stamps, and their number.
     fn play(&self, side: usize, source: Source, cpu: usize) -> (i64, u32) {
         let (mut least, mut handoffs, mut last) = (i64::MAX, 0, 0);
         if !threads::pin_to_cpu(cpu) {
@@ -139,18 +139,18 @@ fn compare(source: Source, cpus: &[usize]) -> Option<Offsets> {
     Some(spread(&offsets))
 }
 
-/// The largest difference between two CPUs, of their offsets from the first, which has none.
+/// The largest difference between two CPUs, from their offsets to the first, whose offset is zero.
 fn spread(offsets: &[i64]) -> Offsets {
     let most = offsets.iter().copied().max().unwrap_or(0).max(0);
     let least = offsets.iter().copied().min().unwrap_or(0).min(0);
     Offsets { cpus: offsets.len() as u64 + 1, ticks: most.abs_diff(least) }
 }
 
-/// When to compare, and what follows from it.
+/// The schedule of comparisons, and their conclusion.
 #[derive(Debug)]
 pub(super) struct Comparisons {
     running: Option<Receiver<Option<Offsets>>>,
-    /// What was compared last: in which epoch, and which CPUs.
+    /// The last comparison: its epoch, and its CPUs.
     epoch: Option<u16>,
     cpus: Vec<usize>,
     cpus_due_ns: u64,
@@ -184,7 +184,7 @@ impl Comparisons {
         self.differ
     }
 
-    /// Compares again now, and each minute from now on while `is_doubted`: the kernel says that the counter is not sound.
+    /// Compares again now, and every minute while `is_doubted`: the kernel reports that the counter is unreliable.
     pub(super) fn doubt(&mut self, now_ns: u64, is_doubted: bool) {
         if is_doubted && !self.is_doubted {
             self.again_ns = now_ns;
@@ -232,16 +232,16 @@ impl Comparisons {
         let started = std::thread::Builder::new()
             .name("ogive-clock-cpu".into())
             .stack_size(STACK_BYTES)
-            // A receiver that is gone needs no answer.
+            // The receiver may be gone.
             .spawn(move || {
                 let _ = sender.send(compare(source, &cpus));
             });
-        // Without a thread the sender is dropped, which `turn` takes for a comparison that found nothing.
+        // Without a thread the sender is dropped, which `turn` treats as a comparison without a difference.
         drop(started);
         self.running = Some(receiver);
     }
 
-    /// Takes an outcome into account; gives CPUs and nanoseconds when there was one.
+    /// Processes an outcome; returns CPUs and nanoseconds if there was one.
     fn take(&mut self, now_ns: u64, found: Option<Offsets>, ns: impl Fn(u64) -> u64) -> Option<(u64, u64)> {
         let Some(found) = found else {
             self.again_ns = now_ns.saturating_add((SOON_NS << self.nothing).min(AGAIN_NS));

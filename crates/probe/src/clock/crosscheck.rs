@@ -8,15 +8,15 @@
 //! *Invariants*: pure. Only [`HOLDS_IN_A_ROW`] good looks in a row hold, and one doubt made sure by a second look ends that.
 //! *Limits*: a difference of less than [`RATE_PPM`] and of less than the brackets is not seen.
 
-/// The kernel's own threshold is 125 ppm; oscillators differ from their nominal rate by less, and the first looks learn by how much.
+/// The kernel's own threshold is 125 ppm; oscillators differ from their nominal rate by less, and the first checks learn by how much.
 const RATE_PPM: f64 = 100.0;
-/// Looks each quarter of a second: one second before a counter is kept, or taken again.
+/// Checks every quarter of a second: one second before a counter is kept, or used again.
 const HOLDS_IN_A_ROW: u32 = 4;
-/// One look can be disturbed.
+/// One check may be disturbed.
 const FAILS_IN_A_ROW: u32 = 2;
-/// Nanoseconds between two looks that are compared: shorter ones are all bracket.
+/// Minimum nanoseconds between two checks that are compared: with less, the brackets dominate.
 const APART_NS_MIN: u64 = 100_000_000;
-/// What a reading of a slow clock source may be off beside its bracket.
+/// The possible error of a reading of a slow clock source, in addition to its bracket.
 const SLACK_NS: f64 = 2_000.0;
 
 /// A bracketed reading of CLOCK_MONOTONIC_RAW.
@@ -50,7 +50,7 @@ pub(super) struct CrossCheck {
 }
 
 impl CrossCheck {
-    /// Evidence that begins with a counter which was in use, and so was compared ten times a second until now.
+    /// Evidence for a counter that was in use, and so was compared ten times a second until now.
     pub(super) fn new(holds: bool) -> Self {
         Self { holds, ..Self::default() }
     }
@@ -60,7 +60,7 @@ impl CrossCheck {
         self.holds
     }
 
-    /// Takes a reading; `true` while the counter keeps time.
+    /// Processes a reading; returns `true` while the counter keeps time.
     pub(super) fn look(&mut self, reading: RawReading) -> bool {
         let Some(last) = self.last else {
             (self.first, self.last) = (Some(reading), Some(reading));
@@ -76,14 +76,14 @@ impl CrossCheck {
         } else {
             (self.held, self.failed) = (0, self.failed + 1);
             if self.failed >= FAILS_IN_A_ROW {
-                // What was learned before says nothing of the counter as it is now.
+                // Earlier evidence does not apply to the counter in its current state.
                 *self = Self { last: Some(reading), first: Some(reading), failed: self.failed, ..Self::default() };
             }
         }
         self.holds
     }
 
-    /// Whether the counter went from `last` to `reading` at the rate that is known, or for the first time.
+    /// Whether the counter advanced from `last` to `reading` at the known rate, or for the first time.
     fn agrees(&mut self, last: RawReading, reading: RawReading) -> bool {
         let (ticks, ns) = (reading.ticks() - last.ticks(), (reading.raw_ns - last.raw_ns) as f64);
         if ticks <= 0.0 {

@@ -11,7 +11,7 @@ use super::os_reason::OsReason;
 use super::vmclock::{self, VmClock};
 use crate::os::{self, KeptFile};
 
-/// Nanoseconds between looks at what is cheap (a microsecond): the kernel's clock source, the suspended time, the hypervisor's page.
+/// Nanoseconds between checks of cheap properties (a microsecond): the kernel's clock source, the suspended time, the hypervisor's page.
 const PERIOD_NS: u64 = 250_000_000;
 /// Nanoseconds between comparisons of the counter's cost with the system clock's.
 const COST_PERIOD_NS: u64 = 60_000_000_000;
@@ -20,12 +20,12 @@ const COST_FIRST_NS: u64 = 1_000_000_000;
 /// CLOCK_BOOTTIME moved this much against CLOCK_MONOTONIC: the machine was suspended.
 const SUSPENDED_NS: u64 = 10_000_000;
 
-/// What a look found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Observation {
     /// Why the counter must not be used.
     pub(super) reason: Option<OsReason>,
-    /// The kernel has given the counter up; whether it is used all the same is for the cross-checks to say.
+    /// The kernel has abandoned the counter; the cross-checks decide whether it is used nevertheless.
     pub(super) is_demoted: bool,
     /// Something was looked at.
     pub(super) was_due: bool,
@@ -33,7 +33,7 @@ pub(super) struct Observation {
     pub(super) interrupted: bool,
 }
 
-/// The state of the looks.
+/// The state of the checks.
 #[derive(Debug)]
 pub(super) struct Environment {
     clock_source: Option<KeptFile>,
@@ -61,8 +61,8 @@ impl Environment {
         }
     }
 
-    /// Compares the costs of readings when that is due: right after a publication, so that readings take their quick way. The
-    /// next look takes them into account.
+    /// Compares the costs of readings when that is due: right after a publication, so that readings take the fast path. The
+    /// next check uses the result.
     pub(super) fn compare_costs(&mut self, now_ns: u64, figures: &Figures, measure: impl Fn() -> ReadCosts) {
         if now_ns < self.cost_due_ns {
             return;
@@ -78,7 +78,7 @@ impl Environment {
         }
     }
 
-    /// Looks at what is due at `now_ns`.
+    /// Checks what is due at `now_ns`.
     pub(super) fn look(&mut self, now_ns: u64, figures: &Figures) -> Observation {
         if now_ns < self.due_ns {
             return Observation {
@@ -125,7 +125,7 @@ fn suspended_ns() -> u64 {
 }
 
 /// Names of kernel clock sources under which an invariant counter keeps good time: the counter itself, and the
-/// hypervisors' own scalings of it. Others (hpet, acpi_pm, jiffies) are what the kernel takes when it has found
+/// hypervisors' own scalings of it. Others (hpet, acpi_pm, jiffies) are the kernel's choice when it has found
 /// the counter unstable.
 fn is_sound(name: &str) -> bool {
     matches!(name, "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" | "xen" | "arch_sys_counter")

@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a kernel clock source's name: 32 bytes, which is what the kernel keeps (`CS_NAME_LEN`).
+/// Words of a kernel clock source's name: 32 bytes, the kernel's limit (`CS_NAME_LEN`).
 pub(super) const NAME_WORDS: usize = 4;
 /// Words of the list of the kernel's clock sources: six names of ten bytes.
 pub(super) const NAMES_WORDS: usize = 8;
-/// Turns of a reader whose text is written at the same time; the writer comes once a second.
+/// Attempts of a reader while the text is being written; the writer writes once a second.
 const TEXT_TURNS: usize = 16;
 
 /// A figure: a number that is written by one thread.
@@ -78,7 +78,7 @@ impl<const WORDS: usize> Text<WORDS> {
         self.version.store(writing.wrapping_add(1), Ordering::Release);
     }
 
-    /// The text; empty when none was written, or when it is written all the time.
+    /// The text; empty when none was written, or when every attempt was disturbed.
     pub(super) fn get(&self) -> String {
         for _ in 0..TEXT_TURNS {
             // ORDERING: Acquire; pairs with the Release in `set`.

@@ -98,14 +98,14 @@ impl<M: Memory> Latch<M> {
         self.load_with(|| ()).0
     }
 
-    /// The segment in force, and what `read` gave while it was.
+    /// The segment in force, and the result of `read` while it was.
     pub(crate) fn load_with<T>(&self, read: impl Fn() -> T) -> (Segment, T) {
         let (words, value) = self.words(std::array::from_fn(|at| at), read);
         (Segment::from_words(words), value)
     }
 
-    /// The line at the ticks that `read` gives, while a correction lasts; otherwise `None`, and [`Latch::load_with`] is
-    /// to be asked. Nearly every reading is within a correction, and this takes half of the words.
+    /// The line at the ticks that `read` returns, while a correction lasts; otherwise `None`, and [`Latch::load_with`] must
+    /// be called. Nearly every reading is within a correction, and this loads half of the words.
     #[inline(always)]
     pub(crate) fn line(&self, read: impl Fn() -> u64) -> Option<u64> {
         let (words, ticks) = self.words(Segment::LINE_WORDS, read);
@@ -128,10 +128,10 @@ impl<M: Memory> Latch<M> {
         Segment::epoch_of(word)
     }
 
-    /// Words of the segment in force, and what `read` gave while it was.
+    /// Words of the segment in force, and the result of `read` while it was.
     ///
     /// The counter is read between the words and the second look at the index, not before them: an ordered read has
-    /// waited for the loads anyway, and a thread that is held up before its reading does not apply an old segment to it.
+    /// waited for the loads anyway, and a thread that is interrupted before its reading does not apply an old segment to it.
     #[inline(always)]
     fn words<const N: usize, T>(&self, wanted: [usize; N], read: impl Fn() -> T) -> ([u64; N], T) {
         loop {

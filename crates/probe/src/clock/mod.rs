@@ -59,7 +59,7 @@ use segment::Segment;
 use std::sync::atomic::Ordering;
 use tick::order;
 
-/// A clock: the machine's, or one that is moved by hand. Copy it freely.
+/// A clock: the machine's, or one that is moved manually. Copying it is cheap.
 #[derive(Clone, Copy)]
 pub struct Clock {
     inner: &'static Inner,
@@ -83,8 +83,8 @@ impl Clock {
         Self { inner: &GLOBAL }
     }
 
-    /// Takes the calibration of the global clock into the caller's hands, so that no thread is started for it. `None` when
-    /// somebody has it already: call this before anything reads the clock.
+    /// Hands the calibration of the global clock to the caller, so that no thread is started for it. `None` when
+    /// the calibration is already running: call this before anything reads the clock.
     ///
     /// ```
     /// use ogive_probe::Clock;
@@ -101,7 +101,7 @@ impl Clock {
         (orphaned || before == SERVICE_NONE).then(|| Maintainer::new(&GLOBAL, read_costs))
     }
 
-    /// A clock that stands still at `now_ns` and `wall_ns` until [`Clock::advance`] moves it. For tests and simulations.
+    /// A clock that is fixed at `now_ns` and `wall_ns` until [`Clock::advance`] moves it. For tests and simulations.
     ///
     /// Each one stays in memory for the life of the process, about 700 bytes.
     #[must_use]
@@ -115,7 +115,7 @@ impl Clock {
         Self { inner: Box::leak(Box::new(inner)) }
     }
 
-    /// Moves a manual clock forward; its wall clock goes along.
+    /// Moves a manual clock forward, including its wall clock.
     ///
     /// # Panics
     /// When the clock is the machine's.
@@ -129,7 +129,7 @@ impl Clock {
     /// with [`Clock::ns_between`]. Without a usable counter, ticks are nanoseconds.
     ///
     /// A processor may read it some tens of nanoseconds before earlier loads are done. Use it for intervals above
-    /// 200 ns in one thread; use [`Clock::ticks_ordered`] for shorter ones and for what crosses threads.
+    /// 200 ns in one thread; use [`Clock::ticks_ordered`] for shorter ones and for stamps that are compared between threads.
     #[inline]
     #[must_use]
     pub fn ticks(self) -> u64 {
@@ -155,7 +155,7 @@ impl Clock {
         self.now_otherwise()
     }
 
-    /// As [`Clock::now`], not ordered: cheaper by a third, and up to some 150 ns early as another thread sees it.
+    /// As [`Clock::now`], not ordered: a third cheaper, and up to some 150 ns early from the viewpoint of another thread.
     /// For intervals above 200 ns that begin and end in one thread.
     #[inline]
     #[must_use]
@@ -168,7 +168,7 @@ impl Clock {
         self.now_otherwise()
     }
 
-    /// Nanoseconds since the Unix epoch. It steps when somebody sets the wall clock, at most 100 ms after that.
+    /// Nanoseconds since the Unix epoch. It steps at most 100 ms after the wall clock is set.
     #[inline]
     #[must_use]
     pub fn wall(self) -> i64 {
@@ -204,16 +204,16 @@ impl Clock {
         self.tick_rate().ns(to.saturating_sub(from))
     }
 
-    /// What a tick is worth now. To convert many ticks alike, take it once.
+    /// The current value of a tick. To convert many ticks consistently, get it once.
     #[inline]
     #[must_use]
     pub fn tick_rate(self) -> TickRate {
         self.inner.tick_rate()
     }
 
-    /// Breaks of the line so far: an interval that began in another epoch means nothing. Two or three loads.
+    /// Number of breaks of the line so far: an interval between different epochs is meaningless. Two or three loads.
     ///
-    /// A break is seen when the calibration thread has found it: up to a second after a suspend, 100 ms after a jump.
+    /// A break is visible once the calibration thread has found it: up to a second after a suspend, 100 ms after a jump.
     #[inline]
     #[must_use]
     pub fn epoch(self) -> u16 {
@@ -229,7 +229,7 @@ impl Clock {
         self.inner.latch.publish(&Segment::os(0, 0, self.epoch().wrapping_add(1)));
     }
 
-    /// Sets when this clock uses the counter; in force at its next look around, within a quarter of a second.
+    /// Sets when this clock uses the counter; takes effect at its next check, within a quarter of a second.
     pub fn set_policy(self, policy: Policy) {
         // ORDERING: Relaxed; one word, whole in itself, that the calibration reads at its next turn.
         self.inner.policy.store(policy as u8, Ordering::Relaxed);
@@ -241,8 +241,8 @@ impl Clock {
         self.inner.policy()
     }
 
-    /// The time where the quick way does not lead: the correction is over, the segment in force is the system's, or has
-    /// ended, or began a moment later; or there is another counter, or none.
+    /// The time when the fast path does not apply: the correction is over, the segment in force is the system's, or has
+    /// ended, or is just beginning; or there is another counter, or none.
     #[inline(never)]
     fn now_otherwise(self) -> u64 {
         let source = self.inner.source();
@@ -271,7 +271,7 @@ fn start(inner: &'static Inner) {
     }
 }
 
-/// What each way to read the clock costs; its source is a counter.
+/// The cost of each way to read the clock; its source is a counter.
 fn read_costs(inner: &'static Inner) -> ReadCosts {
     let (clock, source) = (Clock { inner }, inner.source());
     costs::measure([

@@ -97,7 +97,7 @@ impl Page {
     }
 }
 
-/// A copy of a clock page, to convert stamps with: those of a process that ended, of a dump, of another machine.
+/// A copy of a clock page, to convert stamps with: those of a process that has ended, of a dump, or of another machine.
 ///
 /// For reading the time use [`crate::SharedClock`]; a copy ends with the segment that was in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl ClockPage {
         self.identity.process
     }
 
-    /// What its ticks are ticks of.
+    /// The source of its ticks.
     #[must_use]
     pub fn source(&self) -> Source {
         self.identity.source
@@ -153,7 +153,7 @@ impl ClockPage {
         self.segment.epoch
     }
 
-    /// Nanoseconds on the CLOCK_MONOTONIC line at `ticks`; `None` outside of the segment that was in force.
+    /// Nanoseconds on the CLOCK_MONOTONIC line at `ticks`; `None` outside the segment that was in force.
     #[must_use]
     pub fn ns_at(&self, ticks: u64) -> Option<u64> {
         self.segment.line(ticks, self.shift)

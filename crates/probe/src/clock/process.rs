@@ -15,7 +15,7 @@ use crate::memory::Machine;
 use crate::os;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// The calibration thread of this process: not asked for, or asked for.
+/// The calibration thread of this process: not requested, or requested.
 pub(super) const SERVICE_NONE: u8 = 0;
 pub(super) const SERVICE_STARTED: u8 = 1;
 
@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub(super) latch: Latch<Machine>,
     pub(super) source: AtomicU8,
     pub(super) service: AtomicU8,
-    /// Nanoseconds a tick as [`TickRate`] holds them; 0 before anybody asked or it is known.
+    /// Nanoseconds for each tick in the form of [`TickRate`]; 0 before it is requested or known.
     pub(super) tick_rate: AtomicU64,
     pub(super) figures: Figures,
     pub(super) shares: Shares,
@@ -77,7 +77,7 @@ impl Inner {
         self.source_byte() == Source::FENCED
     }
 
-    /// Ordered ticks where the counter is not read by a fenced instruction, or there is none.
+    /// Ordered ticks where the counter is not read by a fenced instruction, or does not exist.
     #[inline(never)]
     pub(super) fn ticks_otherwise(&self) -> u64 {
         match self.source() {
@@ -99,7 +99,7 @@ impl Inner {
         if source.is_counter() { reading::wall(&self.latch, source) } else { os::realtime_ns() }
     }
 
-    /// What a tick is worth now.
+    /// The current value of a tick.
     #[inline]
     pub(super) fn tick_rate(&self) -> TickRate {
         // ORDERING: Relaxed; one word, whole in itself.
@@ -115,7 +115,7 @@ impl Inner {
         if self.policy.load(Ordering::Relaxed) == Policy::Force as u8 { Policy::Force } else { Policy::Auto }
     }
 
-    /// The rate where none was published: ticks that are nanoseconds, or a guess until the calibration's first.
+    /// The rate if none was published: ticks that are nanoseconds, or a guess until the calibration's first.
     #[cold]
     fn tick_rate_otherwise(&self) -> TickRate {
         let counter = self.source().is_counter();
@@ -128,7 +128,7 @@ impl Inner {
     }
 }
 
-/// True for one caller in a child of fork: the calibration is to be begun again. The parent's pages stay the parent's.
+/// True for one caller in a child of fork: the calibration is to be started again. The parent's pages remain the parent's.
 pub(super) fn is_orphaned() -> bool {
     // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
     let orphaned = CHILD.swap(false, Ordering::Relaxed);

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 
 impl Clock {
     /// Publishes the global clock as a file that other processes map read-only: [`crate::SharedClock`], `sdk/c/ogive_clock.h`, or any
-    /// language by docs/formats/clock-page.md. A file that is there is replaced, readers of the old one keep the old one; the new
+    /// language by docs/formats/clock-page.md. An existing file is replaced, and readers of the old one keep it; the new
     /// one has mode 0644. Put it on a file system in memory: `/dev/shm`, `$XDG_RUNTIME_DIR`.
     ///
-    /// The page lives as long as the process; the file stays behind, and its readers see that nobody publishes to it.
+    /// The page lives as long as the process; the file remains, and its readers can see that it is no longer updated.
     ///
     /// # Errors
-    /// [`Error::Share`] when the file cannot be made, or this process publishes four pages already.
+    /// [`Error::Share`] when the file cannot be created, or this process already publishes four pages.
     pub fn share(path: impl AsRef<Path>) -> Result<(), Error> {
         let clock = Self::global();
         // ORDERING: Relaxed; a child of fork sees its own flag.

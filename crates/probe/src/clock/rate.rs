@@ -44,7 +44,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Takes a point and gives the best rate known, or `None` before the shortest window is full.
+    /// Adds a point and returns the best rate known, or `None` before the shortest window is full.
     ///
     /// Points come in ascending ticks and nanoseconds; the caller has checked that.
     pub(crate) fn push(&mut self, point: Point) -> Option<Rate> {
@@ -62,13 +62,13 @@ impl Windows {
     fn best(&mut self, point: Point) -> Option<Rate> {
         let mut best: Option<(usize, Rate)> = None;
         for (at, length) in WINDOWS_NS.into_iter().enumerate() {
-            // A window that is not full yet is used as soon as it reaches twice as far as the one before it.
+            // A window that is not full yet is used once it reaches twice as far as the next shorter one.
             let enough = at.checked_sub(1).map_or(length, |shorter| (2 * WINDOWS_NS[shorter]).min(length));
             let Some(rate) = self.windows[at].rate(point, enough) else { break };
             if let Some((shorter, known)) = best {
                 if !agree(known, rate) {
-                    // The older part of this window belongs to another rate: begin it, and all longer, anew from
-                    // the start of the window that is believed.
+                    // The older part of this window belongs to another rate: restart it, and all longer ones, from
+                    // the start of the trusted window.
                     let start = Window { older: self.windows[shorter].older, newer: None };
                     self.windows[at..].fill(start);
                     break;

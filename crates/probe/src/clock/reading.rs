@@ -15,7 +15,7 @@ use crate::os;
 pub(super) const FLOOR_BELIEVED_NS: u64 = 100_000;
 /// Ticks that a reading may be before its segment's start because two CPUs' counters are not quite equal.
 pub(super) const SKEW_TICKS: u64 = 4_096;
-/// Turns of the slow path before it takes what it has: each turn means that a publication came in between.
+/// Attempts of the slow path before it uses what it has: each means that a publication came in between.
 const SLOW_TURNS: usize = 8;
 
 /// The time; `source` is a counter.
@@ -44,7 +44,7 @@ pub(super) fn wall(latch: &Latch<Machine>, source: Source) -> i64 {
     }
 }
 
-/// A reading of the line with its bound; `None` where the line does not reach. `source` is a counter.
+/// A reading of the line with its bound; `None` where the line is not valid. `source` is a counter.
 pub(super) fn bounded(latch: &Latch<Machine>, source: Source) -> Option<Bounded> {
     let (segment, ticks) = latch.load_with(|| order(source));
     let ns = segment.line(ticks, latch.shift())?;
@@ -52,12 +52,12 @@ pub(super) fn bounded(latch: &Latch<Machine>, source: Source) -> Option<Bounded>
     Some(Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Counter })
 }
 
-/// A reading of the operating system's clock that `ns` was; while a floor holds it back, the difference is the error.
+/// A reading `ns` of the operating system's clock; while a floor holds it back, the difference is the error.
 pub(super) fn bounded_os(ns: u64, epoch: u16) -> Bounded {
     Bounded { ns, err_ns: os::monotonic_ns().abs_diff(ns), epoch, mode: Mode::Os }
 }
 
-/// `system_ns`, not below what `segment` can have shown to somebody before `ticks`.
+/// `system_ns`, but not below what `segment` can have returned to a reader before `ticks`.
 pub(super) fn floored(segment: &Segment, ticks: u64, shift: u32, system_ns: u64) -> u64 {
     if segment.mode == Mode::Os {
         return system_ns.max(segment.base_ns);

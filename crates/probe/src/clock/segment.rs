@@ -7,7 +7,7 @@
 //! `slew_ticks` (at most `max_age`) by itself, so a starved calibrator leaves only the error of `rate`, which is a few parts per billion.
 //! *Limits*: rates are 0.64 fixed point, after ticks are shifted left by `shift` (0 for counters above 1 GHz).
 
-/// What a segment says about where `now()` comes from.
+/// Where `now()` takes the time from in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
@@ -28,7 +28,7 @@ impl Mode {
     }
 }
 
-/// Largest `err_ns` that a segment holds: 24 bits, 16.8 ms; a clock further off is in [`Mode::Os`].
+/// Largest `err_ns` that a segment can hold: 24 bits, 16.8 ms; a clock with a larger error is in [`Mode::Os`].
 const ERR_NS_MAX: u32 = (1 << 24) - 1;
 
 /// A straight piece of the clock. In [`Mode::Os`], `base_ns` is the floor below which no reading may fall, and
@@ -53,14 +53,14 @@ pub(crate) struct Segment {
     pub(crate) err_ns: u32,
     /// By how much that bound grows: parts per billion of the age.
     pub(crate) drift_ppb: u16,
-    /// Number of breaks of the line so far; an interval between two epochs means nothing.
+    /// Number of breaks of the line so far; an interval between two epochs is meaningless.
     pub(crate) epoch: u16,
-    /// Where readings come from.
+    /// The origin of readings.
     pub(crate) mode: Mode,
 }
 
 impl Segment {
-    /// Words that a stored segment takes.
+    /// Words of a stored segment.
     pub(crate) const WORDS: usize = 8;
 
     /// The segment of a process that has not calibrated: the operating system's clock, no floor.
@@ -82,21 +82,21 @@ impl Segment {
 
     /// Ticks are shifted by less than this: 2^20 times a tick of a 1 kHz counter is below a nanosecond.
     pub(crate) const SHIFT_MAX: u32 = 21;
-    /// Which words [`Segment::line_of`] takes.
+    /// The words that [`Segment::line_of`] needs.
     pub(crate) const LINE_WORDS: [usize; 4] = [0, 1, 3, 4];
-    /// Which word holds the epoch.
+    /// The word with the epoch.
     pub(crate) const EPOCH_WORD: usize = 7;
-    /// Which word is `wall_offset_ns`.
+    /// The word `wall_offset_ns`.
     pub(crate) const WALL_WORD: usize = 6;
 
-    /// The epoch, out of its word.
+    /// The epoch, extracted from its word.
     #[inline(always)]
     pub(crate) const fn epoch_of(word: u64) -> u16 {
         (word >> 40) as u16
     }
 
     /// The line at `ticks` while the correction lasts, otherwise `None`: one subtraction, one comparison, one
-    /// multiplication and one addition stand between the counter and the answer.
+    /// multiplication and one addition between the counter and the result.
     #[inline(always)]
     pub(crate) fn line_of(words: [u64; 4], ticks: u64, shift: u32) -> Option<u64> {
         let [base_ticks, base_ns, rate_slewed, slew_ticks] = words;
@@ -105,7 +105,7 @@ impl Segment {
         (age < slew_ticks).then(|| base_ns.wrapping_add((product >> 64) as u64))
     }
 
-    /// The line at `ticks`, or `None` outside of the segment's validity.
+    /// The line at `ticks`, or `None` outside the segment's validity.
     pub(crate) fn line(&self, ticks: u64, shift: u32) -> Option<u64> {
         let age = ticks.wrapping_sub(self.base_ticks);
         (age < self.max_age).then(|| self.base_ns.wrapping_add((self.product(age, shift) >> 64) as u64))

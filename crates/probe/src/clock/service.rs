@@ -24,18 +24,18 @@ use std::time::Duration;
 
 /// Brackets in a sample; the tightest is used.
 const BRACKETS: usize = 24;
-/// Brackets for the wall clock's offset, which changes only when somebody sets the clock.
+/// Brackets for the wall clock's offset, which changes only when the clock is set.
 const WALL_BRACKETS: usize = 4;
 /// A counter that was too slow is tried again after a minute.
 const TOO_SLOW_NS: u64 = 60_000_000_000;
 /// The thread needs a page or two.
 const STACK_BYTES: usize = 128 * 1024;
-/// A publication held up longer than this is made again: its segment would start in the past.
+/// A publication that is delayed longer than this is made again: its segment would start in the past.
 const HELD_UP_TICKS: u64 = 10_000;
-/// How often it is made again before it goes out as it is.
+/// How often it is made again before it is published anyway.
 const HELD_UP_TRIES: usize = 8;
 
-/// Starts the thread; false when the system has none to give.
+/// Starts the thread; false when the system cannot create one.
 pub(super) fn spawn(inner: &'static Inner, measure_costs: MeasureCosts) -> bool {
     std::thread::Builder::new()
         .name("ogive-clock".into())
@@ -44,14 +44,14 @@ pub(super) fn spawn(inner: &'static Inner, measure_costs: MeasureCosts) -> bool 
         .is_ok()
 }
 
-/// The calibration of the global clock in a host's own hands, for hosts that want no other thread in their process.
+/// The calibration of the global clock by the host program, for hosts that want no other thread in their process.
 ///
-/// The host calls [`Maintainer::turn`] when it says so. A host that does not loses nothing but speed: after two seconds
+/// The host calls [`Maintainer::turn`] when it is due. A host that does not only loses speed: after two seconds
 /// readings come from the operating system's clock. When the maintainer is dropped, the next reading from the operating
 /// system's clock starts a thread in its place.
 pub struct Maintainer {
     service: Service,
-    /// In which process of a chain of forks it was made.
+    /// The generation of the process, in a chain of forks, in which it was made.
     generation: u64,
 }
 
@@ -67,8 +67,8 @@ impl Maintainer {
         Self { service: Service::new(inner, measure_costs), generation: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// Takes one sample, publishes what follows from it, and returns when to call again. It takes some microseconds, and each
-    /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no meaning:
+    /// Takes one sample, publishes the result, and returns when to call again. It takes some microseconds, and once a
+    /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no effect:
     /// the clock there calibrates itself.
     ///
     /// Comparisons of the CPUs' counters still happen in short threads of their own, because they must be bound to CPUs.
@@ -98,7 +98,7 @@ impl Drop for Maintainer {
     }
 }
 
-/// Measures what each way to read the clock costs.
+/// Measures the cost of each way to read the clock.
 pub(super) type MeasureCosts = fn(&'static Inner) -> ReadCosts;
 
 struct Service {
@@ -108,9 +108,9 @@ struct Service {
     calibrator: Calibrator,
     environment: Environment,
     comparisons: Comparisons,
-    /// The evidence for a counter that the kernel has given up.
+    /// The evidence for a counter that the kernel has abandoned.
     cross_check: Option<CrossCheck>,
-    /// Until then the counter is taken to be below 1 GHz, where the readers count on more.
+    /// Until then the counter is assumed to be below 1 GHz, which is too slow for the readers.
     too_slow_until_ns: u64,
 }
 
@@ -118,7 +118,7 @@ impl Service {
     fn new(inner: &'static Inner, measure_costs: MeasureCosts) -> Self {
         let source = inner.source();
         let current = inner.latch.load();
-        // The step of the counter is looked for here, on the calibration's time; one that may not be read has none.
+        // The granularity of the counter is measured here, in the calibration thread; a counter that may not be read has none.
         if source.is_counter() {
             inner.figures.quantum_ticks.set(costs::quantum_ticks(source));
         }
@@ -142,7 +142,7 @@ impl Service {
     }
 
     fn turn(&mut self) {
-        // A thread that must not read the counter does not: it says so, and asks again next time.
+        // A thread that must not read the counter does not: it reports that, and checks again next time.
         if os::counter_traps() {
             self.inner.figures.os_reason.set(OsReason::Trapped as u64);
             if self.calibrator.set_trusted(false) == Outcome::Publish {
@@ -185,7 +185,7 @@ impl Service {
         }
     }
 
-    /// Whether a counter that the kernel has given up keeps time all the same; true of one that it has not.
+    /// Whether a counter that the kernel has abandoned still keeps time; true if the kernel has not.
     fn cross_check(&mut self, look: Observation) -> bool {
         if !look.is_demoted {
             self.cross_check = None;
@@ -234,7 +234,7 @@ impl Service {
         self.calibrator.published(segment, segment.base_ticks);
     }
 
-    /// To this process first: what happens until the pages have it too counts as being held up.
+    /// To this process first: time until the pages have it too counts as a delay.
     fn put(&self, segment: &Segment) {
         self.inner.latch.publish(segment);
         self.inner.shares.publish(segment, self.calibrator.shift());
@@ -269,7 +269,7 @@ impl Service {
         figures.drift_ppb.set_f64(self.calibrator.drift_ppb());
         figures.calibrated_at_ns.set(self.calibrator.calibrated_at_ns());
         figures.frequency_mhz.set_f64(self.calibrator.rate().map_or(0.0, |rate| 1e3 / rate.ns_per_tick));
-        // A rate that was lost with its line stays the best guess until the next one is known.
+        // A rate that was lost with its line remains the best guess until the next one is known.
         if let Some(rate) = self.calibrator.rate() {
             // ORDERING: Relaxed; one word, whole in itself.
             self.inner.tick_rate.store(TickRate::new(rate.ns_per_tick).0, Ordering::Relaxed);
@@ -293,7 +293,7 @@ impl Service {
     }
 }
 
-/// Why the counter must not be used, by what was looked at.
+/// Why the counter must not be used, from the results of the checks.
 fn reason(policy: Policy, look: Observation, holds: bool, cpus_differ: bool) -> Option<OsReason> {
     if policy == Policy::Force {
         return None;

@@ -12,7 +12,7 @@ use super::tick::TickRate;
 use crate::mapping;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Pages that one process publishes: one for itself, one for a library in it, and as many again.
+/// Pages that one process publishes: one for itself, one for a library in it, and two in reserve.
 pub(super) const SHARES_MAX: usize = 4;
 
 /// The pages that this process publishes.
@@ -24,7 +24,7 @@ impl Shares {
         Self([const { AtomicPtr::new(std::ptr::null_mut()) }; SHARES_MAX])
     }
 
-    /// False when there is no place.
+    /// False when there is no free slot.
     pub(super) fn add(&self, page: &'static Page) -> bool {
         let new = std::ptr::from_ref(page).cast_mut();
         // ORDERING: Release; pairs with the Acquire in `pages`: the page is whole before it is written to.

@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct SharedClock {
     page: Mapping,
     identity: Identity,
-    /// What is read here.
+    /// The source that is read here.
     source: Source,
 }
 
@@ -27,15 +27,15 @@ pub struct SharedClock {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SharedStatus {
-    /// Where readings come from now: [`Mode::Os`] also when the publisher has gone.
+    /// The current origin of readings: [`Mode::Os`] also when the publisher has gone.
     pub mode: Mode,
-    /// What ticks are ticks of.
+    /// The source of ticks.
     pub source: Source,
     /// The publishing process.
     pub process: u32,
     /// Ticks a second; 0 before it is known.
     pub frequency_hz: u64,
-    /// The finest difference that two readings can have; 0 before it is known.
+    /// The smallest possible difference of two readings; 0 before it is known.
     pub quantum_ns: f64,
     /// Bound on |now - CLOCK_MONOTONIC|.
     pub err_ns: u64,
@@ -59,12 +59,12 @@ impl SharedClock {
     /// Maps the page at `path`.
     ///
     /// # Errors
-    /// [`Error::Share`] when there is no file that can be mapped, [`Error::Page`] when it is not a clock page.
+    /// [`Error::Share`] when the file does not exist or cannot be mapped, [`Error::Page`] when it is not a clock page.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let page = Mapping::open(path).map_err(|source| Error::Share { path: path.to_owned(), source })?;
         let identity = page.page().identity()?;
-        // The counter is read as the publisher reads it, if this process may read it at all.
+        // The counter is read in the publisher's way, if this process may read it at all.
         let source = if counter::detect() == identity.source { identity.source } else { Source::Os };
         Ok(Self { page, identity, source })
     }
@@ -87,7 +87,7 @@ impl SharedClock {
         if self.source.is_counter() { order(self.source) } else { os::monotonic_ns() }
     }
 
-    /// As [`super::Clock::now`]; of all processes that read the page.
+    /// As [`super::Clock::now`]; monotonic across all processes that read the page.
     #[inline]
     #[must_use]
     pub fn now(&self) -> u64 {

@@ -10,15 +10,15 @@ use crate::counter::Source;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Where readings come from now.
+    /// The current origin of readings.
     pub mode: Mode,
-    /// What ticks are ticks of, and by which instruction an ordered one is read.
+    /// The source of ticks, and the instruction for an ordered reading.
     pub source: Source,
     /// Why the operating system's clock is read; `None` in [`Mode::Counter`].
     pub os_reason: Option<OsReason>,
     /// The kernel's clock source (`tsc`, `kvm-clock`, `hpet`...); empty where it cannot be read.
     pub os_clock_source: String,
-    /// The clock sources that the kernel could take.
+    /// The clock sources that are available to the kernel.
     pub os_clock_sources: Vec<String>,
     /// How often the kernel's clock source was seen to change.
     pub os_clock_source_changes: u64,
@@ -26,8 +26,8 @@ pub struct Status {
     pub frequency_hz: u64,
     /// Bound on the error of `frequency_hz`, parts per billion.
     pub ppb: u16,
-    /// How much faster the counter would have run than CLOCK_MONOTONIC if it had been left alone since the calibration of
-    /// some seconds ago, parts per billion: what calibrating all the time takes away.
+    /// How much faster the counter would have run than CLOCK_MONOTONIC without corrections since the calibration of
+    /// some seconds ago, parts per billion: what continuous calibration removes.
     pub drift_ppb: f64,
     /// The finest difference that two readings can have: the greatest common step of the counter.
     pub quantum_ns: f64,
@@ -45,7 +45,7 @@ pub struct Status {
     pub age_ns: u64,
     /// Publications so late that a reader may have seen time go back by half a nanosecond or more.
     pub backsteps: u64,
-    /// Times that the operating system's clock had to take over.
+    /// How often the operating system's clock had to take over.
     pub fallbacks: u64,
     /// Suspends, migrations and restores that were seen.
     pub interruptions: u64,
@@ -55,7 +55,7 @@ pub struct Status {
     pub cpus_compared: u64,
     /// The largest offset between the counters of two of them.
     pub cpu_offset_ns: u64,
-    /// What readings cost here.
+    /// The cost of readings here.
     pub costs: ReadCosts,
 }
 

@@ -10,13 +10,13 @@ pub struct Bounded {
     pub ns: u64,
     /// CLOCK_MONOTONIC was within this of `ns`.
     pub err_ns: u64,
-    /// An interval between readings of different epochs means nothing: the line was broken in between.
+    /// An interval between readings of different epochs is meaningless: the line was broken in between.
     pub epoch: u16,
-    /// Where the reading came from.
+    /// The origin of the reading.
     pub mode: Mode,
 }
 
-/// What a tick is worth: nanoseconds a tick, 32.32 fixed point, good to 0.4 parts per billion.
+/// The value of a tick: nanoseconds for each tick, 32.32 fixed point, accurate to 0.4 parts per billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate(pub(super) u64);
 
@@ -28,14 +28,14 @@ impl TickRate {
         Self(((ns_per_tick * 4_294_967_296.0).round() as u64).max(1))
     }
 
-    /// So many ticks in nanoseconds, rounded down; one multiplication.
+    /// Ticks in nanoseconds, rounded down; one multiplication.
     #[inline(always)]
     #[must_use]
     pub const fn ns(self, ticks: u64) -> u64 {
         ((ticks as u128 * self.0 as u128) >> 32) as u64
     }
 
-    /// So many ticks in nanoseconds and parts of one.
+    /// Ticks in nanoseconds and fractions.
     #[must_use]
     pub fn ns_f64(self, ticks: u64) -> f64 {
         ticks as f64 * (self.0 as f64 / 4_294_967_296.0)

@@ -20,16 +20,16 @@ const MAGIC: &[u8; 4] = b"VCLK";
 const VERSION: u16 = 1;
 const FLAG_GENERATION: u64 = 1 << 8;
 
-/// What of the page is used.
+/// The used part of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) disruption: u64,
-    /// `None` when the hypervisor does not keep it.
+    /// `None` when the hypervisor does not provide it.
     pub(super) generation: Option<u64>,
 }
 
 impl Page {
-    /// Reads a page; `None` when it is not one, or is being written.
+    /// Parses a page; `None` when it is not one, or is being written.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let array = |at: usize| bytes.get(at..at + 8).and_then(|slice| slice.try_into().ok()).map(u64::from_le_bytes);
         if bytes.len() < PAGE_BYTES_MIN || &bytes[..4] != MAGIC {
@@ -47,7 +47,7 @@ impl Page {
     }
 }
 
-/// The device, and what it said last.
+/// The device, and its last values.
 #[derive(Debug)]
 pub(super) struct VmClock {
     file: KeptFile,
@@ -55,14 +55,14 @@ pub(super) struct VmClock {
 }
 
 impl VmClock {
-    /// Opens the device at `path`; `None` when there is none that can be read.
+    /// Opens the device at `path`; `None` when it does not exist or cannot be read.
     pub(super) fn open(path: &CStr) -> Option<Self> {
         let file = KeptFile::open(path)?;
         let last = Page::parse(file.read(&mut [0; PAGE_BYTES])?)?;
         Some(Self { file, last })
     }
 
-    /// True when the machine was moved or restored since the last look.
+    /// Whether the machine was moved or restored since the last check.
     pub(super) fn was_moved(&mut self) -> bool {
         let Some(page) = self.file.read(&mut [0; PAGE_BYTES]).and_then(Page::parse) else { return false };
         let moved = page != self.last;
