@@ -41,7 +41,7 @@ pub enum Error {
     /// It is not what it was said to be, or is damaged.
     #[error("{0}")]
     Unreadable(String),
-    /// Whoever takes the batches wants no more, for a reason of its own.
+    /// The receiver of the batches stopped, for a reason of its own.
     #[error("stopped")]
     Stopped,
 }

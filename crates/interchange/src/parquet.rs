@@ -26,7 +26,7 @@ use crate::{Batches, Error, scheme_text};
 /// 8,192 rows at once.
 pub const ROWS_MAX: usize = 8_192;
 
-/// Reads a file; `progress` hears how many of its rows are done, in thousandths.
+/// Reads a file; `progress` is called with the share of its rows that is done, in thousandths.
 ///
 /// # Errors
 /// [`Error::Unreadable`] and [`Error::Stopped`].

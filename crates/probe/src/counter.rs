@@ -4,7 +4,7 @@
 //! knowledge of the same facts) has said that it exists and is not made to trap.
 #![allow(unsafe_code)]
 
-/// What a clock counts with.
+/// The source of a clock's ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -95,7 +95,7 @@ pub(crate) fn detect() -> Source {
     Source::Cntvct
 }
 
-/// Finds the counter that this process may use: none on this architecture.
+/// Finds the counter that this process may use; on this architecture there is none.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) fn detect() -> Source {
     Source::Os

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system gave no thread; try again later, or do without what the thread is for.
+    /// The system could not create a thread; try again later, or do without the purpose of the thread.
     #[error("cannot start the thread {name}: {source}")]
     Spawn {
         /// The thread's name.
@@ -12,12 +12,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A line that is not a slow trace as [`SlowTrace`](crate::SlowTrace) writes it; do not use it.
+    /// A line that is not a slow trace as written by [`SlowTrace`](crate::SlowTrace); do not use it.
     #[error("not a slow trace: {what} at {at:?}")]
     Trace {
         /// What was expected there.
         what: &'static str,
-        /// The field that is wrong, its first 64 bytes.
+        /// The first 64 bytes of the invalid field.
         at: String,
     },
     /// A clock page cannot be published to or read from this file: choose another path, or go on without.
@@ -28,12 +28,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// Bytes that are not a clock page of a version that is known here; do not use them.
+    /// Bytes that are not a clock page of a known version; do not use them.
     #[error("not a clock page: {what} is {found:#x}")]
     Page {
         /// Which field is wrong.
         what: &'static str,
-        /// What it holds.
+        /// The value found.
         found: u64,
     },
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What each turn sleeps.
+/// The duration of each sleep.
 pub const SLEEP_NS: u64 = 1_000_000;
 
 /// The thread formats nothing and calls little.
@@ -49,7 +49,7 @@ impl HiccupMeter {
     /// Starts a thread on each CPU that this thread may use.
     ///
     /// # Errors
-    /// [`Error::Spawn`] when the system gives no more threads; then none is left running.
+    /// [`Error::Spawn`] when the system creates no more threads; then none is left running.
     pub fn start(clock: Clock) -> Result<Self, Error> {
         let mut allowed = threads::allowed_cpus();
         if allowed.is_empty() {
@@ -76,13 +76,13 @@ impl HiccupMeter {
         self.cpus.iter().map(|cpu| cpu.state.cpu_ns.load(Ordering::Relaxed)).sum()
     }
 
-    /// Stops all threads and waits for them, a millisecond or so. The recorders keep what they have.
+    /// Stops all threads and waits for them, a millisecond or so. The recorders keep their contents.
     pub fn stop(&mut self) {
         // ORDERING: Relaxed; the threads look once a turn, and joining orders the rest.
         self.stop.store(true, Ordering::Relaxed);
         for cpu in &mut self.cpus {
             if let Some(thread) = cpu.thread.take() {
-                // A thread that panicked has recorded what it has; there is nothing to add.
+                // A thread that panicked has recorded everything up to then.
                 let _ = thread.join();
             }
         }
@@ -127,7 +127,7 @@ impl CpuMeter {
         self.cpu
     }
 
-    /// Records of this CPU: nanoseconds that each sleep was too long.
+    /// The recorder of this CPU: by how many nanoseconds each sleep was too long.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
@@ -141,7 +141,7 @@ impl CpuMeter {
     }
 }
 
-/// Sleeps, and gives how much longer than asked it took.
+/// Sleeps, and returns how much longer than requested it took.
 fn overshoot_ns(clock: Clock) -> u64 {
     let start = clock.now();
     std::thread::sleep(Duration::from_nanos(SLEEP_NS));

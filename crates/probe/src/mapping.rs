@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const FILE_BYTES: usize = 4_096;
 const _: () = assert!(size_of::<Page>() <= FILE_BYTES && align_of::<Page>() <= FILE_BYTES);
 
-/// A descriptor that is closed when it goes.
+/// A descriptor that is closed when dropped.
 struct Descriptor(libc::c_int);
 
 impl Drop for Descriptor {
@@ -45,7 +45,7 @@ fn map(descriptor: &Descriptor, access: libc::c_int) -> io::Result<*mut Page> {
     if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(address.cast()) }
 }
 
-/// Makes the file at `path`, lets `fill` write its page, and gives it its name; the page stays mapped for ever.
+/// Creates the file at `path`, lets `fill` write its page, and then names it; the page stays mapped forever.
 pub(crate) fn create(path: &Path, fill: impl FnOnce(&Page)) -> io::Result<&'static Page> {
     /// Makes names of files that are begun differ within a process.
     static BEGUN: AtomicU64 = AtomicU64::new(0);
@@ -90,7 +90,7 @@ pub(crate) fn kept(pointer: *mut Page) -> Option<&'static Page> {
     unsafe { pointer.as_ref() }
 }
 
-/// A page that is read.
+/// A page that is mapped for reading.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     address: *const Page,

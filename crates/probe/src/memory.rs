@@ -10,7 +10,7 @@ pub(crate) trait Word: Send + Sync {
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
     fn fetch_add(&self, value: u64, ordering: Ordering) -> u64;
-    /// True when the word was `current` and is `new` now. A failure orders nothing.
+    /// Compares and exchanges: true when the word was `current` and is now `new`. A failure has no ordering.
     fn exchange_if(&self, current: u64, new: u64, success: Ordering) -> bool;
 }
 
@@ -24,7 +24,7 @@ pub(crate) trait Memory {
     /// A full barrier here and in every other thread of the process that executes a light one; false when the system
     /// refused, which it does not where light fences are said not to execute.
     fn heavy_fence() -> bool;
-    /// Lets the other threads run; called in each turn of a waiting loop.
+    /// Lets the other threads run; called in each iteration of a spin loop.
     fn pause();
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn counter_traps() -> bool {
     }
 }
 
-/// A small file of the kernel, read again and again from one kept descriptor.
+/// A small file of the kernel, read repeatedly through one open descriptor.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     descriptor: libc::c_int,
@@ -95,7 +95,7 @@ pub(crate) struct KeptFile {
 
 /// The kernel's clock source in use.
 pub(crate) const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Those that it could take, blanks between their names.
+/// The available ones, separated by blanks.
 pub(crate) const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// 31 bytes is the longest name of a clock source that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it; six of
@@ -103,21 +103,21 @@ pub(crate) const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/c
 const TEXT_MAX: usize = 6 * 32;
 
 impl KeptFile {
-    /// Opens a file; `None` where there is none or it is hidden.
+    /// Opens a file; `None` where it does not exist or is hidden.
     pub(crate) fn open(path: &CStr) -> Option<Self> {
         // SAFETY: the path is NUL-terminated; O_CLOEXEC keeps the descriptor out of executed programs.
         let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (descriptor >= 0).then_some(Self { descriptor })
     }
 
-    /// Its first bytes now, as many as there are and `bytes` takes; `None` when it cannot be read.
+    /// Its first bytes now, at most as many as `bytes` holds; `None` when it cannot be read.
     pub(crate) fn read<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
         // SAFETY: the buffer is valid for its length, and the descriptor is ours until drop.
         let length = unsafe { libc::pread(self.descriptor, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         bytes.get(..usize::try_from(length).ok()?)
     }
 
-    /// The text in it now, without blanks around it; `None` when it cannot be read or there is none.
+    /// Its current text, trimmed; `None` when it cannot be read or is empty.
     pub(crate) fn text(&self) -> Option<String> {
         let mut bytes = [0; TEXT_MAX];
         let text = std::str::from_utf8(self.read(&mut bytes)?).ok()?.trim();

@@ -12,12 +12,12 @@ const STATUS_BYTES_MAX: usize = 8 << 10;
 pub struct ProcessMemory {
     /// Bytes that are resident and that no file backs: RssAnon.
     pub anonymous_bytes: u64,
-    /// The most that was ever resident, files included: VmHWM.
+    /// The maximum that was ever resident, files included: VmHWM.
     pub peak_bytes: u64,
 }
 
 impl ProcessMemory {
-    /// Asks the kernel: some 20 us.
+    /// Queries the kernel: some 20 us.
     #[must_use]
     pub fn now() -> Option<Self> {
         let mut bytes = [0; STATUS_BYTES_MAX];

@@ -9,8 +9,8 @@ const WORDS: usize = 9;
 /// The word that counts drops (SK_MEMINFO_DROPS).
 const DROPS: usize = 8;
 
-/// How many datagrams the kernel has dropped of this socket so far, modulo 2^32: the counter that SO_RXQ_OVFL sends along with
-/// datagrams, without waiting for the next one. `None` where the kernel does not say.
+/// How many datagrams the kernel has dropped for this socket so far, modulo 2^32: the counter that SO_RXQ_OVFL sends along with
+/// datagrams, without waiting for the next one. `None` where the kernel does not report it.
 #[must_use]
 #[allow(unsafe_code)]
 pub fn socket_drops(socket: BorrowedFd<'_>) -> Option<u32> {

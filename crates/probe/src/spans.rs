@@ -74,7 +74,7 @@ struct Writers {
     busy: SparseWriter,
 }
 
-/// What a span carries.
+/// The timing data of a span.
 struct Timing {
     made: u64,
     epoch: u16,
@@ -106,7 +106,7 @@ impl SpanLayer {
         places.iter().filter_map(cell).collect()
     }
 
-    /// Spans that were closed in another epoch of the clock than they were made in: counted here alone.
+    /// Spans that were closed in another epoch of the clock than they were made in: they are counted only here.
     #[must_use]
     pub fn straddled(&self) -> u64 {
         // ORDERING: Relaxed; a figure for people.

@@ -7,11 +7,11 @@
 use crate::{Clock, Writer};
 use std::marker::PhantomData;
 
-/// How the two ends of a [`Watch`] are read; [`Ordered`] and [`Unordered`] are all there are.
+/// How the two ends of a [`Watch`] are read; [`Ordered`] and [`Unordered`] are the only implementations.
 pub trait Ends: Copy + sealed::Sealed {
     /// An end, in this kind's own unit.
     fn read(clock: Clock) -> u64;
-    /// Nanoseconds from one end to the other; 0 when they are the wrong way round.
+    /// Nanoseconds from one end to the other; 0 when they are in the wrong order.
     fn ns_between(clock: Clock, from: u64, to: u64) -> u64;
 }
 
@@ -56,7 +56,7 @@ impl Ends for Unordered {
     }
 }
 
-/// A running measurement. It records nothing by itself: give it to a writer, or read it.
+/// A running measurement. It records nothing by itself: pass it to a writer, or read it.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<E> {
     clock: Clock,
@@ -101,7 +101,7 @@ impl<E: Ends> Watch<E> {
 }
 
 impl Writer {
-    /// Runs `operation` and records how long it took, also when it panics.
+    /// Runs `operation` and records how long it took, even when it panics.
     ///
     /// Both ends are ordered: the time is that of the operation alone, however short. [`Writer::timed_unordered`] costs less.
     #[inline]

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 pub use crate::threads::{allowed_cpus, pin_to_cpu};
 
-/// A clock of the operating system, in the form in which a program asks for it.
+/// A clock of the operating system, in the form in which a program reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SystemClock {
@@ -69,7 +69,7 @@ fn monotonic_coarse_ns() -> u64 {
 
 #[inline(always)]
 fn monotonic_call_ns() -> u64 {
-    // 32-bit kernels know the call with 64-bit seconds under another number.
+    // On 32-bit kernels the call with 64-bit seconds has another number.
     #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -16,13 +16,13 @@ const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 #[cfg(target_os = "linux")]
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// True when [`process_barrier`] works in this process; asked once.
+/// Whether [`process_barrier`] works in this process; determined once.
 pub(crate) fn has_process_barrier() -> bool {
     static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *REGISTERED.get_or_init(register_process_barrier)
 }
 
-/// Asks for [`process_barrier`]; true when it will work in this process from now on (Linux 4.14 and later).
+/// Registers for [`process_barrier`]; true when it will work in this process from now on (Linux 4.14 and later).
 fn register_process_barrier() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -36,7 +36,7 @@ fn register_process_barrier() -> bool {
 
 /// Makes every running thread of this process execute a full memory barrier before this returns.
 ///
-/// True when done; false when the kernel refused, which it does not after [`has_process_barrier`] gave true.
+/// True when done; false when the kernel refused, which it does not after [`has_process_barrier`] returned true.
 pub(crate) fn process_barrier() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -54,7 +54,7 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// The CPUs that the calling thread may run on, ascending; empty where the system cannot say.
+/// The CPUs that the calling thread may run on, ascending; empty where the system does not report them.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     #[cfg(target_os = "linux")]
@@ -97,7 +97,7 @@ pub fn pin_to_cpu(cpu: usize) -> bool {
     }
 }
 
-/// Asks the kernel to wake the calling thread's timers at once instead of up to 50 us late.
+/// Requests that the kernel wake the calling thread's timers at once instead of up to 50 us late.
 pub(crate) fn sharpen_timers() -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -46,7 +46,7 @@ pub enum BacktestError {
     /// It asks for too much.
     #[error("{0}")]
     TooLarge(String),
-    /// Nobody waits for it any more.
+    /// The caller no longer waits for it.
     #[error("the backtest was cancelled")]
     Cancelled,
 }

@@ -76,7 +76,7 @@ fn series(
     Ok(out)
 }
 
-/// What the store is asked to leave out.
+/// What the store is requested to leave out.
 fn words(query: &Query) -> Option<Arc<Words>> {
     Some(query.words()).filter(|words| !words.is_none()).map(Arc::new)
 }

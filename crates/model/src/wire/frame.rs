@@ -28,7 +28,7 @@ pub const SERIES_WIDE_MAX: usize = 4 * SERIES_MAX;
 /// 64 MiB of decoded labels and texts: a FlatBuffers message may reference one string many times, so its
 /// decoded size is limited separately from its own length.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
-/// 32 bytes: what a label costs in memory beside its bytes.
+/// 32 bytes: the memory of a label in addition to its bytes.
 pub(super) const PAIR_BYTES: usize = 32;
 /// 8 Mi custom bounds of a batch's schemes: as many bytes as labels may have.
 pub(super) const BOUNDS_MAX: usize = TEXT_BYTES_MAX / 8;

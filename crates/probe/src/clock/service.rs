@@ -46,7 +46,7 @@ pub(super) fn spawn(inner: &'static Inner, measure_costs: MeasureCosts) -> bool 
 
 /// The calibration of the global clock by the host program, for hosts that want no other thread in their process.
 ///
-/// The host calls [`Maintainer::turn`] when it is due. A host that does not only loses speed: after two seconds
+/// The host calls [`Maintainer::turn`] when it is due. A host that fails to do so only loses speed: after two seconds
 /// readings come from the operating system's clock. When the maintainer is dropped, the next reading from the operating
 /// system's clock starts a thread in its place.
 pub struct Maintainer {

@@ -16,7 +16,7 @@ const _: () = assert!(BINS <= FLAT_BINS && BINS.is_multiple_of(16));
 /// Where the counts of bins are; one writer at a time, and a reader at any time.
 pub(crate) trait Counts: Send + Sync {
     fn new() -> Self;
-    /// Adds one; true when the count has passed 2^32 and begins at zero again.
+    /// Adds one; true when the count has passed 2^32 and wrapped to zero.
     fn increment(&self, bin: usize) -> bool;
     /// Adds every count to `totals`: each is some value that it had.
     fn add_to(&self, totals: &mut [u64]);
@@ -113,7 +113,7 @@ impl<C: Counts> Buffer<C> {
         word.store(word.load(Ordering::Relaxed) + (1 << 32), Ordering::Relaxed);
     }
 
-    /// Adds everything to `totals` and empties the buffer. Only the reader whose turn it is.
+    /// Adds everything to `totals` and empties the buffer. Only for the reader whose turn it is.
     pub(crate) fn drain_into(&self, totals: &mut Totals) {
         self.add_counts_to(totals);
         totals.sum += u128::from(self.sum_high.load(Ordering::Relaxed)) << 64;
@@ -177,7 +177,7 @@ impl Totals {
         histogram
     }
 
-    /// As a histogram of seconds, counts alone.
+    /// As a histogram of seconds, with only the counts.
     pub(crate) fn histogram_of_counts(&self) -> Histogram {
         histogram_of_flat_bins(self.counts.iter().copied())
     }

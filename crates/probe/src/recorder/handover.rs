@@ -7,13 +7,13 @@ use super::turnstile::{Inside, Turnstile};
 use crate::memory::{Machine, Memory};
 use std::sync::Arc;
 
-/// Looks at a writer that is inside a record before its side is left to the next snapshot: a record takes some
+/// How often a writer inside a record is checked before its side is left to the next snapshot: a record takes some
 /// nanoseconds, so one that lasts longer was interrupted.
 const LOOKS_MAX: usize = 200;
 
-/// What a writer writes: two sides behind a turnstile.
+/// The data of a writer: two sides behind a turnstile.
 pub(crate) trait Sides {
-    /// What sides are added up in.
+    /// The type in which sides are added up.
     type Totals;
     fn turnstile(&self) -> &Turnstile<Machine>;
     /// Adds one side to `totals` and empties it. Only for the reader, of a side that the writer has left.
@@ -22,7 +22,7 @@ pub(crate) trait Sides {
     fn is_sparse(&self) -> bool {
         false
     }
-    /// Gives back memory that one side has not used for a while, or that it is known not to use now (`idle`). Called
+    /// Frees memory that one side has not used for a while, or that is known to be unused now (`idle`). Called
     /// before it is drained.
     ///
     /// # Safety
@@ -57,12 +57,12 @@ impl<S: Sides + ?Sized> Entry<S> {
         Self { table, sequence_seen: Some(0), idle: 0, leaving: Leaving::None }
     }
 
-    /// True when a side is there to take, or was not given back yet.
+    /// Whether a side is ready to be taken, or was not returned yet.
     pub(crate) fn is_leaving(&self) -> bool {
         !matches!(self.leaving, Leaving::None)
     }
 
-    /// Sends the writer to its other side when there is something to take; true when a barrier is needed.
+    /// Switches the writer to its other side if there is something to take; true when a barrier is needed.
     pub(crate) fn send_away(&mut self) -> bool {
         if self.is_leaving() {
             return true;
@@ -70,7 +70,7 @@ impl<S: Sides + ?Sized> Entry<S> {
         let turnstile = self.table.turnstile();
         let sequence = turnstile.sequence();
         if self.sequence_seen == Some(sequence) {
-            // One after the other, both sides of a writer that has become idle are trimmed.
+            // One after the other, both sides of an idle writer are trimmed.
             self.idle = self.idle.saturating_add(1);
             let trims = self.table.is_sparse() && (IDLE_CELLS..IDLE_CELLS + 2).contains(&self.idle);
             if trims {

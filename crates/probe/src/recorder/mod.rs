@@ -35,7 +35,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use turnstile::Turnstile;
 
-/// Snapshots of the process take turns, so that one barrier can serve many recorders.
+/// Snapshots in a process are serialised, so that one barrier can serve many recorders.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for the turn to take snapshots.
@@ -49,13 +49,13 @@ pub struct Recorder {
     shared: Arc<Mutex<State>>,
 }
 
-/// A thread's hand in a [`Recorder`]. What it recorded stays when it is dropped.
+/// A thread's writer for a [`Recorder`]. What it recorded is kept when it is dropped.
 ///
 /// It may be sent to another thread, but not shared: keep it in the thread, or in a `thread_local`.
 pub struct Writer(Hand<Flat>);
 
-/// As [`Writer`], for one of very many recorders: it takes memory for the values that it sees, and gives it back when
-/// they stay away.
+/// As [`Writer`], for one of very many recorders: it allocates memory for the values that it sees, and frees it when
+/// they no longer occur.
 ///
 /// A record costs a tenth more than a [`Writer`]'s. The first within 64 neighbouring bins (two thirds of a
 /// decade) allocates 260 bytes; they go after eight snapshots without a record there.
@@ -64,7 +64,7 @@ pub struct SparseWriter(Hand<Pages>);
 struct Hand<C: Counts> {
     table: Arc<Table<C>>,
     shared: Arc<Mutex<State>>,
-    /// No barrier comes from outside: execute one.
+    /// No barrier comes from other threads: execute one.
     fence: bool,
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -74,7 +74,7 @@ struct Table<C> {
     buffers: [Buffer<C>; 2],
 }
 
-/// 16 KiB is what an idle writer may take; the reader's side and the list take the rest.
+/// 16 KiB is the limit for an idle writer; the reader's side and the list take the rest.
 const _: () = assert!(size_of::<Table<Flat>>() <= 14_720);
 const _: () = assert!(size_of::<Table<Pages>>() <= 600);
 
@@ -86,15 +86,15 @@ trait Columns: Sides<Totals = Totals> + Send + Sync {
 #[derive(Default)]
 struct State {
     writers: Vec<Entry<dyn Columns>>,
-    /// Records of writers that are gone, and those made without a writer.
+    /// Records of writers that were dropped, and those made without a writer.
     rest: Option<Totals>,
-    /// Sparse writers that are gone: most recorders have one at a time, and `rest` would be larger.
+    /// Sparse writers that were dropped: most recorders have one at a time, and `rest` would be larger.
     gone: Vec<Arc<dyn Columns>>,
     deferred: u64,
     straddled: u64,
 }
 
-/// Sparse tables of writers that are gone which a recorder keeps until its next snapshot; more go into one flat table.
+/// How many sparse tables of dropped writers a recorder keeps until its next snapshot; further ones are added to a flat table.
 const GONE_MAX: usize = 8;
 
 impl<C: Counts> Table<C> {
@@ -153,13 +153,13 @@ impl Recorder {
         Self::default()
     }
 
-    /// A new writer. It takes some microseconds: make one per thread, not one per record.
+    /// A new writer. Making one takes some microseconds: make one per thread, not one per record.
     #[must_use]
     pub fn handle(&self) -> Writer {
         Writer(self.hand())
     }
 
-    /// A new writer that takes little memory until it has much to count.
+    /// A new writer that uses little memory until it has much to count.
     #[must_use]
     pub fn handle_sparse(&self) -> SparseWriter {
         SparseWriter(self.hand())
@@ -180,22 +180,22 @@ impl Recorder {
         Hand { table, shared: self.shared.clone(), fence: !threads::has_process_barrier(), _not_sync: PhantomData }
     }
 
-    /// Records from a place that has no writer, such as a task that moves between threads. It takes a lock (some 20 ns
-    /// when nobody else holds it).
+    /// Records where there is no writer, such as in a task that moves between threads. It takes a lock (some 20 ns
+    /// when uncontended).
     pub fn record_ns(&self, ns: u64) {
         self.state().rest.get_or_insert_with(Totals::new).add(ns);
     }
 
-    /// What was recorded since the last snapshot, in seconds, with exact count, sum, least and greatest.
+    /// What was recorded since the last snapshot, in seconds, with exact count, sum, minimum and maximum.
     ///
-    /// Once every writer is dropped (or its thread is known to have stopped), it holds everything.
+    /// Once every writer is dropped (or its thread is known to have stopped), it contains everything.
     #[must_use]
     pub fn snapshot(&self) -> Histogram {
         snapshot_all([self]).pop().expect("one recorder gives one histogram")
     }
 
-    /// What was recorded since the last snapshot, as seen now, which changes nothing. The counts of records made
-    /// meanwhile may or may not be there; sum, least and greatest are not given.
+    /// What was recorded since the last snapshot, without resetting it. The counts of concurrent records
+    /// may or may not be included; sum, minimum and maximum are not available.
     #[must_use]
     pub fn live(&self) -> Histogram {
         let state = self.state();
@@ -208,14 +208,14 @@ impl Recorder {
         totals.histogram_of_counts()
     }
 
-    /// How often a writer was held up inside a record, so that a buffer came with a later snapshot.
+    /// How often a writer was interrupted inside a record, so that a buffer was part of a later snapshot.
     #[must_use]
     pub fn deferred(&self) -> u64 {
         self.state().deferred
     }
 
     /// Operations timed by a [`Stopwatch`](crate::Stopwatch) that were not recorded, because the clock's line was broken
-    /// while they went on; since the recorder was made.
+    /// while they were running; since the recorder was made.
     #[must_use]
     pub fn straddled(&self) -> u64 {
         self.state().straddled
@@ -248,7 +248,7 @@ pub fn snapshot_all<'a>(recorders: impl IntoIterator<Item = &'a Recorder>) -> Ve
 }
 
 impl State {
-    /// Takes what is there; the buffers that writers have been sent from only after a barrier.
+    /// Collects what is available; the buffers that writers have been switched away from only after a barrier.
     fn take(&mut self, settled: bool) -> Histogram {
         let mut totals = self.rest.take();
         for table in self.gone.drain(..) {
@@ -271,7 +271,7 @@ impl Writer {
         self.0.record_ns(ns);
     }
 
-    /// Counts an operation whose time is not known. It takes the recorder's lock: a break of the clock is rare.
+    /// Counts an operation of unknown duration. It takes the recorder's lock: a break of the clock is rare.
     #[cold]
     pub(crate) fn count_straddled(&self) {
         lock(&self.0.shared).straddled += 1;
@@ -331,7 +331,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// Every state under these locks is whole between statements that can panic, so a panic elsewhere spoils nothing.
+/// Every state under these locks is consistent between statements that can panic, so a panic elsewhere does no harm.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

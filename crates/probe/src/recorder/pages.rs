@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 const PAGE_BINS: usize = 64;
 const PAGES: usize = BINS.div_ceil(PAGE_BINS);
 
-/// Cells without a count after which a page goes: with cells of a second, an hourly outlier does not stay.
+/// Cells without a count after which a page is freed: with cells of a second, an hourly outlier does not keep its page.
 pub(crate) const IDLE_CELLS: u32 = 8;
 
 struct Page {
@@ -68,7 +68,7 @@ impl Pages {
         self.iter().count()
     }
 
-    /// Frees pages without a count since [`IDLE_CELLS`] calls, or all of them when they are known to be `idle`. Called
+    /// Frees pages without a count in the last [`IDLE_CELLS`] calls, or all of them if they are known to be `idle`. Called
     /// before the counts of a cell are cleared.
     ///
     /// # Safety

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Turnstile<M: Memory> {
     /// Odd while the writer is inside a buffer.
     sequence: M::U64,
-    /// The buffer, 0 or 1, that the writer's next entry goes to.
+    /// The buffer, 0 or 1, for the writer's next entry.
     active: M::U64,
 }
 
@@ -33,8 +33,8 @@ impl<M: Memory> Turnstile<M> {
         Self { sequence: M::U64::new(0), active: M::U64::new(0) }
     }
 
-    /// The writer goes in; gives the buffer to write and what to give to [`Turnstile::leave`]. `fence` is true where no
-    /// barrier comes from outside.
+    /// The writer enters; returns the buffer to write and the argument of [`Turnstile::leave`]. `fence` is true where no
+    /// barrier comes from other threads.
     #[inline(always)]
     pub(crate) fn enter(&self, fence: bool) -> (usize, Entered) {
         // ORDERING: Relaxed; the writer alone stores it.
@@ -47,20 +47,20 @@ impl<M: Memory> Turnstile<M> {
         ((self.active.load(Ordering::Acquire) & 1) as usize, Entered(sequence.wrapping_add(2)))
     }
 
-    /// The writer goes out.
+    /// The writer leaves.
     #[inline(always)]
     pub(crate) fn leave(&self, entered: Entered) {
         // ORDERING: Release; pairs with the Acquire in `look`: publishes what was written inside.
         self.sequence.store(entered.0, Ordering::Release);
     }
 
-    /// How often the writer went in and out; equal even numbers mean that nothing was written in between.
+    /// How often the writer entered and left; equal even numbers mean that nothing was written in between.
     pub(crate) fn sequence(&self) -> u64 {
         // ORDERING: Acquire; pairs with the Releases of the writer.
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// The reader sends the writer to the other buffer and gives the old one, which it must have emptied before.
+    /// The reader switches the writer to the other buffer and gets the old one, which it must have emptied before.
     ///
     /// Between this and the first [`Turnstile::look`] comes [`Memory::heavy_fence`].
     pub(crate) fn swap(&self) -> usize {
@@ -71,9 +71,9 @@ impl<M: Memory> Turnstile<M> {
         (old & 1) as usize
     }
 
-    /// After a swap and a barrier: `None` when the writer is out of the old buffer for good.
+    /// After a swap and a barrier: `None` when the writer has left the old buffer for good.
     ///
-    /// `before` is what an earlier look after the same swap gave.
+    /// `before` is the result of an earlier look after the same swap.
     pub(crate) fn look(&self, before: Option<Inside>) -> Option<Inside> {
         // ORDERING: Acquire; pairs with the Releases of the writer: what it wrote before is seen.
         let sequence = self.sequence.load(Ordering::Acquire);

@@ -20,9 +20,9 @@ pub struct TraceCell {
     pub publishers: Vec<PublisherCell>,
     /// Each name of marks, in the order of their numbers.
     pub marks: Vec<MarkCell>,
-    /// What was counted.
+    /// The counters.
     pub counts: TraceCounts,
-    /// Messages that took longer were kept whole.
+    /// Messages that took longer were kept completely.
     pub limit_ns: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct TraceCell {
 pub struct StageCell {
     /// The point that it ends at.
     pub name: &'static str,
-    /// What it goes to.
+    /// Its class.
     pub class: Class,
     /// Its times.
     pub times: Histogram,
@@ -59,32 +59,32 @@ pub struct PublisherCell {
     pub quiet_ns: Option<u64>,
 }
 
-/// Messages, and what was odd about them.
+/// Messages, and their irregularities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceCounts {
     /// Messages finished.
     pub finished: u64,
-    /// Those without a first or a last stamp: measured nowhere.
+    /// Those without a first or a last stamp: not measured.
     pub incomplete: u64,
-    /// Those that began in another epoch of the clock: measured nowhere.
+    /// Those that began in another epoch of the clock: not measured.
     pub straddled: u64,
-    /// Those that lack a stamp in between: measured in the total and in the stages both of whose ends are known.
+    /// Those that lack a stamp in between: measured in the total and in the stages with both ends known.
     pub partial: u64,
-    /// Stamps that were before an earlier one, and were taken for that one.
+    /// Stamps that were before an earlier one, and were set to that one.
     pub clamped: u64,
     /// Messages without a gap: a writer's first, the first of an epoch, those without a last stamp.
     pub gaps_skipped: u64,
     /// Those above the threshold.
     pub slow: u64,
-    /// Those that lack the first stamp; for the other points see [`StageCell::missing`].
+    /// Those without the first stamp; for the other points see [`StageCell::missing`].
     pub missing_first: u64,
-    /// Points that were stamped again: the first stamp stayed.
+    /// Points that were stamped again: the first stamp was kept.
     pub repeated: u64,
     /// Marks on the lists of finished messages: those that end an interval, and these three.
     pub listed: u64,
     /// The first marks of their names in a message: they end no interval.
     pub listed_first: u64,
-    /// Marks before a break of the clock, whose interval is not known.
+    /// Marks before a break of the clock, with unknown interval.
     pub listed_straddled: u64,
     /// Marks that were overwritten before their message was finished, or made by a marker without a ring.
     pub listed_lost: u64,
@@ -129,7 +129,7 @@ impl TraceCell {
         }
     }
 
-    /// Adds a later cell of the same path: what was finished in either. The quiet times and the limit are the later's.
+    /// Adds a later cell of the same path: what was finished in either. The quiet times and the limit are taken from the later one.
     ///
     /// # Panics
     /// When `later` is of another path.

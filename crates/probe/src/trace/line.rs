@@ -134,7 +134,7 @@ fn missing(text: &str) -> Result<Vec<String>, Error> {
     text.split(',').map(unescape).collect()
 }
 
-/// The sum of numbers that others wrote, if it fits.
+/// The sum of numbers from outside, if it does not overflow.
 fn sum(mut numbers: impl Iterator<Item = u64>) -> Option<u64> {
     numbers.try_fold(0_u64, u64::checked_add)
 }

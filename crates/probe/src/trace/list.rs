@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Marks that a thread's ring holds: 8,192 of 64 bytes are 512 KiB, eight thousand publications of one message.
+/// Marks in a thread's ring: 8,192 of 64 bytes are 512 KiB, eight thousand publications of one message.
 pub const MARKS_MAX: usize = 8_192;
 
 /// Markers of a recorder at a time: a list's link has eight bits for the ring.
@@ -68,7 +68,7 @@ impl<P> Clone for MarkName<P> {
 
 impl<P> Copy for MarkName<P> {}
 
-/// The marks of one message: travels beside its stamps. All zeros is an empty list.
+/// The marks of one message: travels along with its stamps. All zeros is an empty list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MarkList {
@@ -82,13 +82,13 @@ const _: () = assert!(size_of::<MarkList>() == 16);
 /// One thread's hand for marks. It may be sent to another thread, but not shared.
 pub struct Marker<P> {
     lists: Arc<Lists>,
-    /// The ring's number, from 1; none when all were taken.
+    /// The ring's number, from 1; None when all were taken.
     ring: Option<usize>,
     _not_sync: PhantomData<Cell<()>>,
     _path: PhantomData<fn(P)>,
 }
 
-/// What the markers and writers of a recorder share.
+/// State shared by the markers and writers of a recorder.
 pub(super) struct Lists {
     rings: [OnceLock<Ring<Machine, MARK_WORDS>>; MARKERS_MAX],
     /// Rings that belong to a marker.
@@ -100,7 +100,7 @@ pub(super) struct Lists {
     kept: AtomicU64,
 }
 
-/// A mark as it is found again.
+/// A mark that was read back.
 #[derive(Clone, Copy)]
 struct FoundMark {
     ticks: u64,
@@ -108,7 +108,7 @@ struct FoundMark {
     epoch: u64,
 }
 
-/// What a walk over a list found, in marks.
+/// The result of walking a list, in marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) listed: u64,
@@ -155,7 +155,7 @@ impl MarkList {
         }
     }
 
-    /// Marks made.
+    /// Marks that were made.
     #[must_use]
     pub const fn marks(&self) -> u64 {
         self.marks
@@ -178,7 +178,7 @@ impl Lists {
         let free = (0..MARKERS_MAX).find(|ring| *taken & 1 << ring == 0);
         if let Some(ring) = free {
             *taken |= 1 << ring;
-            // Its tickets go on: a list of the marker before, which had this ring, does not take ours for its own.
+            // Its tickets continue: a list of the previous marker of this ring does not confuse ours with its own.
             self.rings[ring].get_or_init(|| Ring::new(MARKS_MAX));
             self.slow.get_or_init(|| Ring::new(SLOW_SLOTS));
         }
@@ -205,7 +205,7 @@ impl Lists {
         lock(&self.names).clone()
     }
 
-    /// Gives the marks of a list, newest first, as far back as they are there; gives their number.
+    /// Passes on the marks of a list, newest first, as far back as they still exist; returns their number.
     #[inline]
     fn walk(&self, list: &MarkList, mut each: impl FnMut(u64, FoundMark)) -> u64 {
         let (mut link, mut walked) = (list.last, 0);
@@ -241,13 +241,13 @@ impl Lists {
         counted
     }
 
-    /// Keeps the first marks of a slow message, which began at `first` ticks, under a number that is not 0; 0 for none.
+    /// Keeps the first marks of a slow message, which began at `first` ticks, under a non-zero number; 0 for none.
     pub(super) fn keep(&self, list: &MarkList, first: u64) -> u16 {
         let Some(ring) = self.slow.get().filter(|_| list.marks > 0) else { return 0 };
         let walked = self.walk(list, |_, _| {});
         let mut marks = [0_u64; SLOW_MARKS_MAX];
         let kept = walked.min(SLOW_MARKS_MAX as u64) as usize;
-        // The marks may be overwritten meanwhile: a second walk that is shorter leaves zeros, which are cut off below.
+        // The marks may be overwritten meanwhile: a shorter second walk leaves zeros, which are cut off below.
         let again = self.walk(list, |back, mark| {
             let at = (walked - 1).wrapping_sub(back) as usize;
             if let Some(word) = marks.get_mut(at) {
@@ -272,7 +272,7 @@ impl Lists {
     }
 }
 
-/// The later mark of each name while a list is walked: ticks and epoch. A writer has one, so that nothing is cleared.
+/// The later mark of each name while a list is walked: ticks and epoch. Each writer has one, so that nothing needs clearing.
 pub(super) struct Scratch(Box<[Cell<(u64, u64)>; MARK_NAMES_MAX]>);
 
 impl Scratch {
@@ -282,12 +282,12 @@ impl Scratch {
 }
 
 impl SlowList {
-    /// The lists by their numbers, made of what the ring gave.
+    /// The lists by their numbers, assembled from the ring's slots.
     pub(super) fn find(number: u16, slots: &[[u64; super::ring::WORDS]]) -> Self {
         let mut list = Self::default();
         let mut parts: Vec<_> = slots.iter().filter(|words| words[0] as u16 == number).collect();
         parts.sort_by_key(|words| words[0] >> 16 & 0xffff);
-        // Behind a part that was overwritten, marks would be taken for earlier ones.
+        // After an overwritten part, marks would be mistaken for earlier ones.
         let whole = parts.into_iter().enumerate().take_while(|(index, words)| words[0] >> 16 & 0xffff == *index as u64);
         for (_, words) in whole {
             list.listed = words[1] & u64::from(u32::MAX);

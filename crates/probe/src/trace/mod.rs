@@ -69,7 +69,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use table::{Collected, Side, Table};
 
-/// Which messages are kept whole.
+/// Which messages are kept completely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     /// Those that took longer than this.
@@ -77,7 +77,7 @@ pub enum Threshold {
         /// Nanoseconds.
         ns: u64,
     },
-    /// Those that took longer than `times` the 99.9 % quantile of the last snapshot that had messages, and longer than
+    /// Those that took longer than `times` the 99.9 % quantile of the last snapshot with messages, and longer than
     /// `floor_ns`; before the first such snapshot, `floor_ns` alone.
     Tail {
         /// The factor; 2 or 3 keeps a handful a second.
@@ -101,7 +101,7 @@ impl Threshold {
         }
     }
 
-    /// The limit after a cell with this 99.9 % quantile; `None` when it stays.
+    /// The limit after a cell with this 99.9 % quantile; `None` when it is unchanged.
     fn next_ns(self, p999_seconds: Option<f64>) -> Option<u64> {
         let (Self::Tail { times, floor_ns }, Some(p999)) = (self, p999_seconds) else { return None };
         // A product beyond u64 becomes u64::MAX, a NaN 0: `as` does both.
@@ -109,16 +109,16 @@ impl Threshold {
     }
 }
 
-/// What became of the messages above the threshold. `dumped == read + overwritten + unfinished`, once drained.
+/// The outcomes of the messages above the threshold. `dumped == read + overwritten + unfinished`, once drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpCounts {
     /// Messages above the threshold.
     pub dumped: u64,
-    /// Those that [`TraceRecorder::drain`] gave.
+    /// Those that [`TraceRecorder::drain`] returned.
     pub read: u64,
-    /// Those that the ring lost to later ones before they were read.
+    /// Those that were overwritten in the ring before they were read.
     pub overwritten: u64,
-    /// Those that were not whole in the ring when last looked at: a writer was held up, or ended there.
+    /// Those that were incomplete in the ring when last read: a writer was interrupted, or ended there.
     pub unfinished: u64,
 }
 
@@ -129,16 +129,16 @@ pub struct TraceRecorder<P, T = Clock> {
     _path: PhantomData<fn(P)>,
 }
 
-/// One publisher's hand in a [`TraceRecorder`]. What it counted stays when it is dropped.
+/// One publisher's writer for a [`TraceRecorder`]. What it counted is kept when it is dropped.
 ///
 /// It may be sent to another thread, but not shared.
 pub struct TraceWriter<P> {
     table: Arc<Table>,
     shared: Arc<Shared>,
     clock: Clock,
-    /// The epoch of `table.published`; none before the first message. A cell, so that a writer is not shared.
+    /// The epoch of `table.published`; None before the first message. A cell, so that a writer is not shared.
     published_epoch: Cell<Option<u32>>,
-    /// No barrier comes from outside: execute one.
+    /// No barrier comes from other threads: execute one.
     fence: bool,
     scratch: Scratch,
     _path: PhantomData<fn(P)>,
@@ -159,7 +159,7 @@ struct Shared {
 struct Readers {
     messages: Reader,
     lists: Reader,
-    /// Parts of lists that came before their messages, kept until the next look.
+    /// Parts of lists that arrived before their messages, kept until the next drain.
     early: Vec<[u64; ring::WORDS]>,
 }
 
@@ -167,7 +167,7 @@ struct Readers {
 struct State {
     writers: Vec<Entry<Table>>,
     publishers: Vec<Arc<str>>,
-    /// What writers that are gone had counted.
+    /// What dropped writers had counted.
     rest: Option<Collected>,
     deferred: u64,
 }
@@ -195,7 +195,7 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         Self { shared: Arc::new(shared), source, _path: PhantomData }
     }
 
-    /// A writer for the publisher of that name (its first 64 bytes); one name may have many. It takes some tens of microseconds.
+    /// A writer for the publisher with that name (its first 64 bytes); one name may have many. Making one takes some tens of microseconds.
     #[must_use]
     pub fn handle(&self, publisher: &str) -> TraceWriter<P> {
         let publisher = path::beginning(publisher, path::NAME_BYTES_MAX);
@@ -213,19 +213,19 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         }
     }
 
-    /// A hand for the marks of one thread; see [`MarkList`]. It takes a ring of 512 KiB; the ring of a marker that is gone is used again.
+    /// A marker for one thread; see [`MarkList`]. It uses a ring of 512 KiB; the ring of a dropped marker is reused.
     #[must_use]
     pub fn marker(&self) -> Marker<P> {
         self.shared.lists.marker()
     }
 
-    /// The name of marks (its first 32 bytes): the same name gives the same marks. It takes a lock; keep it.
+    /// A name of marks (its first 32 bytes): equal names give the same marks. It takes a lock; keep the result.
     #[must_use]
     pub fn mark_name(&self, name: &str) -> MarkName<P> {
         self.shared.lists.name(name)
     }
 
-    /// What was finished since the last snapshot; sets the threshold for what comes. Once a second, from one place.
+    /// What was finished since the last snapshot; sets the threshold for later messages. Once a second, from one place.
     #[must_use]
     pub fn snapshot(&self) -> TraceCell {
         let _turn = take_turn();
@@ -249,7 +249,7 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         cell
     }
 
-    /// The messages above the threshold that came since the last call, oldest first.
+    /// The messages above the threshold since the last call, oldest first.
     ///
     /// Their wall times are exact when it is called in the clock's epoch in which they were finished.
     pub fn drain(&self) -> Vec<SlowTrace> {
@@ -257,8 +257,8 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         let Readers { messages, lists, early } = &mut *readers;
         let mut kept = Vec::new();
         messages.drain(&self.shared.ring, |words| kept.push(words));
-        // A writer keeps a list before its message: who sees the message finds the list. Parts whose message has not been seen
-        // at the second look either belong to one that was overwritten.
+        // A writer keeps a list before its message: whoever reads the message finds the list. Parts without a message at
+        // the second drain belong to one that was overwritten.
         let mut parts = std::mem::take(early);
         if let Some(ring) = self.shared.lists.slow.get() {
             lists.drain(ring, |words| early.push(words));
@@ -283,7 +283,7 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         kept.iter().map(trace).collect()
     }
 
-    /// What became of the messages above the threshold, as of the last [`TraceRecorder::drain`].
+    /// The outcomes of the messages above the threshold, as of the last [`TraceRecorder::drain`].
     #[must_use]
     pub fn dumps(&self) -> DumpCounts {
         let reader = &lock(&self.shared.reader).messages;
@@ -295,7 +295,7 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         }
     }
 
-    /// Messages that took longer are kept whole now.
+    /// Messages that take longer than this are kept completely now.
     #[must_use]
     pub fn limit_ns(&self) -> u64 {
         // ORDERING: Relaxed; see `snapshot`.
@@ -308,13 +308,13 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         self.state().writers.len()
     }
 
-    /// How often a writer was held up inside `finish`, so that its side came with a later snapshot.
+    /// How often a writer was interrupted inside `finish`, so that its side was part of a later snapshot.
     #[must_use]
     pub fn deferred(&self) -> u64 {
         self.state().deferred
     }
 
-    /// How long each publisher has published nothing: the shortest of its writers'.
+    /// How long each publisher has been silent: the shortest time of its writers.
     fn quiet(&self, state: &State) -> Vec<Option<u64>> {
         let (rate, now) = (self.source.clock().tick_rate(), self.source.ticks_ordered());
         let mut quiet = vec![None::<u64>; state.publishers.len()];
@@ -359,7 +359,7 @@ impl<P: TracePath> TraceWriter<P> {
         self.finish_both::<false>(message, &MarkList::new());
     }
 
-    /// Counts a message and its list of marks: the time between two marks of one name goes to that name's histogram.
+    /// Counts a message and its list of marks: the time between two marks of one name is added to that name's histogram.
     ///
     /// The first two marks of a name in a message that this writer meets make its table (7.2 KiB, on each of its two sides); nothing
     /// is allocated after that.
@@ -409,7 +409,7 @@ impl<P: TracePath> TraceWriter<P> {
         side.count(table::CLAMPED, counted.clamped);
     }
 
-    /// Counts the gap between the publisher's last message and this one; gives it in ticks, less one for none.
+    /// Counts the gap between the publisher's last message and this one; returns it in ticks, less one for none.
     #[inline(always)]
     fn gap(&self, published: u64, epoch: u32, side: &Side, rate: TickRate) -> u64 {
         // ORDERING: Relaxed; this thread alone stores it.
@@ -437,7 +437,7 @@ impl<P: TracePath> TraceWriter<P> {
             side.count(table::MISSING + index, 1);
         }
         let (first, last) = (seen & 1 != 0, seen >> (stamps.len() - 1) & 1 != 0);
-        // Without its first stamp, a message does not know its epoch; its last was made just now.
+        // Without its first stamp, the epoch of a message is unknown; its last stamp was made just now.
         let straddled = first && message.epoch() != epoch;
         let gap = if last && !straddled {
             self.gap(stamps[stamps.len() - 1], epoch, side, rate)

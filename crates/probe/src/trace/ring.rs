@@ -59,7 +59,7 @@ impl<M: Memory, const W: usize> Ring<M, W> {
         Self { head: Head(M::U64::new(0)), slots: (0..slots).map(slot).collect() }
     }
 
-    /// Tickets taken so far.
+    /// Tickets issued so far.
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Relaxed; a ticket says nothing of its slot, whose sequence number does.
         self.head.0.load(Ordering::Relaxed)
@@ -110,7 +110,7 @@ impl<M: Memory, const W: usize> Ring<M, W> {
         ticket
     }
 
-    /// The words of a ticket, if they are whole and not overwritten.
+    /// The words of a ticket, if they are complete and not overwritten.
     #[inline]
     pub(crate) fn words(&self, ticket: u64) -> Option<[u64; W]> {
         match self.look(ticket) {
@@ -147,7 +147,7 @@ impl Reader {
         self.unfinished.len() as u64
     }
 
-    /// Gives every message that came since the last time to `take`, oldest first but for those that were late.
+    /// Passes every message since the last call to `take`, oldest first except for late ones.
     pub(crate) fn drain<M: Memory, const W: usize>(&mut self, ring: &Ring<M, W>, mut take: impl FnMut([u64; W])) {
         let head = ring.taken();
         let oldest = head.saturating_sub(ring.slots.len() as u64);
@@ -162,7 +162,7 @@ impl Reader {
                     take(words);
                 }
                 Look::Overwritten => self.overwritten += 1,
-                // A ticket a ring behind whose slot nobody has taken since was given up.
+                // A ticket one ring behind whose slot was not taken again was abandoned.
                 Look::Unfinished if ticket < oldest => self.overwritten += 1,
                 Look::Unfinished => self.unfinished.push(ticket),
             }

@@ -6,7 +6,7 @@ use super::ring::WORDS;
 use crate::{Clock, Status, TickRate};
 use std::sync::Arc;
 
-/// Words before the stamps: what and who, the gap, the limit.
+/// Words before the stamps: publisher and list, the gap, the limit.
 const HEAD_WORDS: usize = 3;
 
 const _: () = assert!(HEAD_WORDS + POINTS_MAX == WORDS);
@@ -17,7 +17,7 @@ const _: () = assert!(super::names::PUBLISHERS_MAX <= 1 << 16, "a publisher's in
 pub struct SlowTrace {
     /// The name of its path.
     pub path: String,
-    /// Who published it.
+    /// The publisher.
     pub publisher: String,
     /// When it was published, nanoseconds since the Unix epoch.
     pub published_ns: i64,
@@ -31,15 +31,15 @@ pub struct SlowTrace {
     pub gap_ns: Option<u64>,
     /// The clock's epoch in which it began and ended.
     pub epoch: u16,
-    /// Stamps that were before an earlier one, and were taken for that one.
+    /// Stamps that were before an earlier one, and were set to that one.
     pub clamped: u32,
     /// Points that it lacks.
     pub missing: Vec<String>,
-    /// What the total is made of: nanoseconds and ticks add up to it exactly.
+    /// The parts of the total: nanoseconds and ticks add up to it exactly.
     pub stages: Vec<SlowStage>,
     /// Marks made on its list.
     pub listed: u64,
-    /// Those that were overwritten before it was finished, the earliest.
+    /// How many of those were overwritten before it was finished, the earliest.
     pub listed_lost: u64,
     /// The first of the others, at most [`SLOW_MARKS_MAX`](super::SLOW_MARKS_MAX), in the order in which they were made.
     pub marks: Vec<SlowMark>,
@@ -52,7 +52,7 @@ pub struct SlowTrace {
 pub struct SlowStage {
     /// The point that it ends at.
     pub name: String,
-    /// What it goes to.
+    /// Its class.
     pub class: Class,
     /// Nanoseconds.
     pub ns: u64,
@@ -74,21 +74,21 @@ pub struct SlowMark {
 /// The state of the clock, as far as it explains a slow message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockNote {
-    /// Where readings come from, as [`crate::Mode::name`].
+    /// The origin of readings, as [`crate::Mode::name`].
     pub mode: String,
-    /// What ticks are ticks of, as [`crate::Source::name`].
+    /// The source of ticks, as [`crate::Source::name`].
     pub source: String,
     /// Ticks a second; 0 when not known.
     pub frequency_hz: u64,
     /// Bound on the clock's error.
     pub err_ns: u64,
-    /// What one stamp costs, nanoseconds with one digit after the point: a stage cannot be shorter.
+    /// The cost of one stamp, nanoseconds with one decimal: a stage cannot be shorter.
     pub read_ns: f64,
     /// The clock's epoch.
     pub epoch: u16,
 }
 
-/// What is needed to make values of stamps, looked up once for many.
+/// What is needed to convert stamps, looked up once for many.
 pub(super) struct Now {
     rate: TickRate,
     ticks: u64,

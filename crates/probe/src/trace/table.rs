@@ -67,7 +67,7 @@ pub(crate) struct Collected {
     pub(crate) between: Vec<(usize, Totals)>,
 }
 
-/// What is known of a message after it was counted.
+/// The times of a message after it was counted.
 pub(crate) struct Times {
     pub(crate) total_ticks: u64,
     pub(crate) clamped: u64,
@@ -98,7 +98,7 @@ impl Side {
         self.between[name].get_or_init(|| Box::new(Buffer::new())).add(ns);
     }
 
-    /// Counts a message that has every stamp. A stamp before an earlier one is taken for that one.
+    /// Counts a message with every stamp. A stamp before an earlier one is set to that one.
     #[inline(always)]
     pub(crate) fn add_whole<P: TracePath>(&self, stamps: &[u64], rate: TickRate) -> Times {
         let points = const { P::POINTS.len() };
@@ -126,7 +126,7 @@ impl Side {
         let points = const { P::POINTS.len() };
         let (stamps, buffers) = (&stamps[..points], &self.buffers[..histograms(points)]);
         let ticks = |index: usize| stamps[index].wrapping_sub(stamps[index - 1]);
-        // Which stages are logic is known to the compiler, so that this is a sum of a few differences.
+        // The compiler knows which stages are logic, so this becomes a sum of a few differences.
         let logic_stages = (1..points).filter(|index| matches!(P::POINTS[*index].class, Class::Logic));
         let logic = logic_stages.fold(0_u64, |sum, index| sum.wrapping_add(ticks(index)));
         for index in 1..points {
@@ -139,8 +139,8 @@ impl Side {
         Times { total_ticks, clamped }
     }
 
-    /// Counts a message that lacks stamps between its first and its last: the total is known, and the stages whose two
-    /// ends are.
+    /// Counts a message without some stamps between its first and its last: the total is known, and the stages with both
+    /// ends known.
     pub(crate) fn add_partial(&self, stamps: &[u64], seen: u32, rate: TickRate) -> Times {
         let (mut at, mut clamped) = (stamps[0], 0);
         for (index, stamp) in stamps.iter().enumerate().skip(1).filter(|(index, _)| seen & (1 << index) != 0) {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::path::{POINTS_MAX, Point, PointDef, TracePath};
 
-/// 64 messages: what a server of some cores works on at once.
+/// 64 messages: as many as a server of some cores processes at once.
 pub const UNDER_WAY_MAX: usize = 64;
 /// 16 paths of one process.
 pub const PATHS_MAX: usize = 16;
@@ -46,21 +46,21 @@ static MESSAGES: AtomicU64 = AtomicU64::new(0);
 // No destructor and a constant start: a signal handler may read it at any time in the life of a thread.
 thread_local!(static MARKED_LAST: Cell<u64> = const { Cell::new(0) });
 
-/// A path whose messages are listed while they are under way.
+/// A path whose messages are listed while they are in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedPath {
     /// Counted from 1; 0 when the table of paths was full.
     path: u64,
 }
 
-/// The place of one message, which is free again when this is dropped.
+/// The slot of one message, which is free again when this is dropped.
 #[derive(Debug)]
 #[must_use = "the message is no longer listed when this is dropped"]
 pub struct UnderWay {
     place: Option<(usize, u64)>,
 }
 
-/// A message that is under way.
+/// A message that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageUnderWay {
     /// Of its path.
@@ -131,7 +131,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// Calls `visit` with each message that is under way. A signal handler may call it.
+/// Calls `visit` with each message that is in flight. A signal handler may call it.
 pub fn each_under_way(mut visit: impl FnMut(&MessageUnderWay)) {
     for place in &PLACES {
         // ORDERING: Acquire; the stamps are read after the message that they are of, and the second load is not before them.

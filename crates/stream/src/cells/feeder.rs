@@ -183,7 +183,7 @@ impl Feeder {
             return;
         }
         let reported = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
-        // One that found a full ring hears it with the next tick; hearing it twice changes nothing.
+        // A shard whose ring was full is notified with the next tick; a second notification changes nothing.
         if reported {
             assert!(watermark_ns >= self.reported_ns, "a watermark falls from {} to {watermark_ns}", self.reported_ns);
             self.reported_ns = watermark_ns;
