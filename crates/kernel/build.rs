@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One object each, `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["calls", "doctor", "flame", "locks", "micro", "sched"];
+const OBJECTS: &[&str] = &["ask", "calls", "doctor", "flame", "locks", "micro", "sched"];
 
 /// Every source, in the order in which they are hashed.
 const SOURCES: &[&[u8]] = &[
+    include_bytes!("bpf/ask.bpf.c"),
     include_bytes!("bpf/calls.bpf.c"),
     include_bytes!("bpf/doctor.bpf.c"),
     include_bytes!("bpf/flame.bpf.c"),

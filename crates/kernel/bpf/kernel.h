@@ -61,7 +61,7 @@ struct css_set {
 };
 /* x86-64. */
 struct pt_regs {
-	unsigned long orig_ax, di, si, ip, sp, bp;
+	unsigned long orig_ax, di, si, dx, r10, r8, r9, ip, sp, bp;
 };
 /* The scheduler's own notes of a task, by its own clock; where the kernel was built with CONFIG_SCHED_INFO. */
 struct sched_info {

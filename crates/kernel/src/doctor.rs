@@ -46,7 +46,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "tp_btf",
         program: "try_tp_btf",
-        used_for: "sched, micro, calls, locks",
+        used_for: "sched, micro, calls, locks, ask",
         needs: CAPABILITIES,
         fallback: COUNTERS,
     },
@@ -82,7 +82,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "uprobe",
         program: "try_uprobe",
-        used_for: "nothing yet",
+        used_for: "ask",
         needs: "CONFIG_UPROBE_EVENTS; CAP_SYS_ADMIN",
         fallback: "none",
     },

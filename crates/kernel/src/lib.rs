@@ -4,6 +4,7 @@
 //! - `doctor`: which families of programs this kernel lets in, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
 //! - `micro`: microstates of threads. `calls`: system calls. `locks`: contended locks, and [`wait_kind`]: what else waits there.
+//! - [`ask`]: questions of the user's own.
 //! - [`proc`]: counters that `/proc` shows to everybody. [`places`]: which groups have series of their own. [`budget`]: what
 //!   the observer may cost, and `run_time`: what its programs do.
 //! - [`scale`]: the Universal Scalability Law, fitted to throughput; [`curve`]: its picture; [`growth`]: what more workers
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)]
 
 pub mod advice;
+pub mod ask;
 pub mod budget;
 #[cfg(feature = "bpf")]
 pub mod calls;

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::sync::{Mutex, PoisonError};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramMut};
 
 use crate::Error;
 use crate::error::errno_of;
@@ -67,6 +67,15 @@ pub(crate) fn refused(what: &str, error: &libbpf_rs::Error) -> Error {
 impl Loaded {
     /// Loads, and attaches nothing yet.
     pub(crate) fn load(plan: &Plan<'_>) -> Result<Self, Error> {
+        Self::load_with(plan, &[], None)
+    }
+
+    /// With more constants, by the ends of their sections' names, and the tracepoint of one program.
+    pub(crate) fn load_with(
+        plan: &Plan<'_>,
+        constants: &[(&str, &[u8])],
+        point: Option<(&str, &str)>,
+    ) -> Result<Self, Error> {
         be_quiet();
         let in_load = |error| refused("loading programs into the kernel", &error);
         let mut open = ObjectBuilder::default().open_memory(plan.object).map_err(in_load)?;
@@ -75,6 +84,9 @@ impl Loaded {
             if name.ends_with(".config") {
                 map.set_initial_value(&plan.config).map_err(in_load)?;
             }
+            if let Some((_, bytes)) = constants.iter().find(|(section, _)| name.ends_with(section)) {
+                map.set_initial_value(bytes).map_err(in_load)?;
+            }
             if let Some((_, entries)) = plan.sizes.iter().find(|(sized, _)| *sized == name) {
                 map.set_max_entries(*entries).map_err(in_load)?;
             }
@@ -82,6 +94,9 @@ impl Loaded {
         for mut program in open.progs_mut() {
             let is_wanted = !plan.without.iter().any(|name| *name == program.name());
             program.set_autoload(is_wanted);
+            if let Some((_, target)) = point.filter(|(name, _)| *name == program.name()) {
+                program.set_attach_target(0, Some(target.to_owned())).map_err(in_load)?;
+            }
         }
         Ok(Self { links: Vec::new(), object: open.load().map_err(in_load)? })
     }
@@ -107,7 +122,7 @@ impl Loaded {
 
     /// What the kernel counted of the programs, by name.
     pub(crate) fn run_times(&self) -> Vec<(String, RunTime)> {
-        let run_time = |program: libbpf_rs::ProgramMut<'_>| {
+        let run_time = |program: ProgramMut<'_>| {
             let name = program.name().to_string_lossy().into_owned();
             let loaded = program.autoload().then(|| RunTime::of_program(program.as_fd()));
             loaded.flatten().map(|run_time| (name, run_time))
@@ -117,11 +132,19 @@ impl Loaded {
 
     /// Attaches a program to a perf event, whose descriptor the link closes.
     pub(crate) fn attach_perf(&mut self, name: &str, descriptor: i32) -> Result<(), Error> {
+        self.attach_by(name, &format!("attaching {name}"), |program| program.attach_perf_event(descriptor))
+    }
+
+    /// Attaches a program in a way of its own.
+    pub(crate) fn attach_by(
+        &mut self,
+        name: &str,
+        what: &str,
+        attach: impl FnOnce(&ProgramMut<'_>) -> Result<Link, libbpf_rs::Error>,
+    ) -> Result<(), Error> {
         let program = self.object.progs_mut().find(|program| program.name() == name);
-        let program = program.expect("a program of our own object");
-        let link = program.attach_perf_event(descriptor);
-        let link = link.map_err(|error| refused(&format!("attaching {name}"), &error))?;
-        self.links.push((name.to_owned(), link));
+        let link = attach(&program.expect("a program of our own object"));
+        self.links.push((name.to_owned(), link.map_err(|error| refused(what, &error))?));
         Ok(())
     }
 
@@ -137,7 +160,7 @@ impl Loaded {
 
     /// The ids of the programs, by name.
     pub(crate) fn program_ids(&self) -> Vec<(String, u32)> {
-        let id = |program: libbpf_rs::ProgramMut<'_>| {
+        let id = |program: ProgramMut<'_>| {
             let name = program.name().to_string_lossy().into_owned();
             let loaded = program.autoload();
             loaded.then(|| libbpf_rs::Program::id_from_fd(program.as_fd()).ok().map(|id| (name, id))).flatten()

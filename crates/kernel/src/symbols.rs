@@ -83,6 +83,19 @@ fn name(symbolized: &Symbolized<'_>) -> Option<String> {
     }
 }
 
+/// The names of the functions of a program or library; none when it cannot be read.
+#[must_use]
+pub fn functions_of(path: &std::path::Path) -> Vec<String> {
+    use blazesym::inspect::source::{Elf, Source};
+    let mut names = Vec::new();
+    let collect = |symbol: &blazesym::inspect::SymInfo<'_>| {
+        names.push(symbol.name.to_string());
+        std::ops::ControlFlow::Continue(())
+    };
+    let _ = blazesym::inspect::Inspector::new().for_each(&Source::Elf(Elf::new(path)), collect);
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,18 @@ pub fn name_of(number: u32) -> String {
     names.split_ascii_whitespace().nth(at as usize).map_or_else(|| format!("call_{number}"), ToOwned::to_owned)
 }
 
+/// The names of all system calls.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FIRST.split_ascii_whitespace().chain(LATER.split_ascii_whitespace())
+}
+
+/// The number of a system call.
+#[must_use]
+pub fn number_of(name: &str) -> Option<u32> {
+    let at = |names: &str| names.split_ascii_whitespace().position(|known| known == name).map(|at| at as u32);
+    at(FIRST).or_else(|| at(LATER).map(|at| at + LATER_FROM))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +82,7 @@ mod tests {
             (libc::SYS_mseal, "mseal"),
         ] {
             assert_eq!(name_of(number.try_into().unwrap()), name);
+            assert_eq!(number_of(name), Some(number.try_into().unwrap()));
         }
         assert_eq!(name_of(400), "call_400");
         assert_eq!(name_of(511), "call_511");

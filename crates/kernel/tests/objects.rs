@@ -19,9 +19,14 @@ fn the_compiler_here_makes_what_is_committed() {
     }
     for (name, built, committed) in [
         (
+            "ask",
+            &include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/ask.bpf.o"))[..],
+            &include_bytes!("../bpf/objects/ask.bpf.o")[..],
+        ),
+        (
             "calls",
-            &include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/calls.bpf.o"))[..],
-            &include_bytes!("../bpf/objects/calls.bpf.o")[..],
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/calls.bpf.o")),
+            include_bytes!("../bpf/objects/calls.bpf.o"),
         ),
         (
             "doctor",

@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
     ("ogive-capture", &[]),
-    ("ogive-kernel", &["ogive-hist", "ogive-crash", "ogive-journal"]),
+    ("ogive-kernel", &["ogive-hist", "ogive-crash", "ogive-journal", "ogive-text"]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-text"]),
     ("ogive-irondb", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-protocol"]),
     ("ogive-outgoing", &[]),

@@ -1,5 +1,6 @@
 //! `ogive kernel`: what the scheduler and the system calls cost a process, measured by the kernel itself.
 
+mod ask;
 mod calls;
 mod doctor;
 mod export;
@@ -26,7 +27,8 @@ pub(crate) use export::{KernelOptions, KernelRole};
   ogive kernel locks -p 1234                 contended locks: how long, where, and who waits for whom
   ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of that as series, each second
   ogive kernel flame -p 1234 --svg on.svg    a flame graph of where it runs, or with --off-cpu where it waits
-  ogive kernel advise -p 1234                what it loses to how the machine is set up, and what would change that")]
+  ogive kernel advise -p 1234                what it loses to how the machine is set up, and what would change that
+  ogive kernel ask 'syscall:read hist latency by comm'   any question, with filter and keys")]
 pub(crate) enum Kernel {
     Doctor(doctor::Doctor),
     Sched(sched::Sched),
@@ -36,6 +38,7 @@ pub(crate) enum Kernel {
     Locks(locks::Locks),
     Flame(flame::Flame),
     Advise(super::advise::Advise),
+    Ask(ask::Ask),
 }
 
 /// Runs the command.
@@ -48,6 +51,7 @@ pub(crate) fn run(command: &Kernel, terminal: &Terminal) -> anyhow::Result<ExitC
         Kernel::Export(options) => export::run(options),
         Kernel::Locks(options) => locks::run(options),
         Kernel::Flame(options) => flame::run(options),
+        Kernel::Ask(options) => ask::run(options),
         Kernel::Advise(options) => super::advise::run(options),
     }
 }

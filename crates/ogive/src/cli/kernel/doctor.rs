@@ -32,7 +32,7 @@ pub(super) fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
         println!("{}", json!({ "families": families }));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{:<13} {:<6} {:<24} what it would need, and what there is instead", "family", "works", "used for");
+    println!("{:<13} {:<6} {:<31} what it would need, and what there is instead", "family", "works", "used for");
     for verdict in &verdicts {
         let family = verdict.family;
         let rest = if verdict.works {
@@ -41,7 +41,7 @@ pub(super) fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
             format!("{} [{}]; instead: {}", family.needs, verdict.reason.lines().next().unwrap_or(""), family.fallback)
         };
         let works = if verdict.works { "yes" } else { "no" };
-        println!("{}", format!("{:<13} {works:<6} {:<24} {rest}", family.name, family.used_for).trim_end());
+        println!("{}", format!("{:<13} {works:<6} {:<31} {rest}", family.name, family.used_for).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

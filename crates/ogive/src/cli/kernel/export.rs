@@ -23,9 +23,10 @@ use super::tasks::Tasks;
 use crate::cli::wire::label_of;
 use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
+pub(super) use sent::{Family, Sent, Source};
 
 /// How long the server may take at the end to accept the last cells.
-const LAST_CELLS: Duration = Duration::from_secs(5);
+pub(super) const LAST_CELLS: Duration = Duration::from_secs(5);
 
 /// Labels of the observer's series.
 const OWN_LABELS: [&str; 16] = [

@@ -8,7 +8,7 @@ use ogive_kernel::flamegraph::{self, Picture};
 use ogive_kernel::folded::Folded;
 use ogive_kernel::stacks::{Kind, RATE_MAX, Stacks};
 
-use super::tasks::{Tasks, wait};
+use super::tasks::{Tasks, online_cpus, wait};
 use crate::cli::exit::EXIT_USAGE;
 
 /// Larger files are no folded stacks of ours: 262,144 stacks of 1 KiB.
@@ -72,7 +72,7 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
 
 fn record(options: &Flame) -> anyhow::Result<Folded> {
     let kind = if options.off_cpu { Kind::OffCpu } else { Kind::OnCpu(options.rate) };
-    let mut stacks = Stacks::start(&options.tasks.filter()?, kind, &online()?)?;
+    let mut stacks = Stacks::start(&options.tasks.filter()?, kind, &online_cpus()?)?;
     for _ in 0..options.seconds {
         wait(1);
         stacks.look_up()?;
@@ -88,13 +88,6 @@ fn record(options: &Flame) -> anyhow::Result<Folded> {
         lost => eprintln!("ogive: {lost} samples found no room"),
     }
     Ok(folded)
-}
-
-/// CPUs that exist, including those that this process may not use.
-fn online() -> anyhow::Result<Vec<usize>> {
-    let path = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(path).context(path)?;
-    Ok(ogive_kernel::machine::list(&text))
 }
 
 fn read(path: &Path) -> anyhow::Result<Folded> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use ogive_hist::Histogram;
 use ogive_kernel::Filter;
 
@@ -58,4 +59,11 @@ pub(super) fn durations(times: &Histogram) -> serde_json::Value {
 /// Waits for `seconds`.
 pub(super) fn wait(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
+}
+
+/// CPUs that are there, those that this process may not use included.
+pub(super) fn online_cpus() -> anyhow::Result<Vec<usize>> {
+    let path = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(path).context(path)?;
+    Ok(ogive_kernel::machine::list(&text))
 }

@@ -9,7 +9,7 @@ use ogive_hist::Histogram;
 
 /// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(in crate::cli::kernel) enum Source {
     /// Programs in the kernel.
     Bpf,
     /// Files of the kernel that everybody may read.
@@ -30,14 +30,14 @@ impl Source {
 
 /// The cells of an exporter or a server. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(in crate::cli::kernel) struct Sent {
     pub(super) cells: Cells,
     /// Series that were refused: too many, or a name that is not a valid label.
     refused: Arc<AtomicU64>,
 }
 
 impl Sent {
-    pub(super) fn new(cells: Cells) -> Self {
+    pub(in crate::cli::kernel) fn new(cells: Cells) -> Self {
         let sent = Self { cells, refused: Arc::default() };
         let refused = sent.refused.clone();
         // ORDERING: Relaxed; counters on their own, here and below.
@@ -61,27 +61,40 @@ enum Series {
     State(Arc<AtomicU64>),
 }
 
-type Label<'a> = (&'static str, &'a str);
-type OwnLabel = (&'static str, String);
+type Label<'a> = (&'a str, &'a str);
+type OwnLabel = (String, String);
 
 /// Series that have some labels in common, and are forgotten together. Each is created with its first value.
-pub(super) struct Family {
+pub(in crate::cli::kernel) struct Family {
     sent: Sent,
     labels: Vec<OwnLabel>,
-    series: HashMap<(&'static str, Vec<OwnLabel>), Series>,
+    series: HashMap<(String, Vec<OwnLabel>), Series>,
 }
 
 impl Family {
-    pub(super) fn new(sent: &Sent, labels: Vec<OwnLabel>) -> Self {
+    pub(in crate::cli::kernel) fn new(sent: &Sent, labels: Vec<(&'static str, String)>) -> Self {
+        let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Self { sent: sent.clone(), labels, series: HashMap::new() }
     }
 
     /// Durations, in seconds. Without any, no series is made.
-    pub(super) fn times(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], more: &Histogram) {
+    pub(super) fn times(&mut self, source: Source, name: &str, labels: &[Label<'_>], more: &Histogram) {
+        self.distribution(source, name, labels, "s", more);
+    }
+
+    /// Values of any unit. Without any, no series is made.
+    pub(in crate::cli::kernel) fn distribution(
+        &mut self,
+        source: Source,
+        name: &str,
+        labels: &[Label<'_>],
+        unit: &'static str,
+        more: &Histogram,
+    ) {
         if more.is_empty() {
             return;
         }
-        if let Series::Times(cell) = self.one(source, name, labels, Kind::Times) {
+        if let Series::Times(cell) = self.one(source, name, labels, Kind::Times(unit)) {
             let mut cell = cell.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *cell {
                 Some(sum) => sum.merge(more).expect("both are of one scheme"),
@@ -91,7 +104,7 @@ impl Family {
     }
 
     /// A count.
-    pub(super) fn count(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], more: u64) {
+    pub(in crate::cli::kernel) fn count(&mut self, source: Source, name: &str, labels: &[Label<'_>], more: u64) {
         if more == 0 {
             return;
         }
@@ -101,17 +114,18 @@ impl Family {
     }
 
     /// A state.
-    pub(super) fn state(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], value: f64) {
+    pub(super) fn state(&mut self, source: Source, name: &str, labels: &[Label<'_>], value: f64) {
         if let Series::State(state) = self.one(source, name, labels, Kind::State) {
             state.store(value.to_bits(), Ordering::Relaxed);
         }
     }
 
-    fn one(&mut self, source: Source, name: &'static str, labels: &[Label<'_>], kind: Kind) -> &Series {
-        let mut own: Vec<OwnLabel> = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        own.push(("source", source.name().to_owned()));
+    fn one(&mut self, source: Source, name: &str, labels: &[Label<'_>], kind: Kind) -> &Series {
+        let mut own: Vec<OwnLabel> =
+            labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        own.push(("source".to_owned(), source.name().to_owned()));
         let Self { sent, labels: common, series } = self;
-        series.entry((name, own)).or_insert_with_key(|(name, own)| kind.begin(sent, name, &all(common, own)))
+        series.entry((name.to_owned(), own)).or_insert_with_key(|(name, own)| kind.begin(sent, name, &all(common, own)))
     }
 
     /// Forgets every series, once its last cell has been collected.
@@ -123,12 +137,13 @@ impl Family {
 }
 
 fn all<'a>(common: &'a [OwnLabel], own: &'a [OwnLabel]) -> Vec<(&'a str, &'a str)> {
-    common.iter().chain(own).map(|(name, value)| (*name, value.as_str())).collect()
+    common.iter().chain(own).map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Times,
+    /// With their unit.
+    Times(&'static str),
     Count,
     State,
 }
@@ -136,14 +151,14 @@ enum Kind {
 impl Kind {
     fn begin(self, sent: &Sent, name: &str, labels: &[(&str, &str)]) -> Series {
         match self {
-            Self::Times => {
+            Self::Times(unit) => {
                 let cell = Arc::<Mutex<Option<Histogram>>>::default();
                 let taken = cell.clone();
                 let take = move || {
                     let cell = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
                     cell.unwrap_or_else(Histogram::log_linear)
                 };
-                sent.note(sent.cells.histogram(name, labels, "s", take));
+                sent.note(sent.cells.histogram(name, labels, unit, take));
                 Series::Times(cell)
             }
             Self::Count => {

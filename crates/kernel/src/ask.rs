@@ -1,0 +1,27 @@
+//! Questions of the user's own, answered by the kernel: a probe, a filter, what is counted, and by what.
+//!
+//! - [`parse`]: the text of a question; [`compile`]: as instructions, by the kernel's [`Types`].
+//! - `Observer`: the programs that answer it.
+//!
+//! Limits: [`KEYS_MAX`] keys of 31 bytes, 128 steps, 16 calls of a function within each other. Keys beyond the groups asked for
+//! count as other. Failure: a [`Mistake`] has its place in the text; what the kernel refuses is a [`crate::Error`] with its reason.
+
+#[cfg(feature = "bpf")]
+mod btf;
+mod code;
+mod compiler;
+mod lexer;
+mod mistake;
+#[cfg(feature = "bpf")]
+mod observer;
+mod parser;
+mod syntax;
+mod types;
+
+pub use compiler::{Compiled, KeyKind, compile};
+pub use mistake::Mistake;
+#[cfg(feature = "bpf")]
+pub use observer::{Group, Key, Losses, Observer, Options, compile_here};
+pub use parser::{KEYS_MAX, TEXT_MAX, parse};
+pub use syntax::{Probe, Question, Verb};
+pub use types::{Shape, Types};

@@ -1,0 +1,317 @@
+//! A question as instructions: names and fields are looked up, and every value has a form.
+//!
+//! Invariants: registers are a stack, a text takes four of them; what does not fit is a [`Mistake`], as is a name that the
+//! probe does not have.
+
+mod values;
+
+use super::code::{
+    ARGUMENTS, CALL_ARGUMENTS, Context, Header, INSTRUCTIONS, Instruction, Op, REGISTERS, TEXT_BYTES, TEXT_REGISTERS,
+};
+use super::mistake::Mistake;
+use super::syntax::{Expression, Form, Probe, Question, Verb};
+use super::types::{Shape, Types};
+use crate::syscalls::number_of;
+
+/// How the values of a key are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A number with a sign.
+    Number,
+    /// Nanoseconds.
+    Duration,
+    /// An address of memory.
+    Address,
+    /// The number of a system call.
+    Call,
+    /// A text.
+    Text,
+}
+
+/// A question that can be loaded.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Where events come from.
+    pub probe: Probe,
+    /// What is made of them.
+    pub verb: Verb,
+    /// The text and the kind of each key.
+    pub keys: Vec<(String, KeyKind)>,
+    /// Whether the value is nanoseconds.
+    pub is_duration: bool,
+    pub(super) code: Vec<Instruction>,
+    /// Arguments of the tracepoint.
+    pub(super) arguments: u32,
+    /// Whether what was noted at a call is needed at its return.
+    pub(super) needs_call: bool,
+    /// The number of a system call.
+    pub(super) call: Option<u32>,
+}
+
+impl Compiled {
+    /// As the programs read it: `struct question`.
+    #[must_use]
+    pub fn constants(&self) -> Vec<u8> {
+        let header = Header {
+            arguments: self.arguments,
+            verb: self.verb,
+            needs_call: self.needs_call,
+            call: self.call.map_or(-1, i64::from),
+        };
+        header.bytes(&self.code)
+    }
+}
+
+/// What is in registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Number { is_duration: bool },
+    Pointer(Option<u32>),
+    Call,
+    Text,
+}
+
+/// What an expression names: a value in registers, or memory behind an address in a register.
+enum Place {
+    Value(Value),
+    Memory { offset: u32, shape: Shape },
+}
+
+struct Compiler<'t> {
+    types: &'t dyn Types,
+    probe: &'t Probe,
+    arguments: Vec<(String, Shape)>,
+    code: Vec<Instruction>,
+    needs_call: bool,
+}
+
+/// Compiles a question.
+///
+/// # Errors
+/// With the first mistake: a name that is not there, or a value that cannot be.
+pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mistake> {
+    let probe = &question.probe;
+    let arguments = arguments_of(question, types)?;
+    let call = match probe {
+        Probe::Call(Some(name)) => Some(call_named(name, question.probe_at)?),
+        _ => None,
+    };
+    let count = arguments.len().min(ARGUMENTS) as u32;
+    let mut compiler = Compiler { types, probe, arguments, code: Vec::new(), needs_call: false };
+    if let Some(filter) = &question.filter {
+        match compiler.value(filter, 0)? {
+            Value::Text => return Err(Mistake::new(filter.at, "a filter is a number; compare the text with ==")),
+            _ => compiler.emit(filter.at, Op::Require, 0, (0, 0), 0)?,
+        }
+    }
+    let mut is_duration = false;
+    if let Some(value) = &question.value {
+        match compiler.value(value, 0)? {
+            Value::Text => return Err(Mistake::new(value.at, "a text is a key, and no number")),
+            found => is_duration = found == Value::Number { is_duration: true },
+        }
+        compiler.emit(value.at, Op::Value, 0, (0, 0), 0)?;
+    }
+    let mut keys = Vec::new();
+    for (index, (text, key)) in (0..).zip(&question.keys) {
+        let kind = match compiler.value(key, 0)? {
+            Value::Number { is_duration: false } => KeyKind::Number,
+            Value::Number { is_duration: true } => KeyKind::Duration,
+            Value::Pointer(_) => KeyKind::Address,
+            Value::Call => KeyKind::Call,
+            Value::Text => KeyKind::Text,
+        };
+        compiler.emit(key.at, Op::Key, index, (0, 0), i64::from(kind == KeyKind::Text))?;
+        keys.push((text.clone(), kind));
+    }
+    Ok(Compiled {
+        probe: probe.clone(),
+        verb: question.verb,
+        keys,
+        is_duration,
+        needs_call: compiler.needs_call,
+        code: compiler.code,
+        arguments: count,
+        call,
+    })
+}
+
+fn arguments_of(question: &Question, types: &dyn Types) -> Result<Vec<(String, Shape)>, Mistake> {
+    let Probe::Point(name) = &question.probe else { return Ok(Vec::new()) };
+    if let Some(arguments) = types.point(name) {
+        return Ok(arguments);
+    }
+    let points = types.points();
+    let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(points.iter().map(String::as_str), name));
+    Err(Mistake::new(question.probe_at + "tp_btf:".len(), format!("this kernel has no tracepoint {name:?}{meant}")))
+}
+
+fn call_named(name: &str, probe_at: usize) -> Result<u32, Mistake> {
+    number_of(name).ok_or_else(|| {
+        let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(crate::syscalls::names(), name));
+        Mistake::new(probe_at + "syscall:".len(), format!("there is no system call {name:?}{meant}"))
+    })
+}
+
+/// Names that every probe has.
+const ALWAYS: [(&str, Context); 5] = [
+    ("pid", Context::Pid),
+    ("tid", Context::Tid),
+    ("cpu", Context::Cpu),
+    ("uid", Context::UserId),
+    ("cgroup", Context::CgroupId),
+];
+
+impl Compiler<'_> {
+    fn emit(&mut self, at: usize, op: Op, to: u8, (a, b): (u8, u8), number: i64) -> Result<(), Mistake> {
+        self.push(at, Instruction { op, to, a, b, size: 0, number })
+    }
+
+    fn push(&mut self, at: usize, instruction: Instruction) -> Result<(), Mistake> {
+        if self.code.len() == INSTRUCTIONS {
+            return Err(Mistake::new(at, format!("the question takes more than {INSTRUCTIONS} steps")));
+        }
+        self.code.push(instruction);
+        Ok(())
+    }
+
+    /// Room for a value in `to` and the registers behind it.
+    fn room(at: usize, to: u8, registers: u8) -> Result<(), Mistake> {
+        let fits = to + registers <= REGISTERS;
+        if fits { Ok(()) } else { Err(Mistake::new(at, "too much is computed at once here: nest less")) }
+    }
+
+    /// Puts the value of an expression into register `to`.
+    fn value(&mut self, expression: &Expression, to: u8) -> Result<Value, Mistake> {
+        match self.place(expression, to)? {
+            Place::Value(value) => Ok(value),
+            Place::Memory { offset, shape } => self.load(expression.at, offset, &shape, to),
+        }
+    }
+
+    fn number(&mut self, expression: &Expression, to: u8) -> Result<Value, Mistake> {
+        match self.value(expression, to)? {
+            Value::Text => Err(Mistake::new(expression.at, "a number should be here, and this is a text")),
+            value => Ok(value),
+        }
+    }
+
+    fn place(&mut self, expression: &Expression, to: u8) -> Result<Place, Mistake> {
+        let at = expression.at;
+        Self::room(at, to, 1)?;
+        match &expression.form {
+            Form::Number { value, is_duration } => {
+                self.emit(at, Op::Constant, to, (0, 0), *value)?;
+                Ok(Place::Value(Value::Number { is_duration: *is_duration }))
+            }
+            Form::Text(text) => self.text(at, text, to).map(Place::Value),
+            Form::Name(name) => self.name(at, name, to).map(Place::Value),
+            Form::Field(base, field) => self.field(at, base, field, to),
+            Form::Function(name, argument) => self.function(at, name, argument, to).map(Place::Value),
+            Form::Unary(operator, operand) => self.unary(at, *operator, operand, to).map(Place::Value),
+            Form::Binary(operator, left, right) => self.binary(at, *operator, left, right, to).map(Place::Value),
+        }
+    }
+
+    fn text(&mut self, at: usize, text: &str, to: u8) -> Result<Value, Mistake> {
+        Self::room(at, to, TEXT_REGISTERS)?;
+        if text.len() > TEXT_BYTES {
+            return Err(Mistake::new(at, format!("texts are compared by their first {TEXT_BYTES} bytes: shorten it")));
+        }
+        let mut bytes = [0; TEXT_REGISTERS as usize * 8];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        for (register, word) in (to..).zip(bytes.chunks_exact(8)) {
+            let word = i64::from_ne_bytes(word.try_into().expect("eight bytes"));
+            self.emit(at, Op::Constant, register, (0, 0), word)?;
+        }
+        Ok(Value::Text)
+    }
+
+    fn context(&mut self, at: usize, which: Context, to: u8) -> Result<(), Mistake> {
+        self.emit(at, Op::Context, to, (0, 0), which as i64)
+    }
+
+    fn name(&mut self, at: usize, name: &str, to: u8) -> Result<Value, Mistake> {
+        if let Some(index) = self.arguments.iter().position(|(known, _)| known == name) {
+            return self.argument(at, index, to);
+        }
+        if let Some((_, which)) = ALWAYS.iter().find(|(known, _)| *known == name) {
+            self.context(at, *which, to)?;
+            return Ok(Value::Number { is_duration: false });
+        }
+        let is_function_return = matches!(self.probe, Probe::Function { at_return: true, .. });
+        let is_return = is_function_return || matches!(self.probe, Probe::Call(_));
+        match name {
+            "comm" => {
+                Self::room(at, to, TEXT_REGISTERS)?;
+                self.emit(at, Op::CommText, to, (0, 0), 0)?;
+                Ok(Value::Text)
+            }
+            "task" => {
+                self.context(at, Context::Task, to)?;
+                Ok(Value::Pointer(self.types.structure("task_struct")))
+            }
+            "retval" if is_return => {
+                self.context(at, Context::Result, to)?;
+                Ok(Value::Number { is_duration: false })
+            }
+            "latency" if is_return => {
+                self.needs_call = true;
+                self.context(at, Context::Latency, to)?;
+                Ok(Value::Number { is_duration: true })
+            }
+            "retval" | "latency" => {
+                let message = format!("{name} is known at the return only: uretprobe:FILE:FUNCTION, or syscall:NAME");
+                Err(Mistake::new(at, message))
+            }
+            "call" if matches!(self.probe, Probe::Call(_)) => {
+                self.context(at, Context::Call, to)?;
+                Ok(Value::Call)
+            }
+            _ => match name.strip_prefix("arg").and_then(|digits| digits.parse::<usize>().ok()) {
+                Some(index) => self.argument(at, index, to),
+                None => Err(self.unknown(at, name)),
+            },
+        }
+    }
+
+    fn argument(&mut self, at: usize, index: usize, to: u8) -> Result<Value, Mistake> {
+        let count = match self.probe {
+            Probe::Point(_) => self.arguments.len().min(ARGUMENTS),
+            Probe::Function { .. } | Probe::Call(_) => CALL_ARGUMENTS,
+            Probe::Profile(_) => 0,
+        };
+        if index >= count {
+            return Err(Mistake::new(at, format!("this probe has {count} arguments, counted from arg0")));
+        }
+        self.needs_call |= matches!(self.probe, Probe::Function { at_return: true, .. });
+        self.emit(at, Op::Argument, to, (0, 0), index as i64)?;
+        match self.arguments.get(index).map(|(_, shape)| shape.clone()) {
+            Some(Shape::Pointer(structure)) => Ok(Value::Pointer(Some(structure))),
+            Some(Shape::Address) => Ok(Value::Pointer(None)),
+            Some(Shape::Number { bytes, is_signed: true }) if bytes < 8 => {
+                self.cut(at, bytes * 8, true, to)?;
+                Ok(Value::Number { is_duration: false })
+            }
+            _ => Ok(Value::Number { is_duration: false }),
+        }
+    }
+
+    fn unknown(&self, at: usize, name: &str) -> Mistake {
+        let mut known: Vec<&str> = self.arguments.iter().map(|(name, _)| name.as_str()).collect();
+        known.extend(ALWAYS.iter().map(|(name, _)| *name));
+        known.extend(["comm", "task"]);
+        match self.probe {
+            Probe::Function { at_return: true, .. } => known.extend(["retval", "latency", "arg0"]),
+            Probe::Function { .. } => known.push("arg0"),
+            Probe::Call(_) => known.extend(["retval", "latency", "call", "arg0"]),
+            Probe::Point(_) | Probe::Profile(_) => {}
+        }
+        let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(known.iter().copied(), name));
+        Mistake::new(at, format!("there is no {name:?} here, but {}{meant}", known.join(", ")))
+    }
+}
+
+#[cfg(test)]
+#[path = "compiler_tests.rs"]
+mod tests;

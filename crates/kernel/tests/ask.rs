@@ -1,0 +1,178 @@
+//! Questions answered by the kernel of this machine, about a program whose calls are known.
+#![cfg(feature = "bpf")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use ogive_hist::Histogram;
+use ogive_kernel::ask::{Group, Key, Losses, Observer, Options, compile_here, parse};
+use ogive_kernel::{Filter, doctor};
+
+/// Without these nothing here can run: a line, and the test is skipped.
+fn is_possible() -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut refused = doctor::examine(doctor::c_library(&maps)).into_iter().filter(|verdict| !verdict.works);
+    match refused.find(|verdict| ["tp_btf", "task storage", "uprobe"].contains(&verdict.family.name)) {
+        Some(verdict) => {
+            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
+            false
+        }
+        None => true,
+    }
+}
+
+/// `ask_work.c`, compiled once.
+fn work() -> &'static Path {
+    static WORK: OnceLock<PathBuf> = OnceLock::new();
+    WORK.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ask{}", std::process::id()));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ask_work.c");
+        let options = ["-O1", "-fno-optimize-sibling-calls", "-o"];
+        let status = Command::new("cc").args(options).arg(&program).arg(source).status();
+        assert!(status.expect("cc is needed: apt-get install build-essential").success());
+        program
+    })
+}
+
+fn started() -> Child {
+    Command::new(work()).stdin(Stdio::piped()).spawn().unwrap()
+}
+
+/// Loads a question about the work, runs the work, and reads the answer.
+fn answer(question: &str, groups: u32) -> (Vec<Group>, Losses) {
+    let text = question.replace("WORK", work().to_str().unwrap());
+    let compiled = match compile_here(&parse(&text).unwrap()).unwrap() {
+        Ok(compiled) => compiled,
+        Err(mistake) => panic!("{}", mistake.shown_in(&text)),
+    };
+    let mut child = started();
+    let options = Options { filter: Filter::Process(child.id()), groups, cpus: Vec::new() };
+    let mut observer = Observer::start(compiled, &options).unwrap_or_else(|error| panic!("{text}: {error}"));
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    observer.stop();
+    let groups = observer.drain().unwrap();
+    assert!(observer.drain().unwrap().is_empty(), "what was taken is not taken twice");
+    (groups, observer.losses().unwrap())
+}
+
+/// The only group's count.
+fn count(question: &str) -> u64 {
+    let (groups, losses) = answer(question, 8);
+    assert_eq!(losses, Losses::default(), "{question}");
+    assert!(groups.len() <= 1, "{question}: {groups:?}");
+    groups.first().map_or(0, |group| group.count)
+}
+
+#[test]
+fn calls_are_counted_exactly_and_filters_choose_among_them() {
+    if !is_possible() {
+        return;
+    }
+    for (question, expected) in [
+        ("uprobe:WORK:measured count", 1000),
+        ("uprobe:WORK:measured /arg0 >= 250000/ count", 500),
+        ("uprobe:WORK:measured /arg0 % 2 == 0 && !(arg0 > (100 * 10 / 2) * 500)/ count", 251),
+        ("uprobe:WORK:measured /str(arg1) == \"every fourth\" || arg0 == 1/ count", 251),
+        ("uprobe:WORK:measured /str(arg1) != \"usual\"/ count", 250),
+        ("uretprobe:WORK:failing /i32(retval) < 0/ count", 249),
+        ("uretprobe:WORK:nested /retval == 6 && arg0 == 5 && latency > 0ns && latency < 100s/ count", 100),
+        ("syscall:getppid count", 500),
+        ("syscall:getppid /retval > 0 && latency > 0ns/ count", 500),
+        ("tp_btf:sys_enter /id == 110/ count", 500),
+        ("tp_btf:sys_enter /regs->orig_ax == 110 && task->tgid == pid/ count by pid", 500),
+        ("tp_btf:sched_process_exit /p->tgid == pid && p->comm == comm/ count", 1),
+    ] {
+        assert_eq!(count(question), expected, "{question}");
+    }
+}
+
+#[test]
+fn histograms_are_those_of_the_library_bit_for_bit() {
+    if !is_possible() {
+        return;
+    }
+    for (question, value) in [
+        ("uprobe:WORK:measured hist arg0", (|at| at * at) as fn(i64) -> i64),
+        ("uretprobe:WORK:measured hist retval", |at| at * at - 500),
+        ("uprobe:WORK:measured hist -arg0 * 3", |at| -at * at * 3),
+        ("uprobe:WORK:measured hist (arg0 - 300000) / 7", |at| (at * at - 300_000) / 7),
+    ] {
+        let (groups, losses) = answer(question, 1);
+        let mut expected = Histogram::log_linear();
+        (0..1000).for_each(|at| expected.record_int(value(at), 0));
+        let found = groups[0].values.as_ref().unwrap();
+        assert_eq!((&found.positive, &found.negative), (&expected.positive, &expected.negative), "{question}");
+        assert_eq!((found.zero, found.total(), found.sum), (expected.zero, 1000, expected.sum), "{question}");
+        assert_eq!(losses, Losses::default());
+    }
+}
+
+#[test]
+fn keys_have_groups_of_their_own_and_the_rest_are_other() {
+    if !is_possible() {
+        return;
+    }
+    let text = |text: &str| Key::Text(text.to_owned());
+    let (groups, _) = answer("uprobe:WORK:measured sum arg0 by str(arg1), pid == tid", 8);
+    let found: Vec<_> = groups.iter().map(|group| (group.key.clone().unwrap(), group.count, group.sum)).collect();
+    let squares = |wanted: fn(&i64) -> bool| (0..1000_i64).filter(wanted).map(|at| at * at).sum::<i64>();
+    let expected = [
+        (vec![text("usual"), Key::Number(1)], 750, squares(|at| at % 4 != 0)),
+        (vec![text("every fourth"), Key::Number(1)], 250, squares(|at| at % 4 == 0)),
+    ];
+    assert_eq!(found, expected);
+    let (groups, losses) = answer("uprobe:WORK:measured count by arg0", 10);
+    assert_eq!((groups.len(), groups[10].key.clone(), groups[10].count), (11, None, 990));
+    assert_eq!(losses, Losses::default());
+    // Calls within calls are told apart by where they are on the stack.
+    let (groups, losses) = answer("uretprobe:WORK:nested hist latency by arg0, retval", 8);
+    let mut keys: Vec<_> = groups.iter().map(|group| group.key.clone().unwrap()).collect();
+    keys.sort();
+    let depths = (0..6).map(|depth| vec![Key::Number(depth), Key::Number(depth + 1)]);
+    assert_eq!(keys, depths.collect::<Vec<_>>());
+    assert!(groups.iter().all(|group| group.count == 100 && group.values.as_ref().unwrap().total() == 100));
+    assert_eq!(losses, Losses::default());
+    let (groups, _) = answer("syscall:* count by call, comm", 64);
+    let comm = work().file_name().unwrap().to_str().unwrap();
+    assert_eq!((groups[0].key.clone().unwrap(), groups[0].count), (vec![text("getppid"), text(comm)], 500));
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_shown() {
+    if !is_possible() {
+        return;
+    }
+    let (groups, losses) = answer("uprobe:WORK:measured count by str(arg0)", 8);
+    assert!(groups.is_empty(), "{groups:?}");
+    assert_eq!(losses, Losses { unreadable: 1000, ..Losses::default() });
+    // The left side alone decides.
+    assert_eq!(count("uprobe:WORK:measured /arg0 < 0 && str(arg0) == \"x\"/ count"), 0);
+    assert_eq!(count("uprobe:WORK:measured /arg0 >= 0 || (1 / 0)/ count"), 1000);
+}
+
+#[test]
+fn what_this_kernel_does_not_have_is_refused_with_what_may_be_meant() {
+    if !is_possible() {
+        return;
+    }
+    for (question, said) in [
+        ("tp_btf:sched_swich count", "\"sched_switch\""),
+        ("tp_btf:sched_switch count by nxt->comm", "\"next\""),
+        ("tp_btf:sched_switch count by next->com", "\"comm\""),
+        ("tp_btf:sched_switch hist next->se", "no value"),
+        ("tp_btf:sched_switch hist latency", "uretprobe:FILE:FUNCTION"),
+        ("tp_btf:sched_switch count by arg9", "4 arguments"),
+    ] {
+        let mistake = compile_here(&parse(question).unwrap()).unwrap().unwrap_err();
+        println!("{}", mistake.shown_in(question));
+        assert!(mistake.message.contains(said), "{question}: {}", mistake.message);
+    }
+    let text = format!("uprobe:{}:measurd count", work().display());
+    let compiled = compile_here(&parse(&text).unwrap()).unwrap().unwrap();
+    let options = Options { filter: Filter::Everything, groups: 1, cpus: Vec::new() };
+    let error = Observer::start(compiled, &options).unwrap_err().to_string();
+    assert!(error.contains("did you mean \"measured\"?"), "{error}");
+}
