@@ -72,7 +72,25 @@ describe("the heat map", () => {
     expect(size).toBeLessThanOrEqual(40_000);
     expect(scriptBytes).toBeGreaterThan(50_000);
     expect(scriptBytes).toBeLessThanOrEqual(150_000);
+    // Nothing is fetched before the first paint: the style sheet is in the page.
+    const blocking = await page.evaluate(() => performance.getEntriesByType("resource").filter((one) => (one as PerformanceResourceTiming & { renderBlockingStatus?: string }).renderBlockingStatus === "blocking").map((one) => one.name));
+    expect(blocking).toEqual([]);
     expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("a server whose policy forbids styles inside of pages has the same page", async () => {
+    const page = await all.browser.newPage();
+    const sheets: string[] = [];
+    page.on("response", (response) => response.url().endsWith(".css") && sheets.push(response.url()));
+    await page.route("**/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers: { ...response.headers(), "content-security-policy": "default-src 'self'" } });
+    });
+    await page.goto(`${all.server.url}/?query=${NAME}&start=${end - SECONDS}&end=${end}`);
+    await viewWhen(page, (one) => one.columns === SECONDS);
+    expect(sheets).toHaveLength(1);
+    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).not.toBe("rgba(0, 0, 0, 0)");
     await page.close();
   });
 

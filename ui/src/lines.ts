@@ -5,7 +5,6 @@
  */
 
 import type uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import type { Series } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatClock, formatDate, formatValue, zone, zoned } from "./format.ts";

@@ -7,7 +7,6 @@
  * again; after a reconnection everything is asked for anew, so that no gap stays.
  */
 
-import "./style.css";
 import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, merge, snapToEdge } from "./bins.ts";
 import { offsetOf } from "./compared.ts";
