@@ -131,6 +131,27 @@ test("a ready-made board is there because its series are, and a panel of it can 
   await page.close();
 });
 
+test("a ready-made board comes with its series, and becomes a board of one's own", async () => {
+  const name = "http_server_request_duration_seconds";
+  const routes = ["/cart", "/pay"];
+  const series = [...routes.map((http_route) => ({ labels: { __name__: name, job: "shop", http_route, http_response_status_code: "200" }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 })), { labels: { __name__: "ogive_check_up", check: "db", kind: "postgres", target: "db" }, kind: "float" }];
+  const cells = Array.from({ length: 60 }, (_, ago) => routes.map((_, at) => ({ series: at, time_ms: (end - ago) * 1000, histogram: { bins: { "1.2e-3": 4 + at } } }))).flat();
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples: [...cells, { series: 2, time_ms: end * 1000, float: 1 }] })).toMatchObject({ accepted: 121 });
+  const { page, errors } = await open(all.browser, `${all.server.url}/board.html`);
+  // A check of a database is none of an HTTP service.
+  await expect.poll(() => page.locator("[data-ready]").evaluateAll((all) => all.map((one) => one.getAttribute("data-ready")))).toEqual(["ogive", "http", "postgresql"]);
+  await page.locator("[data-ready=http]").click();
+  await expect.poll(() => page.locator("[data-title]").evaluateAll((all) => all.map((one) => one.getAttribute("data-title")))).toEqual(["Duration (OpenTelemetry)", "Requests a second by route", "Requests a second by status"]);
+  await expect.poll(async () => Number((await panel(page, "Duration (OpenTelemetry)"))["total"])).toBeGreaterThan(0);
+  await expect.poll(async () => await panel(page, "Requests a second by route")).toMatchObject({ drawn: "lines", series: routes.length });
+  await page.locator("#edit").click();
+  page.once("dialog", (dialog) => void dialog.accept("Our shop"));
+  await page.locator("#save").click();
+  await expect.poll(async () => (await all.server.json<{ data: { boards: { name: string; panels: number }[] } }>("v1/boards")).data.boards).toContainEqual(expect.objectContaining({ name: "our-shop", panels: 3 }));
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
 test("a dashboard of Grafana's is taken with a report of what has no counterpart", async () => {
   const dashboard = {
     title: "Imported", schemaVersion: 39, templating: { list: [{ type: "query", name: "host", query: `label_values(${NAME}, host)` }] },

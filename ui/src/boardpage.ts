@@ -15,7 +15,7 @@ import { formatClock, formatDate } from "./format.ts";
 import { ofGrafana } from "./grafana.ts";
 import { drawNotices } from "./notices.ts";
 import { RangeBox } from "./rangebox.ts";
-import { readyBoards } from "./readyboards.ts";
+import { readyBoards, readySelectors } from "./readyboards.ts";
 import { formatState, isLive, parseState, type Range } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 
@@ -103,7 +103,10 @@ class BoardPage {
   }
 
   private async ready(): Promise<ReturnType<typeof readyBoards>> {
-    return readyBoards(new Set(await fetchLabelValues("__name__")));
+    const names = new Set(await fetchLabelValues("__name__"));
+    const selectors = readySelectors(names);
+    const found = await Promise.all(selectors.map(async (selector) => (await fetchLabelValues("__name__", selector)).length > 0));
+    return readyBoards(new Set([...names, ...selectors.filter((_, at) => found[at])]));
   }
 
   private say(cause: unknown): void {

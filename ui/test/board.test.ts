@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ALL, arranged, boardOf, boardOfHash, boardToHash, clamped, filled, formatBoardState, nameOf, parseBoardState, rowsOf, type Board, type Place } from "../src/board.ts";
 import { expression, isGrafana, ofGrafana } from "../src/grafana.ts";
-import { readyBoards } from "../src/readyboards.ts";
+import { readyBoards, readySelectors } from "../src/readyboards.ts";
 
 const place = (x: number, y: number, w: number, h: number): Place => ({ x, y, w, h });
 
@@ -88,4 +88,12 @@ test("ready-made boards are there when their series are", () => {
   expect(found[1]?.board.panels.map(({ title }) => title)).toEqual(["Load", "How late CPUs wake a thread"]);
   // A variable whose series are not there would be an empty list.
   expect(found[1]?.board.variables).toEqual([]);
+});
+
+test("a panel of a check is there when there is one of its kind", () => {
+  const names = new Set(["ogive_check_seconds", "ogive_check_up"]);
+  expect(readySelectors(new Set(["ogive_check_up"]))).toEqual(['ogive_check_up{kind="http"}', 'ogive_check_up{kind="postgres"}']);
+  expect(readyBoards(names)).toEqual([]);
+  const [postgres, ...rest] = readyBoards(new Set([...names, 'ogive_check_up{kind="postgres"}']));
+  expect([postgres?.board.name, postgres?.board.panels.map(({ title }) => title), rest]).toEqual(["postgresql", ["Databases that answer"], []]);
 });
