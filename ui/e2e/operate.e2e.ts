@@ -9,13 +9,14 @@ import { binary, freePort, open, Server, shared } from "./harness.ts";
 
 const NAME = "e2e_operated";
 const all = shared();
+const source = crypto.randomUUID();
 
 beforeAll(async () => {
   const now = Date.now();
   const series = Array.from({ length: 40 }, (_, i) => ({ labels: { __name__: NAME, host: `h${i}` }, kind: "float" }));
   const samples = series.map((_, i) => ({ series: i, time_ms: now - 1_000, float: i }));
   // One sample is of a series that is not there: it is rejected.
-  const verdict = await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples: [...samples, { series: 99, time_ms: now, float: 1 }] });
+  const verdict = await all.server.push({ source, sequence: 1, series, samples: [...samples, { series: 99, time_ms: now, float: 1 }] });
   expect(verdict).toMatchObject({ accepted: 40 });
   for (let i = 0; i < 3; i++) await all.server.json("api/v1/query", { query: `sum(${NAME})` });
 });
@@ -25,6 +26,12 @@ test("senders, expressions, cardinality and disks are those of the API", async (
   // The server's own counters are stored each second, so the ledger comes a moment later.
   const batch = page.locator("#senders tr", { hasText: "batch" });
   await expect.poll(() => batch.locator("td").allInnerTexts()).toEqual(["41", "40", "0", "1", "0", "series_unknown 1"]);
+  // The same of each sender, as the API has it.
+  const { data: ledger } = await all.server.json<{ data: { senders: { source?: string; sender: string; protocol: string; received: number; rejected: Record<string, number> }[] } }>("v1/senders");
+  const mine = ledger.senders.find((one) => one.source === source);
+  expect(mine).toMatchObject({ sender: "127.0.0.1", protocol: "batch", received: 41, rejected: { series_unknown: 1 } });
+  const sender = page.locator("#each-sender tr", { hasText: source });
+  await expect.poll(() => sender.locator("td").allInnerTexts().then((texts) => texts.slice(0, 8))).toEqual(["batch", "default", "41", "40", "0", "1", "series_unknown 1", "0"]);
   const query = page.locator("#queries tr", { hasText: `sum(${NAME})` });
   await expect.poll(() => query.locator("td").nth(1).innerText()).toBe("3");
   const { data } = await all.server.json<{ data: { queries: { query: string; times: number }[] } }>("v1/queries");
@@ -34,8 +41,11 @@ test("senders, expressions, cardinality and disks are those of the API", async (
   await expect.poll(() => page.locator("#disks tbody th").innerText()).toBe(all.server.data);
   expect(await page.locator("#targets").innerText()).toContain("Nothing is scraped");
   await page.locator("#grew-button").click();
-  const grew = page.locator("#grew tr", { hasText: NAME });
-  await expect.poll(() => grew.locator("td").allInnerTexts()).toEqual(["0", "40", "+40"]);
+  const grew = page.locator("#grew tr", { hasText: NAME }).first();
+  await expect.poll(() => grew.locator("td").allInnerTexts()).toEqual(["0", "40", "+40, new"]);
+  const { data: cardinality } = await all.server.json<{ data: { grew: { metrics: unknown[] }; tenants: { name: string }[] } }>("v1/cardinality", { limit: "100" });
+  expect(cardinality.grew.metrics).toContainEqual({ name: NAME, now: 40, before: 0 });
+  expect(await page.locator("#grew div", { has: page.getByRole("heading", { name: "Series by tenant" }) }).last().locator("tbody th").allInnerTexts()).toEqual(cardinality.tenants.map(({ name }) => name));
   if (process.env["OGIVE_SCREENSHOT"] !== undefined) await page.screenshot({ path: join(import.meta.dirname, "../../docs/images/operate.png") });
   // An expression is looked at alone.
   await query.locator("a").click();

@@ -422,11 +422,59 @@ export async function fetchQueries(): Promise<readonly QueryCost[]> {
   return (await get<{ queries: QueryCost[] }>("v1/queries", {})).data.queries;
 }
 
+/** What became of the samples of one sender since the server started. */
+export interface SenderAccount {
+  readonly tenant: string;
+  readonly protocol: string;
+  /** A login, an address, a target; empty where the protocol knows none. */
+  readonly sender: string;
+  /** Of native batches. */
+  readonly source?: string;
+  readonly batches: number;
+  readonly received: number;
+  readonly accepted: number;
+  readonly duplicate: number;
+  readonly rejected: Readonly<Record<string, number>>;
+  readonly refused: Readonly<Record<string, number>>;
+  /** Requests. */
+  readonly unreadable: Readonly<Record<string, number>>;
+  readonly missing_batches: number;
+  readonly first_ms: number;
+  readonly last_ms: number;
+}
+
+/** What is left of senders for which there was no room any more. */
+export type ForgottenSenders = Omit<SenderAccount, "tenant" | "sender" | "source">;
+
+export async function fetchSenders(): Promise<{ senders: readonly SenderAccount[]; forgotten: readonly ForgottenSenders[] }> {
+  return (await get<Awaited<ReturnType<typeof fetchSenders>>>("v1/senders", {})).data;
+}
+
 type Counted = readonly { readonly name: string; readonly value: number }[];
 
 /** Which names, labels and values make most series. */
 export async function fetchTsdb(limit: number): Promise<{ headStats: { numSeries: number; numLabelPairs: number }; seriesCountByMetricName: Counted; labelValueCountByLabelName: Counted; seriesCountByLabelValuePair: Counted }> {
   return (await get<Awaited<ReturnType<typeof fetchTsdb>>>("api/v1/status/tsdb", { limit: String(limit) })).data;
+}
+
+/** How often something is there, and was. */
+export interface Growth {
+  readonly name: string;
+  readonly now: number;
+  readonly before: number;
+}
+
+interface GrowthLists {
+  readonly metrics: readonly Growth[];
+  /** Numbers of values; the others are of series. */
+  readonly labels: readonly Growth[];
+  readonly pairs: readonly Growth[];
+  readonly tenants: readonly Growth[];
+}
+
+/** What makes most series now, what did at another time, and what grew since. */
+export async function fetchCardinality(ago: string, limit: number): Promise<GrowthLists & { now: { series: number }; before: { series: number }; grew: GrowthLists }> {
+  return (await get<Awaited<ReturnType<typeof fetchCardinality>>>("v1/cardinality", { ago, limit: String(limit) })).data;
 }
 
 export interface Target {

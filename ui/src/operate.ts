@@ -6,20 +6,16 @@
  */
 
 import "./style.css";
-import { ApiError, fetchDisks, fetchInstant, fetchQueries, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow } from "./api.ts";
+import { ApiError, fetchCardinality, fetchDisks, fetchInstant, fetchQueries, fetchSenders, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow, type Growth } from "./api.ts";
 import { queryLink as link, table } from "./datatable.ts";
 import { byId, el, icon } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
-import { growthOf, ledgerOf } from "./operations.ts";
+import { changeOf, ledgerOf, pairSelector, sendersOf } from "./operations.ts";
 import { checks, configuration, gaps, logins, ops, queues, vector } from "./operateviews.ts";
-import { quote } from "./selector.ts";
 import { formatState, parseState } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 
 const EVERY_MS = 5_000;
-const DAY = 86_400;
-
-const BY_NAME = 'count by (__name__) ({__name__=~".+"})';
 
 applyTheme();
 onSystemTheme(applyTheme);
@@ -36,7 +32,7 @@ void turn();
 
 async function turn(): Promise<void> {
   if (!document.hidden) {
-    await Promise.all([part("summary", summary), part("senders", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
+    await Promise.all([part("summary", summary), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
   }
   setTimeout(() => void turn(), EVERY_MS);
 }
@@ -75,7 +71,7 @@ async function summary(): Promise<Node[]> {
   ];
 }
 
-async function senders(): Promise<Node[]> {
+async function protocols(): Promise<Node[]> {
   const { data } = await fetchInstant("sum by (protocol, outcome, reason) (ogive_ingest_samples_total)", Math.floor(serverNow()) - 2);
   const rows = ledgerOf(vector(data)).map((row) => [
     row.protocol,
@@ -89,6 +85,28 @@ async function senders(): Promise<Node[]> {
   return table(["Protocol", "Received", "Accepted", "Again", "Rejected", "Refused", "Why"], rows, "Nobody has sent anything yet.");
 }
 
+/** Rows of senders; the rest is at `/v1/senders`. */
+const SENDERS = 50;
+
+async function senders(): Promise<Node[]> {
+  const { senders, forgotten } = await fetchSenders();
+  const all = sendersOf(senders, forgotten);
+  const rows = all.slice(0, SENDERS).map((row) => [
+    row.name,
+    row.protocol,
+    row.tenant,
+    formatCount(row.received),
+    formatCount(row.accepted),
+    formatCount(row.duplicate),
+    formatCount(row.lost),
+    row.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(", ") || "–",
+    formatCount(row.missing),
+    when(row.last),
+  ]);
+  const rest = all.length > SENDERS ? [el("p", { class: "note" }, `${formatCount(all.length - SENDERS)} more are at v1/senders.`)] : [];
+  return [el("h3", {}, "By sender, since the server started"), ...table(["Sender", "Protocol", "Tenant", "Received", "Accepted", "Again", "Lost", "Why", "Missing batches", "Last"], rows, "Nobody has sent anything yet."), ...rest];
+}
+
 async function queries(): Promise<Node[]> {
   const rows = (await fetchQueries()).map((one) => [link(one.query), one.route, formatCount(one.times), formatValue(one.seconds, "s", 3), formatValue(one.seconds / one.times, "s", 3), formatValue(one.longest, "s", 3), formatCount(one.refused), when(one.last_ms)]);
   return table(["Expression", "Route", "Times", "In all", "Mean", "Slowest", "Refused", "Last"], rows, "Nothing was asked yet.");
@@ -100,21 +118,29 @@ async function cardinality(): Promise<Node[]> {
     const rows = of.map(({ name, value }) => [query(name) === null ? name : el("a", { href: `./${formatState({ ...parseState(""), query: query(name) as string })}` }, name), formatCount(value)]);
     return el("div", {}, el("h3", {}, title), ...table(["Name", "Number"], rows, "None."));
   };
-  const pair = (name: string): string => {
-    const at = name.indexOf("=");
-    return `{${name.slice(0, at)}=${quote(name.slice(at + 1))}}`;
-  };
   return [
     el("p", { class: "note" }, `${formatCount(data.headStats.numSeries)} series of the last two hours, ${formatCount(data.headStats.numLabelPairs)} pairs of label and value.`),
-    el("div", { class: "three" }, list("Series by name", data.seriesCountByMetricName, (name) => name), list("Values by label", data.labelValueCountByLabelName, () => null), list("Series by value", data.seriesCountByLabelValuePair, pair)),
+    el("div", { class: "three" }, list("Series by name", data.seriesCountByMetricName, (name) => name), list("Values by label", data.labelValueCountByLabelName, () => null), list("Series by value", data.seriesCountByLabelValuePair, pairSelector)),
   ];
 }
 
 async function grew(): Promise<Node[]> {
-  const now = Math.floor(serverNow());
-  const [is, was] = await Promise.all([fetchInstant(BY_NAME, now), fetchInstant(BY_NAME, now - DAY)]);
-  const rows = growthOf(vector(is.data), vector(was.data)).map(({ name, now, before }) => [link(name), formatCount(before), formatCount(now), `${now > before ? "+" : "−"}${formatCount(Math.abs(now - before))}`]);
-  return table(["Name", "A day ago", "Now", "Change"], rows, "No name has another number of series than a day ago.");
+  const { now, before, grew, tenants } = await fetchCardinality("1d", 10);
+  const list = (title: string, of: readonly Growth[], name: (one: Growth) => string | Node, none: string): Node => {
+    const rows = of.map((one) => [name(one), formatCount(one.before), formatCount(one.now), changeOf(one)]);
+    return el("div", {}, el("h3", {}, title), ...table(["Name", "A day ago", "Now", "Change"], rows, none));
+  };
+  return [
+    el("p", { class: "note" }, `${formatCount(now.series)} series with samples in the last two hours; a day ago ${formatCount(before.series)}.`),
+    el(
+      "div",
+      { class: "two" },
+      list("Series by name", grew.metrics, ({ name }) => link(name), "No name has more series than a day ago."),
+      list("Values by label", grew.labels, ({ name }) => name, "No label has more values than a day ago."),
+      list("Series by value", grew.pairs, ({ name }) => link(pairSelector(name), name), "No value has more series than a day ago."),
+      list("Series by tenant", tenants, ({ name }) => name, "No tenant has series."),
+    ),
+  ];
 }
 
 async function targets(): Promise<Node[]> {

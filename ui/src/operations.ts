@@ -1,6 +1,8 @@
 /** What operators look at: the ledger of samples by protocol, and what grew. Pure. */
 
-import type { Series } from "./api.ts";
+import { formatCompact, formatCount } from "./format.ts";
+import { quote } from "./selector.ts";
+import type { ForgottenSenders, SenderAccount, Series } from "./api.ts";
 
 /** Samples that came in by a protocol, and what became of them. */
 export interface LedgerRow {
@@ -38,22 +40,51 @@ export function ledgerOf(series: readonly Series[]): LedgerRow[] {
     .sort((a, b) => lost(b) - lost(a) || b.accepted - a.accepted || a.protocol.localeCompare(b.protocol));
 }
 
-export interface Growth {
+/** A sender as it is listed. */
+export interface SenderRow {
   readonly name: string;
-  readonly now: number;
-  readonly before: number;
+  readonly protocol: string;
+  readonly tenant: string;
+  readonly received: number;
+  readonly accepted: number;
+  readonly duplicate: number;
+  /** Samples that were rejected or refused. */
+  readonly lost: number;
+  /** Why they were, and why requests could not be read; what is most first. */
+  readonly reasons: readonly (readonly [string, number])[];
+  readonly missing: number;
+  /** Milliseconds. */
+  readonly last: number;
 }
 
-/** Names whose number of series differs between two counts, what grew most first. */
-export function growthOf(now: readonly Series[], before: readonly Series[], most = 20): Growth[] {
-  const counts = (list: readonly Series[]): Map<string, number> => new Map(list.map(({ metric, value }) => [metric["__name__"] ?? "", Number(value?.[1] ?? 0)]));
-  const [is, was] = [counts(now), counts(before)];
-  const names = new Set([...is.keys(), ...was.keys()]);
-  return [...names]
-    .map((name) => ({ name, now: is.get(name) ?? 0, before: was.get(name) ?? 0 }))
-    .filter((one) => one.now !== one.before)
-    .sort((a, b) => b.now - b.before - (a.now - a.before) || a.name.localeCompare(b.name))
-    .slice(0, most);
+/** What nobody but the server itself sends. */
+const OWN = new Set(["quantizer", "detect", "rules", "check"]);
+
+/** Senders, those that lost something first, then those that sent last; the forgotten are one row of each protocol. */
+export function sendersOf(senders: readonly SenderAccount[], forgotten: readonly ForgottenSenders[]): SenderRow[] {
+  const sum = (counts: Readonly<Record<string, number>>): number => Object.values(counts).reduce((all, one) => all + one, 0);
+  const row = (name: string, tenant: string, of: ForgottenSenders): SenderRow => {
+    const unread = Object.entries(of.unreadable).map(([reason, count]) => [`unreadable: ${reason}`, count] as const);
+    const reasons = [...Object.entries(of.rejected), ...Object.entries(of.refused), ...unread].sort((a, b) => b[1] - a[1]);
+    return { name, tenant, protocol: of.protocol, received: of.received, accepted: of.accepted, duplicate: of.duplicate, lost: sum(of.rejected) + sum(of.refused), reasons, missing: of.missing_batches, last: of.last_ms };
+  };
+  const name = (one: SenderAccount): string => [one.sender, ...(one.source === undefined ? [] : [one.source])].filter((part) => part !== "").join(", ") || (OWN.has(one.protocol) ? "this server" : "any");
+  const rows = [...senders.map((one) => row(name(one), one.tenant, one)), ...forgotten.map((one) => row("earlier ones", "any", one))];
+  const harm = ({ lost, reasons, missing }: SenderRow): number => lost + missing + reasons.reduce((all, [, count]) => all + count, 0);
+  return rows.sort((a, b) => harm(b) - harm(a) || b.last - a.last || a.name.localeCompare(b.name));
+}
+
+/** A change in words, its sign first; and by how many times, where there was something before. */
+export function changeOf({ now, before }: { readonly now: number; readonly before: number }): string {
+  if (now === before) return "the same";
+  const count = `${now > before ? "+" : "−"}${formatCount(Math.abs(now - before))}`;
+  return before === 0 ? `${count}, new` : now >= 2 * before ? `${count}, ${formatCompact(now / before)} times` : count;
+}
+
+/** A selector of the series that have a pair, as the server lists it. */
+export function pairSelector(pair: string): string {
+  const at = pair.indexOf("=");
+  return `{${pair.slice(0, at)}=${quote(pair.slice(at + 1))}}`;
 }
 
 /** Something that waits to be done. */

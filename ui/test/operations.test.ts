@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Series } from "../src/api.ts";
-import { checksOf, growthOf, ledgerOf, queuesOf } from "../src/operations.ts";
+import { changeOf, checksOf, ledgerOf, pairSelector, queuesOf, sendersOf } from "../src/operations.ts";
 
 const one = (metric: Record<string, string>, value: number): Series => ({ metric, value: [1, String(value)] });
 
@@ -19,11 +19,22 @@ test("the ledger has what became of each sample, the protocol that lost most fir
   ]);
 });
 
-test("names that have another number of series are named, what grew most first", () => {
-  const now = [one({ __name__: "a" }, 10), one({ __name__: "b" }, 5), one({ __name__: "new" }, 7)];
-  const before = [one({ __name__: "a" }, 4), one({ __name__: "b" }, 5), one({ __name__: "gone" }, 3)];
-  expect(growthOf(now, before).map(({ name }) => name)).toEqual(["new", "a", "gone"]);
-  expect(growthOf(now, before, 1)).toEqual([{ name: "new", now: 7, before: 0 }]);
+test("senders that lost something come first, with every reason; the forgotten are one row", () => {
+  const none = { batches: 1, received: 0, accepted: 0, duplicate: 0, rejected: {}, refused: {}, unreadable: {}, missing_batches: 0, first_ms: 1, last_ms: 1 };
+  const senders = [
+    { ...none, tenant: "a", protocol: "otlp", sender: "10.0.0.1", received: 5, accepted: 5, last_ms: 9 },
+    { ...none, tenant: "a", protocol: "batch", sender: "10.0.0.2", source: "u", received: 9, accepted: 3, rejected: { time_too_old: 2 }, refused: { busy: 4 }, unreadable: { malformed: 3 }, missing_batches: 7 },
+    { ...none, tenant: "a", protocol: "statsd", sender: "", last_ms: 10 },
+    { ...none, tenant: "a", protocol: "rules", sender: "", last_ms: 8 },
+  ];
+  const rows = sendersOf(senders, [{ ...none, protocol: "otlp", received: 1, rejected: { series_limit: 1 } }]);
+  expect(rows.map(({ name, lost }) => [name, lost])).toEqual([["10.0.0.2, u", 6], ["earlier ones", 1], ["any", 0], ["10.0.0.1", 0], ["this server", 0]]);
+  expect(rows[0]).toMatchObject({ reasons: [["busy", 4], ["unreadable: malformed", 3], ["time_too_old", 2]], missing: 7, last: 1 });
+});
+
+test("a change is said with its sign, and how many times when it is much", () => {
+  expect([[5, 0], [6, 3], [5, 4], [1, 4], [4, 4]].map(([now, before]) => changeOf({ now: now as number, before: before as number }))).toEqual(["+5, new", "+3, 2 times", "+1", "−3", "the same"]);
+  expect(pairSelector('url=/a?x="1"')).toBe('{url="/a?x=\\"1\\""}');
 });
 
 test("queues are those that the server has, and what is sent on after them", () => {

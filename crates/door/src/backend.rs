@@ -32,6 +32,19 @@ pub enum Refusal {
     Failed(String),
 }
 
+impl Refusal {
+    /// The value of the label `reason`.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::DiskFull(_) => "disk_full",
+            Self::Failed(_) => "failed",
+            Self::TooLarge(_) => "too_large",
+            Self::UnknownSeries { .. } => "unknown_series",
+        }
+    }
+}
+
 /// Called once, when the batch is durable and visible to queries, or refused.
 pub type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
 
@@ -114,6 +127,11 @@ pub trait Backend: Send + Sync {
 
     /// The data of `tenant`.
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a>;
+
+    /// Tenants that are known to have data; there may be others.
+    fn tenants(&self) -> Vec<Tenant> {
+        Vec::new()
+    }
 
     /// Facts about its state, for people.
     fn facts(&self) -> Vec<Fact>;

@@ -14,100 +14,14 @@ use crate::backend::Refusal;
 use crate::doorkeeper::Doorkeeper;
 
 pub use crate::counter::Counter;
-
-/// How samples arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    /// `POST /v1/batch`.
-    Batch,
-    /// Prometheus remote write, 1.0 and 2.0.
-    RemoteWrite,
-    /// OpenTelemetry metrics, over HTTP or gRPC.
-    Otlp,
-    /// OpenTelemetry logs.
-    OtlpLogs,
-    /// OpenTelemetry traces.
-    OtlpTraces,
-    /// StatsD and DogStatsD.
-    Statsd,
-    /// Graphite's plain text.
-    Graphite,
-    /// Syslog.
-    Syslog,
-    /// Graylog's extended log format.
-    Gelf,
-    /// InfluxDB's line protocol.
-    Influx,
-    /// HTTPTrap, of Circonus' clients.
-    Httptrap,
-    /// Writers of IRONdb.
-    Irondb,
-    /// Scraped by the server.
-    Scrape,
-    /// Results of scheduled checks.
-    Check,
-    /// Messages of AMQP queues.
-    Amqp,
-    /// Cells that the server itself computes from samples.
-    Quantizer,
-    /// Findings of the detectors.
-    Detect,
-    /// Results of rules: recorded series and the states of alerts.
-    Rules,
-}
-
-impl Protocol {
-    /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 18] = [
-        Self::Batch,
-        Self::RemoteWrite,
-        Self::Otlp,
-        Self::OtlpLogs,
-        Self::OtlpTraces,
-        Self::Statsd,
-        Self::Graphite,
-        Self::Syslog,
-        Self::Gelf,
-        Self::Influx,
-        Self::Httptrap,
-        Self::Irondb,
-        Self::Scrape,
-        Self::Check,
-        Self::Amqp,
-        Self::Quantizer,
-        Self::Detect,
-        Self::Rules,
-    ];
-
-    /// The value of the label `protocol`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::RemoteWrite => "remote_write",
-            Self::Otlp => "otlp",
-            Self::OtlpLogs => "otlp_logs",
-            Self::OtlpTraces => "otlp_traces",
-            Self::Statsd => "statsd",
-            Self::Graphite => "graphite",
-            Self::Syslog => "syslog",
-            Self::Gelf => "gelf",
-            Self::Influx => "influx",
-            Self::Httptrap => "httptrap",
-            Self::Irondb => "irondb",
-            Self::Scrape => "scrape",
-            Self::Check => "check",
-            Self::Amqp => "amqp",
-            Self::Quantizer => "quantizer",
-            Self::Detect => "detect",
-            Self::Rules => "rules",
-        }
-    }
-}
+pub use crate::protocol::Protocol;
 
 /// All counters.
 #[derive(Debug, Default)]
 pub struct Counters {
     protocols: [Ledger; Protocol::ALL.len()],
+    /// The same by sender.
+    pub senders: crate::senders::Senders,
     /// Measurements of StatsD senders, before they became samples.
     pub statsd: Measurements,
     /// Queries that took too long.
@@ -250,13 +164,8 @@ impl Ledger {
                 }
             }
             Err(refusal) => {
-                let at = match refusal {
-                    Refusal::Busy => 0,
-                    Refusal::DiskFull(_) => 1,
-                    Refusal::Failed(_) => 2,
-                    Refusal::TooLarge(_) => 3,
-                    Refusal::UnknownSeries { .. } => 4,
-                };
+                let reason = refusal.reason();
+                let at = REFUSALS.iter().position(|known| *known == reason).expect("REFUSALS has every reason");
                 self.refused[at].add(samples);
             }
         }

@@ -181,6 +181,10 @@ impl Backend for FilteredBackend {
         self.inner.of(tenant)
     }
 
+    fn tenants(&self) -> Vec<Tenant> {
+        self.inner.tenants()
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.inner.facts();
         facts.push(Fact { name: "filter_labels_bytes", value: self.stage.memory_bytes() as f64 });

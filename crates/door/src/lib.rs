@@ -1,6 +1,6 @@
 //! The one way in for samples: what HTTP, the line protocols, scraping, checks and queues all need to hand batches to a backend.
 //!
-//! What may be in it: the ledger, numbers for batches that have none, metadata, the audit, the measured way of a batch, memory for batches in
+//! What may be in it: the ledger, by protocol and by sender, numbers for batches that have none, metadata, the audit, the measured way of a batch, memory for batches in
 //! flight, and submission. What may not: a protocol, a socket, a file, a configuration, or a status of HTTP: nothing about a request decides
 //! what becomes of a sample.
 #![forbid(unsafe_code)]
@@ -22,8 +22,10 @@ pub mod meters;
 pub mod numbers;
 pub mod outbox;
 pub mod own_value;
+mod protocol;
 pub mod reload;
 pub mod room;
+pub mod senders;
 pub mod submission;
 
 use std::sync::Arc;

@@ -105,6 +105,11 @@ impl Numbers {
         (self.source, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Whether batches of `source` have numbers that were given here or at a broker, to requests that bring none.
+    pub fn is_given(&self, source: SourceId) -> bool {
+        source == self.source || [CONTENT, ARRIVAL].contains(&(source.0 & !(CONTENT_SOURCES - 1)))
+    }
+
     /// The number of a request, the same when it is retried.
     pub fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
         self.of_content_within(content, AGAIN_SECONDS, now_ns)

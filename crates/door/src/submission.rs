@@ -4,16 +4,19 @@
 //! sent it has gone.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 
 use ogive_model::{Batch, Sample, Verdict};
+use ogive_probe::Clock;
 use tokio::sync::oneshot;
 
 use crate::Door;
 use crate::backend::Refusal;
-use crate::counters::Protocol;
+use crate::counters::{Counters, Protocol};
 use crate::division::{self, Piece};
 use crate::ingest_path::OnTheWay;
 use crate::room::Unfolded;
+use crate::senders::Sender;
 
 /// Submits a batch received by `protocol` to the store, with its bytes for the journal, and waits for the result. Every
 /// sample is counted, even when the caller has gone.
@@ -71,44 +74,73 @@ pub fn submitted(
     way: &OnTheWay,
     mut unfolded: Option<Unfolded>,
 ) -> Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal> {
-    let ledger = door.counters.of(protocol);
-    let samples = batch.samples.len() as u64;
+    let entry = LedgerEntry::of(door, protocol, &batch);
+    let refused = |refusal: Refusal| {
+        entry.received();
+        entry.answered(&Err(refusal.clone()));
+        Err(refusal)
+    };
     if let Some(room) = &mut unfolded
         && let Err(error) = room.settle(ogive_protocol::batch_bytes(&batch) + frame.len())
     {
-        let refusal = Refusal::from(error);
-        ledger.received.add(samples);
-        ledger.batch(samples, &Err(refusal.clone()));
-        return Err(refusal);
+        return refused(Refusal::from(error));
     }
     let (series, limit) = (batch.series.len() + batch.known.len(), door.batch_series_max);
     if series > limit {
         let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
-        ledger.received.add(samples);
-        let refusal = Refusal::TooLarge(sentence);
-        ledger.batch(samples, &Err(refusal.clone()));
-        return Err(refusal);
+        return refused(Refusal::TooLarge(sentence));
     }
     if let Some((source, time_ms)) = witness(protocol, &batch) {
         door.backend.witness(source, time_ms);
     }
     let (sender, receiver) = oneshot::channel();
-    let counters = door.counters.clone();
-    ledger.received.add(samples);
-    let (stamps, steps) = (way.steps(), way.steps());
+    entry.received();
+    let (stamps, steps, replied) = (way.steps(), way.steps(), entry.clone());
     let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
         steps.applied();
-        counters.of(protocol).batch(samples, &outcome);
+        replied.answered(&outcome);
         // Held until here even if its sender has gone.
         drop(unfolded);
         // The sender of the batch may have gone.
         let _ = sender.send(outcome);
     });
     if let Err(refusal) = door.backend.submit(batch, Some(frame), stamps, reply) {
-        ledger.batch(samples, &Err(refusal.clone()));
+        entry.answered(&Err(refusal.clone()));
         return Err(refusal);
     }
     Ok(receiver)
+}
+
+/// What is written into the ledgers of a batch.
+#[derive(Clone)]
+struct LedgerEntry {
+    counters: Arc<Counters>,
+    clock: Clock,
+    sender: Sender,
+    sequence: u64,
+    samples: u64,
+}
+
+impl LedgerEntry {
+    fn of(door: &Door, protocol: Protocol, batch: &Batch) -> Self {
+        let source = Some(batch.source).filter(|source| protocol == Protocol::Batch && !door.numbers.is_given(*source));
+        Self {
+            counters: door.counters.clone(),
+            clock: door.clock,
+            sender: Sender::current(batch.tenant.clone(), protocol, source),
+            sequence: batch.sequence,
+            samples: batch.samples.len() as u64,
+        }
+    }
+
+    fn received(&self) {
+        self.counters.of(self.sender.protocol).received.add(self.samples);
+    }
+
+    fn answered(&self, outcome: &Result<Verdict, Refusal>) {
+        self.counters.of(self.sender.protocol).batch(self.samples, outcome);
+        self.counters.senders.count(&self.sender, self.sequence, (self.samples, outcome), self.clock.wall());
+    }
 }
 
 /// The sender of a batch and the latest time in it, if that is the sender's: data that is fetched or has no times gets this
@@ -137,18 +169,18 @@ pub async fn stored_in_pieces(
     pieces: Vec<Piece>,
     way: &OnTheWay,
 ) -> Result<Verdict, Refusal> {
-    let ledger = door.counters.of(protocol);
     let mut whole = Ok(Verdict::default());
     for piece in pieces {
-        let (from, samples) = (piece.from(), piece.batch.samples.len() as u64);
+        let from = piece.from();
         match &mut whole {
             Ok(verdict) => match stored(door, protocol, piece.batch, piece.frame, way).await {
                 Ok(next) => Piece::add(from, next, verdict),
                 Err(refusal) => whole = Err(refusal),
             },
             Err(refusal) => {
-                ledger.received.add(samples);
-                ledger.batch(samples, &Err(refusal.clone()));
+                let entry = LedgerEntry::of(door, protocol, &piece.batch);
+                entry.received();
+                entry.answered(&Err(refusal.clone()));
             }
         }
     }

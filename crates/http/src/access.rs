@@ -80,6 +80,8 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/explain", Read, Read),
     ("/v1/explain/related", Read, Read),
     ("/v1/queries", Read, Read),
+    ("/v1/senders", Read, Read),
+    ("/v1/cardinality", Read, Read),
     ("/v1/heatmap", Read, Read),
     ("/v1/heatmap/groups", Read, Read),
     ("/v1/live", Read, Read),

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use super::App;
 use super::ask::reading;
 use super::body::{self, ChargedBody};
+use super::client::Client;
 use super::error::{ApiError, json};
 use super::params;
 use ogive_door::backend::Refusal;
@@ -21,6 +22,7 @@ use ogive_door::counters::{MALFORMED, Protocol};
 use ogive_door::division::{self, Piece};
 use ogive_door::ingest_path::{OnTheWay, Publisher};
 use ogive_door::room::Unfolded;
+use ogive_door::senders::Sender;
 use ogive_door::submission::{stored_in_pieces, stored_within};
 use ogive_protocol::batch_json;
 use ogive_protocol::batch_message::{Form, JSON};
@@ -201,6 +203,8 @@ pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
         _ => MALFORMED,
     };
     app.counters.of(protocol).unreadable(reason, 1);
+    let tenant = Tenant::new(&Client::current().tenant).unwrap_or_default();
+    app.counters.senders.unreadable(&Sender::current(tenant, protocol, None), reason, app.clock.wall());
 }
 
 /// The status and the body that describe it.

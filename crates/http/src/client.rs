@@ -7,6 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::peer::{Asker, TENANT_HEADER};
+use ogive_door::senders::sent_by;
 
 /// The client of a request: texts that are the same for all its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,7 +39,8 @@ impl Client {
     }
 }
 
-/// Answers a request on behalf of its client.
+/// Answers a request on behalf of its client, the sender of the samples in it.
 pub(super) async fn carry(request: Request, next: Next) -> Response {
-    Client::new(&request).scope(next.run(request)).await
+    let sender = request.extensions().get::<Asker>().map(Asker::sender).unwrap_or_default();
+    Client::new(&request).scope(sent_by(sender.into(), next.run(request))).await
 }

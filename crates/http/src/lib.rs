@@ -18,6 +18,7 @@ mod batch;
 mod batch_frames;
 mod board;
 mod body;
+mod cardinality;
 mod catalog;
 mod cells;
 mod classic_buckets;
@@ -75,6 +76,7 @@ mod resolution;
 mod room;
 mod rows;
 mod rules;
+mod senders;
 mod shape;
 mod slowest;
 mod source_cells;
@@ -216,6 +218,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/queries", get(queries::get))
+        .route("/v1/senders", get(senders::get))
+        .route("/v1/cardinality", get(cardinality::get))
         .route("/v1/detections", get(detections::get))
         .route("/v1/detections/run", get(detections::run))
         .route("/v1/status", get(status::get))

@@ -47,6 +47,18 @@ impl Asker {
     }
 }
 
+impl Asker {
+    /// As whoever looks after senders knows it: the login, or what the certificate says, and the address.
+    pub(crate) fn sender(&self) -> String {
+        let address = self.address.map(|address| address.to_string()).unwrap_or_default();
+        match self.name.as_deref().or(self.certificate.as_deref()) {
+            Some(name) if address.is_empty() => name.to_owned(),
+            Some(name) => format!("{name} ({address})"),
+            None => address,
+        }
+    }
+}
+
 impl std::fmt::Display for Asker {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.name, &self.certificate) {

@@ -3,8 +3,6 @@
 //! Format: prometheus.io/docs/prometheus/latest/querying/api. What has no meaning here (Go's runtime, alert managers) has the
 //! value that a client takes for "nothing to report".
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
 use axum::extract::State;
 use axum::response::Response;
 use ogive_model::TimeRange;
@@ -12,15 +10,10 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::ask::ask;
+use super::cardinality::{ACTIVE_MS, Counts, top};
 use super::error::{ApiError, success};
 use super::params::Params;
 use ogive_text::calendar::iso;
-
-/// 10 of each list, as in Prometheus.
-const TOP: usize = 10;
-
-/// Active series: those with a sample in the last two hours.
-const ACTIVE_MS: i64 = 2 * 3_600_000;
 
 /// Since when it runs, and where.
 pub(super) async fn runtime(State(app): State<App>) -> Response {
@@ -55,93 +48,18 @@ fn fact(app: &App, name: &str) -> f64 {
 
 /// The labels with the most active series.
 pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let top = match params.get("limit") {
-        None => TOP,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| *limit > 0)
-            .ok_or_else(|| ApiError::bad_data(format!("limit {text:?} is not a positive number")))?,
-    };
+    let top = top(&params)?;
     let now_ms = app.clock.wall().div_euclid(1_000_000);
     let range = TimeRange { start_ms: now_ms - ACTIVE_MS, end_ms: i64::MAX };
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
         let series = cancel.opening(|opening| store.label_sets(&[], range, usize::MAX, opening))?;
-        let mut counts = Counts::default();
-        for labels in &series {
-            cancel.check()?;
-            cancel.hold(counts.add(labels.iter()) * ENTRY_BYTES)?;
-        }
-        cancel.hold(counts.of_pair.len() * NAME_BYTES + counts.bytes)?;
-        Ok(counts.answer(top, range, fact(app, "samples_head") as u64))
+        Ok(Counts::of(&series, cancel)?.answer(top, range, fact(app, "samples_head") as u64))
     });
     Ok(success(&data.await?))
 }
 
-/// How often each label occurs.
-#[derive(Default)]
-struct Counts<'a> {
-    series: u64,
-    /// Of all pairs.
-    bytes: usize,
-    of_metric: HashMap<&'a str, u64>,
-    of_pair: HashMap<(&'a str, &'a str), u64>,
-    values: BTreeMap<&'a str, HashSet<&'a str>>,
-}
-
-/// Entries of the maps for one pair, with their empty places.
-const ENTRY_BYTES: usize = 160;
-
-/// A pair as a text with its count, while the largest are searched for.
-const NAME_BYTES: usize = 48;
-
-impl<'a> Counts<'a> {
-    /// Counts the labels of a series; how many of its pairs are new is returned.
-    fn add(&mut self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
-        let before = self.of_pair.len();
-        self.series += 1;
-        for (name, value) in labels {
-            if name == ogive_model::METRIC_NAME {
-                *self.of_metric.entry(value).or_default() += 1;
-            }
-            *self.of_pair.entry((name, value)).or_default() += 1;
-            if self.values.entry(name).or_default().insert(value) {
-                self.bytes += name.len() + value.len();
-            }
-        }
-        self.of_pair.len() - before
-    }
-
-    fn answer(&self, top: usize, range: TimeRange, samples: u64) -> Value {
-        let pairs = self.of_pair.iter().map(|((name, value), count)| (format!("{name}={value}"), *count));
-        let metrics = self.of_metric.iter().map(|(name, count)| ((*name).to_owned(), *count));
-        let values = self.values.iter().map(|(name, values)| ((*name).to_owned(), values.len() as u64));
-        let bytes = self.values.iter().map(|(name, values)| {
-            ((*name).to_owned(), values.iter().map(|value| (name.len() + value.len()) as u64).sum::<u64>())
-        });
-        json!({
-            "headStats": {
-                "numSeries": self.series, "numLabelPairs": self.of_pair.len(), "chunkCount": samples,
-                "minTime": range.start_ms, "maxTime": range.start_ms + ACTIVE_MS,
-            },
-            "seriesCountByMetricName": greatest(metrics, top),
-            "labelValueCountByLabelName": greatest(values, top),
-            "memoryInBytesByLabelName": greatest(bytes, top),
-            "seriesCountByLabelValuePair": greatest(pairs, top),
-        })
-    }
-}
-
-/// The `top` greatest, then by name.
-fn greatest(counts: impl Iterator<Item = (String, u64)>, top: usize) -> Vec<Value> {
-    let mut counts: Vec<(String, u64)> = counts.collect();
-    counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts.truncate(top);
-    counts.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
-}
-
-/// Empty: there are no optional features that a client could ask for.
+/// Nothing is optional here that a client could ask for.
 pub(super) async fn features() -> Response {
     success(&json!({}))
 }

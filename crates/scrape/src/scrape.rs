@@ -21,6 +21,7 @@ use super::view::{Family, Last, PoolView, TargetView};
 use ogive_door::backend::Refusal;
 use ogive_door::counters::{self, MALFORMED};
 use ogive_door::ingest_path::Publisher;
+use ogive_door::senders::sent_by;
 use ogive_door::submission::stored;
 
 /// 20,000 samples: a batch of some 1 MB.
@@ -293,7 +294,7 @@ async fn store(
             if chunk.is_empty() {
                 break;
             }
-            match submit(context, &job.tenant, &chunk).await {
+            match sent_by(target.url.to_string().into(), submit(context, &job.tenant, &chunk)).await {
                 Ok(verdict) => {
                     if verdict.folded == 0 {
                         cache.stored(&chunk, &verdict.rejected);

@@ -308,6 +308,10 @@ impl Backend for Embedded {
         Box::new(self.store.tenant(tenant))
     }
 
+    fn tenants(&self) -> Vec<Tenant> {
+        self.store.block_tenants()
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let status = self.store.status();
         let members = self.upkeep.members();

@@ -37,6 +37,7 @@ use ogive_door::division::{self, TooMuch};
 use ogive_door::ingest_path::OnTheWay;
 use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::room::Unfolded;
+use ogive_door::senders::Sender;
 use ogive_door::submission::stored_within;
 
 /// 5 s until a sender retries on a full disk: space is not freed faster than that.
@@ -336,7 +337,8 @@ impl Message {
             if found.read.batch.samples.is_empty() {
                 self.count_unrecorded(unrecorded);
                 let points = u64::from(found.read.points);
-                found.spans.take().into_iter().for_each(|notes| count_spans(&app, notes));
+                let tenant = &found.read.batch.tenant;
+                found.spans.take().into_iter().for_each(|notes| count_spans(&app, tenant.clone(), notes));
                 return Ok(PartOutcome::Done(Outcome { points, ..Outcome::default() }));
             }
             let frame = match division::framed(app.batch_series_max, &found.read.batch) {
@@ -400,6 +402,7 @@ async fn store(
     let DecodedMessage { mut read, unfolded, spans } = found;
     let app = &message.app;
     let batch = std::mem::take(&mut read.batch);
+    let tenant = batch.tenant.clone();
     let verdict = stored_within(app, message.signal.protocol(), batch, frame, way, Some(unfolded)).await?;
     if message.is_of_content && is_forgotten(&verdict) {
         return Ok(None);
@@ -407,19 +410,23 @@ async fn store(
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
-    spans.into_iter().for_each(|notes| count_spans(app, notes));
+    spans.into_iter().for_each(|notes| count_spans(app, tenant.clone(), notes));
     let (rejected, first) = read.rejected(&verdict.rejected);
     Ok(Some(Outcome { points: u64::from(read.points), rejected, first }))
 }
 
 /// Called when the request's spans are stored: they are remembered from now on, and those that became no sample are counted.
-fn count_spans(app: &App, notes: SpanNotes) {
+fn count_spans(app: &App, tenant: Tenant, notes: SpanNotes) {
     let SpanNotes { reserved, duplicate, folded, slow_left_out, .. } = notes;
     reserved.stored();
     let ledger = app.counters.of(Protocol::OtlpTraces);
     ledger.received.add(duplicate);
     ledger.duplicate.add(duplicate);
     ledger.folded.add(folded);
+    if duplicate > 0 {
+        let sender = Sender::current(tenant, Protocol::OtlpTraces, None);
+        app.counters.senders.duplicate(&sender, duplicate, app.clock.wall());
+    }
     if slow_left_out > 0 {
         ledger.unreadable("slow_trace_limit", slow_left_out);
     }
