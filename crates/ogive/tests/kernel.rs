@@ -234,6 +234,103 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     child.wait().unwrap();
 }
 
+/// `ogive kernel ask`, once it counts; ended when dropped.
+struct Ask {
+    child: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Ask {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(["kernel", "ask", "--for", "100s"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let ask = Self { child, said };
+        assert_eq!(line, "counting\n");
+        ask
+    }
+
+    /// Ends it as Ctrl-C does: whether it did well, what it printed, and what it said.
+    fn interrupt(mut self) -> (bool, String, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let (mut printed, mut said) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.said.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().success(), printed, said)
+    }
+}
+
+impl Drop for Ask {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_question_is_answered_and_its_answer_kept_as_series() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let (program, comm) = work_named("ask");
+    let to = url(&server);
+    let keep = ["--comm", &comm, "--to", &to, "--keep"];
+    let counted = Ask::start(&[&["syscall:getppid count by comm"][..], &keep, &["asked"]].concat());
+    let timed = Ask::start(&[&["syscall:getppid hist latency by call, retval > 0"][..], &keep, &["took"]].concat());
+    let printed = Ask::start(&["syscall:getppid hist latency by comm, pid - pid", "--json", "--comm", &comm]);
+    run(&program, &["calls", "20000"]);
+    let count = format!("sum(sum_over_time(asked_total{{comm=\"{comm}\",source=\"bpf\"}}[1h]))");
+    let times = "histogram_count(sum(sum_over_time(took{call=\"getppid\",retval_0=\"1\"}[1h])))";
+    server.becomes(&count, 20_000.0);
+    server.becomes(times, 20_000.0);
+    run(&program, &["calls", "1000"]);
+    for ask in [counted, timed] {
+        let (is_fine, _, said) = ask.interrupt();
+        assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
+    }
+    server.becomes(&count, 21_000.0);
+    server.becomes(times, 21_000.0);
+    let (is_fine, printed, said) = printed.interrupt();
+    assert!(is_fine, "{said}");
+    let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let group = &answer["groups"][0];
+    assert_eq!((&group["key"]["comm"], &group["key"]["pid - pid"]), (&comm.as_str().into(), &0.into()));
+    assert_eq!((&group["count"], &answer["lost"]["unmatched"]), (&21_000.into(), &0.into()));
+    let in_bins: u64 = group["bins"].as_array().unwrap().iter().map(|bin| bin[2].as_u64().unwrap()).sum();
+    assert_eq!((in_bins, &answer["unit"]), (21_000, &"s".into()));
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_in_a_line() {
+    let without_right = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_ogive")]);
+        command
+    };
+    let output = without_right().args(["kernel", "ask", "tp_btf:sched_switch count"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.lines().count() == 1 && said.contains("CAP_BPF"), "{said}");
+    for (arguments, expected) in [
+        (&["tp_btf:sched_switch cuont"][..], "position 21: \"cuont\" where count, sum or hist should be"),
+        (&["tp_btf:sched_swich count"], "did you mean \"sched_switch\"?"),
+        (&["syscall:* sum retval", "--keep", "a", "--to", "http://127.0.0.1:1"], "keep hist instead"),
+        (&["syscall:* count", "--keep", "a b", "--to", "http://127.0.0.1:1"], "no name of series"),
+        (&["syscall:* hist retval", "--groups", "5000"], "at most 4096 groups"),
+        (&["syscall:* count", "--keep", "a"], "--to"),
+    ] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "ask"]).args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
 #[test]
 fn mistakes_in_the_table_are_found() {
     let directory = tempfile::tempdir().unwrap();

@@ -130,11 +130,11 @@ fn run(code: &[Instruction]) -> Option<i64> {
             Op::Equal => i64::from(a == b),
             Op::Less => i64::from(a < b),
             Op::And => {
-                is_bad &= !(!bad_a && a == 0 || !bad_b && b == 0);
+                is_bad &= (bad_a || a != 0) && (bad_b || b != 0);
                 i64::from(a != 0 && b != 0)
             }
             Op::Or => {
-                is_bad &= !(!bad_a && a != 0 || !bad_b && b != 0);
+                is_bad &= (bad_a || a == 0) && (bad_b || b == 0);
                 i64::from(a != 0 || b != 0)
             }
             Op::Value => return (!bad_a).then_some(a),

@@ -12,7 +12,7 @@ use crate::common::programs::{Program, free_port, listens};
 fn dovecot(directory: &Path, [imap, imaps, pop3]: [u16; 3]) -> Program {
     let place = directory.display();
     let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
-    let (user, internal) = (user.trim(), if is_root_here() { "nobody" } else { user.trim() });
+    let internal = if is_root_here() { "nobody" } else { user.trim() };
     let listener = |name: &str, port: u16, more: &str| {
         format!("inet_listener {name} {{\n address = 127.0.0.1\n port = {port}\n {more}\n}}\n")
     };
