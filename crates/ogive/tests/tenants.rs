@@ -60,7 +60,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/boards", Whole("/v1/boards")),
     ("/v1/boards/{name}", Other),
     ("/v1/queries", Whole("/v1/queries")),
-    ("/v1/senders", Whole("/v1/senders")),
+    ("/v1/senders", Labels("/v1/senders")),
     ("/v1/cardinality", Labels("/v1/cardinality?limit=100")),
     ("/v1/explain/related", Whole("/v1/explain/related?query=shared_seconds&START&END&FROM&TO")),
     ("/v1/explain", Count("/v1/explain?query=shared_seconds&START&END&FROM&TO")),
