@@ -343,20 +343,10 @@ mod tests {
             name = 'cache'
             kind = 'redis'
             target = 'cache'
-            [[check]]
-            name = 'mail'
-            kind = 'imap'
-            target = 'mail'
-            tls = true
-            insecure = true
-            [[check]]
-            name = 'time'
-            kind = 'ntp'
-            target = 'ntp'
         ";
         let checks = Config::parse(text).unwrap().check;
         let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
-        assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache", "mail", "time"]);
+        assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache"]);
         assert_eq!((checks[0].period, checks[0].timeout), (Duration::from_secs(30), Duration::from_secs(5)));
         assert_eq!((checks[1].period, checks[1].timeout), (PERIOD, TIMEOUT));
         let Probe::Tcp(place) = &checks[1].ask else { panic!("{:?}", checks[1].ask) };
@@ -370,6 +360,25 @@ mod tests {
         assert!(!format!("{checks:?}").contains("\"x\""), "a password is shown");
         assert_eq!(checks[0].labels.last(), Some(&("team".into(), "shop".into())));
         assert!(Config::parse("").unwrap().check.is_empty());
+    }
+
+    #[test]
+    fn kinds_have_their_usual_ports() {
+        for (kind, keys, port) in [
+            ("ntp", "", 123),
+            ("ssh", "", 22),
+            ("smtp", "", 25),
+            ("smtp", "tls = true\ninsecure = true", 465),
+            ("imap", "starttls = true\nca_file = '/ca.pem'", 143),
+            ("imap", "tls = true", 993),
+            ("pop3", "", 110),
+            ("pop3", "tls = true", 995),
+            ("memcached", "", 11_211),
+        ] {
+            let text = format!("[[check]]\nname = 'a'\nkind = '{kind}'\ntarget = 'h'\n{keys}");
+            let ask = Config::parse(&text).unwrap().check.remove(0).ask;
+            assert!(format!("{ask:?}").contains(&format!("port: {port} ")), "{kind} {keys}: {ask:?}");
+        }
     }
 
     #[test]

@@ -87,8 +87,14 @@ pub fn unused(metadata: &Value) -> Vec<String> {
     for package in list(&metadata["packages"]).filter(|package| is_ours(text(&package["name"]))) {
         let directory = Path::new(text(&package["manifest_path"])).parent().expect("a file has a directory");
         let sources = sources(directory);
+        // For their features alone: see this crate's own Cargo.toml.
+        let shared: Vec<&str> =
+            package["features"]["optional-libraries"].as_array().into_iter().flatten().map(text).collect();
         for dependency in list(&package["dependencies"]) {
             let name = text(&dependency["name"]);
+            if shared.contains(&format!("dep:{}", dependency["rename"].as_str().unwrap_or(name)).as_str()) {
+                continue;
+            }
             let library =
                 dependency["rename"].as_str().map_or_else(|| library(metadata, name), |name| name.replace('-', "_"));
             if !sources.iter().any(|source| names(source, &library)) {
