@@ -2,8 +2,8 @@
 //!
 //! Invariants: the rows and the forgotten together hold every batch that [`crate::submission`] counted. Of a source that numbers its
 //! batches one by one, a number below its highest that never came is missing.
-//! Limits: [`SENDERS_MAX`] rows, the one that was silent longest goes for a new one and is added to the forgotten of its protocol;
-//! [`NAME_BYTES_MAX`] of a name.
+//! Limits: `SENDERS_MAX` rows, the one that was silent longest goes for a new one and is added to the forgotten of its protocol;
+//! `NAME_BYTES_MAX` of a name.
 //! Threads: whoever replies to a batch holds the lock for one look-up.
 
 use std::collections::{BTreeMap, HashMap};

@@ -21,9 +21,10 @@ const RULES: &str = "groups:
     annotations: {summary: '{{ $labels.job }} is down, {{ $value | humanize }}'}
 ";
 
+/// Each sample is later than those before it: of two at one time only one would stay.
 fn put(server: &Server, sequence: u64, value: f64) {
     let series = json!([{"labels": {"__name__": "my_up", "job": "x"}, "kind": "float"}]);
-    let samples = json!([{"series": 0, "time_ms": now_ms(), "float": value}]);
+    let samples = json!([{"series": 0, "time_ms": now_ms() + sequence as i64, "float": value}]);
     assert_eq!(server.batch(SOURCE, sequence, series, samples).0, 200);
 }
 
