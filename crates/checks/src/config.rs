@@ -17,10 +17,10 @@ use super::plan::GAP_MIN;
 use super::raw::Raw;
 use super::request::Http;
 use super::steps::Steps;
-use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, trust};
+use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, tls, trust};
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
-use ogive_text::near::{did_you_mean, nearest};
+use ogive_text::near::suggestion;
 
 /// 4 MiB: ten thousand checks with some labels.
 pub(super) const FILE_BYTES_MAX: usize = 4 << 20;
@@ -105,7 +105,7 @@ pub(super) enum Probe {
     },
     Postgres(Login),
     Redis(Login),
-    Memcached(Login),
+    Memcached(HostAndPort, Option<Trust>),
     Ntp(HostAndPort),
     Greeting(Greeting),
     Command(External),
@@ -252,7 +252,7 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             Ok(Probe::Postgres(login))
         }
         "redis" => login(raw, 6379).map(Probe::Redis),
-        "memcached" => memcached(raw).map(Probe::Memcached),
+        "memcached" => Ok(Probe::Memcached(place(&target(raw)?, Some(11_211))?, tls(raw))),
         "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
         "ssh" => Greeting::from_raw(raw, greeting::Protocol::Ssh).map(Probe::Greeting),
         "smtp" => Greeting::from_raw(raw, greeting::Protocol::Smtp).map(Probe::Greeting),
@@ -265,18 +265,10 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
         #[cfg(not(feature = "lua"))]
         "lua" => Err("this ogive was built without Lua; build it with --features lua".into()),
         other => {
-            let meant = did_you_mean(nearest(KINDS, other));
+            let meant = suggestion(KINDS, other);
             Err(format!("there is no kind {other:?}; there are {}{meant}", KINDS.join(", ")))
         }
     }
-}
-
-/// Without a login: the text protocol of most servers has none.
-fn memcached(raw: &mut Raw) -> Result<Login, String> {
-    let (user, password, file) = (raw.user.clone(), raw.password.clone(), raw.password_file.clone());
-    let login = login(raw, 11_211)?;
-    (raw.user, raw.password, raw.password_file) = (user, password, file);
-    Ok(login)
 }
 
 fn dns(raw: &mut Raw) -> Result<Dns, String> {

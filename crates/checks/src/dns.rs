@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 
 use super::entropy;
-use super::net::Network;
+use super::net::{Network, datagrams};
 use super::run::{Failure, Reason, Run};
 use super::target::HostAndPort;
 
@@ -130,10 +130,7 @@ fn question(id: u16, query: &str, record: Record) -> Result<Vec<u8>, Failure> {
 
 /// None when the answer is said to be cut.
 async fn over_udp(server: SocketAddr, id: u16, question: &[u8], dns: &Dns) -> Result<Option<Answer>, Failure> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any).await?;
-    // Connected, so that only this server's datagrams come, and its refusal too.
-    socket.connect(server).await?;
+    let socket = datagrams(server).await?;
     socket.send(question).await?;
     let mut bytes = [0; UDP_BYTES];
     loop {

@@ -3,7 +3,7 @@
 //! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
 //! - `request`, `steps`: what is asked over HTTP; `extract`: numbers in an answer; `cookies`: what one run is given.
 //! - `http`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`, `command`, `cloudwatch`, `lua`: how each
-//!   kind asks; `net`: what they share.
+//!   kind asks; `net`, `lines`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
 //! Nothing waits in a queue: a check whose last run is under way, or that finds `RUNNING_MAX` others, is skipped and counted.
@@ -29,6 +29,7 @@ mod greeting;
 mod http;
 mod icmp;
 mod json_path;
+mod lines;
 #[cfg(feature = "lua")]
 pub mod lua;
 mod memcached;
@@ -332,7 +333,7 @@ impl Shared {
             }
             Probe::Postgres(login) => postgres::run(network, run, login).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
-            Probe::Memcached(login) => memcached::run(network, run, login).await,
+            Probe::Memcached(place, trust) => memcached::run(network, run, (place, trust.as_ref())).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,
             Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
             Probe::Command(external) => command::run(run, external).await,

@@ -1,21 +1,24 @@
 //! memcached: its statistics, as `stats` of the text protocol gives them; each that is a number is stored.
 //!
 //! Format: memcached's doc/protocol.txt, "General-purpose statistics".
-//! Limits: [`LINE_BYTES_MAX`], [`STATISTICS_MAX`].
+//! Limits: [`STATISTICS_MAX`].
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader};
 
+use super::lines;
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
-use super::target::Login;
+use super::target::{HostAndPort, Trust};
 
-/// 4 KiB: a version with its words.
-const LINE_BYTES_MAX: u64 = 4 << 10;
 /// 1,000 statistics; memcached 1.6 has about 100.
 const STATISTICS_MAX: usize = 1_000;
 
-pub(super) async fn run(network: &Network, run: &mut Run, login: &Login) -> Result<(), Failure> {
-    let mut stream = BufReader::new(network.open(run, &login.place, login.trust.as_ref()).await?);
+pub(super) async fn run(
+    network: &Network,
+    run: &mut Run,
+    (place, trust): (&HostAndPort, Option<&Trust>),
+) -> Result<(), Failure> {
+    let mut stream = BufReader::new(network.open(run, place, trust).await?);
     run.phase("query");
     for (name, value) in statistics(&mut stream).await? {
         run.labelled("ogive_check_memcached", "", &[("statistic", &name)], value);
@@ -29,7 +32,7 @@ pub(super) async fn statistics(stream: &mut BufReader<Box<dyn Stream>>) -> Resul
     stream.flush().await?;
     let mut out = Vec::new();
     for _ in 0..STATISTICS_MAX {
-        let line = line(stream).await?;
+        let line = lines::next(stream, "memcached's protocol").await?;
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["END"] => return Ok(out),
             ["STAT", name, ref value @ ..] => {
@@ -46,16 +49,6 @@ pub(super) async fn statistics(stream: &mut BufReader<Box<dyn Stream>>) -> Resul
         }
     }
     Err(Failure::new(Reason::Limit, format!("the server has more than {STATISTICS_MAX} statistics")))
-}
-
-async fn line(stream: &mut BufReader<Box<dyn Stream>>) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    stream.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).await?;
-    match bytes.strip_suffix(b"\r\n") {
-        Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
-        None if bytes.is_empty() => Err(Failure::new(Reason::Closed, "the server closed the connection")),
-        None => Err(Failure::new(Reason::Protocol, "the answer is no line of memcached's protocol")),
-    }
 }
 
 #[cfg(test)]

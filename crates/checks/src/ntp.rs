@@ -7,10 +7,9 @@
 use std::net::SocketAddr;
 
 use ogive_probe::Clock;
-use tokio::net::UdpSocket;
 
 use super::entropy;
-use super::net::Network;
+use super::net::{Network, datagrams};
 use super::run::{Failure, Reason, Run};
 use super::target::HostAndPort;
 
@@ -51,10 +50,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, place: &HostAndPort, c
 
 /// The answer with the times at which the request was sent and the answer arrived.
 async fn exchange(server: SocketAddr, nonce: u64, clock: Clock) -> Result<(Answer, u64, u64), Failure> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any).await?;
-    // Connected, so that only this server's datagrams come, and its refusal too.
-    socket.connect(server).await?;
+    let socket = datagrams(server).await?;
     let sent = fixed(clock.wall());
     socket.send(&request(nonce)).await?;
     let mut bytes = [0; 512];

@@ -66,11 +66,14 @@ pub(super) fn trust(raw: &mut Raw) -> Trust {
     }
 }
 
+/// Whom to believe where `tls` asks for it.
+pub(super) fn tls(raw: &mut Raw) -> Option<Trust> {
+    raw.tls.take().unwrap_or(false).then(|| trust(raw))
+}
+
 /// A place with a login.
 pub(super) fn login(raw: &mut Raw, port: u16) -> Result<Login, String> {
     let place = place(&target(raw)?, Some(port))?;
     let password = secret("password", raw.password.take(), raw.password_file.take())?;
-    let is_tls = raw.tls.take().unwrap_or(false);
-    let trust = if is_tls { Some(trust(raw)) } else { None };
-    Ok(Login { place, user: raw.user.take(), password, database: None, trust })
+    Ok(Login { place, user: raw.user.take(), password, database: None, trust: tls(raw) })
 }

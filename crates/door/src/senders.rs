@@ -49,7 +49,7 @@ impl Sender {
     /// The sender of what this task hands over.
     pub fn current(tenant: Tenant, protocol: Protocol, source: Option<SourceId>) -> Self {
         let name = SENDER.try_with(Arc::clone).unwrap_or_default();
-        let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        let end = name.floor_char_boundary(NAME_BYTES_MAX);
         let name = if end == name.len() { name } else { name[..end].into() };
         Self { tenant, protocol, name, source }
     }

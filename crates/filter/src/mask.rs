@@ -44,10 +44,9 @@ impl Mask {
             Some(expression) => expression,
             None => {
                 let named = NAMED.iter().find(|(name, _)| *name == text);
-                let near = || ogive_text::near::nearest(NAMED.iter().map(|(name, _)| *name), text);
                 let known = || NAMED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
                 let unknown = || {
-                    let meant = ogive_text::near::did_you_mean(near());
+                    let meant = ogive_text::near::suggestion(NAMED.iter().map(|(name, _)| *name), text);
                     format!("the mask {text:?} is not known{meant}; there are {}, and expressions as /.../", known())
                 };
                 named.ok_or_else(unknown)?.1

@@ -1,9 +1,12 @@
 //! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, IntoRawFd as _};
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramMut};
+
+use perf_event::Builder;
+use perf_event::events::Software;
 
 use crate::Error;
 use crate::error::errno_of;
@@ -130,8 +133,17 @@ impl Loaded {
         self.object.progs_mut().filter_map(run_time).collect()
     }
 
-    /// Attaches a program to a perf event, whose descriptor the link closes.
-    pub(crate) fn attach_perf(&mut self, name: &str, descriptor: i32) -> Result<(), Error> {
+    /// Attaches a program to a clock that ticks `rate` times a second while the CPU works.
+    pub(crate) fn attach_tick(&mut self, name: &str, cpu: usize, rate: u32) -> Result<(), Error> {
+        let mut clock = Builder::new(Software::CPU_CLOCK);
+        let opened = clock.sample_frequency(rate.into()).any_pid().one_cpu(cpu).include_kernel().build();
+        let counter = opened.map_err(|error| Error::Refused {
+            what: format!("samples of CPU {cpu}"),
+            errno: error.raw_os_error(),
+            reason: format!("perf_event_open: {error}"),
+        })?;
+        // The link closes the descriptor.
+        let descriptor = counter.into_raw_fd();
         self.attach_by(name, &format!("attaching {name}"), |program| program.attach_perf_event(descriptor))
     }
 

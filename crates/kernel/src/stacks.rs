@@ -5,11 +5,8 @@
 //! kernel's memory, with 127 frames each. User stacks follow frame pointers: code built without them gives one or two frames.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::IntoRawFd as _;
 
 use libbpf_rs::{MapCore as _, MapFlags};
-use perf_event::Builder;
-use perf_event::events::Software;
 
 use crate::fields::Fields;
 use crate::filter::Config;
@@ -86,7 +83,7 @@ impl Stacks {
             Kind::OffCpu => loaded.attach(&[])?,
             Kind::OnCpu(rate) => {
                 for cpu in cpus {
-                    attach_tick(&mut loaded, *cpu, rate)?;
+                    loaded.attach_tick("on_tick", *cpu, rate)?;
                 }
             }
         }
@@ -182,16 +179,4 @@ impl Stacks {
         let addresses = words.take_while(|address| *address != 0).enumerate();
         Ok(addresses.map(|(at, address)| if at == 0 { address } else { address - 1 }).collect())
     }
-}
-
-/// Attaches the program to a clock that ticks while the CPU works.
-fn attach_tick(loaded: &mut Loaded, cpu: usize, rate: u32) -> Result<(), Error> {
-    let opened =
-        Builder::new(Software::CPU_CLOCK).sample_frequency(rate.into()).any_pid().one_cpu(cpu).include_kernel().build();
-    let counter = opened.map_err(|error| Error::Refused {
-        what: format!("samples of CPU {cpu}"),
-        errno: error.raw_os_error(),
-        reason: format!("perf_event_open: {error}"),
-    })?;
-    loaded.attach_perf("on_tick", counter.into_raw_fd())
 }

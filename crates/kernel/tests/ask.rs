@@ -1,6 +1,8 @@
 //! Questions answered by the kernel of this machine, about a program whose calls are known.
 #![cfg(feature = "bpf")]
 
+mod common;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,30 +12,18 @@ use ogive_hist::Histogram;
 use ogive_kernel::ask::{Group, Key, Losses, Observer, Options, compile_here, parse};
 use ogive_kernel::{Filter, doctor};
 
+use common::{all_work, compiled};
+
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let mut refused = doctor::examine(doctor::c_library(&maps)).into_iter().filter(|verdict| !verdict.works);
-    match refused.find(|verdict| ["tp_btf", "task storage", "uprobe"].contains(&verdict.family.name)) {
-        Some(verdict) => {
-            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
-            false
-        }
-        None => true,
-    }
+    all_work(doctor::c_library(&maps), &["tp_btf", "task storage", "uprobe"])
 }
 
 /// `ask_work.c`, compiled once.
 fn work() -> &'static Path {
     static WORK: OnceLock<PathBuf> = OnceLock::new();
-    WORK.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ask{}", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ask_work.c");
-        let options = ["-O1", "-fno-optimize-sibling-calls", "-o"];
-        let status = Command::new("cc").args(options).arg(&program).arg(source).status();
-        assert!(status.expect("cc is needed: apt-get install build-essential").success());
-        program
-    })
+    WORK.get_or_init(|| compiled("ask_work.c", "ask", &["-O1", "-fno-optimize-sibling-calls"]))
 }
 
 fn started() -> Child {

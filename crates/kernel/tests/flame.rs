@@ -1,24 +1,20 @@
 //! Stacks of a program whose shares are known, from the kernel of this machine.
 #![cfg(feature = "bpf")]
 
+mod common;
+
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use ogive_kernel::Filter;
 use ogive_kernel::folded::Folded;
 use ogive_kernel::stacks::{Kind, Stacks};
-use ogive_kernel::{Filter, doctor};
+
+use common::{all_work, compiled};
 
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
-    let mut refused = doctor::examine(None).into_iter().filter(|verdict| !verdict.works);
-    match refused.find(|verdict| ["tp_btf", "task storage"].contains(&verdict.family.name)) {
-        Some(verdict) => {
-            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
-            false
-        }
-        None => true,
-    }
+    all_work(None, &["tp_btf", "task storage"])
 }
 
 /// `flame_work.c`, waiting for its line; ended when dropped.
@@ -26,11 +22,8 @@ struct Work(Child);
 
 impl Work {
     fn start(mode: &str) -> Self {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("flame-{mode}-{}", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flame_work.c");
-        let options = ["-O1", "-g0", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-o"];
-        let status = Command::new("cc").args(options).arg(&program).arg(source).status();
-        assert!(status.expect("cc is needed: apt-get install build-essential").success());
+        let options = ["-O1", "-g0", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
+        let program = compiled("flame_work.c", &format!("flame-{mode}-"), &options);
         let mut command = Command::new(&program);
         Self(command.arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }

@@ -1,6 +1,8 @@
 //! The programs in the kernel of this machine, beside what the kernel itself says of the same threads.
 #![cfg(feature = "bpf")]
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,29 +15,17 @@ use ogive_kernel::sched::{Group, Options, Scheduler};
 use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{Filter, Grouping, doctor};
 
+use common::{all_work, compiled};
+
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
-    let mut refused = doctor::examine(None).into_iter().filter(|verdict| !verdict.works);
-    match refused.find(|verdict| ["tp_btf", "task storage", "iter/task", "ring buffer"].contains(&verdict.family.name))
-    {
-        Some(verdict) => {
-            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
-            false
-        }
-        None => true,
-    }
+    all_work(None, &["tp_btf", "task storage", "iter/task", "ring buffer"])
 }
 
 /// `work.c`, compiled once.
 fn work() -> &'static Path {
     static WORK: OnceLock<PathBuf> = OnceLock::new();
-    WORK.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("work-{}", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/work.c");
-        let status = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
-        assert!(status.expect("cc is needed: apt-get install build-essential").success());
-        program
-    })
+    WORK.get_or_init(|| compiled("work.c", "work-", &["-O1", "-pthread"]))
 }
 
 fn work_name() -> &'static str {

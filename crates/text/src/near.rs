@@ -14,6 +14,12 @@ pub fn did_you_mean(meant: Option<&str>) -> String {
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"))
 }
 
+/// [`did_you_mean`] with the one of `known` that is [`nearest`] to `name`.
+#[must_use]
+pub fn suggestion<'k>(known: impl IntoIterator<Item = &'k str>, name: &str) -> String {
+    did_you_mean(nearest(known, name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +39,7 @@ mod tests {
         }
         assert_eq!(did_you_mean(Some("data")), "; did you mean \"data\"?");
         assert_eq!(did_you_mean(None), "");
+        assert_eq!(suggestion(["listen", "data"], "dota"), "; did you mean \"data\"?");
     }
 
     #[test]

@@ -118,8 +118,7 @@ impl Expansion<'_> {
         let shipped = || PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, pattern)| (*pattern).to_owned());
         let pattern = self.own.get(name).cloned().or_else(shipped).ok_or_else(|| {
             let known = self.own.keys().map(String::as_str).chain(PATTERNS.iter().map(|(name, _)| *name));
-            let near = ogive_text::near::nearest(known, name);
-            format!("%{{{name}}} is not known{}", ogive_text::near::did_you_mean(near))
+            format!("%{{{name}}} is not known{}", ogive_text::near::suggestion(known, name))
         })?;
         match parts.next().filter(|field| !field.is_empty()) {
             Some(field) => {

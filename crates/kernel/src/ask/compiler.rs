@@ -5,6 +5,8 @@
 
 mod values;
 
+use ogive_text::near::suggestion;
+
 use super::code::{
     ARGUMENTS, CALL_ARGUMENTS, Context, Header, INSTRUCTIONS, Instruction, Op, REGISTERS, TEXT_BYTES, TEXT_REGISTERS,
 };
@@ -142,13 +144,13 @@ fn arguments_of(question: &Question, types: &dyn Types) -> Result<Vec<(String, S
         return Ok(arguments);
     }
     let points = types.points();
-    let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(points.iter().map(String::as_str), name));
+    let meant = suggestion(points.iter().map(String::as_str), name);
     Err(Mistake::new(question.probe_at + "tp_btf:".len(), format!("this kernel has no tracepoint {name:?}{meant}")))
 }
 
 fn call_named(name: &str, probe_at: usize) -> Result<u32, Mistake> {
     number_of(name).ok_or_else(|| {
-        let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(crate::syscalls::names(), name));
+        let meant = suggestion(crate::syscalls::names(), name);
         Mistake::new(probe_at + "syscall:".len(), format!("there is no system call {name:?}{meant}"))
     })
 }
@@ -307,7 +309,7 @@ impl Compiler<'_> {
             Probe::Call(_) => known.extend(["retval", "latency", "call", "arg0"]),
             Probe::Point(_) | Probe::Profile(_) => {}
         }
-        let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(known.iter().copied(), name));
+        let meant = suggestion(known.iter().copied(), name);
         Mistake::new(at, format!("there is no {name:?} here, but {}{meant}", known.join(", ")))
     }
 }

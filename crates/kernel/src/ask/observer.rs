@@ -3,13 +3,11 @@
 //! Invariants: every event that fits the filter counts once, under its key or as other; what could not be read or paired is
 //! in [`Losses`]. Histograms are in the bins of `ogive-hist`.
 
-use std::os::fd::IntoRawFd as _;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore as _, MapFlags, ProgramMut, UprobeOpts};
 use ogive_hist::{DecimalBin, FLAT_BINS, Histogram};
-use perf_event::Builder;
-use perf_event::events::Software;
+use ogive_text::near::suggestion;
 
 use super::btf::KernelTypes;
 use super::code::KEY_BYTES;
@@ -267,7 +265,7 @@ fn attach(loaded: &mut Loaded, question: &Compiled, wanted: &[&str], options: &O
             }
             Ok(())
         }
-        Probe::Profile(rate) => options.cpus.iter().try_for_each(|cpu| attach_tick(loaded, *cpu, *rate)),
+        Probe::Profile(rate) => options.cpus.iter().try_for_each(|cpu| loaded.attach_tick("on_tick", *cpu, *rate)),
     }
 }
 
@@ -281,7 +279,7 @@ fn explained(error: Error, path: &str, symbol: &str) -> Error {
         return Error::Input(format!("{what}: there is no such file"));
     };
     let names = crate::symbols::functions_of(&file);
-    let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(names.iter().map(String::as_str), symbol));
+    let meant = suggestion(names.iter().map(String::as_str), symbol);
     Error::Input(format!("{what}: {} has no such function among {}{meant}", file.display(), names.len()))
 }
 
@@ -293,18 +291,6 @@ fn found(path: &str) -> Option<PathBuf> {
     let libraries = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
     let programs = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"];
     libraries.iter().chain(&programs).map(|directory| Path::new(directory).join(path)).find(|path| path.exists())
-}
-
-/// Attaches the program to a clock that ticks while the CPU works.
-fn attach_tick(loaded: &mut Loaded, cpu: usize, rate: u32) -> Result<(), Error> {
-    let opened =
-        Builder::new(Software::CPU_CLOCK).sample_frequency(rate.into()).any_pid().one_cpu(cpu).include_kernel().build();
-    let counter = opened.map_err(|error| Error::Refused {
-        what: format!("samples of CPU {cpu}"),
-        errno: error.raw_os_error(),
-        reason: format!("perf_event_open: {error}"),
-    })?;
-    loaded.attach_perf("on_tick", counter.into_raw_fd())
 }
 
 /// Counts of flat bins as a histogram: durations in seconds, and anything else in its own unit.

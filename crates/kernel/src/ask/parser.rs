@@ -7,6 +7,8 @@
 //! Expressions are those of C without assignment, and `->` is the same as `.`. Within a filter, `/` divides only in brackets.
 //! Limits: [`TEXT_MAX`] bytes, [`DEPTH_MAX`] levels of an expression, [`KEYS_MAX`] keys. Failure: a [`Mistake`] with its place.
 
+use ogive_text::near::suggestion;
+
 use super::lexer::{Kind, Token, tokens};
 use super::mistake::Mistake;
 use super::syntax::{Binary, Expression, Form, Probe, Question, Unary, Verb};
@@ -83,7 +85,7 @@ fn probe(text: &str, at: usize) -> Result<Probe, Mistake> {
         }
         "" => Err(Mistake::new(at, "a question begins with a probe, as in tp_btf:sched_switch count by comm")),
         _ => {
-            let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(PROBES, kind));
+            let meant = suggestion(PROBES, kind);
             Err(Mistake::new(at, format!("{kind:?} is no kind of probe: {}{meant}", PROBES.join(", "))))
         }
     }
@@ -150,7 +152,7 @@ impl Parser<'_> {
                 "sum" => Verb::Sum,
                 "hist" => Verb::Histogram,
                 _ => {
-                    let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(VERBS, name));
+                    let meant = suggestion(VERBS, name);
                     return Err(Mistake::new(*at, format!("{name:?} where count, sum or hist should be{meant}")));
                 }
             },

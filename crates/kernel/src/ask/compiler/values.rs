@@ -1,5 +1,7 @@
 //! Fields, functions and operators of expressions as instructions.
 
+use ogive_text::near::suggestion;
+
 use super::{Compiler, Place, Value};
 use crate::ask::code::{FROM_USER, Instruction, Op, SIGNED, TEXT_REGISTERS};
 use crate::ask::mistake::Mistake;
@@ -23,8 +25,7 @@ impl Compiler<'_> {
         };
         let Some((offset, shape)) = self.types.field(structure, field) else {
             let fields = self.types.fields(structure);
-            let meant =
-                ogive_text::near::did_you_mean(ogive_text::near::nearest(fields.iter().map(String::as_str), field));
+            let meant = suggestion(fields.iter().map(String::as_str), field);
             return Err(Mistake::new(at, format!("{} has no field {field:?}{meant}", self.types.name(structure))));
         };
         Ok(Place::Memory { offset: before.wrapping_add(offset), shape })
@@ -72,7 +73,7 @@ impl Compiler<'_> {
         }
         let Some((_, bits, is_signed)) = CASTS.iter().find(|(known, ..)| *known == name) else {
             let known = CASTS.iter().map(|(name, ..)| *name).chain(["str"]);
-            let meant = ogive_text::near::did_you_mean(ogive_text::near::nearest(known, name));
+            let meant = suggestion(known, name);
             return Err(Mistake::new(
                 at,
                 format!("there is no function {name:?}, but str, i8 to i32 and u8 to u32{meant}"),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use ogive_model::MatchOp;
 use ogive_query::ast::{Expr, ExprKind, VectorSelector};
-use ogive_text::near::{did_you_mean, nearest};
+use ogive_text::near::{did_you_mean, nearest, suggestion};
 use serde_json::Value;
 
 use crate::cli::client::Server;
@@ -82,10 +82,7 @@ fn reason(selector: &VectorSelector, time: Option<&str>, server: &Server) -> Opt
     let name = selector.name.as_deref()?;
     let names = values("__name__", None, server)?;
     if !names.iter().any(|known| known == name) {
-        return Some(format!(
-            "no series is called {name:?}{}",
-            did_you_mean(nearest(names.iter().map(String::as_str), name))
-        ));
+        return Some(format!("no series is called {name:?}{}", suggestion(names.iter().map(String::as_str), name)));
     }
     selector.matchers.iter().filter(|matcher| matcher.op == MatchOp::Equal && matcher.name != "__name__").find_map(
         |matcher| {
