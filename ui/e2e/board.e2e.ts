@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
-import { open, shared } from "./harness.ts";
+import { boxOf, open, shared } from "./harness.ts";
 
 const NAME = "e2e_board_seconds";
 const all = shared();
@@ -76,7 +76,7 @@ test("panels are dragged, and a link holds what is not saved; a save is a versio
   const { page, errors } = await open(all.browser, `${all.server.url}/board.html?name=shop&${range()}&edit=1`);
   await expect.poll(async () => (await panel(page, "Latency"))["total"]).toBe(3_000);
   expect(await page.locator("#dirty").isVisible()).toBe(false);
-  const head = (await page.locator("[data-title=Samples] .panel-head").boundingBox()) as { x: number; y: number; width: number };
+  const head = await boxOf(page.locator("[data-title=Samples] .panel-head"));
   // To the left: what is there goes down.
   await page.mouse.move(head.x + 200, head.y + 15);
   await page.mouse.down();

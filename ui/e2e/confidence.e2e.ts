@@ -1,7 +1,7 @@
 /** How sure quantiles are: bands, faint lines, and the words under the mouse, beside truth worked out from what was sent. */
 
 import { beforeAll, expect, test } from "vitest";
-import { open, Places, shared, viewWhen } from "./harness.ts";
+import { boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_sparse_seconds";
 const all = shared();
@@ -26,7 +26,7 @@ test("quantiles of few samples are faint and say that they are the maximum", asy
   // The median of 12 lies between the 3rd and the 10th sample; their p99 has nothing above it. 10,000 bound both.
   expect(faint).toEqual({ "0.5": 0, "0.99": 10 });
   const places = new Places(now);
-  const box = (await page.locator("#overlay").boundingBox()) as { x: number; y: number };
+  const box = await boxOf(page.locator("#overlay"));
   const over = async (slot: number): Promise<void> => {
     const [x, y] = places.cell(slot, 1.2e-3, 1.3e-3, 0.5, 0.5);
     await page.mouse.move(box.x + x, box.y + y);

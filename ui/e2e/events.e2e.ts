@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { open, shared, viewWhen } from "./harness.ts";
+import { boxOf, open, shared, viewWhen } from "./harness.ts";
 
 const all = shared();
 
@@ -17,8 +17,7 @@ test("a release is a mark with its words on the heat map and on lines", async ()
   await viewWhen(page, (now) => now.columns >= 2);
   await expect.poll(() => flags(page), { timeout: 60_000 }).toContainEqual(expect.stringContaining("deploy: deploy v42 (service=checkout)"));
   const mark = page.locator("#events .event", { has: page.locator('span[title*="deploy v42"]') });
-  const [line, map] = [await mark.boundingBox(), await page.locator("#cells").boundingBox()];
-  if (line === null || map === null) throw new Error("neither has a place");
+  const [line, map] = [await boxOf(mark), await boxOf(page.locator("#cells"))];
   expect(line.x).toBeGreaterThan(map.x);
   expect(line.x).toBeLessThan(map.x + map.width);
   expect(line.height).toBeGreaterThan(100);

@@ -1,7 +1,7 @@
 /** Exemplars that came by OTLP, as points where their time and value are. */
 
 import { expect, test } from "vitest";
-import { open, Places, shared, viewWhen } from "./harness.ts";
+import { boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_checkout_duration";
 const all = shared();
@@ -37,9 +37,9 @@ test("exemplars stand at their time and value, and lead to the lines of their tr
   await expect.poll(() => marks.count()).toBe(2);
   const now = await viewWhen(page, (one) => one.total === 1000);
   const places = new Places(now);
-  const canvas = (await page.locator("#cells").boundingBox())!;
+  const canvas = await boxOf(page.locator("#cells"));
   for (const [i, { value, ago }] of sent.entries()) {
-    const box = (await marks.nth(i).boundingBox())!;
+    const box = await boxOf(marks.nth(i));
     const x = now.left + ((end - ago - (now.first - 1) * now.step) / ((now.last - now.first + 1) * now.step)) * now.plotWidth;
     expect(Math.abs(box.x + box.width / 2 - canvas.x - x)).toBeLessThan(1);
     const [top, bottom] = places.span(value * 0.995, value * 1.005);

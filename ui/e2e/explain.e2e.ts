@@ -1,7 +1,7 @@
 /** A box over time and value, and what the server finds different in it, beside truth from what was sent. */
 
 import { beforeAll, expect, test } from "vitest";
-import { open, Places, shared, viewWhen } from "./harness.ts";
+import { boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_orders_seconds";
 const all = shared();
@@ -29,7 +29,7 @@ test("a box over what is slow names its host and route, and a click keeps only t
   const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 100}&end=${end}`);
   const now = await viewWhen(page, (one) => one.columns === 100);
   const places = new Places(now);
-  const over = (await page.locator("#overlay").boundingBox()) as { x: number; y: number };
+  const over = await boxOf(page.locator("#overlay"));
   const [x0, y0] = places.cell(end - 49, 0.51, 0.52, 0.5, 0.5);
   const [x1] = places.cell(end - 40, 0.51, 0.52, 0.5, 0.5);
   await page.locator("[data-control=explain]").click();

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { chromium, type Browser, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { callsOf, type Call } from "../src/folded.ts";
-import { binary, open, Server } from "./harness.ts";
+import { binary, boxOf, open, Server } from "./harness.ts";
 
 let browser: Browser;
 let server: Server;
@@ -55,7 +55,7 @@ test("a recording is searched, zoomed and compared", async () => {
   await page.locator("#search").fill("STORE");
   await expect.poll(() => page.locator("#total").innerText()).toContain("found in 55.0 %, 55");
   // serve has 85 of 100: the left of row two, below parse and store.
-  const box = (await page.locator("#flame").boundingBox())!;
+  const box = await boxOf(page.locator("#flame"));
   const row = box.height / 6;
   await page.locator("#flame").click({ position: { x: box.width * 0.3, y: row * 2.5 } });
   await expect.poll(async () => (await data(page, "#flame"))["top"]).toBe("serve");
@@ -92,7 +92,7 @@ test("the landscape of calls is drawn by WebGL and flown through", async () => {
   await page.keyboard.up("e");
   await page.keyboard.press("Home");
   // The block in the middle is one of the picture's: fsync, half of all, stands highest, and a click flies to it.
-  const box = (await page.locator("#land").boundingBox())!;
+  const box = await boxOf(page.locator("#land"));
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.up();

@@ -5,8 +5,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { chromium, type Browser, type Page } from "playwright-core";
-import { afterAll, beforeAll } from "vitest";
+import { chromium, type Browser, type Locator, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect } from "vitest";
 import type { Heatmap } from "../src/api.ts";
 import { ValueAxis, type Domain } from "../src/axis.ts";
 import { palette, type PaletteName, type Rgb, type Theme } from "../src/colour.ts";
@@ -241,6 +241,15 @@ export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit
     if (Date.now() > until) throw new Error(`the picture did not come to what was wanted within ${limit} ms; it is ${JSON.stringify(now)}`);
     await page.waitForTimeout(100);
   }
+}
+
+export type Box = { x: number; y: number; width: number; height: number };
+
+/** Where an element is on the page, in CSS pixels: asked again while it has no place, as it has none while the page draws it anew. */
+export async function boxOf(element: Locator): Promise<Box> {
+  let box: Box | null = null;
+  await expect.poll(async () => (box = await element.boundingBox())).not.toBeNull();
+  return box as unknown as Box;
 }
 
 export type Point = [number, number];

@@ -1,7 +1,7 @@
 /** Numbers as lines: rates of counters, the table below, the line nearest to the mouse; beside what was sent. */
 
 import { beforeAll, expect, test } from "vitest";
-import { open, shared } from "./harness.ts";
+import { boxOf, open, shared } from "./harness.ts";
 
 const all = shared();
 let end: number;
@@ -64,7 +64,7 @@ test("the table sorts, isolates and hides, and the mouse names the nearest line"
   expect(new Set(strokes).size).toBe(12);
 
   await page.mouse.move(0, 0);
-  const over = (await page.locator("#lines .u-over").boundingBox()) as { x: number; y: number; width: number; height: number };
+  const over = await boxOf(page.locator("#lines .u-over"));
   await page.mouse.move(over.x + over.width / 2, over.y + 4);
   await expect.poll(() => page.locator("#lines .tip .line").innerText()).toBe('e2e_heap_bytes{host="h11"}');
   expect(await page.locator("#lines .tip .value").innerText()).toBe("12 MB");

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { gridOf, stepOf } from "../src/loglines.ts";
-import { open, shared, view, viewWhen } from "./harness.ts";
+import { boxOf, open, shared, view, viewWhen } from "./harness.ts";
 
 const all = shared();
 
@@ -70,7 +70,7 @@ test("a part of the heat map opens its lines", async () => {
   await viewWhen(page, (one) => one.columns >= 3);
   const now = await view(page);
   expect(await page.locator("#logs-link").getAttribute("href")).toBe("logs.html?range=5m");
-  const box = (await page.locator("#overlay").boundingBox())!;
+  const box = await boxOf(page.locator("#overlay"));
   await page.keyboard.down("Shift");
   await page.mouse.move(box.x + now.left + now.plotWidth * 0.2, box.y + 100);
   await page.mouse.down();

@@ -6,7 +6,7 @@ import { BinTable } from "../src/bins.ts";
 import { level } from "../src/colour.ts";
 import { accumulate, layOut } from "../src/cells.ts";
 import { formatCount, formatShare } from "../src/format.ts";
-import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point, type View } from "./harness.ts";
+import { boxOf, Cable, launch, levelOf, mapOf, open, pixels, Places, type Point, Server, view, type View, viewWhen } from "./harness.ts";
 
 const HICCUP = "ogive_hiccup_seconds";
 
@@ -145,7 +145,7 @@ describe("reading the picture", () => {
     const places = new Places(now);
     const column = columns.filter((one) => one.t < (now.last - 1) * now.step).at(-1)!;
     const slot = Math.round(column.t / now.step);
-    const box = (await page.locator("#overlay").boundingBox())!;
+    const box = await boxOf(page.locator("#overlay"));
     const bins = [...(column.bins as [number, number, number][])].sort((a, b) => Number(b[2]) - Number(a[2])).slice(0, 5);
     for (const [lo, hi, count] of bins) {
       const [x, y] = places.cell(slot, lo, hi, 0.5, 0.5);
@@ -171,7 +171,7 @@ describe("reading the picture", () => {
 
   test("a click on the value axis splits what is in view, exactly", async () => {
     const { page, now, columns } = await paused("?range=30s");
-    const box = (await page.locator("#overlay").boundingBox())!;
+    const box = await boxOf(page.locator("#overlay"));
     const places = new Places(now);
     await page.mouse.click(box.x + 30, box.y + now.top + places.axis.y(1e-4) / now.ratio);
     await expect.poll(() => new URL(page.url()).searchParams.get("threshold")).not.toBeNull();
@@ -193,7 +193,7 @@ describe("reading the picture", () => {
     const { page } = await open(browser, `${server.url}/?range=1m`);
     await viewWhen(page, (view) => view.columns >= 4);
     const now = await view(page);
-    const box = (await page.locator("#overlay").boundingBox())!;
+    const box = await boxOf(page.locator("#overlay"));
     const from = Date.now();
     await page.mouse.move(box.x + now.left + now.plotWidth * 0.5, box.y + 100);
     await page.mouse.down();
@@ -465,7 +465,7 @@ describe("how it looks", () => {
     if (process.env["OGIVE_SCREENSHOT"] === "1") {
       const path = resolve(import.meta.dirname, `../../docs/images/heatmap${theme === "dark" ? "" : "-light"}.png`);
       mkdirSync(dirname(path), { recursive: true });
-      const [now, box] = [await view(page), (await page.locator("#overlay").boundingBox())!];
+      const [now, box] = [await view(page), await boxOf(page.locator("#overlay"))];
       await page.mouse.move(box.x + now.left + now.plotWidth * 0.55, box.y + now.top + now.plotHeight * 0.5);
       await page.waitForTimeout(300);
       await page.screenshot({ path });

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { binary, freePort, launch, open, Server } from "./harness.ts";
+import { binary, boxOf, freePort, launch, open, Server } from "./harness.ts";
 
 /** Hosts of their own on loopback. */
 const [WEB, BACKEND, CACHE] = ["127.0.81.1", "127.0.81.2", "127.0.81.3"] as const;
@@ -111,7 +111,7 @@ test("services that talk on the wire are on the map, an edge opens its heat map,
   expect(await edge(CLIENT, WEB, web).getAttribute("class")).toContain("bad");
   expect(await edge(WEB, CACHE, cache).getAttribute("class")).not.toContain("bad");
   // The cache stands right of the web server, which stands right of its client.
-  const left = async (text: string): Promise<number> => (await page.locator(".wire-place .host", { hasText: text }).boundingBox())?.x ?? NaN;
+  const left = async (text: string): Promise<number> => (await boxOf(page.locator(".wire-place .host", { hasText: text }))).x;
   expect(await left(CLIENT)).toBeLessThan(await left(WEB));
   expect(await left(WEB)).toBeLessThan(await left(CACHE));
   // The table has the same edges; findings link to what they mean.

@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { isTrace, type Traces } from "../src/traces.ts";
-import { binary, open, Places, shared, viewWhen } from "./harness.ts";
+import { binary, boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const EXAMPLE = readFileSync(resolve(import.meta.dirname, "../../vectors/trace/slow.txt"), "utf8").trimEnd();
 
@@ -47,7 +47,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   const { page, errors } = await open(all.browser, `${all.server.url}/?query=${query}&start=${end - 20}&end=${end + 2}`);
   const now = await viewWhen(page, (one) => one.columns === 7 && one.marks.length > 0);
   expect(now.marks).toEqual([end]);
-  const box = (await page.locator("#overlay").boundingBox())!;
+  const box = await boxOf(page.locator("#overlay"));
   const [x, y] = new Places(now).cell(end, 1e-2, 1.1e-2, 0.5, 0.5);
   await page.mouse.move(box.x + x, box.y + y);
   await expect.poll(() => page.locator("#tip").innerText()).toContain("slow traces");
@@ -58,8 +58,8 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
     expect(text).toContain(part);
   }
   // The bars are where the stages lie.
-  const bar = async (at: number) => (await page.locator(".fall .track i").nth(at).boundingBox())!;
-  const track = (await page.locator(".fall .track").first().boundingBox())!;
+  const bar = (at: number) => boxOf(page.locator(".fall .track i").nth(at));
+  const track = await boxOf(page.locator(".fall .track").first());
   expect((await bar(1)).width / track.width).toBeCloseTo(0.9993, 2);
   expect((await bar(3)).x).toBeGreaterThan(track.x + track.width * 0.98);
   await expect.poll(() => page.url()).toContain(`slow=${end - 1}-${end}&trace=1700000000123456789`);

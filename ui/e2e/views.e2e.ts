@@ -1,7 +1,7 @@
 /** Several expressions in one view, a part of the values, and the way back and forward. */
 
 import { beforeAll, expect, test } from "vitest";
-import { open, Places, shared, viewWhen } from "./harness.ts";
+import { boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const NAME = "e2e_views_seconds";
 const all = shared();
@@ -46,7 +46,7 @@ test("a box zooms into time and value; back and forward lead there", async () =>
   const { page, errors } = await open(all.browser, `${all.server.url}/?query=${NAME}&start=${end - 100}&end=${end}`);
   const whole = await viewWhen(page, (one) => one.columns === 100);
   const places = new Places(whole);
-  const over = (await page.locator("#overlay").boundingBox()) as { x: number; y: number };
+  const over = await boxOf(page.locator("#overlay"));
   const [x0, y0] = places.cell(end - 59, 0.51, 0.52, 0.5, 0.5);
   const [x1] = places.cell(end - 40, 0.51, 0.52, 0.5, 0.5);
   await page.locator("[data-control=zoom]").click();

@@ -3,7 +3,7 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { binary, open, shared, viewWhen } from "./harness.ts";
+import { binary, boxOf, open, shared, viewWhen } from "./harness.ts";
 
 const all = shared();
 /** Longer than a column, so that one lies within. */
@@ -65,7 +65,7 @@ test.skipIf(!observable)("a click on a slow column says that the process was sto
   const lane = JSON.parse((await states.getAttribute("data-view"))!) as { names: string[]; first: number; left: number; plotWidth: number };
   expect(lane.names).toContain("stop");
   // One time axis: the lanes begin and end below the picture, to the pixel.
-  const [map, canvas] = [(await page.locator("#cells").boundingBox())!, (await states.locator("canvas").boundingBox())!];
+  const [map, canvas] = [await boxOf(page.locator("#cells")), await boxOf(states.locator("canvas"))];
   expect(Math.abs(canvas.x + lane.left - (map.x + now.left))).toBeLessThan(0.5);
   expect([lane.first, lane.plotWidth]).toEqual([now.first, now.plotWidth]);
   for (const id of ["queue", "switches", "interrupts"]) expect(await page.locator(`[data-lane="${id}"]`).isVisible()).toBe(true);
