@@ -54,7 +54,8 @@ impl SegmentHeader {
         let good =
             bytes[0..8] == MAGIC && u32_at(bytes, 8) == VERSION && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
         let header = Self { mark: u32_at(bytes, 12), number: u64_at(bytes, 16), first: u64_at(bytes, 24) };
-        (good && header.first <= SEQUENCE_MAX).then_some(header)
+        // Behind the last record of all there is a segment without one.
+        (good && header.first <= SEQUENCE_MAX + 1).then_some(header)
     }
 }
 

@@ -873,6 +873,12 @@ fn the_last_sequence_is_written_and_read_and_the_next_is_refused() {
     drop(journal);
     let above = Journal::open(disk.clone(), directory, options(last + 1)).map(drop);
     assert!(matches!(above, Err(Error::SequenceTooLarge { .. })));
+    // What is opened again has a segment that nothing can be written to, and reads it again.
+    for _ in 0..2 {
+        let (mut journal, recovery) = Journal::open(disk.clone(), directory, options(0)).unwrap();
+        assert_eq!(recovery.corruptions, Vec::new());
+        assert!(matches!(journal.append(b"beyond"), Err(Error::SequenceTooLarge { .. })));
+    }
     let mut read = Vec::new();
     crate::read_journal::<Error>(&*disk, directory, |position, record| {
         read.push((position.0, record.to_vec()));

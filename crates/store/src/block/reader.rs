@@ -566,14 +566,17 @@ impl Block {
     }
 
     /// Compares what is there twice with its twin, and looks whether nothing but zeros is between them.
-    fn verify_twins(&self) -> Result<(), Error> {
+    pub(super) fn verify_twins(&self) -> Result<(), Error> {
         let Some(distance) = self.twin_distance else { return Ok(()) };
         let differs = |offset: u64| Broken { offset: 0, problem: format!("the twin of byte {offset} differs") };
         let dictionary = self.dictionary_place();
         let start = dictionary.map_or(self.section(SectionId::Series).offset, |place| place.offset);
-        let (end, bytes) = (self.sections_end(), self.lengths()[0]);
-        let (header, footer) = (format::header_twin(bytes), bytes - format::END_BYTES);
-        let header = header.expect("a block with twins has room for them");
+        // It was opened with room for them, but files may have been cut or removed since.
+        let bytes = self.lengths().first().map_or_else(|| self.file.copy_length(0), |bytes| Ok(*bytes))?;
+        let header = format::header_twin(bytes).ok_or_else(|| {
+            self.corrupt(bytes, Broken { offset: 0, problem: "the file ends before its twins".into() })
+        })?;
+        let (end, footer) = (self.sections_end(), bytes - format::END_BYTES);
         let twins = [(start, end, start + distance), (0, format::HEADER_BYTES, header)];
         for (from, to, twin) in twins.into_iter().chain([(footer, bytes, header + format::HEADER_BYTES)]) {
             for done in (0..to - from).step_by(VERIFY_BYTES as usize) {

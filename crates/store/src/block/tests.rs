@@ -237,6 +237,23 @@ fn a_lost_sector_of_the_index_costs_nothing() {
     assert_eq!(disk.read(&path).unwrap(), bytes);
 }
 
+/// Its files were there when it was opened.
+#[test]
+fn a_block_that_is_cut_or_removed_while_it_is_verified_is_an_error() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let bytes = disk.read(&path).unwrap();
+    let block = Block::open(&disk, &path).unwrap();
+    block.verify_twins().unwrap();
+    let bytes = bytes.len() as u64;
+    for length in [bytes - 1, bytes / 2, 4_000, 16, 0] {
+        disk.open(&path).unwrap().truncate(length).unwrap();
+        assert!(block.verify_twins().is_err(), "{length} of {bytes}");
+    }
+    disk.remove(&path).unwrap();
+    assert!(block.verify_twins().is_err());
+}
+
 #[test]
 fn damage_to_one_series_leaves_the_others_readable() {
     let disk = SimulatedDisk::new(0);

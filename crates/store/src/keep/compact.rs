@@ -67,7 +67,11 @@ fn plan_step(
 ) -> Option<Job> {
     let mut windows: BTreeMap<Window, Vec<&BlockMeta>> = BTreeMap::new();
     for meta in group.iter().filter(|meta| meta.window.length_ms <= length_ms) {
-        windows.entry(Window::of(meta.window.end_ms(), length_ms)).or_default().push(meta);
+        let window = Window::of(meta.window.end_ms(), length_ms);
+        // One that was cut by other windows, before they were configured anew, may begin in the window before.
+        if meta.window.start_ms >= window.start_ms {
+            windows.entry(window).or_default().push(meta);
+        }
     }
     windows.into_iter().find_map(|(window, blocks)| {
         let least = match (window.end_ms() <= rules.closed_ms, length_ms == rules.ladder.base_ms()) {
@@ -272,6 +276,14 @@ mod tests {
         let third = BYTES_MAX / 3 + 1;
         assert_eq!(check(&[BYTES_MAX - 2 * third, third, third], 3, 0), Some(vec![0, 1, 2]));
         assert_eq!(check(&[BYTES_MAX - 2 * third + 1, third, third], 3, 0), None);
+    }
+
+    #[test]
+    fn blocks_that_were_cut_by_other_windows_stay_as_they_are() {
+        // Three hours a block before, two now: the first begins in one window of eight hours and ends in the next.
+        let blocks = [of(0, 5, 9, 3), of(1, 5, 12, 2), of(2, 5, 14, 2)];
+        assert_eq!(planned(&blocks, &rules(3, 16)), Some((vec![1, 2], 8, 8)));
+        assert_eq!(planned(&blocks[..2], &rules(3, 16)), None);
     }
 
     #[test]
