@@ -66,14 +66,14 @@ needed:
 # What is tested has all that packages have. Tests are built with the same features and packages everywhere: otherwise cargo
 # builds libraries again for each set of them.
 FEATURES := ogive/amqp,ogive/cassandra,ogive/kernel,ogive/lua,ogive-probe/tracing
-CARGO_TEST := cargo test --workspace --locked --features $(FEATURES)
+CARGO_TEST := cargo test --workspace --exclude ogive-fuzz --locked --features $(FEATURES)
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
 ALL_FEATURES := $(FEATURES),ogive/fastant,ogive-cassandra/cluster-tests
 # The crate below all others keeps its feature then, and libraries keep theirs: else everything would be checked twice.
 DEEP_FEATURES := ogive-probe/tracing,ogive-tidy/optional-libraries
 
 # They have lock files of their own, which a new dependency of a crate changes too: looked at before anything is built.
-OTHER_WORKSPACES := fuzz bench/peers bench/record
+OTHER_WORKSPACES := bench/peers bench/record
 
 lint: book
 	@scripts/need cargo cc

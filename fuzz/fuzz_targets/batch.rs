@@ -8,7 +8,11 @@ use ogive_model::Batch;
 fn several(payload: &[u8]) {
     let count = payload.first().map_or(1, |byte| usize::from(byte % 4) + 1);
     let pieces = payload.chunks(payload.len().div_ceil(count).max(1));
-    let Ok(all) = pieces.map(|piece| ogive_model::wire::frame(&Default::default(), piece)).collect::<Result<Vec<_>, _>>() else { return };
+    let Ok(all) =
+        pieces.map(|piece| ogive_model::wire::frame(&Default::default(), piece)).collect::<Result<Vec<_>, _>>()
+    else {
+        return;
+    };
     let body = all.concat();
     match ogive_model::wire::frames(&body) {
         Ok(found) => assert_eq!(found, all),

@@ -15,8 +15,13 @@ fn read(bytes: Vec<u8>) {
     let path = Path::new("/0000000000000001.block");
     disk.put(path, bytes);
     if let Ok(block) = Block::open(&disk, path) {
-        let selection =
-            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: 100_000, labels_only: false, resolution: Default::default() };
+        let selection = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: 100_000,
+            labels_only: false,
+            resolution: Default::default(),
+        };
         let _ = block.verify();
         let _ = block.label_names(&[]);
         let _ = block.histogram_names();

@@ -24,7 +24,11 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = (tag_query::parse(text), name::parse(text));
-    let _ = (names::Search::parse("a.", text).and_then(|search| search.query()), tags::parse(text), names::Name::parse(text));
+    let _ = (
+        names::Search::parse("a.", text).and_then(|search| search.query()),
+        tags::parse(text),
+        names::Name::parse(text),
+    );
     if let Ok(pipeline) = caql::parse(text) {
         let grid = Grid { start_ms: 0, period_ms: 60_000, count: 3 };
         let _ = caql::evaluate(&pipeline, grid, &Two);
