@@ -18,7 +18,7 @@ ui: ui/dist/index.html
 
 # The documentation as a book; the binary serves it at /docs/. 0.5.4 is what book.toml is written for.
 MDBOOK := target/tools/bin/mdbook
-BOOK_SOURCES := book.toml $(shell find docs -type f)
+BOOK_SOURCES := book.toml $(shell find docs ui/theme -type f)
 
 book: ui/book/dist/index.html
 
