@@ -1,7 +1,7 @@
-//! Where a line protocol is listened for, and the sockets of an address.
+//! The addresses of a line protocol's listener, and the sockets bound to them.
 //!
-//! Failure: what cannot be bound is one sentence. The file of a socket whose server is gone is replaced; one that a server still
-//! listens at is not.
+//! Failure: an address that cannot be bound is reported in one sentence. A Unix socket file left behind by a server
+//! that no longer runs is replaced; one that a server still listens on is not.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};

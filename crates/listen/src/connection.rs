@@ -1,11 +1,13 @@
-//! Connections: lines from a stream, wherever its segments end.
+//! Connections: lines from a byte stream, wherever its segments end.
 //!
-//! Format: lines that end with `\n`; over a Unix socket also DogStatsD's frames, each message behind its length as u32 little-endian. The
-//! length of a message is below 64 KiB, so its third and fourth byte are 0, which no line has. Syslog and GELF have framings of their own.
-//! Invariants: a line is taken when its end has arrived; what a connection ends with is counted as a line that was cut.
-//! Threads: a task for each connection.
-//! Limits: [`LINE_BYTES_MAX`] for a line, [`FRAME_BYTES_MAX`] for a frame, [`LARGE_MESSAGES`] that are larger than [`SMALL_BYTES`] at a
-//! time for a socket, the options' connections and idle time.
+//! Format: lines that end with `\n`; on a Unix socket also DogStatsD's frames, each message preceded by its length as a
+//! little-endian u32. A message is shorter than 64 KiB, so the third and fourth byte of its length are 0, which no line
+//! contains. Syslog and GELF have framings of their own.
+//! Invariants: a line is accepted once its end has arrived; an incomplete line at the end of a connection is counted as
+//! truncated.
+//! Threads: one task per connection.
+//! Limits: [`LINE_BYTES_MAX`] for a line, [`FRAME_BYTES_MAX`] for a frame, [`LARGE_MESSAGES`] messages above
+//! [`SMALL_BYTES`] at a time for each socket, and the number of connections and idle time set by the options.
 
 use std::sync::Arc;
 use std::time::Duration;

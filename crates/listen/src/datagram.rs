@@ -1,9 +1,9 @@
-//! Datagrams, many at once.
+//! Datagrams, received many at a time.
 //!
-//! Invariants: a datagram that is longer than [`DATAGRAM_BYTES_MAX`] is cut there, and its last line, which is not whole, is
-//! counted as such. What the kernel dropped because nobody read is counted too, within [`PATIENCE`] of silence, whether or not
-//! another datagram comes.
-//! Threads: one for each socket. Asked to stop, it takes what has already arrived and ends.
+//! Invariants: a datagram longer than [`DATAGRAM_BYTES_MAX`] is cut at that length, and its incomplete last line is
+//! counted as truncated. Datagrams that the kernel dropped because the receive buffer was full are counted too, within
+//! [`PATIENCE`] of silence, whether or not another datagram arrives.
+//! Threads: one per socket. When asked to stop, it reads what has already arrived and ends.
 //! Limits: [`DATAGRAMS`] at a time.
 
 use std::io::IoSliceMut;

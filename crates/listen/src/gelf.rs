@@ -1,4 +1,4 @@
-//! GELF: datagrams are put together and decompressed before they are read.
+//! GELF: datagrams are reassembled and decompressed before they are decoded.
 //!
 //! Limits: those of [`Assembly`]; a message decompresses to at most [`MESSAGE_BYTES_MAX`].
 

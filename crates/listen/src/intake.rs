@@ -1,9 +1,9 @@
-//! What takes the lines of a protocol: bytes of whole lines go in, batches come out.
+//! The intake of a protocol: bytes of whole lines go in, batches come out.
 //!
-//! Invariants: each line is taken or counted by reason.
+//! Invariants: each line is either accepted or counted by reason.
 //! Threads: any; a message is decoded under the intake's lock, which is held for some microseconds.
-//! Limits: those of the quantizer and of [`Gather`]; [`TEXT_BYTES_MAX`] of events that wait for their second to end,
-//! [`GATHERED_MAX`] of gathered samples.
+//! Limits: those of the quantizer and of [`Gather`]; [`TEXT_BYTES_MAX`] of events waiting for their second to end,
+//! [`GATHERED_MAX`] gathered samples.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

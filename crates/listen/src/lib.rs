@@ -1,10 +1,12 @@
 //! Sockets of StatsD, Graphite, syslog and GELF.
 //!
-//! Invariants: what arrived before the end is stored before the store closes. Each line is taken or counted by reason.
-//! Threads: one for each datagram socket; a task for each connection; for each protocol one task that hands on what is
-//! complete and one that gives it to the store.
-//! What may be in it: sockets and how what arrives becomes batches. What may not: HTTP, and how a line is read (`ogive_protocol`).
-//! Limits: connections and their idle time by the options; see each module for its own.
+//! Invariants: everything that arrived before shutdown is stored before the store closes. Each line is either accepted
+//! or counted by reason.
+//! Threads: one per datagram socket; a task per connection; for each protocol one task that emits complete seconds and
+//! one that submits them to the store.
+//! Belongs here: sockets, and turning received bytes into batches. Does not belong here: HTTP, and decoding of lines
+//! (`ogive_protocol`).
+//! Limits: the options limit connections and their idle time; see each module for its own.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,7 +1,7 @@
-//! Messages of syslog and GELF: each becomes a text.
+//! Messages of syslog and GELF: each becomes a text sample.
 //!
 //! Threads: any; a message is decoded under the lock.
-//! Limits: [`GATHERED_FULL`] messages and [`GATHERED_BYTES_FULL`] are gathered at a time.
+//! Limits: at most [`GATHERED_FULL`] messages and [`GATHERED_BYTES_FULL`] are gathered at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
