@@ -1,4 +1,4 @@
-//! Where a cluster is and how it is used: `cassandra://HOST[:PORT],HOST/KEYSPACE?name=value&…`.
+//! The address of a cluster and its options: `cassandra://HOST[:PORT],HOST/KEYSPACE?name=value&…`.
 
 use std::path::PathBuf;
 use std::time::Duration;

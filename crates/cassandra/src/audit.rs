@@ -1,8 +1,8 @@
-//! The audit: whether each copy holds each row that a manifest names, and writing again what one lacks.
+//! The audit: verifies that each replica holds each row that a manifest names, and rewrites rows that a replica lacks.
 //!
-//! Invariants: a row counts as lost only when every copy has answered and none holds it; what could not be asked is counted
-//! apart. Rows are written again to every copy from one whose bytes have the right checksum.
-//! Limits: [`ROWS_MAX`] rows are compared at once, [`PARTITIONS`] partitions read at once, each with its time-out.
+//! Invariants: a row counts as lost only when every replica has answered and none holds it; replicas that could not be
+//! asked are counted separately. A row is rewritten to every replica from one whose bytes have the right checksum.
+//! Limits: [`ROWS_MAX`] rows are compared at once, [`PARTITIONS`] partitions are read at once, each with its timeout.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

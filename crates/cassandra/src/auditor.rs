@@ -1,7 +1,7 @@
 //! The background task that audits what this node wrote.
 //!
-//! Invariants: a minute is audited again until every copy of every row that was written in it is there.
-//! Limits: [`MINUTES_MAX`]; older minutes are no longer audited, and counted.
+//! Invariants: a minute is audited repeatedly until every replica holds every row written in it.
+//! Limits: [`MINUTES_MAX`]; minutes older than that are no longer audited, and counted.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

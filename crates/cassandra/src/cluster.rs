@@ -1,8 +1,9 @@
-//! The session with the cluster: statements, how long each may take, and reading what at least one copy still has.
+//! The session with the cluster: prepared statements, their timeouts, and reads of what at least one replica still has.
 //!
-//! Invariants: every statement may be repeated. A read asks for a majority first; where none answers, every copy is asked
-//! through its own coordinator, and the union of the rows is the answer, with how many copies it comes from.
-//! Limits: the time-outs below; every wait ends.
+//! Invariants: every statement is idempotent. A read asks for a majority first; when no majority answers, every replica
+//! is asked through its own coordinator, and the answer is the union of the rows together with the number of replicas
+//! it comes from.
+//! Limits: the timeouts below; every wait ends.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Fragments become the columns that every store answers with.
+//! Converts fragments to the columns in which every store returns samples.
 //!
-//! Invariants: pieces are a set: each counts once however often it was stored, and the answer does not depend on their order.
-//! What becomes of two samples at one time is decided by the embedded store's own rules (`ogive_store::merge`).
+//! Invariants: fragments form a set: each counts once however often it was stored, and the result does not depend on
+//! their order. Two samples at one time are resolved by the embedded store's own rules (`ogive_store::merge`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,9 +1,8 @@
-//! Brings what is pending to a majority of the cluster, group by group.
+//! Writes pending batches to a majority of the cluster, group by group.
 //!
-//! Invariants: a group is done when a majority has each of its index segments, then each of its rows, then the manifests that
-//! name the rows; what fails is tried
-//! again for ever, and nothing of the group is let go before.
-//! Limits: [`WRITES`] statements at once, each with its time-out; [`BACK_OFF_MAX`] between two attempts.
+//! Invariants: a group is done when a majority has each of its index segments, then each of its rows, then the
+//! manifests that name the rows; failed writes are retried without limit, and nothing of the group is released before.
+//! Limits: [`WRITES`] statements at once, each with its timeout; [`BACK_OFF_MAX`] between two attempts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

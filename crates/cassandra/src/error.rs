@@ -1,4 +1,4 @@
-//! What can go wrong between a node and its cluster.
+//! Errors between a node and its cluster.
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]

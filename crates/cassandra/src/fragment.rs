@@ -1,10 +1,11 @@
-//! A row of cells: the pieces of one source, series and minute, behind a checksum of ours that covers the key too.
+//! A row of samples: the pieces of one source, series and minute, with our own checksum, which covers the key too.
 //!
 //! Format: docs/formats/cassandra.md.
-//! Invariants: a key has one value: its digest is that of what is inside; so a row that is written twice, by two nodes or after
-//! a crash, is stored once. A piece is everything that one batch holds of a series in a minute, or a numbered part of it.
+//! Invariants: a key has one value, because it contains the digest of its content; so a row that is written twice, by
+//! two nodes or after a crash, is stored once. A piece is everything that one batch holds of a series in a minute, or a
+//! numbered part of it.
 //! Limits: the constants below, each checked before what it bounds is allocated.
-//! Failure: bytes that are not what was written for this very key are [`Error::Corrupt`].
+//! Failure: bytes that are not what was written for exactly this key are [`Error::Corrupt`].
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
-//! Which series have samples on which day: immutable segments in the cluster, and what this node has read of them.
+//! The label index, which series have samples on which day: immutable segments in the cluster, and those this node has
+//! read.
 //!
-//! Format: docs/formats/cassandra.md. A segment is a compressed frame that defines series of one day and shard; its identity is
-//! the node that wrote it and the digest of its bytes.
-//! Invariants: what is in memory is in the cluster. A segment is durable before the cells of its series let their batch go.
-//! Limits: [`BYTES_MAX`] in memory; days that no query asks for go first.
+//! Format: docs/formats/cassandra.md. A segment is a compressed frame that defines series of one day and shard; it is
+//! identified by the node that wrote it and the digest of its bytes.
+//! Invariants: everything in memory is also in the cluster. A segment is durable before the batches with its series'
+//! samples are released.
+//! Limits: [`BYTES_MAX`] in memory; days that no query asks for are evicted first.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;

@@ -1,11 +1,11 @@
-//! Apache Cassandra as the store: any number of Ogive nodes over one cluster.
+//! Apache Cassandra as the store: any number of Ogive nodes share one cluster.
 //!
-//! A batch is acknowledged from the node's own fsynced spool ([`Node`]), split into fragments (one a series, a minute and a
-//! batch), and driven to the cluster at QUORUM as rows that say everything about their identity; the spool lets go of a
-//! batch only then. A query reads the rows of its series, drops what fails our own checksum, merges the fragments as a set and
-//! evaluates what every store's samples are evaluated by.
+//! A batch is acknowledged from the node's own fsynced spool ([`Node`]), split into fragments (one per series, minute
+//! and batch), and written to the cluster at QUORUM as self-identifying rows; only then does the spool release the
+//! batch. A query reads the rows of its series, drops those that fail our own checksum, merges the fragments as a set,
+//! and evaluates the result like the samples of any other store.
 //!
-//! Placement, replication and membership are Cassandra's; identity, label index, checksums and the rules of merging are ours.
+//! Placement, replication and membership are Cassandra's; identity, label index, checksums and merge rules are ours.
 #![forbid(unsafe_code)]
 
 mod address;

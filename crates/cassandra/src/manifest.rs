@@ -1,9 +1,9 @@
-//! Manifests: which rows a node has written, so that an audit can count them at each copy.
+//! Manifests: the rows that a node has written, so that an audit can count them on each replica.
 //!
 //! Format: docs/formats/cassandra.md.
-//! Invariants: a row is in a manifest before the batches in it leave the spool. The manifest of a group that a crash made a node
-//! write again may name rows in another grouping; both are there.
-//! Limits: [`ROWS_MAX`] rows a manifest, checked before they are unfolded.
+//! Invariants: a row is in a manifest before its batches leave the spool. If a node writes a group again after a crash,
+//! its manifest may list the rows in another grouping; both manifests exist.
+//! Limits: [`ROWS_MAX`] rows per manifest, checked before they are decompressed.
 //! Failure: bytes that are not what was written for this minute and writer are [`Error::Corrupt`].
 
 use ogive_model::{SeriesId, SourceId};

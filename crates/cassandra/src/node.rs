@@ -1,7 +1,7 @@
-//! One Ogive node over a cluster: what the server has as its store.
+//! One Ogive node on a cluster: the store that the server uses.
 //!
-//! Threads: two of the spool; a runtime of its own with two threads for the cluster.
-//! Failure: without its spool a node does not start; without the cluster it takes batches, and answers no query.
+//! Threads: two for the spool; a runtime with two threads for the cluster.
+//! Failure: without its spool a node does not start; without the cluster it accepts batches but answers no query.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,7 +1,7 @@
-//! What is durable in the spool and not yet at a majority: queries of this node see it.
+//! Batches that are durable in the spool but not yet at a majority: queries of this node include them.
 //!
-//! Invariants: a piece is here before its batch is acknowledged, unless the spool is ahead of what fits
-//! ([`Pending::is_full`]); it goes when a majority has every row of its group.
+//! Invariants: a piece is here before its batch is acknowledged, unless the spool holds more than fits
+//! ([`Pending::is_full`]); it is removed when a majority has every row of its group.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
-//! Answers: what is pending here, and the rows of the cluster, merged as a set.
+//! Reads: what is pending on this node and the rows of the cluster, merged as a set.
 //!
-//! Invariants: pending fragments are looked at before the cluster, so what moves from the one to the other meanwhile is seen. A row
-//! that fails its checksum is left out, counted and said; what no majority answered says how many copies did.
-//! Limits: [`PARTITIONS`] partitions are read at once; what is held is charged to the query's budget.
+//! Invariants: pending fragments are read before the cluster, so that fragments that move there meanwhile are not
+//! missed. A row that fails its checksum is left out, counted and reported; an answer without a majority reports the
+//! number of replicas it comes from.
+//! Limits: [`PARTITIONS`] partitions are read at once; the memory held is charged to the query's budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
-//! Which failures of one coordinator another one is tried for: all of them, a bounded number of times.
+//! Retry policy: any failure of one coordinator is retried on another one, a bounded number of times.
 //!
-//! Every statement of ours may be repeated: a row's key says what is in it. The driver's own policy does not go on after a
-//! replica that could not read, which one corrupt copy is enough for.
+//! Every statement of ours is idempotent, because a row's key determines its content. The driver's own policy does not
+//! retry after a replica failed to read, for which one corrupt replica is enough.
 
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 

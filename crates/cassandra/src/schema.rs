@@ -1,4 +1,4 @@
-//! The tables, and whether they are there.
+//! The tables, and the check that they exist.
 //!
 //! Format: docs/formats/cassandra.md.
 

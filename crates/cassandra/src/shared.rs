@@ -1,4 +1,4 @@
-//! What readers see of a node.
+//! State of a node that its readers share.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,10 +1,10 @@
 //! The node's own spool: batches become durable here, and are acknowledged.
 //!
-//! Invariants: a batch is acknowledged behind the fsync that made it durable, and when queries of this node see it; a segment of the
-//! spool goes when a majority of the cluster has everything in it.
-//! Threads: one writes, one splits what is durable into fragments and answers.
-//! Limits: those of the group commit (`ogive_spooling`), and `spool` and `pending` of the address. A full spool refuses; when fragments fill
-//! `pending`, batches are acknowledged still, and read from the disk once there is room.
+//! Invariants: a batch is acknowledged after the fsync that made it durable, and once queries of this node see it; a
+//! segment of the spool is deleted when a majority of the cluster has everything in it.
+//! Threads: one writes; one splits durable batches into fragments and replies.
+//! Limits: those of the group commit (`ogive_spooling`), and `spool` and `pending` of the address. A full spool refuses
+//! batches; when fragments fill `pending`, batches are still acknowledged, and read back from disk once there is room.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
 //! TLS to the nodes of a cluster.
 //!
-//! Invariant: a node is believed only when its certificate is of who vouches and names the address that it is reached at; there is no
-//! way to switch that off. The driver reaches nodes by address, so certificates need theirs among the names.
+//! Invariant: a node is trusted only when its certificate is signed by a configured authority and contains the address
+//! used to reach it; this cannot be switched off. The driver reaches nodes by address, so certificates need their
+//! addresses among the alternative names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
