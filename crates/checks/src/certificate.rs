@@ -1,6 +1,6 @@
-//! When a certificate ends: the one field of X.509 (RFC 5280, 4.1) that the TLS library keeps to itself.
+//! The expiry date of a certificate: the one field of X.509 (RFC 5280, 4.1) that the TLS library does not expose.
 //!
-//! Failure: bytes that are no certificate have no end.
+//! Failure: bytes that are not a certificate have no expiry date.
 
 use ogive_text::calendar::seconds_from_date;
 

@@ -1,10 +1,11 @@
-//! CloudWatch: `GetMetricData` of some metrics, in the JSON form of its API, with signed requests.
+//! CloudWatch: `GetMetricData` for a list of metrics, in the JSON form of its API, with signed requests.
 //!
-//! Format: a series `aws_<namespace>_<metric>` in snake case (`AWS/` left out) with the labels `statistic`, `region` and
-//! `dimension_<Name>`; each value at the end of its period. `ogive_check_cloudwatch_points` is how many values of a series came: 0
-//! where there were none, which is no failure, as many metrics rest.
-//! Limits: [`QUERIES_MAX`] a request, all of one resolution; [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for
-//! the last [`WINDOW`] periods again: what comes twice counts once, and what one run missed the next has.
+//! Format: a series `aws_<namespace>_<metric>` in snake case (without `AWS/`) with the labels `statistic`, `region` and
+//! `dimension_<Name>`; each value at the end of its period. `ogive_check_cloudwatch_points` is the number of values
+//! received for a series; 0 is not a failure, since many metrics are idle.
+//! Limits: [`QUERIES_MAX`] per request, all of one resolution; [`METRICS_MAX`] per check, [`PAGES_MAX`] and
+//! [`VALUES_MAX`] per run. Each run requests the last [`WINDOW`] periods again: a value received twice counts once, and
+//! the next run fetches what an earlier one missed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

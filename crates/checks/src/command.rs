@@ -1,10 +1,12 @@
-//! External commands: Nagios plugins, whose numbers become series, and others, in whose output numbers are looked for.
+//! External commands: Nagios plugins, whose performance data become series, and other programs, whose output is
+//! searched for numbers.
 //!
-//! Invariants: no shell reads the command. It runs in a process group of its own, which is killed when the run is over before it is,
-//! however that comes about. Of the server's environment it gets where programs and authorities are found; passwords stay here.
+//! Invariants: no shell reads the command. It runs in a process group of its own, which is killed if the run ends
+//! before it does, for whatever reason. Of the server's environment it inherits only the variables that locate programs
+//! and certificate authorities; passwords are not passed on.
 //! Format (kind `nagios`): `ogive_check_perfdata{item}` and `ogive_check_perfdata_limit{item,limit}`; both kinds
 //! `ogive_check_exit_code`.
-//! Limits: [`COMMANDS_MAX`] at once, [`OUTPUT_BYTES_MAX`] of what a command prints, [`ARGUMENTS_MAX`] arguments.
+//! Limits: [`COMMANDS_MAX`] at once, [`OUTPUT_BYTES_MAX`] of a command's output, [`ARGUMENTS_MAX`] arguments.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;

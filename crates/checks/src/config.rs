@@ -1,8 +1,9 @@
-//! What is to be checked: `[[check]]` tables of a TOML file (docs/checks.md).
+//! Configuration: the `[[check]]` tables of a TOML file (docs/checks.md).
 //!
-//! Invariants: a file is taken whole or not at all; a key that is not known, or that a kind has no use for, is an error.
+//! Invariants: a file is accepted as a whole or not at all; a key that is unknown, or that does not apply to the
+//! check's kind, is an error.
 //! Limits: [`FILE_BYTES_MAX`], [`CHECKS_MAX`], [`PERIOD_MIN`], [`PERIOD_MAX`].
-//! Failure: a sentence with the line of the table or of the key.
+//! Failure: a message with the line of the table or of the key.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! The cookies of one run of a check in steps: taken from answers, sent back to whom they are for.
+//! The cookies of one run of a check with steps: set by responses, and sent back where they apply.
 //!
-//! Format: RFC 6265, without a list of public suffixes: a cookie lives as long as a run, which asks servers that the check names.
-//! Limits: [`COOKIES_MAX`] cookies of [`COOKIE_BYTES_MAX`] bytes each; more fail the run.
+//! Format: RFC 6265, without a list of public suffixes: a cookie lives only for one run, which requests only servers
+//! named by the check.
+//! Limits: [`COOKIES_MAX`] cookies of [`COOKIE_BYTES_MAX`] bytes each; more than that fails the run.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,8 @@
-//! DNS: one question to one server, over UDP, and over TCP where the answer does not fit.
+//! DNS: one query to one server, over UDP, and over TCP when the response does not fit.
 //!
-//! Why not the system's resolver: it says neither which server answered nor how long that took, and answers from caches.
-//! Limits: an answer over UDP has [`UDP_BYTES`], one over TCP 64 KiB as the protocol has it.
+//! Why not the system's resolver: it does not report which server answered or how long that took, and it answers from
+//! caches.
+//! Limits: [`UDP_BYTES`] for a response over UDP, the protocol's 64 KiB over TCP.
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,9 @@
-//! The ends of series: what a check that is gone reported last is no state of anything any more, so each series of states gets a
-//! staleness marker, as those of a scraped target that is gone do. Counts and latencies of a second need none.
+//! Ends of series: the last state reported by a check that was removed is no longer current, so each of its state
+//! series gets a staleness marker, like those of a scraped target that disappeared. Counts and latencies, which cover
+//! one second, need none.
 //!
-//! Invariants: a marker comes behind the last sample of its series, also when the check was under way as it was removed.
-//! Limits: [`LASTING_MAX`] series of a check; a script that makes more has the rest end by themselves, five minutes later.
+//! Invariants: a marker comes after the last sample of its series, even if the check was running when it was removed.
+//! Limits: [`LASTING_MAX`] series per check; further series of a script go stale by themselves, five minutes later.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
-//! Bytes that nobody can predict, for what a server or an attacker must not guess: nonces, identifiers of questions, tokens.
+//! Unpredictable random bytes, for values that neither a server nor an attacker may guess: nonces, query identifiers,
+//! tokens.
 //!
-//! The schedule of the checks has its own numbers in `plan`, which only look random; they stay there.
+//! The schedule of the checks has its own pseudo-random numbers in `plan`; they are not used for anything else.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 

@@ -1,9 +1,9 @@
-//! Numbers and words in an answer: found by a regular expression or a path into JSON.
+//! Numbers and words extracted from a response by a regular expression or a JSON path.
 //!
-//! Format: a number becomes a gauge under the name that the table gives. A named group of an expression, and the place of a value where
-//! a path may lead to several (`path`), are labels.
-//! Limits: [`TABLES_MAX`] tables of a check, [`VALUES_MAX`] numbers of a run.
-//! Failure: what is not there, or is no number, fails the run; what the other tables find is reported all the same.
+//! Format: a number becomes a gauge with the name given in the table. A named group of an expression, and the position
+//! of a value where a path matches several (`path`), become labels.
+//! Limits: [`TABLES_MAX`] tables per check, [`VALUES_MAX`] numbers per run.
+//! Failure: a value that is missing or not a number fails the run; what the other tables find is still reported.
 
 use std::collections::BTreeMap;
 

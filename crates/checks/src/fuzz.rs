@@ -1,4 +1,4 @@
-//! The decoders of what those answer who are asked, each for any bytes.
+//! The decoders of the checked servers' responses, for fuzzing with arbitrary bytes.
 
 use std::io::Cursor;
 use std::task::{Context, Poll, Waker};

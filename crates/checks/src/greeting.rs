@@ -1,9 +1,9 @@
-//! Servers that greet with lines of text: SSH, SMTP, IMAP and POP3. The greeting is read and judged; a mail server is
-//! also asked for TLS if the check wants it, and the session is ended as its protocol demands.
+//! Servers that greet with lines of text: SSH, SMTP, IMAP and POP3. The greeting is read and verified; with mail
+//! servers the check can also start TLS, and the session is closed as the protocol requires.
 //!
 //! Format: RFC 4253 section 4.2 (SSH), RFC 5321 (SMTP), RFC 9051 (IMAP), RFC 1939 (POP3); STARTTLS: RFC 3207, RFC 9051
 //! section 6.2.1, RFC 2595.
-//! Invariants: nothing that arrives before TLS is taken for something that arrived after it.
+//! Invariants: bytes that arrive before TLS is established are never taken for bytes that arrived after it.
 //! Limits: [`LINE_BYTES_MAX`], [`LINES_MAX`].
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

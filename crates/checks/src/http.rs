@@ -1,6 +1,7 @@
-//! HTTP and HTTPS: phases resolve, connect, tls, first_byte and body; status and content as they were asked for.
+//! HTTP and HTTPS: phases resolve, connect, tls, first_byte and body; status and content are compared with what the
+//! check expects.
 //!
-//! Limits: [`BODY_BYTES_MAX`]. What is beyond is not read, and a pattern is looked for before it.
+//! Limits: [`BODY_BYTES_MAX`]. The rest of a body is not read; a pattern must match within the limit.
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

@@ -1,8 +1,8 @@
-//! Ping: ICMP echo over a socket that needs no rights where the kernel lets this group have one, else over a raw one.
+//! Ping: ICMP echo over an unprivileged socket where the kernel allows it for this group, otherwise over a raw socket.
 //!
-//! Format: each answer's time is a latency of the phase `echo`; `ogive_check_icmp_lost` is how many of the run's pings had none. A run
-//! is up when at least one came back.
-//! Failure: where neither socket is allowed, a sentence that says what to set.
+//! Format: each reply's time is a latency of the phase `echo`; `ogive_check_icmp_lost` is the number of pings of the
+//! run without a reply. A run is up when at least one reply arrived.
+//! Failure: when neither socket is allowed, the error names the setting to change.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

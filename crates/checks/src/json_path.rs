@@ -1,9 +1,9 @@
-//! Paths into JSON: names, positions, all of them, and those with a certain member, as RFC 9535 writes them.
+//! JSON paths: names, positions, wildcards and conditions on a member, in the syntax of RFC 9535.
 //!
 //! Format: `$.a.b`, `$['a b']`, `$[0]`, `$[-1]`, `$.*`, `$[*]`, `$[?@.name=='x']`, `$[?@.n!=3]`, `$[?@.name]`.
-//! Why not all of RFC 9535: `..`, and queries inside of conditions that begin at the root, cost the square of what a foreign server
-//! sends. Here each part of a path looks at each value once.
-//! Limits: [`PARTS_MAX`] of a path, [`FOUND_MAX`] values of each part.
+//! Why not all of RFC 9535: the cost of `..`, and of nested queries that start at the root, is the square of the size
+//! of what a foreign server sends. Here each part of a path visits each value once.
+//! Limits: [`PARTS_MAX`] parts of a path, [`FOUND_MAX`] values for each part.
 
 use std::fmt::Write as _;
 

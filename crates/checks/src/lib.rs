@@ -1,17 +1,19 @@
-//! Scheduled checks: what others serve is requested at intervals, and each answer is stored, and each that did not come.
+//! Scheduled checks: probe external services periodically and store every result, missing answers included.
 //!
-//! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
-//! - `request`, `steps`: what is asked over HTTP; `extract`: numbers in an answer; `cookies`: what one run is given.
-//! - `http`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`, `command`, `cloudwatch`, `lua`: how each
-//!   kind asks; `net`, `lines`: what they share.
+//! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
+//! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
+//! - `http`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`, `command`, `cloudwatch`, `lua`: the
+//!   kinds of checks; `net`, `lines`: what they share.
 //!
-//! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
-//! Nothing waits in a queue: a check whose last run is under way, or that finds `RUNNING_MAX` others, is skipped and counted.
+//! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
+//! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
+//! others running, is skipped and counted.
 //! Threads: tasks of the server's runtime; a script has a process of its own.
-//! A check that is gone ends its series (`ends`).
-//! What may be in it: what asks other services, the plan by which it does, and what becomes samples of their answers. What may not: a server,
-//! and any way into a store but the door.
-//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old checks stay.
+//! Removing a check ends its series (`ends`).
+//! Belongs here: clients of other services, the schedule, and the conversion of results to samples. Does not belong
+//! here: a server, and any way into a store but the door.
+//! Failure: a wrong configuration is reported and prevents the start; on reload it is reported the same way and the old
+//! checks continue.
 #![forbid(unsafe_code)]
 
 mod certificate;

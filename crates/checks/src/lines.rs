@@ -1,6 +1,6 @@
-//! Answers that are lines, as Redis and memcached give them.
+//! Responses made of lines, as Redis and memcached send them.
 //!
-//! Limits: [`LINE_BYTES_MAX`] of an answer.
+//! Limits: [`LINE_BYTES_MAX`] per response line.
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 

@@ -1,4 +1,4 @@
-//! memcached: its statistics, as `stats` of the text protocol gives them; each that is a number is stored.
+//! memcached: the statistics returned by `stats` of the text protocol; each one that is a number is stored.
 //!
 //! Format: memcached's doc/protocol.txt, "General-purpose statistics".
 //! Limits: [`STATISTICS_MAX`].

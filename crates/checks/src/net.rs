@@ -1,6 +1,6 @@
-//! Names, connections and TLS, each a phase of a run.
+//! Name resolution, connections and TLS, each a phase of a run.
 //!
-//! Limits: [`RESOLVING_MAX`] names are looked up at once: the system's resolver holds a thread for each.
+//! Limits: [`RESOLVING_MAX`] names are resolved at once: the system's resolver occupies a thread for each.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

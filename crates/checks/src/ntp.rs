@@ -1,8 +1,8 @@
-//! The time of an NTP server: how far it is from this machine's clock, and what the server says of itself.
+//! The time of an NTP server: its offset from this machine's clock, and what the server reports about itself.
 //!
 //! Format: RFC 5905, figure 8, as a client of SNTP (section 14). The request carries a random number instead of the
-//! time of sending (draft-ietf-ntp-data-minimization), which an answer must repeat.
-//! offset = ((received - sent) + (answered - arrived)) / 2; what it cannot know is at most half of the delay.
+//! time of sending (draft-ietf-ntp-data-minimization), which the response must repeat.
+//! offset = ((received - sent) + (answered - arrived)) / 2; its error is at most half of the delay.
 
 use std::net::SocketAddr;
 

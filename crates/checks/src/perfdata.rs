@@ -1,8 +1,9 @@
-//! What a Nagios plugin prints: its first line for people, and the numbers behind `|`.
+//! The output of a Nagios plugin: its first line, for people, and the performance data after `|`.
 //!
-//! Format: `TEXT | 'label'=VALUE[UNIT][;WARNING[;CRITICAL[;MINIMUM[;MAXIMUM]]]] ...`, also behind a `|` of the lines below, as
-//! monitoring-plugins.org/doc/guidelines.html has it. Times become seconds, sizes bytes (units of 1,024, as plugins count).
-//! Limits: [`ITEMS_MAX`] numbers of a run.
+//! Format: `TEXT | 'label'=VALUE[UNIT][;WARNING[;CRITICAL[;MINIMUM[;MAXIMUM]]]] ...`, also after a `|` in the lines
+//! below, as monitoring-plugins.org/doc/guidelines.html specifies. Times are converted to seconds, sizes to bytes
+//! (units of 1,024, as plugins count).
+//! Limits: [`ITEMS_MAX`] numbers per run.
 
 /// 500 numbers: a plugin that looks at every disk of a large machine.
 pub(super) const ITEMS_MAX: usize = 500;

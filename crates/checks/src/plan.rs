@@ -1,10 +1,11 @@
-//! When each check runs: instants in, due checks out; no clock and no runtime.
+//! The schedule: instants in, due checks out; no clock and no runtime.
 //!
-//! Time is cut into periods for each check, and each period has one run. Where in its period a check runs begins at random and
-//! moves on by the golden section from period to period, with a random jitter: after a few runs a check has been everywhere in
-//! its period. So a fault that comes with a fixed period can neither hide from a check nor hit the same ones for ever.
-//! Invariants: one run a period, so nothing drifts and nothing starves; two runs of a check are between [`GAP_MIN`] and
-//! [`GAP_MAX`] of its period apart; a period that passed while nobody asked is counted as missed and not caught up.
+//! Time is divided into periods for each check, with one run per period. The position of the run within its period
+//! starts at random and advances by the golden section from period to period, with random jitter, so that after a few
+//! runs a check has covered its whole period. A fault with a fixed period can therefore neither hide from a check nor
+//! hit the same checks every time.
+//! Invariants: one run per period, so nothing drifts and nothing starves; two runs of a check are between [`GAP_MIN`]
+//! and [`GAP_MAX`] of its period apart; a period that passed while nobody asked is counted as missed and not caught up.
 
 use std::collections::BTreeMap;
 

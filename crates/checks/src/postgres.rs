@@ -1,8 +1,8 @@
-//! PostgreSQL: start-up, login (none, password, MD5, SCRAM-SHA-256) and `SELECT 1`, by its protocol 3.0.
+//! PostgreSQL: start-up, login (none, password, MD5, SCRAM-SHA-256) and `SELECT 1`, using protocol 3.0.
 //!
-//! Why not a client library: the lightest brings 36 crates for one question.
-//! Limits: [`MESSAGE_BYTES_MAX`], [`MESSAGES_MAX`], [`ITERATIONS_MAX`]. Passwords for SCRAM are used as they are: those beyond ASCII that
-//! SASLprep would change do not log in.
+//! Why not a client library: the lightest one brings 36 crates for a single query.
+//! Limits: [`MESSAGE_BYTES_MAX`], [`MESSAGES_MAX`], [`ITERATIONS_MAX`]. Passwords for SCRAM are used unchanged: login
+//! fails with non-ASCII passwords that SASLprep would change.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! A `[[check]]` table as it is written, before its kind makes something of it.
+//! A `[[check]]` table as written in the file, before it is converted for its kind.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Redis and what speaks like it: login if there is one, then `PING`.
+//! Redis and compatible servers: login if configured, then `PING`.
 
 use tokio::io::{AsyncWriteExt, BufReader};
 

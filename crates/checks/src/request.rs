@@ -1,4 +1,4 @@
-//! A request over HTTP and what its answer is to be, as a table describes them.
+//! An HTTP request and the expected response, as described by a table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

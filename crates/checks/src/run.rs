@@ -1,15 +1,16 @@
-//! One run of a check: what it measured, how it ended, and the samples that describe it.
+//! One run of a check: its measurements, its result, and the samples that describe it.
 //!
-//! Format: every series has the labels `check`, `kind`, `target` and those of the check's own.
+//! Format: every series has the labels `check`, `kind`, `target` and the check's own labels.
 //! - `ogive_check_up`: 1 or 0, for every run.
 //! - `ogive_check_runs_total{result}`: one for every run, a delta of a second; `result` is `ok` or a [`Reason`].
-//! - `ogive_check_seconds{phase}`: how long each phase took, a delta histogram of a second.
-//! - `ogive_check_step_seconds{step}`: how long each step of a check in steps took, a delta histogram of a second.
-//! - `ogive_check_no_answer`, `ogive_check_wrong_answer`: text, `reason: sentence`, when there was none or a wrong one.
-//! - whatever else the kind measures.
+//! - `ogive_check_seconds{phase}`: duration of each phase, a delta histogram of a second.
+//! - `ogive_check_step_seconds{step}`: duration of each step of a check with steps, a delta histogram of a second.
+//! - `ogive_check_no_answer`, `ogive_check_wrong_answer`: text, `reason: sentence`, when there was no answer or a wrong
+//!   one.
+//! - further series of the kind.
 //!
-//! Invariants: a run that had no answer has no latency of `phase="total"`, and it has a text: what did not answer is neither a zero
-//! nor a hole. A phase that ended before is reported as it was.
+//! Invariants: a run without an answer has no latency of `phase="total"`, but a text: a missing answer is neither a
+//! zero nor a hole. Phases that completed before are still reported.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Signature Version 4 of requests to AWS, as its documentation says ("Create a signed AWS API request"), for requests without a
+//! Signature Version 4 of requests to AWS, as documented in "Create a signed AWS API request", for requests without a
 //! query.
 //!
-//! Why own code: it is two hashes over a few lines; the library of AWS brings 25 crates.
+//! Why not a library: it is two hashes over a few lines; AWS's library brings 25 crates.
 
 use ring::{digest, hmac};
 

@@ -1,10 +1,12 @@
-//! HTTP in steps: one request after the other with the cookies of those before, and with words of their answers.
+//! HTTP in steps: consecutive requests with the cookies of earlier ones, and with values extracted from their
+//! responses.
 //!
-//! Format: `${name}` in `target`, `body`, `form` and `headers` stands for a word that an earlier step kept, for `user` or for `password`
-//! of the check. `ogive_check_step_seconds{step}` is how long a step took.
-//! Invariants: what a check sends with every step (headers, token) goes to the server of its target alone; cookies go to whom they are for.
-//! Limits: [`STEPS_MAX`] steps, [`KEPT_BYTES_MAX`] bytes of a word.
-//! Failure: the first step that fails ends the run; its sentence begins with the step's name.
+//! Format: `${name}` in `target`, `body`, `form` and `headers` is replaced by a value that an earlier step extracted,
+//! or by the check's `user` or `password`. `ogive_check_step_seconds{step}` is the duration of a step.
+//! Invariants: what a check sends with every step (headers, token) goes only to the server of its target; cookies only
+//! where they apply.
+//! Limits: [`STEPS_MAX`] steps, [`KEPT_BYTES_MAX`] bytes per value.
+//! Failure: the first step that fails ends the run; its message begins with the step's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What checks are aimed at, and what several kinds of them share.
+//! Targets of checks, and what several kinds share.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
-//! What the server and the process of a script say to each other over the process's standard input and output.
+//! Messages between the server and a script's process, over the process's standard input and output.
 //!
-//! Format: a part is its length as four bytes, low first, and that many bytes. A job is two parts, itself as JSON and the script;
-//! its answer is one, [`ScriptOutcome`] as JSON. Numbers go as their bits, as JSON has neither infinity nor NaN.
-//! Limits: [`PART_BYTES_MAX`], checked by who writes and by who reads, before anything is allocated.
+//! Format: a part is its length as four bytes, little-endian, and that many bytes. A job has two parts, its description
+//! as JSON and the script; the reply has one, [`ScriptOutcome`] as JSON. Numbers are sent as their bits, because JSON
+//! has neither infinity nor NaN.
+//! Limits: [`PART_BYTES_MAX`], checked by both writer and reader before anything is allocated.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -1,12 +1,14 @@
-//! Checks written in Lua (LuaJIT in its GC64 mode): a script measures what it likes and reports what it found (docs/checks.md).
+//! Checks written in Lua (LuaJIT in its GC64 mode): a script measures and reports its own values (docs/checks.md).
 //!
-//! - `message`: what server and process say to each other; `process`: the server's side of it; `worker`: the process;
-//!   `world`: what the script reaches in it.
+//! - `message`: messages between server and process; `process`: the server's side; `worker`: the process; `world`: the
+//!   functions available to the script.
 //!
-//! Invariants: a script runs in a process of its own, which is killed when the script does not end in time: nothing that a script
-//! does inside its process can hold a thread of the server. A process has one script at a time and no state between two runs.
-//! Limits: the check's timeout, `memory_mib`, [`SCRIPTS_MAX`] at once, [`SOURCE_BYTES_MAX`], and those of `world` and `worker`.
-//! Failure: a script that fails, is stopped or is killed is a run that failed; its neighbours go on.
+//! Invariants: a script runs in a process of its own, which is killed when the script does not end in time: nothing
+//! that a script does can block a thread of the server. A process runs one script at a time and keeps no state between
+//! runs.
+//! Limits: the check's timeout, `memory_mib`, [`SCRIPTS_MAX`] at once, [`SOURCE_BYTES_MAX`], and those of `world` and
+//! `worker`.
+//! Failure: a script that fails, is stopped or is killed is a failed run; other scripts are unaffected.
 
 mod message;
 mod process;

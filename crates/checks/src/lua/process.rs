@@ -1,8 +1,8 @@
-//! The processes that run scripts, as the server holds them.
+//! The processes that run scripts, as managed by the server.
 //!
-//! Invariants: whatever becomes of a run, its process is either kept idle or killed and reaped: dropping a [`Process`] kills it. A process
-//! ends by itself when the server does, however that ends, as its standard input does.
-//! Limits: a check keeps one idle process; one that is gone keeps none.
+//! Invariants: at the end of a run its process is either kept idle or killed and reaped: dropping a [`Process`] kills
+//! it. When the server ends, however that happens, standard input closes and the process ends by itself.
+//! Limits: a check keeps one idle process; a removed check keeps none.
 
 use std::collections::BTreeMap;
 use std::io;

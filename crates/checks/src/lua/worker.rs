@@ -1,10 +1,10 @@
-//! The process that runs scripts: `ogive lua-worker`, started by the server alone.
+//! The process that runs scripts: `ogive lua-worker`, started only by the server.
 //!
-//! Invariants: it runs one script at a time, each in a Lua state of its own; it ends when its standard input does, also while a
-//! script runs, and then nothing is left of it.
-//! Limits, by the system: [`HEADROOM_BYTES`] of address space above the script's memory, the script's time and [`CPU_SPARE_S`] of
-//! processor, [`FILES_MAX`] open files, none written, no core.
-//! Failure: memory that is not there ends the process; the server says so of the run.
+//! Invariants: it runs one script at a time, each in a Lua state of its own; it ends when its standard input closes,
+//! even while a script runs, and leaves nothing behind.
+//! Limits, enforced by the system: [`HEADROOM_BYTES`] of address space above the script's memory, the script's time and
+//! [`CPU_SPARE_S`] of processor time, [`FILES_MAX`] open files, no file written, no core dump.
+//! Failure: running out of memory ends the process; the server reports that as the result of the run.
 
 use std::io::{self, Write};
 use std::path::Path;

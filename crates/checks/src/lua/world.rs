@@ -1,10 +1,13 @@
-//! What a script reaches, in the process that runs it.
+//! The functions available to a script, in the process that runs it.
 //!
-//! Invariants: a script reaches nothing but the functions of this module: no files, no processes, no other modules, no bytecode, no
-//! `ffi`, no just-in-time compiler (which would not see the limit of time). Patterns are regular expressions in linear time.
-//! Limits: the time and the memory of the [`Job`], [`FIGURES_MAX`], [`CALLS_MAX`]. What the functions of this module hold beside
-//! the script's own memory: [`REPORT_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
-//! Failure: a script that fails or is stopped is a run that failed. Who gets around the hook that stops it is killed with the process.
+//! Invariants: a script can reach only the functions of this module: no files, no processes, no other modules, no
+//! bytecode, no `ffi`, no just-in-time compiler (which would bypass the time limit). Patterns are regular expressions
+//! in linear time.
+//! Limits: the time and the memory of the [`Job`], [`FIGURES_MAX`], [`CALLS_MAX`]. The functions of this module hold,
+//! besides the script's own memory, at most [`REPORT_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`],
+//! [`TEXT_BYTES_MAX`].
+//! Failure: a script that fails or is stopped is a failed run. A script that evades the hook that stops it is killed
+//! with the process.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
