@@ -1,7 +1,7 @@
-//! What a machine and a process lose to how they are set up, what it costs, and the command that would change it.
+//! Advice on the setup of a machine and a process: what a setting costs, and the command that would change it.
 //!
-//! Pure: two readings of the same machine in, advice out. Nothing is changed. A finding needs a cost that was counted between
-//! the two readings; how something is set is none.
+//! Pure: two readings of the same machine in, advice out. Nothing is changed. A finding needs a cost that was counted
+//! between the two readings; a setting alone is not a finding.
 
 use crate::machine::{Machine, Quota, Task, written};
 

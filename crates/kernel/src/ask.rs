@@ -1,10 +1,11 @@
-//! Questions of the user's own, answered by the kernel: a probe, a filter, what is counted, and by what.
+//! Questions written by the user and answered in the kernel: a probe, a filter, an aggregation, and keys.
 //!
-//! - [`parse`]: the text of a question; [`compile`]: as instructions, by the kernel's [`Types`].
+//! - [`parse`]: the text of a question; [`compile`]: its instructions, using the kernel's [`Types`].
 //! - `Observer`: the programs that answer it.
 //!
-//! Limits: [`KEYS_MAX`] keys of 31 bytes, 128 steps, 16 calls of a function within each other. Keys beyond the groups asked for
-//! count as other. Failure: a [`Mistake`] has its place in the text; what the kernel refuses is a [`crate::Error`] with its reason.
+//! Limits: [`KEYS_MAX`] keys of 31 bytes, 128 steps, 16 nested calls of a function. Keys beyond the number of groups
+//! requested count as other. Failure: a [`Mistake`] has its position in the text; what the kernel refuses is a
+//! [`crate::Error`] with the kernel's reason.
 
 #[cfg(feature = "bpf")]
 mod btf;

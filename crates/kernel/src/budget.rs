@@ -1,9 +1,9 @@
-//! What the observer may cost: measured by its own programs and threads, and what is given up when that is more.
+//! The observer's budget: its cost, measured by its own programs and threads, and the parts that are shed above it.
 //!
-//! Invariants: parts are shed one at a time in the order in which they were given, and come back in the reverse order; the last
-//! parts, which are marked so, are never shed. Time comes in as an argument.
-//! Limits: a part that was shed is tried again after [`PAUSE_NS`], each time that it did not help after twice as long, up to
-//! [`PAUSE_NS_MAX`].
+//! Invariants: parts are shed one at a time in the order given, and restored in reverse order; parts marked as such are
+//! never shed. Time is an argument.
+//! Limits: a part that was shed is tried again after [`PAUSE_NS`]; each time that it exceeds the budget again the pause
+//! doubles, up to [`PAUSE_NS_MAX`].
 
 /// A minute: programs whose load comes and goes are not switched on and off each second.
 pub const PAUSE_NS: u64 = 60_000_000_000;

@@ -1,7 +1,7 @@
-//! System calls of processes: each one counted, with errors, time and a histogram.
+//! System calls of processes: each one counted, with errors, total time and a histogram of durations.
 //!
-//! Invariants: the count of a call is exact; calls that go on are counted and not yet in the histogram, of which
-//! [`Call::count`] is at least the total.
+//! Invariants: the count of a call is exact. Calls in progress are counted but not yet in the histogram, so
+//! [`Call::count`] is at least the histogram's total.
 
 use std::process::{Child, Command};
 

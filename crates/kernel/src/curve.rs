@@ -1,6 +1,6 @@
-//! The curve of throughput over workers as an SVG, beside the line of a workload that loses nothing.
+//! The curve of throughput by number of workers as an SVG, with the line of ideal scaling.
 //!
-//! Pure: points and a law in, text out. The picture has no script and fetches nothing.
+//! Pure: points and a law in, text out. The picture has no script and loads nothing.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Which families of programs this kernel lets in: found by loading and attaching one of each, never by asking.
+//! Which families of programs this kernel allows: determined by loading and attaching one of each, never by its version
+//! or configuration.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, named after what the caller can do.
 
 /// Why something is not observed.
 #[derive(Debug, thiserror::Error)]

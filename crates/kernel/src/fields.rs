@@ -1,4 +1,4 @@
-//! Numbers and names in what the programs write, in the machine's byte order.
+//! Numbers and names in records written by the kernel programs, in the machine's byte order.
 
 use ogive_hist::{FLAT_BINS, Histogram, histogram_of_flat_bins};
 

@@ -1,4 +1,4 @@
-//! Which tasks are observed, and what counts as one group: as the programs read it.
+//! The filter and grouping of observed tasks, in the form that the kernel programs read.
 //!
 //! Format: `struct config` of `bpf/watch.h`, [`CONFIG_BYTES`] long, in the machine's byte order.
 

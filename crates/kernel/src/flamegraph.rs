@@ -1,7 +1,7 @@
 //! A flame graph as one SVG with its own script: search, zoom, and the difference of two recordings.
 //!
-//! Pure: folded stacks in, text out. The file fetches nothing. Frames narrower than a third of a pixel are left out,
-//! so that its size is bounded by the depth.
+//! Pure: folded stacks in, text out. The file loads nothing. Frames narrower than a third of a pixel are left out, so
+//! that the size of the file is bounded by the depth.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

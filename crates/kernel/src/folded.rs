@@ -1,7 +1,8 @@
-//! Folded stacks: one line a stack, its frames from the outermost to the innermost with semicolons between, then a number.
+//! Folded stacks: one line per stack, its frames from the outermost to the innermost separated by semicolons, then a
+//! number.
 //!
-//! The form that flame graph programs of every maker read and write. Limits: [`STACKS_MAX`] stacks of [`FRAMES_MAX`] frames;
-//! text beyond them is refused.
+//! This is the format that flame graph tools exchange. Limits: [`STACKS_MAX`] stacks of [`FRAMES_MAX`] frames; text
+//! beyond them is refused.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! What more workers cost: the time of workers for each unit of work, by state, and which state grows.
+//! The cost of more workers: worker time per unit of work, by state, and the states that grow.
 //!
-//! `n` workers that are there for `wall` seconds have `n * wall` worker-seconds; divided by the work done that is `n / X(n)`, the
-//! left side of the Universal Scalability Law. It is `1 / X(1)` when nothing is lost, so that what it has more with `n` workers is
-//! what scaling costs, and the states in which it was spent say why.
+//! `n` workers that run for `wall` seconds have `n * wall` worker-seconds; divided by the work done that is `n / X(n)`,
+//! the left side of the Universal Scalability Law. It equals `1 / X(1)` when nothing is lost. Whatever it has more than
+//! that with `n` workers is the cost of scaling, and the states in which that time was spent explain it.
 
 /// Seconds of workers and events of one run, or of the mean of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

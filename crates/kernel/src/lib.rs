@@ -1,19 +1,22 @@
-//! The kernel observer: what the scheduler and the system calls cost a process, measured by the kernel itself.
+//! The kernel observer: what the scheduler and system calls cost a process, measured by the kernel itself.
 //!
-//! - [`Filter`], [`Grouping`]: which tasks are observed, and what counts as one.
-//! - `doctor`: which families of programs this kernel lets in, by trying each.
+//! - [`Filter`], [`Grouping`]: which tasks are observed, and how they are grouped.
+//! - `doctor`: which families of programs this kernel allows, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
-//! - `micro`: microstates of threads. `calls`: system calls. `locks`: contended locks, and [`wait_kind`]: what else waits there.
-//! - [`ask`]: questions of the user's own.
-//! - [`proc`]: counters that `/proc` shows to everybody. [`places`]: which groups have series of their own. [`budget`]: what
-//!   the observer may cost, and `run_time`: what its programs do.
-//! - [`scale`]: the Universal Scalability Law, fitted to throughput; [`curve`]: its picture; [`growth`]: what more workers
-//!   cost, by state. They need no kernel.
-//! - `stacks`: stacks of tasks that run or wait, `symbols`: their names; [`folded`]: stacks as text; [`flamegraph`]: their picture.
-//! - [`machine`]: what /proc and /sys say; [`advice`]: what of it costs, and what would change it.
+//! - `micro`: microstates of threads. `calls`: system calls. `locks`: contended locks, and [`wait_kind`]: other waits
+//!   within futex.
+//! - [`ask`]: questions written by the user.
+//! - [`proc`]: counters in `/proc`, which every user can read. [`places`]: which groups have series of their own.
+//!   [`budget`]: the observer's cost limit, and `run_time`: the cost of its programs.
+//! - [`scale`]: the Universal Scalability Law, fitted to throughput; [`curve`]: its picture; [`growth`]: the cost of
+//!   more workers, by state. They need no kernel programs.
+//! - `stacks`: stacks of running or waiting tasks, `symbols`: their function names; [`folded`]: stacks as text;
+//!   [`flamegraph`]: stacks as a picture.
+//! - [`machine`]: the readings from /proc and /sys; [`advice`]: what the settings cost, and how to change them.
 //!
-//! Limits: groups beyond those asked for count in one that is named `other`. Failure: what does not load gives an [`Error`]
-//! with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the feature `bpf`.
+//! Limits: groups beyond the number requested count in one named `other`. Failure: a program that does not load gives
+//! an [`Error`] with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the
+//! feature `bpf`.
 // `run_time` alone allows it for itself: two calls that libbpf-rs has no name for.
 #![deny(unsafe_code)]
 

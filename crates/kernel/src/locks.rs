@@ -1,10 +1,13 @@
-//! Contended locks: how long threads wait within futex, for which lock, at which place of the program, and for whom.
+//! Contended locks: how long threads wait within futex, for which lock, at which place in the program, and for which
+//! thread.
 //!
-//! Invariants: every wait that ended is in one histogram, that of its place or of `other`; a wait that found the value changed and
-//! did not wait is in none. A place is an address with what the frame pointers lead to, so that one lock may have several.
-//! Limits: [`Options::places`] places, the rest is `other`; 4,096 pairs of threads; what found no room is counted. How long a lock
-//! is held is known of those that waited for it: the kernel does not see a lock that is free being taken.
-//! Failure: stacks are unwound while the process lives; later they have no names.
+//! Invariants: every completed wait is in one histogram, that of its place or of `other`; a call that found the value
+//! changed and did not wait is in none. A place is an address together with its call stack (by frame pointers), so one
+//! lock may have several.
+//! Limits: [`Options::places`] places, the rest is `other`; 4,096 pairs of threads; anything beyond that is counted.
+//! How long a lock is held is known only for locks that somebody waited for: the kernel does not see a free lock being
+//! taken.
+//! Failure: stacks are symbolised while the process lives; afterwards they have no names.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

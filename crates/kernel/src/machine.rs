@@ -1,7 +1,7 @@
-//! What /proc and /sys say of a machine and of one process: counters, read twice by whoever wants to know what went on between.
+//! Readings of a machine and of one process from /proc and /sys: counters, read twice to see what happened in between.
 //!
-//! Pure: files come through a [`Source`]. Limits: [`CGROUPS_MAX`] cgroups, [`THREADS_MAX`] threads. What is not there, or not
-//! as the kernel writes it, is left out.
+//! Pure: files come through a [`Source`]. Limits: [`CGROUPS_MAX`] cgroups, [`THREADS_MAX`] threads. Files that are
+//! missing, or not in the kernel's format, are skipped.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Microstates of threads: where the time of each goes, the state that goes on included.
+//! Microstates of threads: where the time of each goes, including the state that it is in now.
 //!
-//! Invariants: the states partition time, so that their sum is [`Thread::wall_ns`]; switches are counted each.
+//! Invariants: the states partition time, so that their sum is [`Thread::wall_ns`]; every switch is counted.
 
 use std::cell::RefCell;
 use std::io::Read as _;

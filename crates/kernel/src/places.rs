@@ -1,8 +1,8 @@
-//! Which groups have series of their own: a bounded number, since every name that ever had one stays in a store.
+//! Which groups have series of their own: a bounded number, since a store keeps every name that ever had one.
 //!
-//! Invariants: at most [`Places::new`]'s number of groups have a place at a time, and at most as many get one anew in an hour; the
-//! rest are `other`. A group has its place until it ends. Time comes in as an argument.
-//! Limits: what is known are groups that live.
+//! Invariants: at most [`Places::new`]'s number of groups have a place at a time, and at most as many get a new one
+//! within an hour; the rest are `other`. A group keeps its place until it ends. Time is an argument.
+//! Limits: only groups that live are remembered.
 
 use std::collections::HashMap;
 

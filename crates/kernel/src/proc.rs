@@ -1,7 +1,7 @@
-//! Counters that the kernel shows in `/proc` to everybody: what there is without programs in the kernel.
+//! Counters in `/proc`, which every user can read: what is available without programs in the kernel.
 //!
-//! Text comes in, numbers go out; who reads the files is elsewhere. Unknown lines are left out: kernels add some.
-//! Limits: [`ROWS_MAX`] rows of a table.
+//! Text in, numbers out; the files are read elsewhere. Unknown lines are ignored, since kernels add some.
+//! Limits: [`ROWS_MAX`] rows per table.
 
 /// 512 rows: a machine of 64 CPUs and four network cards has 300 interrupts.
 pub const ROWS_MAX: usize = 512;

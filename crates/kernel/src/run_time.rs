@@ -1,8 +1,8 @@
-//! What the programs themselves cost: the kernel's own measurement of their run time.
+//! The cost of the programs themselves: the kernel's own measurement of their run time.
 //!
-//! The kernel measures only while somebody wants it to, since two readings of its clock a run cost more than a small program:
-//! [`Measuring`] is held for as long as that is.
-//! Failure: without CAP_SYS_ADMIN nobody may switch it on, and the run time stays 0.
+//! The kernel measures only while requested, since two readings of its clock per run cost more than a small program
+//! does: [`Measuring`] is held for that time.
+//! Failure: without CAP_SYS_ADMIN the measurement cannot be switched on, and the run time stays 0.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};

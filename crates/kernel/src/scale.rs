@@ -1,11 +1,11 @@
 //! The Universal Scalability Law, fitted to measured throughput.
 //!
-//! N. J. Gunther, "A General Theory of Computational Scalability Based on Rational Functions" (2008):
-//! `X(n) = lambda n / (1 + sigma (n - 1) + kappa n (n - 1))`, with `lambda` the throughput of one worker, `sigma` what is done
-//! one at a time (Amdahl's share), and `kappa` what keeping each other informed costs.
+//! N. J. Gunther, "A General Theory of Computational Scalability Based on Rational Functions" (2008): `X(n) = lambda n
+//! / (1 + sigma (n - 1) + kappa n (n - 1))`, with `lambda` the throughput of one worker, `sigma` the serial share
+//! (contention, Amdahl's law), and `kappa` the cost of coherency between workers.
 //!
-//! The fit minimises the squares of the relative errors of `n / X(n)`, which is linear in `1 / lambda`, `sigma / lambda` and
-//! `kappa / lambda`; coefficients below zero are held at zero, as no other value has a meaning.
+//! The fit minimises the squares of the relative errors of `n / X(n)`, which is linear in `1 / lambda`, `sigma /
+//! lambda` and `kappa / lambda`; negative coefficients are set to zero, because they have no meaning.
 
 /// What was measured with so many workers.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
-//! The scheduler as histograms, by process, thread or cgroup; interrupts; herds.
+//! The scheduler as histograms, by process, thread or cgroup; interrupts; thundering herds.
 //!
-//! Threads: one owner, which drains. Limits: [`Options::groups`] groups at a time, the rest counts in group `other`; a group
-//! that has ended frees its place with the next drain. Each costs [`GROUP_BYTES`] in the kernel. Herds that do not fit between two
-//! drains are counted as lost.
+//! Threads: one owner, which drains. Limits: [`Options::groups`] groups at a time, the rest counts in group `other`; a
+//! group that has ended frees its place at the next drain. Each costs [`GROUP_BYTES`] in the kernel. Herds that do not
+//! fit between two drains are counted as lost.
 
 use std::cell::RefCell;
 use std::rc::Rc;

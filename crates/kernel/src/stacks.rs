@@ -1,8 +1,9 @@
-//! Stacks of tasks: sampled where they run, measured where they wait.
+//! Stacks of tasks: sampled while they run, measured while they wait.
 //!
-//! Invariants: every sample and every nanosecond is counted; a stack whose place in the kernel's map is taken by another is
-//! `[lost]`, and what found no room at all is in [`Stacks::lost`]. Limits: 16,384 stacks of each half, in 17 MiB of the
-//! kernel's memory, with 127 frames each. User stacks follow frame pointers: code built without them gives one or two frames.
+//! Invariants: every sample and every nanosecond is counted; a stack whose slot in the kernel's map is taken by another
+//! one is `[lost]`, and what found no slot at all is in [`Stacks::lost`]. Limits: 16,384 stacks of each half, in 17 MiB
+//! of the kernel's memory, with 127 frames each. User stacks follow frame pointers: code built without them gives one
+//! or two frames.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! Names of functions by address: of processes while they live, and of the kernel.
+//! Function names by address: of processes while they live, and of the kernel.
 //!
-//! From symbol tables, dynamic ones of stripped files included, and `/tmp/perf-PID.map` where a runtime writes one. What has no
-//! name is `[unknown]`.
+//! They come from symbol tables, including the dynamic ones of stripped files, and from `/tmp/perf-PID.map` where a
+//! runtime writes one. An address without a name is `[unknown]`.
 
 use std::collections::HashMap;
 

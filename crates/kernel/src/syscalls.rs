@@ -1,4 +1,4 @@
-//! Names of system calls, by their numbers on x86-64: as the kernel's `asm/unistd_64.h` has them, up to Linux 6.18.
+//! Names of system calls by number on x86-64, from the kernel's `asm/unistd_64.h`, up to Linux 6.18.
 
 /// Numbers 0 to 334.
 const FIRST: &str = "\

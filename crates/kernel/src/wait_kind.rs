@@ -1,7 +1,7 @@
-//! What a thread waits for within futex, by the names of the functions that led there.
+//! What a thread waits for within futex, derived from the function names of its stack.
 //!
-//! The kernel sees an address alone: the idle threads of a pool wait there as those do that want a mutex. Names say which,
-//! innermost first; those that are not known say nothing.
+//! The kernel sees only an address: idle threads of a pool wait there just like threads that want a mutex. Function
+//! names tell them apart, innermost first; unknown ones are skipped.
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

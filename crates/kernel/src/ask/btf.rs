@@ -1,4 +1,4 @@
-//! Tracepoints and structures of the running kernel, by its BTF.
+//! Tracepoints and structures of the running kernel, from its BTF.
 
 use libbpf_rs::btf::types::{Array, Composite, Enum, Enum64, Func, FuncProto, Int, IntEncoding, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};

@@ -1,4 +1,4 @@
-//! Instructions over an event, as the programs read them.
+//! Instructions that evaluate an event, in the form that the kernel programs read.
 //!
 //! Format: `struct question` of `bpf/ask.bpf.c`, in the machine's byte order.
 

@@ -1,7 +1,7 @@
-//! A question as instructions: names and fields are looked up, and every value has a form.
+//! Compiles a question to instructions: resolves names and fields, and checks the type of every value.
 //!
-//! Invariants: registers are a stack, a text takes four of them; what does not fit is a [`Mistake`], as is a name that the
-//! probe does not have.
+//! Invariants: registers form a stack, a text occupies four of them; a question that does not fit is a [`Mistake`], as
+//! is a name that the probe does not have.
 
 mod values;
 

@@ -1,4 +1,4 @@
-//! The words and signs of a question, each with its place.
+//! The tokens of a question, each with its position.
 
 use super::mistake::Mistake;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a question, and where.
+//! An error in a question, with its position.
 
 /// A mistake in a question.
 #[derive(Clone, Debug, PartialEq, Eq)]

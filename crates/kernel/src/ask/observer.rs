@@ -1,7 +1,7 @@
-//! A question in the kernel: loaded, attached, and its counts read.
+//! A question running in the kernel: its programs are loaded and attached, and its counts read.
 //!
-//! Invariants: every event that fits the filter counts once, under its key or as other; what could not be read or paired is
-//! in [`Losses`]. Histograms are in the bins of `ogive-hist`.
+//! Invariants: every event that matches the filter counts once, under its key or as other; events that could not be
+//! read or paired are counted in [`Losses`]. Histograms use the bins of `ogive-hist`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A question as it was parsed: a probe, an optional filter, what is counted, and by what.
+//! The syntax tree of a question: a probe, an optional filter, an aggregation, and keys.
 
 /// Where events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

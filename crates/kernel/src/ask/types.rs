@@ -1,4 +1,4 @@
-//! What a question must know of the kernel's types.
+//! The kernel's types, as far as a question needs them.
 
 /// The form of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Fields, functions and operators of expressions as instructions.
+//! Compiles fields, functions and operators of expressions.
 
 use ogive_text::near::suggestion;
 
