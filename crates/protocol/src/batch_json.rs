@@ -1,10 +1,12 @@
-//! The JSON form of a batch to the model's [`Batch`], sample by sample and without an intermediate tree.
+//! The JSON form of a batch, decoded to the model's [`Batch`] sample by sample and without an intermediate tree.
 //!
-//! Format: `{"source": uuid, "sequence": n, "tenant"?: name, "series": [{"labels", "kind", "temporality"?, "unit"?, "width_ms"?}],
-//! "samples": [{"series", "time_ms", "start_ms"?, and one of "float", "histogram", "histogram_b64", "text"}]}`.
-//! Invariants: samples keep the sender's order, so verdicts name them by the sender's index.
+//! Format: `{"source": uuid, "sequence": n, "tenant"?: name, "series": [{"labels", "kind", "temporality"?, "unit"?,
+//! "width_ms"?}], "samples": [{"series", "time_ms", "start_ms"?, and one of "float", "histogram", "histogram_b64",
+//! "text"}]}`.
+//! Invariants: samples keep the sender's order, so verdicts refer to them by the sender's index.
 //! Limits: [`SERIES_JSON_MAX`] and [`SAMPLES_MAX`], checked while reading; bins of one histogram as in the wire form.
-//! Failure: text that is not this shape refuses the batch and says where; a wrong series or value spoils only itself.
+//! Failure: text of another shape refuses the batch with the position of the error; a wrong series or value affects
+//! only itself.
 
 use std::borrow::Cow;
 use std::fmt;

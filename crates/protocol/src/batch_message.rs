@@ -1,4 +1,4 @@
-//! A batch as the message of a queue, whose content type says in which form.
+//! A batch as the message of a queue, whose content type names its form.
 
 use ogive_model::{Batch, wire};
 

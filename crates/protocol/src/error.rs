@@ -1,4 +1,4 @@
-//! Why bytes from outside cannot be read.
+//! Why received bytes cannot be decoded.
 
 /// What is wrong with a message. Every variant means: refuse it and report it to the sender; sending it again would not help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

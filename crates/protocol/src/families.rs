@@ -1,7 +1,7 @@
-//! Metric families as a server shows them to be scraped: delimited `io.prometheus.client.MetricFamily` messages.
+//! Encodes metric families that a server exposes for scraping: delimited `io.prometheus.client.MetricFamily` messages.
 //!
-//! Format: `io/prometheus/client/metrics.proto` of github.com/prometheus/client_model; each message behind its length. Histograms
-//! are native; those of explicit bounds, for which that message has no native form, are classic.
+//! Format: `io/prometheus/client/metrics.proto` of github.com/prometheus/client_model; each message is preceded by its
+//! length. Histograms are native; those with explicit bounds, for which that message has no native form, are classic.
 
 use ogive_hist::{Histogram, Scheme};
 use ogive_model::{HistogramValue, Labels, METRIC_NAME};

@@ -1,6 +1,7 @@
-//! Samples of lines, gathered into a batch: each series is declared once, found by the bytes that a sender names it with.
+//! Gathers samples of lines into a batch: each series is declared once, found by the bytes with which the sender names
+//! it.
 //!
-//! Limits: those of the room that it is given, so that a few long tags before thousands of fields do not become gigabytes.
+//! Limits: those of the room passed in, so that a few long tags before thousands of fields do not become gigabytes.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! Decoders of the protocols that other people's senders speak.
+//! Decoders of other systems' ingest protocols.
 //!
-//! Invariants: pure functions of bytes; no decoder panics, and none allocates more than a small multiple of the bytes it was
-//! given. What cannot be read is an [`Error`] that says where and why.
-//! Limits: every length is checked against the bytes that are there before it is believed; what a request unfolds to in memory is
+//! Invariants: pure functions of bytes; no decoder panics, and none allocates more than a small multiple of the bytes
+//! it was given. Undecodable input is an [`Error`] that says where and why.
+//! Limits: every length is checked against the available bytes before it is trusted; the memory of a decoded request is
 //! bounded by its bytes, at most [`READ_BYTES_MAX`].
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the line protocols share: lines of a message, decimal numbers, names as PromQL has them, and what can be wrong.
+//! Shared by the line protocols: lines of a message, decimal numbers, names as PromQL allows them, and faults.
 //!
 //! Invariants: a line that breaks a rule is one [`Fault`], and the next line is read.
 //! Limits: [`LINE_BYTES_MAX`].

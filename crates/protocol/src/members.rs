@@ -1,6 +1,6 @@
-//! The members of a JSON object, in their order.
+//! The members of a JSON object, in order.
 //!
-//! Limits: [`MEMBERS_MAX`]; nesting as deep as `serde_json` takes it (128).
+//! Limits: [`MEMBERS_MAX`]; nesting as deep as `serde_json` allows (128).
 
 use std::fmt;
 

@@ -1,9 +1,11 @@
-//! A request in parts: a body that is too much for one batch is cut between its samples, and each part is a body of its own.
+//! Splits a request: a body that is too large for one batch is cut between its samples, and each part is a body of its
+//! own.
 //!
-//! Format: what holds samples is cut at any level; what stands beside them (a resource, a scope, the name of a metric, the symbols of
-//! remote write 2.0) is in each part that has one of its samples. Lines are cut between lines.
-//! Invariants: the units of a body, and so the bytes of its parts, follow from the body alone: a request that is sent again has the
-//! same parts. Each unit is in exactly one part of a division.
+//! Format: containers of samples are cut at any level; what accompanies them (a resource, a scope, the name of a
+//! metric, the symbols of remote write 2.0) is repeated in each part that has one of its samples. Lines are cut between
+//! lines.
+//! Invariants: the units of a body, and so the bytes of its parts, depend only on the body: a request that is sent
+//! again has the same parts. Each unit is in exactly one part of a division.
 
 use std::ops::Range;
 

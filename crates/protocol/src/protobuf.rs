@@ -1,9 +1,10 @@
-//! The fields of a protobuf message, read where they lie.
+//! The fields of a protobuf message, decoded in place.
 //!
-//! Format: protobuf.dev/programming-guides/encoding. Own code rather than a generated decoder because a remote write body is
-//! mostly label text of series that are known already: their bytes are looked up as they lie and never become strings.
-//! Limits: a varint has at most 10 bytes; a field's number is 1 and above; groups, which were taken out of the language in
-//! 2008, are refused.
+//! Format: protobuf.dev/programming-guides/encoding. Own code rather than a generated decoder because a remote write
+//! body is mostly label text of series that are known already: their bytes are looked up in place and never become
+//! strings.
+//! Limits: a varint has at most 10 bytes; a field's number is 1 and above; groups, which were removed from the language
+//! in 2008, are refused.
 
 use crate::Error;
 

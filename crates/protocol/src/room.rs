@@ -1,10 +1,11 @@
-//! What a request may take in memory once it is read, measured while it is read.
+//! The memory budget of a decoded request, charged while it is decoded.
 //!
-//! A message of two bytes may stand for a histogram of three hundred: what a body unfolds to is bounded apart from its length.
-//! Invariants: a part is paid for before it is kept, so what is held stays below the limit, and below twice as much while a list
-//! that grows is moved.
+//! A message of two bytes may stand for a histogram of three hundred, so the decoded size of a body is bounded
+//! separately from its length.
+//! Invariants: a part is charged before it is kept, so memory stays below the limit, and below twice the limit while a
+//! growing list is moved.
 //! Limits: [`BYTES_FREE`] and [`RATIO`] times the body, at most [`BYTES_MAX`].
-//! Failure: [`Error::TooLarge`]; nothing of the request is taken.
+//! Failure: [`Error::TooLarge`]; nothing of the request is accepted.
 
 use ogive_hist::{Count, Histogram, Scheme};
 use ogive_model::{Batch, Kind, Reason, Sample, SeriesDef, Value};

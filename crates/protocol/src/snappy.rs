@@ -1,7 +1,7 @@
-//! The snappy block format, as remote write bodies have it.
+//! The snappy block format of remote write bodies.
 //!
-//! Format: github.com/google/snappy, `format_description.txt`; the `snap` crate reads it.
-//! Limits: the length that a block declares is checked before memory is taken for it.
+//! Format: github.com/google/snappy, `format_description.txt`; decoded by the `snap` crate.
+//! Limits: the length that a block declares is checked before memory is allocated for it.
 
 use crate::Error;
 

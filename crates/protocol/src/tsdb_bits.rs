@@ -1,4 +1,4 @@
-//! The bits of Prometheus' chunks, read most significant first.
+//! The bits of Prometheus's chunks, read most significant first.
 //!
 //! Format: `tsdb/docs/format/chunks.md` of github.com/prometheus/prometheus. `remote_read/bits.rs` writes them.
 

@@ -1,10 +1,10 @@
-//! Chunks of Prometheus' storage: samples of one series, packed.
+//! Chunks of Prometheus's storage: samples of one series, encoded together.
 //!
-//! Format: `tsdb/docs/format/chunks.md` of github.com/prometheus/prometheus; without the length in front and the checksum behind,
-//! which are the file's. Encodings 1 (doubles), 2 (native histograms) and 3 (those with float counts).
-//! Limits: [`BINS_MAX`] bins and spans of a histogram; a chunk says with 16 bits how many samples it has.
-//! Failure: a chunk that is cut or breaks a rule ends there; the samples before were given. A single histogram that breaks a rule is
-//! given as that rule.
+//! Format: `tsdb/docs/format/chunks.md` of github.com/prometheus/prometheus; without the length before and the checksum
+//! after it, which belong to the file. Encodings 1 (doubles), 2 (native histograms) and 3 (those with float counts).
+//! Limits: [`BINS_MAX`] bins and spans of a histogram; a chunk declares its number of samples with 16 bits.
+//! Failure: a chunk that is truncated or breaks a rule ends there, after the samples before it. A single histogram that
+//! breaks a rule is returned as that rule.
 
 use ogive_model::STALE;
 

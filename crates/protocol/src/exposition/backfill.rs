@@ -1,9 +1,9 @@
 //! OpenMetrics line by line: files with the history of many series, larger than memory.
 //!
-//! Format: the lines of OpenMetrics 1.0, each sample with its time in seconds, as `promtool tsdb create-blocks-from openmetrics` takes
-//! them. Unlike an exposition that is scraped, a line that breaks a rule spoils only itself, metrics may come again, and times need not
-//! ascend.
-//! Invariants: a type holds for the lines of its metric that follow, until the next type.
+//! Format: the lines of OpenMetrics 1.0, each sample with its time in seconds, as `promtool tsdb create-blocks-from
+//! openmetrics` reads them. Unlike in a scraped exposition, a line that breaks a rule affects only itself, a metric may
+//! appear again later, and times need not ascend.
+//! Invariants: a type applies to the following lines of its metric, until the next type.
 
 use std::borrow::Cow;
 

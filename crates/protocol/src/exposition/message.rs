@@ -1,7 +1,7 @@
-//! The protobuf form: messages `io.prometheus.client.MetricFamily`, each behind its length as a varint.
+//! The protobuf form: messages `io.prometheus.client.MetricFamily`, each preceded by its length as a varint.
 //!
 //! Format: `io/prometheus/client/metrics.proto` of github.com/prometheus/client_model.
-//! Invariants: a histogram that has native bins is one point, and its classic form is beside it, marked as such.
+//! Invariants: a histogram with native bins is one point, next to its classic form, which is marked as such.
 
 use std::borrow::Cow;
 

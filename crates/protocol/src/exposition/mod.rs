@@ -1,13 +1,15 @@
-//! What a program shows of itself for scraping: the text format of Prometheus, OpenMetrics, and their protobuf form.
+//! Expositions, the metrics that a program exposes for scraping: Prometheus's text format, OpenMetrics, and the
+//! protobuf form.
 //!
 //! Format: prometheus.io/docs/instrumenting/exposition_formats (text 0.0.4, 1.0.0 with quoted names, and
-//! `io.prometheus.client.MetricFamily` behind its length), prometheus.io/docs/specs/om/open_metrics_spec (1.0), and of the draft of
-//! 2.0 the histograms in one line and the start times.
-//! Invariants: pure; an exposition is taken whole or not at all, so that a cut or a mixed-up one never passes for a smaller one.
-//! A series is known by the bytes that name it ([`Series::key`]) before its labels are read.
-//! Limits: what is held of a body is bounded by its bytes, as of any request: a point takes some 250 with what its checks keep, and
-//! the lines that make one have mostly sixty.
-//! Failure: [`Error::Line`] with the number of the line and the rule that it breaks.
+//! length-delimited `io.prometheus.client.MetricFamily`), prometheus.io/docs/specs/om/open_metrics_spec (1.0), and from
+//! the draft of 2.0 histograms in one line and start times.
+//! Invariants: pure; an exposition is accepted as a whole or not at all, so that a truncated or corrupted one never
+//! passes for a smaller one. A series is known by the bytes that name it ([`Series::key`]) before its labels are
+//! decoded.
+//! Limits: memory is bounded by the bytes of the body, as for any request: a point takes about 250 bytes with what its
+//! checks keep, and its line usually sixty.
+//! Failure: [`Error::Line`] with the line number and the rule that the line breaks.
 
 pub mod backfill;
 mod line;

@@ -1,4 +1,4 @@
-//! Numbers of the text formats, and how a bound is written as a label.
+//! Numbers of the text formats, and bounds written as label values.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What an exposition holds: families, points and exemplars.
+//! The content of an exposition: families, points and exemplars.
 
 use std::borrow::Cow;
 

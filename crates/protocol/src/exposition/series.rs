@@ -1,4 +1,4 @@
-//! A series of an exposition: known by the bytes that name it, its labels read when they are asked for.
+//! A series of an exposition: identified by the bytes that name it, with labels decoded on demand.
 
 use std::borrow::Cow;
 

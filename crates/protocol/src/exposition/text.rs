@@ -1,7 +1,7 @@
-//! Prometheus' text format 0.0.4, and 1.0.0, which adds quoted names.
+//! Prometheus's text format 0.0.4, and 1.0.0, which adds quoted names.
 //!
-//! Invariants: the types are those that stand before a sample; a sample of no type is of an unknown one. A metric that comes
-//! again later goes on.
+//! Invariants: a type applies to the samples after it; a sample without a type is of unknown type. A metric that
+//! appears again later continues.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

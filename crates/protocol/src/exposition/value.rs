@@ -1,4 +1,4 @@
-//! A histogram or summary written as one value, as the draft of OpenMetrics 2.0 has it: `{count:3,sum:1.5,schema:0,...}`.
+//! A histogram or summary written as one value, as in the draft of OpenMetrics 2.0: `{count:3,sum:1.5,schema:0,...}`.
 
 use super::line::LineResult;
 use super::number::number;

@@ -1,9 +1,10 @@
-//! Messages in several datagrams: `1e 0f`, 8 bytes of message id, the number of the chunk, how many there are, and their bytes.
+//! Messages split into several datagrams: `1e 0f`, 8 bytes of message id, the chunk's number, the number of chunks, and
+//! the chunk's bytes.
 //!
-//! Invariants: a message is complete when each of its chunks has come, in any order and however often; a chunk that contradicts the
-//! first one of its message is refused and changes nothing.
-//! Limits: [`CHUNKS_MAX`] of a message; [`MESSAGES_MAX`] messages and [`WAITING_BYTES_MAX`] wait for missing chunks, each up to
-//! [`PATIENCE_NS`]. Beyond that the oldest are dropped and counted.
+//! Invariants: a message is complete once each of its chunks has arrived, in any order and any number of times; a chunk
+//! that contradicts the first one of its message is refused and changes nothing.
+//! Limits: [`CHUNKS_MAX`] chunks per message; [`MESSAGES_MAX`] messages and [`WAITING_BYTES_MAX`] wait for missing
+//! chunks, each up to [`PATIENCE_NS`]. Beyond that the oldest are dropped and counted.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,11 @@
-//! GELF, Graylog's extended log format: JSON messages, compressed and in chunks over UDP, between zero bytes over TCP.
+//! GELF, Graylog's extended log format: JSON messages, compressed and in chunks over UDP, separated by zero bytes over
+//! TCP.
 //!
-//! Format of what is stored: a series `log` with the labels `job` (the facility, or one of [`JOB_FIELDS`]), `instance` (the host) and
-//! `severity`; the text is the message, or, where there are other fields, a record as docs/formats/log.md has it.
-//! Invariants: a message is a sample or one [`Fault`]; nothing of a message that was taken is left out but its version.
-//! Limits: [`MESSAGE_BYTES_MAX`], and in [`chunks`] what waits for missing parts.
+//! Stored format: a series `log` with the labels `job` (the facility, or one of [`JOB_FIELDS`]), `instance` (the host)
+//! and `severity`; the text is the message, or, if there are other fields, a record as described in
+//! docs/formats/log.md.
+//! Invariants: a message is a sample or one [`Fault`]; an accepted message is stored completely except for its version.
+//! Limits: [`MESSAGE_BYTES_MAX`], and in [`chunks`] the messages with missing chunks.
 
 pub mod chunks;
 pub mod stream;

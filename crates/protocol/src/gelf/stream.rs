@@ -1,6 +1,6 @@
 //! Messages of a TCP stream: each ends with a zero byte.
 //!
-//! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is kept; a longer one is skipped to its end.
+//! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is accepted; a longer one is skipped to its end.
 
 use super::MESSAGE_BYTES_MAX;
 use crate::syslog::framing::Found;

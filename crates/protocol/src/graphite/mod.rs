@@ -1,7 +1,7 @@
 //! Graphite's plain text: `path value time`, with tags as `path;name=value`.
 //!
-//! Format: graphite.readthedocs.io/en/latest/feeding-carbon.html and tags.html. Parts are separated by spaces or tabs, as many
-//! as there are; the time is in seconds since the epoch, whole or broken, and -1 or missing for now.
+//! Format: graphite.readthedocs.io/en/latest/feeding-carbon.html and tags.html. Fields are separated by any number of
+//! spaces or tabs; the time is in seconds since the epoch, whole or fractional, and -1 or missing for now.
 //! Invariants: a line that breaks a rule is one [`Fault`], and the next line is read.
 //! Limits: [`LINE_BYTES_MAX`](crate::lines::LINE_BYTES_MAX).
 

@@ -1,8 +1,10 @@
 //! InfluxDB's line protocol: `measurement,tag=value field=1.5,other=3i 1700000000000000000`.
 //!
-//! Format: docs.influxdata.com/influxdb/v2/reference/syntax/line-protocol. Spaces and commas (in tags and field names also `=`) are
-//! escaped with a backslash; a text in quotes may hold anything, new lines too, with `\"` and `\\` escaped.
-//! Invariants: a line is taken whole or not at all; one that breaks a rule is one [`Fault`] with its number, and the next line is read.
+//! Format: docs.influxdata.com/influxdb/v2/reference/syntax/line-protocol. Spaces and commas (in tags and field names
+//! also `=`) are escaped with a backslash; a quoted text may contain anything, including line feeds, with `\"` and `\\`
+//! escaped.
+//! Invariants: a line is accepted as a whole or not at all; one that breaks a rule is one [`Fault`] with its number,
+//! and the next line is read.
 //! Limits: those of [`Gather`](crate::Gather), and of the body that the caller read.
 
 mod read;

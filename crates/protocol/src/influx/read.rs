@@ -1,4 +1,4 @@
-//! A body as a batch: each field is a series.
+//! Decodes a body to a batch: each field is a series.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Where lines and their parts end.
+//! Splits a body into lines, and lines into their parts.
 //!
-//! Invariants: each byte is looked at a bounded number of times, whatever quotes and backslashes there are.
+//! Invariants: each byte is examined a bounded number of times, whatever quotes and backslashes there are.
 
 /// `text` up to the first of `ends` that has no backslash before it, and what follows that.
 pub(super) fn until<'a>(text: &'a str, ends: &[u8]) -> (&'a str, Option<&'a str>) {

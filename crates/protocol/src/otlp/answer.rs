@@ -1,4 +1,4 @@
-//! What a sender gets as an answer, as protobuf.
+//! Responses to senders, as protobuf.
 
 use super::any::messages;
 use crate::Error;

@@ -1,6 +1,6 @@
-//! Values of attributes and bodies: `opentelemetry.proto.common.v1.AnyValue`, read where they lie.
+//! Values of attributes and bodies: `opentelemetry.proto.common.v1.AnyValue`, decoded in place.
 //!
-//! Limits: [`DEPTH_MAX`] lists and maps inside each other; what is deeper is an error of the one who wears it.
+//! Limits: [`DEPTH_MAX`] nested lists and maps; deeper ones are an error of the item that contains them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! The batch of a request on its way: series by what distinguishes them on the wire, samples with the points they came from.
+//! The batch of a request under construction: series by what distinguishes them on the wire, samples with the points
+//! they came from.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -1,11 +1,12 @@
-//! OTLP's JSON form as its protobuf form, so that one decoder judges both.
+//! Converts OTLP's JSON form to its protobuf form, so that one decoder handles both.
 //!
-//! Format: the JSON mapping of protobuf (protobuf.dev/programming-guides/json) with OTLP's own rules (opentelemetry.io/docs/specs/otlp,
-//! "JSON Protobuf Encoding"): trace and span ids are hexadecimal, enums are numbers (names are understood too), integers of 64 bits may be
-//! texts, unknown fields are skipped, `null` is a field that is not there. Names of fields may also be written with underscores.
-//! Invariants: written while it is read, without a tree; what comes out is what a sender of protobuf would have sent.
-//! Limits: `OUT_BYTES_MAX`; 128 objects and lists inside each other, which `serde_json` sees to.
-//! Failure: a sentence with line and column.
+//! Format: the JSON mapping of protobuf (protobuf.dev/programming-guides/json) with OTLP's own rules
+//! (opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"): trace and span ids are hexadecimal, enums are numbers
+//! (names are accepted too), 64-bit integers may be strings, unknown fields are skipped, `null` is an absent field.
+//! Field names may also be written with underscores.
+//! Invariants: written while it is read, without a tree; the output is what a sender of protobuf would have sent.
+//! Limits: `OUT_BYTES_MAX`; 128 nested objects and lists, enforced by `serde_json`.
+//! Failure: a message with line and column.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,8 @@
-//! Labels from attributes, and what a resource and a scope bring to every series below them.
+//! Labels from attributes, and those that a resource and a scope add to every series below them.
 //!
-//! Format: `service.namespace/service.name` is `job` and `service.instance.id` is `instance`, as in Prometheus; the other
-//! attributes of the resource are those of `target_info`, and labels of every series where the options promote them.
+//! Format: `service.namespace/service.name` becomes `job` and `service.instance.id` becomes `instance`, as in
+//! Prometheus; the other attributes of the resource become labels of `target_info`, and of every series if the options
+//! promote them.
 
 use std::borrow::Cow;
 

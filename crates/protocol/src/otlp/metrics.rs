@@ -1,7 +1,7 @@
 //! A metrics request as a batch.
 //!
-//! Invariants: each point is counted once among `points`, whatever becomes of it; one that says that nothing was recorded ends
-//! its series with a staleness marker, or is counted as unrecorded where the series is of intervals.
+//! Invariants: each point is counted once among `points`, whatever its outcome; a point that reports no recorded value
+//! ends its series with a staleness marker, or is counted as unrecorded if the series consists of intervals.
 
 use ogive_hist::{Histogram, Scheme};
 use ogive_model::{

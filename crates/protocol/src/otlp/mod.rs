@@ -1,11 +1,11 @@
 //! OTLP, the protocol of OpenTelemetry: metrics, logs and traces.
 //!
-//! Format: github.com/open-telemetry/opentelemetry-proto, `collector/{metrics,logs,trace}/v1` and what they name, as protobuf; the JSON form is
-//! brought into it before (the binary knows JSON). Unknown fields are skipped, as protobuf wants it. What becomes of what:
-//! docs/otlp.md.
-//! Invariants: nothing is converted; each point has its own verdict, so that what breaks a rule spoils only itself. A point whose
-//! series was written before is not read for its labels: its bytes are looked up as they lie.
-//! Limits: [`POINTS_MAX`] samples of one request, and those of each part.
+//! Format: github.com/open-telemetry/opentelemetry-proto, `collector/{metrics,logs,trace}/v1` and the messages they
+//! refer to, as protobuf; the JSON form is converted to it first. Unknown fields are skipped, as protobuf requires.
+//! docs/otlp.md describes what each message becomes.
+//! Invariants: nothing is converted; each point has its own verdict, so that an invalid one affects only itself. The
+//! labels of a series that was written before are not decoded: their bytes are looked up in place.
+//! Limits: [`POINTS_MAX`] samples per request, and those of each part.
 
 mod answer;
 mod any;

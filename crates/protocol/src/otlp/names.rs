@@ -1,7 +1,7 @@
-//! Names of metrics and labels, as Prometheus' own OTLP endpoint makes them.
+//! Names of metrics and labels, as Prometheus's own OTLP endpoint makes them.
 //!
-//! Format: the rules of github.com/prometheus/otlptranslator (strategies of `otlp.translation_strategy` in Prometheus 3) and of
-//! opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics.
+//! Format: the rules of github.com/prometheus/otlptranslator (strategies of `otlp.translation_strategy` in Prometheus
+//! 3) and of opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics.
 
 use std::borrow::Cow;
 

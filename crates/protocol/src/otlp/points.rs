@@ -1,7 +1,7 @@
 //! Data points of metrics: `opentelemetry.proto.metrics.v1.{Number,Histogram,ExponentialHistogram,Summary}DataPoint`.
 //!
-//! Invariants: nothing is converted: explicit bounds stay bounds, an exponential histogram keeps its scale, its negative bins and
-//! its zero threshold. What breaks a rule is an error of its own point.
+//! Invariants: nothing is converted: explicit bounds stay bounds, an exponential histogram keeps its scale, its
+//! negative bins and its zero threshold. A violation is an error of its own point.
 //! Limits: [`BINS_MAX`] bins of each sign, `Scheme::BOUNDS_MAX` bounds, [`QUANTILES_MAX`] quantiles.
 
 use ogive_hist::{Bins, Histogram, Scheme};

@@ -1,11 +1,14 @@
-//! Requests that are written here: `ExportMetricsServiceRequest` from series.
+//! Encodes requests: `ExportMetricsServiceRequest` from series.
 //!
-//! Format: opentelemetry-proto, `collector/metrics/v1`. `job` becomes `service.name` (`NAMESPACE/NAME` becomes `service.namespace` too) and
-//! `instance` becomes `service.instance.id`, attributes of a resource; the other labels are those of the points. What counts since a start is a
-//! cumulative sum or histogram, a cell a delta, a state a gauge. A sum is monotonic unless one of its values is negative. A distribution of
-//! base-2 bins keeps its scale, one of explicit bounds its bounds; others are converted to scale [`SCALE`].
-//! Invariants: OTLP has no gauge of distributions and no fractions of observations: such samples are left out, and counted.
-//! Limits: [`BINS_MAX`] bins of a sign, which the format writes with the empty ones between; a wider distribution gets a lower scale.
+//! Format: opentelemetry-proto, `collector/metrics/v1`. `job` becomes `service.name` (`NAMESPACE/NAME` becomes
+//! `service.namespace` too) and `instance` becomes `service.instance.id`, attributes of a resource; the other labels
+//! are those of the points. Values counted since a start become a cumulative sum or histogram, cells deltas, states
+//! gauges. A sum is monotonic unless one of its values is negative. A distribution with base-2 bins keeps its scale,
+//! one with explicit bounds its bounds; others are converted to scale [`SCALE`].
+//! Invariants: OTLP has no gauge of distributions and no fractions of observations: such samples are left out, and
+//! counted.
+//! Limits: [`BINS_MAX`] bins of a sign, which the format writes including the empty ones between; a wider distribution
+//! gets a lower scale.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! What is remembered between requests of spans: which spans came, which operations a service has, and how long each usually takes.
+//! State kept between requests of spans: the spans received, the operations of each service, and how long each
+//! operation usually takes.
 //!
-//! Invariants: a span is stored once: one that is stored already is a duplicate, and one that another request is storing is neither, until
-//! that request knows. What is reserved and not stored is free again.
-//! Threads: any; each question is one short lock.
-//! Limits: [`SPANS_MAX`] spans are known again, [`OPERATIONS_MAX`] operations of one service and [`OPERATIONS_ALL_MAX`] of all; further
-//! ones are folded into one.
+//! Invariants: a span is stored once: one that is stored already is a duplicate, and one that another request is
+//! storing is neither until that request has a result. A span that was reserved and not stored is free again.
+//! Threads: any; each call takes one short lock.
+//! Limits: [`SPANS_MAX`] spans are remembered, [`OPERATIONS_MAX`] operations of one service and [`OPERATIONS_ALL_MAX`]
+//! of all; further ones are folded into one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;

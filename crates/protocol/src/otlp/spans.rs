@@ -1,9 +1,13 @@
-//! A traces request as a batch: each span is counted in the cells of its operation, and slow ones are texts beside them.
+//! A traces request as a batch: each span is counted in the cells of its operation, and slow ones are stored as texts
+//! too.
 //!
-//! Format: docs/otlp.md. A span is a fragment of the histogram `traces_span_seconds` of its service, name, kind and status, in the cell of
-//! the second in which it ended; a slow one is a text of `traces_span_slow` with the same labels at the same time.
-//! Invariants: each span is counted once among `points`, whatever becomes of it; one that was stored before becomes no sample.
-//! Limits: those of [`SpanTable`]; [`SLOW_MAX`] slow ones of a request, [`POINTS_MAX`] points of each, [`NAME_BYTES_MAX`].
+//! Format: docs/otlp.md. A span is a fragment of the histogram `traces_span_seconds` of its service, name, kind and
+//! status, in the cell of the second in which it ended; a slow one is a text of `traces_span_slow` with the same labels
+//! at the same time.
+//! Invariants: each span is counted once among `points`, whatever its outcome; one that was stored before becomes no
+//! sample.
+//! Limits: those of [`SpanTable`]; [`SLOW_MAX`] slow spans per request, [`POINTS_MAX`] points of each,
+//! [`NAME_BYTES_MAX`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The bits of Prometheus' chunks, written most significant first.
+//! The bits of Prometheus's chunks, written most significant first.
 //!
 //! Format: `tsdb/docs/format/chunks.md` of github.com/prometheus/prometheus.
 

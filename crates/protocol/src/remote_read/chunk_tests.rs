@@ -1,4 +1,4 @@
-//! Frames come back as they were sent: a reader of chunks, written from their description.
+//! Round trips of frames: a reader of chunks, written from their specification.
 
 use std::collections::BTreeMap;
 

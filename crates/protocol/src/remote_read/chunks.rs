@@ -1,8 +1,8 @@
-//! Answers that are a stream: frames of chunks, each a length, a checksum and a `prometheus.ChunkedReadResponse`.
+//! Streamed responses: frames of chunks, each a length, a checksum and a `prometheus.ChunkedReadResponse`.
 //!
-//! Format: a frame is its length (7 bits a byte), CRC32C of the message (big endian), the message. Chunks are those of Prometheus'
-//! storage (`tsdb/docs/format/chunks.md`, `tsdb/chunkenc`): XOR, histogram and float histogram.
-//! Invariants: a frame has chunks of one series; a chunk of a counter's histograms has no reset inside.
+//! Format: a frame is its length (7 bits a byte), CRC32C of the message (big endian), the message. Chunks are those of
+//! Prometheus's storage (`tsdb/docs/format/chunks.md`, `tsdb/chunkenc`): XOR, histogram and float histogram.
+//! Invariants: a frame has chunks of one series; a chunk of a counter's histograms contains no reset.
 //! Limits: [`FRAME_BYTES_MAX`], [`CHUNK_SAMPLES_MAX`], [`CHUNK_BINS_MAX`].
 
 use std::borrow::Cow;

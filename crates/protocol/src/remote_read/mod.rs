@@ -1,8 +1,9 @@
-//! Prometheus remote read: the messages `prometheus.ReadRequest`, `prometheus.ReadResponse` and `prometheus.ChunkedReadResponse`.
+//! Prometheus remote read: the messages `prometheus.ReadRequest`, `prometheus.ReadResponse` and
+//! `prometheus.ChunkedReadResponse`.
 //!
-//! Format: `prompb/{remote,types}.proto` of github.com/prometheus/prometheus; an answer holds samples, or is a stream of frames of
-//! chunks, as the request would have it.
-//! Limits: [`QUERIES_MAX`] of a request, [`MATCHERS_MAX`] of a query, [`FRAME_BYTES_MAX`] of a frame.
+//! Format: `prompb/{remote,types}.proto` of github.com/prometheus/prometheus; a response holds samples, or is a stream
+//! of frames of chunks, as the request demands.
+//! Limits: [`QUERIES_MAX`] per request, [`MATCHERS_MAX`] per query, [`FRAME_BYTES_MAX`] per frame.
 
 mod bits;
 mod chunks;

@@ -1,4 +1,4 @@
-//! Histograms as Prometheus has them: schema, runs of bins and their counts.
+//! Histograms in Prometheus's form: schema, spans of bins and their counts.
 
 use std::borrow::Cow;
 

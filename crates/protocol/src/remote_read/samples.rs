@@ -1,4 +1,4 @@
-//! Answers that hold samples: `prometheus.ReadResponse`.
+//! Responses that hold samples: `prometheus.ReadResponse`.
 
 use ogive_model::{HistogramValue, Labels, SeriesData, Temporality};
 

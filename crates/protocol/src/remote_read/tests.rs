@@ -1,4 +1,4 @@
-//! What is asked is read, and what is answered can be read back.
+//! Requests are decoded, and responses can be decoded again.
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{

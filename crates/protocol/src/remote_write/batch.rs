@@ -1,9 +1,9 @@
-//! A request as a batch: what the store takes.
+//! A request as a batch for the store.
 //!
 //! Limits: those of [`Room`].
 //!
-//! Remote write numbers nothing, so the receiver does: a request that is sent again comes under another number. That is
-//! harmless, because its samples are states at an instant and the same state twice is one.
+//! Remote write has no sequence numbers, so the receiver assigns them: a request that is sent again gets another
+//! number. That is harmless, because its samples are states at an instant and the same state twice is one.
 
 use ogive_model::{
     Batch, Error as SeriesError, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Temporality,

@@ -1,7 +1,8 @@
-//! A request as items of live cells: each sample under the identity of its series, which is computed where the labels lie.
+//! A request as items of live cells: each sample with the identity of its series, which is computed from the labels in
+//! place.
 //!
-//! Invariants: the identity is that of [`ogive_model::SeriesId`]. Labels that ascend and have no empty value, as the specification wants them, are hashed
-//! as they come; others go the long way and give the same identity.
+//! Invariants: the identity is that of [`ogive_model::SeriesId`]. Labels that ascend and have no empty value, as the
+//! specification requires, are hashed as they come; others take the slow path and give the same identity.
 
 use ogive_model::{Kind, Labels, SeriesId, Tenant};
 use ogive_stream::cells::{Item, What};

@@ -1,10 +1,10 @@
-//! The series that were written before, found by the bytes of their labels: a request of known series is stored without
-//! reading a label.
+//! The series that were written before, found by the bytes of their labels: a request with known series only is stored
+//! without decoding a label.
 //!
-//! Invariants: what is remembered was stored under that identity. The store may forget a series; then it refuses the
-//! identity, and the request is read again without this table.
+//! Invariants: a remembered series was stored under that identity. The store may forget a series; then it refuses the
+//! identity, and the request is decoded again without this table.
 //! Threads: any; a request reads under one lock, and what it adds waits for the others.
-//! Limits: [`SERIES_MAX`]; beyond it the table begins anew, which costs each series one reading of its labels.
+//! Limits: [`SERIES_MAX`]; beyond it the table is cleared, which costs each series one decoding of its labels.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

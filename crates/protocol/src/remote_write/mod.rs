@@ -1,10 +1,11 @@
-//! Prometheus remote write: the messages `prometheus.WriteRequest` (1.0, [`v1`]) and `io.prometheus.write.v2.Request` (2.0,
-//! [`v2`]), and both as a batch.
+//! Prometheus remote write: the messages `prometheus.WriteRequest` (1.0, [`v1`]) and `io.prometheus.write.v2.Request`
+//! (2.0, [`v2`]), and both as a batch.
 //!
 //! Format: prometheus.io/docs/specs/prw/remote_write_spec and remote_write_spec_2_0; `prompb/{remote,types}.proto` and
-//! `prompb/io/prometheus/write/v2/types.proto` of github.com/prometheus/prometheus. Unknown fields are skipped, as protobuf
-//! wants it.
-//! Invariants: a message is read where it lies; a series that breaks a rule is an error of its own, and the next one can be read.
+//! `prompb/io/prometheus/write/v2/types.proto` of github.com/prometheus/prometheus. Unknown fields are skipped, as
+//! protobuf requires.
+//! Invariants: a message is decoded in place; a series that breaks a rule is an error of its own, and the next one can
+//! be read.
 
 mod batch;
 mod items;

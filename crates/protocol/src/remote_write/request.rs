@@ -1,8 +1,9 @@
-//! Requests of remote write 2.0 that are written here: `io.prometheus.write.v2.Request` from series.
+//! Encodes requests of remote write 2.0: `io.prometheus.write.v2.Request` from series.
 //!
-//! Format: symbols in field 4 (the first is empty), series in field 5 with packed places of their labels. A distribution is a native
-//! histogram; one of another scheme than Prometheus has is converted ([`remote_read`](crate::remote_read)). What counts since a start is a counter, everything else a
-//! gauge: a delta cell is a gauge histogram, which `sum_over_time` adds up over there.
+//! Format: symbols in field 4 (the first is empty), series in field 5 with packed indexes of their labels. A
+//! distribution is a native histogram; one with a scheme that Prometheus lacks is converted
+//! ([`remote_read`](crate::remote_read)). Values counted since a start become a counter, everything else a gauge: a
+//! delta cell is a gauge histogram, which `sum_over_time` adds up at the receiver.
 //! Limits: none of its own; the caller bounds the samples of a request.
 
 use std::collections::HashMap;

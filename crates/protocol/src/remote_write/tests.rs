@@ -1,4 +1,4 @@
-//! Requests written by hand, and what comes out of them.
+//! Requests written by hand, and their decoded form.
 
 use super::v1::*;
 use super::*;

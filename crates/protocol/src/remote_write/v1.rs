@@ -1,4 +1,4 @@
-//! Version 1.0: each series has its labels as texts.
+//! Version 1.0: each series has its labels as strings.
 
 use ogive_model::{Error as SeriesError, Kind, Labels, SourceId, Tenant};
 

@@ -1,6 +1,6 @@
-//! Version 2.0: a request has a table of texts, its symbols, and each series names its labels by their places in it.
+//! Version 2.0: a request has a table of strings, its symbols, and each series refers to its labels by index.
 //!
-//! Limits: [`SYMBOLS_MAX`]; a series that names more labels than a series may have is an error of its own.
+//! Limits: [`SYMBOLS_MAX`]; a series that refers to more labels than a series may have is an error of its own.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};

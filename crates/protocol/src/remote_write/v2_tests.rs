@@ -1,4 +1,4 @@
-//! Requests of version 2.0 written by hand, and what comes out of them.
+//! Requests of version 2.0 written by hand, and their decoded form.
 
 use ogive_model::{Error as SeriesError, Exemplar, Kind, Reason, SourceId, Temporality, Tenant, Value};
 use proptest::prelude::*;

@@ -1,7 +1,8 @@
-//! Lines into the quantizer.
+//! Feeds lines to the quantizer.
 //!
-//! Invariants: each measurement of a message is taken or counted as a fault: `measurements` + faults = all. A measurement that
-//! stands for several is also counted in the series [`SAMPLED`] of its metric, so that an estimate is distinguished from a count.
+//! Invariants: each measurement of a message is accepted or counted as a fault: `measurements` + faults = all. A
+//! measurement that represents several is also counted in the series [`SAMPLED`] of its metric, so that an estimate can
+//! be told from a count.
 
 use std::borrow::Cow;
 

@@ -1,10 +1,10 @@
 //! StatsD and DogStatsD: lines of measurements, and DogStatsD's events and service checks.
 //!
-//! Format: `name:value|type[|@rate][|#tag:value,..][|c:container][|T<seconds>]`, with several values as `name:1:2:3|d`; documented at
-//! github.com/statsd/statsd (docs/metric_types.md) and docs.datadoghq.com/extend/dogstatsd/datagram_shell (versions 1.0 to 1.4).
-//! docs/protocols.md has what becomes of each part.
-//! Invariants: a line is read where it lies; one that breaks a rule is one [`Fault`], and its neighbours are taken. A bad value among
-//! good ones of a packed line is a fault of its own.
+//! Format: `name:value|type[|@rate][|#tag:value,..][|c:container][|T<seconds>]`, with several values as `name:1:2:3|d`;
+//! documented at github.com/statsd/statsd (docs/metric_types.md) and docs.datadoghq.com/extend/dogstatsd/datagram_shell
+//! (versions 1.0 to 1.4). docs/protocols.md describes what each part becomes.
+//! Invariants: a line is decoded in place; one that breaks a rule is one [`Fault`], and its neighbours are accepted. A
+//! bad value among good ones of a packed line is a fault of its own.
 //! Limits: [`LINE_BYTES_MAX`](crate::lines::LINE_BYTES_MAX), [`WEIGHT_MAX`].
 
 mod feed;

@@ -1,4 +1,4 @@
-//! Lines as clients write them, the bad ones of their issue trackers, and what comes out.
+//! Lines as clients write them, invalid ones from their issue trackers, and the results.
 
 use std::collections::BTreeMap;
 

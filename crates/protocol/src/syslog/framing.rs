@@ -1,8 +1,8 @@
-//! Messages of a stream (RFC 6587): `LENGTH MESSAGE`, octets counted, or messages that end with a line's end. Each message says by
-//! its first octet which it is: a digit, or the `<` of a priority.
+//! Messages of a stream (RFC 6587): `LENGTH MESSAGE` (octet counting), or messages that end with a line feed. The first
+//! octet of each message tells which: a digit, or the `<` of a priority.
 //!
-//! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is kept; of a longer one as many octets are skipped as it says, up to
-//! [`SKIPPED_BYTES_MAX`]; what says more is believed no longer.
+//! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is accepted; a longer one is skipped by its declared length, up to
+//! [`SKIPPED_BYTES_MAX`]; a larger length is not trusted.
 
 use super::MESSAGE_BYTES_MAX;
 

@@ -1,9 +1,10 @@
-//! Syslog: RFC 5424, and what RFC 3164 found in use; and how a stream has messages (RFC 6587).
+//! Syslog: RFC 5424, the older practice that RFC 3164 describes, and the framing of messages in a stream (RFC 6587).
 //!
-//! Format of what is stored: a series `log` with the labels `job` (the program), `instance` (the host), `facility` and `severity`; the
-//! text is the message, or, where there is a process id, a message id or structured data, a record as docs/formats/log.md has it.
-//! Invariants: a message is a sample or one [`Fault`]; nothing of a message that was taken is left out.
-//! Limits: [`MESSAGE_BYTES_MAX`], and in [`framing`] what a stream may say.
+//! Stored format: a series `log` with the labels `job` (the program), `instance` (the host), `facility` and `severity`;
+//! the text is the message, or, if there is a process id, a message id or structured data, a record as described in
+//! docs/formats/log.md.
+//! Invariants: a message is a sample or one [`Fault`]; an accepted message is stored completely.
+//! Limits: [`MESSAGE_BYTES_MAX`], and in [`framing`] the lengths that a stream may declare.
 
 pub mod framing;
 mod message;

@@ -1,9 +1,9 @@
-//! OpenMetrics, as strict as its specification: an exposition that breaks a rule is refused whole.
+//! OpenMetrics, as strict as its specification: an exposition that breaks a rule is refused as a whole.
 //!
-//! Invariants: the body ends with `# EOF`; the lines of a metric stand together, and those of one label set within it; times
-//! of one label set ascend; each type has its suffixes and its values.
-//! Of the draft of 2.0: counters without `_total`, `st@` start times, several exemplars, and histograms and summaries as one
-//! value. These are read under version 1 too, where nothing else could be meant by them.
+//! Invariants: the body ends with `# EOF`; the lines of a metric are contiguous, and so are those of one label set
+//! within it; times of one label set ascend; each type has its own suffixes and values.
+//! From the draft of 2.0: counters without `_total`, `st@` start times, several exemplars, and histograms and summaries
+//! as one value. These are accepted under version 1 too where they are unambiguous.
 
 mod group;
 
