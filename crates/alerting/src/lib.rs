@@ -1,8 +1,8 @@
-//! Rules, alerts and detectors at work: background threads that read the store, evaluate as `ogive-detect` says, and store, deliver and show
-//! what comes of it.
+//! Alerting: background threads that read the store, evaluate rules and detectors with `ogive-detect`, and store,
+//! deliver and expose the results.
 //!
-//! What may be in it: options, threads, delivery to Alertmanagers and webhooks, and what the HTTP API shows of all that. What may not: how a
-//! rule or a detector judges (`ogive-detect`), HTTP routes.
+//! Belongs here: options, threads, delivery to Alertmanagers and webhooks, and the state that the HTTP API shows. Does
+//! not belong here: how a rule or a detector decides (`ogive-detect`), HTTP routes.
 #![forbid(unsafe_code)]
 
 pub mod alerting;

@@ -1,13 +1,14 @@
-//! AMQP 0.9.1: batches come from a queue, and go to an exchange, over connections that stay.
+//! AMQP 0.9.1: reads batches from queues and publishes them to an exchange, over long-lived connections.
 //!
-//! - `input`: a message is acknowledged when its batch is durable, and not before.
-//! - `output`: a batch is sent when the server has confirmed it, and not before; `sender` does so for a broker.
+//! - `input`: a message is acknowledged only once its batch is durable.
+//! - `output`: a batch counts as sent only once the server has confirmed it; `sender` does so for a broker.
 //!
-//! Invariants: what the queue gave out and was not acknowledged comes again, and counts once by the (source, sequence) of its batch.
+//! Invariants: a message that was delivered but not acknowledged is delivered again, and counts once by the (source,
+//! sequence) of its batch.
 //! Threads: a task for each input and one for each of its queues; the tasks of the AMQP library.
-//! What may be in it: connections, queues and exchanges. What may not: how a batch is read (`ogive_protocol`), and any way into a store but
-//! the door.
-//! Failure: a connection that breaks is made again, after `PAUSE` first and at most `PAUSE_MAX`.
+//! Belongs here: connections, queues and exchanges. Does not belong here: decoding of batches (`ogive_protocol`), and
+//! any way into a store but the door.
+//! Failure: a broken connection is re-established, after `PAUSE` at first and at most `PAUSE_MAX`.
 #![forbid(unsafe_code)]
 
 mod config;

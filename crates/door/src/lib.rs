@@ -1,8 +1,9 @@
-//! The one way in for samples: what HTTP, the line protocols, scraping, checks and queues all need to hand batches to a backend.
+//! The single entry for samples: what HTTP, the line protocols, scraping, checks and queues share to submit batches to
+//! a backend.
 //!
-//! What may be in it: the ledger, by protocol and by sender, numbers for batches that have none, metadata, the audit, the measured way of a batch, memory for batches in
-//! flight, and submission. What may not: a protocol, a socket, a file, a configuration, or a status of HTTP: nothing about a request decides
-//! what becomes of a sample.
+//! Belongs here: the ledger by protocol and by sender, numbers for batches without one, metadata, the audit, timing of
+//! each batch's stages, the memory limit of batches in flight, and submission. Does not belong here: a protocol, a
+//! socket, a file, a configuration, or an HTTP status: nothing about a request decides what happens to a sample.
 #![forbid(unsafe_code)]
 
 pub mod audit;

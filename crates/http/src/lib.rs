@@ -2,11 +2,12 @@
 //!
 //! Threads: connections are served by the async runtime, which never blocks; queries and large batches run on its
 //! blocking threads, as many as their limits allow.
-//! Limits: the constants of [`Limits`] and of each handler's module. What is beyond them is answered 413 or 429.
+//! Limits: the constants of [`Limits`] and of each handler's module. Requests beyond them are answered 413 or 429.
 //! Failure: every refusal is an `ApiError`.
 //!
-//! What may be in it: routes, answers, login, TLS, live streams, and how requests become batches for the door. What may not: a command line beyond
-//! its own options, files (how they are read is an argument), and who starts the server.
+//! Belongs here: routes, responses, login, TLS, live streams, and the conversion of requests to batches for the door.
+//! Does not belong here: a command line beyond its own options, reading of files (it is an argument), and starting of
+//! the server.
 #![forbid(unsafe_code)]
 
 mod access;

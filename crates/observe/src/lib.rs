@@ -1,7 +1,7 @@
-//! What a server or a broker measures of itself, and how it gets into its own store.
+//! Measurements that a server or a broker takes of itself, and their path into its own store.
 //!
-//! What may be in it: own series and their help texts, the state of the host's clock, the process' memory. What may not: a protocol, HTTP, files
-//! (what the kernel says of its clocks is an argument).
+//! Belongs here: own series and their help texts, the state of the host's clock, the process's memory. Does not belong
+//! here: a protocol, HTTP, files (what the kernel reports about its clocks is an argument).
 #![deny(unsafe_code)]
 
 pub mod broker;

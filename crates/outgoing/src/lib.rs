@@ -1,7 +1,8 @@
-//! What every client of ours needs that asks others: addresses, files of this machine, secrets, and a witness of their certificates.
+//! Shared by all our clients: addresses, contents of local files, secrets, and TLS that records the certificate a
+//! server presents.
 //!
-//! What may be in it: what scraping, checks and queues share to reach others. What may not: a client of one protocol, a configuration, or a
-//! call that opens a file: files are given.
+//! Belongs here: what scraping, checks and queues share to reach other services. Does not belong here: a client of one
+//! protocol, a configuration, or a call that opens a file: contents are passed in.
 #![forbid(unsafe_code)]
 
 mod address;

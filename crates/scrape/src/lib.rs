@@ -1,13 +1,15 @@
-//! Scraping: what Prometheus and OpenMetrics endpoints show is fetched each interval and stored as it came.
+//! Scraping: fetches Prometheus and OpenMetrics endpoints at intervals and stores their samples unchanged.
 //!
-//! `ogive serve --scrape-config FILE` reads `global` and `scrape_configs` in the form that users of Prometheus have. Each job is a
-//! pool with a task that discovers its targets, each target a task that scrapes it. A job's series go to its tenant.
-//! Invariants: a configuration is taken whole or not at all; a job that a reload does not change goes on undisturbed.
-//! Threads: tasks of the server's runtime alone.
-//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old configuration stays.
+//! `ogive serve --scrape-config FILE` reads `global` and `scrape_configs` in Prometheus's format. Each job is a pool
+//! with a task that discovers its targets, each target a task that scrapes it. A job's series go to its tenant.
+//! Invariants: a configuration is accepted as a whole or not at all; a job that a reload does not change continues
+//! undisturbed.
+//! Threads: only tasks of the server's runtime.
+//! Failure: a wrong configuration is reported and prevents the start; on reload it is reported the same way and the old
+//! configuration stays.
 //!
-//! What may be in it: configurations of scraping, discovery, relabeling, the client and its TLS, the state of targets. What may not: the
-//! HTTP API that shows that state, and any way into a store but the door.
+//! Belongs here: configurations of scraping, discovery, relabeling, the client and its TLS, the state of targets. Does
+//! not belong here: the HTTP API that shows that state, and any way into a store but the door.
 #![forbid(unsafe_code)]
 
 mod client;

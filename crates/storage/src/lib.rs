@@ -1,7 +1,8 @@
-//! The embedded store as a backend of the door, and the work on what it holds.
+//! The embedded store as a backend of the door, and its background work.
 //!
-//! What may be in it: [`Embedded`], the directories and their upkeep, options of retention, live cells, the quantizer, what
-//! comes behind a forward's reads, and how far senders have come. What may not: a protocol, HTTP, a query language, or a file that people name in a configuration.
+//! Belongs here: [`Embedded`], the directories and their upkeep, retention options, live cells, the quantizer, samples
+//! that arrive after a forward's reads, and each sender's progress. Does not belong here: a protocol, HTTP, a query
+//! language, or a file named in a configuration.
 #![forbid(unsafe_code)]
 
 pub mod disk_space;

@@ -1,8 +1,8 @@
-//! Text that people write and read: durations, sizes, dates, near misses, options without their secrets, and mistakes in TOML
-//! files with their lines.
+//! Text that people write and read: durations, sizes, dates, near misses, options without their secrets, and mistakes
+//! in TOML files with their lines.
 //!
-//! What may be in it: pure functions from text to values and back, each notation once for the whole project. What may not: files,
-//! sockets, clocks, a command line, or anything that knows what a value is for.
+//! Belongs here: pure functions from text to values and back, one notation for the whole project. Does not belong here:
+//! files, sockets, clocks, a command line, or anything that knows the purpose of a value.
 #![forbid(unsafe_code)]
 
 pub mod calendar;
