@@ -67,6 +67,16 @@ struct pt_regs {
 struct sched_info {
 	u64 run_delay, last_arrival, last_queued;
 };
+/* A CPU's queue: its clock, and the same without what interrupts and the hypervisor took. */
+struct rq {
+	u64 clock, clock_task;
+};
+struct cfs_rq {
+	struct rq *rq;
+};
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -77,6 +87,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct task_struct *group_leader;
 	struct sched_info sched_info;
+	struct sched_entity se;
 };
 struct seq_file;
 struct bpf_iter_meta {

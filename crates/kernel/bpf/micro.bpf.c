@@ -17,6 +17,8 @@ struct thread {
 	u64 since, first;
 	u64 time[STATES];
 	u64 voluntary, involuntary, migrations, calls, signals;
+	/* While it had a CPU, and what its CPU had lost when it came. */
+	u64 stolen, lost_before;
 	u32 in_call, cpu;
 	/* When it came, and what the scheduler had noted of its waits when it was seen last. */
 	u64 running_at, run_delay;
@@ -144,15 +146,27 @@ INLINE void was_ready(struct task_struct *task, struct thread *thread, u64 now)
 		enter(thread, READY, ready_at);
 }
 
+/* What interrupts and the hypervisor took from a task's CPU until now: the kernel has just read its clocks. */
+INLINE u64 lost_time(struct task_struct *task)
+{
+	if (!HAS_FIELD(task->se.cfs_rq) || !HAS_FIELD(task->se.cfs_rq->rq))
+		return 0;
+	struct rq *queue = task->se.cfs_rq->rq;
+	return queue->clock - queue->clock_task;
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
 	bool preempt = ctx[0];
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 state = ctx[3];
-	u64 now = clock_ns();
+	u64 now = clock_ns(), lost = lost_time(prev);
 	struct thread *thread = thread_of(prev);
 	if (thread) {
+		/* One that was not seen to come lost nothing that is known. */
+		if (thread->running_at)
+			thread->stolen += lost - thread->lost_before;
 		bool is_forced = preempt || state == 0;
 		if (is_forced)
 			thread->involuntary += 1;
@@ -172,6 +186,7 @@ int on_switch(u64 *ctx)
 		thread->cpu = cpu;
 		was_ready(next, thread, now);
 		thread->running_at = now;
+		thread->lost_before = lost;
 		enter(thread, thread->in_call ? SYSTEM : USER, now);
 	}
 	return 0;

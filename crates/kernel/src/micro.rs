@@ -21,7 +21,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.
 pub const STATES: usize = 3 + CAUSES.len();
 
 /// Length of `struct record`.
-const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 5 * 8 + 8 + 3 * 8;
+const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 7 * 8 + 8 + 3 * 8;
 
 /// A thread's time since it was first seen, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,9 @@ pub struct Thread {
     pub calls: u64,
     /// Signals that it was given.
     pub signals: u64,
+    /// Nanoseconds of `user` and `system` in which the hypervisor, or interrupts where the kernel accounts for them, had its
+    /// CPU: up to its last switch, and 0 where the kernel does not show its clocks.
+    pub stolen_ns: u64,
 }
 
 impl Thread {
@@ -88,6 +91,7 @@ impl Thread {
         since.migrations = self.migrations.saturating_sub(before.migrations);
         since.calls = self.calls.saturating_sub(before.calls);
         since.signals = self.signals.saturating_sub(before.signals);
+        since.stolen_ns = self.stolen_ns.saturating_sub(before.stolen_ns);
         since
     }
 }
@@ -172,7 +176,20 @@ fn thread(record: &[u8]) -> Thread {
     if let Some(state) = states_ns.get_mut(state as usize) {
         *state += now.saturating_sub(since);
     }
-    let [voluntary, involuntary, migrations, calls, signals] = std::array::from_fn(|_| fields.u64());
+    let [voluntary, involuntary, migrations, calls, signals, stolen_ns] = std::array::from_fn(|_| fields.u64());
     let wall_ns = now.max(since).saturating_sub(first);
-    Thread { tid, tgid, cgroup, comm, wall_ns, states_ns, voluntary, involuntary, migrations, calls, signals }
+    Thread {
+        tid,
+        tgid,
+        cgroup,
+        comm,
+        wall_ns,
+        states_ns,
+        voluntary,
+        involuntary,
+        migrations,
+        calls,
+        signals,
+        stolen_ns,
+    }
 }

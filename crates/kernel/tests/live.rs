@@ -182,7 +182,8 @@ fn microstates_are_those_that_the_kernel_accounts_for() {
     assert_eq!(thread.states_ns.iter().sum::<u64>(), thread.wall_ns, "states partition time");
     assert_eq!(thread.voluntary, switches("voluntary"));
     assert_eq!(thread.involuntary, switches("nonvoluntary"));
-    let run = thread.user_ns() + thread.system_ns();
+    // Once in some twenty runs a hypervisor took the CPU for more than 2 % of the time: the kernel's figure leaves that out.
+    let run = thread.user_ns() + thread.system_ns() - thread.stolen_ns;
     println!("run {run} of {}, wait {} of {}", schedstat[0], thread.ready_ns(), schedstat[1]);
     let near = |ours: u64, theirs: u64, percent: u64| ours.abs_diff(theirs) * 100 <= theirs * percent + 100_000_000;
     assert!(near(run, schedstat[0], 2), "run {run}, {}", schedstat[0]);

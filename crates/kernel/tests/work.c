@@ -31,15 +31,20 @@ static void calls(long count)
 		syscall(SYS_getppid);
 }
 
+static void stay_on(int cpu)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 /* Two processes on one CPU, a byte there and back. */
 static void ping_pong(long count)
 {
 	int there[2], back[2];
 	char byte = 0;
-	cpu_set_t one;
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	stay_on(0);
 	if (pipe(there) || pipe(back))
 		exit(2);
 	if (fork() == 0) {
@@ -224,7 +229,8 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "locks"))
 		contended_locks(count);
 	else if (!strcmp(mode, "mixed")) {
-		/* CPU, calls, sleep. */
+		/* CPU, calls, sleep. A kernel that moves a sleeper to another CPU may count its sleep as a wait for one. */
+		stay_on(sched_getcpu());
 		burn(count / 1e3);
 		calls(count * 100);
 		usleep(count * 1000);

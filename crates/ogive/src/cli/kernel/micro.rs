@@ -110,5 +110,6 @@ fn object(thread: &Thread) -> Value {
         "pid": thread.tgid, "tid": thread.tid, "comm": thread.comm, "wall_ns": thread.wall_ns, "user_ns": thread.user_ns(),
         "system_ns": thread.system_ns(), "ready_ns": thread.ready_ns(), "wait_ns": waits, "voluntary": thread.voluntary,
         "involuntary": thread.involuntary, "migrations": thread.migrations, "calls": thread.calls, "signals": thread.signals,
+        "stolen_ns": thread.stolen_ns,
     })
 }
