@@ -19,6 +19,8 @@ const SOURCES: &[&[u8]] = &[
     include_bytes!("bpf/sched.bpf.c"),
     include_bytes!("bpf/bins.h"),
     include_bytes!("bpf/kernel.h"),
+    include_bytes!("bpf/slots.h"),
+    include_bytes!("bpf/usdt.h"),
     include_bytes!("bpf/watch.h"),
 ];
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ogive_kernel::ask::{Shape, Types, compile, parse};
+use ogive_kernel::ask::{Machine, Shape, Types, Usdt, compile, parse};
 
 /// Every tracepoint has a structure, whose fields are of all forms.
 struct Any;
@@ -11,6 +11,10 @@ impl Types for Any {
     fn point(&self, name: &str) -> Option<Vec<(String, Shape)>> {
         let shapes = [Shape::Pointer(0), Shape::Address, Shape::Number { bytes: 4, is_signed: true }];
         Some(shapes.into_iter().map(|shape| (name.to_owned(), shape)).collect())
+    }
+
+    fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
+        Usdt::of_notes(path.as_bytes(), (provider, name), Machine::X86, 0, Some)
     }
 
     fn points(&self) -> Vec<String> {

@@ -7,13 +7,12 @@
  * Counts are exact: one array for all CPUs, with atomic additions. A new key takes a slot from a queue; without a free slot it
  * counts in slot 0, "other".
  */
-#include "kernel.h"
-#include "bins.h"
+#include "slots.h"
+#include "usdt.h"
 #include "watch.h"
 
 #define INSTRUCTIONS 128
 #define REGISTERS 16
-#define ARGUMENTS 12
 #define CALL_ARGUMENTS 6
 #define KEYS 3
 #define TEXT_WORDS 4
@@ -53,9 +52,6 @@ struct total {
 	u64 count;
 	s64 sum;
 };
-struct bins {
-	u32 count[FLAT_BINS];
-};
 /* A call that has not returned. */
 struct frame {
 	u64 at, began;
@@ -68,64 +64,27 @@ struct frames {
 struct event {
 	u64 arguments[ARGUMENTS];
 	u64 result, latency, call;
+	/* Bits of the arguments that could not be read. */
+	u64 unread;
 };
 /* The registers of a user's program at a probe: the form that x86-64 promises to user space. */
 struct user_regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
 
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(struct key, u32);
-} slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_QUEUE);
-	NUMBER(max_entries, 1);
-	NUMBER(key_size, 0);
-	NUMBER(value_size, sizeof(u32));
-} free_slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct total);
-} totals SEC(".maps");
-/* Two for each slot: of values from 0 on, and of those below. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct bins);
-} histograms SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, LOSSES);
-	KEY_AND_VALUE(u32, u64);
-} losses SEC(".maps");
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct frames);
-} calls SEC(".maps");
+HASH(slots, 1, struct key, u32);
+ARRAY(totals, 1, struct total);
+ARRAY(losses, LOSSES, u64);
+TASK_STORAGE(calls, struct frames);
 
 /* Whether all programs are attached: a call that is noted before its return can be seen would never be matched. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} is_attached SEC(".maps");
+ARRAY(is_attached, 1, u64);
 
 static u64 (*const current_user)(void) = (void *)15;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*const current_cgroup)(void) = (void *)80;
 static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const read_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
-
-INLINE void lose(u32 kind)
-{
-	u64 *lost = map_lookup(&losses, &kind);
-	if (lost)
-		__sync_fetch_and_add(lost, 1);
-}
 
 INLINE bool has_begun(void)
 {
@@ -134,25 +93,9 @@ INLINE bool has_begun(void)
 	return is_on && *is_on;
 }
 
-INLINE u32 slot_of(struct key *key)
-{
-	u32 *known = map_lookup(&slots, key);
-	if (known)
-		return *known;
-	u32 slot = 0;
-	if (map_pop(&free_slots, &slot))
-		return 0;
-	if (map_update(&slots, key, &slot, NOEXIST) == 0)
-		return slot;
-	/* Another CPU was quicker. */
-	map_push(&free_slots, &slot, ANY);
-	known = map_lookup(&slots, key);
-	return known ? *known : 0;
-}
-
 static __attribute__((noinline)) int record(struct key *key, s64 value)
 {
-	u32 slot = slot_of(key);
+	u32 is_new = 0, slot = slot_in(&slots, key, &is_new);
 	struct total *total = map_lookup(&totals, &slot);
 	if (!total)
 		return 0;
@@ -162,6 +105,7 @@ static __attribute__((noinline)) int record(struct key *key, s64 value)
 	__sync_fetch_and_add(&total->sum, value);
 	if (question.verb != HISTOGRAM)
 		return 0;
+	/* Two for each slot: of values from 0 on, and of those below. */
 	u32 index = slot * 2 + (value < 0);
 	u64 magnitude = value < 0 ? -(u64)value : value;
 	struct bins *bins = map_lookup(&histograms, &index);
@@ -221,8 +165,7 @@ INLINE bool load(u64 *to, u64 from, u32 size, u8 flags)
 	if (size == 0 || size > 8)
 		return 0;
 	long failed = flags & FROM_USER ? read_user(&word, size, (void *)from) : read_kernel(&word, size, (void *)from);
-	u32 unused = (64 - size * 8) & 63;
-	*to = flags & SIGNED ? (u64)((s64)(word << unused) >> unused) : word;
+	*to = cut_to(word, size, flags & SIGNED);
 	return failed == 0;
 }
 
@@ -257,6 +200,7 @@ INLINE int ask(struct event *event)
 		case ARGUMENT:
 			if ((u64)number < ARGUMENTS)
 				r[to] = event->arguments[number];
+			is_bad = event->unread >> (number & 63) & 1;
 			break;
 		case CONTEXT:
 			r[to] = context_of(number, event);
@@ -285,7 +229,7 @@ INLINE int ask(struct event *event)
 			break;
 		case REQUIRE:
 			if (bad >> a & 1) {
-				lose(UNREADABLE);
+				count_one(&losses, UNREADABLE);
 				return 0;
 			}
 			if (r[a] == 0)
@@ -320,7 +264,7 @@ INLINE int ask(struct event *event)
 		bad = (bad & ~(1ull << to)) | (u64)is_bad << to;
 	}
 	if (bad >> 63) {
-		lose(UNREADABLE);
+		count_one(&losses, UNREADABLE);
 		return 0;
 	}
 	return record(&key, value);
@@ -360,6 +304,24 @@ int on_function(struct user_regs *ctx)
 	return ask(&event);
 }
 
+/* A USDT probe; the cookie of the place says where its arguments are. */
+SEC("uprobe")
+int on_mark(struct user_regs *ctx)
+{
+	struct event event = {};
+	if (!is_watched(current_task()))
+		return 0;
+	u32 first = (attach_cookie(ctx) & (LAYOUTS - 1)) * ARGUMENTS;
+#pragma clang loop unroll(disable)
+	for (u32 at = 0; at < ARGUMENTS; at++) {
+		if (at >= question.arguments)
+			break;
+		if (!read_argument(&event.arguments[at], ctx, first + at))
+			event.unread |= 1ull << at;
+	}
+	return ask(&event);
+}
+
 /* Notes a call until it returns. */
 SEC("uprobe")
 int on_function_call(struct user_regs *ctx)
@@ -369,7 +331,7 @@ int on_function_call(struct user_regs *ctx)
 		return 0;
 	struct frames *frames = storage_get(&calls, task, 0, STORAGE_CREATE);
 	if (!frames) {
-		lose(UNTRACKED);
+		count_one(&losses, UNTRACKED);
 		return 0;
 	}
 	u64 depth = frames->depth, at = ctx->sp;
@@ -379,10 +341,10 @@ int on_function_call(struct user_regs *ctx)
 		if (frames->frame[(depth - 1) & (NESTED - 1)].at > at)
 			break;
 		depth -= 1;
-		lose(UNMATCHED);
+		count_one(&losses, UNMATCHED);
 	}
 	if (depth >= NESTED) {
-		lose(UNTRACKED);
+		count_one(&losses, UNTRACKED);
 		return 0;
 	}
 	struct frame *frame = &frames->frame[depth & (NESTED - 1)];
@@ -420,12 +382,12 @@ int on_function_return(struct user_regs *ctx)
 			frame = last;
 			break;
 		}
-		lose(UNMATCHED);
+		count_one(&losses, UNMATCHED);
 	}
 	if (frames)
 		frames->depth = depth;
 	if (!frame) {
-		lose(UNMATCHED);
+		count_one(&losses, UNMATCHED);
 		return 0;
 	}
 	event.latency = now - frame->began;
@@ -444,7 +406,7 @@ int on_call(u64 *ctx)
 		return 0;
 	struct frames *frames = storage_get(&calls, task, 0, STORAGE_CREATE);
 	if (!frames) {
-		lose(UNTRACKED);
+		count_one(&losses, UNTRACKED);
 		return 0;
 	}
 	struct pt_regs *registers = (void *)ctx[0];

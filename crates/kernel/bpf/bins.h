@@ -10,6 +10,10 @@
 
 #define FLAT_BINS 2048
 
+struct bins {
+	u32 count[FLAT_BINS];
+};
+
 static const u64 POWER_OF_TEN[32] = {
 	1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull, 10000000ull, 100000000ull, 1000000000ull,
 	10000000000ull, 100000000000ull, 1000000000000ull, 10000000000000ull, 100000000000000ull,

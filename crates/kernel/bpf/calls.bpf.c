@@ -9,9 +9,6 @@
 
 #define CALLS 512
 
-struct bins {
-	u32 count[FLAT_BINS];
-};
 struct call {
 	u64 count, errors, time;
 };
@@ -20,21 +17,9 @@ struct thread {
 	u32 is_active, has_begun;
 };
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct thread);
-} threads SEC(".maps");
-struct {
-	NUMBER(type, MAP_PERCPU_ARRAY);
-	NUMBER(max_entries, CALLS);
-	KEY_AND_VALUE(u32, struct call);
-} calls SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, CALLS);
-	KEY_AND_VALUE(u32, struct bins);
-} histograms SEC(".maps");
+TASK_STORAGE(threads, struct thread);
+PERCPU_ARRAY(calls, CALLS, struct call);
+ARRAY(histograms, CALLS, struct bins);
 
 INLINE struct thread *thread_of(struct task_struct *task)
 {

@@ -3,15 +3,8 @@
 #include "kernel.h"
 #include "bins.h"
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, u64);
-} storage SEC(".maps");
-struct {
-	NUMBER(type, MAP_RINGBUF);
-	NUMBER(max_entries, 4096);
-} ring SEC(".maps");
+TASK_STORAGE(storage, u64);
+RING(ring, 4096);
 
 SEC("tp_btf/sched_switch")
 int try_tp_btf(u64 *ctx) { return 0; }

@@ -31,31 +31,15 @@ struct {
 	NUMBER(value_size, FRAMES * sizeof(u64));
 } stacks SEC(".maps");
 
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 16384);
-	KEY_AND_VALUE(struct place, u64);
-} places SEC(".maps");
+HASH(places, 16384, struct place, u64);
 
 /* What found no room in `places`, as a number of its own: samples, or nanoseconds. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} lost SEC(".maps");
+ARRAY(lost, 1, u64);
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct away);
-} aways SEC(".maps");
+TASK_STORAGE(aways, struct away);
 
 /* How far our clock is ahead of the scheduler's, by CPU. */
-struct {
-	NUMBER(type, MAP_PERCPU_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} clocks SEC(".maps");
+PERCPU_ARRAY(clocks, 1, u64);
 
 static s32 (*const stack_id)(void *context, void *map, u64 flags) = (void *)27;
 

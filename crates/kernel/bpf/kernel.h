@@ -20,6 +20,28 @@ typedef u8 bool;
 	value_type *value
 #define NUMBER(name, number) int(*name)[number]
 
+/* Maps. */
+#define MAP(kind, name, entries, key_type, value_type) \
+	struct {                                       \
+		NUMBER(type, kind);                    \
+		NUMBER(max_entries, entries);          \
+		KEY_AND_VALUE(key_type, value_type);   \
+	} name SEC(".maps")
+#define ARRAY(name, entries, value_type) MAP(MAP_ARRAY, name, entries, u32, value_type)
+#define PERCPU_ARRAY(name, entries, value_type) MAP(MAP_PERCPU_ARRAY, name, entries, u32, value_type)
+#define HASH(name, entries, key_type, value_type) MAP(MAP_HASH, name, entries, key_type, value_type)
+#define TASK_STORAGE(name, value_type)            \
+	struct {                                  \
+		NUMBER(type, MAP_TASK_STORAGE);   \
+		NUMBER(map_flags, NO_PREALLOC);   \
+		KEY_AND_VALUE(int, value_type);   \
+	} name SEC(".maps")
+#define RING(name, bytes)                         \
+	struct {                                  \
+		NUMBER(type, MAP_RINGBUF);        \
+		NUMBER(max_entries, bytes);       \
+	} name SEC(".maps")
+
 enum map_type {
 	MAP_HASH = 1,
 	MAP_ARRAY = 2,
@@ -36,6 +58,7 @@ static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const clock_ns)(void) = (void *)5;
 static u32 (*const this_cpu)(void) = (void *)8;
+static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 static u64 (*const current_ids)(void) = (void *)14;
 static long (*const map_push)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*const map_pop)(void *map, void *value) = (void *)88;
@@ -119,6 +142,14 @@ static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *
 #define STATE_UNINTERRUPTIBLE 0x2
 #define STATE_STOPPED 0xc
 #define STATE_DEAD 0xb0
+
+/* Counts one more in an array of counters that all CPUs share. */
+INLINE void count_one(void *counters, u32 index)
+{
+	u64 *count = map_lookup(counters, &index);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
 
 #define LICENSE char license_text[] SEC("license") = "Dual BSD/GPL"
 

@@ -6,8 +6,7 @@
  * A place is the address with what the frame pointers lead to. It takes a slot from a queue that user space fills; without
  * one it counts in slot 0, `other`. A copy of the stack goes to user space when a slot is taken, to be unwound there.
  */
-#include "kernel.h"
-#include "bins.h"
+#include "slots.h"
 #include "watch.h"
 
 #define FRAMES 16
@@ -18,9 +17,6 @@
 
 enum kind { WAIT, HOLD, KINDS };
 
-struct bins {
-	u32 count[FLAT_BINS];
-};
 struct lock {
 	u64 sum[KINDS];
 	u64 timeouts;
@@ -54,53 +50,13 @@ struct snapshot {
 	char stack[STACK_BYTES];
 };
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct thread);
-} threads SEC(".maps");
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 64);
-	KEY_AND_VALUE(struct place, u32);
-} slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_QUEUE);
-	NUMBER(max_entries, 64);
-	u32 *value;
-} free_slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct bins);
-} histograms SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct lock);
-} locks SEC(".maps");
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 4096);
-	KEY_AND_VALUE(struct pair, struct pair_sum);
-} pairs SEC(".maps");
-struct {
-	NUMBER(type, MAP_RINGBUF);
-	NUMBER(max_entries, 1 << 20);
-} snapshots SEC(".maps");
+TASK_STORAGE(threads, struct thread);
+HASH(slots, 64, struct place, u32);
+ARRAY(locks, 1, struct lock);
+HASH(pairs, 4096, struct pair, struct pair_sum);
+RING(snapshots, 1 << 20);
 /* Pairs and snapshots that found no room. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 2);
-	KEY_AND_VALUE(u32, u64);
-} lost SEC(".maps");
-
-INLINE void lose(u32 what)
-{
-	u64 *count = map_lookup(&lost, &what);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
+ARRAY(lost, 2, u64);
 
 /* What a system call does with a futex. x86-64's numbers. */
 enum use { NOTHING, WAITS, WAKES };
@@ -199,7 +155,7 @@ static __attribute__((noinline)) void send_stack(struct pt_regs *registers, u32 
 {
 	struct snapshot *snapshot = ring_reserve(&snapshots, sizeof(struct snapshot), 0);
 	if (!snapshot) {
-		lose(1);
+		count_one(&lost, 1);
 		return;
 	}
 	snapshot->slot = slot;
@@ -232,19 +188,9 @@ INLINE u32 slot_of(u64 *ctx, struct task_struct *task, struct pt_regs *registers
 		if (length > at * 8)
 			hash = (hash ^ frames[at]) * 0x100000001b3ull;
 	struct place place = { .address = address, .tgid = task->tgid, .frames = (u32)(hash ^ (hash >> 32)) };
-	u32 *known = map_lookup(&slots, &place);
-	if (known)
-		return *known;
-	u32 slot = 0;
-	if (map_pop(&free_slots, &slot))
-		return 0;
-	/* Another CPU was quicker. */
-	if (map_update(&slots, &place, &slot, NOEXIST)) {
-		map_push(&free_slots, &slot, 0);
-		known = map_lookup(&slots, &place);
-		return known ? *known : 0;
-	}
-	send_stack(registers, slot, current_ids());
+	u32 is_new = 0, slot = slot_in(&slots, &place, &is_new);
+	if (is_new)
+		send_stack(registers, slot, current_ids());
 	return slot;
 }
 
@@ -260,7 +206,7 @@ INLINE void count_pair(struct task_struct *task, struct thread *thread, u32 slot
 		sum = map_lookup(&pairs, &pair);
 	}
 	if (!sum) {
-		lose(0);
+		count_one(&lost, 0);
 		return;
 	}
 	__sync_fetch_and_add(&sum->count, 1);

@@ -32,29 +32,14 @@ struct record {
 	struct thread thread;
 };
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct thread);
-} threads SEC(".maps");
+TASK_STORAGE(threads, struct thread);
 
 /* What the clock of programs is above that of the scheduler. */
-struct {
-	NUMBER(type, MAP_PERCPU_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} ahead SEC(".maps");
+PERCPU_ARRAY(ahead, 1, u64);
 
 /* Threads that ended, as they were at their end. */
-struct {
-	NUMBER(type, MAP_RINGBUF);
-	NUMBER(max_entries, 1 << 18);
-} ended SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} lost_ends SEC(".maps");
+RING(ended, 1 << 18);
+ARRAY(lost_ends, 1, u64);
 
 /* The state that a task is in, of which nothing else is known. */
 INLINE u32 state_of(struct task_struct *task)
@@ -282,12 +267,8 @@ int on_exit(u64 *ctx)
 		return 0;
 	struct record record = {};
 	describe(task, thread, &record);
-	if (ring_output(&ended, &record, sizeof(record), 0)) {
-		u32 zero = 0;
-		u64 *lost = map_lookup(&lost_ends, &zero);
-		if (lost)
-			__sync_fetch_and_add(lost, 1);
-	}
+	if (ring_output(&ended, &record, sizeof(record), 0))
+		count_one(&lost_ends, 0);
 	return 0;
 }
 

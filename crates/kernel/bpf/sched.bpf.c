@@ -11,8 +11,7 @@
  * A group takes a slot from a queue that user space fills; without one it counts in slot 0, `other`. A histogram is
  * one value of an array, so that one read takes all of its bins.
  */
-#include "kernel.h"
-#include "bins.h"
+#include "slots.h"
 #include "watch.h"
 
 /* Histograms of a slot, after which come those of the causes. */
@@ -20,9 +19,6 @@ enum kind { RUN_QUEUE, WAKE_UP, SLICE, OFF_CPU, KINDS = OFF_CPU + CAUSES };
 /* Ten soft interrupts, then these. */
 enum interrupt { HARD = 10, LOCAL_TIMER, LATENESS, INTERRUPTS };
 
-struct bins {
-	u32 count[FLAT_BINS];
-};
 /* The longest wait on the run queue since user space looked. */
 struct worst {
 	u64 waited;
@@ -57,47 +53,13 @@ struct herd {
 	char comm[16];
 };
 
-struct {
-	NUMBER(type, MAP_TASK_STORAGE);
-	NUMBER(map_flags, NO_PREALLOC);
-	KEY_AND_VALUE(int, struct thread);
-} threads SEC(".maps");
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 64);
-	KEY_AND_VALUE(struct group_key, u32);
-} slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_QUEUE);
-	NUMBER(max_entries, 64);
-	u32 *value;
-} free_slots SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct bins);
-} histograms SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct group);
-} groups SEC(".maps");
+TASK_STORAGE(threads, struct thread);
+HASH(slots, 64, struct group_key, u32);
+ARRAY(groups, 1, struct group);
 /* User space writes zeros over what it has read. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct worst);
-} worsts SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct slot_name);
-} names SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, INTERRUPTS);
-	KEY_AND_VALUE(u32, struct bins);
-} interrupt_histograms SEC(".maps");
+ARRAY(worsts, 1, struct worst);
+ARRAY(names, 1, struct slot_name);
+ARRAY(interrupt_histograms, INTERRUPTS, struct bins);
 struct cpu {
 	u64 time[INTERRUPTS];
 	u64 count[INTERRUPTS];
@@ -105,26 +67,11 @@ struct cpu {
 	/* What the clock of programs is above that of the scheduler. */
 	u64 ahead;
 };
-struct {
-	NUMBER(type, MAP_PERCPU_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, struct cpu);
-} cpus SEC(".maps");
-struct {
-	NUMBER(type, MAP_RINGBUF);
-	NUMBER(max_entries, 65536);
-} herds SEC(".maps");
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} lost_herds SEC(".maps");
+PERCPU_ARRAY(cpus, 1, struct cpu);
+RING(herds, 65536);
+ARRAY(lost_herds, 1, u64);
 /* Switches and wake-ups that were not shown and are known by the scheduler's notes. */
-struct {
-	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, 1);
-	KEY_AND_VALUE(u32, u64);
-} unseen SEC(".maps");
+ARRAY(unseen, 1, u64);
 
 INLINE void add(u64 *counter, u64 more)
 {
@@ -165,20 +112,7 @@ INLINE void name_slot(struct task_struct *task, u64 id, u32 slot)
 static __attribute__((noinline)) u32 take_slot(u64 id, u32 *is_new)
 {
 	struct group_key key = { .id = id };
-	u32 *known = map_lookup(&slots, &key);
-	if (known)
-		return *known;
-	u32 slot = 0;
-	if (map_pop(&free_slots, &slot))
-		return 0;
-	/* Another CPU was quicker. */
-	if (map_update(&slots, &key, &slot, NOEXIST)) {
-		map_push(&free_slots, &slot, 0);
-		known = map_lookup(&slots, &key);
-		return known ? *known : 0;
-	}
-	*is_new = 1;
-	return slot;
+	return slot_in(&slots, &key, is_new);
 }
 
 INLINE struct thread *thread_of(struct task_struct *task)
@@ -202,14 +136,6 @@ INLINE struct cpu *cpu_of(void)
 {
 	u32 zero = 0;
 	return map_lookup(&cpus, &zero);
-}
-
-INLINE void note_unseen(void)
-{
-	u32 zero = 0;
-	u64 *count = map_lookup(&unseen, &zero);
-	if (count)
-		add(count, 1);
 }
 
 /* It waited for something, and is ready now. */
@@ -237,7 +163,7 @@ INLINE void came_unseen(struct task_struct *task, struct thread *thread, struct 
 		running_at = now;
 	if (waited > running_at)
 		return;
-	note_unseen();
+	count_one(&unseen, 0);
 	if (thread->cpu && thread->cpu != this_cpu() + 1)
 		add(&group->migrations, 1);
 	if (!thread->ready_at)
@@ -299,7 +225,7 @@ INLINE void was_woken_unseen(struct task_struct *task, struct thread *thread, st
 	if (!cpu || !cpu->ahead || !HAS_FIELD(task->sched_info) || !task->sched_info.last_queued)
 		return;
 	u64 ready_at = task->sched_info.last_queued + cpu->ahead;
-	note_unseen();
+	count_one(&unseen, 0);
 	/* The difference of the clocks is not exact. */
 	ends_wait(thread, group, ready_at < now ? ready_at : now);
 }
@@ -529,12 +455,8 @@ int on_return(u64 *ctx)
 	herd.took = thread->call_at ? clock_ns() - thread->call_at : 0;
 	read_kernel(herd.comm, sizeof(herd.comm), task->comm);
 	thread->woken = 0;
-	if (ring_output(&herds, &herd, sizeof(herd), 0)) {
-		u32 zero = 0;
-		u64 *lost = map_lookup(&lost_herds, &zero);
-		if (lost)
-			add(lost, 1);
-	}
+	if (ring_output(&herds, &herd, sizeof(herd), 0))
+		count_one(&lost_herds, 0);
 	return 0;
 }
 

@@ -16,8 +16,11 @@ mod mistake;
 #[cfg(feature = "bpf")]
 mod observer;
 mod parser;
+#[cfg(feature = "bpf")]
+mod programs;
 mod syntax;
 mod types;
+mod usdt;
 
 pub use compiler::{Compiled, KeyKind, compile};
 pub use mistake::Mistake;
@@ -25,4 +28,5 @@ pub use mistake::Mistake;
 pub use observer::{Group, Key, Losses, Observer, Options, compile_here};
 pub use parser::{KEYS_MAX, TEXT_MAX, parse};
 pub use syntax::{Probe, Question, Verb};
-pub use types::{Shape, Types};
+pub use types::{Shape, Site, Types, Usdt};
+pub use usdt::{Argument, Machine, Operand};

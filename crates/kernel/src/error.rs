@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// The kernel did not let a program in, or not where it belongs.
-    #[error("{what}: {reason}{}", hint(*.errno))]
+    #[error("{what}: {reason}{}", hint(*.errno, *.is_verifier))]
     Refused {
         /// What was tried.
         what: String,
@@ -13,6 +13,8 @@ pub enum Error {
         reason: String,
         /// The kernel's number of the error, where there is one.
         errno: Option<i32>,
+        /// Whether the kernel's verifier said why: capabilities do not help then.
+        is_verifier: bool,
     },
     /// What the programs wrote could not be read.
     #[error("reading {what}: {reason}")]
@@ -35,10 +37,12 @@ pub enum Error {
     },
 }
 
-/// EPERM and EACCES, for which there is a remedy.
-fn hint(errno: Option<i32>) -> &'static str {
+/// EPERM and EACCES, for which there is a remedy, unless the verifier gave the reason.
+fn hint(errno: Option<i32>, is_verifier: bool) -> &'static str {
     match errno {
-        Some(1 | 13) => "; it needs root, or CAP_BPF and CAP_PERFMON (ogive kernel doctor shows what works)",
+        Some(1 | 13) if !is_verifier => {
+            "; it needs root, or CAP_BPF and CAP_PERFMON (ogive kernel doctor shows what works)"
+        }
         _ => "",
     }
 }
@@ -53,6 +57,16 @@ pub(crate) fn errno_of(text: &str) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remedy_is_named_where_capabilities_are_missing_and_not_for_the_verifier() {
+        for (errno, is_verifier, has_hint) in
+            [(Some(1), false, true), (Some(13), false, true), (Some(13), true, false), (Some(22), false, false)]
+        {
+            let error = Error::Refused { what: "loading".to_owned(), reason: "no".to_owned(), errno, is_verifier };
+            assert_eq!(error.to_string().contains("CAP_BPF"), has_hint, "{error}");
+        }
+    }
 
     #[test]
     fn the_number_of_an_error_is_found_in_its_text() {

@@ -64,7 +64,7 @@ pub(crate) fn refused(what: &str, error: &libbpf_rs::Error) -> Error {
         reason += "\n  ";
         reason += line;
     }
-    Error::Refused { what: what.to_owned(), errno, reason }
+    Error::Refused { what: what.to_owned(), errno, reason, is_verifier: !lines.is_empty() }
 }
 
 impl Loaded {
@@ -141,6 +141,7 @@ impl Loaded {
             what: format!("samples of CPU {cpu}"),
             errno: error.raw_os_error(),
             reason: format!("perf_event_open: {error}"),
+            is_verifier: false,
         })?;
         // The link closes the descriptor.
         let descriptor = counter.into_raw_fd();
@@ -193,4 +194,19 @@ pub(crate) fn values_of_cpus(map: &impl MapCore, index: u32, what: &'static str)
     let read = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
     let values = read.map_err(|error| Error::Read { what, reason: format!("{error:#}") })?;
     values.ok_or_else(|| Error::Read { what, reason: format!("there is no entry {index}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_verifier_refuses_does_not_ask_for_capabilities() {
+        let error = || libbpf_rs::Error::from_raw_os_error(13);
+        assert!(refused("loading", &error()).to_string().contains("CAP_BPF"));
+        let log = "prog 'a': -- BEGIN PROG LOAD LOG --\nR1 type=ctx expected=fp\n-- END PROG LOAD LOG --\n";
+        keep_warning(PrintLevel::Warn, log.to_owned());
+        let text = refused("loading", &error()).to_string();
+        assert!(text.contains("R1 type=ctx") && !text.contains("CAP_BPF"), "{text}");
+    }
 }

@@ -28,7 +28,7 @@ impl Measuring {
         if number < 0 {
             let error = std::io::Error::from_raw_os_error(-number);
             let (what, errno) = ("measuring the run time of programs".to_owned(), Some(-number));
-            return Err(Error::Refused { what, reason: error.to_string(), errno });
+            return Err(Error::Refused { what, reason: error.to_string(), errno, is_verifier: false });
         }
         // SAFETY: the kernel has just given this descriptor to us, and nobody else knows it.
         Ok(Self { _switch: unsafe { OwnedFd::from_raw_fd(number) } })

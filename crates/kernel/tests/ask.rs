@@ -48,6 +48,16 @@ fn answer(question: &str, groups: u32) -> (Vec<Group>, Losses) {
     (groups, observer.losses().unwrap())
 }
 
+/// The program of Debian's Python, whose interpreter has USDT probes.
+fn python() -> Option<&'static Path> {
+    let program = Path::new("/usr/bin/python3");
+    let has_probes = |program: &Path| {
+        let text = format!("usdt:{}:python:gc__start count", program.display());
+        matches!(compile_here(&parse(&text).unwrap()), Ok(Ok(_)))
+    };
+    has_probes(program).then_some(program)
+}
+
 /// The only group's count.
 fn count(question: &str) -> u64 {
     let (groups, losses) = answer(question, 8);
@@ -165,4 +175,57 @@ fn what_this_kernel_does_not_have_is_refused_with_what_may_be_meant() {
     let options = Options { filter: Filter::Everything, groups: 1, cpus: Vec::new() };
     let error = Observer::start(compiled, &options).unwrap_err().to_string();
     assert!(error.contains("did you mean \"measured\"?"), "{error}");
+}
+
+#[test]
+fn usdt_probes_have_the_arguments_of_their_notes_wherever_they_are() {
+    if !is_possible() {
+        return;
+    }
+    for (question, expected) in [
+        ("usdt:WORK:work:step count", 500),
+        ("usdt:WORK:work:step /arg0 < 300 && arg1 == -arg0 && arg4 == -7 && str(arg2) == \"usual\"/ count", 300),
+        ("usdt:WORK:work:step /arg0 == -arg1 * 1000 && arg4 == -arg1 && arg3 == 5/ count", 200),
+        ("usdt:WORK:work:step /arg3 == i8(arg1)/ count", 300),
+        // Reached only while the kernel has raised its semaphore.
+        ("usdt:WORK:work:asked /arg0 >= 150/ count", 50),
+    ] {
+        assert_eq!(count(question), expected, "{question}");
+    }
+    let (groups, losses) = answer("usdt:WORK:work:step hist arg0 by str(arg2)", 8);
+    let mut expected = Histogram::log_linear();
+    (0..200).for_each(|at| expected.record_int(at * 1000, 0));
+    let found = groups.iter().find(|group| group.key == Some(vec![Key::Text("every fourth".to_owned())])).unwrap();
+    let found = found.values.as_ref().unwrap();
+    assert_eq!((&found.positive, found.zero, found.sum), (&expected.positive, 1, expected.sum));
+    assert_eq!((groups.len(), losses), (2, Losses::default()));
+    let mistake = |question: &str| {
+        let text = question.replace("WORK", work().to_str().unwrap());
+        compile_here(&parse(&text).unwrap()).unwrap().unwrap_err().message
+    };
+    assert!(mistake("usdt:WORK:work:stop count").contains("did you mean \"work:step\"?"));
+    assert!(mistake("usdt:WORK:work:step count by arg5").contains("5 arguments"));
+    assert!(mistake("usdt:/nowhere:work:step count").contains("there is no file"));
+    assert!(mistake("usdt:/etc/passwd:work:step count").contains("no program or library"));
+}
+
+#[test]
+fn usdt_probes_of_a_program_of_the_distribution_are_counted() {
+    let Some(program) = python().filter(|_| is_possible()) else {
+        eprintln!("SKIPPED: USDT probes of python3: it has none here");
+        return;
+    };
+    // At its end it collects all generations.
+    let script = "import gc, sys\ngc.disable()\nsys.stdin.readline()\nfor _ in range(1234): gc.collect(1)\n";
+    let text = format!("usdt:{}:python:gc__start count by arg0", program.display());
+    let compiled = compile_here(&parse(&text).unwrap()).unwrap().unwrap();
+    let mut child = Command::new(program).args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+    let options = Options { filter: Filter::Process(child.id()), groups: 512, cpus: Vec::new() };
+    let mut observer = Observer::start(compiled, &options).unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    observer.stop();
+    let groups = observer.drain().unwrap();
+    let young = groups.iter().find(|group| group.key == Some(vec![Key::Number(1)]));
+    assert_eq!(young.map(|group| group.count), Some(1234), "{groups:?}");
 }

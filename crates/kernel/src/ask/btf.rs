@@ -3,7 +3,7 @@
 use libbpf_rs::btf::types::{Array, Composite, Enum, Enum64, Func, FuncProto, Int, IntEncoding, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 
-use super::types::{Shape, Types};
+use super::types::{Shape, Types, Usdt};
 use crate::Error;
 use crate::object::refused;
 
@@ -113,6 +113,10 @@ fn is_letter(of: BtfType<'_>) -> bool {
 }
 
 impl Types for KernelTypes {
+    fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
+        super::programs::usdt(path, provider, name)
+    }
+
     fn point(&self, name: &str) -> Option<Vec<(String, Shape)>> {
         // Only what is a tracepoint.
         let typedef: Option<BtfType<'_>> = self.0.type_by_name(&format!("btf_trace_{name}"));

@@ -19,6 +19,12 @@ pub(super) const TEXT_BYTES: usize = 31;
 /// Arguments that a tracepoint has, at most.
 pub(super) const ARGUMENTS: usize = 12;
 
+/// Ways to pass the arguments of a USDT probe, which differ by where the compiler had them.
+pub(super) const LAYOUTS: usize = 64;
+
+/// Bytes of `struct place`.
+pub(super) const PLACE_BYTES: usize = 16;
+
 /// Arguments of functions and system calls.
 pub(super) const CALL_ARGUMENTS: usize = 6;
 

@@ -8,11 +8,13 @@ mod values;
 use ogive_text::near::suggestion;
 
 use super::code::{
-    ARGUMENTS, CALL_ARGUMENTS, Context, Header, INSTRUCTIONS, Instruction, Op, REGISTERS, TEXT_BYTES, TEXT_REGISTERS,
+    ARGUMENTS, CALL_ARGUMENTS, Context, Header, INSTRUCTIONS, Instruction, LAYOUTS, Op, PLACE_BYTES, REGISTERS,
+    TEXT_BYTES, TEXT_REGISTERS,
 };
 use super::mistake::Mistake;
 use super::syntax::{Expression, Form, Probe, Question, Verb};
-use super::types::{Shape, Types};
+use super::types::{Shape, Types, Usdt};
+use super::usdt::{Argument, Operand};
 use crate::syscalls::number_of;
 
 /// How the values of a key are shown.
@@ -48,6 +50,8 @@ pub struct Compiled {
     pub(super) needs_call: bool,
     /// The number of a system call.
     pub(super) call: Option<u32>,
+    /// Where a USDT probe is.
+    pub(super) usdt: Usdt,
 }
 
 impl Compiled {
@@ -61,6 +65,18 @@ impl Compiled {
             call: self.call.map_or(-1, i64::from),
         };
         header.bytes(&self.code)
+    }
+
+    /// Where the arguments of a USDT probe are, as the programs read it: `places`.
+    #[must_use]
+    pub fn places(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LAYOUTS * ARGUMENTS * PLACE_BYTES);
+        for (at, layout) in self.usdt.layouts.iter().enumerate() {
+            bytes.resize(at * ARGUMENTS * PLACE_BYTES, 0);
+            bytes.extend(layout.iter().flat_map(Argument::constant));
+        }
+        bytes.resize(LAYOUTS * ARGUMENTS * PLACE_BYTES, 0);
+        bytes
     }
 }
 
@@ -85,6 +101,8 @@ struct Compiler<'t> {
     arguments: Vec<(String, Shape)>,
     code: Vec<Instruction>,
     needs_call: bool,
+    /// Arguments up to the last one that is used.
+    used: usize,
 }
 
 /// Compiles a question.
@@ -93,13 +111,14 @@ struct Compiler<'t> {
 /// With the first mistake: a name that is not there, or a value that cannot be.
 pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mistake> {
     let probe = &question.probe;
-    let arguments = arguments_of(question, types)?;
+    let usdt = usdt_of(question, types)?;
+    let arguments = if matches!(probe, Probe::Usdt { .. }) { shapes(&usdt) } else { arguments_of(question, types)? };
     let call = match probe {
         Probe::Call(Some(name)) => Some(call_named(name, question.probe_at)?),
         _ => None,
     };
-    let count = arguments.len().min(ARGUMENTS) as u32;
-    let mut compiler = Compiler { types, probe, arguments, code: Vec::new(), needs_call: false };
+    let count = arguments.len().min(ARGUMENTS);
+    let mut compiler = Compiler { types, probe, arguments, code: Vec::new(), needs_call: false, used: 0 };
     if let Some(filter) = &question.filter {
         match compiler.value(filter, 0)? {
             Value::Text => return Err(Mistake::new(filter.at, "a filter is a number; compare the text with ==")),
@@ -133,9 +152,31 @@ pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mista
         is_duration,
         needs_call: compiler.needs_call,
         code: compiler.code,
-        arguments: count,
+        // A program's memory is read for those alone that the question uses.
+        arguments: if matches!(probe, Probe::Usdt { .. }) { compiler.used } else { count } as u32,
         call,
+        usdt,
     })
+}
+
+fn usdt_of(question: &Question, types: &dyn Types) -> Result<Usdt, Mistake> {
+    let Probe::Usdt { path, provider, name } = &question.probe else { return Ok(Usdt::default()) };
+    let found = types.usdt(path, provider, name);
+    found.map_err(|reason| Mistake::new(question.probe_at + "usdt:".len(), reason))
+}
+
+/// The arguments that every place of the probe has.
+fn shapes(usdt: &Usdt) -> Vec<(String, Shape)> {
+    let count = usdt.layouts.iter().map(Vec::len).min().unwrap_or(0);
+    let shape = |at: usize| {
+        let unknown = usdt.layouts.iter().find_map(|layout| match &layout[at].operand {
+            Operand::Unknown(text) => Some(Shape::Other(text.clone())),
+            Operand::Value { .. } | Operand::Memory { .. } => None,
+        });
+        // The programs cut it by its size.
+        unknown.unwrap_or(Shape::Number { bytes: 8, is_signed: true })
+    };
+    (0..count).map(|at| (format!("arg{at}"), shape(at))).collect()
 }
 
 fn arguments_of(question: &Question, types: &dyn Types) -> Result<Vec<(String, Shape)>, Mistake> {
@@ -279,13 +320,17 @@ impl Compiler<'_> {
 
     fn argument(&mut self, at: usize, index: usize, to: u8) -> Result<Value, Mistake> {
         let count = match self.probe {
-            Probe::Point(_) => self.arguments.len().min(ARGUMENTS),
+            Probe::Point(_) | Probe::Usdt { .. } => self.arguments.len().min(ARGUMENTS),
             Probe::Function { .. } | Probe::Call(_) => CALL_ARGUMENTS,
             Probe::Profile(_) => 0,
         };
         if index >= count {
             return Err(Mistake::new(at, format!("this probe has {count} arguments, counted from arg0")));
         }
+        if let (Probe::Usdt { .. }, Some((_, Shape::Other(text)))) = (self.probe, self.arguments.get(index)) {
+            return Err(Mistake::new(at, format!("arg{index} is at {text}, where the kernel's programs read nothing")));
+        }
+        self.used = self.used.max(index + 1);
         self.needs_call |= matches!(self.probe, Probe::Function { at_return: true, .. });
         self.emit(at, Op::Argument, to, (0, 0), index as i64)?;
         match self.arguments.get(index).map(|(_, shape)| shape.clone()) {
@@ -307,7 +352,7 @@ impl Compiler<'_> {
             Probe::Function { at_return: true, .. } => known.extend(["retval", "latency", "arg0"]),
             Probe::Function { .. } => known.push("arg0"),
             Probe::Call(_) => known.extend(["retval", "latency", "call", "arg0"]),
-            Probe::Point(_) | Probe::Profile(_) => {}
+            Probe::Point(_) | Probe::Usdt { .. } | Probe::Profile(_) => {}
         }
         let meant = suggestion(known.iter().copied(), name);
         Mistake::new(at, format!("there is no {name:?} here, but {}{meant}", known.join(", ")))

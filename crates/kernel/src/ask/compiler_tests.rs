@@ -1,10 +1,24 @@
 use super::*;
 use crate::ask::parser::parse;
+use crate::ask::usdt::{Machine, arguments};
 
 /// One tracepoint and two structures.
 struct Fixed;
 
 impl Types for Fixed {
+    fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
+        if (path, provider, name) != ("/bin/app", "app", "begins") {
+            return Err(format!("{path} has no USDT probe"));
+        }
+        let mut usdt = Usdt::default();
+        for (at, text) in
+            ["8@%rax -4@$5 8f@%xmm0", "8@%rbx -4@%ecx 8@%rax 1@%dl", "8@%rax -4@$5 8f@%xmm0"].iter().enumerate()
+        {
+            usdt.add(at as u64, 0, arguments(text, Machine::X86)).unwrap();
+        }
+        Ok(usdt)
+    }
+
     fn point(&self, name: &str) -> Option<Vec<(String, Shape)>> {
         let argument = |name: &str, shape| (name.to_owned(), shape);
         (name == "switch").then(|| {
@@ -71,6 +85,32 @@ fn fields_are_read_at_their_places() {
 }
 
 #[test]
+fn places_of_a_probe_share_their_layouts_and_only_what_is_used_is_read() {
+    let question = compiled("usdt:/bin/app:app:begins count by arg1").unwrap();
+    let layouts: Vec<usize> = question.usdt.sites.iter().map(|site| site.layout).collect();
+    assert_eq!((layouts, question.usdt.layouts.len(), question.arguments), (vec![0, 1, 0], 2, 2));
+    let places = question.places();
+    assert_eq!(places.len(), LAYOUTS * ARGUMENTS * PLACE_BYTES);
+    // rbx is the first argument of the second layout.
+    assert_eq!(places[ARGUMENTS * PLACE_BYTES..][..6], [0, 5, 255, 0, 8, 0]);
+    assert_eq!(compiled("usdt:/bin/app:app:begins count").unwrap().arguments, 0);
+}
+
+#[test]
+fn more_layouts_and_places_than_there_is_room_for_are_refused() {
+    let mut usdt = Usdt::default();
+    let layout = |number: usize| arguments(&format!("8@${number}"), Machine::X86);
+    for at in 0..LAYOUTS {
+        usdt.add(at as u64, 0, layout(at)).unwrap();
+    }
+    assert!(usdt.clone().add(0, 0, layout(LAYOUTS)).unwrap_err().contains("64 ways"));
+    for at in LAYOUTS..1024 {
+        usdt.add(at as u64, 0, layout(0)).unwrap();
+    }
+    assert!(usdt.add(0, 0, layout(0)).unwrap_err().contains("1024 places"));
+}
+
+#[test]
 fn values_that_cannot_be_are_mistakes() {
     let sums = format!("profile:1 hist {}1", "1 + (".repeat(16)) + &")".repeat(16);
     let many = format!("profile:1 hist 1{}", " + 1".repeat(70));
@@ -93,6 +133,11 @@ fn values_that_cannot_be_are_mistakes() {
         ("uprobe:a:b count by arg6", "6 arguments"),
         ("uprobe:a:b count by strr(arg0)", "did you mean \"str\"?"),
         ("profile:1 /comm == \"a name that is longer than the kernel has\"/ count", "first 31 bytes"),
+        ("usdt:/bin/app:app:ends count", "no USDT probe"),
+        ("usdt:/bin/app:app:begins count by arg3", "3 arguments"),
+        ("usdt:/bin/app:app:begins count by arg2", "arg2 is at 8f@%xmm0"),
+        ("usdt:/bin/app:app:begins count by retval", "known at the return"),
+        ("usdt:/bin/app:app:begins count by argO", "did you mean \"arg0\"?"),
         (&sums, "nest less"),
         (&many, "more than 128 steps"),
     ] {

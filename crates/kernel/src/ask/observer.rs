@@ -3,8 +3,6 @@
 //! Invariants: every event that matches the filter counts once, under its key or as other; events that could not be
 //! read or paired are counted in [`Losses`]. Histograms use the bins of `ogive-hist`.
 
-use std::path::{Path, PathBuf};
-
 use libbpf_rs::{MapCore as _, MapFlags, ProgramMut, UprobeOpts};
 use ogive_hist::{DecimalBin, FLAT_BINS, Histogram};
 use ogive_text::near::suggestion;
@@ -13,6 +11,7 @@ use super::btf::KernelTypes;
 use super::code::KEY_BYTES;
 use super::compiler::{Compiled, KeyKind, compile};
 use super::mistake::Mistake;
+use super::programs::found;
 use super::syntax::{Probe, Question, Verb};
 use crate::fields::{Bins, Fields, histogram};
 use crate::filter::Config;
@@ -24,8 +23,16 @@ use crate::{Error, Filter, Grouping};
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/ask.bpf.o"));
 
 /// Programs of the object.
-const PROGRAMS: [&str; 7] =
-    ["on_point", "on_function", "on_function_call", "on_function_return", "on_call", "on_call_return", "on_tick"];
+const PROGRAMS: [&str; 8] = [
+    "on_mark",
+    "on_point",
+    "on_function",
+    "on_function_call",
+    "on_function_return",
+    "on_call",
+    "on_call_return",
+    "on_tick",
+];
 
 /// How a question is answered.
 #[derive(Clone, Debug)]
@@ -129,7 +136,8 @@ impl Observer {
             Probe::Point(name) => Some(("on_point", name.as_str())),
             _ => None,
         };
-        let mut loaded = Loaded::load_with(&plan, &[(".question", &constants)], point)?;
+        let places = question.places();
+        let mut loaded = Loaded::load_with(&plan, &[(".question", &constants), (".places", &places)], point)?;
         for slot in 1..=options.groups {
             let offered = loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
             offered.map_err(failed("free slots"))?;
@@ -244,6 +252,7 @@ fn programs(question: &Compiled) -> Vec<&'static str> {
         Probe::Function { at_return: false, .. } => vec!["on_function"],
         Probe::Function { .. } if question.needs_call => vec!["on_function_call", "on_function_return"],
         Probe::Function { .. } => vec!["on_function_return"],
+        Probe::Usdt { .. } => vec!["on_mark"],
         Probe::Call(_) => vec!["on_call", "on_call_return"],
         Probe::Profile(_) => vec!["on_tick"],
     }
@@ -265,32 +274,34 @@ fn attach(loaded: &mut Loaded, question: &Compiled, wanted: &[&str], options: &O
             }
             Ok(())
         }
+        Probe::Usdt { path, provider, name } => {
+            let what = format!("the probe {provider}:{name} of {path}");
+            let file = found(path).ok_or_else(|| Error::Input(format!("{what}: there is no such file")))?;
+            for site in &question.usdt.sites {
+                let uprobe = UprobeOpts {
+                    ref_ctr_offset: site.semaphore as usize,
+                    cookie: site.layout as u64,
+                    ..UprobeOpts::default()
+                };
+                let (file, offset) = (&file, site.offset as usize);
+                let attached = |program: &ProgramMut<'_>| program.attach_uprobe_with_opts(-1, file, offset, uprobe);
+                loaded.attach_by("on_mark", &what, attached)?;
+            }
+            Ok(())
+        }
         Probe::Profile(rate) => options.cpus.iter().try_for_each(|cpu| loaded.attach_tick("on_tick", *cpu, *rate)),
     }
 }
 
 /// With the functions that are there, when this one is not.
 fn explained(error: Error, path: &str, symbol: &str) -> Error {
-    let Error::Refused { what, reason, errno } = error else { return error };
-    if errno != Some(2) {
-        return Error::Refused { what, reason, errno };
-    }
+    let Error::Refused { what, errno: Some(2), .. } = &error else { return error };
     let Some(file) = found(path) else {
         return Error::Input(format!("{what}: there is no such file"));
     };
     let names = crate::symbols::functions_of(&file);
     let meant = suggestion(names.iter().map(String::as_str), symbol);
     Error::Input(format!("{what}: {} has no such function among {}{meant}", file.display(), names.len()))
-}
-
-/// The file as libbpf finds it: libraries and programs by their names alone.
-fn found(path: &str) -> Option<PathBuf> {
-    if path.contains('/') {
-        return Path::new(path).exists().then(|| PathBuf::from(path));
-    }
-    let libraries = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let programs = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"];
-    libraries.iter().chain(&programs).map(|directory| Path::new(directory).join(path)).find(|path| path.exists())
 }
 
 /// Counts of flat bins as a histogram: durations in seconds, and anything else in its own unit.

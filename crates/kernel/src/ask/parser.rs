@@ -25,7 +25,7 @@ pub const KEYS_MAX: usize = 3;
 /// Ticks a second and CPU, at most.
 const RATE_MAX: u32 = 5000;
 
-const PROBES: [&str; 5] = ["tp_btf", "uprobe", "uretprobe", "syscall", "profile"];
+const PROBES: [&str; 6] = ["tp_btf", "uprobe", "uretprobe", "usdt", "syscall", "profile"];
 const VERBS: [&str; 3] = ["count", "sum", "hist"];
 
 /// Parses a question.
@@ -67,6 +67,13 @@ fn probe(text: &str, at: usize) -> Result<Probe, Mistake> {
                 Ok(Probe::Function { path: path.to_owned(), symbol: symbol.to_owned(), at_return: kind == "uretprobe" })
             }
             _ => missing(&format!("{kind}:FILE:FUNCTION, as in {kind}:libc.so.6:malloc")),
+        },
+        "usdt" => match rest.rsplitn(3, ':').collect::<Vec<_>>()[..] {
+            [name, provider, path] if ![name, provider, path].contains(&"") => {
+                let [path, provider, name] = [path, provider, name].map(ToOwned::to_owned);
+                Ok(Probe::Usdt { path, provider, name })
+            }
+            _ => missing("usdt:FILE:PROVIDER:NAME, as in usdt:/usr/bin/python3:python:gc__start"),
         },
         "syscall" if rest == "*" => Ok(Probe::Call(None)),
         "syscall" if is_word(rest) => Ok(Probe::Call(Some(rest.to_owned()))),

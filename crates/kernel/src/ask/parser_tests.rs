@@ -12,6 +12,8 @@ fn questions_have_a_probe_a_filter_a_verb_a_value_and_keys() {
     let question = parse("uretprobe:/usr/lib/a:b.so:f count").unwrap();
     let (path, symbol) = ("/usr/lib/a:b.so".to_owned(), "f".to_owned());
     assert_eq!(question.probe, Probe::Function { path, symbol, at_return: true });
+    let [path, provider, name] = ["/a:b/app", "app", "begins"].map(ToOwned::to_owned);
+    assert_eq!(parse("usdt:/a:b/app:app:begins count").unwrap().probe, Probe::Usdt { path, provider, name });
     assert_eq!(parse("syscall:* count by call").unwrap().probe, Probe::Call(None));
     assert_eq!(parse(" profile:99 count").unwrap().probe, Probe::Profile(99));
 }
@@ -53,6 +55,8 @@ fn mistakes_have_their_place_and_what_may_be_meant() {
         ("tpbtf:a count", 0, "did you mean \"tp_btf\"?"),
         ("tp_btf: count", 0, "tp_btf:NAME"),
         ("uprobe:libc.so.6 count", 0, "uprobe:FILE:FUNCTION"),
+        ("usdt:app:begins count", 0, "usdt:FILE:PROVIDER:NAME"),
+        ("usdt:/bin/app::begins count", 0, "usdt:FILE:PROVIDER:NAME"),
         ("tracepoint:sched:sched_switch count", 0, "tp_btf:sched_switch"),
         ("tracepoint:syscalls:sys_enter_read count", 0, "syscall:read"),
         ("profile:0 count", 8, "1 to 5000"),

@@ -14,6 +14,15 @@ pub enum Probe {
         /// At the return, and not at the call.
         at_return: bool,
     },
+    /// A USDT probe: a place that the author of a program marked.
+    Usdt {
+        /// The file, or the name of a library or program that is searched for.
+        path: String,
+        /// Whose probes they are.
+        provider: String,
+        /// Its name.
+        name: String,
+    },
     /// System calls, at their return; every one without a name.
     Call(Option<String>),
     /// A clock that ticks so many times a second on each CPU while it works.

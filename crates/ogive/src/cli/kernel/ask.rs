@@ -26,6 +26,7 @@ Probes:
   tp_btf:NAME                      a tracepoint of the kernel, its arguments by their names
   uprobe:FILE:FUNCTION             calls of a function: arg0 to arg5
   uretprobe:FILE:FUNCTION          their returns: retval, latency, arg0 to arg5
+  usdt:FILE:PROVIDER:NAME          a place that a program's author marked: its arguments
   syscall:NAME or syscall:*        system calls at their return: retval, latency, call, arg0 to arg5
   profile:HZ                       ticks of a clock on each CPU while it works
 
