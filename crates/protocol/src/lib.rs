@@ -8,6 +8,7 @@
 
 pub mod batch_json;
 pub mod batch_message;
+pub mod beats;
 mod error;
 mod event;
 pub mod exposition;
