@@ -21,6 +21,8 @@ pub enum Protocol {
     Syslog,
     /// Graylog's extended log format.
     Gelf,
+    /// Beats and Logstash's lumberjack.
+    Beats,
     /// InfluxDB's line protocol.
     Influx,
     /// HTTPTrap, of Circonus' clients.
@@ -43,7 +45,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -53,6 +55,7 @@ impl Protocol {
         Self::Graphite,
         Self::Syslog,
         Self::Gelf,
+        Self::Beats,
         Self::Influx,
         Self::Httptrap,
         Self::Irondb,
@@ -76,6 +79,7 @@ impl Protocol {
             Self::Graphite => "graphite",
             Self::Syslog => "syslog",
             Self::Gelf => "gelf",
+            Self::Beats => "beats",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",
             Self::Irondb => "irondb",

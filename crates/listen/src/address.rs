@@ -70,6 +70,17 @@ pub(super) enum Socket {
 }
 
 impl Address {
+    /// The address without datagrams, for a protocol that has none.
+    pub(super) fn connections(&self, option: &str) -> anyhow::Result<Self> {
+        match self {
+            Self::Both(address) => Ok(Self::Tcp(*address)),
+            Self::Udp(_) | Self::UnixDatagram(_) => {
+                bail!("{option} takes connections, not datagrams; give HOST:PORT, tls:HOST:PORT or unix-stream:PATH")
+            }
+            Self::Tcp(_) | Self::Tls(_) | Self::UnixStream(_) => Ok(self.clone()),
+        }
+    }
+
     /// Binds its sockets.
     pub(super) fn bind(&self, option: &str) -> anyhow::Result<Vec<Socket>> {
         let bound = match self {
@@ -169,6 +180,10 @@ mod tests {
             let address: Address = text.parse().unwrap();
             assert_eq!((address.to_string(), &address), (text.to_owned(), &expected));
         }
+        let connections = |text: &str| text.parse::<Address>().unwrap().connections("--beats");
+        assert_eq!(connections("127.0.0.1:1").unwrap().to_string(), "tcp:127.0.0.1:1");
+        assert_eq!(connections("tls:127.0.0.1:1").unwrap().to_string(), "tls:127.0.0.1:1");
+        assert!(connections("udp:127.0.0.1:1").is_err() && connections("unix:/run/x").is_err());
         for text in ["", "8125", "unix:", "udp:x", "127.0.0.1"] {
             assert!(text.parse::<Address>().is_err(), "{text:?}");
         }

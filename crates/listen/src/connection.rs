@@ -15,7 +15,7 @@ use std::time::Duration;
 use ogive_protocol::lines::{Fault, LINE_BYTES_MAX};
 use ogive_protocol::syslog::framing::{Found, Framing};
 use ogive_protocol::{gelf, syslog};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::intake::Intake;
@@ -24,7 +24,7 @@ use super::intake::Intake;
 const FRAME_BYTES_MAX: usize = 64 * 1024;
 
 /// What is read at once.
-const READ_BYTES: usize = 64 * 1024;
+pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// How long a sender waits before it is looked whether there is room.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LAST_READ: Duration = Duration::from_millis(50);
 
 /// A connection holds this much of a message without asking.
-const SMALL_BYTES: usize = syslog::MESSAGE_BYTES_MAX;
+pub(super) const SMALL_BYTES: usize = syslog::MESSAGE_BYTES_MAX;
 
 /// 64 messages of up to 1 MiB that a socket's connections hold; others with large ones are read when there is room.
 pub(super) const LARGE_MESSAGES: usize = 64;
@@ -56,9 +56,23 @@ pub(super) struct Rules {
     pub(super) large: Arc<Semaphore>,
 }
 
+/// The bytes of a connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// What `future` gives, or nothing when the end comes first.
+pub(super) async fn until<T>(ending: &watch::Receiver<bool>, future: impl Future<Output = T>) -> Option<T> {
+    let mut ending = ending.clone();
+    tokio::select! {
+        out = future => Some(out),
+        _ = ending.wait_for(|ending| *ending) => None,
+    }
+}
+
 /// Reads `stream` until it ends.
 pub(super) async fn serve(
-    mut stream: impl AsyncRead + Unpin,
+    mut stream: impl Stream,
     intake: Arc<dyn Intake>,
     rules: Rules,
     mut ending: watch::Receiver<bool>,

@@ -1,15 +1,17 @@
-//! Sockets of StatsD, Graphite, syslog and GELF.
+//! Sockets of StatsD, Graphite, syslog, GELF and Beats.
 //!
 //! Invariants: everything that arrived before shutdown is stored before the store closes. Each line is either accepted
 //! or counted by reason.
-//! Threads: one per datagram socket; a task per connection; for each protocol one task that emits complete seconds and
-//! one that submits them to the store.
+//! Threads: one per datagram socket; a task per connection; for each protocol without acknowledgements one task that
+//! emits complete seconds and one that submits them to the store.
 //! Belongs here: sockets, and turning received bytes into batches. Does not belong here: HTTP, and decoding of lines
 //! (`ogive_protocol`).
 //! Limits: the options limit connections and their idle time; see each module for its own.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod address;
+mod beats;
 mod connection;
 mod datagram;
 mod gelf;
@@ -27,12 +29,13 @@ use ogive_stream::{Limits, Quantizer};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
+use accept::{Handshake, Reader, accept};
 pub use address::Address;
 use address::Socket;
-use connection::{LARGE_MESSAGES, Layout, Rules};
+use beats::Beats;
+use connection::{LARGE_MESSAGES, Layout, Rules, until};
 use gelf::Gelf;
 use intake::{Common, Graphite, Intake, Statsd};
 use ogive_door::Door;
@@ -43,12 +46,6 @@ use texts::Texts;
 
 /// Graphite's samples wait this long for company in their batch.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// When so many files are open that no connection is taken, it is tried again after this.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// 10 s for the handshake of TLS: a client far away needs one.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What a new connection is encrypted with; it may change while the server runs.
 pub type Tls = Arc<dyn Fn() -> Option<Arc<ServerConfig>> + Send + Sync>;
@@ -73,15 +70,19 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         (Protocol::Graphite, "--graphite", &options.graphite),
         (Protocol::Syslog, "--syslog", &options.syslog),
         (Protocol::Gelf, "--gelf", &options.gelf),
+        (Protocol::Beats, "--beats", &options.beats),
     ] {
         if matches!(protocol, Protocol::Statsd | Protocol::Graphite)
             && addresses.iter().any(|address| matches!(address, Address::Tls(_)))
         {
-            anyhow::bail!("{option} is not taken with TLS; --syslog and --gelf are");
+            anyhow::bail!("{option} is not taken with TLS; --syslog, --gelf and --beats are");
         }
         let mut sockets = Vec::new();
         for address in addresses {
-            sockets.extend(Address::bind(address, option)?);
+            sockets.extend(match protocol {
+                Protocol::Beats => address.connections(option)?.bind(option)?,
+                _ => address.bind(option)?,
+            });
         }
         if !sockets.is_empty() {
             let names: Vec<String> = sockets.iter().map(Socket::name).collect::<Result<_, _>>()?;
@@ -106,6 +107,13 @@ impl Bound {
         let mut running =
             Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new(), tls };
         for Sockets { protocol, sockets } in self.protocols {
+            if protocol == Protocol::Beats {
+                let beats = Arc::new(Beats::new(door.clone(), &self.options));
+                for socket in sockets {
+                    running.connections(socket, Reader::Beats(beats.clone()), &self.options, &ending)?;
+                }
+                continue;
+            }
             let outbox = Outbox::new(door.clone(), protocol, self.options.line_tenant.clone());
             let intake = intake(&self.options, door, protocol, &outbox);
             for socket in sockets {
@@ -181,8 +189,11 @@ impl Running {
         intake: &Arc<dyn Intake>,
         ending: &watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        let (intake, ending) = (intake.clone(), ending.clone());
-        let limit = Arc::new(Semaphore::new(options.line_connections));
+        if matches!(socket, Socket::Udp(_) | Socket::UnixDatagram(..)) {
+            let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
+            self.threads.push(datagram::start(socket, buffer, intake.clone(), self.stop.clone())?);
+            return Ok(());
+        }
         let layout = match (protocol, &socket) {
             (Protocol::Syslog, _) => Layout::Syslog,
             (Protocol::Gelf, _) => Layout::Gelf,
@@ -190,11 +201,20 @@ impl Running {
             _ => Layout::Lines,
         };
         let rules = Rules { layout, idle: options.idle(), large: Arc::new(Semaphore::new(LARGE_MESSAGES)) };
+        self.connections(socket, Reader::Lines(intake.clone(), rules), options, ending)
+    }
+
+    /// Takes connections of a socket that has them.
+    fn connections(
+        &mut self,
+        socket: Socket,
+        reader: Reader,
+        options: &Options,
+        ending: &watch::Receiver<bool>,
+    ) -> anyhow::Result<()> {
+        let (limit, ending) = (Arc::new(Semaphore::new(options.line_connections)), ending.clone());
         match socket {
-            Socket::Udp(_) | Socket::UnixDatagram(..) => {
-                let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
-                self.threads.push(datagram::start(socket, buffer, intake, self.stop.clone())?);
-            }
+            Socket::Udp(_) | Socket::UnixDatagram(..) => {}
             Socket::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -202,7 +222,7 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &reader, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -215,7 +235,7 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| Handshake(stream, tls()));
-                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &reader, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -227,7 +247,7 @@ impl Running {
                     let mut connections = JoinSet::new();
                     while let Some(accepted) = until(&ending, listener.accept()).await {
                         let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, &rules, &intake, &ending).await;
+                        accept(&mut connections, stream, &limit, &reader, &ending).await;
                     }
                     connections.join_all().await;
                 });
@@ -253,67 +273,4 @@ impl Running {
             let _ = way.sender.await;
         }
     }
-}
-
-/// What `future` gives, or nothing when the end comes first.
-async fn until<T>(ending: &watch::Receiver<bool>, future: impl Future<Output = T>) -> Option<T> {
-    let mut ending = ending.clone();
-    tokio::select! {
-        out = future => Some(out),
-        _ = ending.wait_for(|ending| *ending) => None,
-    }
-}
-
-/// What a connection is read from, once it can be.
-trait Opening: Send + 'static {
-    /// Whatever comes before its first byte; none when it failed.
-    fn open(self) -> impl Future<Output = Option<impl tokio::io::AsyncRead + Unpin + Send>> + Send;
-}
-
-impl Opening for tokio::net::TcpStream {
-    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
-        Some(self)
-    }
-}
-
-impl Opening for tokio::net::UnixStream {
-    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
-        Some(self)
-    }
-}
-
-/// A connection that begins with TLS.
-struct Handshake(tokio::net::TcpStream, Option<Arc<ServerConfig>>);
-
-impl Opening for Handshake {
-    async fn open(self) -> Option<impl tokio::io::AsyncRead + Unpin + Send> {
-        let Self(stream, config) = self;
-        let accepted = tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(config?).accept(stream)).await;
-        accepted.ok()?.ok()
-    }
-}
-
-async fn accept<S: Opening>(
-    connections: &mut JoinSet<()>,
-    stream: std::io::Result<S>,
-    limit: &Arc<Semaphore>,
-    rules: &Rules,
-    intake: &Arc<dyn Intake>,
-    ending: &watch::Receiver<bool>,
-) {
-    while connections.try_join_next().is_some() {}
-    let Ok(stream) = stream else {
-        intake.lost("connection_failed", 1);
-        tokio::time::sleep(PAUSE).await;
-        return;
-    };
-    let Ok(permit) = limit.clone().try_acquire_owned() else { return intake.lost("connections_limit", 1) };
-    let (intake, rules, ending) = (intake.clone(), rules.clone(), ending.clone());
-    connections.spawn(async move {
-        match until(&ending, stream.open()).await {
-            Some(Some(stream)) => connection::serve(stream, intake, rules, ending).await,
-            _ => intake.lost("connection_failed", 1),
-        }
-        drop(permit);
-    });
 }

@@ -27,11 +27,15 @@ pub struct Options {
     /// Accept GELF here (UDP with chunks and compression, TCP) and store it as lines; addresses as for --syslog.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_GELF", value_delimiter = ',')]
     pub gelf: Vec<Address>,
+    /// Accept Beats and Logstash's lumberjack output here and store events as lines, acknowledged when they are
+    /// durable: HOST:PORT (TCP), tls:HOST:PORT with the certificate from --web-config, or unix-stream:PATH.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_BEATS", value_delimiter = ',')]
+    pub beats: Vec<Address>,
     /// Names from StatsD, Graphite and InfluxDB: underscore turns a.b-c into a_b_c; utf8 keeps it (PromQL then
     /// needs quotes: {"a.b-c"}).
     #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
     pub line_names: Names,
-    /// Tenant for data received by StatsD, Graphite, syslog and GELF.
+    /// Tenant for data received by StatsD, Graphite, syslog, GELF and Beats.
     #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
     pub line_tenant: Tenant,
     /// Accept comma-separated StatsD values (1,2|h), which hot-shots sends for arrays.
@@ -43,7 +47,7 @@ pub struct Options {
     /// Live StatsD series; further ones fold into ogive_overflow.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_STATSD_SERIES")]
     pub statsd_series: usize,
-    /// Open connections per StatsD, Graphite, syslog or GELF address.
+    /// Open connections per StatsD, Graphite, syslog, GELF or Beats address.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, env = "OGIVE_LINE_CONNECTIONS")]
     pub line_connections: usize,
     /// Seconds after which an idle connection is closed.

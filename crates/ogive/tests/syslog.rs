@@ -1,5 +1,6 @@
-//! Syslog of real senders (nginx, rsyslog, logger), and what filters make of their lines: what was sent is what is stored.
+//! Syslog of real senders (nginx, rsyslog, logger), GELF and Beats, and what filters make of their lines: what was sent is what is stored.
 
+mod beats;
 mod shippers;
 
 use std::collections::BTreeSet;
@@ -122,6 +123,24 @@ fn lines_of_nginx_become_histograms() {
     );
 }
 
+/// Writes the certificate of a server, its authority and the configuration that names it.
+fn certify(directory: &Path) {
+    let authority = Authority::new();
+    std::fs::write(directory.join("ca.pem"), authority.0.pem()).unwrap();
+    authority.certify(directory, "server", ExtendedKeyUsagePurpose::ServerAuth);
+    let config = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    std::fs::write(directory.join("web.yml"), config).unwrap();
+}
+
+/// The stored lines of a job, from a server that `certify` has certified.
+fn lines_by_tls(server: &Server, directory: &Path, job: &str) -> Vec<Value> {
+    let url = format!("https://{}/v1/logs?limit=5000&query={}", server.address, form(&format!("{{job=\"{job}\"}}")));
+    let output =
+        Command::new("curl").args(["-s", "--cacert"]).arg(directory.join("ca.pem")).arg(&url).output().unwrap();
+    let body: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    body["data"]["lines"].as_array().cloned().unwrap_or_default()
+}
+
 /// rsyslog with this configuration; what it cannot do is in its file of errors.
 fn rsyslog(directory: &Path, config: &str) -> Program {
     let path = directory.join("rsyslog.conf");
@@ -138,14 +157,7 @@ fn rsyslog(directory: &Path, config: &str) -> Program {
 fn rsyslog_brings_every_line_by_tcp_and_with_tls() {
     let directory = directory();
     let place = directory.path().display().to_string();
-    let authority = Authority::new();
-    std::fs::write(directory.path().join("ca.pem"), authority.0.pem()).unwrap();
-    authority.certify(directory.path(), "server", ExtendedKeyUsagePurpose::ServerAuth);
-    std::fs::write(
-        directory.path().join("web.yml"),
-        "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n",
-    )
-    .unwrap();
+    certify(directory.path());
     let server = serve(directory.path(), &["--syslog", "tls:127.0.0.1:0", "--web-config", &format!("{place}/web.yml")]);
     let (tcp, tls) = (port_of(&server, "tcp"), server.said.split("tls:127.0.0.1:").nth(1).unwrap());
     let tls: u16 = tls.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
@@ -166,13 +178,7 @@ fn rsyslog_brings_every_line_by_tcp_and_with_tls() {
          Template=\"RSYSLOG_ForwardFormat\") }}"
     );
     let _rsyslog = rsyslog(directory.path(), &config);
-    let stored = |job: &str| {
-        let url =
-            format!("https://{}/v1/logs?limit=5000&query={}", server.address, form(&format!("{{job=\"{job}\"}}")));
-        let output = Command::new("curl").args(["-s", "--cacert", &format!("{place}/ca.pem"), &url]).output().unwrap();
-        let body: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        body["data"]["lines"].as_array().cloned().unwrap_or_default()
-    };
+    let stored = |job: &str| lines_by_tls(&server, directory.path(), job);
     for (job, labels) in [("plain", ["local3", "warning"]), ("tls", ["local0", "info"])] {
         let found = eventually(job, || Some(stored(job)).filter(|found| found.len() >= expected.len()));
         assert_eq!((found.len(), bodies(&found) == expected), (expected.len(), true), "{job}: {}", found[0]);

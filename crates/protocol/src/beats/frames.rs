@@ -75,16 +75,27 @@ pub struct Found<'f> {
     pub content: Content<'f>,
 }
 
-/// The answer to a client that sends frames of version 2 that everything up to `sequence` is stored.
+/// The answer, in the version of the window, that everything up to `sequence` is stored.
 #[must_use]
-pub fn acknowledgement(sequence: u32) -> [u8; 6] {
+pub fn acknowledgement(version: Version, sequence: u32) -> [u8; 6] {
     let [a, b, c, d] = sequence.to_be_bytes();
-    [b'2', b'A', a, b, c, d]
+    [version as u8, b'A', a, b, c, d]
+}
+
+/// Which frames a client sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Version {
+    /// Of Logstash's old forwarder: keys and values.
+    One = b'1',
+    /// Of Beats: JSON.
+    #[default]
+    Two = b'2',
 }
 
 /// What a frame is, without its bytes.
 enum Step {
-    Window(u32),
+    Window(Version, u32),
     Packed(usize),
     Json(u32, Range<usize>),
     Pairs(u32, Range<usize>),
@@ -142,8 +153,9 @@ impl Buffer {
         };
         let Some(first) = number(rest, 2) else { return Ok(None) };
         if kind == b'W' {
+            let version = if rest[0] == b'1' { Version::One } else { Version::Two };
             self.at += 6;
-            return Ok(Some(Step::Window(first)));
+            return Ok(Some(Step::Window(version, first)));
         }
         if kind == b'C' {
             self.at += 6;
@@ -225,6 +237,7 @@ impl Packed {
 pub struct Frames {
     input: Buffer,
     packed: Option<Packed>,
+    version: Version,
     /// Events to come of the window.
     left: u32,
     last: Option<u32>,
@@ -239,7 +252,7 @@ impl Frames {
         let (sequence, range, is_json) = loop {
             let buffer = self.packed.as_mut().map_or(&mut self.input, |packed| &mut packed.out);
             match buffer.step()? {
-                Some(Step::Window(count)) => self.open(count)?,
+                Some(Step::Window(version, count)) => self.open(version, count)?,
                 Some(Step::Packed(_)) if self.packed.is_some() => return Err(Broken::Nested),
                 Some(Step::Packed(left)) if left > FRAME_BYTES_MAX => return Err(Broken::Length),
                 Some(Step::Packed(left)) => {
@@ -281,11 +294,11 @@ impl Frames {
         Ok(true)
     }
 
-    fn open(&mut self, count: u32) -> Result<(), Broken> {
+    fn open(&mut self, version: Version, count: u32) -> Result<(), Broken> {
         if self.left > 0 || count > WINDOW_MAX {
             return Err(Broken::Window);
         }
-        (self.left, self.last) = (count, None);
+        (self.version, self.left, self.last) = (version, count, None);
         Ok(())
     }
 
@@ -296,6 +309,12 @@ impl Frames {
         self.left -= 1;
         self.last = Some(sequence);
         Ok(())
+    }
+
+    /// The version of the window.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Bytes that are kept of a frame that is not complete.

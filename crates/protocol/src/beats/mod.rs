@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use ogive_text::calendar::rfc3339_ms;
 use serde_json::Value;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::Gather;
 use crate::event::{Origin, Record, SEVERITIES};
@@ -38,19 +39,48 @@ pub enum Content<'f> {
     TooLong,
 }
 
+impl Content<'_> {
+    /// Bytes that are there.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(bytes) | Self::Pairs(bytes) => bytes.len(),
+            Self::TooLong => 0,
+        }
+    }
+
+    /// Whether none are there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What an event that was taken is known again by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether it has a time of its own.
+    pub is_timed: bool,
+    /// A hash of its fields, in whatever order they come: Beats has none.
+    pub fingerprint: u128,
+}
+
 /// Takes one event, which arrived at `now_ns`.
 ///
 /// # Errors
 /// The rule that it breaks.
-pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<(), Fault> {
+pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<Taken, Fault> {
     let fields = match content {
         Content::Json(json) => members(json)?,
         Content::Pairs(bytes) => pairs(bytes)?,
         Content::TooLong => return Err(Fault::TooLong),
     };
     let event = Event { fields: &fields };
-    let time_ns = event.text("@timestamp").map_or(Ok(now_ns), instant)?;
-    event.origin().push(time_ns, event.line(), gather)
+    let time = event.text("@timestamp");
+    let time_ns = time.map_or(Ok(now_ns), instant)?;
+    let (line, fingerprint) = event.line();
+    event.origin().push(time_ns, line, gather)?;
+    Ok(Taken { is_timed: time.is_some(), fingerprint })
 }
 
 /// The number at a place, when it is there.
@@ -101,22 +131,32 @@ impl<'e> Event<'e> {
         Origin { job: self.first(&JOB_FIELDS), host: self.first(&HOST_FIELDS), facility: "", severity }
     }
 
-    /// The line that is stored.
-    fn line(&self) -> String {
+    /// The line that is stored, and the hash of the fields.
+    fn line(&self) -> (String, u128) {
         let name = ["message", "line"].into_iter().find(|name| self.text(name).is_some());
         let mut record = Record::new(name.and_then(|name| self.text(name)).unwrap_or_default());
         let body = name.and_then(|name| self.fields.iter().position(|(field, _)| field == name));
+        let mut fingerprint = 0_u128;
         for (at, (field, value)) in self.fields.iter().enumerate() {
-            let is_told = match field.as_str() {
-                "@timestamp" => value.as_str().is_some_and(|time| self.text("@timestamp") == Some(time)),
-                "host" => value.as_str().is_some_and(|host| host == self.first(&HOST_FIELDS)),
-                _ => false,
+            let told = value.as_str().filter(|text| match field.as_str() {
+                "@timestamp" => self.text("@timestamp") == Some(*text),
+                "host" => *text == self.first(&HOST_FIELDS),
+                _ => Some(at) == body,
+            });
+            let value = match told {
+                Some(text) => text,
+                None => {
+                    let out = record.attribute(field);
+                    let from = out.len();
+                    write!(out, "{value}").expect("writes to memory");
+                    &out[from..]
+                }
             };
-            if Some(at) != body && !is_told {
-                write!(record.attribute(field), "{value}").expect("writes to memory");
-            }
+            // A sum, so that the order does not matter.
+            let seed = XxHash3_64::oneshot(field.as_bytes());
+            fingerprint = fingerprint.wrapping_add(XxHash3_128::oneshot_with_seed(seed, value.as_bytes()));
         }
-        record.into_text()
+        (record.into_text(), fingerprint)
     }
 }
 

@@ -1,6 +1,6 @@
 use ogive_model::Value;
 
-use super::frames::{Broken, FRAME_BYTES_MAX, Frames, WINDOW_MAX, acknowledgement};
+use super::frames::{Broken, FRAME_BYTES_MAX, Frames, Version, WINDOW_MAX, acknowledgement};
 use super::*;
 use crate::inflate::tests::zlib;
 use crate::mutations::mutations;
@@ -79,7 +79,8 @@ fn events_are_complete_wherever_segments_end() {
         assert!(ended.is_ok(), "{end}");
         assert!(ended == Ok(true) || [6, 6 + packed(&inner).len()].iter().any(|at| end >= *at), "{end}");
     }
-    assert_eq!(acknowledgement(0x0102_0304), *b"2A\x01\x02\x03\x04");
+    assert_eq!(acknowledgement(Version::Two, 0x0102_0304), *b"2A\x01\x02\x03\x04");
+    assert_eq!(acknowledgement(Version::One, 1), *b"1A\0\0\0\x01");
 }
 
 #[test]
@@ -163,6 +164,24 @@ fn fields_become_labels_and_attributes() {
     );
     let pairs = pairs_of(1, &[("line", "old"), ("host", "h"), ("file", "/a")]);
     check(Content::Pairs(&pairs[10..]), r#"instance="h""#, None, r#"{"body":"old","attributes":{"file":"/a"}}"#);
+}
+
+#[test]
+fn an_event_is_known_again_however_its_fields_are_ordered() {
+    let of = |json: &str| feed(Content::Json(json.as_bytes()), NOW, &mut Gather::default()).unwrap();
+    let first = of(r#"{"@timestamp":"2023-11-14T22:13:20Z","message":"a","host":{"name":"h","ip":["1","2"]},"n":1}"#);
+    let again = of(r#"{"n":1,"host":{"ip":["1","2"],"name":"h"},"message":"a","@timestamp":"2023-11-14T22:13:20Z"}"#);
+    assert_eq!((first, first.is_timed), (again, true));
+    for other in [
+        r#"{"@timestamp":"2023-11-14T22:13:21Z","message":"a","host":{"name":"h","ip":["1","2"]},"n":1}"#,
+        r#"{"@timestamp":"2023-11-14T22:13:20Z","message":"b","host":{"name":"h","ip":["1","2"]},"n":1}"#,
+        r#"{"@timestamp":"2023-11-14T22:13:20Z","message":"a","host":{"name":"h","ip":["2","1"]},"n":1}"#,
+        r#"{"@timestamp":"2023-11-14T22:13:20Z","message":"a","host":{"name":"h","ip":["1","2"]},"m":1}"#,
+        r#"{"message":"a","host":{"name":"h","ip":["1","2"]},"n":1}"#,
+    ] {
+        assert_ne!(of(other).fingerprint, first.fingerprint, "{other}");
+    }
+    assert!(!of(r#"{"message":"a"}"#).is_timed);
 }
 
 #[test]

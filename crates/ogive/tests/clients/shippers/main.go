@@ -25,6 +25,6 @@ func fail(err error) {
 }
 
 func main() {
-	kinds := map[string]func([]string){"gelf": gelfMessages}
+	kinds := map[string]func([]string){"gelf": gelfMessages, "beats": beatsWindows, "beats-retries": beatsRetries}
 	kinds[os.Args[1]](os.Args[2:])
 }
