@@ -26,11 +26,11 @@ const ENTRIES_MAX: usize = 1_000_000;
 /// Shows who did what: commands and requests that changed something, and changes of configuration.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Each entry has a time, what was done, who did it, and in further lines what was asked, what differs and how it ended.
+Each entry has a time, the action and who did it; further lines show the request, what changed, and the outcome.
 
   ogive audit --since 30d
   ogive audit --action snapshot --json
-  ogive audit --data /disk1/ogive --data /disk2/ogive    # no server runs there")]
+  ogive audit --data /disk1/ogive --data /disk2/ogive    # of a stopped server")]
 pub(crate) struct Audit {
     /// How far back to look: seconds, or a duration such as 7d.
     #[arg(long, default_value = "7d", value_name = "DURATION", value_parser = duration)]

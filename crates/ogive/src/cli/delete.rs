@@ -10,13 +10,13 @@ use super::times;
 /// Deletes samples permanently. The server must run with --enable-admin-api.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Queries see nothing of it any more when the command ends; the bytes go soon after, or before it ends with --clean.
-What arrives later for the same times stays.
+When the command ends, queries no longer see the samples; their bytes are removed from disk soon after, or with --clean
+before the command ends. Samples that arrive later for the same times are kept.
 
   ogive delete 'up{job=\"gone\"}'
   ogive delete '{customer=\"42\"}' --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z --yes --clean")]
 pub(crate) struct Delete {
-    /// Which series.
+    /// Selector of the series, such as up{job="gone"}.
     selector: String,
     /// Start of the range: -30d, now-7d, Unix seconds or RFC 3339; without it, everything before the end.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = times::parse)]

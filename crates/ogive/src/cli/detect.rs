@@ -25,8 +25,8 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Runs the detectors over stored data or over the numbers of a file, and prints what they would have found.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-A file has a time and a number in each row, with a comma between: Unix seconds, RFC 3339, or such as 2014-04-10 07:15:00 (UTC).
-The exit code is 1 when something was found.
+Each row of a file has a time and a number, separated by a comma. Times are Unix seconds, RFC 3339, or of the form
+2014-04-10 07:15:00 (UTC). The exit code is 1 when something was found.
 
   ogive detect --selector 'request_seconds' --start -3h
   ogive detect --selector 'request_seconds' --siblings instance

@@ -12,7 +12,7 @@ use crate::filtering;
 pub(crate) enum FilterCommand {
     /// Runs the [[case]] tables of files against their [[filter]] tables. Exit code 1 when one fails.
     Test {
-        /// Files, or names of built-in filters.
+        /// Filter files, or names of built-in filters.
         #[arg(required = true)]
         files: Vec<String>,
     },

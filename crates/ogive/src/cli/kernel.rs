@@ -20,15 +20,15 @@ pub(crate) use export::{KernelOptions, KernelRole};
 /// Measures the scheduler, threads and system calls with programs inside the kernel.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Examples:
-  ogive kernel doctor                        what works on this machine, and what the rest would need
+  ogive kernel doctor                        what works on this machine, and what is missing for the rest
   ogive kernel sched --seconds 5 -p 1234     run-queue latency, slices and waits by cause, as histograms
   ogive kernel micro --comm nginx            where each thread's time goes
   ogive kernel calls -- ls -l                system calls: counts, errors, latencies
   ogive kernel locks -p 1234                 contended locks: how long, where, and who waits for whom
-  ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of that as series, each second
+  ogive kernel export --to http://127.0.0.1:6448 --comm nginx   all of these as series, every second
   ogive kernel flame -p 1234 --svg on.svg    a flame graph of where it runs, or with --off-cpu where it waits
-  ogive kernel advise -p 1234                what it loses to how the machine is set up, and what would change that
-  ogive kernel ask 'syscall:read hist latency by comm'   any question, with filter and keys")]
+  ogive kernel advise -p 1234                what the machine's setup costs it, and how to change that
+  ogive kernel ask 'syscall:read hist latency by comm'   your own question, with filter and keys")]
 pub(crate) enum Kernel {
     Doctor(doctor::Doctor),
     Sched(sched::Sched),

@@ -27,16 +27,16 @@ const POLL: Duration = Duration::from_secs(1);
 /// Searches stored log lines.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-QUERY is made of words, \"phrases\", /regular expressions/, field=value, {label=\"value\"}, AND, OR, NOT and parentheses
-(docs/logs.md); without it every line is shown. The newest are shown, oldest first.
+QUERY consists of words, \"phrases\", /regular expressions/, field=value, {label=\"value\"}, AND, OR, NOT and parentheses
+(docs/logs.md); without it every line is shown. The newest lines are shown, in order of time.
 
   ogive logs error --since 15m
   ogive logs 'level=error status>=500 NOT /health/' -s 'log{job=\"api\"}'
   ogive logs 'timeout OR \"connection refused\"' --follow
 
-Exit codes: 0 searched, also when nothing was found; 2 wrong usage, or a wrong query; 3 the server cannot be reached.")]
+Exit codes: 0 success, even when nothing was found; 2 wrong usage, or an invalid query; 3 the server cannot be reached.")]
 pub(crate) struct Logs {
-    /// What to look for.
+    /// Search expression.
     query: Option<String>,
     /// Selector of the series, as PromQL. Repeatable; lines of any of them match.
     #[arg(short, long, value_name = "SELECTOR")]

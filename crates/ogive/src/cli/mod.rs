@@ -78,8 +78,8 @@ use terminal::{Color, Terminal};
 
 /// Measures every operation, stores histograms, and answers questions about the distribution later.
 #[derive(Parser, Debug)]
-#[command(name = "ogive", version, about, long_about = None, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 fine, 1 a finding, 2 wrong usage, 3 the server cannot be reached.")]
+#[command(name = "ogive", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 success, 1 a finding, 2 wrong usage, 3 the server cannot be reached.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -143,19 +143,19 @@ enum Command {
     Scale(scale::Scale),
     #[command(subcommand)]
     Kernel(kernel::Kernel),
-    /// Runs scripts of checks for the server that started it.
+    /// Runs the Lua scripts of checks; started by the server.
     #[cfg(feature = "lua")]
     #[command(hide = true)]
     LuaWorker,
-    /// Writes the manual pages, one a command, into a directory.
+    /// Writes the manual pages, one per command, into a directory.
     #[command(hide = true)]
     Man {
-        /// The directory; it must be there.
+        /// An existing directory.
         directory: std::path::PathBuf,
     },
     /// Prints a shell completion script.
     Completions {
-        /// The shell.
+        /// Shell to print the script for.
         shell: clap_complete::Shell,
     },
 }

@@ -32,13 +32,13 @@ const OWN_PER: (&str, &str) = ("request", "ogive_http_request_seconds");
 /// Divides counters by each other to show what one operation costs: "one request = 3.2 queries, 1 fsync, 20 samples".
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-An expression is a counter or a histogram (its increase over --range is counted), or any PromQL whose value at the end of
-the range is taken. Without expressions: what Ogive does for each request that it answers.
+An expression is a counter or a histogram (its increase over --range is used), or any other PromQL expression (its value
+at the end of the range is used). Without expressions: what Ogive itself does for each request that it answers.
 
   ogive ops
   ogive ops --per http_requests_total sql_queries_total disk_reads_total 'fsync_seconds{disk=\"a\"}' --range 1h
   ogive ops --server http://prometheus:9090 --per 'http_requests_total{job=\"api\"}' pg_stat_statements_calls_total
-  ogive ops --limit 20        # exit code 1 when one became more than 20 % more than a week ago")]
+  ogive ops --limit 20        # exit code 1 when a quotient grew by more than 20 % within a week")]
 pub(crate) struct Ops {
     /// Counters, histograms or PromQL expressions to count.
     #[arg(value_name = "EXPR")]

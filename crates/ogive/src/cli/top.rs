@@ -34,10 +34,10 @@ const ROWS: usize = 25;
 /// Shows live load: rates, the most expensive expressions, memory, queues and disks.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Keys: t time now, a time in all, s slowest, n how often; q ends it.
+Keys: sort by t current time, a total time, s slowest, n number of runs; q quits.
 
   ogive top
-  ogive top --once            # one reading of a second, for pipes
+  ogive top --once            # one reading over a second, for pipes
   ogive top --server https://metrics.example.com --interval 5s")]
 pub(crate) struct Top {
     /// Time between two readings.
@@ -154,7 +154,7 @@ fn paint(frame: &mut Frame<'_>, view: &View, problem: Option<&str>) {
         })
         .collect();
     frame.render_widget(Paragraph::new(lines), main);
-    let keys = "sort by  t time now  a time in all  s slowest  n how often    q quit";
+    let keys = "sort by  t current time  a total time  s slowest  n runs    q quit";
     let foot = problem.map_or_else(|| keys.to_owned(), |why| format!("no answer: {why}"));
     frame.render_widget(Paragraph::new(foot), bottom);
 }

@@ -70,7 +70,7 @@ struct Show {
 
 #[derive(clap::Args, Debug)]
 struct TraceFilter {
-    /// Which series, as PromQL.
+    /// Selector of the series, as PromQL.
     selector: Option<String>,
     /// How far back to look: seconds, or a duration such as 15m.
     #[arg(long, default_value = "15m", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]

@@ -39,9 +39,9 @@ use summary::Summary;
 #[command(after_help = "Examples:
   ogive wire -i eth0                                 a live table
   ogive wire -i eth0 --only 5432 --to http://127.0.0.1:6448
-  ogive wire -i eth0 --exchanges --seconds 10        each exchange as a JSON object a line
+  ogive wire -i eth0 --exchanges --seconds 10        one JSON object per exchange
   ogive wire --pcap trace.pcap                       a table: operation, rate, percentiles, errors, findings
-  ogive wire --pcap trace.pcap --exchanges           each exchange as a JSON object a line
+  ogive wire --pcap trace.pcap --exchanges           one JSON object per exchange
   tcpdump -i any -w - port 5432 | ogive wire --pcap -")]
 pub(crate) struct Wire {
     /// Read a capture (pcap, pcapng; plain, gzip or zstd); - is standard input.

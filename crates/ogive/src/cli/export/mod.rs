@@ -29,8 +29,8 @@ use super::times;
   ogive export '{__name__=~\"http_.+\"}' --format openmetrics | gzip > http.om.gz
   ogive export 'rpc_seconds' --format arrow -o rpc.arrow
 
-A table has a row for each sample, histograms with all their bins (docs/formats/samples.md); `ogive import parquet` reads it back
-without a loss. OpenMetrics has histograms as buckets, and no texts (docs/import.md).")]
+Parquet and Arrow files have one row per sample, and histograms with all their bins (docs/formats/samples.md);
+`ogive import parquet` reads them back without loss. OpenMetrics has histograms as buckets, and no texts (docs/import.md).")]
 pub(crate) struct Export {
     /// Selector of the series, such as rpc_seconds{job="shop"}.
     #[arg(value_name = "SELECTOR")]

@@ -30,8 +30,8 @@ use crate::cli::terminal::Terminal;
 /// Reads numbers and prints quantiles and a picture of their distribution.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Numbers stand one or more to a line, separated by spaces, commas or semicolons; # begins a comment.
-A number may carry a unit: ns us ms s m h d, B kB MB GB TB KiB MiB GiB TiB, or k M G T; 5 ms and 1m30.5s work too.
+A line holds one or more numbers, separated by spaces, commas or semicolons; # begins a comment.
+A number may carry a unit: ns us ms s m h d, B kB MB GB TB KiB MiB GiB TiB, or k M G T; 5 ms and 1m30.5s are accepted too.
 A number that cannot be read is reported with its line and skipped, and the exit code is then 1.
 
   ping -c 100 localhost | ogive hist --regex 'time=([0-9.]+ ms)'

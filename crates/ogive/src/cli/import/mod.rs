@@ -40,10 +40,10 @@ const HELP: &str = "\
   ogive import csv --labels host,region measurements.csv
   ogive import parquet measurements.parquet
 
-docs/import.md has the command that makes each. Files may be compressed by gzip or zstd (not blocks and Parquet). The same command
-again goes on where it was cut off, and stores nothing twice.
+docs/import.md has the commands that produce these files. Files may be compressed with gzip or zstd (not blocks and Parquet). An
+interrupted import continues when the same command is run again, and stores nothing twice.
 
-Exit codes: 0 all was stored; 1 lines could not be read or samples were rejected, or a file ended early; 2 wrong usage; 3 the server
+Exit codes: 0 everything was stored; 1 lines could not be read or samples were rejected, or a file ended early; 2 wrong usage; 3 the server
 cannot be reached.";
 
 /// Imports files from other systems.

@@ -25,7 +25,7 @@ pub(crate) struct Replay {
     /// Data directory of a server, or the journal itself.
     #[arg(long, value_name = "DIR")]
     journal: PathBuf,
-    /// Batches and their samples in random order.
+    /// Replay batches and their samples in random order.
     #[arg(long)]
     shuffle: bool,
     /// Seed of the random order, to repeat it.

@@ -27,10 +27,10 @@ use workload::Workload;
 /// Runs a workload with increasing numbers of workers, fits the Universal Scalability Law, and names what limits it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  ogive scale -- ./work --threads {}               the same work with 1, 2, 3 ... threads: runs a second
-  ogive scale --by count -- ./bench -t {}          the last number it prints is the work that it did
+  ogive scale -- ./work --threads {}               the same work with 1, 2, 3 ... threads, in runs per second
+  ogive scale --by count -- ./bench -t {}          work done: the last number that the command prints
   ogive scale --workers 1-8 --oversubscribe -- gzip -k -c big.txt
-                                                   a copy of the command for each worker
+                                                   one copy of the command per worker
   ogive scale --svg curve.svg -- ./work {}         the curve as a picture")]
 pub(crate) struct Scale {
     /// Numbers of workers, such as 1-4 or 1,2,4,8; default: from one to the number of CPUs.
