@@ -95,8 +95,11 @@ fn a_script_that_cannot_be_stopped_is_killed_and_its_neighbours_go_on() {
     server.becomes(&format!("{} >= bool 40", runs("stubborn.*", "limit")), 1.0);
     server.becomes(&format!("{} >= bool 2", runs("deaf", "limit")), 1.0);
     server.becomes(&format!("{} >= bool 5", runs("good", "ok")), 1.0);
-    let killed = brokers::texts(&server, "ogive_check_no_answer{check=\"stubborn3\"}");
-    assert!(killed.iter().any(|text| text.contains("its process was killed after 0.4")), "{killed:?}");
+    // On a busy machine a run may end before it was asked anything, or its process by itself.
+    eventually("a script that was killed in time", || {
+        let texts = brokers::texts(&server, "ogive_check_no_answer{check=~\"stubborn.*\"}");
+        texts.iter().any(|text| text.contains("its process was killed after 0.4")).then_some(())
+    });
     // Nobody stays behind of checks that are gone, not as a zombie either, nor when the server is gone.
     std::fs::write(&file, good).unwrap();
     server.signal("HUP");
