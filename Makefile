@@ -82,13 +82,13 @@ lint: book
 		cargo metadata --manifest-path $$manifest --format-version 1 --locked >/dev/null || exit 1; done
 	@scripts/need libelf
 	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
-	cargo clippy --workspace --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
+	cargo clippy --workspace --exclude ogive-fuzz --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
 	@for workspace in $(OTHER_WORKSPACES); do \
 		cargo check --manifest-path $$workspace/Cargo.toml --target-dir target --locked --quiet || exit 1; done
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude ogive-fuzz --no-deps --locked --quiet
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.

@@ -23,6 +23,8 @@ const LICENCES: &[&str] = &[
     "ISC",
     "MIT",
     "MPL-2.0",
+    // LLVM's former one, MIT and BSD in one: of the fuzzer's library, which is part of no binary.
+    "NCSA",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
