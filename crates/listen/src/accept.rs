@@ -1,8 +1,10 @@
 //! Connections from their arrival on: within the limit, past TLS, and to what reads them.
 
+use std::io::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -17,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// 10 s for the handshake of TLS: a client far away needs one.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// What a new connection is encrypted with; it may change while the server runs.
+pub type Tls = Arc<dyn Fn() -> Option<Arc<ServerConfig>> + Send + Sync>;
 
 /// What reads the connections of a socket.
 #[derive(Clone)]
@@ -49,7 +54,7 @@ pub(super) trait Opening: Send + 'static {
     fn open(self) -> impl Future<Output = Option<impl Stream>> + Send;
 }
 
-impl Opening for tokio::net::TcpStream {
+impl Opening for TcpStream {
     async fn open(self) -> Option<impl Stream> {
         // An acknowledgement waits for nothing.
         let _ = self.set_nodelay(true);
@@ -57,14 +62,14 @@ impl Opening for tokio::net::TcpStream {
     }
 }
 
-impl Opening for tokio::net::UnixStream {
+impl Opening for UnixStream {
     async fn open(self) -> Option<impl Stream> {
         Some(self)
     }
 }
 
 /// A connection that begins with TLS.
-pub(super) struct Handshake(pub(super) tokio::net::TcpStream, pub(super) Option<Arc<ServerConfig>>);
+pub(super) struct Handshake(TcpStream, Option<Arc<ServerConfig>>);
 
 impl Opening for Handshake {
     async fn open(self) -> Option<impl Stream> {
@@ -75,9 +80,68 @@ impl Opening for Handshake {
     }
 }
 
-pub(super) async fn accept<S: Opening>(
+/// A socket at which connections arrive.
+pub(super) trait Listener: Send + Sync + 'static {
+    /// What arrives.
+    type Connection: Opening;
+
+    /// The next connection.
+    fn next(&self) -> impl Future<Output = Result<Self::Connection>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Connection = TcpStream;
+
+    async fn next(&self) -> Result<TcpStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Connection = UnixStream;
+
+    async fn next(&self) -> Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+/// One whose connections begin with TLS.
+pub(super) struct TlsListener {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Tls,
+}
+
+impl Listener for TlsListener {
+    type Connection = Handshake;
+
+    async fn next(&self) -> Result<Handshake> {
+        self.listener.next().await.map(|stream| Handshake(stream, (self.tls)()))
+    }
+}
+
+/// A bound socket as one of the runtime's.
+pub(super) fn tcp(listener: std::net::TcpListener) -> Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// Takes the connections of a socket until the end, and returns when all of them have ended.
+pub(super) async fn take(
+    listener: impl Listener,
+    limit: Arc<Semaphore>,
+    reader: Reader,
+    ending: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    while let Some(arrived) = until(&ending, listener.next()).await {
+        accept(&mut connections, arrived, &limit, &reader, &ending).await;
+    }
+    connections.join_all().await;
+}
+
+async fn accept<S: Opening>(
     connections: &mut JoinSet<()>,
-    stream: std::io::Result<S>,
+    stream: Result<S>,
     limit: &Arc<Semaphore>,
     reader: &Reader,
     ending: &watch::Receiver<bool>,

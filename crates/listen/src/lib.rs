@@ -29,13 +29,13 @@ use ogive_stream::{Limits, Quantizer};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio_rustls::rustls::ServerConfig;
 
-use accept::{Handshake, Reader, accept};
+pub use accept::Tls;
+use accept::{Reader, TlsListener, take, tcp};
 pub use address::Address;
 use address::Socket;
 use beats::Beats;
-use connection::{LARGE_MESSAGES, Layout, Rules, until};
+use connection::{LARGE_MESSAGES, Layout, Rules};
 use gelf::Gelf;
 use intake::{Common, Graphite, Intake, Statsd};
 use ogive_door::Door;
@@ -46,9 +46,6 @@ use texts::Texts;
 
 /// Graphite's samples wait this long for company in their batch.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// What a new connection is encrypted with; it may change while the server runs.
-pub type Tls = Arc<dyn Fn() -> Option<Arc<ServerConfig>> + Send + Sync>;
 
 /// The sockets of one protocol.
 struct Sockets {
@@ -214,45 +211,18 @@ impl Running {
     ) -> anyhow::Result<()> {
         let (limit, ending) = (Arc::new(Semaphore::new(options.line_connections)), ending.clone());
         match socket {
-            Socket::Udp(_) | Socket::UnixDatagram(..) => {}
-            Socket::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                self.tasks.spawn(async move {
-                    let mut connections = JoinSet::new();
-                    while let Some(accepted) = until(&ending, listener.accept()).await {
-                        let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, &reader, &ending).await;
-                    }
-                    connections.join_all().await;
-                });
-            }
+            Socket::Udp(_) | Socket::UnixDatagram(..) => anyhow::bail!("a socket of datagrams has no connections"),
+            Socket::Tcp(listener) => self.tasks.spawn(take(tcp(listener)?, limit, reader, ending)),
             Socket::Tls(listener) => {
-                listener.set_nonblocking(true)?;
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                let tls = self.tls.clone();
-                self.tasks.spawn(async move {
-                    let mut connections = JoinSet::new();
-                    while let Some(accepted) = until(&ending, listener.accept()).await {
-                        let stream = accepted.map(|(stream, _)| Handshake(stream, tls()));
-                        accept(&mut connections, stream, &limit, &reader, &ending).await;
-                    }
-                    connections.join_all().await;
-                });
+                let listener = TlsListener { listener: tcp(listener)?, tls: self.tls.clone() };
+                self.tasks.spawn(take(listener, limit, reader, ending))
             }
             Socket::UnixStream(listener, _) => {
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::UnixListener::from_std(listener)?;
-                self.tasks.spawn(async move {
-                    let mut connections = JoinSet::new();
-                    while let Some(accepted) = until(&ending, listener.accept()).await {
-                        let stream = accepted.map(|(stream, _)| stream);
-                        accept(&mut connections, stream, &limit, &reader, &ending).await;
-                    }
-                    connections.join_all().await;
-                });
+                self.tasks.spawn(take(listener, limit, reader, ending))
             }
-        }
+        };
         Ok(())
     }
 
