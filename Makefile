@@ -66,7 +66,9 @@ needed:
 # What is tested has all that packages have. Tests are built with the same features and packages everywhere: otherwise cargo
 # builds libraries again for each set of them.
 FEATURES := ogive/amqp,ogive/cassandra,ogive/kernel,ogive/lua,ogive-probe/tracing
-CARGO_TEST := cargo test --workspace --exclude ogive-fuzz --locked --features $(FEATURES)
+# Targets of the fuzzer turn on a feature of their own, and are linted.
+CRATES := --workspace --exclude ogive-fuzz
+CARGO_TEST := cargo test $(CRATES) --locked --features $(FEATURES)
 # Everything that a feature adds is checked with all of them at once, and what is there without them once more.
 ALL_FEATURES := $(FEATURES),ogive/fastant,ogive-cassandra/cluster-tests
 # The crate below all others keeps its feature then, and libraries keep theirs: else everything would be checked twice.
@@ -82,13 +84,13 @@ lint: book
 		cargo metadata --manifest-path $$manifest --format-version 1 --locked >/dev/null || exit 1; done
 	@scripts/need libelf
 	cargo clippy --workspace --all-targets --features $(ALL_FEATURES) --locked -- -D warnings
-	cargo clippy --workspace --exclude ogive-fuzz --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
+	cargo clippy $(CRATES) --all-targets --features $(DEEP_FEATURES) --locked -- -D warnings
 	@for workspace in $(OTHER_WORKSPACES); do \
 		cargo check --manifest-path $$workspace/Cargo.toml --target-dir target --locked --quiet || exit 1; done
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude ogive-fuzz --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CRATES) --no-deps --locked --quiet
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.
@@ -128,7 +130,7 @@ test-live-long:
 # No server, no browser, no client to install: the libraries of the workspace and the page's own tests.
 test-quick: ui
 	@scripts/need cargo cc
-	cargo test --locked --workspace --exclude ogive --exclude ogive-tidy --lib --quiet
+	cargo test --locked $(CRATES) --exclude ogive --exclude ogive-tidy --lib --quiet
 	cargo test --locked -p ogive-tidy --quiet
 	cd ui && npm test
 

@@ -56,7 +56,7 @@ impl TimeUnit {
         if let Ok(number) = text.parse::<f64>() {
             return self.number(number);
         }
-        ogive_text::calendar::rfc3339_ms(text).and_then(|ms| ms.checked_mul(1_000_000))
+        ogive_text::calendar::rfc3339_ns(text)
     }
 
     /// Nanoseconds of an integer.

@@ -2,8 +2,8 @@
 //!
 //! Invariants: an acknowledgement never names an event that is neither durable nor counted as one that can never be stored. A
 //! window is stored in pieces of [`PIECE_EVENTS`] or [`PIECE_BYTES`], each known again by its contents when a client sends
-//! it once more, also to a server that was restarted: it counts once. While the store has no room, a client is told each
-//! [`KEEP_ALIVE`] what of its window is stored so far.
+//! it once more, also to a server that was restarted: it counts once. While the store has no room, a client gets an
+//! acknowledgement of what is stored of its window each [`KEEP_ALIVE`].
 //! Threads: a task for each connection, which reads on when a piece is stored.
 //! Limits: those of the stream ([`ogive_protocol::beats::frames`]); [`LARGE_MESSAGES`] connections hold more than [`SMALL_BYTES`];
 //! a client that is silent inside a window for [`PATIENCE`] is disconnected, others after the options' idle time.
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn while_the_store_has_no_room_a_client_is_told_what_is_stored() {
+    async fn while_the_store_has_no_room_a_client_hears_what_is_stored() {
         let (memory, beats) = beats(None);
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let (end, ending) = watch::channel(false);

@@ -104,6 +104,12 @@ pub fn rfc3339_ms(text: &str) -> Option<i64> {
     Some((seconds_from_date(date, time)? - offset_minutes * 60) * 1000 + ms)
 }
 
+/// Nanoseconds of what [`rfc3339_ms`] reads.
+#[must_use]
+pub fn rfc3339_ns(text: &str) -> Option<i64> {
+    rfc3339_ms(text)?.checked_mul(1_000_000)
+}
+
 /// The milliseconds of `.678+01:00`, and the rest after them.
 fn fraction_ms(zone: &str) -> Option<(i64, &str)> {
     let Some(fraction) = zone.strip_prefix('.') else { return Some((0, zone)) };

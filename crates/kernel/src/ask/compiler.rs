@@ -111,8 +111,7 @@ struct Compiler<'t> {
 /// With the first mistake: a name that is not there, or a value that cannot be.
 pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mistake> {
     let probe = &question.probe;
-    let usdt = usdt_of(question, types)?;
-    let arguments = if matches!(probe, Probe::Usdt { .. }) { shapes(&usdt) } else { arguments_of(question, types)? };
+    let (arguments, usdt) = arguments_of(question, types)?;
     let call = match probe {
         Probe::Call(Some(name)) => Some(call_named(name, question.probe_at)?),
         _ => None,
@@ -159,12 +158,6 @@ pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mista
     })
 }
 
-fn usdt_of(question: &Question, types: &dyn Types) -> Result<Usdt, Mistake> {
-    let Probe::Usdt { path, provider, name } = &question.probe else { return Ok(Usdt::default()) };
-    let found = types.usdt(path, provider, name);
-    found.map_err(|reason| Mistake::new(question.probe_at + "usdt:".len(), reason))
-}
-
 /// The arguments that every place of the probe has.
 fn shapes(usdt: &Usdt) -> Vec<(String, Shape)> {
     let count = usdt.layouts.iter().map(Vec::len).min().unwrap_or(0);
@@ -179,14 +172,24 @@ fn shapes(usdt: &Usdt) -> Vec<(String, Shape)> {
     (0..count).map(|at| (format!("arg{at}"), shape(at))).collect()
 }
 
-fn arguments_of(question: &Question, types: &dyn Types) -> Result<Vec<(String, Shape)>, Mistake> {
-    let Probe::Point(name) = &question.probe else { return Ok(Vec::new()) };
-    if let Some(arguments) = types.point(name) {
-        return Ok(arguments);
+/// The arguments that the probe has by name, and where they are, of a USDT probe.
+fn arguments_of(question: &Question, types: &dyn Types) -> Result<(Vec<(String, Shape)>, Usdt), Mistake> {
+    let mistake = |prefix: &str, reason| Mistake::new(question.probe_at + prefix.len(), reason);
+    match &question.probe {
+        Probe::Usdt { path, provider, name } => {
+            let usdt = types.usdt(path, provider, name).map_err(|reason| mistake("usdt:", reason))?;
+            Ok((shapes(&usdt), usdt))
+        }
+        Probe::Point(name) => {
+            let arguments = types.point(name).ok_or_else(|| {
+                let points = types.points();
+                let meant = suggestion(points.iter().map(String::as_str), name);
+                mistake("tp_btf:", format!("this kernel has no tracepoint {name:?}{meant}"))
+            })?;
+            Ok((arguments, Usdt::default()))
+        }
+        Probe::Function { .. } | Probe::Call(_) | Probe::Profile(_) => Ok(Default::default()),
     }
-    let points = types.points();
-    let meant = suggestion(points.iter().map(String::as_str), name);
-    Err(Mistake::new(question.probe_at + "tp_btf:".len(), format!("this kernel has no tracepoint {name:?}{meant}")))
 }
 
 fn call_named(name: &str, probe_at: usize) -> Result<u32, Mistake> {

@@ -1,4 +1,4 @@
-//! Beats: what a client was told is stored is stored, once, whatever becomes of the server.
+//! Beats: what is acknowledged is stored, once, whatever becomes of the server.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

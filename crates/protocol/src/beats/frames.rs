@@ -16,7 +16,7 @@ use crate::members::MEMBERS_MAX;
 /// 32 MiB, as much as a compressed frame may expand to.
 pub const FRAME_BYTES_MAX: usize = 32 << 20;
 
-/// A million events; Filebeat's windows have 2,048 at most unless told otherwise.
+/// A million events; Filebeat's windows have 2,048 at most unless configured otherwise.
 pub const WINDOW_MAX: u32 = 1 << 20;
 
 /// What is looked at at once.

@@ -10,7 +10,7 @@ pub mod frames;
 
 use std::fmt::Write as _;
 
-use ogive_text::calendar::rfc3339_ms;
+use ogive_text::calendar::rfc3339_ns;
 use serde_json::Value;
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -77,7 +77,7 @@ pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<Ta
     };
     let event = Event { fields: &fields };
     let time = event.text("@timestamp");
-    let time_ns = time.map_or(Ok(now_ns), instant)?;
+    let time_ns = time.map_or(Ok(now_ns), |text| rfc3339_ns(text).ok_or(Fault::Time))?;
     let (line, fingerprint) = event.line();
     event.origin().push(time_ns, line, gather)?;
     Ok(Taken { is_timed: time.is_some(), fingerprint })
@@ -86,10 +86,6 @@ pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<Ta
 /// The number at a place, when it is there.
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes))
-}
-
-fn instant(text: &str) -> Result<i64, Fault> {
-    rfc3339_ms(text).and_then(|ms| ms.checked_mul(1_000_000)).ok_or(Fault::Time)
 }
 
 /// The fields of version 1, whose lengths were checked with the frame.
@@ -138,12 +134,13 @@ impl<'e> Event<'e> {
         let body = name.and_then(|name| self.fields.iter().position(|(field, _)| field == name));
         let mut fingerprint = 0_u128;
         for (at, (field, value)) in self.fields.iter().enumerate() {
-            let told = value.as_str().filter(|text| match field.as_str() {
+            // What is stored apart from the attributes.
+            let apart = value.as_str().filter(|text| match field.as_str() {
                 "@timestamp" => self.text("@timestamp") == Some(*text),
                 "host" => *text == self.first(&HOST_FIELDS),
                 _ => Some(at) == body,
             });
-            let value = match told {
+            let value = match apart {
                 Some(text) => text,
                 None => {
                     let out = record.attribute(field);

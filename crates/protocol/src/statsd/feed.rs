@@ -2,7 +2,7 @@
 //!
 //! Invariants: each measurement of a message is accepted or counted as a fault: `measurements` + faults = all. A
 //! measurement that represents several is also counted in the series [`SAMPLED`] of its metric, so that an estimate can
-//! be told from a count.
+//! be distinguished from a count.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 //! Messages of a stream (RFC 6587): `LENGTH MESSAGE` (octet counting), or messages that end with a line feed. The first
-//! octet of each message tells which: a digit, or the `<` of a priority.
+//! octet of each message shows which: a digit, or the `<` of a priority.
 //!
 //! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is accepted; a longer one is skipped by its declared length, up to
 //! [`SKIPPED_BYTES_MAX`]; a larger length is not trusted.

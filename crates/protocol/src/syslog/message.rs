@@ -110,7 +110,7 @@ impl<'m> Message<'m> {
 /// A time with its zone, as nanoseconds.
 fn instant(text: &str) -> Option<i64> {
     let begins = text.len() >= 20 && text.as_bytes()[4] == b'-' && text.as_bytes()[10] == b'T';
-    begins.then(|| ogive_text::calendar::rfc3339_ms(text)).flatten()?.checked_mul(1_000_000)
+    begins.then(|| ogive_text::calendar::rfc3339_ns(text)).flatten()
 }
 
 /// What stands behind `Mmm dd hh:mm:ss `.
