@@ -205,7 +205,7 @@ async function fromDist(page: Page): Promise<void> {
   });
 }
 
-/** Opens a page, and fails the test on any error that the page throws. */
+/** Opens a page whose program runs, and fails the test on any error that the page throws. */
 export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900, width = 1440): Promise<{ page: Page; errors: string[] }> {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme });
   page.setDefaultTimeout(90_000);
@@ -217,6 +217,7 @@ export async function open(browser: Browser, url: string, theme: Theme = "dark",
   });
   if (process.env["OGIVE_DIST"] !== undefined) await fromDist(page);
   await page.goto(url);
+  await page.locator("html[data-starting]").waitFor({ state: "detached" });
   return { page, errors };
 }
 

@@ -95,6 +95,22 @@ describe("the heat map", () => {
     await page.close();
   });
 
+  test("a button that is pressed before the program runs is pressed", async () => {
+    const page = await all.browser.newPage();
+    let release = (): void => {};
+    const held = new Promise<void>((done) => (release = done));
+    await page.route(/\/assets\/main-/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goto(`${all.server.url}/?query=${NAME}&start=${end - SECONDS}&end=${end}`, { waitUntil: "commit" });
+    await page.locator("#range-button").click();
+    expect(await page.locator("#range-menu .presets button").count()).toBe(0);
+    release();
+    await page.locator("#range-menu .presets button").first().waitFor();
+    await page.close();
+  });
+
   test("the bytes say what the JSON says", async () => {
     const view = { first: end - SECONDS + 1, last: end, step: 1 } as Parameters<Server["heatmap"]>[1];
     const json = await all.server.heatmap(NAME, view);
