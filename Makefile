@@ -90,7 +90,7 @@ lint: book
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CRATES) --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CRATES) --features $(DEEP_FEATURES) --no-deps --locked --quiet
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.

@@ -12,12 +12,15 @@ const COMPRESSED_BYTES_MIN: usize = 1024;
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the crate's directory"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names the output directory"));
-    let dist = here.join("../../ui/dist");
-    // The directory above: it is there before the page is built, and a change in it is seen.
-    println!("cargo::rerun-if-changed={}", here.join("../../ui").display());
+    let ui = here.join("../../ui");
+    let (dist, book) = (ui.join("dist"), ui.join("book/dist"));
+    for built in [&dist, &book] {
+        // Until it is built the directory above: that is there, and a change in it is seen.
+        let watched = if built.join("index.html").is_file() { built } else { &ui };
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
     let mut pages = Vec::new();
     if dist.join("index.html").is_file() {
-        println!("cargo::rerun-if-changed={}", dist.display());
         collect(&dist, &mut pages);
     } else {
         println!("cargo::warning=ui/dist is not built; the page will only say so (make ui)");
@@ -28,7 +31,7 @@ fn main() {
     };
     let mut files: Vec<(String, PathBuf)> =
         pages.into_iter().map(|file| (name(&dist, "index.html", &file), file)).collect();
-    let (book, mut chapters) = (here.join("../../ui/book/dist"), Vec::new());
+    let mut chapters = Vec::new();
     if book.join("index.html").is_file() {
         collect(&book, &mut chapters);
     } else {
