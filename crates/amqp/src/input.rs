@@ -5,7 +5,8 @@
 //! some message is acknowledged with one word, and nobody waits until that word is on the wire.
 //! Threads: a task for each queue, with a channel of its own; those of one input share a connection, and end together.
 //! Limits: `prefetch` messages of a queue are in flight, and fewer of large ones ([`Room`]); the server holds the rest.
-//! Failure: a store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
+//! Failure: a server that does not answer, or a connection that is lost without a word to its consumers ([`WATCH`]), is connected
+//! to again. A store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
 //! meanwhile: the queue waits.
 
 use std::collections::VecDeque;
@@ -20,12 +21,13 @@ use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{Channel, Consumer};
+use lapin::{Channel, Connection, Consumer};
 use ogive_model::Batch;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
 use super::config::Input;
+use super::place::answered;
 use super::room::Room;
 use ogive_door::Door;
 use ogive_door::backend::Refusal;
@@ -39,6 +41,8 @@ use ogive_protocol::batch_message::of_message;
 const PAUSE: Duration = Duration::from_millis(100);
 /// 5 s: a server that was restarted is found soon.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// 5 s: how often the connection itself is looked at.
+const WATCH: Duration = Duration::from_secs(5);
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// 5 ms: a store or a spool empties its queue in some ten.
@@ -92,7 +96,7 @@ async fn read(door: &Arc<Door>, config: &Input, files: Files) -> Result<(), Stri
     let connection = config.place().connect(files).await?;
     let (mut queues, count) = (JoinSet::new(), config.names().count());
     for queue in config.names() {
-        let channel = connection.create_channel().await.map_err(|error| error.to_string())?;
+        let channel = answered("a channel", connection.create_channel()).await?;
         let room = Room::new(config.prefetch, count);
         let (door, queue, declare) = (door.clone(), queue.to_owned(), config.declare);
         queues.spawn(async move {
@@ -101,12 +105,25 @@ async fn read(door: &Arc<Door>, config: &Input, files: Files) -> Result<(), Stri
         });
     }
     // The others end when the set is dropped: what they had in flight comes again.
-    queues.join_next().await.map_or(Ok(()), |ended| ended.unwrap_or_else(|error| Err(error.to_string())))
+    tokio::select! {
+        ended = queues.join_next() => ended.map_or(Ok(()), |ended| ended.unwrap_or_else(|error| Err(error.to_string()))),
+        () = lost(&connection) => Err("the connection is lost".to_owned()),
+    }
 }
 
-async fn consume(door: Arc<Door>, channel: Channel, queue: &str, declare: bool, mut room: Room) -> lapin::Result<()> {
+/// Returns once the connection is not there any more.
+async fn lost(connection: &Connection) {
+    while connection.status().connected() {
+        tokio::time::sleep(WATCH).await;
+    }
+    // Who reads it usually knows more of the cause, and is about to say it.
+    tokio::time::sleep(WATCH).await;
+}
+
+async fn consume(door: Arc<Door>, channel: Channel, queue: &str, declare: bool, mut room: Room) -> Result<(), String> {
     if declare {
-        channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default()).await?;
+        let declared = channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default());
+        answered("queue.declare", declared).await?;
     }
     let mut reading = Reading { door, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
     while reading.consume(queue, &mut room).await? {}
@@ -139,20 +156,22 @@ struct Reading {
 
 impl Reading {
     /// Reads with as many messages under way as there is room for, until that changes; false when the queue is gone.
-    async fn consume(&mut self, queue: &str, room: &mut Room) -> lapin::Result<bool> {
+    async fn consume(&mut self, queue: &str, room: &mut Room) -> Result<bool, String> {
         // It holds for consumers that begin after it.
-        self.channel.basic_qos(room.prefetch(), BasicQosOptions::default()).await?;
+        answered("basic.qos", self.channel.basic_qos(room.prefetch(), BasicQosOptions::default())).await?;
         let options = BasicConsumeOptions::default();
-        let mut messages = self.channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
+        let consumer = self.channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+        let mut messages = answered("basic.consume", consumer).await?;
         let mut is_over = false;
         loop {
             match self.next(&mut messages).await {
                 Event::Message(Some(message)) => {
-                    let message = message?;
+                    let message = message.map_err(|error| error.to_string())?;
                     if !is_over && room.saw(message.data.len()) {
                         is_over = true;
                         // What it has given out by now still comes.
-                        self.channel.basic_cancel(messages.tag(), BasicCancelOptions::default()).await?;
+                        let cancelled = self.channel.basic_cancel(messages.tag(), BasicCancelOptions::default());
+                        answered("basic.cancel", cancelled).await?;
                     }
                     self.begin(message);
                 }
@@ -162,7 +181,7 @@ impl Reading {
                     let batch = decoded(&held.frame);
                     self.offer(held.tag, batch, held.frame);
                 }
-                Event::Said(said) => said?,
+                Event::Said(said) => said.map_err(|error| error.to_string())?,
             }
         }
     }

@@ -16,7 +16,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 
-use super::place::ServerAddress;
+use super::place::{ServerAddress, answered};
 use ogive_outgoing::Files;
 use ogive_protocol::batch_message::FLAT_BUFFER;
 
@@ -50,7 +50,7 @@ pub struct Publisher {
     output: Output,
     files: Files,
     /// How long the server may say nothing, unless it is blocked.
-    patience: Option<Duration>,
+    patience: Duration,
     open: Option<(Arc<Connection>, Channel)>,
 }
 
@@ -66,8 +66,8 @@ struct InFlight<'a> {
 }
 
 impl Publisher {
-    /// Connects at the first message; without `patience` it waits for ever for a connection that lives.
-    pub fn new(output: Output, files: Files, patience: Option<Duration>) -> Self {
+    /// Connects at the first message; `patience` is how long the server may say nothing unless it is blocked.
+    pub fn new(output: Output, files: Files, patience: Duration) -> Self {
         Self { output, files, patience, open: None }
     }
 
@@ -80,7 +80,7 @@ impl Publisher {
         let (connection, _) = self.open.as_ref().expect("it was just opened");
         let output = Output { routing_key, ..self.output.clone() };
         let mut other = Self { output, files: self.files, patience: self.patience, open: None };
-        let channel = other.prepared(connection).await.map_err(|error| error.to_string())?;
+        let channel = other.prepared(connection).await?;
         other.open = Some((connection.clone(), channel));
         Ok(other)
     }
@@ -107,13 +107,9 @@ impl Publisher {
         waiting: &mut InFlight<'a>,
         tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {
-        let channel = match self.patience {
-            Some(patience) => {
-                let late = |_| format!("no connection within {patience:?}");
-                tokio::time::timeout(patience, self.channel()).await.map_err(late)??
-            }
-            None => self.channel().await?,
-        };
+        let patience = self.patience;
+        let late = |_| format!("no connection within {patience:?}");
+        let channel = tokio::time::timeout(patience, self.channel()).await.map_err(late)??;
         let to = (ShortString::from(&*self.output.exchange), ShortString::from(&*self.output.routing_key));
         for frame in frames {
             if waiting.messages.len() >= WINDOW || waiting.bytes >= WINDOW_BYTES {
@@ -143,17 +139,14 @@ impl Publisher {
     ) -> Result<(), String> {
         while waiting.messages.len() > messages || waiting.bytes > bytes {
             let Some((oldest, size)) = waiting.messages.front_mut() else { return Ok(()) };
-            match self.patience {
-                None => oldest.await?,
-                Some(patience) => loop {
-                    match tokio::time::timeout(patience, oldest.as_mut()).await {
-                        Ok(ended) => break ended?,
-                        Err(_) if self.is_blocked() => {
-                            tell("the server takes no messages for now (an alarm of memory or disk)");
-                        }
-                        Err(_) => return Err(format!("not confirmed within {patience:?}")),
-                    }
-                },
+            let patience = self.patience;
+            match tokio::time::timeout(patience, oldest.as_mut()).await {
+                Ok(ended) => ended?,
+                Err(_) if self.is_blocked() => {
+                    tell("the server takes no messages for now (an alarm of memory or disk)");
+                    continue;
+                }
+                Err(_) => return Err(format!("not confirmed within {patience:?}")),
             }
             waiting.bytes -= *size;
             waiting.confirmed += 1;
@@ -175,19 +168,20 @@ impl Publisher {
             return Ok(channel.clone());
         }
         let connection = Arc::new(self.output.place.connect(self.files).await?);
-        let channel = self.prepared(&connection).await.map_err(|error| error.to_string())?;
+        let channel = self.prepared(&connection).await?;
         self.open = Some((connection, channel.clone()));
         Ok(channel)
     }
 
-    async fn prepared(&self, connection: &Connection) -> lapin::Result<Channel> {
-        let channel = connection.create_channel().await?;
+    async fn prepared(&self, connection: &Connection) -> Result<Channel, String> {
+        let channel = answered("a channel", connection.create_channel()).await?;
         if !self.output.is_transient {
-            channel.confirm_select(ConfirmSelectOptions::default()).await?;
+            answered("confirm.select", channel.confirm_select(ConfirmSelectOptions::default())).await?;
         }
         if self.output.declare {
             let queue = self.output.routing_key.as_str().into();
-            channel.queue_declare(queue, QueueDeclareOptions::durable(), FieldTable::default()).await?;
+            let declared = channel.queue_declare(queue, QueueDeclareOptions::durable(), FieldTable::default());
+            answered("queue.declare", declared).await?;
         }
         Ok(channel)
     }

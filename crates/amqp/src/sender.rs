@@ -44,7 +44,7 @@ impl Sender {
         let mut publisher = found.unwrap_or_else(|| {
             let mut output = self.output.clone();
             url.clone_into(&mut output.place.url);
-            Publisher::new(output, self.files, Some(self.patience))
+            Publisher::new(output, self.files, self.patience)
         });
         let runtime = self.runtime.as_ref().expect("it is there until this is dropped");
         let ended = runtime.block_on(publisher.publish(frames.iter(), tell));

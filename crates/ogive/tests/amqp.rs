@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::authority::Authority;
 use crate::common::programs::free_port;
-use crate::common::{JSON, Server, eventually, now_ms};
+use crate::common::{JSON, Server, eventually, eventually_or, now_ms};
 use rabbit::Rabbit;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use serde_json::{Value, json};
@@ -79,6 +79,15 @@ fn stored(server: &Server) -> f64 {
     server.number(STORED).unwrap_or(0.0)
 }
 
+/// Waits for them, and says where they are if they do not come.
+fn all_stored(server: &Server, rabbit: &Rabbit, count: f64) {
+    let state = || {
+        let queues = rabbit.control(&["list_queues", "-q", "name", "messages_ready", "messages_unacknowledged"]);
+        format!("{} stored; {queues}; {}", stored(server), server.get("/v1/status").1)
+    };
+    eventually_or(&format!("{count} samples are stored"), state, || (stored(server) >= count).then_some(()));
+}
+
 #[test]
 fn queues_give_each_batch_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -107,7 +116,7 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     rabbit.kill();
     rabbit.run();
     assert_eq!(published(sending), "4000\n");
-    eventually("all are there", || (stored(&server) >= 4_000.0).then_some(()));
+    all_stored(&server, &rabbit, 4_000.0);
     // A server that has no memory left takes nothing, and what waits is sent when it has again.
     rabbit.block();
     let mut sending = publish(&rabbit, batches(4_000, 1_000));
@@ -115,7 +124,7 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     assert!(sending.try_wait().unwrap().is_none(), "a blocked server has taken messages");
     rabbit.control(&["set_vm_memory_high_watermark", "0.4"]);
     assert_eq!(published(sending), "1000\n");
-    eventually("all are there", || (stored(&server) >= 5_000.0).then_some(()));
+    all_stored(&server, &rabbit, 5_000.0);
     assert_eq!(stored(&server), 5_000.0);
 }
 
@@ -271,7 +280,7 @@ fn queues_of_a_broker_lose_nothing_whoever_is_killed_or_blocked() {
     let server = serve(directory.path(), &rabbit);
     sending.join().unwrap();
     rabbit.run();
-    eventually("all are there", || (stored(&server) >= 600.0).then_some(()));
+    all_stored(&server, &rabbit, 600.0);
     // A server that has no memory left takes nothing; the broker takes all, and brings it later.
     rabbit.block();
     send(&address, &batches(600, 100)).join().unwrap();
@@ -282,7 +291,7 @@ fn queues_of_a_broker_lose_nothing_whoever_is_killed_or_blocked() {
     });
     assert_eq!(stored(&server), 600.0);
     rabbit.control(&["set_vm_memory_high_watermark", "0.4"]);
-    eventually("all are there", || (stored(&server) >= 700.0).then_some(()));
+    all_stored(&server, &rabbit, 700.0);
     eventually("the broker knows", || (destination(&second)["lag_batches"].as_u64()? < 5).then_some(()));
     assert_eq!(stored(&server), 700.0);
     assert_eq!(destination(&second)["gaps"]["made_total"], 0);

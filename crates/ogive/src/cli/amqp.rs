@@ -22,6 +22,8 @@ const CHUNK: usize = 10_000;
 const CHUNK_BYTES: usize = 64 << 20;
 /// 32 MiB of a line: the largest batch.
 const LINE_BYTES_MAX: u64 = 32 << 20;
+/// 30 s without an answer from a server that is not blocked: then it is connected to again.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A lost server is tried again every second.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -59,7 +61,7 @@ pub(crate) fn run(command: &Amqp) -> anyhow::Result<ExitCode> {
 }
 
 async fn publish(output: Output, mut input: BufReader<Box<dyn Read>>) -> anyhow::Result<ExitCode> {
-    let mut publisher = Publisher::new(output, FILES, None);
+    let mut publisher = Publisher::new(output, FILES, PATIENCE);
     let (mut line_number, mut published) = (0, 0_u64);
     loop {
         let (mut frames, mut bytes) = (Vec::new(), 0);

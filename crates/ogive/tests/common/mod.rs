@@ -260,13 +260,18 @@ fn unchunk(mut body: &str) -> String {
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `done` gives something.
-pub fn eventually<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, done: impl FnMut() -> Option<T>) -> T {
+    eventually_or(what, String::new, done)
+}
+
+/// Waits until `done` gives something; if it never does, says what `state` is then.
+pub fn eventually_or<T>(what: &str, state: impl Fn() -> String, mut done: impl FnMut() -> Option<T>) -> T {
     let from = Instant::now();
     loop {
         if let Some(value) = done() {
             return value;
         }
-        assert!(from.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(from.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what} {}", state());
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -25,8 +25,6 @@ const SERIES: u64 = 1_000;
 const TURN: Duration = Duration::from_millis(100);
 /// A server that stored nothing more for this long will not.
 const IDLE_TURNS_MAX: u32 = 300;
-/// 30 s without an answer from a server that is not blocked.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures how fast batches pass through an AMQP server.
 #[derive(clap::Args, Debug)]
@@ -128,7 +126,7 @@ impl Bench {
             queues => format!("{base}-{}", number % queues + 1),
         };
         (output.routing_key, output.is_transient) = (queue(0), self.transient);
-        let mut first = Publisher::new(output, FILES, Some(PATIENCE));
+        let mut first = Publisher::new(output, FILES, super::PATIENCE);
         if let (_, Some(why)) = first.publish(std::iter::empty::<Vec<u8>>(), &|_| {}).await {
             return Err(why);
         }
