@@ -8,11 +8,17 @@ use crate::common::authority::Authority;
 use crate::common::clients;
 use crate::common::programs::{Program, free_port, listens};
 
+/// Who runs the test.
+fn user_here() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 /// Dovecot without users, with STARTTLS and with TLS from the beginning.
 fn dovecot(directory: &Path, [imap, imaps, pop3]: [u16; 3]) -> Program {
     let place = directory.display();
-    let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
-    let internal = if is_root_here() { "nobody" } else { user.trim() };
+    let user = user_here();
+    let internal = if is_root_here() { "nobody" } else { user.as_str() };
     let listener = |name: &str, port: u16, more: &str| {
         format!("inet_listener {name} {{\n address = 127.0.0.1\n port = {port}\n {more}\n}}\n")
     };
@@ -82,13 +88,14 @@ fn mail_and_login_servers_are_greeted() {
 fn times_and_statistics_are_stored() {
     let directory = directory();
     let [ntp, alone, cache] = [(); 3].map(|()| free_port());
+    let user = user_here();
     let chrony = |name: &str, port: u16, more: &str| {
         let config = format!("port {port}\nbindaddress 127.0.0.1\ncmdport 0\nallow 127.0.0.1\n{more}\n");
         let path = directory.path().join(name);
         std::fs::write(&path, config + &format!("pidfile {}.pid\n", path.display())).unwrap();
         let mut command = Command::new(clients::chronyd());
-        // It serves this machine's clock and leaves it alone.
-        command.args(["-d", "-x", "-U", "-f"]).arg(path);
+        // It serves this machine's clock and leaves it alone, as whoever runs the test: the package's own user is not made.
+        command.args(["-d", "-x", "-U", "-u", &user, "-f"]).arg(path);
         Program::start(command)
     };
     let _programs = [chrony("time.conf", ntp, "local stratum 5"), chrony("alone.conf", alone, "")];
