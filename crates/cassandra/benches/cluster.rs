@@ -178,7 +178,8 @@ fn main() {
         let address = Address::parse(&address).expect("it is one");
         runtime.block_on(Cluster::init(&address)).expect("the tables are made");
         let directory = tempfile::tempdir().expect("there is room");
-        let options = Options { address, directory: directory.path().to_owned(), clock: Clock::global() };
+        let options =
+            Options { addresses: vec![address], directory: directory.path().to_owned(), clock: Clock::global() };
         let node = Node::open(options).expect("the node opens");
         let now_s = Clock::global().wall() / 1_000_000_000;
         let from_s = (now_s - 2 * HOUR) / HOUR * HOUR;

@@ -1,10 +1,12 @@
 //! The audit: verifies that each replica holds each row that a manifest names, and rewrites rows that a replica lacks.
 //!
 //! Invariants: a row counts as lost only when every replica has answered and none holds it; replicas that could not be
-//! asked are counted separately. A row is rewritten to every replica from one whose bytes have the right checksum.
+//! asked are counted separately. A row is rewritten to every replica from one whose bytes have the right checksum; a row that no
+//! replica has is rebuilt from the pieces that another cluster has, and its digest proves that it is the same.
 //! Limits: [`ROWS_MAX`] rows are compared at once, [`PARTITIONS`] partitions are read at once, each with its timeout.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use ogive_model::{SeriesId, SourceId};
 
@@ -36,7 +38,7 @@ pub struct Findings {
     pub copies_missing: u64,
     /// Copies whose node did not answer.
     pub copies_unknown: u64,
-    /// Rows that no copy holds although all answered.
+    /// Rows that no copy holds although all answered, and that no other cluster gave back.
     pub lost: u64,
     /// Rows that were written again, to every copy.
     pub refilled: u64,
@@ -68,6 +70,8 @@ type Partition = ((SeriesId, i32), Vec<Listed>);
 pub struct Audit<'a> {
     /// Whose rows.
     pub cluster: &'a Cluster,
+    /// Another one that gets the same samples.
+    pub other: Option<&'a Cluster>,
     /// Whose manifests; those of every node without.
     pub writer: Option<u128>,
     /// Whether what a copy lacks is written again.
@@ -138,12 +142,23 @@ impl Audit<'_> {
             found.copies += held;
             found.copies_unknown += unknown;
             found.copies_missing += missing;
-            found.lost += u64::from(held == 0 && unknown == 0);
-            if self.refill && held > 0 && missing > 0 && self.again(*place, row).await {
-                found.refilled += 1;
-            }
+            let is_gone = held == 0 && unknown == 0;
+            let is_refilled = self.refill
+                && (held > 0 && missing > 0 && self.again(*place, row).await
+                    || is_gone && self.from_other(*place, row).await);
+            found.refilled += u64::from(is_refilled);
+            found.lost += u64::from(is_gone && !is_refilled);
         }
         Ok(found)
+    }
+
+    /// Writes a row that no copy has, of what the other cluster has; whether all copies have it.
+    async fn from_other(&self, place: (SeriesId, i32), row: &Listed) -> bool {
+        let Some(other) = self.other else { return false };
+        match rebuilt(other, place, row).await {
+            Some(row) => self.cluster.put_cells(&row, Reach::All).await.is_ok(),
+            None => false,
+        }
     }
 
     /// Writes a row to every copy from what one of them holds; whether all have it.
@@ -158,6 +173,22 @@ impl Audit<'_> {
         let Some(body) = good else { return false };
         self.cluster.put_cells(&Fragment { key: *key, digest: *digest, body }, Reach::All).await.is_ok()
     }
+}
+
+/// A row again, of what another cluster has of its minute; its rows are others, since each cluster groups for itself.
+async fn rebuilt(other: &Cluster, place: (SeriesId, i32), (key, digest): &Listed) -> Option<Fragment> {
+    let (rows, _) = other.cells(place, (key.minute, key.minute), Copies::Majority).await.ok()?;
+    let mut pieces = BTreeMap::new();
+    for (_, source, sequence, found, body) in rows {
+        if source != key.source.0.to_be_bytes() {
+            continue;
+        }
+        let of = RowKey { sequence: sequence as u64, ..*key };
+        for piece in Fragment::decode(&of, found, &body).unwrap_or_default() {
+            pieces.insert((piece.sequence, piece.part), Arc::new(piece));
+        }
+    }
+    Fragment::rebuilt(*key, *digest, &pieces.into_values().collect::<Vec<_>>())
 }
 
 fn cell_key((key, digest): &Listed) -> CellKey {

@@ -4,7 +4,7 @@
 //! Limits: [`MINUTES_MAX`]; minutes older than that are no longer audited, and counted.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ogive_door::counter::Counter;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::audit::{Audit, Findings, ROW_BYTES, ROWS_MAX};
 use crate::cluster::Cluster;
 use crate::schema::minute;
+use crate::site::Site;
 
 /// A day: as long as manifests are kept.
 const MINUTES_MAX: i32 = 1_440;
@@ -85,24 +86,24 @@ impl Audited {
 
 /// See the module.
 pub(crate) struct Auditor {
-    pub(crate) cluster: Arc<OnceLock<Cluster>>,
-    pub(crate) audited: Arc<Audited>,
+    pub(crate) site: Arc<Site>,
+    /// Of the node's other cluster, from which lost rows come back.
+    pub(crate) other: Option<Arc<Site>>,
     pub(crate) writer: u128,
     pub(crate) clock: Clock,
-    pub(crate) every: Duration,
 }
 
 impl Auditor {
     /// Audits until `ending` is true.
     pub(crate) async fn run(self, mut ending: watch::Receiver<bool>) {
         let now = self.minute(Duration::ZERO);
-        (now - START_MINUTES..=now).for_each(|minute| self.audited.written(minute));
+        (now - START_MINUTES..=now).for_each(|minute| self.site.audited.written(minute));
         loop {
             tokio::select! {
-                () = tokio::time::sleep(self.every) => {}
+                () = tokio::time::sleep(self.site.address.audit) => {}
                 _ = ending.wait_for(|ending| *ending) => return,
             }
-            if let Some(cluster) = self.cluster.get() {
+            if let Some(cluster) = self.site.cluster.get() {
                 tokio::select! {
                     () = self.round(cluster) => {}
                     _ = ending.wait_for(|ending| *ending) => return,
@@ -112,17 +113,19 @@ impl Auditor {
     }
 
     async fn round(&self, cluster: &Cluster) {
-        let minutes = self.audited.due(self.minute(Duration::ZERO), self.minute(SETTLED.min(self.every)));
+        let minutes =
+            self.site.audited.due(self.minute(Duration::ZERO), self.minute(SETTLED.min(self.site.address.audit)));
         if minutes.is_empty() {
             return;
         }
-        let audit = Audit { cluster, writer: Some(self.writer), refill: true };
+        let other = self.other.as_ref().and_then(|site| site.present());
+        let audit = Audit { cluster, other, writer: Some(self.writer), refill: true };
         match audit.minutes(minutes.iter().copied()).await {
             Ok(found) => {
                 if found.lost > 0 || found.manifests_corrupt > 0 {
                     tracing::error!("audit: {found:?}");
                 }
-                self.audited.ended(&minutes, found);
+                self.site.audited.ended(&minutes, found);
             }
             Err(error) => tracing::debug!("the audit is tried again: {error}"),
         }

@@ -40,6 +40,12 @@ impl Pieces {
         }
     }
 
+    /// Adds all of another cluster.
+    pub(crate) fn add_all(&mut self, other: Self) {
+        self.conflicts += other.conflicts;
+        other.all.into_values().for_each(|piece| self.add(piece));
+    }
+
     /// Bytes of the frames.
     pub(crate) fn bytes(&self) -> usize {
         self.all.values().map(|piece| piece.frame.len()).sum()

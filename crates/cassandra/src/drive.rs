@@ -1,11 +1,11 @@
-//! Writes pending batches to a majority of the cluster, group by group.
+//! Writes pending batches to a majority of a cluster, group by group.
 //!
 //! Invariants: a group is done when a majority has each of its index segments, then each of its rows, then the
 //! manifests that name the rows; failed writes are retried without limit, and nothing of the group is released before.
 //! Limits: [`WRITES`] statements at once, each with its timeout; [`BACK_OFF_MAX`] between two attempts.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_model::{SeriesId, SourceId};
@@ -13,16 +13,15 @@ use ogive_probe::Clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::auditor::Audited;
 use crate::cluster::{Cluster, Reach};
-use crate::figures::Figures;
 use crate::fragment::Fragment;
-use crate::index::{self, Index, Known};
+use crate::index::{self, Known};
 use crate::manifest::{self, Listed};
 use crate::pending::Group;
 use crate::schema::{day, minute};
+use crate::site::Site;
 use crate::spool::Spooling;
-use crate::{Address, Error, Piece};
+use crate::{Error, Piece};
 
 /// 64 rows are on their way at once: what keeps three small nodes busy.
 const WRITES: usize = 64;
@@ -35,39 +34,70 @@ const LOOK: Duration = Duration::from_millis(200);
 /// 32 MiB are a group, however short they have waited.
 const GROUP_BYTES_FULL: u64 = 32 << 20;
 
+/// 5 s: what is shorter is a node that was busy.
+const OUTAGE: Duration = Duration::from_secs(5);
+
 /// What drives.
 #[derive(Clone)]
 pub(crate) struct Driver {
-    pub(crate) address: Address,
     pub(crate) writer: u128,
-    pub(crate) cluster: Arc<OnceLock<Cluster>>,
+    pub(crate) site: Arc<Site>,
     pub(crate) spooling: Arc<Spooling>,
-    pub(crate) index: Arc<Index>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) audited: Arc<Audited>,
     pub(crate) clock: Clock,
+}
+
+/// A time in which writes failed: when it began, and what was written before.
+struct Outage {
+    from_ns: u64,
+    rows: u64,
+    row_bytes: u64,
 }
 
 impl Driver {
     /// Connects, and drives until `ending` is true and what is pending then is driven or the runtime goes.
     pub(crate) async fn run(self, mut ending: watch::Receiver<bool>) {
         self.connect().await;
+        let mut outage = None;
         loop {
             let is_last = self.gather(&mut ending).await;
-            let group = self.spooling.pending.group();
-            if group.end > self.spooling.done_end() {
-                self.drive(group).await;
+            let group = self.site.pending.group();
+            if group.end > self.site.done_end() {
+                outage = self.drive_or_note(group, outage).await;
             } else if is_last {
                 return;
             }
         }
     }
 
+    /// Drives a group; what is known of an outage that is not over.
+    async fn drive_or_note(&self, group: Group, outage: Option<Outage>) -> Option<Outage> {
+        let figures = &self.site.figures;
+        let before = Outage { from_ns: self.clock.now(), rows: figures.rows.get(), row_bytes: figures.row_bytes.get() };
+        let retried = figures.retried.get();
+        self.drive(group).await;
+        let outage = outage.or((figures.retried.get() > retried).then_some(before))?;
+        if self.spooling.unseen(&self.site) > 0 {
+            return Some(outage);
+        }
+        let took = Duration::from_nanos(self.clock.now().saturating_sub(outage.from_ns));
+        if took < OUTAGE {
+            return None;
+        }
+        tracing::info!(
+            "{} has everything again: {} rows of {} bytes, {} s after writes began to fail",
+            self.site.name(),
+            figures.rows.get() - outage.rows,
+            figures.row_bytes.get() - outage.row_bytes,
+            took.as_secs(),
+        );
+        None
+    }
+
     async fn connect(&self) {
         let mut wait = BACK_OFF_MIN;
-        while self.cluster.get().is_none() {
-            match Cluster::connect(&self.address).await {
-                Ok(cluster) => drop(self.cluster.set(cluster)),
+        while self.site.cluster.get().is_none() {
+            match Cluster::connect(&self.site.address).await {
+                Ok(cluster) => drop(self.site.cluster.set(cluster)),
                 Err(error) => {
                     tracing::warn!("{error}; batches wait in the spool, and it is tried again");
                     tokio::time::sleep(wait).await;
@@ -79,7 +109,7 @@ impl Driver {
 
     /// Waits until a group is worth it; whether it is the last one.
     async fn gather(&self, ending: &mut watch::Receiver<bool>) -> bool {
-        let due = tokio::time::sleep(self.address.collect);
+        let due = tokio::time::sleep(self.site.address.collect);
         tokio::pin!(due);
         loop {
             tokio::select! {
@@ -87,7 +117,7 @@ impl Driver {
                 _ = ending.wait_for(|ending| *ending) => return true,
 
                 () = tokio::time::sleep(LOOK) => {
-                    let pending = &self.spooling.pending;
+                    let pending = &self.site.pending;
                     if pending.bytes() >= GROUP_BYTES_FULL || pending.is_full() {
                         return false;
                     }
@@ -110,8 +140,9 @@ impl Driver {
                     let driver = self.clone();
                     tasks.spawn(async move {
                         driver.write_row(&row).await;
-                        driver.figures.rows.add(1);
-                        driver.figures.pieces.add(pieces);
+                        driver.site.figures.rows.add(1);
+                        driver.site.figures.row_bytes.add(row.body.len() as u64);
+                        driver.site.figures.pieces.add(pieces);
                         drop(permit);
                     });
                     while tasks.try_join_next().is_some() {}
@@ -122,7 +153,8 @@ impl Driver {
             done.expect("writing a row does not panic");
         }
         self.write_manifests(written).await;
-        self.spooling.done(end);
+        self.site.done(end);
+        self.spooling.moved();
     }
 
     /// Rows with how many pieces each holds.
@@ -139,7 +171,7 @@ impl Driver {
             let mut days: Vec<i32> = pieces.iter().map(|piece| day(piece.minute)).collect();
             days.sort_unstable();
             days.dedup();
-            for day in days.into_iter().filter(|day| !self.index.holds(*day, known)) {
+            for day in days.into_iter().filter(|day| !self.site.index.holds(*day, known)) {
                 new.entry(day).or_default().push(Arc::clone(known));
             }
         }
@@ -147,9 +179,9 @@ impl Driver {
             for segment in index::segments(day, &all).expect("labels that were taken are encoded") {
                 let place = (segment.day, segment.shard, self.writer);
                 self.again(|_| self.cluster().put_segment(place, segment.digest, &segment.body)).await;
-                self.figures.segments.add(1);
+                self.site.figures.segments.add(1);
             }
-            self.index.learn(day, all);
+            self.site.index.learn(day, all);
         }
     }
 
@@ -159,7 +191,7 @@ impl Driver {
         for one in manifest::manifests(place, written).expect("memory is compressed into memory") {
             self.again(|_| self.cluster().put_manifest(place, one.digest, &one.body)).await;
         }
-        self.audited.written(place.0);
+        self.site.audited.written(place.0);
     }
 
     async fn write_row(&self, row: &Fragment) {
@@ -167,7 +199,7 @@ impl Driver {
             let written = self.cluster().put_cells(row, Reach::Majority).await;
             // While no majority answers, readers see it by one copy.
             if written.is_err() && attempt == 0 && self.cluster().put_cells(row, Reach::One).await.is_ok() {
-                self.figures.visible.add(1);
+                self.site.figures.visible.add(1);
             }
             written
         })
@@ -175,7 +207,7 @@ impl Driver {
     }
 
     fn cluster(&self) -> &Cluster {
-        self.cluster.get().expect("it is connected before it drives")
+        self.site.cluster.get().expect("it is connected before it drives")
     }
 
     /// Until it succeeds.
@@ -185,7 +217,7 @@ impl Driver {
             match write(attempt).await {
                 Ok(()) => return,
                 Err(error) => {
-                    self.figures.retried.add(1);
+                    self.site.figures.retried.add(1);
                     tracing::debug!("{error}; it is tried again");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(BACK_OFF_MAX);

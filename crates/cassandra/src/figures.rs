@@ -1,4 +1,4 @@
-//! Counters of a node.
+//! Counters of a node, for each of its clusters.
 
 use ogive_door::counter::Counter;
 
@@ -7,6 +7,8 @@ use ogive_door::counter::Counter;
 pub(crate) struct Figures {
     /// Rows that a majority has.
     pub(crate) rows: Counter,
+    /// Bytes of them.
+    pub(crate) row_bytes: Counter,
     /// Pieces in them.
     pub(crate) pieces: Counter,
     /// Writes that found no majority, and were tried again.
@@ -25,6 +27,4 @@ pub(crate) struct Figures {
     pub(crate) dropped: Counter,
     /// Records of the spool that its disk has lost.
     pub(crate) lost: Counter,
-    /// Fsyncs of the spool that failed.
-    pub(crate) fsync_failures: Counter,
 }

@@ -118,14 +118,28 @@ impl Fragment {
         Ok(out)
     }
 
+    /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number; None when they do not
+    /// follow each other as they did in it.
+    pub(crate) fn rebuilt(key: RowKey, digest: i64, pieces: &[Arc<Piece>]) -> Option<Self> {
+        // A row may begin with a later part of its first batch.
+        let firsts = pieces.iter().enumerate().filter(|(_, piece)| piece.sequence == key.sequence);
+        for (first, _) in firsts {
+            let (rest, mut plain) = (&pieces[first..], Vec::new());
+            for (at, piece) in rest.iter().take(PIECES_MAX).enumerate() {
+                append(&mut plain, piece);
+                if XxHash3_64::oneshot(&plain) as i64 == digest {
+                    return Self::of(key, &rest[..=at]).ok();
+                }
+            }
+        }
+        None
+    }
+
     fn of(key: RowKey, pieces: &[Arc<Piece>]) -> Result<Self, Error> {
         let mut plain = Vec::new();
         for piece in pieces {
             assert_eq!((piece.minute, piece.source), (key.minute, key.source), "a row is of one minute and source");
-            plain.extend_from_slice(&piece.sequence.to_le_bytes());
-            plain.extend_from_slice(&piece.part.to_le_bytes());
-            plain.extend_from_slice(&(piece.frame.len() as u32).to_le_bytes());
-            plain.extend_from_slice(&piece.frame);
+            append(&mut plain, piece);
         }
         let digest = XxHash3_64::oneshot(&plain) as i64;
         let compressed = zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Local(error.to_string()))?;
@@ -165,6 +179,13 @@ impl Fragment {
         }
         pieces(key, count, &plain)
     }
+}
+
+fn append(plain: &mut Vec<u8>, piece: &Piece) {
+    plain.extend_from_slice(&piece.sequence.to_le_bytes());
+    plain.extend_from_slice(&piece.part.to_le_bytes());
+    plain.extend_from_slice(&(piece.frame.len() as u32).to_le_bytes());
+    plain.extend_from_slice(&piece.frame);
 }
 
 fn pieces(key: &RowKey, count: usize, plain: &[u8]) -> Result<Vec<Piece>, Error> {
@@ -297,6 +318,25 @@ mod tests {
         let samples = read[0].samples().unwrap();
         assert_eq!(samples.iter().map(Sample::time_ms).collect::<Vec<_>>(), [60_000, 60_001]);
         assert_eq!(rows, Fragment::rows(id, &pieces[1..]).unwrap(), "written again it is the same row");
+    }
+
+    #[test]
+    fn a_row_is_rebuilt_from_pieces_that_follow_each_other() {
+        let mut all: Vec<Arc<Piece>> = Vec::new();
+        let mut series = None;
+        for sequence in 1..=9 {
+            let (id, pieces) =
+                pieces_of(batch(sequence, Kind::Float, vec![(60_000 + sequence as i64, Value::Float(1.0))]));
+            series = Some(id);
+            all.extend(pieces);
+        }
+        let row = Fragment::rows(series.unwrap(), &all[2..6]).unwrap().remove(0);
+        assert_eq!(Fragment::rebuilt(row.key, row.digest, &all), Some(row.clone()));
+        assert_eq!(Fragment::rebuilt(row.key, row.digest, &all[2..]), Some(row.clone()));
+        assert_eq!(Fragment::rebuilt(row.key, row.digest + 1, &all), None);
+        assert_eq!(Fragment::rebuilt(row.key, row.digest, &all[3..]), None, "its first piece is not there");
+        all.remove(4);
+        assert_eq!(Fragment::rebuilt(row.key, row.digest, &all), None, "one in between is not there");
     }
 
     #[test]

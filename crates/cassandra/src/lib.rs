@@ -5,6 +5,8 @@
 //! batch. A query reads the rows of its series, drops those that fail our own checksum, merges the fragments as a set,
 //! and evaluates the result like the samples of any other store.
 //!
+//! A node may keep its data in two clusters that know nothing of each other, each with everything (`site`).
+//!
 //! Placement, replication and membership are Cassandra's; identity, label index, checksums and merge rules are ours.
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,8 @@ mod read;
 mod retry;
 mod schema;
 mod shared;
+mod site;
+mod sites;
 mod spool;
 mod tls;
 

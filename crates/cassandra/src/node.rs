@@ -1,10 +1,10 @@
-//! One Ogive node on a cluster: the store that the server uses.
+//! One Ogive node on a cluster, or on two: the store that the server uses.
 //!
-//! Threads: two for the spool; a runtime with two threads for the cluster.
-//! Failure: without its spool a node does not start; without the cluster it accepts batches but answers no query.
+//! Threads: one for the spool, and one more for each cluster; a runtime with two threads for the clusters.
+//! Failure: without its spool a node does not start; without any cluster it accepts batches but answers no query.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ogive_broker::{Options as SpoolOptions, Spool};
@@ -17,16 +17,15 @@ use ogive_probe::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::auditor::{Audited, Auditor};
-use crate::cluster::Cluster;
+use crate::audit::Findings;
+use crate::auditor::Auditor;
+use crate::cluster::{Cluster, all_of};
 use crate::drive::Driver;
-use crate::figures::Figures;
-use crate::index::Index;
-use crate::pending::Pending;
 use crate::read::View;
 use crate::shared::Shared;
+use crate::site::Site;
 use crate::spool::{Spooling, Threads};
-use crate::{Address, Error};
+use crate::{Address, Error, sites};
 
 /// 16 MiB a segment of the spool: what is let go at once.
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -34,6 +33,8 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const TAIL_BYTES: usize = 8 << 20;
 /// 10 s for the last group when a node ends: the rest goes with the next start.
 const LAST_GROUP: Duration = Duration::from_secs(10);
+/// Two: with each more, a query costs as much again.
+const CLUSTERS_MAX: usize = 2;
 /// The file in the spool's directory with the node's name.
 const NAME_FILE: &str = "node";
 /// Letters of a name that was drawn.
@@ -42,8 +43,8 @@ const NAME_DIGITS: usize = 8;
 /// How a node is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cluster.
-    pub address: Address,
+    /// The cluster; or two that know nothing of each other, each of which gets everything.
+    pub addresses: Vec<Address>,
     /// Where its spool is.
     pub directory: PathBuf,
     /// The clock.
@@ -56,7 +57,7 @@ pub struct Node {
     runtime: Mutex<Option<Runtime>>,
     name: String,
     end: watch::Sender<bool>,
-    driver: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    drivers: Mutex<Option<Vec<tokio::task::JoinHandle<()>>>>,
     threads: Mutex<Option<Threads>>,
     /// Held until the node ends.
     _lock: DirectoryLock,
@@ -66,10 +67,11 @@ impl Node {
     /// Opens the spool, and begins to drive what is in it.
     ///
     /// # Errors
-    /// [`Error::Local`] for the spool; [`Error::Schema`] when the cluster answers and its tables are not there. One
-    /// that does not answer is no error.
+    /// [`Error::Address`] for no cluster, more than two, or one twice; [`Error::Local`] for the spool; [`Error::Schema`]
+    /// when a cluster answers and its tables are not there. One that does not answer is no error.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let Options { address, directory, clock } = options;
+        let Options { addresses, directory, clock } = options;
+        check_addresses(&addresses)?;
         let local = |error: &dyn std::fmt::Display| Error::Local(format!("{}: {error}", directory.display()));
         RealDisk.create_dir_all(&directory).map_err(|error| local(&error))?;
         let lock = RealDisk.lock(&directory).map_err(|error| local(&error))?;
@@ -89,43 +91,28 @@ impl Node {
             .enable_all()
             .build()
             .map_err(|error| local(&error))?;
-        let cluster = Arc::new(OnceLock::new());
-        match runtime.block_on(Cluster::connect(&address)) {
-            Ok(connected) => drop(cluster.set(connected)),
-            Err(error @ Error::Unavailable(_)) => tracing::warn!("{error}; batches are taken into the spool meanwhile"),
-            Err(error) => return Err(error),
-        }
-        let (figures, index) = (Arc::<Figures>::default(), Arc::<Index>::default());
-        let audited = Arc::<Audited>::default();
-        let pending = Arc::new(Pending::new(address.pending_bytes_max, spool.board().first()));
-        let started = Spooling::start(spool, address.spool_bytes_max, pending, (Arc::clone(&figures), clock));
+        let spool_bytes_max = addresses.iter().map(|one| one.spool_bytes_max).max().unwrap_or_default();
+        let site = |address| Arc::new(Site::new(address, spool.board().first()));
+        let sites: Vec<Arc<Site>> = addresses.into_iter().map(site).collect();
+        runtime.block_on(connect(&sites))?;
+        let started = Spooling::start(spool, spool_bytes_max, sites.clone(), clock);
         let (spooling, threads) = started.map_err(|error| local(&error))?;
         let (end, ending) = watch::channel(false);
-        let auditor = Auditor {
-            cluster: Arc::clone(&cluster),
-            audited: Arc::clone(&audited),
-            writer,
-            clock,
-            every: address.audit,
-        };
-        if !address.audit.is_zero() {
-            runtime.spawn(auditor.run(ending.clone()));
+        let mut drivers = Vec::new();
+        for site in &sites {
+            if !site.address.audit.is_zero() {
+                let other = sites.iter().find(|other| !Arc::ptr_eq(other, site)).cloned();
+                runtime.spawn(Auditor { site: Arc::clone(site), other, writer, clock }.run(ending.clone()));
+            }
+            if sites.len() > 1 {
+                runtime.spawn(sites::probe(Arc::clone(site), ending.clone()));
+            }
+            let driver = Driver { writer, site: Arc::clone(site), spooling: Arc::clone(&spooling), clock };
+            drivers.push(runtime.spawn(driver.run(ending.clone())));
         }
-        let driver = Driver {
-            address,
-            writer,
-            cluster: Arc::clone(&cluster),
-            spooling: Arc::clone(&spooling),
-            index: Arc::clone(&index),
-            figures: Arc::clone(&figures),
-            audited: Arc::clone(&audited),
-            clock,
-        };
-        let driver = runtime.spawn(driver.run(ending));
-        let handle = runtime.handle().clone();
-        let shared = Shared { cluster, spooling, index, figures, audited, clock, handle };
-        let (driver, threads) = (Mutex::new(Some(driver)), Mutex::new(Some(threads)));
-        Ok(Self { shared, runtime: Mutex::new(Some(runtime)), name, end, driver, threads, _lock: lock })
+        let shared = Shared { sites, spooling, clock, handle: runtime.handle().clone() };
+        let (drivers, threads) = (Mutex::new(Some(drivers)), Mutex::new(Some(threads)));
+        Ok(Self { shared, runtime: Mutex::new(Some(runtime)), name, end, drivers, threads, _lock: lock })
     }
 
     /// Ends: what was submitted becomes durable, and what is pending is driven for a while. The rest goes with the next start.
@@ -137,18 +124,44 @@ impl Node {
             self.shared.spooling.end(threads);
         }
         let _ = self.end.send(true);
-        if let (Some(runtime), Some(driver)) = (taken(&self.runtime), taken(&self.driver)) {
-            if self.shared.cluster.get().is_some() {
-                let _ = runtime.block_on(async { tokio::time::timeout(LAST_GROUP, driver).await });
-            }
+        if let (Some(runtime), Some(drivers)) = (taken(&self.runtime), taken(&self.drivers)) {
+            let last_groups = async {
+                for (site, driver) in self.shared.sites.iter().zip(drivers) {
+                    if site.cluster.get().is_some() {
+                        let _ = driver.await;
+                    }
+                }
+            };
+            let _ = runtime.block_on(async { tokio::time::timeout(LAST_GROUP, last_groups).await });
             runtime.shutdown_background();
         }
     }
 
-    /// Whether a majority has everything that was acknowledged here.
+    /// Whether a majority of each cluster has everything that was acknowledged here.
     #[must_use]
     pub fn is_driven(&self) -> bool {
         self.shared.spooling.done_end() >= self.shared.spooling.board.end()
+    }
+
+    fn own_values_of(&self, site: &Site) -> Vec<OwnValue> {
+        let audited = &site.audited;
+        let (last, minutes_open) = audited.last();
+        let name = site.name();
+        let labels = [("cluster", name.as_str())];
+        let gauge = |name, value: u64| OwnValue::gauge(name, &labels, "", value as f64);
+        let counter = |name, value: u64| OwnValue::counter(name, &labels, value as f64);
+        let behind = self.shared.spooling.board.end().saturating_sub(site.done_end());
+        vec![
+            gauge("ogive_cluster_away", u64::from(site.present().is_none())),
+            gauge("ogive_cluster_behind_records", behind),
+            counter("ogive_audit_rows_total", audited.rows.get()),
+            counter("ogive_audit_refilled_total", audited.refilled.get()),
+            counter("ogive_audit_minutes_given_up_total", audited.given_up.get()),
+            gauge("ogive_audit_minutes_open", minutes_open as u64),
+            gauge("ogive_audit_rows_lost", last.lost),
+            gauge("ogive_audit_copies_missing", last.copies_missing),
+            gauge("ogive_audit_copies_unknown", last.copies_unknown),
+        ]
     }
 
     /// Its name among the nodes over a cluster.
@@ -162,6 +175,38 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.finish();
     }
+}
+
+fn check_addresses(addresses: &[Address]) -> Result<(), Error> {
+    let count = addresses.len();
+    if !(1..=CLUSTERS_MAX).contains(&count) {
+        return Err(Error::Address(format!("--store names {count} clusters; give one, or two that are independent")));
+    }
+    let is_shared = |one: &Address, other: &Address| {
+        one.keyspace == other.keyspace && one.hosts.iter().any(|host| other.hosts.contains(host))
+    };
+    match addresses {
+        [one, other] if is_shared(one, other) => Err(Error::Address(format!(
+            "--store names the keyspace {} of one cluster twice; the second copy has to be in another cluster",
+            one.keyspace
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Connects to those that answer.
+async fn connect(sites: &[Arc<Site>]) -> Result<(), Error> {
+    let connecting = sites.iter().map(|site| Cluster::connect(&site.address)).collect();
+    for (site, connected) in sites.iter().zip(all_of(connecting).await) {
+        match connected {
+            Ok(connected) => drop(site.cluster.set(connected)),
+            Err(error @ Error::Unavailable(_)) => {
+                tracing::warn!("{}: {error}; its batches wait in the spool meanwhile", site.name());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The node's name and number, drawn when its directory is new.
@@ -226,57 +271,52 @@ impl Backend for Node {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let Shared { cluster, spooling, index, figures, audited, .. } = &self.shared;
-        let (audit, minutes_open) = audited.last();
-        let (connected, nodes) = cluster.get().map_or((0, 0), Cluster::nodes);
+        let Shared { sites, spooling, .. } = &self.shared;
+        // Of all clusters together; for what each has as a whole, of the one that has most.
+        let sum = |of: fn(&Site) -> u64| sites.iter().map(|site| of(site)).sum::<u64>();
+        let most = |of: fn(&Site) -> u64| sites.iter().map(|site| of(site)).max().unwrap_or_default();
+        let connected = |site: &Site| site.cluster.get().map_or((0, 0), Cluster::nodes);
+        let (nodes, audits) = (sites.iter().map(|site| connected(site)), sites.iter().map(|site| site.audited.last()));
+        let audit = |of: fn(&Findings) -> u64| audits.clone().map(|(last, _)| of(&last)).sum::<u64>();
         let board = &spooling.board;
         [
-            ("cassandra_nodes", nodes as u64),
-            ("cassandra_nodes_connected", connected as u64),
+            ("cassandra_clusters", sites.len() as u64),
+            ("cassandra_clusters_away", sum(|site| u64::from(site.present().is_none()))),
+            ("cassandra_nodes", nodes.clone().map(|(_, all)| all as u64).sum()),
+            ("cassandra_nodes_connected", nodes.map(|(connected, _)| connected as u64).sum()),
             ("spool_bytes", board.bytes()),
             ("spool_records", board.end().saturating_sub(spooling.done_end())),
-            ("spool_records_unseen", spooling.unseen()),
-            ("spool_records_lost_total", figures.lost.get()),
-            ("spool_fsync_failures_total", figures.fsync_failures.get()),
-            ("head_bytes", spooling.pending.bytes()),
-            ("series_bytes", index.bytes()),
-            ("series", index.count() as u64),
-            ("cassandra_rows_total", figures.rows.get()),
-            ("cassandra_pieces_total", figures.pieces.get()),
-            ("cassandra_index_segments_total", figures.segments.get()),
-            ("cassandra_write_retries_total", figures.retried.get()),
-            ("cassandra_visible_rows_total", figures.visible.get()),
-            ("cassandra_corrupt_rows_total", figures.corrupt.get()),
-            ("cassandra_conflicts_total", figures.conflicts.get()),
-            ("cassandra_union_reads_total", figures.unions.get()),
-            ("cassandra_samples_dropped_total", figures.dropped.get()),
-            ("cassandra_audit_bytes", audited.bytes()),
-            ("cassandra_audit_rows_total", audited.rows.get()),
-            ("cassandra_audit_refilled_total", audited.refilled.get()),
-            ("cassandra_audit_minutes_given_up_total", audited.given_up.get()),
-            ("cassandra_audit_minutes_open", minutes_open as u64),
-            ("cassandra_audit_rows_lost", audit.lost),
-            ("cassandra_audit_copies_missing", audit.copies_missing),
-            ("cassandra_audit_copies_unknown", audit.copies_unknown),
+            ("spool_records_unseen", sites.iter().map(|site| spooling.unseen(site)).min().unwrap_or_default()),
+            ("spool_records_lost_total", most(|site| site.figures.lost.get())),
+            ("spool_fsync_failures_total", spooling.fsync_failures.get()),
+            ("head_bytes", sum(|site| site.pending.bytes())),
+            ("series_bytes", sum(|site| site.index.bytes())),
+            ("series", most(|site| site.index.count() as u64)),
+            ("cassandra_rows_total", sum(|site| site.figures.rows.get())),
+            ("cassandra_row_bytes_total", sum(|site| site.figures.row_bytes.get())),
+            ("cassandra_pieces_total", sum(|site| site.figures.pieces.get())),
+            ("cassandra_index_segments_total", sum(|site| site.figures.segments.get())),
+            ("cassandra_write_retries_total", sum(|site| site.figures.retried.get())),
+            ("cassandra_visible_rows_total", sum(|site| site.figures.visible.get())),
+            ("cassandra_corrupt_rows_total", sum(|site| site.figures.corrupt.get())),
+            ("cassandra_conflicts_total", sum(|site| site.figures.conflicts.get())),
+            ("cassandra_union_reads_total", sum(|site| site.figures.unions.get())),
+            ("cassandra_samples_dropped_total", most(|site| site.figures.dropped.get())),
+            ("cassandra_audit_bytes", sum(|site| site.audited.bytes())),
+            ("cassandra_audit_rows_total", sum(|site| site.audited.rows.get())),
+            ("cassandra_audit_refilled_total", sum(|site| site.audited.refilled.get())),
+            ("cassandra_audit_minutes_given_up_total", sum(|site| site.audited.given_up.get())),
+            ("cassandra_audit_minutes_open", audits.clone().map(|(_, open)| open as u64).sum()),
+            ("cassandra_audit_rows_lost", audit(|last| last.lost)),
+            ("cassandra_audit_copies_missing", audit(|last| last.copies_missing)),
+            ("cassandra_audit_copies_unknown", audit(|last| last.copies_unknown)),
         ]
         .map(|(name, value)| Fact { name, value: value as f64 })
         .into()
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        let audited = &self.shared.audited;
-        let (last, minutes_open) = audited.last();
-        let gauge = |name, value: u64| OwnValue::gauge(name, &[], "", value as f64);
-        let counter = |name, value: u64| OwnValue::counter(name, &[], value as f64);
-        vec![
-            counter("ogive_audit_rows_total", audited.rows.get()),
-            counter("ogive_audit_refilled_total", audited.refilled.get()),
-            counter("ogive_audit_minutes_given_up_total", audited.given_up.get()),
-            gauge("ogive_audit_minutes_open", minutes_open as u64),
-            gauge("ogive_audit_rows_lost", last.lost),
-            gauge("ogive_audit_copies_missing", last.copies_missing),
-            gauge("ogive_audit_copies_unknown", last.copies_unknown),
-        ]
+        self.shared.sites.iter().flat_map(|site| self.own_values_of(site)).collect()
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {

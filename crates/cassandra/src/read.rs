@@ -1,8 +1,9 @@
-//! Reads: what is pending on this node and the rows of the cluster, merged as a set.
+//! Reads: what is pending on this node and the rows of the clusters, merged as a set.
 //!
-//! Invariants: pending fragments are read before the cluster, so that fragments that move there meanwhile are not
+//! Invariants: pending fragments are read before the clusters, so that fragments that move there meanwhile are not
 //! missed. A row that fails its checksum is left out, counted and reported; an answer without a majority reports the
-//! number of replicas it comes from.
+//! number of replicas it comes from. Every cluster that is not away is asked, and the answer is the union of theirs: each
+//! may lack what another node has only brought to the other one. One that does not answer is named.
 //! Limits: [`PARTITIONS`] partitions are read at once; the memory held is charged to the query's budget.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,8 @@ use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Known;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, bucket, day, minute};
 use crate::shared::Shared;
+use crate::site::Site;
+use crate::{Error, sites};
 
 /// 48 partitions at once: 16 for each of three copies.
 const PARTITIONS: usize = 48;
@@ -30,11 +33,18 @@ pub(crate) struct View<'a> {
     pub(crate) tenant: &'a Tenant,
 }
 
-/// A series, the days on which the cluster has it, and what is pending.
+/// A series, the days on which clusters have it, and what is pending.
 struct Wanted {
     known: Arc<Known>,
-    days: Vec<i32>,
+    /// By the cluster's number.
+    days: Vec<(usize, Vec<i32>)>,
     pending: Vec<Arc<Piece>>,
+}
+
+impl Wanted {
+    fn new(known: &Arc<Known>) -> Self {
+        Self { known: Arc::clone(known), days: Vec::new(), pending: Vec::new() }
+    }
 }
 
 /// What is not as it should be about an answer.
@@ -42,9 +52,19 @@ struct Wanted {
 struct Doubts {
     /// The fewest copies that answered, of how many.
     fewest: Option<(usize, usize)>,
+    /// Clusters that did not answer, by number: their names, and why.
+    silent: BTreeMap<usize, String>,
     corrupt: u64,
     conflicts: u64,
     cells: u64,
+}
+
+/// What one cluster has of some series.
+struct Part {
+    /// In their order.
+    pieces: Vec<Pieces>,
+    reached: Vec<Consistent>,
+    corrupt: u64,
 }
 
 impl Doubts {
@@ -58,7 +78,7 @@ impl Doubts {
     }
 
     fn warnings(&self, unseen: u64) -> Vec<String> {
-        let mut out = Vec::new();
+        let mut out: Vec<String> = self.silent.values().cloned().collect();
         if let Some((answered, copies)) = self.fewest {
             out.push(format!("only {answered} of {copies} copies answered; what only the others have is missing"));
         }
@@ -90,31 +110,138 @@ fn minutes(range: TimeRange) -> RangeInclusive<i32> {
     minute(range.start_ms.saturating_add(1)).max(0)..=minute(range.end_ms)
 }
 
+/// The sentence about a cluster that is not in an answer.
+fn silent(site: &Site, why: &dyn std::fmt::Display) -> String {
+    format!("{} did not answer; what only it has is missing ({why})", site.name())
+}
+
+/// What a cluster has of some series.
+async fn part(
+    (at, site, cluster): (usize, &Site, &Cluster),
+    some: &[Wanted],
+    minutes: &RangeInclusive<i32>,
+) -> Result<Part, Error> {
+    let mut places: Vec<(usize, i32, (i32, i32))> = Vec::new();
+    for (number, one) in some.iter().enumerate() {
+        for day in one.days.iter().filter(|(holder, _)| *holder == at).flat_map(|(_, days)| days) {
+            let first = (day * DAY_MINUTES).max(*minutes.start());
+            let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
+            for bucket in bucket(first)..=bucket(last) {
+                let from = first.max(bucket * BUCKET_MINUTES);
+                let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
+                places.push((number, bucket, (from, to)));
+            }
+        }
+    }
+    let pieces = some.iter().map(|_| Pieces::default()).collect();
+    let mut part = Part { pieces, reached: Vec::new(), corrupt: 0 };
+    for places in places.chunks(PARTITIONS) {
+        let reads = places
+            .iter()
+            .map(|(number, bucket, span)| cluster.cells((some[*number].known.id, *bucket), *span, Copies::Majority));
+        for ((number, bucket, span), read) in places.iter().zip(all_of(reads.collect()).await) {
+            let (rows, consistent) = read?;
+            part.reached.push(consistent);
+            site.figures.unions.add(u64::from(consistent != Consistent::Majority));
+            let series = some[*number].known.id;
+            let bad = take(series, rows, &mut part.pieces[*number]);
+            part.corrupt += bad;
+            if bad > 0 && consistent == Consistent::Majority {
+                // The others may have the rows as they were written.
+                let (rows, consistent) = cluster.cells((series, *bucket), *span, Copies::All).await?;
+                part.reached.push(consistent);
+                take(series, rows, &mut part.pieces[*number]);
+            }
+        }
+    }
+    site.figures.corrupt.add(part.corrupt);
+    Ok(part)
+}
+
+/// Takes up the rows that are what was written; gives how many are not.
+fn take(series: SeriesId, rows: Vec<CellRow>, pieces: &mut Pieces) -> u64 {
+    let mut corrupt = 0;
+    for (minute, source, sequence, digest, body) in rows {
+        let source = <[u8; 16]>::try_from(source).ok().map(|source| SourceId(u128::from_be_bytes(source)));
+        let read = source.and_then(|source| {
+            Fragment::decode(&RowKey { series, minute, source, sequence: sequence as u64 }, digest, &body).ok()
+        });
+        match read {
+            Some(all) => all.into_iter().for_each(|piece| pieces.add(Arc::new(piece))),
+            None => corrupt += 1,
+        }
+    }
+    corrupt
+}
+
 impl View<'_> {
-    fn cluster(&self) -> Result<&Cluster, SelectError> {
-        self.shared.cluster.get().ok_or_else(|| unavailable("the cluster was not reached yet"))
+    /// The clusters to ask, by number: those that are not away; all that were ever reached when every one is.
+    fn asked(&self, doubts: &mut Doubts) -> Result<Vec<(usize, &Site, &Cluster)>, SelectError> {
+        let all = || self.shared.sites.iter().enumerate();
+        let present: Vec<_> =
+            all().filter_map(|(at, site)| site.present().map(|cluster| (at, &**site, cluster))).collect();
+        if present.is_empty() {
+            let reached: Vec<_> =
+                all().filter_map(|(at, site)| site.cluster.get().map(|cluster| (at, &**site, cluster))).collect();
+            return if reached.is_empty() { Err(unavailable("the cluster was not reached yet")) } else { Ok(reached) };
+        }
+        for (at, site) in all().filter(|(at, _)| !present.iter().any(|(other, ..)| other == at)) {
+            doubts.silent.insert(at, silent(site, &"it is away"));
+        }
+        Ok(present)
+    }
+
+    /// What those answer that do, by number; an error when nobody does.
+    fn answered<T>(
+        &self,
+        asked: &[(usize, &Site, &Cluster)],
+        doubts: &mut Doubts,
+        ask: impl AsyncFn(usize, &Site, &Cluster) -> Result<T, Error>,
+    ) -> Result<Vec<(usize, T)>, SelectError> {
+        let asking = asked.iter().map(|(at, site, cluster)| ask(*at, site, cluster)).collect();
+        let answers = self.shared.block_on(sites::answers(asking));
+        let mut out = Vec::new();
+        let mut failed = Vec::new();
+        for ((at, site, _), answer) in asked.iter().zip(answers) {
+            match answer {
+                Ok(answer) => out.push((*at, answer)),
+                Err(error) => failed.push((*at, *site, error)),
+            }
+        }
+        if out.is_empty() {
+            let error = failed.into_iter().next().map(|(.., error)| error);
+            return Err(unavailable(error.expect("somebody was asked")));
+        }
+        for (at, site, error) in failed {
+            site.set_away(true);
+            doubts.silent.insert(at, silent(site, &error));
+        }
+        Ok(out)
     }
 
     /// The series that match, by labels and kind.
     fn wanted(&self, matchers: &[Matcher], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Wanted>, SelectError> {
-        // Before the cluster: see the module.
-        let pending = self.shared.spooling.pending.find(self.tenant, matchers);
+        // Before the clusters: see the module.
+        let pending: Vec<_> =
+            self.shared.sites.iter().flat_map(|site| site.pending.find(self.tenant, matchers)).collect();
         let minutes = minutes(range);
         let days = day(*minutes.start())..=day(*minutes.end());
-        let cluster = self.cluster()?;
-        let report = (&*self.shared.figures, self.shared.clock);
-        let reached = self.shared.block_on(self.shared.index.refresh(cluster, &days, report)).map_err(unavailable)?;
-        reached.into_iter().for_each(|one| doubts.reached(one));
+        let asked = self.asked(doubts)?;
+        let refreshed = self.answered(&asked, doubts, async |_, site, cluster| {
+            site.index.refresh(cluster, &days, (&site.figures, self.shared.clock)).await
+        })?;
         let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
         let key = |known: &Known| (known.def.labels.clone(), known.def.meta.kind);
-        for (known, days) in self.shared.index.find(self.tenant, matchers, &days) {
-            all.insert(key(&known), Wanted { known, days, pending: Vec::new() });
+        for (at, reached) in refreshed {
+            reached.into_iter().for_each(|one| doubts.reached(one));
+            for (known, days) in self.shared.sites[at].index.find(self.tenant, matchers, &days) {
+                all.entry(key(&known)).or_insert_with(|| Wanted::new(&known)).days.push((at, days));
+            }
         }
         for (known, pieces) in pending {
-            let pieces: Vec<_> = pieces.into_iter().filter(|piece| minutes.contains(&piece.minute)).collect();
+            let mut pieces: Vec<_> = pieces.into_iter().filter(|piece| minutes.contains(&piece.minute)).collect();
             if !pieces.is_empty() {
-                let new = Wanted { known: Arc::clone(&known), days: Vec::new(), pending: Vec::new() };
-                all.entry(key(&known)).or_insert(new).pending = pieces;
+                all.entry(key(&known)).or_insert_with(|| Wanted::new(&known)).pending.append(&mut pieces);
             }
         }
         Ok(all.into_values().collect())
@@ -153,69 +280,37 @@ impl View<'_> {
                 }
             }
         }
-        Ok((out, doubts.warnings(self.shared.spooling.unseen()), held))
+        Ok((out, doubts.warnings(self.unseen()), held))
     }
 
-    /// What the cluster has of some series, and what is pending of them.
+    /// Batches that no answer has.
+    fn unseen(&self) -> u64 {
+        self.shared.sites.iter().map(|site| self.shared.spooling.unseen(site)).min().unwrap_or_default()
+    }
+
+    /// What the clusters have of some series, and what is pending of them.
     fn pieces(&self, some: &[Wanted], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Pieces>, SelectError> {
-        let (cluster, minutes) = (self.cluster()?, minutes(range));
-        let mut places: Vec<(usize, i32, (i32, i32))> = Vec::new();
-        for (at, one) in some.iter().enumerate() {
-            for day in &one.days {
-                let first = (day * DAY_MINUTES).max(*minutes.start());
-                let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
-                for bucket in bucket(first)..=bucket(last) {
-                    let from = first.max(bucket * BUCKET_MINUTES);
-                    let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
-                    places.push((at, bucket, (from, to)));
-                }
-            }
-        }
         let mut out: Vec<Pieces> = some.iter().map(|_| Pieces::default()).collect();
-        for places in places.chunks(PARTITIONS) {
-            let reads = places
-                .iter()
-                .map(|(at, bucket, span)| cluster.cells((some[*at].known.id, *bucket), *span, Copies::Majority));
-            let read = self.shared.block_on(all_of(reads.collect()));
-            for ((at, bucket, span), read) in places.iter().zip(read) {
-                let (rows, consistent) = read.map_err(unavailable)?;
-                doubts.reached(consistent);
-                self.shared.figures.unions.add(u64::from(consistent != Consistent::Majority));
-                let series = some[*at].known.id;
-                let bad = self.take(series, rows, &mut out[*at]);
-                doubts.corrupt += bad;
-                if bad > 0 && consistent == Consistent::Majority {
-                    // The others may have the rows as they were written.
-                    let copies = self.shared.block_on(cluster.cells((series, *bucket), *span, Copies::All));
-                    let (rows, consistent) = copies.map_err(unavailable)?;
-                    doubts.reached(consistent);
-                    self.take(series, rows, &mut out[*at]);
+        let holds = |at: usize| some.iter().any(|one| one.days.iter().any(|(holder, _)| *holder == at));
+        let asked: Vec<_> = self.asked(doubts)?.into_iter().filter(|(at, ..)| holds(*at)).collect();
+        if !asked.is_empty() {
+            let minutes = minutes(range);
+            let parts = self
+                .answered(&asked, doubts, async |at, site, cluster| part((at, site, cluster), some, &minutes).await)?;
+            for (_, part) in parts {
+                part.reached.into_iter().for_each(|one| doubts.reached(one));
+                doubts.corrupt += part.corrupt;
+                for (pieces, found) in out.iter_mut().zip(part.pieces) {
+                    pieces.add_all(found);
                 }
             }
         }
         for (one, pieces) in some.iter().zip(&mut out) {
             one.pending.iter().for_each(|piece| pieces.add(Arc::clone(piece)));
             doubts.conflicts += pieces.conflicts;
-            self.shared.figures.conflicts.add(pieces.conflicts);
+            self.shared.sites[0].figures.conflicts.add(pieces.conflicts);
         }
         Ok(out)
-    }
-
-    /// Takes up the rows that are what was written; gives how many are not.
-    fn take(&self, series: SeriesId, rows: Vec<CellRow>, pieces: &mut Pieces) -> u64 {
-        let mut corrupt = 0;
-        for (minute, source, sequence, digest, body) in rows {
-            let source = <[u8; 16]>::try_from(source).ok().map(|source| SourceId(u128::from_be_bytes(source)));
-            let read = source.and_then(|source| {
-                Fragment::decode(&RowKey { series, minute, source, sequence: sequence as u64 }, digest, &body).ok()
-            });
-            match read {
-                Some(all) => all.into_iter().for_each(|piece| pieces.add(Arc::new(piece))),
-                None => corrupt += 1,
-            }
-        }
-        self.shared.figures.corrupt.add(corrupt);
-        corrupt
     }
 
     /// The labels of the series that match and have samples on a day of the range.

@@ -1,22 +1,16 @@
 //! State of a node that its readers share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ogive_probe::Clock;
 
-use crate::auditor::Audited;
-use crate::cluster::Cluster;
-use crate::figures::Figures;
-use crate::index::Index;
+use crate::site::Site;
 use crate::spool::Spooling;
 
 /// See the module.
 pub(crate) struct Shared {
-    pub(crate) cluster: Arc<OnceLock<Cluster>>,
+    pub(crate) sites: Vec<Arc<Site>>,
     pub(crate) spooling: Arc<Spooling>,
-    pub(crate) index: Arc<Index>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) audited: Arc<Audited>,
     pub(crate) clock: Clock,
     pub(crate) handle: tokio::runtime::Handle,
 }

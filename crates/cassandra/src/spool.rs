@@ -1,27 +1,26 @@
 //! The node's own spool: batches become durable here, and are acknowledged.
 //!
 //! Invariants: a batch is acknowledged after the fsync that made it durable, and once queries of this node see it; a
-//! segment of the spool is deleted when a majority of the cluster has everything in it.
-//! Threads: one writes; one splits durable batches into fragments and replies.
+//! segment of the spool is deleted when a majority of each cluster has everything in it.
+//! Threads: one writes; one for each cluster splits durable batches into fragments and replies.
 //! Limits: those of the group commit (`ogive_spooling`), and `spool` and `pending` of the address. A full spool refuses
 //! batches; when fragments fill `pending`, batches are still acknowledged, and read back from disk once there is room.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ogive_broker::{Appended, Board, Entry, Prepared, Refusal as SpoolRefusal, Spool};
 use ogive_door::backend::{Refusal, Reply, Stamps};
+use ogive_door::counter::Counter;
 use ogive_journal::RealDisk;
 use ogive_model::{Batch, Verdict};
 use ogive_probe::Clock;
 use ogive_spooling::{Committed, Queue, TURN};
 
-use crate::figures::Figures;
 use crate::fragment;
-use crate::pending::Pending;
+use crate::site::Site;
 
 /// How long the splitting thread waits without being woken, for room that is not reported.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,15 +38,14 @@ struct Replies {
     is_ending: bool,
 }
 
-/// What both threads, and those who submit, have in common.
+/// What the threads, and those who submit, have in common.
 pub(crate) struct Spooling {
     pub(crate) board: Arc<Board>,
-    pub(crate) pending: Arc<Pending>,
-    figures: Arc<Figures>,
+    sites: Vec<Arc<Site>>,
+    /// Fsyncs that failed.
+    pub(crate) fsync_failures: Counter,
     clock: Clock,
     bytes_max: u64,
-    /// A majority has everything before it.
-    done: AtomicU64,
     queue: Queue,
     replies: Mutex<Replies>,
     bell: Condvar,
@@ -61,16 +59,15 @@ impl Spooling {
     pub(crate) fn start(
         spool: Spool,
         bytes_max: u64,
-        pending: Arc<Pending>,
-        (figures, clock): (Arc<Figures>, Clock),
+        sites: Vec<Arc<Site>>,
+        clock: Clock,
     ) -> std::io::Result<(Arc<Self>, Threads)> {
         let board = spool.board();
         let (queue, writer) = Queue::new(spool, clock);
         let this = Arc::new(Self {
-            done: AtomicU64::new(board.first()),
             board,
-            pending,
-            figures,
+            sites,
+            fsync_failures: Counter::default(),
             clock,
             bytes_max,
             queue,
@@ -79,11 +76,12 @@ impl Spooling {
         });
         let spawn =
             |name: &str, run: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(run);
-        let (writing, splitting) = (Arc::clone(&this), Arc::clone(&this));
-        let threads = vec![
-            spawn("spool", Box::new(move || writer.run(Owner { shared: writing })))?,
-            spawn("fragments", Box::new(move || splitting.split_all()))?,
-        ];
+        let writing = Arc::clone(&this);
+        let mut threads = vec![spawn("spool", Box::new(move || writer.run(Owner { shared: writing })))?];
+        for site in &this.sites {
+            let (this, site) = (Arc::clone(&this), Arc::clone(site));
+            threads.push(spawn("fragments", Box::new(move || this.split_all(&site)))?);
+        }
         Ok((this, Threads(threads)))
     }
 
@@ -104,26 +102,29 @@ impl Spooling {
         self.queue.submit(batch, frame, stamps, reply)
     }
 
-    /// A majority has everything before `end`.
-    pub(crate) fn done(&self, end: u64) {
-        self.pending.done(end);
-        // ORDERING: Release; pairs with the Acquire in `done_end`: the group's rows were acknowledged before.
-        self.done.store(end, Ordering::Release);
+    /// A cluster has got further: there may be room again.
+    pub(crate) fn moved(&self) {
         self.bell.notify_all();
     }
 
-    /// A majority has everything before it.
+    /// A majority of each cluster has everything before it.
     pub(crate) fn done_end(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the Release in `done`.
-        self.done.load(Ordering::Acquire)
+        self.sites.iter().map(|site| site.done_end()).min().unwrap_or_default()
     }
 
-    /// Records that are durable here and that queries do not see: the cluster does not have them, and they do not fit.
-    pub(crate) fn unseen(&self) -> u64 {
-        self.board.end().saturating_sub(self.pending.end())
+    /// Records that are durable here and that queries of one cluster do not see: it does not have them, and they do not fit.
+    pub(crate) fn unseen(&self, site: &Site) -> u64 {
+        self.board.end().saturating_sub(site.pending.end())
     }
 
-    /// Lets both threads end behind what was submitted.
+    /// Queries see everything before this, since they ask every cluster. When there is no more room in memory, what is durable is
+    /// acknowledged all the same.
+    fn seen(&self) -> u64 {
+        let furthest = self.sites.iter().max_by_key(|site| site.pending.end());
+        furthest.filter(|site| !site.pending.is_full()).map_or(u64::MAX, |site| site.pending.end())
+    }
+
+    /// Lets the threads end behind what was submitted.
     pub(crate) fn end(&self, threads: Threads) {
         self.queue.end();
         let mut threads = threads.0.into_iter();
@@ -137,21 +138,21 @@ impl Spooling {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Splits what is durable, in order, and answers whose batch it was.
-    fn split_all(&self) {
+    /// Splits what is durable for a cluster, in order, and answers whose batch it was.
+    fn split_all(&self, site: &Site) {
         loop {
-            let is_ahead = self.pending.end() < self.board.end();
-            if is_ahead && !self.pending.is_full() {
-                self.split_next(self.pending.end());
+            let pending = &site.pending;
+            let is_ahead = pending.end() < self.board.end();
+            if is_ahead && !pending.is_full() {
+                self.split_next(site, pending.end());
             }
-            let is_waiting = self.pending.end() >= self.board.end() || self.pending.is_full();
-            // Batches that do not fit are acknowledged all the same: they are durable.
-            let seen = if self.pending.is_full() { u64::MAX } else { self.pending.end() };
+            let is_waiting = pending.end() >= self.board.end() || pending.is_full();
+            let seen = self.seen();
             let mut replies = self.replies();
             let ready = replies.waiting.partition_point(|one| one.end <= seen);
             let ready: Vec<Waiting> = replies.waiting.drain(..ready).collect();
             if ready.is_empty() && is_waiting {
-                if replies.is_ending {
+                if replies.is_ending && replies.waiting.is_empty() {
                     return;
                 }
                 let (guard, _) = self.bell.wait_timeout(replies, LOOK).unwrap_or_else(PoisonError::into_inner);
@@ -163,26 +164,26 @@ impl Spooling {
         }
     }
 
-    fn split_next(&self, position: u64) {
+    fn split_next(&self, site: &Site, position: u64) {
         if let Some(entry) = self.board.recent(position) {
-            return self.split(entry);
+            return split(site, entry);
         }
         let Some(segment) = self.board.segment_of(position) else {
             // It went while we looked, or its segment cannot be read at all.
-            return self.pending.skip_to(self.board.first().max(position + 1).min(self.board.end()));
+            return site.pending.skip_to(self.board.first().max(position + 1).min(self.board.end()));
         };
         match self.board.load(&RealDisk, &segment.range) {
             Ok(loaded) => {
                 let lost: u64 = loaded.lost.iter().map(|range| range.end - range.start).sum();
                 if lost > 0 {
                     tracing::error!("{lost} records of {} cannot be read", segment.range.path.display());
-                    self.figures.lost.add(lost);
+                    site.figures.lost.add(lost);
                 }
                 let end = segment.range.end.0.min(self.board.end());
                 for entry in loaded.entries.into_iter().filter(|entry| entry.position >= position) {
-                    self.split(entry);
+                    split(site, entry);
                 }
-                self.pending.skip_to(end);
+                site.pending.skip_to(end);
             }
             Err(error) => {
                 tracing::error!("the spool cannot be read, and it is tried again: {error}");
@@ -190,20 +191,20 @@ impl Spooling {
             }
         }
     }
+}
 
-    fn split(&self, entry: Entry) {
-        match Batch::decode(&entry.frame) {
-            Ok(batch) => {
-                let tenant = batch.tenant.clone();
-                let (split, dropped) = fragment::split(batch, entry.arrival_ms);
-                self.figures.dropped.add(dropped);
-                self.pending.add(entry.position, &tenant, split);
-            }
-            Err(error) => {
-                tracing::error!("record {} of the spool is no batch: {error}", entry.position);
-                self.figures.lost.add(1);
-                self.pending.skip_to(entry.position + 1);
-            }
+fn split(site: &Site, entry: Entry) {
+    match Batch::decode(&entry.frame) {
+        Ok(batch) => {
+            let tenant = batch.tenant.clone();
+            let (split, dropped) = fragment::split(batch, entry.arrival_ms);
+            site.figures.dropped.add(dropped);
+            site.pending.add(entry.position, &tenant, split);
+        }
+        Err(error) => {
+            tracing::error!("record {} of the spool is no batch: {error}", entry.position);
+            site.figures.lost.add(1);
+            site.pending.skip_to(entry.position + 1);
         }
     }
 }
@@ -219,7 +220,7 @@ impl ogive_spooling::Owner for Owner {
     }
 
     fn synced(&mut self, _spool: &Spool, _took_ns: u64, is_durable: bool) {
-        self.shared.figures.fsync_failures.add(u64::from(!is_durable));
+        self.shared.fsync_failures.add(u64::from(!is_durable));
     }
 
     fn durable(&mut self, group: Vec<Committed>) {

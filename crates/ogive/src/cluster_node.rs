@@ -33,14 +33,15 @@ const EMBEDDED: [&str; 14] = [
 ];
 
 /// Serves until a signal ends it.
-pub(crate) fn run(options: &Options, address: Address, kernel: AskKernel) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Options, addresses: Vec<Address>, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     refuse_embedded(options)?;
     let front = server::open_front(options)?;
     server::start_crash_reports(options);
     let directory = options.data.first().expect("there is a directory").clone();
-    let place = format!("{} of {}", address.keyspace, address.hosts.join(" and "));
+    let place = |address: &Address| format!("{} of {}", address.keyspace, address.hosts.join(" and "));
+    let place = addresses.iter().map(place).collect::<Vec<_>>().join(", and ");
     let spool = directory.display().to_string();
-    let opened = Node::open(ogive_cassandra::Options { address, directory, clock: front.clock });
+    let opened = Node::open(ogive_cassandra::Options { addresses, directory, clock: front.clock });
     let node = Arc::new(opened?);
     let role = Role {
         engine: ogive_query::Engine::new(options.queries.engine()),

@@ -61,22 +61,25 @@ pub(crate) fn expected(sequences: &[u64]) -> Work {
 
 /// Sends until the flag is set; the numbers that were acknowledged.
 fn load(node: &Node, first: u64, end: &AtomicBool) -> Vec<u64> {
-    let mut acknowledged = Vec::new();
+    let (mut acknowledged, mut longest) = (Vec::new(), std::time::Duration::ZERO);
     for sequence in first.. {
         // ORDERING: Relaxed; a flag alone.
         if end.load(Ordering::Relaxed) {
             break;
         }
+        let begun = std::time::Instant::now();
         if send(node, batch(sequence)).is_ok() {
             acknowledged.push(sequence);
         }
+        longest = longest.max(begun.elapsed());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    println!("{} batches; the longest acknowledgement took {longest:?}", acknowledged.len());
     acknowledged
 }
 
 /// Runs `what` while samples come; the numbers that were acknowledged.
-fn during(node: &Node, first: u64, what: impl FnOnce()) -> Vec<u64> {
+pub(crate) fn during(node: &Node, first: u64, what: impl FnOnce()) -> Vec<u64> {
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| load(node, first, &end));

@@ -12,3 +12,4 @@ mod process;
 mod promql;
 mod support;
 mod tls;
+mod two_clusters;

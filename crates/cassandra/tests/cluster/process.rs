@@ -17,19 +17,19 @@ fn binary() -> std::ffi::OsString {
 }
 
 /// Runs a command to its end: exit code and everything it printed.
-fn ogive(arguments: &[&str]) -> (i32, String) {
+pub(crate) fn ogive(arguments: &[&str]) -> (i32, String) {
     let done = Command::new(binary()).args(arguments).output().expect("OGIVE_BIN runs");
     let printed = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     (done.status.code().expect("no signal ends it"), printed)
 }
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(store: &str, directory: &Path) -> Self {
+    pub(crate) fn start(store: &str, directory: &Path) -> Self {
         let mut child = Command::new(binary())
             .args(["serve", "--listen", "127.0.0.1:0", "--no-crash-reports", "--store", store, "--data"])
             .arg(directory)
@@ -48,7 +48,7 @@ impl Server {
 }
 
 /// Status and body; an error while nobody answers.
-fn exchange(address: &str, head: &str, body: &str) -> std::io::Result<(u16, String)> {
+pub(crate) fn exchange(address: &str, head: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     let length = body.len();
     write!(
@@ -63,7 +63,7 @@ fn exchange(address: &str, head: &str, body: &str) -> std::io::Result<(u16, Stri
 }
 
 /// Whether the batch was acknowledged.
-fn send(address: &str, source: u32, sequence: u64) -> bool {
+pub(crate) fn send(address: &str, source: u32, sequence: u64) -> bool {
     let body = format!(
         r#"{{"source":"00000000-0000-0000-0000-{source:012}","sequence":{sequence},
         "series":[{{"labels":{{"__name__":"jobs","source":"{source}"}},"kind":"float","temporality":"delta","width_ms":1000}}],
@@ -74,7 +74,7 @@ fn send(address: &str, source: u32, sequence: u64) -> bool {
 }
 
 /// The sum of everything of a source, as the answer has it.
-fn sum(address: &str, source: u32) -> Option<String> {
+pub(crate) fn sum(address: &str, source: u32) -> Option<String> {
     let query = format!("sum(sum_over_time(jobs%7Bsource=%22{source}%22%7D%5B1h%5D))");
     let path = format!("GET /api/v1/query?time=1700000060&query={query}");
     let (status, body) = exchange(address, &path, "").ok()?;
@@ -90,7 +90,7 @@ impl Drop for Server {
 }
 
 /// Sends numbers from 1 on until the flag is set, each until it is acknowledged; the last one.
-fn load(address: &Mutex<String>, source: u32, end: &AtomicBool) -> u64 {
+pub(crate) fn load(address: &Mutex<String>, source: u32, end: &AtomicBool) -> u64 {
     let mut sequence = 0;
     // ORDERING: Relaxed; a flag alone.
     while !end.load(Ordering::Relaxed) {

@@ -34,38 +34,113 @@ fn workspace() -> PathBuf {
 }
 
 /// One node that wants a login, beside the three; its data go with it.
-pub(crate) struct WithLogin(Three);
+pub(crate) struct WithLogin {
+    directory: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl WithLogin {
     /// Where CQL is.
     pub(crate) const HOST: &str = "127.0.0.1:9142";
 
     pub(crate) fn up() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let this = Self(Three { directory: directory().join("login"), _turn: turn });
-        this.0.run_with(&["up", "1"], &Self::variables());
-        this
+        Self::up_with(&[])
     }
 
     /// One that takes nobody without TLS and a certificate: `node.pem` and `ca.pem` in `files`.
     pub(crate) fn up_with_tls(files: &Path) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let this = Self(Three { directory: directory().join("login"), _turn: turn });
-        let tls = [("CASSANDRA_TLS", files.as_os_str().to_owned())];
-        this.0.run_with(&["up", "1"], &[&Self::variables()[..], &tls].concat());
+        Self::up_with(&[("CASSANDRA_TLS", files.as_os_str().to_owned())])
+    }
+
+    fn up_with(more: &[Variable]) -> Self {
+        let this = Self { directory: directory().join("login"), _turn: turn() };
+        script(&this.directory, &["up", "1"], &[&Self::variables()[..], more].concat());
         this
     }
 
-    fn variables() -> [(&'static str, std::ffi::OsString); 3] {
-        let jars = directory().join("lib").into_os_string();
-        [("CASSANDRA_PORT", "9142".into()), ("CASSANDRA_LOGIN", "1".into()), ("CASSANDRA_LIB", jars)]
+    fn variables() -> [Variable; 3] {
+        let [port, jars] = at_port("9142");
+        [port, jars, ("CASSANDRA_LOGIN", "1".into())]
     }
 }
 
 impl Drop for WithLogin {
     fn drop(&mut self) {
-        self.0.run_with(&["wipe"], &Self::variables());
+        script(&self.directory, &["wipe"], &Self::variables());
     }
+}
+
+/// Two clusters of one node each that know nothing of each other; their data go with them.
+pub(crate) struct Pair {
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Pair {
+    const PORTS: [&str; 2] = ["9242", "9342"];
+
+    pub(crate) fn up() -> Self {
+        let this = Self { _turn: turn() };
+        (0..2).for_each(|which| this.run(which, &["up", "1"]));
+        this
+    }
+
+    /// Runs a command of `scripts/cassandra` on one of the two.
+    pub(crate) fn run(&self, which: usize, arguments: &[&str]) {
+        let port = Self::PORTS[which];
+        let [port, jars] = at_port(port);
+        script(&self.directory(which), arguments, &[port, jars, ("CASSANDRA_SYNC", "1".into())]);
+    }
+
+    fn directory(&self, which: usize) -> PathBuf {
+        directory().join(format!("pair-{}", Self::PORTS[which]))
+    }
+
+    /// A new keyspace in each: its address with `more` parameters.
+    pub(crate) fn stores(&self, more: [&str; 2]) -> [String; 2] {
+        let name = new_keyspace();
+        let of = |which: usize| {
+            let (port, more) = (Self::PORTS[which], more[which]);
+            format!("cassandra://127.0.0.1:{port}/{name}?replicas=1&collect=50ms{more}")
+        };
+        let stores = [of(0), of(1)];
+        for store in &stores {
+            runtime().block_on(Cluster::init(&Address::parse(store).unwrap())).expect("the tables are made");
+        }
+        stores
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        (0..2).for_each(|which| self.run(which, &["wipe"]));
+    }
+}
+
+/// Of the environment of `scripts/cassandra`.
+type Variable = (&'static str, std::ffi::OsString);
+
+/// For nodes beside the three, with the same jars.
+fn at_port(port: &str) -> [Variable; 2] {
+    [("CASSANDRA_PORT", port.into()), ("CASSANDRA_LIB", directory().join("lib").into_os_string())]
+}
+
+/// One test at a time: some of them kill.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `scripts/cassandra`.
+fn script(directory: &Path, arguments: &[&str], variables: &[Variable]) {
+    let mut command = Command::new(workspace().join("scripts/cassandra"));
+    let command = command.arg(directory).args(arguments).envs(variables.iter().cloned());
+    let done = command.output().expect("scripts/cassandra needs python3");
+    let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(done.status.success(), "scripts/cassandra {arguments:?}: {said}");
+}
+
+fn new_keyspace() -> String {
+    format!("t{:x}", ogive_export::random_source().0 as u64)
 }
 
 /// Where `scripts/cassandra` puts nodes.
@@ -74,34 +149,23 @@ fn directory() -> PathBuf {
     given.unwrap_or_else(|| workspace().join("target/cassandra"))
 }
 
-/// Three nodes of Cassandra, one test at a time: some of them kill.
+/// Three nodes of Cassandra.
 pub(crate) struct Three {
     directory: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
-static TURN: Mutex<()> = Mutex::new(());
-
 impl Three {
     /// All three, up.
     pub(crate) fn up() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let this = Self { directory: directory(), _turn: turn };
+        let this = Self { directory: directory(), _turn: turn() };
         this.run(&["up", "3"]);
         this
     }
 
     /// Runs a command of `scripts/cassandra`.
     pub(crate) fn run(&self, arguments: &[&str]) {
-        self.run_with(arguments, &[]);
-    }
-
-    fn run_with(&self, arguments: &[&str], variables: &[(&str, std::ffi::OsString)]) {
-        let mut command = Command::new(workspace().join("scripts/cassandra"));
-        let command = command.arg(&self.directory).args(arguments).envs(variables.iter().cloned());
-        let done = command.output().expect("scripts/cassandra needs python3");
-        let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(done.status.success(), "scripts/cassandra {arguments:?}: {said}");
+        script(&self.directory, arguments, &[]);
     }
 
     /// Where a node's tables are.
@@ -116,7 +180,7 @@ impl Three {
 
     /// A new keyspace with our tables.
     pub(crate) fn keyspace(&self) -> Address {
-        let name = format!("t{:x}", ogive_export::random_source().0 as u64);
+        let name = new_keyspace();
         let text = format!("cassandra://127.0.0.1,127.0.0.2,127.0.0.3/{name}?collect=50ms");
         let address = Address::parse(&text).unwrap();
         runtime().block_on(Cluster::init(&address)).expect("the tables are made");
@@ -131,8 +195,13 @@ pub(crate) fn runtime() -> &'static tokio::runtime::Runtime {
 
 /// A node with its own spool.
 pub(crate) fn node(address: &Address, directory: &Path) -> Node {
-    let address = address.clone();
-    Node::open(Options { address, directory: directory.to_owned(), clock: Clock::global() }).expect("the node opens")
+    node_over(std::slice::from_ref(address), directory)
+}
+
+/// A node over several clusters, with its own spool.
+pub(crate) fn node_over(addresses: &[Address], directory: &Path) -> Node {
+    let addresses = addresses.to_vec();
+    Node::open(Options { addresses, directory: directory.to_owned(), clock: Clock::global() }).expect("the node opens")
 }
 
 struct Silent;

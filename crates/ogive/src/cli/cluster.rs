@@ -13,22 +13,22 @@ use super::exit::EXIT_FINDING;
 pub(crate) enum ClusterCommand {
     /// Creates the keyspace and its tables; existing ones are left unchanged.
     Init {
-        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
-        #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
-        store: Address,
+        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md); two of independent clusters.
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", required = true, value_delimiter = ' ', value_parser = address)]
+        store: Vec<Address>,
     },
     /// Checks the tables and how many nodes answer. Exit code 1 when one does not.
     Check {
-        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
-        #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
-        store: Address,
+        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md); two of independent clusters.
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", required = true, value_delimiter = ' ', value_parser = address)]
+        store: Vec<Address>,
     },
     /// Compares what was written with what each copy holds. Exit code 1 when a copy lacks a row or is
-    /// unreachable.
+    /// unreachable. Rows that one of two clusters has lost are refilled from the other.
     Audit {
-        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md).
-        #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = address)]
-        store: Address,
+        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md); two of independent clusters.
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", required = true, value_delimiter = ' ', value_parser = address)]
+        store: Vec<Address>,
         /// How far back, by the time at which rows were written; at most a day.
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = since)]
         since: Duration,
@@ -58,27 +58,53 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
 pub(crate) fn run(command: &ClusterCommand) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the threads of the driver")?;
-    let store = match command {
+    let stores = match command {
         ClusterCommand::Init { store } => {
-            runtime.block_on(Cluster::init(store))?;
-            println!("the tables of {} are there", store.keyspace);
+            for one in store {
+                runtime.block_on(Cluster::init(one))?;
+                println!("the tables of {} are there", one.keyspace);
+            }
             store
         }
         ClusterCommand::Check { store } => store,
         ClusterCommand::Audit { store, since, refill } => return runtime.block_on(audit(store, *since, *refill)),
     };
-    let (connected, nodes) = runtime.block_on(Cluster::check(store))?;
-    println!("keyspace {}: the tables are as they should be; {connected} of {nodes} nodes answer", store.keyspace);
-    Ok(if connected < nodes { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+    let mut is_whole = true;
+    for store in stores {
+        let (connected, nodes) = runtime.block_on(Cluster::check(store))?;
+        println!("keyspace {}: the tables are as they should be; {connected} of {nodes} nodes answer", store.keyspace);
+        is_whole &= connected == nodes;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-async fn audit(store: &Address, since: Duration, refill: bool) -> anyhow::Result<ExitCode> {
-    let cluster = Cluster::connect(store).await?;
+async fn audit(stores: &[Address], since: Duration, refill: bool) -> anyhow::Result<ExitCode> {
+    let mut clusters = Vec::new();
+    for store in stores {
+        clusters.push(Cluster::connect(store).await.with_context(|| store.hosts.join(","))?);
+    }
+    let mut is_whole = true;
+    for (at, (store, cluster)) in stores.iter().zip(&clusters).enumerate() {
+        if stores.len() > 1 {
+            println!("{}/{}:", store.hosts.join(","), store.keyspace);
+        }
+        let other = clusters.iter().enumerate().find(|(other, _)| *other != at).map(|(_, cluster)| cluster);
+        is_whole &= audit_one((cluster, other), since, refill).await?;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
+}
+
+/// Whether every copy holds every row.
+async fn audit_one(
+    (cluster, other): (&Cluster, Option<&Cluster>),
+    since: Duration,
+    refill: bool,
+) -> anyhow::Result<bool> {
     let minute =
         |ago: Duration| (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32 - (ago.as_secs() / 60) as i32;
     // A clock of another node may be a minute ahead.
     let minutes = minute(since)..=minute(Duration::ZERO) + 1;
-    let found = Audit { cluster: &cluster, writer: None, refill }.minutes(minutes).await?;
+    let found = Audit { cluster, other, writer: None, refill }.minutes(minutes).await?;
     println!("{} rows in {} manifests, {} rows lost", found.rows, found.manifests, found.lost);
     println!("{} copies hold them; {} miss theirs", found.copies, found.copies_missing);
     if found.copies_unknown > 0 {
@@ -90,5 +116,5 @@ async fn audit(store: &Address, since: Duration, refill: bool) -> anyhow::Result
     if refill {
         println!("{} rows were written again to every copy", found.refilled);
     }
-    Ok(if found.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
+    Ok(found.is_whole())
 }

@@ -90,10 +90,11 @@ pub(crate) struct Serve {
     #[command(flatten)]
     amqp: ogive_amqp::AmqpOptions,
     /// Use Apache Cassandra as the store: cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md). --data
-    /// then holds the spool.
+    /// then holds the spool. Given twice (or with a space between), each of two independent clusters gets everything,
+    /// and either may be lost.
     #[cfg(feature = "cassandra")]
-    #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = super::cluster::address)]
-    store: Option<ogive_cassandra::Address>,
+    #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_delimiter = ' ', value_parser = super::cluster::address)]
+    store: Vec<ogive_cassandra::Address>,
     #[command(flatten)]
     alerting: alerting::AlertingOptions,
     #[command(flatten)]
@@ -174,7 +175,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         amqp: options.amqp.clone(),
     };
     #[cfg(feature = "cassandra")]
-    if let Some(store) = store {
+    if !store.is_empty() {
         return cluster_node::run(&options, store, ask);
     }
     server::run(&options, ask)
