@@ -524,6 +524,30 @@ export async function fetchDisks(): Promise<{ disks: readonly StoredDisk[]; prob
   return (await get<{ disks: StoredDisk[]; problems: unknown[] }>("v1/disks", {})).data;
 }
 
+/** A node of a cluster that holds the samples. */
+export interface RingNode {
+  readonly address: string;
+  readonly datacentre: string | null;
+  readonly rack: string | null;
+  readonly connected: boolean;
+}
+
+/** A cluster as `/v1/cluster` shows it. */
+export interface Ring {
+  readonly name: string;
+  readonly away: boolean;
+  readonly behind_records: number;
+  readonly copies: Readonly<Record<string, number>>;
+  readonly nodes: readonly RingNode[];
+  readonly conflicts_total: number;
+  readonly corrupt_rows_total: number;
+  readonly audit: { readonly rows_lost: number; readonly copies_missing: number; readonly copies_unknown: number; readonly minutes_open: number };
+}
+
+export async function fetchCluster(): Promise<{ readonly node: string; readonly spool_records: number; readonly spool_bytes: number; readonly clusters: readonly Ring[] }> {
+  return (await get("v1/cluster", {})) as unknown as Awaited<ReturnType<typeof fetchCluster>>;
+}
+
 export interface StoredSnapshot {
   readonly name: string;
   readonly created_ms: number;

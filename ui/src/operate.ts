@@ -11,7 +11,7 @@ import { queryLink as link, table } from "./datatable.ts";
 import { byId, el, icon } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
 import { changeOf, ledgerOf, pairSelector, sendersOf } from "./operations.ts";
-import { checks, configuration, gaps, logins, ops, queues, vector } from "./operateviews.ts";
+import { checks, cluster, configuration, gaps, logins, ops, queues, vector } from "./operateviews.ts";
 import { formatState, parseState } from "./state.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 
@@ -32,7 +32,7 @@ void turn();
 
 async function turn(): Promise<void> {
   if (!document.hidden) {
-    await Promise.all([part("summary", summary), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
+    await Promise.all([part("summary", summary), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("cluster", cluster), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
   }
   setTimeout(() => void turn(), EVERY_MS);
 }

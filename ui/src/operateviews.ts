@@ -1,6 +1,6 @@
 /** Parts of the operator's page: gaps, queues, what one thing costs of another, checks, logins and configuration. */
 
-import { fetchFlags, fetchInstant, fetchLogins, fetchStatus, fetchTexts, serverNow, type QueryData, type Series } from "./api.ts";
+import { fetchCluster, fetchFlags, fetchInstant, fetchLogins, fetchStatus, fetchTexts, serverNow, type QueryData, type Series } from "./api.ts";
 import { queryLink, table, type Cell } from "./datatable.ts";
 import { byId, el } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatValue } from "./format.ts";
@@ -60,6 +60,33 @@ export async function checks(): Promise<Node[]> {
     error === "" ? "–" : `${error} (${formatDate(errorAt)} ${formatClock(errorAt)})`,
   ]);
   return table(["Check", "Kind", "Target", "State", "p99 of an hour", "Last error of a day"], rows, "Nothing is checked: ogive serve --checks checks.toml.");
+}
+
+/** The clusters that hold the samples, and their nodes; nothing of a server that keeps them itself. */
+export async function cluster(): Promise<Node[]> {
+  const status = await fetchStatus();
+  byId("cluster").hidden = status["cassandra_clusters"] === undefined;
+  if (status["cassandra_clusters"] === undefined) return [];
+  const { node, spool_records, spool_bytes, clusters } = await fetchCluster();
+  const condition = (isGood: boolean, good: string, bad: string): Cell => el("span", { class: `condition ${isGood ? "good" : "bad"}` }, isGood ? good : bad);
+  const rows = clusters.map((one): Cell[] => [
+    one.name,
+    condition(!one.away, "answers", "away"),
+    Object.entries(one.copies).map(([name, count]) => `${count} in ${name}`).join(", ") || "–",
+    formatCount(one.behind_records),
+    condition(one.audit.rows_lost === 0, "0", formatCount(one.audit.rows_lost)),
+    formatCount(one.audit.copies_missing),
+    formatCount(one.audit.copies_unknown),
+    formatCount(one.conflicts_total),
+    formatCount(one.corrupt_rows_total),
+  ]);
+  const nodes = clusters.flatMap((one) => one.nodes.map((each): Cell[] => [each.address, one.name, each.datacentre ?? "–", each.rack ?? "–", condition(each.connected, "connected", "not connected")]));
+  return [
+    el("h2", {}, "Cluster"),
+    el("p", { class: "note" }, `This is node ${node}; ${formatCount(spool_records)} records wait in its spool of ${formatValue(spool_bytes, "By", 3)}.`),
+    ...table(["Cluster", "State", "Copies", "Records behind", "Rows lost", "Copies missing", "Copies unknown", "Conflicts", "Damaged rows read"], rows, "No cluster is known."),
+    ...table(["Node", "Cluster", "Data centre", "Rack", "State"], nodes, "No cluster was reached yet."),
+  ];
 }
 
 /** Users and tokens: names and rights, never secrets. */

@@ -145,7 +145,7 @@ impl Audit<'_> {
             let is_gone = held == 0 && unknown == 0;
             let is_refilled = self.refill
                 && (held > 0 && missing > 0 && self.again(*place, row).await
-                    || is_gone && self.from_other(*place, row).await);
+                    || is_gone && self.restored(*place, row).await);
             found.refilled += u64::from(is_refilled);
             found.lost += u64::from(is_gone && !is_refilled);
         }
@@ -153,7 +153,7 @@ impl Audit<'_> {
     }
 
     /// Writes a row that no copy has, of what the other cluster has; whether all copies have it.
-    async fn from_other(&self, place: (SeriesId, i32), row: &Listed) -> bool {
+    async fn restored(&self, place: (SeriesId, i32), row: &Listed) -> bool {
         let Some(other) = self.other else { return false };
         match rebuilt(other, place, row).await {
             Some(row) => self.cluster.put_cells(&row, Reach::All).await.is_ok(),

@@ -5,6 +5,7 @@
 //! it comes from.
 //! Limits: the timeouts below; every wait ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::Node;
+use scylla::cluster::metadata::Strategy;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
@@ -197,6 +199,34 @@ impl Cluster {
         let state = self.session.get_cluster_state();
         let all = state.get_nodes_info();
         (all.iter().filter(|node| node.is_connected()).count(), all.len())
+    }
+
+    /// The nodes: address, data centre, rack, and whether there is a connection.
+    pub(crate) fn ring(&self) -> Vec<serde_json::Value> {
+        let state = self.session.get_cluster_state();
+        let mut nodes: Vec<_> = state.get_nodes_info().iter().collect();
+        nodes.sort_by_key(|node| (&node.datacenter, node.address.ip()));
+        let of = |node: &Arc<Node>| {
+            serde_json::json!({
+                "address": std::net::SocketAddr::new(node.address.ip(), node.address.port()).to_string(),
+                "datacentre": node.datacenter,
+                "rack": node.rack,
+                "connected": node.is_connected(),
+            })
+        };
+        nodes.into_iter().map(of).collect()
+    }
+
+    /// Copies of each row in each data centre, if the cluster has told.
+    pub(crate) fn replication(&self) -> Option<BTreeMap<String, usize>> {
+        let state = self.session.get_cluster_state();
+        match &state.get_keyspace(&self.keyspace)?.strategy {
+            Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
+                Some(datacenter_repfactors.iter().map(|(name, copies)| (name.clone(), *copies)).collect())
+            }
+            Strategy::SimpleStrategy { replication_factor } => Some([("all".to_owned(), *replication_factor)].into()),
+            _ => None,
+        }
     }
 
     pub(crate) async fn put_cells(&self, row: &Fragment, reach: Reach) -> Result<(), Error> {

@@ -25,6 +25,7 @@ mod node;
 mod pending;
 mod read;
 mod retry;
+mod ring;
 mod schema;
 mod shared;
 mod site;

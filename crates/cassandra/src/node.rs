@@ -25,7 +25,7 @@ use crate::read::View;
 use crate::shared::Shared;
 use crate::site::Site;
 use crate::spool::{Spooling, Threads};
-use crate::{Address, Error, sites};
+use crate::{Address, Error, ring, sites};
 
 /// 16 MiB a segment of the spool: what is let go at once.
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -317,6 +317,10 @@ impl Backend for Node {
 
     fn own_values(&self) -> Vec<OwnValue> {
         self.shared.sites.iter().flat_map(|site| self.own_values_of(site)).collect()
+    }
+
+    fn cluster(&self) -> Option<serde_json::Value> {
+        Some(ring::document(&self.shared, &self.name))
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {

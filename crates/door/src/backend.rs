@@ -151,6 +151,11 @@ pub trait Backend: Send + Sync {
         "index.html"
     }
 
+    /// The clusters behind it with their nodes, as `/v1/cluster` shows them; of a store of several machines alone.
+    fn cluster(&self) -> Option<serde_json::Value> {
+        None
+    }
+
     /// The state of a broker's spool and destinations; gaps of `tenant`, or all.
     fn broker(&self, _tenant: Option<&Tenant>) -> Option<serde_json::Value> {
         None

@@ -210,6 +210,10 @@ impl Backend for FilteredBackend {
         self.inner.page()
     }
 
+    fn cluster(&self) -> Option<serde_json::Value> {
+        self.inner.cluster()
+    }
+
     fn broker(&self, tenant: Option<&Tenant>) -> Option<serde_json::Value> {
         self.inner.broker(tenant)
     }

@@ -99,6 +99,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/status", Read, Read),
     ("/v1/tickets", Vend, Vend),
     ("/v1/broker", Read, Read),
+    ("/v1/cluster", Read, Read),
     ("/v1/disks", Read, Admin),
     ("/v1/disks/add", Admin, Admin),
     ("/v1/disks/replace", Admin, Admin),

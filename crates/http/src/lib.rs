@@ -225,6 +225,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/detections/run", get(detections::run))
         .route("/v1/status", get(status::get))
         .route("/v1/broker", get(status::broker))
+        .route("/v1/cluster", get(status::cluster))
         .merge(upkeep_routes())
         .merge(alert_routes())
         .route("/metrics", get(metrics::get))

@@ -24,6 +24,14 @@ pub(super) async fn broker(State(app): State<App>, headers: HeaderMap) -> Result
     Ok(json(StatusCode::OK, found.to_string() + "\n"))
 }
 
+/// The clusters that hold a server's samples, and their nodes.
+pub(super) async fn cluster(State(app): State<App>) -> Result<Response, ApiError> {
+    let found = app.backend.cluster();
+    let found =
+        found.ok_or_else(|| ApiError::not_found("this server keeps its samples itself; see `ogive serve --store`"))?;
+    Ok(json(StatusCode::OK, found.to_string() + "\n"))
+}
+
 /// Every figure of the server by name.
 pub(super) fn figures(app: &App) -> Map<String, Value> {
     let mut out = Map::new();

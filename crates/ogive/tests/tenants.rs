@@ -101,6 +101,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/snapshots", Whole("/v1/snapshots")),
     ("/metrics", Whole("/metrics")),
     ("/v1/broker", Whole("/v1/broker")),
+    ("/v1/cluster", Whole("/v1/cluster")),
     ("/v1/batch", Takes(Body::Batch)),
     ("/api/v1/write", Takes(Body::RemoteWrite)),
     ("/api/v1/otlp/v1/metrics", Takes(Body::Metrics)),

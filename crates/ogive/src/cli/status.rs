@@ -39,7 +39,7 @@ struct Group {
 }
 
 /// The groups in their order; a figure belongs to the first that matches it.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     Group {
         title: "Server",
         main: &["version", "uptime_seconds", "web_config_refused"],
@@ -90,6 +90,21 @@ const GROUPS: [Group; 7] = [
         ],
     },
     Group { title: "Disks", main: &["disks", "disks_live", "unacknowledged_findings"], prefixes: &["disk_", "scrub_"] },
+    Group {
+        title: "Cluster",
+        main: &[
+            "cassandra_clusters",
+            "cassandra_clusters_away",
+            "cassandra_nodes",
+            "cassandra_nodes_connected",
+            "spool_records",
+            "spool_bytes",
+            "cassandra_conflicts_total",
+            "cassandra_audit_rows_lost",
+            "cassandra_audit_copies_missing",
+        ],
+        prefixes: &["cassandra_", "spool_"],
+    },
     Group { title: "Clock", main: &["clock_source", "clock_error_ns"], prefixes: &["clock_"] },
 ];
 
@@ -112,6 +127,12 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
     let figures: Map<String, Value> =
         serde_json::from_str(&body).context("the server's status is not a JSON object")?;
     print!("{}", text(&figures, options.all));
+    if figures.contains_key("cassandra_clusters") {
+        match options.server.get("/v1/cluster", &[]) {
+            Ok(body) => print!("{}", ring(&serde_json::from_str(&body).context("the cluster is no JSON object")?)),
+            Err(failure) => return Ok(failure.report()),
+        }
+    }
     if figures.get("unacknowledged_findings").and_then(Value::as_u64).is_some_and(|count| count > 0) {
         match known(&options.server) {
             Ok(found) => found.iter().for_each(|finding| println!("{}", sentence(finding))),
@@ -120,6 +141,37 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
         println!("`ogive scrub --acknowledge` takes note of these findings");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each cluster, and one for each of its nodes.
+fn ring(document: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut out = String::from("\n");
+    for cluster in all(&document["clusters"]) {
+        let copies = cluster["copies"].as_object().cloned().unwrap_or_default();
+        let copies: Vec<String> = copies.iter().map(|(name, count)| format!("{count} in {name}")).collect();
+        let (behind, audit) = (cluster["behind_records"].as_u64().unwrap_or(0), &cluster["audit"]);
+        out += &format!(
+            "{}: {}, copies {}, {} records behind, {} rows lost, {} copies of rows missing\n",
+            text(&cluster["name"]),
+            if cluster["away"] == true { "AWAY" } else { "answers" },
+            if copies.is_empty() { "unknown".to_owned() } else { copies.join(" and ") },
+            thousands(behind),
+            audit["rows_lost"],
+            audit["copies_missing"],
+        );
+        for node in all(&cluster["nodes"]) {
+            let state = if node["connected"] == true { "connected" } else { "NOT CONNECTED" };
+            out += &format!(
+                "  {:21}  {} {}  {state}\n",
+                text(&node["address"]),
+                text(&node["datacentre"]),
+                text(&node["rack"])
+            );
+        }
+    }
+    out
 }
 
 /// The index of a figure's group; one past the last when none matches.
