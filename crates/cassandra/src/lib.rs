@@ -12,6 +12,7 @@
 
 mod address;
 mod audit;
+mod audited;
 mod auditor;
 mod cluster;
 mod columns;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::Address;
-use crate::auditor::Audited;
+use crate::audited::Audited;
 use crate::cluster::Cluster;
 use crate::figures::Figures;
 use crate::index::Index;

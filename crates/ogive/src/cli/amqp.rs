@@ -14,7 +14,7 @@ use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use ogive_amqp::{Output, Publisher};
 use ogive_protocol::batch_message::of_message;
-use target::To;
+use target::{PATIENCE, To};
 
 /// 10,000 batches are in memory at once,
 const CHUNK: usize = 10_000;
@@ -22,8 +22,6 @@ const CHUNK: usize = 10_000;
 const CHUNK_BYTES: usize = 64 << 20;
 /// 32 MiB of a line: the largest batch.
 const LINE_BYTES_MAX: u64 = 32 << 20;
-/// 30 s without an answer from a server that is not blocked: then it is connected to again.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A lost server is tried again every second.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -12,7 +12,7 @@ use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant,
 use ogive_probe::Clock;
 use serde_json::json;
 
-use super::target::To;
+use super::target::{PATIENCE, To};
 use crate::cli::client::{EXIT_UNREACHABLE, Server};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::files::FILES;
@@ -126,7 +126,7 @@ impl Bench {
             queues => format!("{base}-{}", number % queues + 1),
         };
         (output.routing_key, output.is_transient) = (queue(0), self.transient);
-        let mut first = Publisher::new(output, FILES, super::PATIENCE);
+        let mut first = Publisher::new(output, FILES, PATIENCE);
         if let (_, Some(why)) = first.publish(std::iter::empty::<Vec<u8>>(), &|_| {}).await {
             return Err(why);
         }

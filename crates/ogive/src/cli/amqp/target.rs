@@ -1,8 +1,12 @@
 //! Where messages go.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ogive_amqp::{Output, ServerAddress};
+
+/// 30 s without an answer from a server that is not blocked: then it is connected to again.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where messages go.
 #[derive(clap::Args, Clone, Debug)]
