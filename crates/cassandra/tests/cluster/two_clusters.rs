@@ -50,21 +50,21 @@ fn either_of_two_clusters_is_lost_and_comes_back() {
             longest = longest.max(begun.elapsed());
         }
         println!("one cluster lost: the longest query took {longest:?}");
-        whole(&node, Some("127.0.0.1:9242"));
+        whole(&node, Some("127.0.0.1:9542"));
     }));
-    assert_eq!(whole(&node, Some("127.0.0.1:9242")), expected(&sent), "the first is dead");
+    assert_eq!(whole(&node, Some("127.0.0.1:9542")), expected(&sent), "the first is dead");
     assert!(!node.is_driven() && fact(&node, "cassandra_clusters_away") == 1);
     // One that has nothing of its own reads the second.
     let fresh = node_over(&addresses, directories[1].path());
     eventually("the second has everything", || {
-        (whole(&fresh, Some("127.0.0.1:9242")) == expected(&sent)).then_some(())
+        (whole(&fresh, Some("127.0.0.1:9542")) == expected(&sent)).then_some(())
     });
     pair.run(0, &["start", "1"]);
     driven(&node);
     assert_eq!(whole(&node, None), expected(&sent));
     pair.run(1, &["kill", "1"]);
     let other = node_over(&addresses, directories[2].path());
-    assert_eq!(whole(&other, Some("127.0.0.1:9342")), expected(&sent), "the second is dead");
+    assert_eq!(whole(&other, Some("127.0.0.1:9642")), expected(&sent), "the second is dead");
     pair.run(1, &["start", "1"]);
     assert_eq!(whole(&other, None), expected(&sent));
     println!("each cluster lost once: {} batches acknowledged, 0 lost, 0 doubled", sent.len());
