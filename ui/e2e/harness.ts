@@ -246,10 +246,16 @@ export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit
 
 export type Box = { x: number; y: number; width: number; height: number };
 
-/** Where an element is on the page, in CSS pixels: asked again while it has no place, as it has none while the page draws it anew. */
+/** Where an element is on the page, in CSS pixels: asked until it has a place, as it has none while the page draws it anew, and stands still. */
 export async function boxOf(element: Locator): Promise<Box> {
   let box: Box | null = null;
-  await expect.poll(async () => (box = await element.boundingBox())).not.toBeNull();
+  await expect
+    .poll(async () => {
+      const before = box;
+      box = await element.boundingBox();
+      return box !== null && JSON.stringify(box) === JSON.stringify(before);
+    })
+    .toBe(true);
   return box as unknown as Box;
 }
 
