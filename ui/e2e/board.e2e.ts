@@ -92,11 +92,15 @@ test("panels are dragged, and a link holds what is not saved; a save is a versio
     .toBe("0,0,6,4");
   expect([await placeOf(page, "Latency"), await placeOf(page, "Load")]).toEqual(["0,4,6,4", "0,8,12,4"]);
   await expect.poll(() => page.locator("#dirty").isVisible()).toBe(true);
+  const link = (): string => new URL(page.url()).hash;
+  await expect.poll(() => link().length).toBeGreaterThan(20);
+  const dragged = link();
   // By keys: wider, and back.
   await page.locator("[data-title=Samples] .grip").focus();
   await page.keyboard.press("Shift+ArrowRight");
   await expect.poll(() => placeOf(page, "Samples")).toBe("0,0,7,4");
-  await expect.poll(() => new URL(page.url()).hash.length).toBeGreaterThan(20);
+  // The link follows a moment later.
+  await expect.poll(link).not.toBe(dragged);
   await page.reload();
   await expect.poll(() => placeOf(page, "Samples")).toBe("0,0,7,4");
   await page.locator("#save").click();
