@@ -32,7 +32,9 @@ void turn();
 
 async function turn(): Promise<void> {
   if (!document.hidden) {
-    await Promise.all([part("summary", summary), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("cluster", cluster), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", queues), part("checks", checks), part("configuration", configuration)]);
+    // Four parts are of one answer.
+    const status = fetchStatus();
+    await Promise.all([part("summary", () => summary(status)), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("cluster", () => cluster(status)), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", () => queues(status)), part("checks", checks), part("configuration", () => configuration(status))]);
   }
   setTimeout(() => void turn(), EVERY_MS);
 }
@@ -55,8 +57,8 @@ function when(ms: number): string {
   return `${formatDate(ms / 1000)} ${formatClock(ms / 1000)}`;
 }
 
-async function summary(): Promise<Node[]> {
-  const status = await fetchStatus();
+async function summary(asked: ReturnType<typeof fetchStatus>): Promise<Node[]> {
+  const status = await asked;
   const number = (name: string): number => Number(status[name] ?? 0);
   const fact = (key: string, name: string, value: string, note: string): Node => el("div", { class: "fact", "data-fact": key }, el("div", { class: "name" }, name), el("div", { class: "value" }, value), el("div", { class: "note" }, note));
   const lost = number("rejected_total") + number("refused_total");

@@ -25,6 +25,9 @@ async function series(query: string): Promise<readonly Series[]> {
   return vector((await fetchInstant(query, now())).data);
 }
 
+/** The server's figures, asked for once for all parts. */
+type Asked = ReturnType<typeof fetchStatus>;
+
 /** What brokers had to drop in the last day. */
 export async function gaps(): Promise<Node[]> {
   const found = await series("sum by (broker, destination, reason) (increase(ogive_gap_samples[1d])) > 0");
@@ -36,9 +39,9 @@ export async function gaps(): Promise<Node[]> {
 }
 
 /** What waits to be done. */
-export async function queues(): Promise<Node[]> {
+export async function queues(asked: Asked): Promise<Node[]> {
   const lag = '{__name__=~"ogive_alerts_waiting|ogive_forward_lag_seconds|ogive_broker_lag_batches"}';
-  const [status, lags] = await Promise.all([fetchStatus(), series(lag)]);
+  const [status, lags] = await Promise.all([asked, series(lag)]);
   const rows = queuesOf(status, lags).map(({ name, label, value, unit, means }): Cell[] => [label === "" ? name : `${name} (${label})`, unit === "s" ? formatDuration(value) : formatCount(value), means]);
   return table(["Queue", "Now", "What waits"], rows, "No queue is known.");
 }
@@ -63,8 +66,8 @@ export async function checks(): Promise<Node[]> {
 }
 
 /** The clusters that hold the samples, and their nodes; nothing of a server that keeps them itself. */
-export async function cluster(): Promise<Node[]> {
-  const status = await fetchStatus();
+export async function cluster(asked: Asked): Promise<Node[]> {
+  const status = await asked;
   byId("cluster").hidden = status["cassandra_clusters"] === undefined;
   if (status["cassandra_clusters"] === undefined) return [];
   const { node, spool_records, spool_bytes, clusters } = await fetchCluster();
@@ -105,15 +108,15 @@ export async function logins(): Promise<Node[]> {
 let allOptions = false;
 
 /** The options with which the server runs. */
-export async function configuration(): Promise<Node[]> {
-  const [flags, status] = await Promise.all([fetchFlags(), fetchStatus()]);
+export async function configuration(asked: Asked): Promise<Node[]> {
+  const [flags, status] = await Promise.all([fetchFlags(), asked]);
   const entries = Object.entries(flags).sort(([a], [b]) => a.localeCompare(b));
   const set = entries.filter(([, value]) => value !== "" && value !== "false");
   const refused = status["web_config_refused"];
   const rows = (allOptions ? entries : set).map(([name, value]): Cell[] => [`--${name}`, value === "" ? "–" : value]);
   const more = el("button", { type: "button", id: "all-options", click: () => {
     allOptions = !allOptions;
-    void configuration().then((nodes) => byId("configuration").replaceChildren(...nodes));
+    void configuration(fetchStatus()).then((nodes) => byId("configuration").replaceChildren(...nodes));
   } }, allOptions ? "Those that are set" : `All ${entries.length} options`);
   return [
     ...(typeof refused === "string" ? [el("p", { class: "problem" }, `The web configuration on the disk is not in force: ${refused}`)] : []),

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use ogive_model::{SeriesId, SourceId};
 
 use crate::Error;
-use crate::cluster::{CellKey, Cluster, Consistent, Copies, Reach, all_of};
+use crate::cluster::{CellKey, Cluster, Consistent, Copies, Reach};
 use crate::fragment::{Fragment, RowKey};
 use crate::manifest::{self, Listed};
 use crate::schema::bucket;
+use crate::waiting::all_of;
 
 /// 262,144 rows of some 64 bytes: 16 MiB. More are compared one part after another.
 pub(crate) const ROWS_MAX: usize = 1 << 18;

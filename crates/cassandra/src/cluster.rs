@@ -27,6 +27,7 @@ use scylla::statement::unprepared::Statement;
 use crate::fragment::Fragment;
 use crate::retry::NextCoordinator;
 use crate::schema::{self, bucket};
+use crate::waiting::all_of;
 use crate::{Address, Error};
 
 /// 100 ms: a copy that hangs costs a reader this much and not the time-out; p99 of a healthy one is far below.
@@ -395,26 +396,6 @@ impl Cluster {
         one.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(node), None)));
         self.execute(&one, values).await
     }
-}
-
-/// Waits for all of them at once.
-pub(crate) async fn all_of<T>(waiting: Vec<impl Future<Output = T>>) -> Vec<T> {
-    let mut waiting: Vec<_> = waiting.into_iter().map(|one| (Box::pin(one), None)).collect();
-    std::future::poll_fn(|context| {
-        for (future, done) in &mut waiting {
-            if done.is_none()
-                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *done = Some(value);
-            }
-        }
-        match waiting.iter().all(|(_, done)| done.is_some()) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
-    waiting.into_iter().filter_map(|(_, done)| done).collect()
 }
 
 fn rows<R>(result: QueryResult) -> Result<Vec<R>, Error>

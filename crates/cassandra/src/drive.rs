@@ -76,7 +76,7 @@ impl Driver {
         let retried = figures.retried.get();
         self.drive(group).await;
         let outage = outage.or((figures.retried.get() > retried).then_some(before))?;
-        if self.spooling.unseen(&self.site) > 0 {
+        if self.spooling.unseen_at(&self.site) > 0 {
             return Some(outage);
         }
         let took = Duration::from_nanos(self.clock.now().saturating_sub(outage.from_ns));

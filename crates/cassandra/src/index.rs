@@ -17,9 +17,10 @@ use ogive_probe::Clock;
 use ogive_store::merge;
 use twox_hash::XxHash3_64;
 
-use crate::cluster::{Cluster, Consistent, all_of};
+use crate::cluster::{Cluster, Consistent};
 use crate::columns::empty;
 use crate::schema::{SHARDS, shard};
+use crate::waiting::all_of;
 use crate::{Error, figures::Figures};
 
 /// 1 s: how old what is known of today's series may be for a query; other nodes write a segment each few seconds.

@@ -33,6 +33,7 @@ mod site;
 mod sites;
 mod spool;
 mod tls;
+mod waiting;
 
 pub use address::Address;
 pub use audit::{Audit, Findings};

@@ -19,12 +19,13 @@ use tokio::sync::watch;
 
 use crate::audit::Findings;
 use crate::auditor::Auditor;
-use crate::cluster::{Cluster, all_of};
+use crate::cluster::Cluster;
 use crate::drive::Driver;
 use crate::read::View;
 use crate::shared::Shared;
 use crate::site::Site;
 use crate::spool::{Spooling, Threads};
+use crate::waiting::all_of;
 use crate::{Address, Error, ring, sites};
 
 /// 16 MiB a segment of the spool: what is let go at once.
@@ -140,7 +141,7 @@ impl Node {
     /// Whether a majority of each cluster has everything that was acknowledged here.
     #[must_use]
     pub fn is_driven(&self) -> bool {
-        self.shared.spooling.done_end() >= self.shared.spooling.board.end()
+        self.shared.spooling.undriven() == 0
     }
 
     fn own_values_of(&self, site: &Site) -> Vec<OwnValue> {
@@ -150,10 +151,9 @@ impl Node {
         let labels = [("cluster", name.as_str())];
         let gauge = |name, value: u64| OwnValue::gauge(name, &labels, "", value as f64);
         let counter = |name, value: u64| OwnValue::counter(name, &labels, value as f64);
-        let behind = self.shared.spooling.board.end().saturating_sub(site.done_end());
         vec![
             gauge("ogive_cluster_away", u64::from(site.present().is_none())),
-            gauge("ogive_cluster_behind_records", behind),
+            gauge("ogive_cluster_behind_records", self.shared.spooling.undriven_to(site)),
             counter("ogive_audit_rows_total", audited.rows.get()),
             counter("ogive_audit_refilled_total", audited.refilled.get()),
             counter("ogive_audit_minutes_given_up_total", audited.given_up.get()),
@@ -285,8 +285,8 @@ impl Backend for Node {
             ("cassandra_nodes", nodes.clone().map(|(_, all)| all as u64).sum()),
             ("cassandra_nodes_connected", nodes.map(|(connected, _)| connected as u64).sum()),
             ("spool_bytes", board.bytes()),
-            ("spool_records", board.end().saturating_sub(spooling.done_end())),
-            ("spool_records_unseen", sites.iter().map(|site| spooling.unseen(site)).min().unwrap_or_default()),
+            ("spool_records", spooling.undriven()),
+            ("spool_records_unseen", spooling.unseen()),
             ("spool_records_lost_total", most(|site| site.figures.lost.get())),
             ("spool_fsync_failures_total", spooling.fsync_failures.get()),
             ("head_bytes", sum(|site| site.pending.bytes())),

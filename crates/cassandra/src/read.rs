@@ -15,13 +15,14 @@ use ogive_model::{
     SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
 };
 
-use crate::cluster::{CellRow, Cluster, Consistent, Copies, all_of};
+use crate::cluster::{CellRow, Cluster, Consistent, Copies};
 use crate::columns::{self, Pieces};
 use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Known;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, bucket, day, minute};
 use crate::shared::Shared;
 use crate::site::Site;
+use crate::waiting::all_of;
 use crate::{Error, sites};
 
 /// 48 partitions at once: 16 for each of three copies.
@@ -280,12 +281,7 @@ impl View<'_> {
                 }
             }
         }
-        Ok((out, doubts.warnings(self.unseen()), held))
-    }
-
-    /// Batches that no answer has.
-    fn unseen(&self) -> u64 {
-        self.shared.sites.iter().map(|site| self.shared.spooling.unseen(site)).min().unwrap_or_default()
+        Ok((out, doubts.warnings(self.shared.spooling.unseen()), held))
     }
 
     /// What the clusters have of some series, and what is pending of them.

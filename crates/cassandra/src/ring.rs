@@ -9,22 +9,21 @@ use crate::site::Site;
 /// What a node of ours sees: its spool, and each cluster with its nodes and what is not in order.
 pub(crate) fn document(shared: &Shared, node: &str) -> Value {
     let Shared { sites, spooling, .. } = shared;
-    let board = &spooling.board;
     json!({
         "node": node,
-        "spool_bytes": board.bytes(),
-        "spool_records": board.end().saturating_sub(spooling.done_end()),
-        "clusters": sites.iter().map(|site| cluster(site, board.end())).collect::<Vec<_>>(),
+        "spool_bytes": spooling.board.bytes(),
+        "spool_records": spooling.undriven(),
+        "clusters": sites.iter().map(|site| cluster(site, spooling.undriven_to(site))).collect::<Vec<_>>(),
     })
 }
 
-fn cluster(site: &Site, end: u64) -> Value {
+fn cluster(site: &Site, behind: u64) -> Value {
     let (last, minutes_open) = site.audited.last();
     let figures = &site.figures;
     json!({
         "name": site.name(),
         "away": site.present().is_none(),
-        "behind_records": end.saturating_sub(site.done_end()),
+        "behind_records": behind,
         "copies": site.cluster.get().and_then(Cluster::replication).unwrap_or_default(),
         "nodes": site.cluster.get().map_or_else(Vec::new, Cluster::ring),
         "conflicts_total": figures.conflicts.get(),

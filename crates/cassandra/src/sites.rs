@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::site::Site;
+use crate::waiting::Waiting;
 
 /// 400 ms after the first answer: a lost data centre costs one query at most this much. Two that are well answer within some ten.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -22,20 +23,13 @@ const PROBE_MAX: Duration = Duration::from_secs(2);
 
 /// What each answers: in the order of `asked`, and an error for those that were too late.
 pub(crate) async fn answers<T>(asked: Vec<impl Future<Output = Result<T, Error>>>) -> Vec<Result<T, Error>> {
-    let mut waiting: Vec<_> = asked.into_iter().map(|one| (Box::pin(one), None)).collect();
+    let mut waiting = Waiting::new(asked);
     let mut patience = pin!(None::<tokio::time::Sleep>);
     std::future::poll_fn(|context| {
-        for (future, outcome) in &mut waiting {
-            if outcome.is_none()
-                && let Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *outcome = Some(value);
-            }
-        }
-        let is_answered = waiting.iter().any(|(_, outcome)| matches!(outcome, Some(Ok(_))));
-        if waiting.iter().all(|(_, outcome)| outcome.is_some()) {
+        if waiting.poll(context).is_ready() {
             return Poll::Ready(());
         }
+        let is_answered = waiting.outcomes().iter().any(|outcome| matches!(outcome, Some(Ok(_))));
         if is_answered && patience.is_none() {
             patience.set(Some(tokio::time::sleep(PATIENCE)));
         }
@@ -43,7 +37,7 @@ pub(crate) async fn answers<T>(asked: Vec<impl Future<Output = Result<T, Error>>
     })
     .await;
     let late = || Err(Error::Unavailable(format!("no answer within {PATIENCE:?} of the other cluster's")));
-    waiting.into_iter().map(|(_, outcome)| outcome.unwrap_or_else(late)).collect()
+    waiting.into_outcomes().into_iter().map(|outcome| outcome.unwrap_or_else(late)).collect()
 }
 
 /// Looks again and again whether a cluster answers, until `ending` is true.

@@ -112,8 +112,23 @@ impl Spooling {
         self.sites.iter().map(|site| site.done_end()).min().unwrap_or_default()
     }
 
+    /// Records of which some cluster has no majority yet.
+    pub(crate) fn undriven(&self) -> u64 {
+        self.board.end().saturating_sub(self.done_end())
+    }
+
+    /// Records of which one cluster has no majority yet.
+    pub(crate) fn undriven_to(&self, site: &Site) -> u64 {
+        self.board.end().saturating_sub(site.done_end())
+    }
+
+    /// Records that are durable here and that no query sees: no cluster has them, and they do not fit.
+    pub(crate) fn unseen(&self) -> u64 {
+        self.sites.iter().map(|site| self.unseen_at(site)).min().unwrap_or_default()
+    }
+
     /// Records that are durable here and that queries of one cluster do not see: it does not have them, and they do not fit.
-    pub(crate) fn unseen(&self, site: &Site) -> u64 {
+    pub(crate) fn unseen_at(&self, site: &Site) -> u64 {
         self.board.end().saturating_sub(site.pending.end())
     }
 

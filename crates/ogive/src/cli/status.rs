@@ -297,4 +297,21 @@ mod tests {
             assert_eq!(GROUPS.get(group_of(name)).map_or(OTHERS, |group| group.title), expected, "{name}");
         }
     }
+
+    #[test]
+    fn a_cluster_has_a_line_and_each_of_its_nodes_one() {
+        let node = |address: &str, connected: bool| json!({"address": address, "datacentre": "dc1", "rack": "r1", "connected": connected});
+        let cluster = |name: &str, away: bool, copies: Value, nodes: Value| {
+            let audit = json!({"rows_lost": 1, "copies_missing": 2});
+            json!({"name": name, "away": away, "behind_records": 12_345, "copies": copies, "nodes": nodes, "audit": audit})
+        };
+        let nodes = json!([node("10.0.0.1:9042", true), node("10.0.0.2:9042", false)]);
+        let all = [cluster("a/k", false, json!({"dc1": 3}), nodes), cluster("b/k", true, json!({}), json!([]))];
+        assert_eq!(
+            ring(&json!({ "clusters": all })),
+            "\na/k: answers, copies 3 in dc1, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n  \
+             10.0.0.1:9042          dc1 r1  connected\n  10.0.0.2:9042          dc1 r1  NOT CONNECTED\n\
+             b/k: AWAY, copies unknown, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n"
+        );
+    }
 }
