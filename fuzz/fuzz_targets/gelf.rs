@@ -7,7 +7,7 @@ use ogive_protocol::gelf::chunks::Assembly;
 use ogive_protocol::gelf::stream::Framing;
 use ogive_protocol::gelf::{MESSAGE_BYTES_MAX, feed};
 use ogive_protocol::inflate::inflate;
-use ogive_protocol::syslog::framing::Found;
+use ogive_protocol::syslog::framing::FramedMessage;
 
 fuzz_target!(|input: &[u8]| {
     let mut gather = Gather::default();
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     let mut framing = Framing::default();
     for piece in input.chunks(7) {
         framing.add(piece, |found| {
-            if let Found::Message(bytes) = found {
+            if let FramedMessage::Message(bytes) = found {
                 message(bytes);
             }
         });

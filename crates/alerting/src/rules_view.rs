@@ -38,7 +38,7 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// Why it was refused.
-    fn silence(&self, wish: Wish) -> Result<u64, String>;
+    fn silence(&self, wish: SilenceRequest) -> Result<u64, String>;
 
     /// Ends a silence of a tenant; returns whether it existed.
     ///
@@ -49,7 +49,7 @@ pub trait Runner: Send + Sync {
 
 /// A silence to be created.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct SilenceRequest {
     /// Whose alerts.
     pub tenant: Tenant,
     /// Labels and patterns of their values, or the labels of one alert.
@@ -166,7 +166,7 @@ impl View {
 
     /// Silences alerts; None when there are no rules.
     #[must_use]
-    pub fn silence(&self, wish: Wish) -> Option<Result<u64, String>> {
+    pub fn silence(&self, wish: SilenceRequest) -> Option<Result<u64, String>> {
         self.work().map(|work| work.silence(wish))
     }
 

@@ -56,7 +56,7 @@ type IsSettled = bool;
 type Future<T> = Pin<Box<dyn std::future::Future<Output = T> + Send>>;
 
 /// A message on its way to the store.
-struct UnderWay {
+struct DeliveryInProgress {
     tag: u64,
     taken: Future<IsSettled>,
 }
@@ -148,7 +148,7 @@ enum Event {
 struct Reading {
     door: Arc<Door>,
     channel: Channel,
-    under_way: VecDeque<UnderWay>,
+    under_way: VecDeque<DeliveryInProgress>,
     held: Option<DeferredMessage>,
     /// Acknowledgements that are not on the wire yet.
     words: VecDeque<Future<lapin::Result<()>>>,
@@ -240,7 +240,7 @@ impl Reading {
     }
 
     fn ended(&mut self, tag: u64, taken: IsSettled) {
-        self.under_way.push_back(UnderWay { tag, taken: Box::pin(std::future::ready(taken)) });
+        self.under_way.push_back(DeliveryInProgress { tag, taken: Box::pin(std::future::ready(taken)) });
     }
 
     /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no room.
@@ -249,7 +249,7 @@ impl Reading {
         match look(&mut requested) {
             Poll::Pending => {
                 let taken = Box::pin(take(self.door.clone(), requested, frame));
-                self.under_way.push_back(UnderWay { tag, taken });
+                self.under_way.push_back(DeliveryInProgress { tag, taken });
             }
             Poll::Ready(Ok(())) => self.ended(tag, true),
             Poll::Ready(Err(refusal)) => match pause(&refusal) {
@@ -274,7 +274,7 @@ fn look<T>(future: &mut Future<T>) -> Poll<T> {
 }
 
 /// The last of the oldest messages that are all taken; or the oldest, which can never be.
-fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option<(u64, IsSettled)> {
+fn done(under_way: &mut VecDeque<DeliveryInProgress>, context: &mut Context<'_>) -> Option<(u64, IsSettled)> {
     let mut last = None;
     while let Some(oldest) = under_way.front_mut() {
         let tag = oldest.tag;
@@ -333,14 +333,14 @@ fn decoding<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
 
-    fn of(outcomes: &[Option<bool>]) -> VecDeque<UnderWay> {
+    fn of(outcomes: &[Option<bool>]) -> VecDeque<DeliveryInProgress> {
         let each = |(tag, outcome): (usize, &Option<bool>)| {
             let outcome = *outcome;
             let taken: Future<IsSettled> = match outcome {
                 Some(taken) => Box::pin(std::future::ready(taken)),
                 None => Box::pin(std::future::pending()),
             };
-            UnderWay { tag: tag as u64, taken }
+            DeliveryInProgress { tag: tag as u64, taken }
         };
         outcomes.iter().enumerate().map(each).collect()
     }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_read_and_mistakes_told() {
+    fn tables_are_read_and_mistakes_reported() {
         let text = "[[amqp.input]]\nurl = 'amqp://u:secret@h:5672/x'\nqueue = 'q'\n\
                     [[amqp.input]]\nurl = 'amqps://h'\nqueue = 'r'\ndeclare = true\nca_file = 'ca.pem'\nprefetch = 7";
         let config = Config::parse(text).unwrap();

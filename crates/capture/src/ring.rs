@@ -347,19 +347,19 @@ impl Drop for Ring {
 }
 
 #[derive(Debug, Default)]
-struct Walked {
+struct BlockWalk {
     frames: usize,
     copies: u64,
     is_damaged: bool,
 }
 
 /// Visits the frames of a block. Offsets that point outside end the walk.
-fn walk(block: &[u8], is_loopback: bool, visit: &mut impl FnMut(Frame<'_>)) -> Walked {
+fn walk(block: &[u8], is_loopback: bool, visit: &mut impl FnMut(Frame<'_>)) -> BlockWalk {
     let word = |at: usize| -> Option<usize> {
         let bytes = block.get(at..at.checked_add(4)?)?;
         Some(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
     };
-    let mut walked = Walked::default();
+    let mut walked = BlockWalk::default();
     let count = word(BLOCK_PACKETS).unwrap_or(0);
     let mut at = word(BLOCK_FIRST).unwrap_or(usize::MAX);
     for _ in 0..count {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use ogive_detect::rules::template::Template;
 use ogive_detect::rules::unit::{self, TestFile};
 use ogive_detect::rules::{
-    ALERTS_MAX, AlertState, Group, GroupDefaults, Health, MemoryStore, RuleFile, Sample, Storage, Surroundings, slo,
+    ALERTS_MAX, AlertState, EvaluationContext, Group, GroupDefaults, Health, MemoryStore, RuleFile, Sample, Storage,
+    slo,
 };
 use ogive_model::{Labels, Select};
 use ogive_query::value::Point;
@@ -84,7 +85,7 @@ impl Storage for Unchanging {
 
 fn evaluate(groups: &mut [Group], store: &dyn Storage, options: EngineOptions) {
     let (engine, labels) = (Engine::new(options), BTreeMap::new());
-    let around = Surroundings {
+    let context = EvaluationContext {
         engine: &engine,
         external_url: "",
         external_labels: &labels,
@@ -92,7 +93,7 @@ fn evaluate(groups: &mut [Group], store: &dyn Storage, options: EngineOptions) {
         cancelled: &|| false,
     };
     for group in groups {
-        group.evaluate(store, 1_700_000_000_000, &around);
+        group.evaluate(store, 1_700_000_000_000, &context);
     }
 }
 

@@ -1,7 +1,7 @@
 //! All detectors together, over many series and sources.
 
 use ogive_detect::detectors::FindingKind;
-use ogive_detect::detectors::monitor::{About, Content, Monitor, Options, Reported};
+use ogive_detect::detectors::monitor::{Content, Monitor, Options, Reported, SeriesProfile};
 use ogive_hist::Histogram;
 use ogive_model::{Labels, SeriesId};
 
@@ -13,7 +13,7 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 fn arrive(monitor: &mut Monitor, id: u128, labels: &Labels, at_ms: i64) {
-    monitor.sample(SeriesId(id), About { labels, unit: "", width_ms: 0 }, at_ms, Content::Arrival);
+    monitor.sample(SeriesId(id), SeriesProfile { labels, unit: "", width_ms: 0 }, at_ms, Content::Arrival);
 }
 
 fn sentences(found: &[Reported]) -> Vec<String> {
@@ -36,7 +36,7 @@ fn a_crash_loop_that_cuts_a_second_and_a_half_each_minute_is_found_within_six_cy
     // missing for 31 minutes, and operators found the reason, not a detector.
     let mut monitor = Monitor::new(Options::default());
     let series = labels(&[("__name__", "request_seconds"), ("instance", "a")]);
-    let about = About { labels: &series, unit: "s", width_ms: 1_000 };
+    let about = SeriesProfile { labels: &series, unit: "s", width_ms: 1_000 };
     let (whole, half) = (cell(100), cell(50));
     let mut found = Vec::new();
     let begin = 300;
@@ -169,7 +169,7 @@ fn a_change_of_shape_of_many_series_of_a_source_is_one_finding() {
     let mut found = Vec::new();
     for second in 1..=7_500_i64 {
         for (at, labels) in series.iter().enumerate() {
-            let about = About { labels, unit: "s", width_ms: 1_000 };
+            let about = SeriesProfile { labels, unit: "s", width_ms: 1_000 };
             let now = if second > 7_300 { &slow } else { &usual };
             monitor.sample(SeriesId(at as u128), about, NOON + second * 1_000, Content::Cell(now));
         }

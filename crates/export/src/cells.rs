@@ -15,7 +15,7 @@ use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_probe::{Clock, HiccupMeter, Mode, Recorder, TickSource, TracePath, TraceRecorder, snapshot_all};
 
 use crate::Error;
-use crate::measured::{Measured, Turn, push_cell};
+use crate::measured::{CellEnd, Measured, push_cell};
 use crate::trace_series::{STAGE, TOTAL};
 use crate::traces::{Traces, TracesOf};
 
@@ -45,10 +45,10 @@ struct Shared {
 struct Entry {
     series: SeriesDef,
     leaving: AtomicBool,
-    what: What,
+    what: Instrument,
 }
 
-enum What {
+enum Instrument {
     Recorder(Recorder),
     Counter(Mutex<Counter>),
     Gauge(Mutex<Gauge>),
@@ -107,7 +107,7 @@ impl Cells {
     /// [`Error::Series`], [`Error::TooManySeries`], or [`Error::Forked`].
     pub fn recorder(&self, name: &str, labels: &[(&str, &str)], recorder: &Recorder) -> Result<(), Error> {
         let series = self.series(name, labels, Kind::Histogram, Temporality::Delta, "s")?;
-        self.add(series, What::Recorder(recorder.clone()))
+        self.add(series, Instrument::Recorder(recorder.clone()))
     }
 
     /// Amounts other than durations, such as bytes: `read` is called once for each cell, in the exporter's thread, and returns what was measured
@@ -123,7 +123,7 @@ impl Cells {
         read: impl FnMut() -> Histogram + Send + 'static,
     ) -> Result<(), Error> {
         let series = self.series(name, labels, Kind::Histogram, Temporality::Delta, unit)?;
-        self.add(series, What::Histogram(Mutex::new(Some(Box::new(read)))))
+        self.add(series, Instrument::Histogram(Mutex::new(Some(Box::new(read)))))
     }
 
     /// Texts whose series are not known in advance: `read` is called once for each cell, in the exporter's thread, and returns the texts of that
@@ -133,7 +133,7 @@ impl Cells {
     /// As [`Cells::recorder`].
     pub fn texts(&self, name: &str, read: impl FnMut() -> Vec<Text> + Send + 'static) -> Result<(), Error> {
         let series = self.series(name, &[], Kind::Text, Temporality::Gauge, "")?;
-        self.add(series, What::Texts(Mutex::new(Some(Box::new(read)))))
+        self.add(series, Instrument::Texts(Mutex::new(Some(Box::new(read)))))
     }
 
     /// A counter: `name` ends in `_total`. `read` is called once for each cell, in the exporter's thread.
@@ -147,7 +147,7 @@ impl Cells {
         read: impl FnMut() -> u64 + Send + 'static,
     ) -> Result<(), Error> {
         let series = self.series(name, labels, Kind::Float, Temporality::Delta, "")?;
-        self.add(series, What::Counter(Mutex::new(Counter { read: Some(Box::new(read)), before: None })))
+        self.add(series, Instrument::Counter(Mutex::new(Counter { read: Some(Box::new(read)), before: None })))
     }
 
     /// A state. `read` is called once for each cell, in the exporter's thread.
@@ -171,7 +171,7 @@ impl Cells {
         read: impl FnMut() -> f64 + Send + 'static,
     ) -> Result<(), Error> {
         let series = self.series(name, labels, Kind::Float, Temporality::Gauge, "")?;
-        self.add(series, What::Gauge(Mutex::new(Gauge { read: Some(Box::new(read)), each, turn: 0 })))
+        self.add(series, Instrument::Gauge(Mutex::new(Gauge { read: Some(Box::new(read)), each, turn: 0 })))
     }
 
     /// How late each CPU wakes a sleeping thread: `ogive_hiccup_seconds{cpu}`.
@@ -213,7 +213,7 @@ impl Cells {
         };
         let traces = TracesOf::new(name, recorder.clone(), with)?;
         let series = with(&[(STAGE, TOTAL)], name, Kind::Histogram, Temporality::Delta, "s")?;
-        self.add(series, What::Traces(Mutex::new(Box::new(traces))))
+        self.add(series, Instrument::Traces(Mutex::new(Box::new(traces))))
     }
 
     /// The state of the measuring clock, every ten cells, as the server reports its own: `ogive_clock_info{mode}` (1 for
@@ -269,7 +269,7 @@ impl Cells {
         if std::process::id() == parent { Ok(()) } else { Err(Error::Forked { parent }) }
     }
 
-    fn add(&self, series: SeriesDef, what: What) -> Result<(), Error> {
+    fn add(&self, series: SeriesDef, what: Instrument) -> Result<(), Error> {
         self.check_process()?;
         let mut entries = lock(&self.shared.entries);
         if entries.len() >= SERIES_MAX {
@@ -282,7 +282,7 @@ impl Cells {
     /// Collects what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own set; for a set that you
     /// made, collect the cells in one thread. Each value is returned only once.
     #[must_use]
-    pub fn take(&self, turn: Turn) -> Vec<Measured> {
+    pub fn take(&self, turn: CellEnd) -> Vec<Measured> {
         let entries = {
             let mut entries = lock(&self.shared.entries);
             let taken = entries.clone();
@@ -292,7 +292,7 @@ impl Cells {
         };
         let mut out = Vec::with_capacity(entries.len());
         let recorders = entries.iter().filter_map(|entry| match &entry.what {
-            What::Recorder(recorder) => Some((&entry.series, recorder)),
+            Instrument::Recorder(recorder) => Some((&entry.series, recorder)),
             _ => None,
         });
         let (series, recorders): (Vec<_>, Vec<_>) = recorders.unzip();
@@ -305,13 +305,13 @@ impl Cells {
         out
     }
 
-    fn take_other(&self, entry: &Entry, turn: Turn, out: &mut Vec<Measured>) {
+    fn take_other(&self, entry: &Entry, turn: CellEnd, out: &mut Vec<Measured>) {
         let mut float = |value| {
             out.push(Measured { series: entry.series.clone(), time_ns: turn.time_ns, value: Value::Float(value) });
         };
         match &entry.what {
-            What::Recorder(_) => {}
-            What::Counter(counter) => {
+            Instrument::Recorder(_) => {}
+            Instrument::Counter(counter) => {
                 let mut counter = lock(counter);
                 let Some(now) = self.ask(&mut counter.read) else { return };
                 let before = counter.before.replace(now);
@@ -321,7 +321,7 @@ impl Cells {
                     float(more as f64);
                 }
             }
-            What::Gauge(gauge) => {
+            Instrument::Gauge(gauge) => {
                 let mut gauge = lock(gauge);
                 gauge.turn += 1;
                 let is_due = (gauge.turn - 1).is_multiple_of(gauge.each);
@@ -329,13 +329,13 @@ impl Cells {
                     float(value);
                 }
             }
-            What::Traces(traces) => lock(traces).take(turn, out),
-            What::Histogram(read) => {
+            Instrument::Traces(traces) => lock(traces).take(turn, out),
+            Instrument::Histogram(read) => {
                 if let Some(cell) = self.ask(&mut lock(read)) {
                     push_cell(out, &entry.series, turn.time_ns, cell);
                 }
             }
-            What::Texts(read) => {
+            Instrument::Texts(read) => {
                 for Text { name, labels, text } in self.ask(&mut lock(read)).unwrap_or_default() {
                     let labels: Vec<(&str, &str)> =
                         labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

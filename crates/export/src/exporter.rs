@@ -21,7 +21,7 @@ use ogive_probe::Clock;
 use crate::backoff::Backoff;
 use crate::cells::{Cells, lock};
 use crate::http::HttpLink;
-use crate::measured::Turn;
+use crate::measured::CellEnd;
 use crate::measured::random_source;
 use crate::outbox::{AttemptOutcome, DROPPED_BOUND, Dropped, Outbox};
 use crate::{Amount, Error, Link, Measured, Outcome};
@@ -424,14 +424,14 @@ impl Taker {
             if self.wait_until(end_ns) {
                 // What was measured in the current interval belongs to the cell at its end.
                 let end_ns = self.boundary_after(self.shared.clock.wall());
-                self.turn(Turn { time_ns: end_ns, is_last: true });
+                self.turn(CellEnd { time_ns: end_ns, is_last: true });
                 return;
             }
             let time_ns = self.boundary_near(self.shared.clock.wall());
             if time_ns > end_ns {
                 self.shared.lock().late += 1;
             }
-            self.turn(Turn { time_ns, is_last: false });
+            self.turn(CellEnd { time_ns, is_last: false });
         }
     }
 
@@ -462,7 +462,7 @@ impl Taker {
         }
     }
 
-    fn turn(&self, turn: Turn) {
+    fn turn(&self, turn: CellEnd) {
         let values = self.cells.take(turn);
         let mut inner = self.shared.lock();
         inner.outbox.push(values);

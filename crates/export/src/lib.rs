@@ -32,7 +32,7 @@ pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
 pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, Reply};
 pub use link::{Link, Outcome};
-pub use measured::{Measured, Turn, random_source};
+pub use measured::{CellEnd, Measured, random_source};
 pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};
 pub use traces::SLOW_MAX;
 

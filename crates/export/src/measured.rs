@@ -20,7 +20,7 @@ pub struct Measured {
 
 /// The end of a cell.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct CellEnd {
     /// The time at which it ends, nanoseconds since the Unix epoch.
     pub time_ns: i64,
     /// It is the last one.

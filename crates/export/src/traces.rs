@@ -10,7 +10,7 @@ use ogive_model::{Kind, SeriesDef, Temporality, Value};
 use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
 
 use crate::Error;
-use crate::measured::{Measured, Turn, push_cell};
+use crate::measured::{CellEnd, Measured, push_cell};
 use crate::trace_series::{BETWEEN, CLASS, GAP, MARK, PUBLISHER, STAGE, TOTAL, class_stage, slow_name, stem};
 
 /// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
@@ -23,7 +23,7 @@ const ALWAYS: usize = 4;
 /// A path, whatever its type.
 pub(crate) trait Traces: Send {
     /// Collects what was finished since the last turn.
-    fn take(&mut self, turn: Turn, out: &mut Vec<Measured>);
+    fn take(&mut self, turn: CellEnd, out: &mut Vec<Measured>);
 }
 
 /// One path.
@@ -125,7 +125,7 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
 }
 
 impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
-    fn take(&mut self, turn: Turn, out: &mut Vec<Measured>) {
+    fn take(&mut self, turn: CellEnd, out: &mut Vec<Measured>) {
         let cell = self.recorder.snapshot();
         let counts = cell.counts;
         self.cells(cell, turn.time_ns, out);

@@ -198,7 +198,7 @@ pub struct File {
 
 /// The tables in a file with other contents.
 #[derive(Deserialize)]
-struct Among {
+struct EmbeddedFilters {
     #[serde(default)]
     filter: Vec<toml::Spanned<Raw>>,
 }
@@ -209,7 +209,8 @@ impl File {
     /// # Errors
     /// As [`File::parse`].
     pub fn parse_among(text: &str) -> Result<Vec<Filter>, String> {
-        let tables: Among = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
+        let tables: EmbeddedFilters =
+            toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         filters(text, tables.filter)
     }
 

@@ -151,7 +151,7 @@ enum State {
 
 /// A sample that numbers became.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct MeasuredSample {
     pub(crate) series: SeriesDef,
     pub(crate) time_ns: i64,
     pub(crate) tenant: u16,
@@ -299,7 +299,7 @@ impl Cells {
     }
 
     /// The resulting samples; exemplars follow their cells.
-    pub(crate) fn finish(self) -> impl Iterator<Item = Made> {
+    pub(crate) fn finish(self) -> impl Iterator<Item = MeasuredSample> {
         self.cells.into_iter().flat_map(|Cell { series, time_ns, tenant, value }| {
             let (value, exemplar) = match value {
                 State::Count(count) => (Value::Float(count as f64), None),
@@ -308,15 +308,15 @@ impl Cells {
                     (Value::Histogram(histogram), exemplar)
                 }
             };
-            [Made { series, time_ns, tenant, value }].into_iter().chain(exemplar)
+            [MeasuredSample { series, time_ns, tenant, value }].into_iter().chain(exemplar)
         })
     }
 }
 
-fn exemplar(series: &SeriesDef, tenant: u16, (value, time_ns, line): (f64, i64, String)) -> Option<Made> {
+fn exemplar(series: &SeriesDef, tenant: u16, (value, time_ns, line): (f64, i64, String)) -> Option<MeasuredSample> {
     let labels = if line.is_empty() { Labels::empty() } else { Labels::new([("line", line)]).ok()? };
     let text = Exemplar { labels, value }.to_text().ok()?;
-    Some(Made { series: Exemplar::series(&series.labels), time_ns, tenant, value: Value::Text(text) })
+    Some(MeasuredSample { series: Exemplar::series(&series.labels), time_ns, tenant, value: Value::Text(text) })
 }
 
 /// The value that a template names: of a field, else of a label.

@@ -15,7 +15,7 @@ use ogive_search::Line;
 
 use crate::config::{DropRule, FILTERS_MAX, Filter, OWN_PREFIX};
 use crate::fields::Fields;
-use crate::measure::{Cells, Made, Measured, value};
+use crate::measure::{Cells, Measured, MeasuredSample, value};
 use crate::parse::LINE_BYTES_MAX;
 use crate::tally::{Outcome, Tally};
 
@@ -371,7 +371,7 @@ impl Work {
 
 /// Where the series of a sample is declared.
 #[derive(Clone, Copy)]
-enum Place {
+enum Declaration {
     Declared(u32),
     Known(u32),
 }
@@ -382,11 +382,11 @@ struct Growing {
     tenant: u16,
     series: Vec<Result<SeriesDef, ogive_model::Error>>,
     /// Where the series of the original batch are, by their indexes there.
-    places: HashMap<usize, Place>,
+    places: HashMap<usize, Declaration>,
     known: Vec<SeriesId>,
     known_before: Vec<u32>,
     by_labels: HashMap<(Kind, Labels), u32>,
-    samples: Vec<Result<(Place, Sample), Reason>>,
+    samples: Vec<Result<(Declaration, Sample), Reason>>,
     origins: Vec<Option<u32>>,
 }
 
@@ -430,7 +430,7 @@ impl Outgoing {
         self.parts[part].push(place, sample, Some(at as u32));
     }
 
-    fn made(&mut self, made: Made) {
+    fn made(&mut self, made: MeasuredSample) {
         let part = self.part(made.tenant);
         let place = self.parts[part].declare(made.series);
         let sample = Sample { series: 0, time_ns: made.time_ns, start_ns: None, value: made.value };
@@ -438,7 +438,7 @@ impl Outgoing {
     }
 
     /// The place of a series of the original batch; None when it has none.
-    fn place(&mut self, part: usize, series: usize) -> Option<Place> {
+    fn place(&mut self, part: usize, series: usize) -> Option<Declaration> {
         let part = &mut self.parts[part];
         if let Some(place) = part.places.get(&series) {
             return Some(*place);
@@ -447,13 +447,13 @@ impl Outgoing {
             Some(Ok(series)) => part.declare(series.clone()),
             Some(Err(error)) => {
                 part.series.push(Err(error.clone()));
-                Place::Declared(part.series.len() as u32 - 1)
+                Declaration::Declared(part.series.len() as u32 - 1)
             }
             None => {
                 let before = series - self.declared.len();
                 part.known.push(*self.known.get(before)?);
                 part.known_before.push(before as u32);
-                Place::Known(part.known.len() as u32 - 1)
+                Declaration::Known(part.known.len() as u32 - 1)
             }
         };
         part.places.insert(series, place);
@@ -464,10 +464,10 @@ impl Outgoing {
         let part = |part: Growing| {
             let Growing { tenant, series, known, known_before, samples, origins, .. } = part;
             let declared = series.len() as u32;
-            let sample = |(place, sample): (Place, Sample)| Sample {
+            let sample = |(place, sample): (Declaration, Sample)| Sample {
                 series: match place {
-                    Place::Declared(at) => at,
-                    Place::Known(at) => declared + at,
+                    Declaration::Declared(at) => at,
+                    Declaration::Known(at) => declared + at,
                 },
                 ..sample
             };
@@ -481,16 +481,16 @@ impl Outgoing {
 }
 
 impl Growing {
-    fn declare(&mut self, series: SeriesDef) -> Place {
+    fn declare(&mut self, series: SeriesDef) -> Declaration {
         let Self { series: list, by_labels, .. } = self;
         let at = *by_labels.entry((series.meta.kind, series.labels.clone())).or_insert_with(|| {
             list.push(Ok(series));
             list.len() as u32 - 1
         });
-        Place::Declared(at)
+        Declaration::Declared(at)
     }
 
-    fn push(&mut self, place: Option<Place>, sample: Result<Sample, Reason>, origin: Option<u32>) {
+    fn push(&mut self, place: Option<Declaration>, sample: Result<Sample, Reason>, origin: Option<u32>) {
         self.samples.push(match (place, sample) {
             (Some(place), Ok(sample)) => Ok((place, sample)),
             (None, Ok(_)) => Err(Reason::SeriesUnknown),

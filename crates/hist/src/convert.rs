@@ -10,7 +10,7 @@
 //! the target's range and go to `nan`). Zero is kept as zero. `LogLinear10` and `Custom` have no zero threshold: what a
 //! zero bin of some width held counts there as zero, and as unbounded.
 
-use crate::{Count, Histogram, Place, Scheme};
+use crate::{BinPlacement, Count, Histogram, Scheme};
 
 /// How far a converted histogram may be off. All figures are relative: 0.01 is 1 % of the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -81,20 +81,20 @@ impl<C: Count> Histogram<C> {
     /// Adds `count` samples at `value`. Returns the error of the new representative value, if it is bounded.
     fn receive(&mut self, value: f64, count: C) -> Option<f64> {
         match self.scheme.place(value, self.zero_threshold) {
-            Place::Nan => {
+            BinPlacement::Nan => {
                 self.nan = self.nan.plus(count);
                 (self.sum, self.min, self.max) = (None, None, None);
                 None
             }
-            Place::Zero => {
+            BinPlacement::Zero => {
                 self.zero = self.zero.plus(count);
                 (value == 0.0).then_some(0.0)
             }
-            Place::Negative(index) => {
+            BinPlacement::Negative(index) => {
                 self.negative.add(index, count);
                 self.scheme.bin_error(false, index)
             }
-            Place::Positive(index) => {
+            BinPlacement::Positive(index) => {
                 self.positive.add(index, count);
                 self.scheme.bin_error(true, index)
             }

@@ -1,7 +1,7 @@
 //! The histogram itself: a scheme, sparse bins of both signs, and what is known exactly beside them.
 
 use crate::powers::power_of_ten;
-use crate::{Bins, Closed, Count, DecimalBin, Place, Scheme};
+use crate::{BinPlacement, Bins, Closed, Count, DecimalBin, Scheme};
 
 /// The sender's statement about a cumulative histogram's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -103,10 +103,10 @@ impl Histogram<u64> {
         }
         let bin = DecimalBin::of_integer(value, scale);
         let place = match bin.index() {
-            Some(index) if value > 0 => Place::Positive(index),
-            Some(index) => Place::Negative(index),
-            None if bin == DecimalBin::ZERO => Place::Zero,
-            None => Place::Nan,
+            Some(index) if value > 0 => BinPlacement::Positive(index),
+            Some(index) => BinPlacement::Negative(index),
+            None if bin == DecimalBin::ZERO => BinPlacement::Zero,
+            None => BinPlacement::Nan,
         };
         self.put(place, double, 1);
     }
@@ -192,20 +192,20 @@ impl<C: Count> Histogram<C> {
     }
 
     /// Counts samples at a known place, and updates sum and extremes.
-    fn put(&mut self, place: Place, value: f64, count: C) {
+    fn put(&mut self, place: BinPlacement, value: f64, count: C) {
         if count == C::ZERO {
             return;
         }
         let first = self.count == self.nan;
         self.count = self.count.plus(count);
         match place {
-            Place::Nan => {
+            BinPlacement::Nan => {
                 self.nan = self.nan.plus(count);
                 return;
             }
-            Place::Zero => self.zero = self.zero.plus(count),
-            Place::Negative(index) => self.negative.add(index, count),
-            Place::Positive(index) => self.positive.add(index, count),
+            BinPlacement::Zero => self.zero = self.zero.plus(count),
+            BinPlacement::Negative(index) => self.negative.add(index, count),
+            BinPlacement::Positive(index) => self.positive.add(index, count),
         }
         let sum = value * count.to_f64();
         if first {

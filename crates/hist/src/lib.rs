@@ -44,6 +44,6 @@ pub use merge::Underflow;
 pub use modes::{InsufficientData, MODES_SAMPLES_MIN, Modality, Mode, SIGMAS};
 pub use quantile::Quantile;
 pub use recorder::{FlatFloatRecorder, FlatRecorder};
-pub use scheme::{Closed, Place, Scheme};
+pub use scheme::{BinPlacement, Closed, Scheme};
 pub use simd::Digest;
 pub use verdict::{FLOORS, QuantileChange, Verdict};

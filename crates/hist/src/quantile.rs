@@ -6,7 +6,7 @@
 //!
 //! Limits: ranks are computed in doubles, so they are exact up to 2^53 samples and rounded above.
 
-use crate::{Count, Histogram, Place};
+use crate::{BinPlacement, Count, Histogram};
 
 /// A quantile with its certain bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,11 +181,11 @@ impl<C: Count> Histogram<C> {
             Some(index) => (-1, -i64::from(index)),
         };
         let at = match self.scheme.place(x, self.zero_threshold) {
-            Place::Nan if x.is_nan() => return C::ZERO,
-            Place::Nan => key(x > 0.0, Some(i32::MAX)),
-            Place::Zero => key(true, None),
-            Place::Negative(index) => key(false, Some(index)),
-            Place::Positive(index) => key(true, Some(index)),
+            BinPlacement::Nan if x.is_nan() => return C::ZERO,
+            BinPlacement::Nan => key(x > 0.0, Some(i32::MAX)),
+            BinPlacement::Zero => key(true, None),
+            BinPlacement::Negative(index) => key(false, Some(index)),
+            BinPlacement::Positive(index) => key(true, Some(index)),
         };
         let mut total = C::ZERO;
         for (positive, index, count) in self.ascending() {

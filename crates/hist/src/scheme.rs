@@ -75,7 +75,7 @@ impl Closed {
 
 /// Where a value belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BinPlacement {
     /// Not a number, or beyond the scheme's range.
     Nan,
     /// A bin below zero.
@@ -89,32 +89,32 @@ pub enum Place {
 impl Scheme {
     /// Where `value` belongs in a histogram whose zero bin reaches `zero_threshold`.
     #[must_use]
-    pub fn place(&self, value: f64, zero_threshold: f64) -> Place {
+    pub fn place(&self, value: f64, zero_threshold: f64) -> BinPlacement {
         if value.is_nan() {
-            return Place::Nan;
+            return BinPlacement::Nan;
         }
         let magnitude = value.abs();
         let index = match self {
-            Self::Custom { bounds } => return Place::Positive(custom::index(bounds, value)),
-            _ if magnitude <= zero_threshold => return Place::Zero,
+            Self::Custom { bounds } => return BinPlacement::Positive(custom::index(bounds, value)),
+            _ if magnitude <= zero_threshold => return BinPlacement::Zero,
             Self::LogLinear10 => match DecimalBin::of(magnitude) {
-                DecimalBin::ZERO => return Place::Zero,
+                DecimalBin::ZERO => return BinPlacement::Zero,
                 bin => match bin.index() {
                     Some(index) => index,
-                    None => return Place::Nan,
+                    None => return BinPlacement::Nan,
                 },
             },
             Self::Exp2 { scale } => exp2::index(*scale, magnitude),
             Self::LogLinear2 { grouping, shift, unit } => match grid2(*grouping, *shift, *unit).index(magnitude) {
-                Some(0) => return Place::Zero,
+                Some(0) => return BinPlacement::Zero,
                 Some(index) => index,
-                None => return Place::Nan,
+                None => return BinPlacement::Nan,
             },
-            Self::Gamma { .. } if magnitude < f64::MIN_POSITIVE => return Place::Zero,
-            Self::Gamma { .. } if magnitude == f64::INFINITY => return Place::Nan,
+            Self::Gamma { .. } if magnitude < f64::MIN_POSITIVE => return BinPlacement::Zero,
+            Self::Gamma { .. } if magnitude == f64::INFINITY => return BinPlacement::Nan,
             Self::Gamma { gamma, offset } => gamma::Grid { gamma: *gamma, offset: *offset }.index(magnitude),
         };
-        if value > 0.0 { Place::Positive(index) } else { Place::Negative(index) }
+        if value > 0.0 { BinPlacement::Positive(index) } else { BinPlacement::Negative(index) }
     }
 
     /// The edges of a bin, the one nearer minus infinity first.

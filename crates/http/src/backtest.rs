@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_detect::rules::duration::parse_ms;
-use ogive_detect::rules::{Backtest, BacktestError, GroupDefaults, RuleFile, Surroundings, backtest};
+use ogive_detect::rules::{Backtest, BacktestError, EvaluationContext, GroupDefaults, RuleFile, backtest};
 use serde_json::json;
 
 use super::App;
@@ -60,14 +60,14 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
             end_ms: requested.end_ms,
             holds_ms: &requested.holds_ms,
         };
-        let around = Surroundings {
+        let context = EvaluationContext {
             engine: &engine,
             external_url: &requested.external_url,
             external_labels: &requested.external_labels,
             elapsed: &|| Duration::ZERO,
             cancelled: &|| cancel.is_set(),
         };
-        let found = backtest(&test, &reported, &around).map_err(|error| match error {
+        let found = backtest(&test, &reported, &context).map_err(|error| match error {
             BacktestError::TooLarge(message) => ApiError::bad_data(message),
             other => ApiError::timeout(other.to_string()),
         })?;

@@ -25,7 +25,7 @@ use ogive_protocol::snappy;
 use super::App;
 use super::error::ApiError;
 use super::peer::Peer;
-use super::room::{Arriving, RATE_MIN};
+use super::room::{ArrivalGuard, RATE_MIN};
 use crate::web::Evicted;
 use ogive_door::counters::Protocol;
 
@@ -164,7 +164,7 @@ async fn fill(
     stream: &mut BodyDataStream,
     declared: usize,
     bytes_max: usize,
-    arriving: &Arriving,
+    arriving: &ArrivalGuard,
 ) -> Result<(), ApiError> {
     if let Err(busy) = held.share.has_room_for(declared) {
         let kib = u32::try_from(declared.div_ceil(1024)).unwrap_or(u32::MAX);
@@ -192,7 +192,7 @@ async fn fill(
 }
 
 /// Takes as much as `bytes` need in total; bodies that arrive slowly give way.
-async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Result<(), ApiError> {
+async fn cover_among(share: &mut Share, bytes: usize, arriving: &ArrivalGuard) -> Result<(), ApiError> {
     let Err(busy) = share.cover(bytes) else { return Ok(()) };
     let permit = arriving.others_give(share.missing_kib(bytes)).await.ok_or(busy)?;
     share.put(permit);
@@ -200,7 +200,7 @@ async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Re
 }
 
 /// The next piece, unless it takes too long or others need the memory.
-async fn next_within(stream: &mut BodyDataStream, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
+async fn next_within(stream: &mut BodyDataStream, arriving: &ArrivalGuard) -> Result<Option<Bytes>, ApiError> {
     tokio::select! {
         piece = next(stream) => piece,
         () = arriving.requested() => Err(ApiError::busy(GAVE_WAY)),

@@ -238,7 +238,7 @@ fn of_windows(
 fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Result<Evaluation, ApiError> {
     let own = app.backend.of(&wanted.tenant);
     let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
-    let spy = Spy { store: &store, units: Mutex::default() };
+    let spy = UnitRecorder { store: &store, units: Mutex::default() };
     let range = (grid.start_ms, grid.end_ms, grid.step_ms);
     let result = cancel.engine(app).range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
     let Value::Matrix(series) = result.value else {
@@ -282,12 +282,12 @@ fn of_rows(
 }
 
 /// A store that records the units of what is read from it.
-struct Spy<'a> {
+struct UnitRecorder<'a> {
     store: &'a dyn Select,
     units: Mutex<Units>,
 }
 
-impl Select for Spy<'_> {
+impl Select for UnitRecorder<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         self.store.select(selection)
     }

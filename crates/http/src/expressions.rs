@@ -8,8 +8,8 @@ use axum::response::Response;
 use ogive_model::{MatchOp, Matcher};
 use ogive_query::ParseError;
 use ogive_query::ast::{
-    Aggregate, At, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching, Subquery,
-    TimeShift, UnaryOp, ValueType, VectorSelector,
+    Aggregate, AtModifier, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching,
+    Subquery, TimeShift, UnaryOp, ValueType, VectorSelector,
 };
 use ogive_query::functions::Function;
 use serde_json::{Value, json};
@@ -128,9 +128,9 @@ fn of_subquery(subquery: &Subquery) -> Value {
 fn at(shift: &TimeShift) -> (Value, Value) {
     match shift.at {
         None => (Value::Null, Value::Null),
-        Some(At::Time(time_ms)) => (time_ms.into(), Value::Null),
-        Some(At::Start) => (Value::Null, "start".into()),
-        Some(At::End) => (Value::Null, "end".into()),
+        Some(AtModifier::Time(time_ms)) => (time_ms.into(), Value::Null),
+        Some(AtModifier::Start) => (Value::Null, "start".into()),
+        Some(AtModifier::End) => (Value::Null, "end".into()),
     }
 }
 

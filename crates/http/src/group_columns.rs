@@ -57,14 +57,14 @@ struct Part {
 }
 
 /// A group with all its cells merged.
-struct Whole {
+struct MergedGroup {
     labels: Labels,
     sources: Vec<Source>,
     all: Option<Merged>,
     quantile: Option<Quantile>,
 }
 
-impl Whole {
+impl MergedGroup {
     fn count(&self) -> f64 {
         self.all.as_ref().map_or(0.0, Merged::count)
     }
@@ -151,7 +151,7 @@ fn wholes(
     list: Vec<Source>,
     q: f64,
     cancel: &Cancel,
-) -> Result<Vec<Whole>, ApiError> {
+) -> Result<Vec<MergedGroup>, ApiError> {
     let mut groups: BTreeMap<Labels, Vec<Source>> = BTreeMap::new();
     for source in list {
         groups.entry(leaf.group(&source.labels)).or_default().push(source);
@@ -168,14 +168,14 @@ fn wholes(
             Some(Merged::Integer(value)) => value.quantile(q),
             Some(Merged::Float(value)) => value.quantile(q),
         };
-        wholes.push(Whole { labels, sources, all, quantile });
+        wholes.push(MergedGroup { labels, sources, all, quantile });
     }
     Ok(wholes)
 }
 
 /// Sorts by the order; groups that are alike in it by their labels.
-fn sort(list: &mut [Whole], order: Order) {
-    let value = |whole: &Whole| match order {
+fn sort(list: &mut [MergedGroup], order: Order) {
+    let value = |whole: &MergedGroup| match order {
         Order::Quantile => whole.quantile.map_or(f64::NEG_INFINITY, |found| found.value),
         Order::Count => whole.count(),
         Order::Labels => 0.0,
@@ -184,7 +184,7 @@ fn sort(list: &mut [Whole], order: Order) {
 }
 
 /// The lower end of the lowest bin and the upper end of the highest bin of all groups.
-fn bounds(list: &[Whole]) -> Option<(f64, f64)> {
+fn bounds(list: &[MergedGroup]) -> Option<(f64, f64)> {
     let of = |merged: &Merged| match merged {
         Merged::Integer(value) => ends(value.buckets().map(|bucket| (bucket.lo, bucket.hi))),
         Merged::Float(value) => ends(value.buckets().map(|bucket| (bucket.lo, bucket.hi))),
@@ -203,7 +203,7 @@ struct Columned {
     columns: Columns,
 }
 
-fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: Whole) -> Columned {
+fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: MergedGroup) -> Columned {
     let mut columns = Columns { grid: out.grid, width_ms: out.width_ms, ..Columns::default() };
     let labels: BTreeMap<&str, &str> = whole.labels.iter().collect();
     let mut head = serde_json::Map::new();

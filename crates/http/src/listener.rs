@@ -45,7 +45,7 @@ use super::compression;
 use super::error::ApiError;
 use super::peer::Peer;
 use crate::web::{Evicted, LoginFailure, Web};
-use connection::{Arriving, Connection, Sending};
+use connection::{Connection, Sending, TimedBody};
 use places::{ConnectionPlaces, InFlight, Limits, Slot};
 use targets::Targets;
 
@@ -331,7 +331,7 @@ async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> 
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return ApiError { status, ..ApiError::bad_data(message) }.into_response();
     }
-    let request = request.map(|body| Body::new(Arriving::new(body, slot)));
+    let request = request.map(|body| Body::new(TimedBody::new(body, slot)));
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 

@@ -51,14 +51,14 @@ impl WriteFailure {
 }
 
 /// The outcome of a request, or of a part of one.
-pub(super) enum PartOutcome<W: Whole> {
+pub(super) enum PartOutcome<W: DivisibleRequest> {
     Done(W::Answer),
     /// It is too large for one batch, and nothing of it is stored.
     TooMuch(W, TooMuch),
 }
 
 /// A request that can be cut.
-pub(super) trait Whole: Sized + Send {
+pub(super) trait DivisibleRequest: Sized + Send {
     /// The contents of its response.
     type Answer: Send;
 
@@ -80,7 +80,7 @@ pub(super) trait Whole: Sized + Send {
 }
 
 /// Stores `whole`, in parts if necessary.
-pub(super) async fn stored<W: Whole>(whole: W, mut way: OnTheWay) -> Result<W::Answer, ApiError> {
+pub(super) async fn stored<W: DivisibleRequest>(whole: W, mut way: OnTheWay) -> Result<W::Answer, ApiError> {
     let (app, protocol) = (whole.app().clone(), whole.protocol());
     let taken = match whole.store(&mut way).await {
         Ok(PartOutcome::Done(answer)) => {
@@ -93,7 +93,7 @@ pub(super) async fn stored<W: Whole>(whole: W, mut way: OnTheWay) -> Result<W::A
     taken.map_err(|failed| failed.counted(&app, protocol))
 }
 
-async fn in_parts<W: Whole>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Result<W::Answer, WriteFailure> {
+async fn in_parts<W: DivisibleRequest>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Result<W::Answer, WriteFailure> {
     let (app, protocol, layout) = (whole.app().clone(), whole.protocol(), whole.layout());
     let body = Arc::new(whole.take_body());
     let units = {
@@ -151,7 +151,7 @@ fn cut(whole: Range<usize>, why: &TooMuch, left: &mut Vec<Range<usize>>) -> Resu
     Ok(())
 }
 
-async fn part<W: Whole>(whole: &W, body: &Arc<ChargedBody>, wanted: Range<usize>) -> Result<W, ApiError> {
+async fn part<W: DivisibleRequest>(whole: &W, body: &Arc<ChargedBody>, wanted: Range<usize>) -> Result<W, ApiError> {
     let (layout, body) = (whole.layout(), body.clone());
     let make = move || {
         let part = layout.part(&body.bytes, wanted).map_err(|error| ApiError::bad_data(error.to_string()))?;

@@ -18,12 +18,12 @@ use super::pieces::Written;
 pub(crate) struct Answer {
     result: QueryResult,
     stats: Option<serde_json::Value>,
-    at: At,
+    at: WritePosition,
 }
 
 /// Where the writing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum WritePosition {
     Head,
     /// An element of the result, and a point of it: those of a series are its numbers and then its distributions.
     Element(usize, usize),
@@ -35,7 +35,7 @@ const POINTS_STEP: usize = 64;
 
 impl Answer {
     pub(crate) const fn new(result: QueryResult, stats: Option<serde_json::Value>) -> Self {
-        Self { result, stats, at: At::Head }
+        Self { result, stats, at: WritePosition::Head }
     }
 
     fn head(&mut self, out: &mut Vec<u8>) {
@@ -48,28 +48,28 @@ impl Answer {
         };
         out.extend_from_slice(kind);
         out.extend_from_slice(br#"","result":["#);
-        self.at = At::Element(0, 0);
+        self.at = WritePosition::Element(0, 0);
     }
 
     /// An element, or some points of one.
     fn element(&mut self, out: &mut Vec<u8>, element: usize, point: usize) {
-        let next = At::Element(element + 1, 0);
+        let next = WritePosition::Element(element + 1, 0);
         self.at = match &self.result.value {
             Value::Scalar { time_ms, value } => {
                 time(out, *time_ms);
                 out.extend_from_slice(b",\"");
                 number(out, *value);
                 out.push(b'"');
-                At::Tail
+                WritePosition::Tail
             }
             Value::String { time_ms, value } => {
                 time(out, *time_ms);
                 out.push(b',');
                 string(out, value);
-                At::Tail
+                WritePosition::Tail
             }
             Value::Vector(samples) => match samples.get(element) {
-                None => At::Tail,
+                None => WritePosition::Tail,
                 Some(sample) => {
                     separate(out, element);
                     instant(out, sample);
@@ -77,14 +77,14 @@ impl Answer {
                 }
             },
             Value::Matrix(rows) => match rows.get(element) {
-                None => At::Tail,
+                None => WritePosition::Tail,
                 Some(row) => {
                     let from = point;
                     if from == 0 {
                         separate(out, element);
                     }
                     let to = from + POINTS_STEP;
-                    if series(out, row, from..to) { next } else { At::Element(element, to) }
+                    if series(out, row, from..to) { next } else { WritePosition::Element(element, to) }
                 }
             },
         };
@@ -107,9 +107,9 @@ impl Answer {
 impl Written for Answer {
     fn step(&mut self, out: &mut Vec<u8>) -> bool {
         match self.at {
-            At::Head => self.head(out),
-            At::Element(element, point) => self.element(out, element, point),
-            At::Tail => {
+            WritePosition::Head => self.head(out),
+            WritePosition::Element(element, point) => self.element(out, element, point),
+            WritePosition::Tail => {
                 self.tail(out);
                 return false;
             }

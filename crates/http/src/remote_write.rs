@@ -19,7 +19,7 @@ use super::batch::unreadable;
 use super::body::{self, ChargedBody};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, PartOutcome, Whole, WriteFailure};
+use super::parts::{self, DivisibleRequest, PartOutcome, WriteFailure};
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
 use ogive_door::division::{self, TooMuch};
@@ -70,7 +70,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
 /// 3 attempts: by identity, with all series declared, under a number of its own.
 const ATTEMPTS: usize = 3;
 
-impl Whole for Message {
+impl DivisibleRequest for Message {
     type Answer = Outcome;
 
     fn app(&self) -> &App {

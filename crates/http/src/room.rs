@@ -72,18 +72,18 @@ impl Pace {
 }
 
 /// An [`Arrival`] for as long as its body is arriving.
-pub(super) struct Arriving {
+pub(super) struct ArrivalGuard {
     room: Arc<Room>,
     pub(super) arrival: Arc<Arrival>,
 }
 
-impl Drop for Arriving {
+impl Drop for ArrivalGuard {
     fn drop(&mut self) {
         self.room.arriving().retain(|other| !Arc::ptr_eq(other, &self.arrival));
     }
 }
 
-impl Arriving {
+impl ArrivalGuard {
     /// Records that `bytes` arrived, and how many are held now.
     pub(super) fn came(&self, bytes: usize, held: usize) {
         // ORDERING: Relaxed; who looks at an old figure asks somebody else.
@@ -117,7 +117,7 @@ impl Room {
     }
 
     /// Called when a body of `client` begins to arrive.
-    pub(super) fn begin(self: &Arc<Self>, client: Option<IpAddr>) -> Arriving {
+    pub(super) fn begin(self: &Arc<Self>, client: Option<IpAddr>) -> ArrivalGuard {
         let arrival = Arc::new(Arrival {
             client,
             kib: AtomicU64::new(0),
@@ -126,7 +126,7 @@ impl Room {
             requested: Notify::new(),
         });
         self.arriving().push(arrival.clone());
-        Arriving { room: self.clone(), arrival }
+        ArrivalGuard { room: self.clone(), arrival }
     }
 
     /// Asks as many slow bodies as necessary to give way; false when theirs and what is free is not enough.
@@ -199,7 +199,7 @@ mod tests {
         let (fast, one) = (begin(1, 50, false), begin(1, 10, true));
         let (large, small) = (begin(2, 20, true), begin(2, 5, true));
         let own = begin(3, 1, true);
-        let requested = |one: &Arriving| one.arrival.is_asked.load(Ordering::Relaxed);
+        let requested = |one: &ArrivalGuard| one.arrival.is_asked.load(Ordering::Relaxed);
         assert!(!room.ask(&own.arrival, 36), "the slow hold 35");
         assert!(![&fast, &one, &large, &small].into_iter().any(requested));
         assert!(room.ask(&own.arrival, 9));

@@ -22,7 +22,7 @@ use super::error::{ApiError, success};
 use super::params::{Params, tenant};
 use super::peer::Asker;
 use super::upkeep::{answer, read};
-use ogive_alerting::rules_view::{RuleFilter, Wish};
+use ogive_alerting::rules_view::{RuleFilter, SilenceRequest};
 
 /// Groups with their rules and active alerts.
 pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -106,7 +106,12 @@ pub(super) async fn silence(
     Ok(answer(StatusCode::OK, &json!({"id": id.await?})))
 }
 
-fn wish(new: NewSilence, tenant: Tenant, asker: Option<Extension<Asker>>, now_ms: i64) -> Result<Wish, ApiError> {
+fn wish(
+    new: NewSilence,
+    tenant: Tenant,
+    asker: Option<Extension<Asker>>,
+    now_ms: i64,
+) -> Result<SilenceRequest, ApiError> {
     let instant = |text: &str| instant_ms(text).ok_or_else(|| ApiError::bad_data(format!("{text:?} is no instant")));
     let span = |text: &str| {
         ogive_detect::rules::duration::parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")))
@@ -125,7 +130,7 @@ fn wish(new: NewSilence, tenant: Tenant, asker: Option<Extension<Asker>>, now_ms
         _ => return Err(ApiError::bad_data("give one of end and for")),
     };
     let by = asker.map(|Extension(asker)| asker.to_string()).unwrap_or_default();
-    Ok(Wish { tenant, labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
+    Ok(SilenceRequest { tenant, labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
 }
 
 /// Ends a silence before its time.

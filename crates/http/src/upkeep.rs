@@ -48,7 +48,7 @@ pub(super) async fn replace(State(app): State<App>, headers: HeaderMap, body: By
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Add {
+pub(super) struct AddRequest {
     path: PathBuf,
     /// Bytes a second; 0 is no bound.
     rate: Option<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Add {
 
 /// Starts to fill an additional directory.
 pub(super) async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
-    let Add { path, rate } = read(&headers, &body)?;
+    let AddRequest { path, rate } = read(&headers, &body)?;
     let own = upkeep(&app)?.clone();
     blocking("the request", move || {
         let began = own.add(&path, rate.unwrap_or(FILL_RATE));

@@ -30,7 +30,7 @@ pub struct Numbered {
 
 /// Input that was refused for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bad {
+pub struct RefusedInput {
     /// How often.
     pub count: u64,
     /// The first places, and what is wrong there.
@@ -54,7 +54,7 @@ pub struct Batches<'t> {
     index: HashMap<u128, u32>,
     bytes: usize,
     samples: u64,
-    bad: BTreeMap<&'static str, Bad>,
+    bad: BTreeMap<&'static str, RefusedInput>,
 }
 
 impl<'t> Batches<'t> {
@@ -142,7 +142,7 @@ impl<'t> Batches<'t> {
 
     /// Passes on the last batch, if it `is_whole`; returns how many samples were passed on, and what was refused.
     #[must_use]
-    pub fn finish(mut self, is_whole: bool) -> (u64, BTreeMap<&'static str, Bad>) {
+    pub fn finish(mut self, is_whole: bool) -> (u64, BTreeMap<&'static str, RefusedInput>) {
         if is_whole {
             // A receiver that stopped was noticed before.
             let _ = self.flush();

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use twox_hash::XxHash3_128;
 
-use crate::hdr_log::Meaning;
+use crate::hdr_log::LogSettings;
 use crate::{Batches, Error, lines};
 
 /// 16 MiB for a line: an IRONdb response with a day of minutes and 200 bins each is 5 MB.
@@ -97,7 +97,7 @@ fn add(mut histogram: Histogram, bin: DecimalBin, count: u64) -> Result<Histogra
 ///
 /// # Errors
 /// Those of the file, and [`Error::Stopped`].
-pub fn read(input: &mut dyn BufRead, meaning: &Meaning, out: &mut Batches<'_>) -> Result<(), Error> {
+pub fn read(input: &mut dyn BufRead, meaning: &LogSettings, out: &mut Batches<'_>) -> Result<(), Error> {
     lines::each(input, LINE_BYTES_MAX, out, |number, line, out| {
         let line = line.trim();
         let nested = line.strip_prefix('[').map(|rest| rest.trim_start().starts_with(['[', ']']));
@@ -125,7 +125,7 @@ fn put(
     number: u64,
     (time, period, bins): Entry,
     (name, more): (&str, &BTreeMap<String, String>),
-    meaning: &Meaning,
+    meaning: &LogSettings,
     out: &mut Batches<'_>,
 ) -> Result<(), Error> {
     let histogram = match bins.0 {

@@ -3,7 +3,7 @@
 use ogive_model::{SourceId, Tenant};
 
 use crate::blocks::{Block, Meta, ReadAt};
-use crate::hdr_log::Meaning;
+use crate::hdr_log::LogSettings;
 use crate::table::Options;
 use crate::{Batches, Error, batches, circllhist, csv, hdr_log, irondb, openmetrics, parquet, victoria};
 
@@ -30,7 +30,7 @@ pub fn counted(read: impl FnOnce(&mut Batches<'_>) -> Result<(), Error>) -> (u64
 /// A file of each format.
 pub fn file(bytes: &[u8]) {
     let labels = vec![("__name__".to_owned(), "a".to_owned())];
-    let meaning = Meaning { labels, worth: 1e-9, unit: "s".into() };
+    let meaning = LogSettings { labels, worth: 1e-9, unit: "s".into() };
     let options = Options::default();
     let _ = counted(|out| openmetrics::read(&mut &*bytes, out));
     let _ = counted(|out| victoria::read(&mut &*bytes, out));

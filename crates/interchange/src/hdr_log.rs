@@ -13,7 +13,7 @@ const LINE_BYTES_MAX: usize = 5 << 20;
 
 /// Properties of a log that it does not contain itself.
 #[derive(Clone, Debug)]
-pub struct Meaning {
+pub struct LogSettings {
     /// Labels of the series, `__name__` among them. An interval's tag is the label `tag`.
     pub labels: Vec<(String, String)>,
     /// The value of one unit: 1e-9 for nanoseconds in seconds.
@@ -26,7 +26,7 @@ pub struct Meaning {
 ///
 /// # Errors
 /// Those of the file, and [`Error::Stopped`].
-pub fn read(input: &mut dyn BufRead, meaning: &Meaning, out: &mut Batches<'_>) -> Result<(), Error> {
+pub fn read(input: &mut dyn BufRead, meaning: &LogSettings, out: &mut Batches<'_>) -> Result<(), Error> {
     let mut log = Log::new(meaning.worth);
     lines::each(input, LINE_BYTES_MAX, out, |number, line, out| {
         let interval = match log.line(line) {

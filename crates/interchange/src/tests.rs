@@ -88,7 +88,7 @@ fn histograms_of_each_form_are_one() {
         {\"time\": 240, \"period\": 60, \"name\": \"lat\", \"labels\": {\"x\": \"y\"}, \"histogram\": {\"+23e-004\": 2, \"0\": 1}}\n\
         [1, 0, {}]\n[1, 60, {\"x\": 1}]\n[1, 60, [\"H[1]\"]]\n[1, 60, \"***\"]\n{\"time\": 1}\nno\n";
     let labels = vec![("__name__".to_owned(), "rpc".to_owned())];
-    let meaning = crate::hdr_log::Meaning { labels, worth: 1.0, unit: String::new() };
+    let meaning = crate::hdr_log::LogSettings { labels, worth: 1.0, unit: String::new() };
     let (given, bad) = all(|out| crate::circllhist::read(&mut text.as_bytes(), &meaning, out));
     let batch = &given[0].batch;
     let mut expected = Histogram::log_linear();

@@ -127,7 +127,7 @@ fn keys_have_groups_of_their_own_and_the_rest_are_other() {
     let (groups, losses) = answer("uprobe:WORK:measured count by arg0", 10);
     assert_eq!((groups.len(), groups[10].key.clone(), groups[10].count), (11, None, 990));
     assert_eq!(losses, Losses::default());
-    // Calls within calls are told apart by where they are on the stack.
+    // Calls within calls are distinguished by where they are on the stack.
     let (groups, losses) = answer("uretprobe:WORK:nested hist latency by arg0, retval", 8);
     let mut keys: Vec<_> = groups.iter().map(|group| group.key.clone().unwrap()).collect();
     keys.sort();

@@ -20,7 +20,7 @@ use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::submission::stored_whole;
 use ogive_model::{Batch, Tenant};
 use ogive_protocol::beats::feed;
-use ogive_protocol::beats::frames::{Broken, Frames, acknowledgement};
+use ogive_protocol::beats::frames::{FrameError, Frames, acknowledgement};
 use ogive_protocol::lines::Fault;
 use ogive_protocol::{Gather, beats, fingerprint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -107,7 +107,7 @@ impl Beats {
         permit: &mut Option<OwnedSemaphorePermit>,
         stream: &mut impl Stream,
         ending: &watch::Receiver<bool>,
-    ) -> Result<GoesOn, Broken> {
+    ) -> Result<GoesOn, FrameError> {
         loop {
             let limit = if permit.is_some() { usize::MAX } else { SMALL_BYTES };
             let now_ns = self.door.clock.wall();
@@ -244,7 +244,7 @@ impl Window {
         limit: usize,
         now_ns: i64,
         mut lost: impl FnMut(Fault),
-    ) -> Result<Step, Broken> {
+    ) -> Result<Step, FrameError> {
         loop {
             if self.bytes + self.frames.held() > limit {
                 return Ok(Step::Large);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_protocol::lines::{Fault, LINE_BYTES_MAX};
-use ogive_protocol::syslog::framing::{Found, Framing};
+use ogive_protocol::syslog::framing::{FramedMessage, Framing};
 use ogive_protocol::{gelf, syslog};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -169,10 +169,10 @@ impl Messages {
     }
 }
 
-fn take(found: Found<'_>, intake: &dyn Intake) {
+fn take(found: FramedMessage<'_>, intake: &dyn Intake) {
     match found {
-        Found::Message(message) => intake.take(message),
-        Found::TooLong => intake.lost(Fault::TooLong.as_str(), 1),
+        FramedMessage::Message(message) => intake.take(message),
+        FramedMessage::TooLong => intake.lost(Fault::TooLong.as_str(), 1),
     }
 }
 

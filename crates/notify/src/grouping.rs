@@ -75,7 +75,7 @@ struct Member {
 
 /// Whether there is room for another alert.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Capacity {
     Free,
     /// Another alert went.
     Made,
@@ -128,31 +128,31 @@ impl Groups {
             return 0;
         }
         let room = self.make_room_for(&labels);
-        if room == Room::None {
+        if room == Capacity::None {
             return 1;
         }
         let fresh = || Group { members: BTreeMap::new(), since_ms: now_ms, notified_ms: None };
         let group = self.0.entry(labels).or_insert_with(fresh);
         group.members.insert(alert.labels.clone(), Member { alert, is_known: false, is_muted: false });
-        u64::from(room == Room::Made)
+        u64::from(room == Capacity::Made)
     }
 
     /// Makes room for an alert in the group with these labels, in the largest group. There is none if that is the group itself, or has
     /// hardly more alerts: a flood of alerts does not displace those of other groups.
-    fn make_room_for(&mut self, labels: &Labels) -> Room {
+    fn make_room_for(&mut self, labels: &Labels) -> Capacity {
         let count: usize = self.0.values().map(|group| group.members.len()).sum();
         if count < ALERTS_MAX {
-            return Room::Free;
+            return Capacity::Free;
         }
         let own = self.0.get(labels).map_or(0, |group| group.members.len());
         let largest = self.0.values_mut().max_by_key(|group| group.members.len()).expect("alerts are in groups");
         if largest.members.len() <= own + 1 {
-            return Room::None;
+            return Capacity::None;
         }
         let newest = largest.members.iter().max_by_key(|(_, one)| (!one.is_known, one.alert.starts_ms));
         let newest = newest.map(|(labels, _)| labels.clone()).expect("the largest group has alerts");
         largest.members.remove(&newest);
-        Room::Made
+        Capacity::Made
     }
 
     /// The notifications due at `now_ms`, for alerts whose state is on disk (`saved`).

@@ -172,11 +172,11 @@ pub struct Maintenance {
     matchers: Matchers,
     /// The tenant of the alerts; all tenants when None. Empty for the default tenant.
     tenant: Option<String>,
-    when: When,
+    when: MuteSchedule,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum When {
+enum MuteSchedule {
     Once {
         starts_ms: i64,
         ends_ms: i64,
@@ -240,12 +240,12 @@ impl Maintenance {
             |text: &str| instant_ms(text).ok_or_else(|| format!("{text:?} is no instant such as 2026-01-02T03:04:05Z"));
         let when = match (table.start, table.end, table.from, table.span) {
             (Some(start), Some(end), None, None) if table.days.is_none() && table.utc_offset.is_none() => {
-                When::Once { starts_ms: instant(&start)?, ends_ms: instant(&end)? }
+                MuteSchedule::Once { starts_ms: instant(&start)?, ends_ms: instant(&end)? }
             }
             (None, None, Some(from), Some(span)) => {
                 let span_ms = duration::parse_ms(&span).ok().and_then(|ms| i64::try_from(ms).ok());
                 let span_ms = span_ms.filter(|ms| (1..=7 * DAY_MS).contains(ms));
-                When::Weekly {
+                MuteSchedule::Weekly {
                     days: days(table.days.as_deref())?,
                     from_ms: clock_ms(&from).ok_or_else(|| format!("from: {from:?} is no time such as 22:00"))?,
                     span_ms: span_ms.ok_or_else(|| format!("for: {span:?} is no duration up to a week"))?,
@@ -258,7 +258,7 @@ impl Maintenance {
             }
             _ => return Err("give either start and end, or from and for (with days and utc_offset)".to_owned()),
         };
-        if matches!(when, When::Once { starts_ms, ends_ms } if starts_ms >= ends_ms) {
+        if matches!(when, MuteSchedule::Once { starts_ms, ends_ms } if starts_ms >= ends_ms) {
             return Err("the start is not before the end".to_owned());
         }
         // The default tenant's alerts have no name of a tenant.
@@ -282,8 +282,8 @@ impl Maintenance {
     #[must_use]
     pub fn is_open(&self, now_ms: i64) -> bool {
         match self.when {
-            When::Once { starts_ms, ends_ms } => starts_ms <= now_ms && now_ms < ends_ms,
-            When::Weekly { days, from_ms, span_ms, offset_ms } => {
+            MuteSchedule::Once { starts_ms, ends_ms } => starts_ms <= now_ms && now_ms < ends_ms,
+            MuteSchedule::Weekly { days, from_ms, span_ms, offset_ms } => {
                 let local = now_ms + offset_ms;
                 let today = local.div_euclid(DAY_MS);
                 // A window may have begun up to a week ago.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_export::{Measured, Turn, random_source};
+use ogive_export::{CellEnd, Measured, random_source};
 use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter};
 
@@ -89,10 +89,10 @@ impl Observer {
                     work.hiccups.stop();
                     // What was measured in the second that has begun belongs to the cell at its end.
                     let now = work.clock.wall();
-                    work.second(Turn { time_ns: (now.div_euclid(SECOND_NS) + 1) * SECOND_NS, is_last: true });
+                    work.second(CellEnd { time_ns: (now.div_euclid(SECOND_NS) + 1) * SECOND_NS, is_last: true });
                     return;
                 }
-                work.second(Turn { time_ns: next, is_last: false });
+                work.second(CellEnd { time_ns: next, is_last: false });
             }
         };
         let thread = std::thread::Builder::new().name("observe".into()).spawn(run).context("cannot start a thread")?;
@@ -108,7 +108,7 @@ impl Observer {
 
 impl Work {
     /// Takes the cells of a second and sends what waits.
-    fn second(&mut self, turn: Turn) {
+    fn second(&mut self, turn: CellEnd) {
         let mut way = self.meters.ingest.begin();
         way.read();
         let batch = self.batch(turn);
@@ -145,7 +145,7 @@ impl Work {
         }
     }
 
-    fn batch(&mut self, turn: Turn) -> Batch {
+    fn batch(&mut self, turn: CellEnd) -> Batch {
         let mut values = self.meters.cells.take(turn);
         self.counters.own_slow_dropped.add(slow_dropped(&values));
         let mut figures = Vec::new();
@@ -354,7 +354,7 @@ mod tests {
             for at in 0..100 {
                 work.meters.http_request("/v1/batch", if at % 2 == 0 { 200 } else { 400 }, 1_000 * at);
             }
-            work.second(Turn { time_ns: second * SECOND_NS, is_last: false });
+            work.second(CellEnd { time_ns: second * SECOND_NS, is_last: false });
         }
         let batches = sink.batches.lock().unwrap();
         assert_eq!(counted(&batches, "ogive_http_request_seconds"), 2_000);
@@ -368,10 +368,10 @@ mod tests {
         let sink = Arc::new(Sink { full: Mutex::new(true), ..Sink::default() });
         let mut work = work(&sink);
         // The first samples of counters.
-        let _ = work.meters.cells.take(Turn { time_ns: 0, is_last: false });
+        let _ = work.meters.cells.take(CellEnd { time_ns: 0, is_last: false });
         for second in 1..=WAITING_MAX as i64 + 5 {
             work.meters.query(1);
-            work.second(Turn { time_ns: second * SECOND_NS + 1, is_last: false });
+            work.second(CellEnd { time_ns: second * SECOND_NS + 1, is_last: false });
         }
         assert_eq!(work.counters.own_lost.get() as usize, 5);
         assert_eq!(work.waiting.len(), WAITING_MAX);
@@ -411,7 +411,7 @@ mod tests {
         let scrape = Recorder::default();
         work.meters.scrape(&[("job", "x")], &scrape);
         scrape.record_ns(1);
-        let batch = work.batch(Turn { time_ns: 10 * SECOND_NS, is_last: false });
+        let batch = work.batch(CellEnd { time_ns: 10 * SECOND_NS, is_last: false });
         let names: BTreeSet<String> =
             batch.series.into_iter().map(|series| series.unwrap().labels.metric_name().to_owned()).collect();
         assert!(names.iter().all(|name| !help(name).is_empty()), "{names:?}");

@@ -54,7 +54,7 @@ pub struct Caller {
 
 /// How a call ended: with a status of github.com/grpc/grpc/blob/master/doc/statuscodes.md, and a message when that is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CallResult {
     /// 0 when it went well.
     pub code: u32,
     /// What the server says of it.
@@ -98,7 +98,7 @@ impl Caller {
     ///
     /// # Errors
     /// A sentence when there is no answer, or none of gRPC.
-    pub fn call(&self, runtime: &Handle, message: &[u8], timeout: Duration) -> Result<Ended, String> {
+    pub fn call(&self, runtime: &Handle, message: &[u8], timeout: Duration) -> Result<CallResult, String> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let open = connection.take().filter(|open| !open.is_closed());
         let call = async {
@@ -141,7 +141,12 @@ impl Caller {
         }
     }
 
-    async fn exchange(&self, open: &mut SendRequest<Body>, message: &[u8], timeout: Duration) -> Result<Ended, String> {
+    async fn exchange(
+        &self,
+        open: &mut SendRequest<Body>,
+        message: &[u8],
+        timeout: Duration,
+    ) -> Result<CallResult, String> {
         let mut request = Request::post(self.url.clone())
             .version(Version::HTTP_2)
             .header(header::CONTENT_TYPE, "application/grpc+proto")
@@ -203,17 +208,17 @@ fn framed(message: &[u8]) -> Result<Bytes, String> {
 }
 
 /// What `status`, the trailers or a head without a body, and `body` say.
-fn ended(status: &HeaderMap, body: &[u8]) -> Result<Ended, String> {
+fn ended(status: &HeaderMap, body: &[u8]) -> Result<CallResult, String> {
     let code = status.get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
     let code: u32 = code.ok_or("the answer has no status of gRPC")?;
     let said = status.get("grpc-message").map_or(String::new(), |said| decoded(said.as_bytes()));
     if code != 0 {
-        return Ok(Ended { code, said, message: Vec::new() });
+        return Ok(CallResult { code, said, message: Vec::new() });
     }
     let (prefix, message) = body.split_first_chunk::<PREFIX>().ok_or("the answer has no message")?;
     let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
     match (prefix[0], length == message.len()) {
-        (0, true) => Ok(Ended { code, said, message: message.to_vec() }),
+        (0, true) => Ok(CallResult { code, said, message: message.to_vec() }),
         (0, false) => Err(format!("the answer's message declares {length} bytes and has {}", message.len())),
         _ => Err("the answer's message is compressed, which was not offered".into()),
     }

@@ -261,16 +261,16 @@ impl<'de> Deserialize<'de> for SampleList {
 }
 
 /// Why one sample cannot be taken.
-struct Bad {
+struct SampleError {
     reason: Reason,
     detail: String,
 }
 
-fn bad<T>(reason: Reason, detail: impl Into<String>) -> Result<T, Bad> {
-    Err(Bad { reason, detail: detail.into() })
+fn bad<T>(reason: Reason, detail: impl Into<String>) -> Result<T, SampleError> {
+    Err(SampleError { reason, detail: detail.into() })
 }
 
-struct JsonSample(Result<Sample, Bad>);
+struct JsonSample(Result<Sample, SampleError>);
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
@@ -339,7 +339,7 @@ fn once<T, E: de::Error>(slot: &mut Option<T>, value: T, name: &'static str) -> 
     if slot.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
 }
 
-fn assemble(series: Integer, time: Integer, start: Option<Integer>, value: Value) -> Result<Sample, Bad> {
+fn assemble(series: Integer, time: Integer, start: Option<Integer>, value: Value) -> Result<Sample, SampleError> {
     let Ok(series) = u32::try_from(series.0) else {
         return bad(Reason::SeriesUnknown, format!("series {} is not an index of the list of series", series.0));
     };
@@ -354,7 +354,7 @@ fn assemble(series: Integer, time: Integer, start: Option<Integer>, value: Value
     Ok(Sample { series, time_ns, start_ns: Some(start_ns).filter(|start| *start != 0), value })
 }
 
-fn from_base64(text: &str) -> Result<Value, Bad> {
+fn from_base64(text: &str) -> Result<Value, SampleError> {
     match openhistogram::decode_base64(text) {
         // What was dropped or never came would be lost in silence.
         Ok((_, repairs)) if repairs.invalid_bins + repairs.missing_bins + repairs.trailing_bytes > 0 => bad(
@@ -369,7 +369,7 @@ fn from_base64(text: &str) -> Result<Value, Bad> {
     }
 }
 
-fn from_text(text: String) -> Result<Value, Bad> {
+fn from_text(text: String) -> Result<Value, SampleError> {
     if text.len() > TEXT_SAMPLE_BYTES_MAX {
         return bad(Reason::TextTooLarge, format!("{} bytes; a text has at most {TEXT_SAMPLE_BYTES_MAX}", text.len()));
     }
@@ -439,7 +439,7 @@ impl<'de> Deserialize<'de> for JsonFloat {
     }
 }
 
-struct JsonHistogram(Result<Box<Histogram>, Bad>);
+struct JsonHistogram(Result<Box<Histogram>, SampleError>);
 
 impl<'de> Deserialize<'de> for JsonHistogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -464,7 +464,7 @@ fn with_extremes(
     sum: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
-) -> Result<Box<Histogram>, Bad> {
+) -> Result<Box<Histogram>, SampleError> {
     for (name, value) in [("sum", sum), ("min", min), ("max", max)] {
         if value.is_some_and(|value| !value.is_finite()) {
             return bad(Reason::HistogramInvalid, format!("{name} must be a finite number; leave it out if unknown"));
@@ -483,7 +483,7 @@ fn with_extremes(
 }
 
 /// The object of bins: lower edge to count.
-struct JsonBins(Result<Box<Histogram>, Bad>);
+struct JsonBins(Result<Box<Histogram>, SampleError>);
 
 impl<'de> Deserialize<'de> for JsonBins {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -512,22 +512,22 @@ impl<'de> Deserialize<'de> for JsonBins {
     }
 }
 
-fn too_many() -> Bad {
-    Bad { reason: Reason::HistogramInvalid, detail: format!("more than {BINS_MAX} bins") }
+fn too_many() -> SampleError {
+    SampleError { reason: Reason::HistogramInvalid, detail: format!("more than {BINS_MAX} bins") }
 }
 
 /// Reads a key as a bin, without copying it.
 struct LabelSeed;
 
 impl<'de> DeserializeSeed<'de> for LabelSeed {
-    type Value = Result<DecimalBin, Bad>;
+    type Value = Result<DecimalBin, SampleError>;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for LabelSeed {
-    type Value = Result<DecimalBin, Bad>;
+    type Value = Result<DecimalBin, SampleError>;
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a bin's lower edge")
     }
@@ -555,7 +555,7 @@ fn usual_edge(text: &[u8]) -> Option<DecimalBin> {
 }
 
 /// The bin whose edge nearer zero is `text`. A number inside a bin is refused: it could not be distinguished from a mistake.
-fn edge(text: &str) -> Result<DecimalBin, Bad> {
+fn edge(text: &str) -> Result<DecimalBin, SampleError> {
     if let Some(bin) = usual_edge(text.as_bytes()) {
         return Ok(bin);
     }
@@ -578,7 +578,7 @@ fn edge(text: &str) -> Result<DecimalBin, Bad> {
 }
 
 /// A bin's count: anything but a whole number from 0 to 2^64-1 spoils the histogram, not the batch.
-struct JsonCount(Result<u64, Bad>);
+struct JsonCount(Result<u64, SampleError>);
 
 impl<'de> Deserialize<'de> for JsonCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -610,7 +610,7 @@ impl<'de> Deserialize<'de> for JsonCount {
 }
 
 /// Bins in any order to a histogram whose counts add up without overflow.
-fn collect(mut bins: Vec<(DecimalBin, u64)>) -> Result<Box<Histogram>, Bad> {
+fn collect(mut bins: Vec<(DecimalBin, u64)>) -> Result<Box<Histogram>, SampleError> {
     let mut total = 0_u64;
     for (_, count) in &bins {
         let Some(sum) = total.checked_add(*count) else {

@@ -60,7 +60,7 @@ impl Layout {
         if self == Self::Lines {
             return Ok(influx::numbered(body).count());
         }
-        let mut cut = Cut { wanted: 0..0, seen: 0 };
+        let mut cut = PartWriter { wanted: 0..0, seen: 0 };
         cut.message(body, self.path(), &mut Vec::new())?;
         Ok(cut.seen)
     }
@@ -73,19 +73,19 @@ impl Layout {
         if self == Self::Lines {
             return Ok(lines(body, &wanted));
         }
-        let (mut bytes, mut cut) = (Vec::new(), Cut { wanted, seen: 0 });
+        let (mut bytes, mut cut) = (Vec::new(), PartWriter { wanted, seen: 0 });
         cut.message(body, self.path(), &mut bytes)?;
         Ok(Part { bytes, lines_before: 0 })
     }
 }
 
-struct Cut {
+struct PartWriter {
     wanted: Range<usize>,
     /// Units so far.
     seen: usize,
 }
 
-impl Cut {
+impl PartWriter {
     /// Appends `message` with the wanted units alone; whether it has any.
     fn message(&mut self, message: &[u8], path: &[&[u32]], out: &mut Vec<u8>) -> Result<bool, Error> {
         let (numbers, rest) = path.split_first().expect("a path ends at its units");

@@ -36,7 +36,7 @@ pub fn decode(encoding: u8, bytes: &[u8], each: &mut dyn FnMut(i64, Point)) -> R
     let mut bits = BitReader::new(bytes);
     match encoding {
         1 => floats(&mut bits, each),
-        2 => histograms::<Whole>(&mut bits, each),
+        2 => histograms::<IntegerDelta>(&mut bits, each),
         3 => histograms::<XorReader>(&mut bits, each),
         _ => Err(Error::Malformed { what: "the encoding of a chunk is none of 1, 2 and 3" }),
     }
@@ -82,12 +82,12 @@ trait Packed: Copy {
 
 /// A whole number, or by how much a bin counts more than the one before it; and by how much that grew.
 #[derive(Clone, Copy)]
-struct Whole {
+struct IntegerDelta {
     value: i64,
     more: i64,
 }
 
-impl Packed for Whole {
+impl Packed for IntegerDelta {
     const NONE: Number = Number::Integer(0);
 
     fn first(bits: &mut BitReader<'_>) -> Result<Self, Error> {

@@ -71,7 +71,7 @@ impl PartialEq for Number {
 
 /// The instant of an `@` modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum AtModifier {
     /// `@ 12.5`: milliseconds since the epoch.
     Time(i64),
     /// `@ start()`: start of the query.
@@ -98,7 +98,7 @@ pub struct TimeShift {
     /// `offset`, which may be negative.
     pub offset: Option<DurationExpr>,
     /// `@`.
-    pub at: Option<At>,
+    pub at: Option<AtModifier>,
 }
 
 /// Chooses series.

@@ -10,8 +10,8 @@ use std::fmt::{self, Display, Formatter, Write};
 use ogive_model::{METRIC_NAME, MatchOp, Matcher};
 
 use crate::ast::{
-    Aggregate, At, Binary, Call, Cardinality, Chain, Edges, Expr, ExprKind, Matching, Number, Subquery, TimeShift,
-    VectorSelector,
+    Aggregate, AtModifier, Binary, Call, Cardinality, Chain, Edges, Expr, ExprKind, Matching, Number, Subquery,
+    TimeShift, VectorSelector,
 };
 use crate::lexer::{is_plain_label, is_plain_metric};
 use crate::parser::NOT_NAMES;
@@ -184,9 +184,9 @@ fn window(subquery: &Subquery, out: &mut impl Write) -> fmt::Result {
 fn shift(shift: &TimeShift, out: &mut impl Write) -> fmt::Result {
     match shift.at {
         None => {}
-        Some(At::Start) => out.write_str(" @ start()")?,
-        Some(At::End) => out.write_str(" @ end()")?,
-        Some(At::Time(millis)) => {
+        Some(AtModifier::Start) => out.write_str(" @ start()")?,
+        Some(AtModifier::End) => out.write_str(" @ end()")?,
+        Some(AtModifier::Time(millis)) => {
             let sign = if millis < 0 { "-" } else { "" };
             let size = millis.unsigned_abs();
             write!(out, " @ {sign}{}.{:03}", size / 1000, size % 1000)?;

@@ -12,8 +12,8 @@
 //! certain once a hidden pipeline is refuted ([`ShiftTest`]), or when the client took its leave, and the server closed owing nothing.
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
-use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
-use crate::rare::Rare;
+use crate::exchange::{Exchange, Exchanges, Key, Reason, RequestOutcome, Sink, Unanswered};
+use crate::rare::LazyBox;
 use crate::runs::Runs;
 use crate::shift::ShiftTest;
 use crate::span::{Nanos, Span};
@@ -55,7 +55,7 @@ struct Direction {
     /// Bytes that the decoder consumed.
     offset: u64,
     /// Bytes from `offset` to `received`.
-    unread: Rare<Vec<u8>>,
+    unread: LazyBox<Vec<u8>>,
     /// Capture times from `offset` on.
     runs: Runs,
     last: Option<Nanos>,
@@ -88,7 +88,7 @@ impl Direction {
     fn forget(&mut self) -> u64 {
         let unread = self.received - self.offset;
         self.offset = self.received;
-        self.unread = Rare::default();
+        self.unread = LazyBox::default();
         self.runs.clear();
         self.skip = 0;
         self.need = 0;
@@ -126,7 +126,7 @@ pub struct Connection {
     server_at_loss: Option<u64>,
     /// The test whether older responses are still owed; `None` once they are not.
     shift: Option<Box<ShiftTest>>,
-    counts: Rare<Counts>,
+    counts: LazyBox<Counts>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -151,7 +151,7 @@ impl Connection {
             depth: Depth::default(),
             server_at_loss: None,
             shift: None,
-            counts: Rare::default(),
+            counts: LazyBox::default(),
         }
     }
 
@@ -430,7 +430,7 @@ impl Connection {
             if self.is_uncertain {
                 self.exchanges.doubt_finished();
             }
-            self.exchanges.finish_all(|_| Fate::Discarded(reason));
+            self.exchanges.finish_all(|_| RequestOutcome::Discarded(reason));
             self.is_uncertain = false;
             self.server_at_loss = Some(server_received);
             if self.shift.is_some() || self.depth.turns < TURNS {
@@ -612,14 +612,14 @@ fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn verdict(exchange: &Exchange, end: End) -> Fate {
+fn verdict(exchange: &Exchange, end: End) -> RequestOutcome {
     if exchange.doubtful || exchange.is_partial || end == End::Unexplained {
-        Fate::Discarded(Reason::Gap)
+        RequestOutcome::Discarded(Reason::Gap)
     } else if !exchange.request_done {
-        Fate::Unanswered(Unanswered::PartialRequest)
+        RequestOutcome::Unanswered(Unanswered::PartialRequest)
     } else if end == End::Reset {
-        Fate::Unanswered(Unanswered::Reset)
+        RequestOutcome::Unanswered(Unanswered::Reset)
     } else {
-        Fate::Unanswered(Unanswered::NoResponse)
+        RequestOutcome::Unanswered(Unanswered::NoResponse)
     }
 }

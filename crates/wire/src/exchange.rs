@@ -217,7 +217,7 @@ pub struct Exchanges {
     /// Boxed: they move from table to table, and an idle connection has none.
     open: VecDeque<Box<Exchange>>,
     /// Finished ones for the connection to report.
-    finished: Vec<(Box<Exchange>, Fate)>,
+    finished: Vec<(Box<Exchange>, RequestOutcome)>,
     responses: u64,
     /// The last byte of the last response in order.
     last_response: Option<Nanos>,
@@ -232,7 +232,7 @@ pub struct Exchanges {
 const _: () = assert!(MAX_OPEN + MAX_HELD < u16::MAX as usize);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestOutcome {
     Answered,
     Unanswered(Unanswered),
     Discarded(Reason),
@@ -271,7 +271,7 @@ impl Exchanges {
         }
         if self.open.len() >= MAX_OPEN {
             let oldest = self.open.pop_front().expect("a full table has an oldest");
-            self.finish_one(oldest, Fate::Discarded(Reason::Limit));
+            self.finish_one(oldest, RequestOutcome::Discarded(Reason::Limit));
         }
         self.opened += 1;
         let mut exchange = take_spare();
@@ -332,28 +332,28 @@ impl Exchanges {
     /// Finishes the exchange with this id as one that gets no response.
     pub fn unanswered(&mut self, id: u64, why: Unanswered) {
         if let Some(at) = self.open.iter().position(|exchange| exchange.key == Key::Id(id)) {
-            self.finish(at, Fate::Unanswered(why));
+            self.finish(at, RequestOutcome::Unanswered(why));
         }
     }
 
     /// Finishes the youngest as one that gets no response, by design or because it could not be read.
     pub fn newest_unanswered(&mut self, why: Unanswered) {
         if !self.open.is_empty() {
-            self.finish(self.open.len() - 1, Fate::Unanswered(why));
+            self.finish(self.open.len() - 1, RequestOutcome::Unanswered(why));
         }
     }
 
     /// Finishes the oldest whose response has not ended as one that gets no response.
     pub fn oldest_unanswered(&mut self, why: Unanswered) {
         if let Some(at) = self.open.iter().position(|exchange| !exchange.response_done) {
-            self.finish(at, Fate::Unanswered(why));
+            self.finish(at, RequestOutcome::Unanswered(why));
         }
     }
 
     /// Finishes the exchange with this id without reporting it.
     pub fn discard(&mut self, id: u64, reason: Reason) {
         if let Some(at) = self.open.iter().position(|exchange| exchange.key == Key::Id(id)) {
-            self.finish(at, Fate::Discarded(reason));
+            self.finish(at, RequestOutcome::Discarded(reason));
         }
     }
 
@@ -369,9 +369,9 @@ impl Exchanges {
             let exchange = &self.open[at];
             let is_timed = exchange.request.is_timed() && exchange.response.is_timed();
             let fate = match (exchange.is_partial, is_timed) {
-                (true, _) => Fate::Discarded(Reason::Gap),
-                (false, true) => Fate::Answered,
-                (false, false) => Fate::Discarded(Reason::Untimed),
+                (true, _) => RequestOutcome::Discarded(Reason::Gap),
+                (false, true) => RequestOutcome::Answered,
+                (false, false) => RequestOutcome::Discarded(Reason::Untimed),
             };
             self.finish(at, fate);
         }
@@ -405,12 +405,12 @@ impl Exchanges {
         }
     }
 
-    fn finish(&mut self, at: usize, fate: Fate) {
+    fn finish(&mut self, at: usize, fate: RequestOutcome) {
         let exchange = self.open.remove(at).expect("the index was found just now");
         self.finish_one(exchange, fate);
     }
 
-    fn finish_one(&mut self, exchange: Box<Exchange>, fate: Fate) {
+    fn finish_one(&mut self, exchange: Box<Exchange>, fate: RequestOutcome) {
         if self.finished.capacity() == 0 {
             self.finished = FINISHED.take();
         }
@@ -418,7 +418,7 @@ impl Exchanges {
     }
 
     /// All open ones end.
-    pub(crate) fn finish_all(&mut self, fate: impl Fn(&Exchange) -> Fate) {
+    pub(crate) fn finish_all(&mut self, fate: impl Fn(&Exchange) -> RequestOutcome) {
         while let Some(exchange) = self.open.pop_front() {
             let fate = fate(&exchange);
             self.finish_one(exchange, fate);
@@ -460,9 +460,9 @@ impl Exchanges {
         let mut finished = std::mem::take(&mut self.finished);
         for (exchange, fate) in finished.drain(..) {
             match fate {
-                Fate::Answered => sink.answered(&exchange),
-                Fate::Unanswered(why) => sink.unanswered(&exchange, why),
-                Fate::Discarded(reason) => sink.discarded(&exchange, reason),
+                RequestOutcome::Answered => sink.answered(&exchange),
+                RequestOutcome::Unanswered(why) => sink.unanswered(&exchange, why),
+                RequestOutcome::Discarded(reason) => sink.discarded(&exchange, reason),
             }
             give_spare(exchange);
         }
@@ -479,7 +479,7 @@ impl Exchanges {
     /// Finished exchanges that were held back are not certain.
     pub(crate) fn doubt_finished(&mut self) {
         for (_, fate) in &mut self.finished {
-            *fate = Fate::Discarded(Reason::Gap);
+            *fate = RequestOutcome::Discarded(Reason::Gap);
         }
     }
 }
@@ -498,7 +498,7 @@ const MAX_TEXT: usize = 1_024;
 
 thread_local! {
     /// Scratch space for finished exchanges: used only within one segment.
-    static FINISHED: Cell<Vec<(Box<Exchange>, Fate)>> = const { Cell::new(Vec::new()) };
+    static FINISHED: Cell<Vec<(Box<Exchange>, RequestOutcome)>> = const { Cell::new(Vec::new()) };
     /// Exchanges held back by the thread's connections. A connection that moves to another thread does not transfer its share: the count is
     /// a limit, not exact.
     static HELD: Cell<usize> = const { Cell::new(0) };

@@ -2,7 +2,7 @@
 
 use crate::decoder::Side;
 use crate::path::Path;
-use crate::rare::Rare;
+use crate::rare::LazyBox;
 use crate::span::Nanos;
 
 /// Retransmissions of one side within [`STORM_WINDOW`] that are a storm: three lost in a row stall a connection for a second.
@@ -111,7 +111,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHistory {
     syns_again: u32,
-    storm: Rare<[(u32, Nanos); 2]>,
+    storm: LazyBox<[(u32, Nanos); 2]>,
     is_zero: [bool; 2],
     /// Idle time before the client spoke on a connection that the server had closed.
     dead_idle: Option<Nanos>,

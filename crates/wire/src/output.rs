@@ -4,7 +4,7 @@ use crate::decoder::Side;
 use crate::exchange::{Exchange, Reason, Sink, Stall, Unanswered};
 use crate::finding::{Finding, FindingKind};
 use crate::path::Path;
-use crate::rare::Rare;
+use crate::rare::LazyBox;
 use crate::reassembly::SideCounts;
 use crate::span::Nanos;
 use crate::tls::{TlsEvent, Watcher};
@@ -94,12 +94,12 @@ impl Summary {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) answered: u64,
-    pub(crate) others: Rare<Others>,
+    pub(crate) others: LazyBox<UnansweredTotals>,
 }
 
 /// The totals of those without a response.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Others {
+pub(crate) struct UnansweredTotals {
     pub(crate) unanswered: u64,
     pub(crate) discarded: [u64; Reason::ALL.len()],
 }

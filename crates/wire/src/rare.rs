@@ -2,15 +2,15 @@
 
 /// A value that is its default until it is made.
 #[derive(Debug, Clone)]
-pub(crate) struct Rare<T>(Option<Box<T>>);
+pub(crate) struct LazyBox<T>(Option<Box<T>>);
 
-impl<T> Default for Rare<T> {
+impl<T> Default for LazyBox<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Default> Rare<T> {
+impl<T: Default> LazyBox<T> {
     /// The value, unless it is its default.
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.as_deref()

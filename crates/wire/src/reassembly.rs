@@ -8,7 +8,7 @@
 //! [`UNACKED_WAIT`], or when a side holds [`MAX_HELD_BYTES`] or [`MAX_HELD_SEGMENTS`].
 
 use crate::decoder::Side;
-use crate::rare::Rare;
+use crate::rare::LazyBox;
 use crate::span::Nanos;
 
 /// Bytes that wait on one side: 1 MiB, some milliseconds of a fast link.
@@ -100,7 +100,7 @@ struct Half {
     /// Where the stream ends.
     fin: Option<u64>,
     fin_delivered: bool,
-    counts: Rare<Counts>,
+    counts: LazyBox<Counts>,
 }
 
 /// Counters that a side without losses does not need.

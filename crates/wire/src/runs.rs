@@ -1,6 +1,6 @@
 //! When the unread bytes of a stream were captured, by runs of one time.
 
-use crate::rare::Rare;
+use crate::rare::LazyBox;
 use crate::span::Nanos;
 
 /// Bytes up to an offset with the same time; `None` when they were never seen.
@@ -11,7 +11,7 @@ type Run = (u64, Option<Nanos>);
 pub(crate) struct Runs {
     first: Option<Run>,
     /// Empty unless there is a first.
-    more: Rare<Vec<Run>>,
+    more: LazyBox<Vec<Run>>,
 }
 
 impl Runs {
@@ -63,7 +63,7 @@ impl Runs {
         self.first = more.get(past).copied();
         more.drain(..(past + 1).min(more.len()));
         if more.is_empty() {
-            self.more = Rare::default();
+            self.more = LazyBox::default();
         }
         last
     }

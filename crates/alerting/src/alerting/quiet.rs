@@ -24,19 +24,19 @@ pub(super) struct Quiet<'s> {
 }
 
 /// Why an alert is quiet.
-pub(super) enum Because<'s> {
+pub(super) enum QuietReason<'s> {
     Silence(&'s Silence),
     Maintenance(&'s str),
 }
 
 impl<'s> Quiet<'s> {
     /// Why a tenant's alert of these labels is quiet, if it is.
-    pub(super) fn of(&self, tenant: &str, labels: &BTreeMap<String, String>) -> Option<Because<'s>> {
+    pub(super) fn of(&self, tenant: &str, labels: &BTreeMap<String, String>) -> Option<QuietReason<'s>> {
         if let Some(silence) = self.silences.of(tenant, labels, self.now_ms) {
-            return Some(Because::Silence(silence));
+            return Some(QuietReason::Silence(silence));
         }
         let window = self.maintenance.iter().find(|window| window.keeps_quiet(tenant, labels, self.now_ms));
-        window.map(|window| Because::Maintenance(&window.name))
+        window.map(|window| QuietReason::Maintenance(&window.name))
     }
 }
 
@@ -84,8 +84,8 @@ fn alert_json(
         "watermark": group.evaluated_at_ms.map(|at| rfc3339(at - group.query_offset_ms)),
     });
     match quiet.of(short_name(tenant), &sent) {
-        Some(Because::Silence(silence)) => out["quiet"] = silence_json(silence, quiet.now_ms),
-        Some(Because::Maintenance(name)) => out["quiet"] = json!({"maintenance": name}),
+        Some(QuietReason::Silence(silence)) => out["quiet"] = silence_json(silence, quiet.now_ms),
+        Some(QuietReason::Maintenance(name)) => out["quiet"] = json!({"maintenance": name}),
         None => {}
     }
     out

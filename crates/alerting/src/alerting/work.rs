@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_detect::rules::{AlertState, Group, GroupDefaults, Surroundings};
+use ogive_detect::rules::{AlertState, EvaluationContext, Group, GroupDefaults};
 use ogive_model::Tenant;
 use ogive_notify::{
     Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Notice, Outbox, Pulse, Sender, Silence,
@@ -26,7 +26,7 @@ use super::quiet::{Quiet, short_name};
 use super::schedule::{self, Slot};
 use super::snapshot::{Snapshot, SnapshotPath, StoredGroup};
 use super::storage::ServerStorage;
-use crate::rules_view::{Figures, Runner, Setting, View, Wish};
+use crate::rules_view::{Figures, Runner, Setting, SilenceRequest, View};
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::own_value::OwnValue;
@@ -243,14 +243,14 @@ impl Work {
         let clock = self.context.door.clock;
         // Not the interval: on a busy machine each evaluation would be cut off, and no alert would ever fire.
         let deadline_ns = clock.now() + self.context.query_timeout.as_nanos() as u64;
-        let around = Surroundings {
+        let evaluation = EvaluationContext {
             engine: &self.context.engine,
             external_url: &self.options.alerting_external_url,
             external_labels: &labels,
             elapsed: &|| Duration::from_nanos(clock.now()),
             cancelled: &|| clock.now() > deadline_ns,
         };
-        let outcome = group.evaluate(&storage, slot_ms, &around);
+        let outcome = group.evaluate(&storage, slot_ms, &evaluation);
         let resend_ms = self.options.alerting_resend.as_millis() as i64;
         let due = group.take_due(slot_ms, resend_ms);
         let valid_until_ms = group.valid_until_ms(slot_ms, resend_ms);
@@ -540,7 +540,7 @@ impl Runner for Work {
         super::quiet::document(tenant, &state.silences, &state.maintenance, self.now_ms())
     }
 
-    fn silence(&self, wish: Wish) -> Result<u64, String> {
+    fn silence(&self, wish: SilenceRequest) -> Result<u64, String> {
         let now_ms = self.now_ms();
         let matchers = if wish.is_acknowledgement { exactly(&wish.labels) } else { Matchers::try_from(wish.labels)? };
         let silence = Silence {

@@ -29,7 +29,7 @@ struct TenantFindings {
     active: Vec<Reported>,
     recent: VecDeque<Reported>,
     found: u64,
-    own: Own,
+    own: TenantUsage,
 }
 
 /// How far the detectors are.
@@ -51,13 +51,13 @@ pub struct Figures {
 
 /// What the detectors hold for one tenant.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Own {
+pub struct TenantUsage {
     series: u64,
     suppressed: u64,
     memory_bytes: u64,
 }
 
-impl Own {
+impl TenantUsage {
     pub(super) fn of(monitor: &Monitor) -> Self {
         Self {
             series: monitor.series() as u64,
@@ -83,7 +83,7 @@ impl Board {
     }
 
     /// Adds findings of a tenant; `own` if it was recounted.
-    pub(super) fn add(&self, tenant: &Tenant, found: &[Reported], own: Option<Own>) {
+    pub(super) fn add(&self, tenant: &Tenant, found: &[Reported], own: Option<TenantUsage>) {
         let mut state = self.state();
         let of_tenant = state.tenants.entry(tenant.clone()).or_default();
         of_tenant.own = own.unwrap_or(of_tenant.own);

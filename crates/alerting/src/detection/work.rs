@@ -19,7 +19,7 @@ use ogive_model::{
 use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
 
-use super::board::{Board, Figures, Own};
+use super::board::{Board, Figures, TenantUsage};
 use super::feed::{ClosedCells, Feed, JUDGED, Tap};
 use super::options::{Options, selector};
 use ogive_door::Door;
@@ -243,7 +243,7 @@ impl Work {
             let mut found = feed(&mut judges.monitor, tenant, &judged, range);
             all += judges.monitor.series() - before.min(judges.monitor.series());
             found.extend(judges.forecast(tenant, &limited, until_ms));
-            let own = (is_counted || !found.is_empty()).then(|| Own::of(&judges.monitor));
+            let own = (is_counted || !found.is_empty()).then(|| TenantUsage::of(&judges.monitor));
             if own.is_some() || !found.is_empty() {
                 self.board.add(tenant, &found, own);
             }

@@ -8,7 +8,7 @@ fn cpu_seconds() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds on a CPU come first") / 1e9
 }
 
-use ogive_detect::detectors::monitor::{About, Content, Monitor, Options};
+use ogive_detect::detectors::monitor::{Content, Monitor, Options, SeriesProfile};
 use ogive_hist::Histogram;
 use ogive_model::{Labels, SeriesId};
 
@@ -39,7 +39,7 @@ pub(crate) fn cells(seed: u64, count: usize) {
             took = -cpu_seconds();
         }
         for (at, name) in names.iter().enumerate() {
-            let about = About { labels: name, unit: "s", width_ms: 1_000 };
+            let about = SeriesProfile { labels: name, unit: "s", width_ms: 1_000 };
             let cell = &cells[(second as usize * 7 + at) % cells.len()];
             monitor.sample(SeriesId(at as u128), about, BEGIN_MS + second * 1_000, Content::Cell(cell));
         }
@@ -66,7 +66,7 @@ pub(crate) fn broker() {
             if !is_lost && (second + at as i64) % 10 == 0 {
                 monitor.sample(
                     SeriesId(at as u128),
-                    About { labels: name, unit: "", width_ms: 0 },
+                    SeriesProfile { labels: name, unit: "", width_ms: 0 },
                     BEGIN_MS + second * 1_000,
                     Content::Arrival,
                 );

@@ -4,7 +4,7 @@
 
 use ogive_model::{HistogramValue, SeriesData, SeriesId, Temporality, Tenant};
 
-use super::monitor::{About, Content, Monitor, Reported};
+use super::monitor::{Content, Monitor, Reported, SeriesProfile};
 
 /// A step of the watermark.
 pub const STEP_MS: i64 = 1_000;
@@ -40,7 +40,12 @@ pub fn feed(
                 },
                 _ => (Content::Arrival, 0),
             };
-        monitor.sample(ids[at], About { labels: &one.labels, unit: &one.meta.unit, width_ms }, time_ms, content);
+        monitor.sample(
+            ids[at],
+            SeriesProfile { labels: &one.labels, unit: &one.meta.unit, width_ms },
+            time_ms,
+            content,
+        );
     }
     while next_ms <= until_ms {
         found.extend(monitor.advance(next_ms));

@@ -69,7 +69,7 @@ pub enum Content<'a> {
 
 /// The properties of a series when it first arrives.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct SeriesProfile<'a> {
     /// Labels, the name included.
     pub labels: &'a Labels,
     /// Unit of its values.
@@ -211,7 +211,7 @@ impl Monitor {
     }
 
     /// A sample of a series that ended at `end_ms`. Samples of a series come in order of time; others are ignored.
-    pub fn sample(&mut self, id: SeriesId, about: About<'_>, end_ms: i64, content: Content<'_>) {
+    pub fn sample(&mut self, id: SeriesId, about: SeriesProfile<'_>, end_ms: i64, content: Content<'_>) {
         let Some(at) = self.slot(id, about, end_ms) else {
             self.refused += 1;
             return;
@@ -252,7 +252,7 @@ impl Monitor {
         }
     }
 
-    fn slot(&mut self, id: SeriesId, about: About<'_>, end_ms: i64) -> Option<u32> {
+    fn slot(&mut self, id: SeriesId, about: SeriesProfile<'_>, end_ms: i64) -> Option<u32> {
         let identity = Identity::new(id);
         if let Some(at) = self.known.get(&identity) {
             return Some(*at);

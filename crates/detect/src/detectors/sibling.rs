@@ -20,7 +20,7 @@ const MULTIPLE: f64 = 3.0;
 
 /// One that differs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Odd {
+pub struct Outlier {
     /// Its index in the argument.
     pub at: usize,
     /// Mean factor between its samples and the others.
@@ -37,7 +37,7 @@ pub struct Odd {
 ///
 /// # Errors
 /// Schemes that do not merge.
-pub fn odd_ones(siblings: &[Histogram<f64>]) -> Result<Vec<Odd>, SchemeMismatch> {
+pub fn odd_ones(siblings: &[Histogram<f64>]) -> Result<Vec<Outlier>, SchemeMismatch> {
     let judged: Vec<usize> = (0..siblings.len()).filter(|at| siblings[*at].total() >= SAMPLES_MIN).collect();
     if judged.len() < SIBLINGS_MIN {
         return Ok(Vec::new());
@@ -76,11 +76,17 @@ pub fn odd_ones(siblings: &[Histogram<f64>]) -> Result<Vec<Odd>, SchemeMismatch>
     }
     usual.sort_unstable_by(f64::total_cmp);
     let usual = usual[usual.len() / 2];
-    let mut odd: Vec<Odd> = distances
+    let mut odd: Vec<Outlier> = distances
         .into_iter()
         .filter_map(|(at, compared)| compared.map(|compared| (at, compared)))
         .filter(|(_, (emd, noise, ..))| *emd > (MULTIPLE * noise).max(MULTIPLE * usual).max(FACTOR_MIN.ln()))
-        .map(|(at, (emd, _, shift, p99))| Odd { at, factor: emd.exp(), slower: shift.exp(), p99, usual: usual.exp() })
+        .map(|(at, (emd, _, shift, p99))| Outlier {
+            at,
+            factor: emd.exp(),
+            slower: shift.exp(),
+            p99,
+            usual: usual.exp(),
+        })
         .collect();
     odd.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     Ok(odd)
@@ -93,7 +99,7 @@ fn compare(others: &Histogram<f64>, one: &Histogram<f64>) -> Option<(f64, f64, f
     Some((log.emd, log.noise, log.shift, p99))
 }
 
-impl Odd {
+impl Outlier {
     /// As a finding; `name` identifies it.
     #[must_use]
     pub fn finding(&self, at_ms: i64, began_ms: i64, name: &str, unit: &str) -> Finding {

@@ -123,7 +123,7 @@ impl Member {
 
 /// A parent that is lost.
 #[derive(Clone, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostParent {
     pub(super) pair: Pair,
     pub(super) name: String,
     pub(super) began_ms: i64,
@@ -134,7 +134,7 @@ pub(super) struct Lost {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
     counts: HashMap<Pair, u32>,
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<LostParent>,
 }
 
 impl Family {
@@ -190,7 +190,7 @@ impl Family {
             ("series", f64::from(parent.series)),
             ("evidence_ln", parent.evidence),
         ];
-        self.lost.push(Lost { pair: parent.pair, name: named, began_ms, children: parent.silent });
+        self.lost.push(LostParent { pair: parent.pair, name: named, began_ms, children: parent.silent });
         let finding = Finding {
             kind: FindingKind::LostParent,
             at_ms: watermark_ms,

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use ogive_model::Select;
 
 use super::alert::AlertState;
+use super::context::EvaluationContext;
 use super::file::{RuleFile, RuleKind, RuleSpec};
 use super::group::{Group, GroupDefaults};
 use super::past::Past;
 use super::rule::{Health, Rule, Transition};
-use super::surroundings::Surroundings;
 
 /// 5,000,000 evaluations: a hundred rules over a month of minutes.
 pub const EVALUATIONS_MAX: i64 = 5_000_000;
@@ -103,14 +103,14 @@ struct Tested {
     shadows: Vec<Vec<Shadow>>,
 }
 
-/// Evaluates the rules of `test` over what `store` holds. `elapsed` of the surroundings is not read.
+/// Evaluates the rules of `test` over what `store` holds. `elapsed` of the context is not read.
 ///
 /// # Errors
 /// See [`BacktestError`]. A rule that fails is part of the result.
 pub fn backtest(
     test: &Backtest<'_>,
     store: &dyn Select,
-    around: &Surroundings<'_>,
+    context: &EvaluationContext<'_>,
 ) -> Result<Vec<RuleHistory>, BacktestError> {
     let mut tested: Vec<Tested> = test.file.groups.iter().map(|spec| Tested::new(test, spec)).collect();
     check_size(test, &tested)?;
@@ -129,10 +129,10 @@ pub fn backtest(
     let past = Past::new(store, &own, &expressions, reads_all, test.end_ms);
     let mut listed = 0;
     while let Some(next) = tested.iter_mut().filter(|one| one.next_ms <= test.end_ms).min_by_key(|one| one.next_ms) {
-        if (around.cancelled)() {
+        if (context.cancelled)() {
             return Err(BacktestError::Cancelled);
         }
-        next.step(&past, around, &mut listed);
+        next.step(&past, context, &mut listed);
     }
     Ok(tested.into_iter().flat_map(|one| one.finish(test.end_ms)).collect())
 }
@@ -190,10 +190,10 @@ impl Tested {
     }
 
     /// One evaluation of the group.
-    fn step(&mut self, past: &Past<'_>, around: &Surroundings<'_>, listed: &mut usize) {
+    fn step(&mut self, past: &Past<'_>, context: &EvaluationContext<'_>, listed: &mut usize) {
         let time_ms = self.next_ms;
         past.begin(self.group.interval_ms);
-        let outcome = self.group.evaluate(past, time_ms, around);
+        let outcome = self.group.evaluate(past, time_ms, context);
         for (rule, history) in self.group.rules.iter().zip(&mut self.histories) {
             history.evaluations += 1;
             if let Health::Bad(error) = &rule.health {
@@ -224,7 +224,7 @@ impl Tested {
             let begin = again.position();
             for shadow in shadows {
                 again.rewind(begin);
-                if let Ok(outcome) = shadow.rule.evaluate(&again, times, self.group.limit, around) {
+                if let Ok(outcome) = shadow.rule.evaluate(&again, times, self.group.limit, context) {
                     let fires = |one: &&Transition| one.to == AlertState::Firing;
                     shadow.fired += outcome.transitions.iter().filter(fires).count();
                 }

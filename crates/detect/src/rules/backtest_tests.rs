@@ -60,9 +60,9 @@ fn store() -> MemoryStore<'static> {
     store
 }
 
-fn test<T>(run: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn test<T>(run: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
     let (engine, labels) = (Engine::default(), BTreeMap::new());
-    run(&Surroundings {
+    run(&EvaluationContext {
         engine: &engine,
         external_url: "",
         external_labels: &labels,
@@ -80,10 +80,10 @@ fn requested(file: &RuleFile) -> Backtest<'_> {
 fn a_backtest_is_what_ran_transition_for_transition() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = store();
-    let found = test(|around| backtest(&requested(&file), &stored, around)).unwrap();
+    let found = test(|context| backtest(&requested(&file), &stored, context)).unwrap();
     // As a server does it: one group after the other, everything that the rules give stored beside what they read.
     let mut live: BTreeMap<String, Vec<Transition>> = BTreeMap::new();
-    test(|around| {
+    test(|context| {
         let mut groups: Vec<Group> =
             file.groups.iter().map(|spec| Group::new("r.yml", spec, requested(&file).defaults)).collect();
         let mut next: Vec<i64> = groups.iter().map(|group| group.slot_after(START_MS)).collect();
@@ -92,7 +92,7 @@ fn a_backtest_is_what_ran_transition_for_transition() {
             if next[at] > END_MS {
                 break;
             }
-            for (rule, one) in groups[at].evaluate(&stored, next[at], around).transitions {
+            for (rule, one) in groups[at].evaluate(&stored, next[at], context).transitions {
                 live.entry(groups[at].rules[rule].spec.name.clone()).or_default().push(one);
             }
             next[at] = groups[at].slot_after(next[at]);
@@ -118,11 +118,11 @@ fn a_backtest_is_what_ran_transition_for_transition() {
 fn another_hold_counts_as_a_rule_that_has_it() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = store();
-    let found = test(|around| backtest(&requested(&file), &stored, around)).unwrap();
+    let found = test(|context| backtest(&requested(&file), &stored, context)).unwrap();
     let with = |name: &str| found.iter().find(|one| one.name == name).unwrap().alerts.clone().unwrap();
     let other = RULES.replace("for: 1m", "for: 2m");
     let other = RuleFile::parse(&other).unwrap();
-    let again = test(|around| backtest(&requested(&other), &stored, around)).unwrap();
+    let again = test(|context| backtest(&requested(&other), &stored, context)).unwrap();
     for name in ["Errors", "Above"] {
         let fired = again.iter().find(|one| one.name == name).unwrap().alerts.as_ref().unwrap().fired;
         assert!(with(name).fired_with.contains(&(120_000, fired)), "{name}: {:?} {fired}", with(name).fired_with);
@@ -135,8 +135,8 @@ fn what_is_too_much_is_refused() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = MemoryStore::default();
     let year = Backtest { end_ms: START_MS + 4_000 * 86_400_000, ..requested(&file) };
-    let error = test(|around| backtest(&year, &stored, around)).unwrap_err();
+    let error = test(|context| backtest(&year, &stored, context)).unwrap_err();
     assert!(error.to_string().contains("evaluations are more than 5000000"), "{error}");
     let back = Backtest { end_ms: START_MS, ..requested(&file) };
-    assert!(test(|around| backtest(&back, &stored, around)).is_err());
+    assert!(test(|context| backtest(&back, &stored, context)).is_err());
 }

@@ -18,7 +18,7 @@ fn states(rule: &str, values: &[f64], counts: &[f64]) -> Vec<&'static str> {
     let defaults = GroupDefaults { interval_ms: 600_000, query_offset_ms: 0 };
     let mut group = Group::new("r.yml", &file.groups[0], defaults);
     let (engine, labels) = (Engine::default(), BTreeMap::new());
-    let around = Surroundings {
+    let context = EvaluationContext {
         engine: &engine,
         external_url: "",
         external_labels: &labels,
@@ -35,7 +35,7 @@ fn states(rule: &str, values: &[f64], counts: &[f64]) -> Vec<&'static str> {
             samples.push(Sample { labels, time_ms, value: Point::Float(value) });
         }
         store.append(samples).unwrap();
-        group.evaluate(&store, time_ms, &around);
+        group.evaluate(&store, time_ms, &context);
         assert_eq!(group.rules[0].health, Health::Good);
         // Over a restart it goes on as it was.
         let kept = group.state();

@@ -10,10 +10,10 @@ use ogive_query::value::Point;
 use twox_hash::XxHash64;
 
 use super::alert::Alert;
+use super::context::EvaluationContext;
 use super::file::GroupSpec;
 use super::rule::{Health, Rule, Transition};
 use super::storage::{Sample, Storage, stale};
-use super::surroundings::Surroundings;
 
 /// A group with its state.
 #[derive(Clone, Debug)]
@@ -101,14 +101,14 @@ impl Group {
     }
 
     /// Evaluates every rule at `time_ms`.
-    pub fn evaluate(&mut self, storage: &dyn Storage, time_ms: i64, around: &Surroundings<'_>) -> GroupOutcome {
+    pub fn evaluate(&mut self, storage: &dyn Storage, time_ms: i64, context: &EvaluationContext<'_>) -> GroupOutcome {
         assert!(self.evaluated_at_ms.is_none_or(|before| before <= time_ms), "time goes on");
-        let (began, mut out) = ((around.elapsed)(), GroupOutcome::default());
+        let (began, mut out) = ((context.elapsed)(), GroupOutcome::default());
         for number in 0..self.rules.len() {
-            let rule_began = (around.elapsed)();
-            let done = self.evaluate_rule(number, storage, time_ms, around);
+            let rule_began = (context.elapsed)();
+            let done = self.evaluate_rule(number, storage, time_ms, context);
             let rule = &mut self.rules[number];
-            rule.took = (around.elapsed)().saturating_sub(rule_began);
+            rule.took = (context.elapsed)().saturating_sub(rule_began);
             rule.evaluated_at_ms = Some(time_ms);
             rule.health = match done {
                 Ok((samples, transitions)) => {
@@ -127,7 +127,7 @@ impl Group {
             out.failures += 1;
         }
         self.evaluated_at_ms = Some(time_ms);
-        self.took = (around.elapsed)().saturating_sub(began);
+        self.took = (context.elapsed)().saturating_sub(began);
         out
     }
 
@@ -136,11 +136,11 @@ impl Group {
         number: usize,
         storage: &dyn Storage,
         time_ms: i64,
-        around: &Surroundings<'_>,
+        context: &EvaluationContext<'_>,
     ) -> Result<(usize, Vec<Transition>), String> {
         let (offset_ms, limit) = (self.query_offset_ms, self.limit);
         let rule = &mut self.rules[number];
-        let outcome = rule.evaluate(storage, (time_ms, offset_ms), limit, around)?;
+        let outcome = rule.evaluate(storage, (time_ms, offset_ms), limit, context)?;
         let now: BTreeSet<Labels> = outcome.samples.iter().map(|sample| sample.labels.clone()).collect();
         let mut samples = outcome.samples;
         samples.extend(ends(std::mem::take(&mut rule.previous), &now, time_ms - offset_ms));

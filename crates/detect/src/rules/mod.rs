@@ -2,6 +2,7 @@
 
 mod alert;
 mod backtest;
+mod context;
 pub mod duration;
 mod extension;
 mod file;
@@ -11,7 +12,6 @@ mod rule;
 pub mod slo;
 mod state;
 mod storage;
-mod surroundings;
 pub mod template;
 pub mod unit;
 mod yaml;
@@ -20,11 +20,11 @@ pub use alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
 pub use backtest::{
     AlertHistory, Backtest, BacktestError, EVALUATIONS_MAX, HOLDS_MAX, RuleHistory, TRANSITIONS_MAX, backtest,
 };
+pub use context::EvaluationContext;
 pub use extension::{Extension, NoData};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
 pub use group::{DueAlert, Group, GroupDefaults, GroupOutcome};
 pub use rule::{ALERTS_MAX, Health, Rule, SEEN_MAX, SEEN_MS, Transition};
 pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};
-pub use surroundings::Surroundings;
 pub use yaml::FileError;

@@ -12,8 +12,8 @@ use ogive_query::ast::{Expr, ExprKind};
 use ogive_query::value::{InstantSample, MemoryCharge, Point};
 use ogive_query::{Error, Value};
 
+use super::context::{EvaluationContext, elements};
 use super::storage::{MemoryStore, Sample, Storage};
-use super::surroundings::{Surroundings, elements};
 
 /// 240 instants are read at once: one pass over four hours of minutes costs about as much as three instants.
 const AHEAD: i64 = 240;
@@ -81,7 +81,7 @@ impl Storage for CachedAnswers<'_, '_> {
         Ok(())
     }
 
-    fn elements(&self, _: &str, _: i64, _: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+    fn elements(&self, _: &str, _: i64, _: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
         let at = self.at.replace(self.at.get() + 1);
         self.given.get(at).cloned().unwrap_or_else(|| Err("nothing was given".to_owned()))
     }
@@ -139,9 +139,9 @@ impl<'a> Past<'a> {
         CachedAnswers { past: self, given: self.given.take(), at: Cell::new(0) }
     }
 
-    fn found(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+    fn found(&self, expr: &str, time_ms: i64, context: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
         if !self.alone.contains(expr) {
-            return elements(&self.own, expr, time_ms, around);
+            return elements(&self.own, expr, time_ms, context);
         }
         let step_ms = self.step_ms.get();
         let key = (expr.to_owned(), step_ms, time_ms.rem_euclid(step_ms));
@@ -149,7 +149,7 @@ impl<'a> Past<'a> {
             return Ok(found);
         }
         let last = time_ms + (AHEAD - 1).min((self.end_ms - time_ms).max(0) / step_ms) * step_ms;
-        let range = around.engine.range_until(self.behind, expr, (time_ms, last, step_ms), around.cancelled);
+        let range = context.engine.range_until(self.behind, expr, (time_ms, last, step_ms), context.cancelled);
         match range {
             Ok(result) => {
                 let mut ahead = Ahead::new(result.value, result.held, (time_ms, last, step_ms));
@@ -159,7 +159,7 @@ impl<'a> Past<'a> {
             }
             Err(Error::Cancelled) => Err(Error::Cancelled.to_string()),
             // Too much for a range may be little enough for an instant, and its error is the one that the rule had.
-            Err(_) => elements(self.behind, expr, time_ms, around),
+            Err(_) => elements(self.behind, expr, time_ms, context),
         }
     }
 }
@@ -201,8 +201,13 @@ impl Storage for Past<'_> {
         self.own.append(samples)
     }
 
-    fn elements(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
-        let found = self.found(expr, time_ms, around);
+    fn elements(
+        &self,
+        expr: &str,
+        time_ms: i64,
+        context: &EvaluationContext<'_>,
+    ) -> Result<Vec<InstantSample>, String> {
+        let found = self.found(expr, time_ms, context);
         self.given.borrow_mut().push(found.clone());
         found
     }

@@ -6,10 +6,10 @@ use ogive_model::{Labels, METRIC_NAME, Select};
 use ogive_query::value::{InstantSample, Point};
 
 use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+use super::context::{EvaluationContext, elements};
 use super::extension::{ExpressionValues, NoData, fits};
 use super::file::{RuleKind, RuleSpec, VARIABLES};
 use super::storage::{Sample, Storage};
-use super::surroundings::{Surroundings, elements};
 use super::template::{Queries, Site, Structure, Template, Value};
 
 /// How the last evaluation ended.
@@ -117,12 +117,12 @@ impl Rule {
         storage: &dyn Storage,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
-        around: &Surroundings<'_>,
+        context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
-        let found = self.found(storage, time_ms - offset_ms, around)?;
+        let found = self.found(storage, time_ms - offset_ms, context)?;
         match self.spec.kind {
             RuleKind::Record => self.record(found.elements, time_ms - offset_ms, limit),
-            RuleKind::Alert => self.alert(storage.select(), found, (time_ms, offset_ms), limit, around),
+            RuleKind::Alert => self.alert(storage.select(), found, (time_ms, offset_ms), limit, context),
         }
     }
 
@@ -131,22 +131,22 @@ impl Rule {
         &self,
         storage: &dyn Storage,
         time_ms: i64,
-        around: &Surroundings<'_>,
+        context: &EvaluationContext<'_>,
     ) -> Result<ExpressionValues, String> {
         let mut found = ExpressionValues {
-            elements: storage.elements(&self.spec.expr, time_ms, around)?,
+            elements: storage.elements(&self.spec.expr, time_ms, context)?,
             ..ExpressionValues::default()
         };
         let Some(extension) = &self.spec.extension else { return Ok(found) };
         if let Some(clear) = &extension.clear {
-            found.clear = storage.elements(clear, time_ms, around)?;
+            found.clear = storage.elements(clear, time_ms, context)?;
         }
         if let Some((least, counted)) = &extension.count {
-            let counts = storage.elements(counted, time_ms, around)?;
+            let counts = storage.elements(counted, time_ms, context)?;
             found.with_at_least(*least, &counts);
         }
         if let Some(data) = &extension.data {
-            found.data = Some(storage.elements(data, time_ms, around)?);
+            found.data = Some(storage.elements(data, time_ms, context)?);
         }
         Ok(found)
     }
@@ -176,10 +176,10 @@ impl Rule {
         mut found: ExpressionValues,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
-        around: &Surroundings<'_>,
+        context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
-        let queries = StoreQueries { store, around };
-        let site = Site { time_ms, external_url: around.external_url, queries: &queries };
+        let queries = StoreQueries { store, context };
+        let site = Site { time_ms, external_url: context.external_url, queries: &queries };
         self.add_vanished(&mut found, time_ms);
         let count = found.elements.len();
         if limit > 0 && count > limit {
@@ -194,7 +194,7 @@ impl Rule {
         }
         let mut now = BTreeMap::new();
         for one in &found.elements {
-            let alert = self.pending(one, &site, around)?;
+            let alert = self.pending(one, &site, context)?;
             if now.insert(alert.labels.clone(), alert).is_some() {
                 return Err("vector contains metrics with the same labelset after applying alert labels".to_owned());
             }
@@ -209,7 +209,7 @@ impl Rule {
                 _ => drop(self.alerts.insert(labels, alert)),
             }
         }
-        let fates: BTreeMap<Labels, Fate> = match &self.spec.extension {
+        let fates: BTreeMap<Labels, MissingElement> = match &self.spec.extension {
             Some(_) => self.alerts.iter().map(|(labels, alert)| (labels.clone(), self.fate(alert, &found))).collect(),
             None => BTreeMap::new(),
         };
@@ -234,23 +234,23 @@ impl Rule {
     }
 
     /// What happens to an alert whose element is gone.
-    fn fate(&self, alert: &Alert, found: &ExpressionValues) -> Fate {
-        let Some(extension) = &self.spec.extension else { return Fate::Usual };
+    fn fate(&self, alert: &Alert, found: &ExpressionValues) -> MissingElement {
+        let Some(extension) = &self.spec.extension else { return MissingElement::Usual };
         let changed: Vec<&str> = self.spec.labels.keys().map(String::as_str).collect();
         let fits_alert = |one: &InstantSample| fits(one, &alert.labels, &changed);
         if found.data.as_ref().is_some_and(|data| !data.iter().any(fits_alert)) {
             return match extension.no_data {
-                NoData::Resolve => Fate::Usual,
-                NoData::Keep | NoData::Alert => Fate::Stays,
-                NoData::Ok => Fate::Ends,
+                NoData::Resolve => MissingElement::Usual,
+                NoData::Keep | NoData::Alert => MissingElement::Stays,
+                NoData::Ok => MissingElement::Ends,
             };
         }
         let is_held = extension.clear.is_some() && alert.state == AlertState::Firing;
-        if is_held && !found.clear.iter().any(fits_alert) { Fate::Stays } else { Fate::Usual }
+        if is_held && !found.clear.iter().any(fits_alert) { MissingElement::Stays } else { MissingElement::Usual }
     }
 
     /// The alert of an element, as new.
-    fn pending(&self, one: &InstantSample, site: &Site<'_>, around: &Surroundings<'_>) -> Result<Alert, String> {
+    fn pending(&self, one: &InstantSample, site: &Site<'_>, context: &EvaluationContext<'_>) -> Result<Alert, String> {
         let (number, value) = match &one.value {
             Point::Float(value) => (*value, Value::Float(*value)),
             Point::Histogram(histogram) => {
@@ -260,8 +260,8 @@ impl Rule {
                 (0.0, Value::text(&text))
             }
         };
-        let external = Value::Texts(std::sync::Arc::new(around.external_labels.clone()));
-        let values = [Value::labels(&one.labels), external, Value::text(around.external_url), value];
+        let external = Value::Texts(std::sync::Arc::new(context.external_labels.clone()));
+        let values = [Value::labels(&one.labels), external, Value::text(context.external_url), value];
         let fields = ["Labels", "ExternalLabels", "ExternalURL", "Value"].into_iter().zip(values.clone()).collect();
         let data = Value::Structure(std::sync::Arc::new(Structure { type_name: "struct", fields }));
         let expand = |template: &Template| {
@@ -290,7 +290,7 @@ impl Rule {
     fn step(
         &mut self,
         present: &BTreeSet<Labels>,
-        fates: &BTreeMap<Labels, Fate>,
+        fates: &BTreeMap<Labels, MissingElement>,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
     ) -> Result<Outcome, String> {
@@ -308,9 +308,9 @@ impl Rule {
                 true
             } else {
                 match fates.get(labels) {
-                    Some(Fate::Stays) => alert.state != AlertState::Inactive,
-                    Some(Fate::Ends) => absent(alert, time_ms, 0),
-                    Some(Fate::Usual) | None => absent(alert, time_ms, keep),
+                    Some(MissingElement::Stays) => alert.state != AlertState::Inactive,
+                    Some(MissingElement::Ends) => absent(alert, time_ms, 0),
+                    Some(MissingElement::Usual) | None => absent(alert, time_ms, keep),
                 }
             };
             // Only an alert with its element can begin to fire.
@@ -341,7 +341,7 @@ impl Rule {
 
 /// What happens to an alert whose element is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum MissingElement {
     /// It ends, after `keep_firing_for`.
     Usual,
     /// It keeps its state.
@@ -387,12 +387,12 @@ fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, String> {
 /// Queries of templates, answered by the store.
 struct StoreQueries<'a> {
     store: &'a dyn Select,
-    around: &'a Surroundings<'a>,
+    context: &'a EvaluationContext<'a>,
 }
 
 impl Queries for StoreQueries<'_> {
     fn query(&self, text: &str, time_ms: i64) -> Result<Vec<(Labels, f64)>, String> {
-        let found = elements(self.store, text, time_ms, self.around)?;
+        let found = elements(self.store, text, time_ms, self.context)?;
         let number = |point: &Point| if let Point::Float(value) = point { *value } else { 0.0 };
         Ok(found.into_iter().map(|one| (one.labels, number(&one.value))).collect())
     }

@@ -9,7 +9,7 @@ use ogive_model::{
 };
 use ogive_query::value::{InstantSample, Point};
 
-use super::surroundings::{Surroundings, elements};
+use super::context::{EvaluationContext, elements};
 
 /// The value that ends a series.
 #[must_use]
@@ -43,8 +43,13 @@ pub trait Storage {
     ///
     /// # Errors
     /// Why the query failed; the rule counts as failed.
-    fn elements(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
-        elements(self.select(), expr, time_ms, around)
+    fn elements(
+        &self,
+        expr: &str,
+        time_ms: i64,
+        context: &EvaluationContext<'_>,
+    ) -> Result<Vec<InstantSample>, String> {
+        elements(self.select(), expr, time_ms, context)
     }
 }
 

@@ -6,8 +6,8 @@ use super::*;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-fn turn(second: i64) -> Turn {
-    Turn { time_ns: second * SECOND_NS, is_last: false }
+fn turn(second: i64) -> CellEnd {
+    CellEnd { time_ns: second * SECOND_NS, is_last: false }
 }
 
 fn cells() -> Cells {
@@ -223,7 +223,7 @@ fn a_slow_message_waits_for_the_cell_that_counts_it() {
     assert_eq!(slow(turn(3)), [50]);
     order(7);
     let _ = traces.snapshot();
-    assert_eq!(slow(Turn { is_last: true, ..turn(4) }), [7]);
+    assert_eq!(slow(CellEnd { is_last: true, ..turn(4) }), [7]);
 }
 
 #[test]

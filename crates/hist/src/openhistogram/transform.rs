@@ -1,6 +1,6 @@
 //! Changes to a histogram of the OpenHistogram scheme that other OpenHistogram software also knows.
 
-use crate::{Histogram, Place, Scheme};
+use crate::{BinPlacement, Histogram, Scheme};
 
 impl Histogram<u64> {
     /// Removes up to `count` samples from the bin that contains `value`; returns how many there were. `sum`, `min`
@@ -8,10 +8,10 @@ impl Histogram<u64> {
     pub fn remove(&mut self, value: f64, count: u64) -> u64 {
         let place = self.scheme.place(value, self.zero_threshold);
         let held = match place {
-            Place::Nan => Some(&mut self.nan),
-            Place::Zero => Some(&mut self.zero),
-            Place::Negative(index) => self.negative.get_mut(index),
-            Place::Positive(index) => self.positive.get_mut(index),
+            BinPlacement::Nan => Some(&mut self.nan),
+            BinPlacement::Zero => Some(&mut self.zero),
+            BinPlacement::Negative(index) => self.negative.get_mut(index),
+            BinPlacement::Positive(index) => self.positive.get_mut(index),
         };
         let Some(held) = held else { return 0 };
         let removed = count.min(*held);
@@ -19,7 +19,7 @@ impl Histogram<u64> {
         if removed > 0 {
             self.compact();
             self.recount();
-            if place != Place::Nan {
+            if place != BinPlacement::Nan {
                 (self.sum, self.min, self.max) = (None, None, None);
             }
         }
@@ -29,7 +29,7 @@ impl Histogram<u64> {
     /// Keeps the bins that touch [lower, upper]; drops all others and `nan`. `sum`, `min` and `max` become
     /// unknown.
     pub fn clamp_to(&mut self, lower: f64, upper: f64) {
-        let keeps = |lo: f64, hi: f64, place: Place| {
+        let keeps = |lo: f64, hi: f64, place: BinPlacement| {
             // The bound's own bin counts as touched even where the slack of the binning rule put the bound there.
             let touched = |bound: f64| self.scheme.place(bound, self.zero_threshold) == place;
             (lo <= upper && hi >= lower) || touched(upper) || touched(lower)
@@ -37,13 +37,13 @@ impl Histogram<u64> {
         let scheme = &self.scheme;
         let kept = |positive: bool, index: i32| {
             let (lo, hi) = scheme.bounds(positive, index);
-            keeps(lo, hi, if positive { Place::Positive(index) } else { Place::Negative(index) })
+            keeps(lo, hi, if positive { BinPlacement::Positive(index) } else { BinPlacement::Negative(index) })
         };
         let mut negative = self.negative.clone();
         negative.retain(|index, _| kept(false, index));
         let mut positive = self.positive.clone();
         positive.retain(|index, _| kept(true, index));
-        let zero = if keeps(-self.zero_threshold, self.zero_threshold, Place::Zero) { self.zero } else { 0 };
+        let zero = if keeps(-self.zero_threshold, self.zero_threshold, BinPlacement::Zero) { self.zero } else { 0 };
         (self.negative, self.positive, self.zero, self.nan) = (negative, positive, zero, 0);
         (self.sum, self.min, self.max) = (None, None, None);
         self.recount();

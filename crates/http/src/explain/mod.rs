@@ -26,7 +26,7 @@ use super::shape::{Shape, shape};
 use super::source_cells::{Source, Span, cancelled};
 use super::sources;
 pub(super) use related::get as related;
-use shares::{Counted, Ranking, Row};
+use shares::{Ranking, Row, SeriesShare};
 
 /// 200 rows are more than anybody reads.
 const ROWS_MAX: usize = 200;
@@ -146,8 +146,8 @@ fn written(row: &Row, ranking: &Ranking) -> serde_json::Value {
 }
 
 /// What a series counted inside the box and outside it.
-fn counted(source: &Source, offset_ms: i64, area: Area) -> Counted {
-    let mut out = Counted { labels: source.labels.clone(), inside: 0.0, outside: 0.0 };
+fn counted(source: &Source, offset_ms: i64, area: Area) -> SeriesShare {
+    let mut out = SeriesShare { labels: source.labels.clone(), inside: 0.0, outside: 0.0 };
     for cell in &source.cells {
         let time_ms = cell.to_ms + offset_ms;
         let is_then = area.from_ms < time_ms && time_ms <= area.to_ms;
@@ -159,7 +159,7 @@ fn counted(source: &Source, offset_ms: i64, area: Area) -> Counted {
     out
 }
 
-fn add<C: Count>(out: &mut Counted, value: &Histogram<C>, is_then: bool, area: Area) {
+fn add<C: Count>(out: &mut SeriesShare, value: &Histogram<C>, is_then: bool, area: Area) {
     for bucket in value.buckets() {
         let count = bucket.count.to_f64();
         let middle = middle(bucket.lo, bucket.hi);

@@ -47,7 +47,7 @@ struct Both {
 }
 
 /// The result over all names.
-struct Found {
+struct RelatedResult {
     jobs: BTreeSet<String>,
     names: BTreeMap<String, Option<Both>>,
     is_cut: bool,
@@ -63,7 +63,7 @@ pub(in super::super) async fn get(State(app): State<App>, params: Params) -> Res
     Ok(error::json(StatusCode::OK, answer.await?))
 }
 
-fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Found, ApiError> {
+fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<RelatedResult, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let scope = DurationScope { step_ms: 1_000, range_ms: wanted.end_ms - wanted.start_ms };
@@ -87,7 +87,7 @@ fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Found, ApiError>
         }
         Ok(())
     })?;
-    let mut found = Found { jobs, names: BTreeMap::new(), is_cut: false, warnings: Vec::new() };
+    let mut found = RelatedResult { jobs, names: BTreeMap::new(), is_cut: false, warnings: Vec::new() };
     // Rollups may be read where they do not straddle an edge of the box.
     let edges = [area.from_ms, area.to_ms, start_ms, end_ms];
     let aligned = Resolution::Aligned {
@@ -166,7 +166,7 @@ impl Both {
     }
 }
 
-fn answer(found: &Found, rows_max: usize) -> Value {
+fn answer(found: &RelatedResult, rows_max: usize) -> Value {
     let all = found.names.iter().filter_map(|(name, both)| Some((name, both.as_ref()?)));
     let differing = all.filter_map(|(name, both)| {
         let distance = both.outside.distance(&both.inside)?;

@@ -21,7 +21,7 @@ const PAIRED_MAX: usize = 24;
 
 /// What a series counted.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct SeriesShare {
     pub(super) labels: Labels,
     pub(super) inside: f64,
     pub(super) outside: f64,
@@ -52,7 +52,7 @@ pub(super) struct Ranking {
 }
 
 /// Ranks the labels of `series`.
-pub(super) fn rank(series: &[Counted]) -> Ranking {
+pub(super) fn rank(series: &[SeriesShare]) -> Ranking {
     let inside = series.iter().map(|one| one.inside).sum();
     let outside = series.iter().map(|one| one.outside).sum();
     let mut ranking = Ranking { inside, outside, ..Ranking::default() };
@@ -83,7 +83,7 @@ pub(super) fn rank(series: &[Counted]) -> Ranking {
 }
 
 /// Pairs of the best values that explain more than either value.
-fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[Counted]) -> Vec<Row> {
+fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[SeriesShare]) -> Vec<Row> {
     let best = &singles[..singles.len().min(PAIRED_MAX)];
     let mut out = Vec::new();
     for (at, first) in best.iter().enumerate() {
@@ -93,7 +93,7 @@ fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[Counted]) -> Vec<Row>
                 continue;
             }
             ranking.compared += 1;
-            let both = |one: &&Counted| one.labels.get(a) == av && one.labels.get(b) == bv;
+            let both = |one: &&SeriesShare| one.labels.get(a) == av && one.labels.get(b) == bv;
             let sum = series
                 .iter()
                 .filter(both)
@@ -132,8 +132,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn counted(labels: &[(&str, &str)], inside: f64, outside: f64) -> Counted {
-        Counted { labels: Labels::new(labels.iter().copied()).unwrap(), inside, outside }
+    fn counted(labels: &[(&str, &str)], inside: f64, outside: f64) -> SeriesShare {
+        SeriesShare { labels: Labels::new(labels.iter().copied()).unwrap(), inside, outside }
     }
 
     fn names(ranking: &Ranking) -> Vec<String> {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     /// Hosts a and b, routes x and y: only b with y is slow.
-    fn one_pair() -> Vec<Counted> {
+    fn one_pair() -> Vec<SeriesShare> {
         let mut out = Vec::new();
         for host in ["a", "b", "c"] {
             for route in ["x", "y", "z"] {
@@ -199,7 +199,7 @@ mod tests {
             (seed >> 33) as f64 / f64::from(1_u32 << 31)
         };
         for _ in 0..20 {
-            let series: Vec<Counted> = (0..400)
+            let series: Vec<SeriesShare> = (0..400)
                 .map(|at| {
                     let name = at.to_string();
                     let inside = (0..50).filter(|_| random() < 0.1).count() as f64;

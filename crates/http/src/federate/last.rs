@@ -5,7 +5,7 @@ use ogive_protocol::families::FamilyKind;
 
 /// The last sample of a series.
 #[derive(Clone, Debug)]
-pub(super) struct Last {
+pub(super) struct LastSample {
     pub(super) labels: Labels,
     pub(super) time_ms: i64,
     pub(super) kind: FamilyKind,
@@ -18,7 +18,7 @@ pub(super) enum Value {
     Histogram(Box<HistogramValue>),
 }
 
-impl Last {
+impl LastSample {
     /// Memory that it takes here, in the sorted list, and in the page, where a bucket is a line with all labels.
     pub(super) fn memory_bytes(&self) -> usize {
         let lines = match &self.value {

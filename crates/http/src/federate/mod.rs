@@ -24,7 +24,7 @@ use super::catalog::selectors;
 use super::error::ApiError;
 use super::params::Params;
 use super::views::Views;
-use last::{Last, Value};
+use last::{LastSample, Value};
 
 /// 5 minutes: the lookback of a query without a range.
 const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
@@ -102,10 +102,10 @@ fn found(
     selectors: Vec<Vec<Matcher>>,
     now_ms: i64,
     cancel: &Cancel,
-) -> Result<(Vec<Last>, usize), ApiError> {
+) -> Result<(Vec<LastSample>, usize), ApiError> {
     // With views, so that `M_bucket` can be selected by its name.
     let store = Views::of(app, params);
-    let mut all: BTreeMap<Labels, Last> = BTreeMap::new();
+    let mut all: BTreeMap<Labels, LastSample> = BTreeMap::new();
     let mut cells = 0;
     for matchers in selectors {
         if cancel.is_set() {
@@ -127,12 +127,12 @@ fn found(
         })?;
         whole(warnings)?;
     }
-    let mut all: Vec<Last> = all.into_values().collect();
+    let mut all: Vec<LastSample> = all.into_values().collect();
     all.sort_by(|a, b| (a.labels.metric_name(), a.kind, &a.labels).cmp(&(b.labels.metric_name(), b.kind, &b.labels)));
     Ok((all, cells))
 }
 
-fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<Last> {
+fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<LastSample> {
     let SeriesData { labels, meta, mut floats, mut histograms, .. } = series;
     if meta.temporality == Temporality::Delta {
         return None;
@@ -146,7 +146,7 @@ fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<Last> {
                 Some(MetricKind::Gauge) => FamilyKind::Gauge,
                 _ => FamilyKind::Untyped,
             };
-            (value.to_bits() != STALE).then_some(Last { labels, time_ms, kind, value: Value::Float(value) })
+            (value.to_bits() != STALE).then_some(LastSample { labels, time_ms, kind, value: Value::Float(value) })
         }
         Kind::Histogram => {
             let (time_ms, value) = histograms.times.pop().zip(histograms.values.pop())?;
@@ -157,7 +157,7 @@ fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<Last> {
             let is_counter = meta.temporality == Temporality::Cumulative;
             let kind = if is_counter { FamilyKind::Histogram } else { FamilyKind::GaugeHistogram };
             let is_stale = sum.is_some_and(|sum| sum.to_bits() == STALE);
-            (!is_stale).then_some(Last { labels, time_ms, kind, value: Value::Histogram(Box::new(value)) })
+            (!is_stale).then_some(LastSample { labels, time_ms, kind, value: Value::Histogram(Box::new(value)) })
         }
         Kind::Text => None,
     }

@@ -8,7 +8,7 @@ use ogive_model::{HistogramValue, Labels, METRIC_NAME};
 use ogive_protocol::families::{FamilyKind, FamilyValue, INSTANCE, put_family};
 
 use super::super::prometheus_json;
-use super::last::{Last, Value};
+use super::last::{LastSample, Value};
 
 /// The buckets of a classic histogram made from a native one are powers of two: a scraper makes a series of each.
 const CLASSIC_SCALE: i32 = 0;
@@ -17,9 +17,9 @@ const CLASSIC_SCALE: i32 = 0;
 const BOUND: &str = "le";
 
 /// Families as protobuf.
-pub(super) fn protobuf(found: &[Last]) -> Vec<u8> {
+pub(super) fn protobuf(found: &[LastSample]) -> Vec<u8> {
     let mut out = Vec::new();
-    let family = |a: &Last, b: &Last| a.labels.metric_name() == b.labels.metric_name() && a.kind == b.kind;
+    let family = |a: &LastSample, b: &LastSample| a.labels.metric_name() == b.labels.metric_name() && a.kind == b.kind;
     for same in found.chunk_by(family) {
         let samples = same.iter().map(|last| {
             let value = match &last.value {
@@ -34,7 +34,7 @@ pub(super) fn protobuf(found: &[Last]) -> Vec<u8> {
 }
 
 /// Families as text; a comment helps those who look for something that is missing.
-pub(super) fn text(found: &[Last], cells: usize) -> String {
+pub(super) fn text(found: &[LastSample], cells: usize) -> String {
     let mut out = String::new();
     if cells > 0 {
         writeln!(out, "# {cells} series of delta cells are left out: a scraper would miss those between its scrapes; read them with remote read")
@@ -77,8 +77,8 @@ const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 struct Stored(HashSet<(&'static str, Labels)>);
 
 impl Stored {
-    fn of(found: &[Last]) -> Self {
-        let part = |last: &Last| {
+    fn of(found: &[LastSample]) -> Self {
+        let part = |last: &LastSample| {
             let name = last.labels.metric_name();
             let (ending, base) = PARTS.iter().find_map(|ending| Some((*ending, name.strip_suffix(ending)?)))?;
             Some((ending, without_bound(&last.labels).with(METRIC_NAME, base)))
@@ -96,7 +96,7 @@ fn without_bound(labels: &Labels) -> Labels {
 }
 
 /// Cumulative buckets, the sum and the count; but not those that are `stored`.
-fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>, stored: &Stored) {
+fn put_classic<C: Count>(out: &mut String, last: &LastSample, histogram: &Histogram<C>, stored: &Stored) {
     if !stored.has("_bucket", &last.labels) {
         put_buckets(out, last, histogram);
     }
@@ -107,7 +107,7 @@ fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>
     }
 }
 
-fn put_buckets<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>) {
+fn put_buckets<C: Count>(out: &mut String, last: &LastSample, histogram: &Histogram<C>) {
     let mut total = C::ZERO;
     let put = |out: &mut String, bound: f64, total: C| {
         let mut le = Vec::new();
@@ -134,7 +134,7 @@ fn put_buckets<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>
 }
 
 /// A line: the name with `ending`, labels, the bound of a bucket, the value and its time.
-fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, value: f64) {
+fn put_sample(out: &mut String, last: &LastSample, ending: &str, bound: Option<&str>, value: f64) {
     let name = format!("{}{ending}", last.labels.metric_name());
     let plain = is_plain(&name, true);
     let mut inside = Vec::new();

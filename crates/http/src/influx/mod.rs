@@ -27,7 +27,7 @@ use super::batch::unreadable;
 use super::body::{self, ChargedBody};
 use super::error::{ApiError, json};
 use super::params::{self, Params};
-use super::parts::{self, PartOutcome, Whole, WriteFailure};
+use super::parts::{self, DivisibleRequest, PartOutcome, WriteFailure};
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
 use ogive_door::division::{self, TooMuch};
@@ -84,7 +84,7 @@ impl Outcome {
 /// 2 attempts: under the number of its content, and under one of its own.
 const ATTEMPTS: usize = 2;
 
-impl Whole for Message {
+impl DivisibleRequest for Message {
     type Answer = Outcome;
 
     fn app(&self) -> &App {

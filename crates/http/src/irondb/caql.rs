@@ -15,7 +15,7 @@ use ogive_irondb::tag_query;
 use ogive_model::{Tenant, TimeRange};
 use serde_json::{Value as Json, json};
 
-use super::paths::Asked;
+use super::paths::AccountRequest;
 use super::{answer, fetch, find};
 use crate::App;
 use crate::ask::{Cancel, ask};
@@ -93,7 +93,7 @@ pub(super) async fn run(State(app): State<App>, request: Request) -> Response {
 }
 
 async fn answered(app: &App, request: Request, text: &mut String) -> Result<Response, ApiError> {
-    let asked = Asked::new(&request)?;
+    let asked = AccountRequest::new(&request)?;
     let now_s = app.clock.wall().div_euclid(1_000_000_000);
     let query = if request.method() == Method::POST {
         let held = crate::body::form(app, request, 2 * caql::BYTES_MAX).await?;
@@ -123,7 +123,7 @@ async fn answered(app: &App, request: Request, text: &mut String) -> Result<Resp
 }
 
 /// A PromQL expression, answered in the form of the Prometheus API.
-async fn promql(app: &App, asked: &Asked, query: &Query, expression: &str) -> Result<Response, ApiError> {
+async fn promql(app: &App, asked: &AccountRequest, query: &Query, expression: &str) -> Result<Response, ApiError> {
     let is_range = query.format == "PQR";
     let mut params = Params::parse(form(query, expression, is_range).as_bytes());
     params.tenant = asked.tenant.clone();
@@ -162,7 +162,7 @@ impl Source for Streams<'_> {
         let scope = (self.app, self.cancel);
         let found = find::find(scope, self.tenant, &asked).map_err(|error| error.message)?;
         let fitting = found.iter().filter(|found| found.kinds.contains(&wanted.kind)).take(wanted.limit);
-        let column = |found: &find::Found| {
+        let column = |found: &find::MatchedStream| {
             let identity = &found.identity;
             let stream = (identity, wanted.kind);
             let column = fetch::column(scope, self.tenant, stream, wanted.grid, (wanted.transform, &[]));

@@ -10,7 +10,7 @@ use ogive_irondb::identity::Identity;
 use ogive_model::Tenant;
 
 use super::answer;
-use super::paths::{self, Asked};
+use super::paths::{self, AccountRequest};
 use super::reads::BEFORE_MS;
 use super::streams;
 use crate::App;
@@ -32,7 +32,7 @@ fn is(headers: &HeaderMap, name: header::HeaderName, kind: &str) -> bool {
 }
 
 async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
-    let asked = Asked::new(&request)?;
+    let asked = AccountRequest::new(&request)?;
     let is_flat = is(request.headers(), header::CONTENT_TYPE, fetch::CONTENT_TYPE);
     let wants_flat = is(request.headers(), header::ACCEPT, df4::CONTENT_TYPE);
     let held = crate::body::form(app, request, BODY_BYTES_MAX).await?;

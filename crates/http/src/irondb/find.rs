@@ -1,6 +1,6 @@
 //! What is stored: `/find/ACCOUNT/tags`, `tag_cats` and `tag_vals`, by a query of tags.
 //!
-//! Limits: what is found is charged to the query; an answer lists [`Asked::limit`] streams, and `X-Snowth-Search-Result-Count` says how
+//! Limits: what is found is charged to the query; an answer lists [`AccountRequest::limit`] streams, and `X-Snowth-Search-Result-Count` says how
 //! many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,20 +16,20 @@ use serde_json::{Value as Json, json};
 
 use super::answer::{self, number};
 use super::check_tags::{self, Tags};
-use super::paths::{Asked, milliseconds};
+use super::paths::{AccountRequest, milliseconds};
 use super::streams::{self, Stream, equal};
 use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
 
 /// A stream that a query finds.
-pub(super) struct Found {
+pub(super) struct MatchedStream {
     pub(super) identity: Identity,
     pub(super) kinds: Vec<&'static str>,
     check_tags: Vec<String>,
 }
 
-impl Found {
+impl MatchedStream {
     /// The kinds, with commas between them.
     fn kind(&self) -> String {
         self.kinds.join(",")
@@ -49,7 +49,11 @@ pub(super) struct Wanted {
 }
 
 /// Every stream that `wanted` finds.
-pub(super) fn find((app, cancel): (&App, &Cancel), tenant: &Tenant, wanted: &Wanted) -> Result<Vec<Found>, ApiError> {
+pub(super) fn find(
+    (app, cancel): (&App, &Cancel),
+    tenant: &Tenant,
+    wanted: &Wanted,
+) -> Result<Vec<MatchedStream>, ApiError> {
     let tags = check_tags::read((app, cancel), tenant, None)?;
     let mut all: BTreeMap<Identity, Vec<&'static str>> = BTreeMap::new();
     cancel.each_definition(&*app.backend.of(tenant), (&matchers(&wanted.query), wanted.range), |series| {
@@ -89,7 +93,7 @@ fn fitting(
     tenant: &Tenant,
     wanted: &Wanted,
     (identity, kinds, tags): (Identity, Vec<&'static str>, &Tags),
-) -> Result<Option<Found>, ApiError> {
+) -> Result<Option<MatchedStream>, ApiError> {
     cancel.check()?;
     let check_tags = tags.get(&identity.check).cloned().unwrap_or_default();
     let pairs = check_tags::pairs(&check_tags);
@@ -106,7 +110,7 @@ fn fitting(
             return Ok(None);
         }
     }
-    Ok(Some(Found { identity, kinds, check_tags }))
+    Ok(Some(MatchedStream { identity, kinds, check_tags }))
 }
 
 /// The matchers with which the store can look up a query.
@@ -158,7 +162,7 @@ fn latest(stream: &Stream) -> Json {
     out
 }
 
-fn wanted(asked: &Asked, account: &str) -> Result<Wanted, ApiError> {
+fn wanted(asked: &AccountRequest, account: &str) -> Result<Wanted, ApiError> {
     let account =
         account.parse().map_err(|_| ApiError::bad_data(format!("the account {account:?} is not a number")))?;
     let query = tag_query::parse(asked.params.get("query").unwrap_or_default());
@@ -174,10 +178,10 @@ async fn answered(
     app: App,
     account: String,
     request: Request,
-    make: impl FnOnce(&App, &Cancel, &Asked, Vec<Found>) -> Result<Json, ApiError> + Send + 'static,
+    make: impl FnOnce(&App, &Cancel, &AccountRequest, Vec<MatchedStream>) -> Result<Json, ApiError> + Send + 'static,
 ) -> Response {
     let made = async move {
-        let asked = Asked::new(&request)?;
+        let asked = AccountRequest::new(&request)?;
         let wanted = wanted(&asked, &account)?;
         ask(&app, asked.timeout_ms, move |app, cancel| {
             let found = find((app, cancel), &asked.tenant, &wanted)?;
@@ -207,7 +211,7 @@ pub(super) async fn tags(State(app): State<App>, Path(account): Path<String>, re
         if wants("count_only") {
             return Ok(json!({"count": found.len(), "estimate": false}));
         }
-        let item = |found: &Found| {
+        let item = |found: &MatchedStream| {
             let identity = &found.identity;
             let mut item = json!({
                 "uuid": identity.check, "check_tags": found.check_tags, "metric_name": identity.canonical(),
@@ -241,7 +245,7 @@ pub(super) async fn categories(State(app): State<App>, Path(account): Path<Strin
 pub(super) async fn values(State(app): State<App>, Path(account): Path<String>, request: Request) -> Response {
     answered(app, account, request, |_, _, asked, found| {
         let category = asked.params.get("category");
-        let value = |found: &Found| match category {
+        let value = |found: &MatchedStream| match category {
             Some("__name") => vec![found.identity.base.clone()],
             Some("__check_uuid") => vec![found.identity.check.clone()],
             Some("__type") => found.kinds.iter().map(|kind| (*kind).to_owned()).collect(),
@@ -258,6 +262,6 @@ pub(super) async fn values(State(app): State<App>, Path(account): Path<String>, 
 }
 
 /// The tags of a stream and of its check.
-fn pairs(found: &Found) -> impl Iterator<Item = (String, String)> {
+fn pairs(found: &MatchedStream) -> impl Iterator<Item = (String, String)> {
     found.identity.tags.clone().into_iter().chain(check_tags::pairs(&found.check_tags))
 }

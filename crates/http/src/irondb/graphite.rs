@@ -1,6 +1,6 @@
 //! Graphite's names, tags and numbers, as graphite-web asks IRONdb for them: `/graphite/ACCOUNT[/PREFIX]/...`.
 //!
-//! Limits: an answer lists as many names as [`Asked::limit`]; numbers come in steps that keep a series at [`POINTS_GOAL`] or below, as
+//! Limits: an answer lists as many names as [`AccountRequest::limit`]; numbers come in steps that keep a series at [`POINTS_GOAL`] or below, as
 //! long as a step of [`STEPS_S`] can, and names in a body of [`BODY_BYTES_MAX`].
 
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use ogive_model::TimeRange;
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, number};
-use super::find::{Found, Wanted, find};
-use super::paths::{self, Asked};
+use super::find::{MatchedStream, Wanted, find};
+use super::paths::{self, AccountRequest};
 use super::{streams, writes};
 use crate::App;
 use crate::ask::{Cancel, ask};
@@ -66,11 +66,11 @@ fn leaf(name: &str, stream: &Identity) -> Json {
 async fn listed(
     app: App,
     request: Request,
-    wanted: impl FnOnce(&Asked) -> Result<Wanted, ApiError>,
-    make: impl FnOnce(Vec<Found>) -> Vec<Json> + Send + 'static,
+    wanted: impl FnOnce(&AccountRequest) -> Result<Wanted, ApiError>,
+    make: impl FnOnce(Vec<MatchedStream>) -> Vec<Json> + Send + 'static,
 ) -> Response {
     let made = async {
-        let asked = Asked::new(&request)?;
+        let asked = AccountRequest::new(&request)?;
         drop(request);
         let wanted = wanted(&asked)?;
         let (timeout_ms, limit) = (asked.timeout_ms, asked.limit);
@@ -93,7 +93,7 @@ async fn listed(
 /// `metrics/find?query=`: the names that a pattern finds at its level.
 pub(super) async fn names(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
     let scope = Scope::new(&params);
-    let pattern = Asked::new(&request).map(|asked| asked.params.get("query").unwrap_or("*").to_owned());
+    let pattern = AccountRequest::new(&request).map(|asked| asked.params.get("query").unwrap_or("*").to_owned());
     let search = pattern.and_then(|pattern| Search::parse(&scope.prefix, &pattern).map_err(ApiError::bad_data));
     let search = match search {
         Ok(search) => search,
@@ -104,7 +104,7 @@ pub(super) async fn names(State(app): State<App>, Path(params): Parts, request: 
 }
 
 /// Branches once each, before the leaves; both in order.
-fn nodes(search: &Search, found: &[Found]) -> Vec<Json> {
+fn nodes(search: &Search, found: &[MatchedStream]) -> Vec<Json> {
     let (mut branches, mut leaves) = (Vec::new(), Vec::new());
     for stream in found {
         match search.node(&stream.identity.base) {
@@ -124,14 +124,14 @@ fn nodes(search: &Search, found: &[Found]) -> Vec<Json> {
 pub(super) async fn tagged(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
     let scope = Scope::new(&params);
     let prefix = scope.prefix.clone();
-    let wanted = |asked: &Asked| {
+    let wanted = |asked: &AccountRequest| {
         let text = asked.params.need("query")?;
         let is_own = ["and(", "or(", "not("].iter().any(|start| text.starts_with(start));
         let query = if is_own { tag_query::parse(text).map_err(|wrong| wrong.to_string()) } else { tags::parse(text) };
         scope.wanted(query.map_err(ApiError::bad_data)?)
     };
-    let make = move |found: Vec<Found>| {
-        let of = |stream: &Found| {
+    let make = move |found: Vec<MatchedStream>| {
+        let of = |stream: &MatchedStream| {
             let is_number = stream.kinds.contains(&"numeric");
             let name = path(&stream.identity);
             is_number.then_some(())?;
@@ -159,7 +159,7 @@ struct Leaf {
 /// `series?start=&end=&name=`.
 pub(super) async fn series(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
     let scope = Scope::new(&params);
-    let read = Asked::new(&request).and_then(|asked| {
+    let read = AccountRequest::new(&request).and_then(|asked| {
         let second = |name: &str| paths::milliseconds(asked.params.need(name)?, name).map(|ms| ms.div_euclid(1_000));
         let leaves = vec![named(&scope.prefix, asked.params.need("name")?)];
         let lookup = Lookup { start_s: second("start")?, end_s: second("end")?, leaves };
@@ -172,7 +172,7 @@ pub(super) async fn series(State(app): State<App>, Path(params): Parts, request:
 pub(super) async fn series_multi(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
     let scope = Scope::new(&params);
     let read = async {
-        let asked = Asked::new(&request)?;
+        let asked = AccountRequest::new(&request)?;
         let held = crate::body::form(&app, request, BODY_BYTES_MAX).await?;
         Ok((asked, lookup(&scope.prefix, &held.bytes)?))
     };
@@ -212,7 +212,7 @@ fn described(item: &Json) -> Option<Leaf> {
     Some(Leaf { label: item["leaf_name"].as_str()?.into(), name, field: field.into() })
 }
 
-async fn drawn(app: &App, scope: &Scope, read: Result<(Asked, Lookup), ApiError>) -> Response {
+async fn drawn(app: &App, scope: &Scope, read: Result<(AccountRequest, Lookup), ApiError>) -> Response {
     let answered = async {
         let (asked, lookup) = read?;
         let account = account(&scope.account)?;
@@ -227,7 +227,7 @@ fn step_s(span_s: i64) -> i64 {
     STEPS_S.into_iter().find(is_fine).unwrap_or(STEPS_S[STEPS_S.len() - 1])
 }
 
-fn points(scope: (&App, &Cancel), asked: &Asked, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
+fn points(scope: (&App, &Cancel), asked: &AccountRequest, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
     let step_s = step_s(lookup.end_s.saturating_sub(lookup.start_s));
     let start_ms = lookup.start_s.div_euclid(step_s).saturating_mul(step_s * 1_000);
     let count = paths::periods(start_ms, lookup.end_s.saturating_mul(1_000), step_s * 1_000)?;
@@ -244,7 +244,7 @@ fn points(scope: (&App, &Cancel), asked: &Asked, account: i64, lookup: &Lookup) 
 /// The numbers of every stream with this name, in steps.
 fn column(
     scope: (&App, &Cancel),
-    asked: &Asked,
+    asked: &AccountRequest,
     account: i64,
     leaf: &Leaf,
     (start_ms, step_ms, count): (i64, i64, usize),

@@ -9,7 +9,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Value as Json, json};
 
 use super::answer;
-use super::paths::Asked;
+use super::paths::AccountRequest;
 use crate::App;
 use crate::error::ApiError;
 use crate::peer::Peer;
@@ -107,7 +107,7 @@ pub(super) async fn activate(State(app): State<App>, Path(asked): Path<String>, 
 }
 
 pub(super) async fn locate(State(app): State<App>, peer: FromPeer, request: Request) -> Response {
-    let checked = Asked::new(&request).and_then(|asked| match asked.parts(4)[..] {
+    let checked = AccountRequest::new(&request).and_then(|asked| match asked.parts(4)[..] {
         [_, _, uuid, name] => super::paths::streams(uuid, name).map(drop),
         _ => Err(ApiError::bad_data("ask for /locate/xml/UUID/METRIC")),
     });

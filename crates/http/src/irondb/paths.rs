@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::params::{self, Params};
 
 /// The account of the request, the path after its first part, and the parameters.
-pub(super) struct Asked {
+pub(super) struct AccountRequest {
     pub(super) tenant: Tenant,
     pub(super) params: Params,
     /// As received, still encoded.
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 /// 10,000 results, the default of IRONdb.
 const LIMIT: usize = 10_000;
 
-impl Asked {
+impl AccountRequest {
     pub(super) fn new(request: &Request) -> Result<Self, ApiError> {
         let headers = request.headers();
         Ok(Self {

@@ -10,7 +10,7 @@ use ogive_text::duration::seconds_or_units_ms;
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, number, seconds};
-use super::paths::{self, Asked, milliseconds, periods};
+use super::paths::{self, AccountRequest, milliseconds, periods};
 use super::streams::{self, Stream};
 use crate::App;
 use crate::ask::{Cancel, ask};
@@ -23,9 +23,9 @@ pub(super) const BEFORE_MS: i64 = 300_000;
 async fn answered(
     app: App,
     request: Request,
-    work: impl FnOnce(&App, &Cancel, &Asked) -> Result<Json, ApiError> + Send + 'static,
+    work: impl FnOnce(&App, &Cancel, &AccountRequest) -> Result<Json, ApiError> + Send + 'static,
 ) -> Response {
-    let asked = match Asked::new(&request) {
+    let asked = match AccountRequest::new(&request) {
         Ok(asked) => asked,
         Err(error) => return answer::refusal(&error),
     };
@@ -45,7 +45,7 @@ pub(super) async fn raw(State(app): State<App>, request: Request) -> Response {
     .await
 }
 
-fn range(asked: &Asked) -> Result<(i64, i64), ApiError> {
+fn range(asked: &AccountRequest) -> Result<(i64, i64), ApiError> {
     let of = |name: &str| milliseconds(asked.params.need(name)?, name);
     Ok((of("start_ts")?, of("end_ts")?))
 }
@@ -75,7 +75,7 @@ pub(super) async fn rollup(State(app): State<App>, request: Request) -> Response
 fn numbers(
     app: &App,
     cancel: &Cancel,
-    asked: &Asked,
+    asked: &AccountRequest,
     (streams, start_ms, end_ms, period_ms): (&[Identity], i64, i64, i64),
 ) -> Result<Vec<Option<Rollup>>, ApiError> {
     let count = periods(start_ms, end_ms, period_ms)?;
@@ -157,7 +157,7 @@ pub(super) async fn read(State(app): State<App>, request: Request) -> Response {
 fn texts(
     app: &App,
     cancel: &Cancel,
-    asked: &Asked,
+    asked: &AccountRequest,
     (start, end, uuid, name): (&str, &str, &str, &str),
 ) -> Result<Json, ApiError> {
     let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);

@@ -157,7 +157,7 @@ impl HttpBody for Sending {
 
 /// A request's body, which is aborted when it has not arrived within [`ARRIVAL`] and a little: readers of bodies report the timeout
 /// better, just before.
-pub(super) struct Arriving {
+pub(super) struct TimedBody {
     body: Incoming,
     /// Set at the first poll for body data that is not there yet.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -166,7 +166,7 @@ pub(super) struct Arriving {
     waits: bool,
 }
 
-impl Arriving {
+impl TimedBody {
     pub(super) fn new(body: Incoming, slot: Arc<Slot>) -> Self {
         Self { body, deadline: None, slot, waits: false }
     }
@@ -179,13 +179,13 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for TimedBody {
     fn drop(&mut self) {
         self.set_waits(false);
     }
 }
 
-impl HttpBody for Arriving {
+impl HttpBody for TimedBody {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -29,7 +29,7 @@ use super::batch::unreadable;
 use super::body::{self, ChargedBody};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, PartOutcome, Whole, WriteFailure};
+use super::parts::{self, DivisibleRequest, PartOutcome, WriteFailure};
 use grpc::code;
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
@@ -211,7 +211,7 @@ async fn arrived(
     Ok(Message { app, signal, form, body: Some(body), tenant, number, is_of_content: false })
 }
 
-impl Whole for Message {
+impl DivisibleRequest for Message {
     type Answer = Outcome;
 
     fn app(&self) -> &App {

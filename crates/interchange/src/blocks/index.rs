@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::reader::{Cut, ReadAt, Reader};
+use super::reader::{ReadAt, Reader, Truncated};
 use crate::Error;
 
 /// 512 MiB: the texts of some ten million series.
@@ -52,8 +52,8 @@ fn unreadable(what: &str) -> Error {
     Error::Unreadable(format!("index: {what}"))
 }
 
-impl From<Cut> for Error {
-    fn from(_: Cut) -> Self {
+impl From<Truncated> for Error {
+    fn from(_: Truncated) -> Self {
         unreadable("it ends too early, or a number is too long")
     }
 }
@@ -108,7 +108,7 @@ impl Index {
         let start = usize::try_from(number).ok().and_then(|at| self.starts.get(at));
         let start = *start.ok_or_else(|| format!("symbol {number} of {}", self.starts.len()))? as usize;
         let mut reader = Reader(&self.symbols[start..]);
-        let text = reader.varint().and_then(|length| reader.take(usize::try_from(length).map_err(|_| Cut)?));
+        let text = reader.varint().and_then(|length| reader.take(usize::try_from(length).map_err(|_| Truncated)?));
         let text = text.map_err(|_| "a symbol is cut".to_owned())?;
         std::str::from_utf8(text).map_err(|_| "a symbol is not UTF-8".to_owned())
     }
@@ -155,7 +155,7 @@ impl Index {
     }
 
     fn entry(&self, reference: u64, body: &[u8]) -> Result<Entry, String> {
-        let cut = |_: Cut| "the series is cut".to_owned();
+        let cut = |_: Truncated| "the series is cut".to_owned();
         let mut reader = Reader(body);
         let mut out = Entry { reference, ..Entry::default() };
         for _ in 0..reader.varint().map_err(cut)? {
@@ -192,7 +192,7 @@ fn read_symbols(file: &dyn ReadAt, place: u64) -> Result<(Vec<u8>, Vec<u32>), Er
     for _ in 0..count {
         starts.push((symbols.len() - reader.0.len()) as u32);
         let length = reader.varint()?;
-        reader.take(usize::try_from(length).map_err(|_| Cut)?)?;
+        reader.take(usize::try_from(length).map_err(|_| Truncated)?)?;
     }
     Ok((symbols, starts))
 }
@@ -212,7 +212,7 @@ impl Ahead {
         let is_here = at >= self.from && at + length <= self.from + self.bytes.len() as u64;
         if !is_here {
             let wanted = length.max(AHEAD_BYTES).min(end - at);
-            self.bytes.resize(usize::try_from(wanted).map_err(|_| Cut)?, 0);
+            self.bytes.resize(usize::try_from(wanted).map_err(|_| Truncated)?, 0);
             self.from = at;
             file.read_at(at, &mut self.bytes).map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => unreadable("it ends too early"),

@@ -31,24 +31,24 @@ pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
 /// The bytes end too early, or a number is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut;
+pub(super) struct Truncated;
 
 impl<'b> Reader<'b> {
-    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Cut> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Cut)?;
+    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Truncated> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Truncated)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Cut> {
+    pub(super) fn u32(&mut self) -> Result<u32, Truncated> {
         Ok(u32::from_be_bytes(self.take(4)?.try_into().expect("four bytes")))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Cut> {
+    pub(super) fn u64(&mut self) -> Result<u64, Truncated> {
         Ok(u64::from_be_bytes(self.take(8)?.try_into().expect("eight bytes")))
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Cut> {
+    pub(super) fn varint(&mut self) -> Result<u64, Truncated> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
@@ -57,10 +57,10 @@ impl<'b> Reader<'b> {
                 return Ok(value);
             }
         }
-        Err(Cut)
+        Err(Truncated)
     }
 
-    pub(super) fn signed(&mut self) -> Result<i64, Cut> {
+    pub(super) fn signed(&mut self) -> Result<i64, Truncated> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::reader::{Cut, Reader};
+use super::reader::{Reader, Truncated};
 use crate::Error;
 
 const MAGIC: u32 = 0x0130_BA30;
@@ -32,7 +32,7 @@ impl Tombstones {
         let mut reader = Reader(entries);
         let mut out: HashMap<u64, Vec<(i64, i64)>> = HashMap::new();
         while !reader.0.is_empty() {
-            let mut entry = || -> Result<_, Cut> { Ok((reader.varint()?, (reader.signed()?, reader.signed()?))) };
+            let mut entry = || -> Result<_, Truncated> { Ok((reader.varint()?, (reader.signed()?, reader.signed()?))) };
             let (reference, range) = entry().map_err(|_| wrong("an entry is cut"))?;
             out.entry(reference).or_default().push(range);
         }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use ogive_probe::Clock;
 
-use super::read::{TimeSource, Visit};
+use super::read::{ClockVisitor, TimeSource};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ struct Batch {
     calls: u32,
 }
 
-impl Visit for Batch {
+impl ClockVisitor for Batch {
     type Output = f64;
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) -> f64 {
         let start = self.clock.now();

@@ -29,7 +29,7 @@ pub enum TimeSource {
 }
 
 /// What is done with a clock.
-pub trait Visit {
+pub trait ClockVisitor {
     /// What comes of it.
     type Output;
     /// `read` gives ticks for [`TimeSource::Ticks`] and [`TimeSource::TicksOrdered`], else nanoseconds.
@@ -111,7 +111,7 @@ impl TimeSource {
     }
 
     /// Runs `visitor` with this clock.
-    pub fn visit<V: Visit>(self, clock: Clock, visitor: V) -> V::Output {
+    pub fn visit<V: ClockVisitor>(self, clock: Clock, visitor: V) -> V::Output {
         match self {
             Self::Ticks => visitor.visit(move || clock.ticks()),
             Self::TicksOrdered => visitor.visit(move || clock.ticks_ordered()),
@@ -156,7 +156,7 @@ mod tests {
 
     struct Twice;
 
-    impl Visit for Twice {
+    impl ClockVisitor for Twice {
         type Output = (u64, u64);
         fn visit<F: Fn() -> u64 + Sync>(self, read: F) -> (u64, u64) {
             let first = read();

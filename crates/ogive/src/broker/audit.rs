@@ -40,7 +40,7 @@ fn changed(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Con
     let now = shown(&config.flat);
     let Some(differences) = differences(&before, &now) else { return Ok(()) };
     let text = format!("{by}; {}\n{differences}", (FILES.owner)(path));
-    let time_ms = broker.around.now_ms();
+    let time_ms = broker.context.now_ms();
     let file = path.display().to_string();
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let labels = [(METRIC_NAME, METRIC), ("broker", &config.name), ("file", &file)];

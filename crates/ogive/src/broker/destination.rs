@@ -30,16 +30,16 @@ const SLEEP: Duration = Duration::from_secs(1);
 /// The rate is computed over 10 s of acknowledgements.
 const RATE_SECONDS: usize = 10;
 /// 16 gaps that were reported are shown; the destination itself has them all.
-const TOLD_MAX: usize = 16;
+const REPORTED_MAX: usize = 16;
 
 /// Wakes the senders when there is something new to send.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct Wakeup {
     rung: Mutex<u64>,
     heard: Condvar,
 }
 
-impl Bell {
+impl Wakeup {
     pub(super) fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.heard.notify_all();
@@ -104,7 +104,7 @@ impl Figures {
     }
 
     fn reported(&mut self, gap: Gap) {
-        self.reported.truncate(TOLD_MAX - 1);
+        self.reported.truncate(REPORTED_MAX - 1);
         self.reported.push_front(Arc::new(gap));
     }
 }
@@ -133,16 +133,16 @@ fn frame(job: &Job) -> Result<Arc<[u8]>, ogive_model::Error> {
 
 /// What destinations share.
 #[derive(Clone)]
-pub(super) struct Around {
+pub(super) struct DestinationContext {
     pub(super) board: Arc<Board>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<Wakeup>,
     pub(super) clock: Clock,
     /// The broker's name, and where cursors are.
     pub(super) name: String,
     pub(super) cursors: PathBuf,
 }
 
-impl Around {
+impl DestinationContext {
     pub(super) fn now_ms(&self) -> i64 {
         self.clock.wall().div_euclid(1_000_000)
     }
@@ -156,7 +156,7 @@ impl Around {
 /// See the module.
 pub(super) struct Destination {
     pub(super) config: config::Destination,
-    around: Around,
+    context: DestinationContext,
     way: Route,
     state: Mutex<State>,
     /// Held while the cursor's file is written.
@@ -173,8 +173,13 @@ impl Destination {
     }
 
     /// `first`: the position at which a new destination starts.
-    pub(super) fn open(config: config::Destination, way: Route, around: Around, first: u64) -> anyhow::Result<Self> {
-        let path = Self::cursor_path(&around.cursors, &config.name);
+    pub(super) fn open(
+        config: config::Destination,
+        way: Route,
+        context: DestinationContext,
+        first: u64,
+    ) -> anyhow::Result<Self> {
+        let path = Self::cursor_path(&context.cursors, &config.name);
         let cursor = match Cursor::read(&RealDisk, &path) {
             Ok(cursor) => cursor,
             Err(error @ Error::Cursor { .. }) => {
@@ -183,26 +188,26 @@ impl Destination {
             }
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        let names = ogive_broker::Names::new(&around.name, &config.name);
-        let delivery = Delivery::new(cursor, names, config.order, random_source(), &around.board, first);
+        let names = ogive_broker::Names::new(&context.name, &config.name);
+        let delivery = Delivery::new(cursor, names, config.order, random_source(), &context.board, first);
         let mut endpoints = Endpoints::new(random_source().0 as u64);
         endpoints.set(&config.endpoints.iter().map(|url| Target::of(url)).collect::<Vec<_>>());
         let state = Mutex::new(State { delivery, endpoints, figures: Figures::default(), request_batches: 1 });
         let (saving, stop, looking) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
-        Ok(Self { config, around, way, state, saving, stop, looking })
+        Ok(Self { config, context, way, state, saving, stop, looking })
     }
 
     /// Applies the configuration `config` and keeps all state.
     pub(super) fn changed(&self, config: config::Destination, way: Route) -> anyhow::Result<Self> {
         self.save()?;
-        let new = Self::open(config, way, self.around.clone(), 0)?;
+        let new = Self::open(config, way, self.context.clone(), 0)?;
         new.state().figures = self.state().figures.clone();
         Ok(new)
     }
 
     /// How old the oldest batch is that it lacks, seconds.
     pub(super) fn lag_seconds(&self, lag: &Lag) -> f64 {
-        lag.oldest_ms.map_or(0.0, |oldest_ms| (self.around.now_ms() - oldest_ms).max(0) as f64 / 1e3)
+        lag.oldest_ms.map_or(0.0, |oldest_ms| (self.context.now_ms() - oldest_ms).max(0) as f64 / 1e3)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -235,7 +240,7 @@ impl Destination {
             self.state().endpoints.set(&targets);
             self.way.keep(&targets);
             // There may be a new endpoint to send to.
-            self.around.bell.ring();
+            self.context.bell.ring();
             std::thread::park_timeout(names::PERIOD);
         }
     }
@@ -244,7 +249,7 @@ impl Destination {
     pub(super) fn stop(&self) {
         // ORDERING: Release; pairs with the Acquire in `is_stopped`; nothing but the flag itself is published.
         self.stop.store(true, Ordering::Release);
-        self.around.bell.ring();
+        self.context.bell.ring();
         self.look_again();
     }
 
@@ -262,10 +267,10 @@ impl Destination {
 
     fn run(&self) {
         while !self.is_stopped() {
-            let rung = self.around.bell.rung();
+            let rung = self.context.bell.rung();
             match self.next() {
                 Ok((jobs, id, target)) => self.send(jobs, id, &target),
-                Err(pause) => self.around.bell.wait(rung, pause.min(SLEEP)),
+                Err(pause) => self.context.bell.wait(rung, pause.min(SLEEP)),
             }
         }
     }
@@ -273,14 +278,14 @@ impl Destination {
     /// What to send where, or how long to wait.
     fn next(&self) -> Result<(Vec<Job>, u64, Target), Duration> {
         let mut state = self.state();
-        let now_ns = self.around.clock.now();
+        let now_ns = self.context.clock.now();
         let (id, target) = state
             .endpoints
             .choose(now_ns)
             .map_err(|until| Duration::from_nanos(until.saturating_sub(now_ns).max(1_000_000)))?;
-        let turn = Turn { now_ms: self.around.now_ms(), connections: self.config.connections() };
+        let turn = Turn { now_ms: self.context.now_ms(), connections: self.config.connections() };
         let most = self.way.most(state.request_batches, self.config.request_batches);
-        let problem = match state.delivery.next_request(&self.around.board, &RealDisk, turn, most) {
+        let problem = match state.delivery.next_request(&self.context.board, &RealDisk, turn, most) {
             Ok(jobs) if jobs.is_empty() => None,
             Ok(jobs) => {
                 state.endpoints.sent(id, jobs.len());
@@ -296,7 +301,7 @@ impl Destination {
     }
 
     fn send(&self, jobs: Vec<Job>, id: u64, target: &Target) {
-        let from = self.around.clock.now();
+        let from = self.context.clock.now();
         let frames: Result<Vec<Arc<[u8]>>, _> = jobs.iter().map(frame).collect();
         let (outcomes, bytes) = match &frames {
             Ok(frames) => {
@@ -307,7 +312,7 @@ impl Destination {
             Err(error) => (vec![Outcome::Refused { reason: "malformed".into(), detail: error.to_string() }], 0),
         };
         let frames = frames.unwrap_or_default();
-        let now = self.around.clock.now();
+        let now = self.context.clock.now();
         let mut state = self.state();
         state.figures.body_bytes += bytes as u64;
         let mut result = EndpointResult::Answered;
@@ -323,7 +328,7 @@ impl Destination {
             // One batch that an endpoint cannot accept does not delay the others twice, and a slow link gets less at once.
             EndpointResult::Failed(_) => {
                 state.figures.failures += 1;
-                state.delivery.fell_behind(&self.around.board);
+                state.delivery.fell_behind(&self.context.board);
                 1
             }
             EndpointResult::Answered | EndpointResult::Unsent => {
@@ -343,7 +348,7 @@ impl Destination {
             Outcome::Refused { detail, .. } => {
                 state.figures.batches_refused += 1;
                 self.tell(state, detail);
-                state.delivery.refused(&job, self.around.now_ms());
+                state.delivery.refused(&job, self.context.now_ms());
                 EndpointResult::Answered
             }
             Outcome::Busy { after, detail } => {
@@ -366,7 +371,7 @@ impl Destination {
 
     /// The endpoint has the batch but for the samples that it `rejected`.
     fn answered(&self, state: &mut State, job: &Job, rejected: &[(u32, String)], length: usize) {
-        let now_ms = self.around.now_ms();
+        let now_ms = self.context.now_ms();
         state.figures.acknowledged(now_ms, length);
         if let Some((_, first)) = rejected.first() {
             for (_, reason) in rejected {
@@ -385,12 +390,12 @@ impl Destination {
     }
 
     fn note(&self, state: &mut State, problem: String) {
-        state.figures.problem = Some((self.around.now_ms(), problem));
+        state.figures.problem = Some((self.context.now_ms(), problem));
     }
 
     /// Reports a problem once, until there is another or a minute has passed.
     fn tell(&self, state: &mut State, problem: String) {
-        let now_ms = self.around.now_ms();
+        let now_ms = self.context.now_ms();
         let is_known = state
             .figures
             .problem
@@ -406,7 +411,7 @@ impl Destination {
     pub(super) fn save(&self) -> anyhow::Result<u64> {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(snapshot) = self.state().delivery.to_save() else { return Ok(self.state().delivery.saved_floor()) };
-        let path = Self::cursor_path(&self.around.cursors, &self.config.name);
+        let path = Self::cursor_path(&self.context.cursors, &self.config.name);
         RealDisk.replace(&path, &snapshot.bytes).with_context(|| format!("cannot write {}", path.display()))?;
         let mut state = self.state();
         state.delivery.saved(&snapshot);
@@ -415,7 +420,7 @@ impl Destination {
         drop(state);
         if has_gaps {
             // A gap is sent once it is durable.
-            self.around.bell.ring();
+            self.context.bell.ring();
         }
         Ok(floor)
     }
@@ -423,8 +428,8 @@ impl Destination {
     /// Drops what is left of a segment.
     pub(super) fn give_up(&self, segment: &SegmentState, why: Why) {
         let mut state = self.state();
-        let now_ms = self.around.now_ms();
-        let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, why, now_ms);
+        let now_ms = self.context.now_ms();
+        let records = state.delivery.give_up(&self.context.board, &RealDisk, segment, why, now_ms);
         if records > 0 {
             let reason = why.as_str();
             self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap names the series"));

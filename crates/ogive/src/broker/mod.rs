@@ -35,7 +35,7 @@ use crate::cli::read_file;
 use crate::crash_reports;
 use crate::front::{self, DRAIN, Front, Role};
 use config::Config;
-use destination::{Around, Destination};
+use destination::{Destination, DestinationContext};
 use ogive_door::differences::shown;
 use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
@@ -142,8 +142,14 @@ impl Running {
         let opened = Spool::open(Arc::new(RealDisk), &directory.join("journal"), options);
         let (spool, findings) = opened.with_context(|| format!("cannot open the spool in {}", directory.display()))?;
         findings.iter().for_each(|finding| tracing::warn!("recovery: {finding}"));
-        let around = Around { board: spool.board(), bell: Arc::default(), clock, name: config.name.clone(), cursors };
-        let broker = Arc::new(Broker::new(around, limits(config)));
+        let context = DestinationContext {
+            board: spool.board(),
+            bell: Arc::default(),
+            clock,
+            name: config.name.clone(),
+            cursors,
+        };
+        let broker = Arc::new(Broker::new(context, limits(config)));
         broker.lay_by();
         let running = broker.clone();
         let (spooling, writer) = Spooling::start(spool, broker.clone(), meters.clone())?;
@@ -174,7 +180,7 @@ impl Running {
                 None => {
                     // ORDERING: Relaxed; the lock that is held orders it after every `save`.
                     let first = broker.floor.load(std::sync::atomic::Ordering::Relaxed);
-                    Destination::open(one, link, broker.around.clone(), first)?
+                    Destination::open(one, link, broker.context.clone(), first)?
                 }
             };
             // Whatever happens next, what it has is durable.
@@ -198,14 +204,15 @@ impl Running {
         self.spooling.end();
         let destinations = self.broker.destinations();
         destinations.iter().for_each(|one| one.stop());
-        let until = self.broker.around.clock.now() + DRAIN.as_nanos() as u64;
+        let until = self.broker.context.clock.now() + DRAIN.as_nanos() as u64;
         let is_busy = |one: &Arc<Destination>| one.state().delivery.in_flight() > 0;
-        while (destinations.iter().any(is_busy) || !self.writer.is_finished()) && self.broker.around.clock.now() < until
+        while (destinations.iter().any(is_busy) || !self.writer.is_finished())
+            && self.broker.context.clock.now() < until
         {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.end();
-        while !self.keeper.is_finished() && self.broker.around.clock.now() < until {
+        while !self.keeper.is_finished() && self.broker.context.clock.now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.save();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ogive_broker::{Error as SpoolError, Limits};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
 
-use super::destination::{Around, Bell, Destination};
+use super::destination::{Destination, DestinationContext, Wakeup};
 
 /// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
 pub(super) const RESERVE_BYTES: usize = 2 << 20;
@@ -18,7 +18,7 @@ pub(super) const SAVE: Duration = Duration::from_millis(250);
 
 /// What threads share.
 pub(super) struct Broker {
-    pub(super) around: Around,
+    pub(super) context: DestinationContext,
     pub(super) destinations: RwLock<Vec<Arc<Destination>>>,
     pub(super) limits: Mutex<Limits>,
     pub(super) floor: AtomicU64,
@@ -32,9 +32,9 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    pub(super) fn new(around: Around, limits: Limits) -> Self {
+    pub(super) fn new(context: DestinationContext, limits: Limits) -> Self {
         Self {
-            around,
+            context,
             destinations: RwLock::default(),
             limits: Mutex::new(limits),
             floor: AtomicU64::new(0),
@@ -54,8 +54,8 @@ impl Broker {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn bell(&self) -> &Bell {
-        &self.around.bell
+    pub(super) fn bell(&self) -> &Wakeup {
+        &self.context.bell
     }
 
     /// Saves every cursor, and returns the position below which no destination needs anything. A destination whose cursor cannot be
@@ -67,7 +67,7 @@ impl Broker {
             // The broker is still starting: no destination has reported its position.
             return 0;
         }
-        let (mut floor, mut problem) = (self.around.board.end(), None);
+        let (mut floor, mut problem) = (self.context.board.end(), None);
         for destination in destinations.iter() {
             match self.on_full_disk(|| destination.save()) {
                 Ok(needed) => floor = floor.min(needed),
@@ -86,7 +86,7 @@ impl Broker {
     }
 
     pub(super) fn reserve_path(&self) -> PathBuf {
-        self.around.cursors.join("reserve")
+        self.context.cursors.join("reserve")
     }
 
     /// Runs `work`, and once more if the disk is full, with the reserved space: a full disk must not prevent its own remedy from

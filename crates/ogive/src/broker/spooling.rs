@@ -35,7 +35,7 @@ impl Spooling {
         broker: Arc<Broker>,
         meters: Arc<Meters>,
     ) -> anyhow::Result<(Self, std::thread::JoinHandle<()>)> {
-        let (queue, writer) = Queue::new(spool, broker.around.clock);
+        let (queue, writer) = Queue::new(spool, broker.context.clock);
         let owner = Owner { age_clock: age_clock(&broker), broker: Arc::clone(&broker), meters, problem: None };
         let thread = std::thread::Builder::new().name("spool".into()).spawn(move || writer.run(owner));
         Ok((Self { broker, queue }, thread.context("cannot start a thread")?))
@@ -63,7 +63,7 @@ impl Backend for Spooling {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let board = &self.broker.around.board;
+        let board = &self.broker.context.board;
         // ORDERING: Relaxed; figures for people.
         let figure = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         [
@@ -82,7 +82,7 @@ impl Backend for Spooling {
 
     fn own_values(&self) -> Vec<OwnValue> {
         // The cursors are beside the journal, in the directory of the spool.
-        let cursors = &*self.broker.around.cursors;
+        let cursors = &*self.broker.context.cursors;
         let directory = cursors.parent().unwrap_or(cursors);
         let mut out = disk_space::own_values([(directory, RealDisk.space(directory).ok())]);
         out.extend(view::own_values(&self.broker));
@@ -90,7 +90,7 @@ impl Backend for Spooling {
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {
-        Some(("broker", self.broker.around.name.clone()))
+        Some(("broker", self.broker.context.name.clone()))
     }
 
     fn page(&self) -> &'static str {
@@ -173,8 +173,8 @@ impl AgeClock {
 }
 
 fn age_clock(broker: &Broker) -> AgeClock {
-    let newest_ms = broker.around.board.segments().iter().filter_map(|segment| segment.arrival_last_ms).max();
-    AgeClock::new(newest_ms, broker.around.times())
+    let newest_ms = broker.context.board.segments().iter().filter_map(|segment| segment.arrival_last_ms).max();
+    AgeClock::new(newest_ms, broker.context.times())
 }
 
 /// The work of the group commit for a broker's spool.
@@ -189,7 +189,7 @@ struct Owner {
 impl ogive_spooling::Owner for Owner {
     fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
         let reserved = self.broker.reserved();
-        let now_ms = self.broker.around.now_ms();
+        let now_ms = self.broker.context.now_ms();
         if *reserved { spool.append(now_ms, batch) } else { Err(SpoolRefusal::DiskFull) }
     }
 
@@ -222,12 +222,12 @@ impl Owner {
     fn truncate(&self, spool: &mut Spool) -> anyhow::Result<()> {
         // ORDERING: Relaxed; see `save`.
         ogive_spooling::truncate(spool, self.broker.floor.load(Ordering::Relaxed))?;
-        Ok(spool.rotate_by_age(self.broker.around.now_ms(), self.broker.limits())?)
+        Ok(spool.rotate_by_age(self.broker.context.now_ms(), self.broker.limits())?)
     }
 
     fn limit(&mut self, spool: &mut Spool) -> anyhow::Result<()> {
-        let until = self.broker.around.clock.now() + TURN.as_nanos() as u64;
-        let (now_ms, tell) = self.age_clock.look(self.broker.around.times());
+        let until = self.broker.context.clock.now() + TURN.as_nanos() as u64;
+        let (now_ms, tell) = self.age_clock.look(self.broker.context.times());
         if tell && self.broker.limits().age_ms_max.is_some() {
             tracing::warn!(
                 "spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
@@ -235,7 +235,7 @@ impl Owner {
             );
         }
         while let Some((segment, is_age)) = spool.excess(now_ms, self.broker.limits()) {
-            if segment.positions().end >= self.broker.around.board.end() {
+            if segment.positions().end >= self.broker.context.board.end() {
                 spool.rotate()?;
             }
             // What every destination has is removed silently.
@@ -249,7 +249,7 @@ impl Owner {
             }
             spool.truncate_before(floor)?;
             // Submitters are not blocked for long.
-            if self.broker.around.board.first() < segment.positions().end || self.broker.around.clock.now() > until {
+            if self.broker.context.board.first() < segment.positions().end || self.broker.context.clock.now() > until {
                 break;
             }
         }

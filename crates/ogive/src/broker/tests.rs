@@ -94,7 +94,7 @@ fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(String, Vec<u
 struct Held {
     directory: tempfile::TempDir,
     spool: Spool,
-    around: Around,
+    context: DestinationContext,
     next: u64,
     destination: Option<Arc<Destination>>,
 }
@@ -105,8 +105,9 @@ impl Held {
         let options = Options { segment_bytes: 1 << 20, tail_bytes: 1 << 20, mark: 1, first: 0 };
         let (spool, _) = Spool::open(Arc::new(RealDisk), &directory.path().join("journal"), options).unwrap();
         let (board, cursors) = (spool.board(), directory.path().to_owned());
-        let around = Around { board, bell: Arc::default(), clock: Clock::global(), name: "edge".into(), cursors };
-        Self { directory, spool, around, next: 0, destination: None }
+        let context =
+            DestinationContext { board, bell: Arc::default(), clock: Clock::global(), name: "edge".into(), cursors };
+        Self { directory, spool, context, next: 0, destination: None }
     }
 
     fn append(&mut self, count: u64) {
@@ -123,7 +124,7 @@ impl Held {
             self.spool.append(1, Prepared::of(batch, frame)).unwrap();
         }
         self.spool.sync().unwrap();
-        self.around.bell.ring();
+        self.context.bell.ring();
     }
 
     fn start(&mut self, url: &str, more: &str, resolve: Resolve) -> Arc<Destination> {
@@ -133,7 +134,7 @@ impl Held {
         );
         let config = config::parse(&text).unwrap().destinations.remove(0);
         let way = Route::open(&config, read_file).unwrap();
-        let destination = Arc::new(Destination::open(config, way, self.around.clone(), 0).unwrap());
+        let destination = Arc::new(Destination::open(config, way, self.context.clone(), 0).unwrap());
         destination.start(resolve).unwrap();
         self.destination = Some(destination.clone());
         destination

@@ -34,7 +34,7 @@ pub(super) fn own_values(broker: &Broker) -> Vec<OwnValue> {
 /// The values of [`HELP`]'s series.
 fn figures(broker: &Broker, one: &Destination) -> [f64; HELP.len()] {
     let state = one.state();
-    let (lag, figures) = (state.delivery.lag(&broker.around.board), &state.figures);
+    let (lag, figures) = (state.delivery.lag(&broker.context.board), &state.figures);
     [
         one.lag_seconds(&lag),
         lag.bytes as f64,
@@ -52,7 +52,7 @@ fn figures(broker: &Broker, one: &Destination) -> [f64; HELP.len()] {
 
 /// `/v1/broker`, with the gaps of `tenant`, or of all: they name series.
 pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
-    let board = &broker.around.board;
+    let board = &broker.context.board;
     let limits = broker.limits();
     let all = broker.destinations();
     let segments: Vec<Value> = board
@@ -72,7 +72,7 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
         .collect();
     let destinations: Vec<Value> = all.iter().map(|one| destination(broker, one, tenant)).collect();
     json!({
-        "name": broker.around.name, "now_ms": broker.around.now_ms(),
+        "name": broker.context.name, "now_ms": broker.context.now_ms(),
         "spool": {
             "bytes": board.bytes(), "bytes_max": limits.bytes_max, "age_max_seconds": limits.age_ms_max.map(|ms| ms / 1_000),
             "first": board.first(), "end": board.end(), "segments": segments,
@@ -83,8 +83,8 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
 
 fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> Value {
     let state = one.state();
-    let (now_ms, now_ns) = (broker.around.now_ms(), broker.around.clock.now());
-    let lag = state.delivery.lag(&broker.around.board);
+    let (now_ms, now_ns) = (broker.context.now_ms(), broker.context.clock.now());
+    let lag = state.delivery.lag(&broker.context.board);
     let figures = &state.figures;
     let rate = figures.rate(now_ms);
     let totals = state.delivery.totals();

@@ -14,7 +14,7 @@ use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use ogive_amqp::{Output, Publisher};
 use ogive_protocol::batch_message::of_message;
-use target::{PATIENCE, To};
+use target::{AmqpTarget, PATIENCE};
 
 /// 10,000 batches are in memory at once,
 const CHUNK: usize = 10_000;
@@ -32,7 +32,7 @@ pub(crate) enum Amqp {
     /// waits while the server is away or blocked.
     Publish {
         #[command(flatten)]
-        to: To,
+        to: AmqpTarget,
         /// The file; standard input without one.
         file: Option<PathBuf>,
     },

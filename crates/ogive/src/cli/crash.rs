@@ -21,7 +21,7 @@ pub(crate) enum Crash {
     /// Lists crashes, grouped by cause. Exit code 1 when there is one.
     List {
         #[command(flatten)]
-        place: Place,
+        place: CrashDirectory,
         /// Print one JSON object per cause.
         #[arg(long)]
         json: bool,
@@ -31,7 +31,7 @@ pub(crate) enum Crash {
         /// Number of the report, as `ogive crash list` prints it.
         number: u64,
         #[command(flatten)]
-        place: Place,
+        place: CrashDirectory,
         /// File with debug information that was split from the program.
         #[arg(long, value_name = "FILE")]
         debug_file: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(crate) enum Crash {
         #[arg(value_enum)]
         fault: FaultName,
         #[command(flatten)]
-        place: Place,
+        place: CrashDirectory,
         /// URL to notify.
         #[arg(long, value_name = "URL", env = "OGIVE_CRASH_WEBHOOK")]
         crash_webhook: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) enum Crash {
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CrashDirectory {
     /// Directory of crash reports.
     #[arg(long, value_name = "DIR", default_value = "./ogive-data/crash", env = "OGIVE_CRASH_DIR")]
     dir: PathBuf,
@@ -74,7 +74,7 @@ pub(crate) enum FaultName {
     Panic,
 }
 
-impl Place {
+impl CrashDirectory {
     fn catalog(&self) -> Catalog<'static, RealDisk> {
         Catalog::new(&RealDisk, &self.dir)
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(command: &Crash) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn list(place: &Place, is_json: bool) -> anyhow::Result<ExitCode> {
+fn list(place: &CrashDirectory, is_json: bool) -> anyhow::Result<ExitCode> {
     let catalog = place.catalog();
     let mut causes: BTreeMap<String, Vec<Report>> = BTreeMap::new();
     for number in catalog.numbers()? {
@@ -200,7 +200,7 @@ fn section(out: &mut String, title: &str, lines: impl Iterator<Item = String>) {
     }
 }
 
-fn test(fault: FaultName, place: &Place, webhook: Option<String>) -> anyhow::Result<ExitCode> {
+fn test(fault: FaultName, place: &CrashDirectory, webhook: Option<String>) -> anyhow::Result<ExitCode> {
     let catalog = place.catalog();
     let start = Start {
         role: "test".into(),

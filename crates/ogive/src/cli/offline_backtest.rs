@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ogive_alerting::backtest_report::report;
 use ogive_detect::rules::duration::parse_ms;
-use ogive_detect::rules::{Backtest, GroupDefaults, RuleFile, Surroundings, backtest};
+use ogive_detect::rules::{Backtest, EvaluationContext, GroupDefaults, RuleFile, backtest};
 use ogive_model::Tenant;
 use ogive_probe::Clock;
 use ogive_query::{ClassicViews, Engine, EngineOptions};
@@ -66,14 +66,14 @@ pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &Wanted<'_>)
     let store = Store::open(Arc::new(mirror), &root, options, Arc::new(Time(Clock::global())))?;
     let reader = store.tenant(tenant);
     let (engine, labels) = (Engine::new(EngineOptions::default()), BTreeMap::new());
-    let around = Surroundings {
+    let context = EvaluationContext {
         engine: &engine,
         external_url: "",
         external_labels: &labels,
         elapsed: &|| Duration::ZERO,
         cancelled: &|| false,
     };
-    let found = backtest(&test, &ClassicViews::new(&reader), &around)?;
+    let found = backtest(&test, &ClassicViews::new(&reader), &context)?;
     Ok(report(&test, &found))
 }
 

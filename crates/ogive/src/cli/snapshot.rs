@@ -21,7 +21,7 @@ use ogive_text::calendar::utc;
 
 /// Which store, and how to answer.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Where {
+pub(crate) struct StoreLocation {
     #[command(flatten)]
     server: Server,
     /// Data directory of a stopped server to read, instead of asking a running one. Repeatable.
@@ -40,19 +40,19 @@ pub(crate) enum Snapshot {
         /// 1 to 100 letters, digits and -_.
         name: String,
         #[command(flatten)]
-        place: Where,
+        place: StoreLocation,
     },
     /// Lists all snapshots.
     List {
         #[command(flatten)]
-        place: Where,
+        place: StoreLocation,
     },
     /// Deletes a snapshot, and the bytes that only it holds.
     Delete {
         /// Its name.
         name: String,
         #[command(flatten)]
-        place: Where,
+        place: StoreLocation,
     },
     /// Restores what a snapshot holds. The server must be stopped; the data that is replaced becomes a snapshot
     /// too.
@@ -139,7 +139,7 @@ fn answer(body: Result<String, Failure>) -> ServerAnswer {
     Ok(answer["data"].clone())
 }
 
-fn create(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
+fn create(name: &str, place: &StoreLocation) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
     };
@@ -149,7 +149,7 @@ fn create(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
     Ok(Ok(document(&made?)))
 }
 
-fn list(place: &Where) -> anyhow::Result<ServerAnswer> {
+fn list(place: &StoreLocation) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.get("/v1/snapshots", &[])));
     };
@@ -157,7 +157,7 @@ fn list(place: &Where) -> anyhow::Result<ServerAnswer> {
     Ok(Ok(json!({"snapshots": all})))
 }
 
-fn delete(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
+fn delete(name: &str, place: &StoreLocation) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.delete(&format!("/v1/snapshots/{name}"))));
     };

@@ -7,7 +7,7 @@ use ogive_stream::cells::Wait;
 use serde_json::json;
 
 use super::exit::EXIT_USAGE;
-use super::replay::{Cost, How, Recorded, passes, quantize};
+use super::replay::{Cost, Recorded, ReplayOptions, passes, quantize};
 
 /// Within 5 % fewer threads are better: they leave cores to queries.
 const WORTH: f64 = 1.05;
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Tune) -> anyhow::Result<ExitCode> {
     for _ in 0..options.rounds {
         for ((feeders, shards), costs) in counts.iter().zip(&mut costs) {
             let passes = passes(&recorded, options.samples);
-            let how = How {
+            let how = ReplayOptions {
                 feeders: *feeders,
                 shards: *shards,
                 passes,

@@ -154,9 +154,9 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             rules: options.operations.clone().unwrap_or_default(),
             exemplars: usize::from(options.exemplars),
             show: match (options.exchanges, options.summary) {
-                (true, _) => sinks::Show::Exchanges,
-                (_, true) => sinks::Show::Summary { as_json: options.json },
-                _ => sinks::Show::Table,
+                (true, _) => sinks::OutputMode::Exchanges,
+                (_, true) => sinks::OutputMode::Summary { as_json: options.json },
+                _ => sinks::OutputMode::Table,
             },
         };
         return live::run(&settings, terminal);

@@ -16,13 +16,13 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
 /// How the far side is spoken with.
-pub(super) enum Far {
+pub(super) enum ForwardClient {
     Http(Client),
     Grpc(Caller),
 }
 
 /// The client of `forward`, and the fingerprints of the files that it uses.
-pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(Far, Marks)> {
+pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(ForwardClient, Marks)> {
     let mut marks = Marks::default();
     let mut file = |path: &Option<PathBuf>| -> anyhow::Result<Option<Vec<u8>>> {
         let Some(path) = path else { return Ok(None) };
@@ -44,7 +44,7 @@ pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(Far, Ma
         };
         let caller = Caller::new((&forward.url, EXPORT), options);
         let caller = caller.map_err(|error| anyhow::anyhow!("forward {}: {error}", forward.name))?;
-        return Ok((Far::Grpc(caller), marks));
+        return Ok((ForwardClient::Grpc(caller), marks));
     }
     let client = Client::new(&ClientOptions {
         token: token.as_deref(),
@@ -57,5 +57,5 @@ pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(Far, Ma
     let client = client.with_context(|| {
         format!("forward {}: its token, authorities, certificate or key are of no use", forward.name)
     })?;
-    Ok((Far::Http(client), marks))
+    Ok((ForwardClient::Http(client), marks))
 }

@@ -33,7 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use config::parse;
 use config::{Form, Forward};
-use far::Far;
+use far::ForwardClient;
 use ogive_outgoing::Files;
 use ogive_outgoing::grpc;
 use ogive_storage::late::{LateSample, Watch, Watches};
@@ -64,7 +64,7 @@ pub(crate) struct Forwards {
 /// A forward with its client.
 struct Ready {
     forward: Forward,
-    client: Far,
+    client: ForwardClient,
     /// Its files as they were read.
     marks: Marks,
 }

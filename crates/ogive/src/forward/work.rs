@@ -11,12 +11,12 @@ use ogive_door::Door;
 use ogive_export::{Body, FRAME, Outcome, Reply, random_source};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
 use ogive_model::{Resolution, SelectError, Selection, SeriesData, SeriesDef, SeriesId, TimeRange};
-use ogive_outgoing::grpc::Ended;
+use ogive_outgoing::grpc::CallResult;
 use ogive_protocol::otlp::PartialSuccess;
 
 use super::cells;
 use super::config::{Form, Forward};
-use super::far::Far;
+use super::far::ForwardClient;
 use super::state::{self, State};
 use ogive_storage::late::{ATTEMPTS, Key, LateSample, Watch};
 use tokio::runtime::Handle;
@@ -66,7 +66,7 @@ pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<St
 pub(super) struct Work {
     door: Arc<Door>,
     forward: Forward,
-    client: Far,
+    client: ForwardClient,
     runtime: Handle,
     path: PathBuf,
     state: State,
@@ -84,7 +84,7 @@ impl Work {
     /// Called within the runtime.
     pub(super) fn new(
         door: Arc<Door>,
-        (forward, client): (Forward, Far),
+        (forward, client): (Forward, ForwardClient),
         (path, state): (PathBuf, State),
         watch: Watch,
     ) -> Self {
@@ -359,8 +359,8 @@ impl Work {
             Form::Batch => (FRAME, None, &[]),
         };
         let client = match &self.client {
-            Far::Http(client) => client,
-            Far::Grpc(caller) => {
+            ForwardClient::Http(client) => client,
+            ForwardClient::Grpc(caller) => {
                 let ended = caller.call(&self.runtime, bytes, self.forward.timeout);
                 return ended.map_or_else(|detail| FarReply::Later { after: None, detail }, FarReply::of_call);
             }
@@ -420,7 +420,7 @@ impl FarReply {
         }
     }
 
-    fn of_call(ended: Ended) -> Self {
+    fn of_call(ended: CallResult) -> Self {
         match ended.code {
             0 => Self::partly(&ended.message),
             INVALID_ARGUMENT => Self::Refused { detail: ended.said },

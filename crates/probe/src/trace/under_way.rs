@@ -22,7 +22,7 @@ pub const UNDER_WAY_MAX: usize = 64;
 /// 16 paths of one process.
 pub const PATHS_MAX: usize = 16;
 
-/// The bits of [`Place::state`] that hold the path, counted from 1; the rest numbers the messages of the process.
+/// The bits of [`MessageSlot::state`] that hold the path, counted from 1; the rest numbers the messages of the process.
 const PATH_BITS: u32 = 8;
 
 struct Path {
@@ -30,7 +30,7 @@ struct Path {
     points: &'static [PointDef],
 }
 
-struct Place {
+struct MessageSlot {
     /// 0: free.
     state: AtomicU64,
     /// 0: not stamped.
@@ -38,8 +38,9 @@ struct Place {
 }
 
 static PATHS: [OnceLock<Path>; PATHS_MAX] = [const { OnceLock::new() }; PATHS_MAX];
-static PLACES: [Place; UNDER_WAY_MAX] =
-    [const { Place { state: AtomicU64::new(0), ticks: [const { AtomicU64::new(0) }; POINTS_MAX] } }; UNDER_WAY_MAX];
+static PLACES: [MessageSlot; UNDER_WAY_MAX] =
+    [const { MessageSlot { state: AtomicU64::new(0), ticks: [const { AtomicU64::new(0) }; POINTS_MAX] } };
+        UNDER_WAY_MAX];
 /// Messages so far.
 static MESSAGES: AtomicU64 = AtomicU64::new(0);
 

@@ -134,7 +134,7 @@ pub(crate) fn body(series: &[u32], time_ns: i64) -> Vec<u8> {
 pub(crate) fn read_body(reader: &mut ItemReader, body: &[u8], items: &mut Vec<Item>) {
     let message = ogive_protocol::snappy::unpack(body, 64 << 20).expect("what was compressed");
     let passed = reader.read(&message, items).expect("what was written");
-    assert_eq!(passed, ogive_protocol::remote_write::Passed::default());
+    assert_eq!(passed, ogive_protocol::remote_write::SkippedItems::default());
 }
 
 pub(crate) fn items(ids: &[SeriesId], order: &[u32], time_ns: i64) -> Vec<Item> {

@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Why a connection makes no sense any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum FrameError {
     /// No frame begins like this.
     #[error("a frame of an unknown version or kind")]
     Unknown,
@@ -48,7 +48,7 @@ pub enum Broken {
     Compression,
 }
 
-impl Broken {
+impl FrameError {
     /// The reason that is counted.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -66,7 +66,7 @@ impl Broken {
 
 /// An event of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'f> {
+pub struct WindowEvent<'f> {
     /// Its number, which acknowledges it and those of its window before it.
     pub sequence: u32,
     /// Whether the window is complete with it.
@@ -141,7 +141,7 @@ impl Buffer {
     }
 
     /// The next frame, when it is complete.
-    fn step(&mut self) -> Result<Option<Step>, Broken> {
+    fn step(&mut self) -> Result<Option<Step>, FrameError> {
         let skipped = self.skip.min(self.rest().len());
         self.skip -= skipped;
         self.at += skipped;
@@ -149,7 +149,7 @@ impl Buffer {
         let kind = match rest {
             [b'1' | b'2', kind @ (b'W' | b'C' | b'D'), ..] | [b'2', kind @ b'J', ..] => *kind,
             [] | [b'1' | b'2'] => return Ok(None),
-            _ => return Err(Broken::Unknown),
+            _ => return Err(FrameError::Unknown),
         };
         let Some(first) = number(rest, 2) else { return Ok(None) };
         if kind == b'W' {
@@ -163,7 +163,7 @@ impl Buffer {
         }
         let Some(second) = number(rest, 6).map(|number| number as usize) else { return Ok(None) };
         let end = match kind {
-            b'J' if second > FRAME_BYTES_MAX => return Err(Broken::Length),
+            b'J' if second > FRAME_BYTES_MAX => return Err(FrameError::Length),
             b'J' if second > EVENT_BYTES_MAX => {
                 (self.at, self.skip) = (from + 10, second);
                 return Ok(Some(Step::TooLong(first)));
@@ -182,16 +182,16 @@ impl Buffer {
 }
 
 /// Where the pairs of a frame end, when they are all there.
-fn pairs_end(frame: &[u8], count: usize) -> Result<Option<usize>, Broken> {
+fn pairs_end(frame: &[u8], count: usize) -> Result<Option<usize>, FrameError> {
     if count > MEMBERS_MAX {
-        return Err(Broken::Length);
+        return Err(FrameError::Length);
     }
     let mut end = 10;
     for _ in 0..2 * count {
         let Some(length) = number(frame, end) else { return Ok(None) };
         end += 4 + length as usize;
         if end > 10 + EVENT_BYTES_MAX {
-            return Err(Broken::Length);
+            return Err(FrameError::Length);
         }
     }
     Ok((end <= frame.len()).then_some(end))
@@ -209,23 +209,23 @@ struct Packed {
 
 impl Packed {
     /// Decompresses a piece of `input`, and returns how many bytes of it were used.
-    fn inflate(&mut self, input: &[u8]) -> Result<usize, Broken> {
+    fn inflate(&mut self, input: &[u8]) -> Result<usize, FrameError> {
         let mut piece = [0; PIECE_BYTES];
         let (before_in, before_out) = (self.inflater.total_in(), self.inflater.total_out());
         let input = &input[..input.len().min(self.left)];
         let status = self.inflater.decompress(input, &mut piece, FlushDecompress::None);
-        let status = status.map_err(|_| Broken::Compression)?;
+        let status = status.map_err(|_| FrameError::Compression)?;
         // Both are at most the length of a piece.
         let used = (self.inflater.total_in() - before_in) as usize;
         let made = (self.inflater.total_out() - before_out) as usize;
         self.left -= used;
         self.has_ended = status == Status::StreamEnd;
         if self.inflater.total_out() > FRAME_BYTES_MAX as u64 {
-            return Err(Broken::Expanded);
+            return Err(FrameError::Expanded);
         }
         let is_stuck = used == 0 && made == 0 && !self.has_ended;
         if is_stuck || (self.has_ended && self.left > 0) {
-            return Err(Broken::Compression);
+            return Err(FrameError::Compression);
         }
         self.out.add(&piece[..made]);
         Ok(used)
@@ -248,13 +248,13 @@ impl Frames {
     ///
     /// # Errors
     /// Why the stream makes no sense from here on: it is not to be read further.
-    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Found<'_>>, Broken> {
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<WindowEvent<'_>>, FrameError> {
         let (sequence, range, is_json) = loop {
             let buffer = self.packed.as_mut().map_or(&mut self.input, |packed| &mut packed.out);
             match buffer.step()? {
                 Some(Step::Window(version, count)) => self.open(version, count)?,
-                Some(Step::Packed(_)) if self.packed.is_some() => return Err(Broken::Nested),
-                Some(Step::Packed(left)) if left > FRAME_BYTES_MAX => return Err(Broken::Length),
+                Some(Step::Packed(_)) if self.packed.is_some() => return Err(FrameError::Nested),
+                Some(Step::Packed(left)) if left > FRAME_BYTES_MAX => return Err(FrameError::Length),
                 Some(Step::Packed(left)) => {
                     let inflater = Decompress::new(true);
                     self.packed = Some(Packed { left, inflater, has_ended: false, out: Buffer::default() });
@@ -274,15 +274,15 @@ impl Frames {
             Some(pairs) => Content::Pairs(pairs),
             None => Content::TooLong,
         };
-        Ok(Some(Found { sequence, is_last, content }))
+        Ok(Some(WindowEvent { sequence, is_last, content }))
     }
 
     /// Makes more of what arrived readable; false when nothing is left.
-    fn fill(&mut self, bytes: &mut &[u8]) -> Result<bool, Broken> {
+    fn fill(&mut self, bytes: &mut &[u8]) -> Result<bool, FrameError> {
         let Some(packed) = &mut self.packed else { return Ok(self.input.fill(bytes)) };
         if packed.has_ended {
             if !packed.out.is_empty() {
-                return Err(Broken::Length);
+                return Err(FrameError::Length);
             }
             self.packed = None;
             return Ok(true);
@@ -294,17 +294,17 @@ impl Frames {
         Ok(true)
     }
 
-    fn open(&mut self, version: Version, count: u32) -> Result<(), Broken> {
+    fn open(&mut self, version: Version, count: u32) -> Result<(), FrameError> {
         if self.left > 0 || count > WINDOW_MAX {
-            return Err(Broken::Window);
+            return Err(FrameError::Window);
         }
         (self.version, self.left, self.last) = (version, count, None);
         Ok(())
     }
 
-    fn count(&mut self, sequence: u32) -> Result<(), Broken> {
+    fn count(&mut self, sequence: u32) -> Result<(), FrameError> {
         if self.left == 0 || self.last.is_some_and(|last| last.wrapping_add(1) != sequence) {
-            return Err(Broken::Sequence);
+            return Err(FrameError::Sequence);
         }
         self.left -= 1;
         self.last = Some(sequence);

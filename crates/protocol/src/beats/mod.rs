@@ -58,7 +58,7 @@ impl Content<'_> {
 
 /// What an event that was taken is known again by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct EventIdentity {
     /// Whether it has a time of its own.
     pub is_timed: bool,
     /// A hash of its fields, in whatever order they come: Beats has none.
@@ -69,7 +69,7 @@ pub struct Taken {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<Taken, Fault> {
+pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<EventIdentity, Fault> {
     let fields = match content {
         Content::Json(json) => members(json)?,
         Content::Pairs(bytes) => pairs(bytes)?,
@@ -80,7 +80,7 @@ pub fn feed(content: Content<'_>, now_ns: i64, gather: &mut Gather) -> Result<Ta
     let time_ns = time.map_or(Ok(now_ns), |text| rfc3339_ns(text).ok_or(Fault::Time))?;
     let (line, fingerprint) = event.line();
     event.origin().push(time_ns, line, gather)?;
-    Ok(Taken { is_timed: time.is_some(), fingerprint })
+    Ok(EventIdentity { is_timed: time.is_some(), fingerprint })
 }
 
 /// The number at a place, when it is there.

@@ -1,6 +1,6 @@
 use ogive_model::Value;
 
-use super::frames::{Broken, FRAME_BYTES_MAX, Frames, Version, WINDOW_MAX, acknowledgement};
+use super::frames::{FRAME_BYTES_MAX, FrameError, Frames, Version, WINDOW_MAX, acknowledgement};
 use super::*;
 use crate::inflate::tests::zlib;
 use crate::mutations::mutations;
@@ -34,7 +34,7 @@ fn pairs_of(sequence: u32, pairs: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Sequence, whether it is the last of its window, and the bytes (none for a skipped event) of every event, and how it ended.
-type Events = (Vec<(u32, bool, Option<Vec<u8>>)>, Result<bool, Broken>);
+type Events = (Vec<(u32, bool, Option<Vec<u8>>)>, Result<bool, FrameError>);
 
 fn read(stream: &[u8], size: usize) -> Events {
     let (mut events, mut frames) = (Vec::new(), Frames::default());
@@ -103,28 +103,28 @@ fn streams_that_lie_are_broken() {
     let zeros = zlib(&vec![0; 1_000]);
     let spaces = [window(9), frame(b"2J", &[1, FRAME_BYTES_MAX as u32], &vec![b' '; FRAME_BYTES_MAX])].concat();
     for (stream, broken) in [
-        (b"GET / HTTP/1.1".to_vec(), Broken::Unknown),
-        (b"1J".to_vec(), Broken::Unknown),
-        (packed(b"2"), Broken::Length),
-        (packed(b"\0"), Broken::Unknown),
-        (json(1, "{}"), Broken::Sequence),
-        ([&two[..], &json(1, "{}")].concat(), Broken::Sequence),
-        ([&two[..], &json(3, "{}")].concat(), Broken::Sequence),
-        ([&two[..], &json(2, "{}"), &json(3, "{}")].concat(), Broken::Sequence),
-        ([&two[..], &window(1)].concat(), Broken::Window),
-        (window(WINDOW_MAX + 1), Broken::Window),
-        (frame(b"2J", &[1, u32::MAX], b""), Broken::Length),
-        (frame(b"2C", &[u32::MAX], b""), Broken::Length),
-        (frame(b"1D", &[1, u32::MAX], b""), Broken::Length),
-        (frame(b"1D", &[1, 1, u32::MAX], b""), Broken::Length),
-        ([window(1), packed(&json(1, "{}")[..11])].concat(), Broken::Length),
-        (packed(&packed(b"")), Broken::Nested),
-        (packed(&spaces), Broken::Expanded),
-        (packed(&window(0).repeat(FRAME_BYTES_MAX / 6 + 1)), Broken::Expanded),
-        (frame(b"2C", &[0], b""), Broken::Compression),
-        (frame(b"2C", &[4], b"none"), Broken::Compression),
-        (frame(b"2C", &[zeros.len() as u32 - 9], &zeros), Broken::Unknown),
-        (frame(b"2C", &[14], &[&zlib(b"")[..], b"too many"].concat()), Broken::Compression),
+        (b"GET / HTTP/1.1".to_vec(), FrameError::Unknown),
+        (b"1J".to_vec(), FrameError::Unknown),
+        (packed(b"2"), FrameError::Length),
+        (packed(b"\0"), FrameError::Unknown),
+        (json(1, "{}"), FrameError::Sequence),
+        ([&two[..], &json(1, "{}")].concat(), FrameError::Sequence),
+        ([&two[..], &json(3, "{}")].concat(), FrameError::Sequence),
+        ([&two[..], &json(2, "{}"), &json(3, "{}")].concat(), FrameError::Sequence),
+        ([&two[..], &window(1)].concat(), FrameError::Window),
+        (window(WINDOW_MAX + 1), FrameError::Window),
+        (frame(b"2J", &[1, u32::MAX], b""), FrameError::Length),
+        (frame(b"2C", &[u32::MAX], b""), FrameError::Length),
+        (frame(b"1D", &[1, u32::MAX], b""), FrameError::Length),
+        (frame(b"1D", &[1, 1, u32::MAX], b""), FrameError::Length),
+        ([window(1), packed(&json(1, "{}")[..11])].concat(), FrameError::Length),
+        (packed(&packed(b"")), FrameError::Nested),
+        (packed(&spaces), FrameError::Expanded),
+        (packed(&window(0).repeat(FRAME_BYTES_MAX / 6 + 1)), FrameError::Expanded),
+        (frame(b"2C", &[0], b""), FrameError::Compression),
+        (frame(b"2C", &[4], b"none"), FrameError::Compression),
+        (frame(b"2C", &[zeros.len() as u32 - 9], &zeros), FrameError::Unknown),
+        (frame(b"2C", &[14], &[&zlib(b"")[..], b"too many"].concat()), FrameError::Compression),
     ] {
         let begin = &stream[..stream.len().min(40)];
         for size in [1 << 26, 1_000] {
@@ -208,7 +208,7 @@ fn any_stream_ends() {
         mutations(&good, 1_000, 5, b"", |bytes| {
             let (small, whole) = (read(bytes, 7), read(bytes, bytes.len().max(1)));
             // Damage to compressed bytes is noticed sooner when more of them are there.
-            if small.1 != Err(Broken::Compression) && whole.1 != Err(Broken::Compression) {
+            if small.1 != Err(FrameError::Compression) && whole.1 != Err(FrameError::Compression) {
                 assert_eq!(small, whole);
             }
             let mut gather = Gather::default();

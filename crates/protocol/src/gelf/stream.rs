@@ -3,7 +3,7 @@
 //! Limits: a message of up to [`MESSAGE_BYTES_MAX`] is accepted; a longer one is skipped to its end.
 
 use super::MESSAGE_BYTES_MAX;
-use crate::syslog::framing::Found;
+use crate::syslog::framing::FramedMessage;
 
 /// The messages of one stream.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Framing {
 
 impl Framing {
     /// Takes the next bytes, and hands every complete message to `each`.
-    pub fn add(&mut self, mut bytes: &[u8], mut each: impl FnMut(Found<'_>)) {
+    pub fn add(&mut self, mut bytes: &[u8], mut each: impl FnMut(FramedMessage<'_>)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == 0) {
             let (last, after) = (&bytes[..end], &bytes[end + 1..]);
             bytes = after;
@@ -23,12 +23,12 @@ impl Framing {
                 continue;
             }
             if self.rest.len() + last.len() > MESSAGE_BYTES_MAX {
-                each(Found::TooLong);
+                each(FramedMessage::TooLong);
             } else if self.rest.is_empty() && !last.is_empty() {
-                each(Found::Message(last));
+                each(FramedMessage::Message(last));
             } else if !self.rest.is_empty() {
                 self.rest.extend_from_slice(last);
-                each(Found::Message(&self.rest));
+                each(FramedMessage::Message(&self.rest));
             }
             // Without its memory, which a large message leaves behind.
             self.rest = Vec::new();
@@ -37,7 +37,7 @@ impl Framing {
             return;
         }
         if self.rest.len() + bytes.len() > MESSAGE_BYTES_MAX {
-            each(Found::TooLong);
+            each(FramedMessage::TooLong);
             (self.rest, self.skips) = (Vec::new(), true);
         } else {
             self.rest.extend_from_slice(bytes);
@@ -66,8 +66,8 @@ mod tests {
         let (mut messages, mut long, mut framing) = (Vec::new(), 0, Framing::default());
         for piece in stream.chunks(size) {
             framing.add(piece, |found| match found {
-                Found::Message(message) => messages.push(message.to_vec()),
-                Found::TooLong => long += 1,
+                FramedMessage::Message(message) => messages.push(message.to_vec()),
+                FramedMessage::TooLong => long += 1,
             });
             assert!(framing.held() <= MESSAGE_BYTES_MAX);
         }

@@ -10,7 +10,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 use super::points::Fault;
 use super::{Context, DETAILS_MAX, DecodedRequest, Metadata, POINTS_MAX};
 use crate::Error;
-use crate::remote_write::known::{Declared, Ids, Key, Low};
+use crate::remote_write::known::{Declared, Ids, Key, LowHalfHasher};
 use crate::room::{ENTRY_BYTES, Room, sample_bytes, series_bytes};
 
 /// Marks the number of a known series until it is known how many are declared in front of them.
@@ -24,7 +24,7 @@ pub(super) struct Builder<'k> {
     pub(super) read: DecodedRequest,
     ids: Option<&'k Ids>,
     /// The number of each series that the request has named so far.
-    here: HashMap<u128, u32, BuildHasherDefault<Low>>,
+    here: HashMap<u128, u32, BuildHasherDefault<LowHalfHasher>>,
     seed: u64,
     room: Room,
 }

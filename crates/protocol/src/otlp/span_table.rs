@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::remote_write::known::Low;
+use crate::remote_write::known::LowHalfHasher;
 
 /// 524,288 spans, a minute of 8,700 a second, which is how long senders try again: 16 MiB.
 pub const SPANS_MAX: usize = 1 << 19;
@@ -31,20 +31,20 @@ const HALVED_AT: u32 = 1 << 14;
 /// 10 ms: what is shorter is not worth a look, however unusual.
 const FLOOR_NS: u64 = 10_000_000;
 
-type Keys = HashSet<u128, BuildHasherDefault<Low>>;
+type Keys = HashSet<u128, BuildHasherDefault<LowHalfHasher>>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct SpanTable(Mutex<Inside>);
+pub struct SpanTable(Mutex<SpanState>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct SpanState {
     stored: Keys,
     /// Oldest first.
     order: VecDeque<u128>,
     in_flight: Keys,
     /// By tenant and service, by name.
-    services: HashMap<u128, HashMap<u128, Usual, BuildHasherDefault<Low>>, BuildHasherDefault<Low>>,
+    services: HashMap<u128, HashMap<u128, Usual, BuildHasherDefault<LowHalfHasher>>, BuildHasherDefault<LowHalfHasher>>,
     operations: usize,
 }
 
@@ -106,14 +106,14 @@ impl Usual {
 }
 
 impl SpanTable {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, SpanState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Judges a span of `name`, an operation of `service`, that took `ns`. One of `slow_ns` is slow whatever is usual.
     pub(super) fn judge(&self, service: u128, name: u128, ns: u64, slow_ns: u64) -> Judgement {
         let mut inside = self.lock();
-        let Inside { services, operations, .. } = &mut *inside;
+        let SpanState { services, operations, .. } = &mut *inside;
         let names = services.entry(service).or_default();
         if !names.contains_key(&name) {
             if names.len() >= OPERATIONS_MAX || *operations >= OPERATIONS_ALL_MAX {

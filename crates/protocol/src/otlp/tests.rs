@@ -1,4 +1,4 @@
-use ogive_hist::{Histogram, Place, Scheme};
+use ogive_hist::{BinPlacement, Histogram, Scheme};
 use ogive_model::{Exemplar, Kind, Reason, Sample, SourceId, Temporality, Tenant, Value};
 use proptest::prelude::*;
 
@@ -561,7 +561,7 @@ proptest! {
     fn exponential_bins_hold_what_they_held(scale in -10_i64..=20, exponent in -300.0_f64..300.0, count in 1..u64::MAX) {
         let value = 10_f64.powf(exponent);
         let scheme = Scheme::exp2(scale as i32).unwrap();
-        let Place::Positive(index) = scheme.place(value, 0.0) else { panic!() };
+        let BinPlacement::Positive(index) = scheme.place(value, 0.0) else { panic!() };
         let (low, high) = scheme.bounds(true, index);
         prop_assert!(low < value && value <= high);
         let otlp = i64::from(index) - 1;

@@ -170,31 +170,31 @@ trait Packed: Count {
 
 /// A whole number, and by how much it was more than the one before.
 #[derive(Clone, Copy)]
-struct Whole {
+struct IntegerStep {
     value: i64,
     more: i64,
 }
 
 impl Packed for u64 {
-    type Seen = Whole;
+    type Seen = IntegerStep;
     const ENCODING: u64 = HISTOGRAM;
 
-    fn first(self, out: &mut Bits) -> Whole {
+    fn first(self, out: &mut Bits) -> IntegerStep {
         out.unsigned(self);
-        Whole { value: self as i64, more: 0 }
+        IntegerStep { value: self as i64, more: 0 }
     }
 
-    fn first_bin(self, before: Self, out: &mut Bits) -> Whole {
+    fn first_bin(self, before: Self, out: &mut Bits) -> IntegerStep {
         let value = self.wrapping_sub(before) as i64;
         out.signed(value);
-        Whole { value, more: 0 }
+        IntegerStep { value, more: 0 }
     }
 
-    fn next(self, before: Self, seen: &mut Whole, out: &mut Bits) {
+    fn next(self, before: Self, seen: &mut IntegerStep, out: &mut Bits) {
         let value = self.wrapping_sub(before) as i64;
         let more = value.wrapping_sub(seen.value);
         out.signed(more.wrapping_sub(seen.more));
-        *seen = Whole { value, more };
+        *seen = IntegerStep { value, more };
     }
 }
 

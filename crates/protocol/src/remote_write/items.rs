@@ -19,7 +19,7 @@ pub struct ItemReader {
 
 /// What a request had beside the items that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct SkippedItems {
     /// Samples of series whose labels break a rule, or whose time no cell has.
     pub bad: u64,
     /// Native histograms: they are cumulative, and a cell holds what happened in its second.
@@ -37,8 +37,8 @@ impl ItemReader {
     ///
     /// # Errors
     /// When the parts of the request cannot be distinguished from each other; what was read before stays.
-    pub fn read(&mut self, message: &[u8], items: &mut Vec<Item>) -> Result<Passed, Error> {
-        let mut passed = Passed::default();
+    pub fn read(&mut self, message: &[u8], items: &mut Vec<Item>) -> Result<SkippedItems, Error> {
+        let mut passed = SkippedItems::default();
         for part in v1::parts(message) {
             let Part::Series(series) = part? else { continue };
             let mut id = None;

@@ -23,7 +23,7 @@ pub struct KnownSeries {
 }
 
 /// Identities by [`Key`]s.
-pub(crate) type Ids = HashMap<u128, SeriesId, BuildHasherDefault<Low>>;
+pub(crate) type Ids = HashMap<u128, SeriesId, BuildHasherDefault<LowHalfHasher>>;
 
 /// Tenant, kind and label bytes of a series as one number: their 128-bit xxh3. Two series of one number are as unlikely as
 /// two of one identity.
@@ -80,9 +80,9 @@ pub struct Declared(pub(crate) Vec<(Key, SeriesId)>);
 
 /// Takes the low half of a key, which is a hash already, as every key here is.
 #[derive(Default)]
-pub(crate) struct Low(u64);
+pub(crate) struct LowHalfHasher(u64);
 
-impl Hasher for Low {
+impl Hasher for LowHalfHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -21,7 +21,7 @@ use crate::Error;
 use crate::protobuf::{Fields, varint};
 
 pub use batch::{DecodedRequest, meta_of_name};
-pub use items::{ItemReader, Passed};
+pub use items::{ItemReader, SkippedItems};
 pub use known::{Declared, KnownSeries};
 pub use native::{Counts, Native};
 pub(crate) use native::{Number, Raw, SidePart};

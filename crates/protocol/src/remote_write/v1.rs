@@ -35,19 +35,19 @@ pub struct TimeSeries<'a> {
     message: &'a [u8],
     /// Length of the labels, when they come first.
     labels: usize,
-    behind: Behind,
+    behind: TrailingFields,
 }
 
 /// Which fields are behind the labels, so that each is looked for only where there is one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Behind {
+struct TrailingFields {
     labels: bool,
     samples: bool,
     exemplars: bool,
     histograms: bool,
 }
 
-impl Behind {
+impl TrailingFields {
     /// Of a message that is broken somewhere, which is to be found by who reads it.
     const ANYTHING: Self = Self { labels: true, samples: true, exemplars: true, histograms: true };
 }
@@ -55,10 +55,10 @@ impl Behind {
 impl<'a> TimeSeries<'a> {
     fn new(message: &'a [u8]) -> Self {
         let mut fields = Fields::new(message);
-        let (mut labels, mut behind, mut is_first) = (0, Behind::default(), true);
+        let (mut labels, mut behind, mut is_first) = (0, TrailingFields::default(), true);
         while let Some(field) = fields.next() {
             let Ok((number, _)) = field else {
-                behind = Behind::ANYTHING;
+                behind = TrailingFields::ANYTHING;
                 break;
             };
             is_first &= number == 1;

@@ -9,7 +9,7 @@ use ogive_model::{Error as SeriesError, Kind, Labels, METRIC_NAME, MetricKind, S
 use twox_hash::XxHash3_128;
 
 use super::batch::{Builder, held_or};
-use super::known::{KnownSeries, Low};
+use super::known::{KnownSeries, LowHalfHasher};
 use super::{DecodedRequest, Exemplar, Metadata, Native, Sample, messages, metric_kind};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint};
@@ -226,7 +226,7 @@ struct Reader<'a, 'k, L> {
     refs: Vec<u32>,
     key_bytes: Vec<u8>,
     /// What was learnt from this request: name, type, help and unit.
-    reported: HashSet<u128, BuildHasherDefault<Low>>,
+    reported: HashSet<u128, BuildHasherDefault<LowHalfHasher>>,
     mix: u128,
     learn: L,
 }

@@ -11,7 +11,7 @@ pub const SKIPPED_BYTES_MAX: usize = 16 << 20;
 
 /// What came out of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'b> {
+pub enum FramedMessage<'b> {
     /// A message.
     Message(&'b [u8]),
     /// A message that was too long.
@@ -20,7 +20,7 @@ pub enum Found<'b> {
 
 /// The stream makes no sense any more: it has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Senseless;
+pub struct FramingError;
 
 /// The messages of one stream.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ impl Framing {
     /// Takes the next octets, and hands every whole message to `each`.
     ///
     /// # Errors
-    /// [`Senseless`] when a length is none, or is above [`SKIPPED_BYTES_MAX`].
-    pub fn add(&mut self, bytes: &[u8], mut each: impl FnMut(Found<'_>)) -> Result<(), Senseless> {
+    /// [`FramingError`] when a length is none, or is above [`SKIPPED_BYTES_MAX`].
+    pub fn add(&mut self, bytes: &[u8], mut each: impl FnMut(FramedMessage<'_>)) -> Result<(), FramingError> {
         if self.rest.is_empty() {
             let used = self.take(bytes, &mut each)?;
             self.rest.extend_from_slice(&bytes[used..]);
@@ -58,7 +58,7 @@ impl Framing {
     }
 
     /// How many octets are done with.
-    fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(Found<'_>)) -> Result<usize, Senseless> {
+    fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(FramedMessage<'_>)) -> Result<usize, FramingError> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
@@ -84,45 +84,45 @@ impl Framing {
     }
 
     /// `LENGTH MESSAGE`; 0 when it is not whole.
-    fn counted(&mut self, bytes: &[u8], each: &mut impl FnMut(Found<'_>)) -> Result<usize, Senseless> {
+    fn counted(&mut self, bytes: &[u8], each: &mut impl FnMut(FramedMessage<'_>)) -> Result<usize, FramingError> {
         let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
         // 9 digits are below 2^32, and more than anything that is believed.
         if digits > 9 {
-            return Err(Senseless);
+            return Err(FramingError);
         }
         match bytes.get(digits) {
             None => return Ok(0),
             Some(b' ') => {}
-            Some(_) => return Err(Senseless),
+            Some(_) => return Err(FramingError),
         }
         let length = bytes[..digits].iter().fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'));
         let begin = digits + 1;
         if length > SKIPPED_BYTES_MAX {
-            return Err(Senseless);
+            return Err(FramingError);
         }
         if length > MESSAGE_BYTES_MAX {
-            each(Found::TooLong);
+            each(FramedMessage::TooLong);
             self.skip = length;
             return Ok(begin);
         }
         let Some(message) = bytes.get(begin..begin + length) else { return Ok(0) };
-        each(Found::Message(message));
+        each(FramedMessage::Message(message));
         Ok(begin + length)
     }
 
     /// A message to the end of the line; 0 when it is not whole.
-    fn line(&mut self, bytes: &[u8], each: &mut impl FnMut(Found<'_>)) -> usize {
+    fn line(&mut self, bytes: &[u8], each: &mut impl FnMut(FramedMessage<'_>)) -> usize {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         if self.skips_line {
             self.skips_line = end.is_none();
             return end.map_or(bytes.len(), |end| end + 1);
         }
         match end {
-            Some(end) if end > MESSAGE_BYTES_MAX => each(Found::TooLong),
-            Some(end) if end > 0 && bytes[..end] != *b"\r" => each(Found::Message(&bytes[..end])),
+            Some(end) if end > MESSAGE_BYTES_MAX => each(FramedMessage::TooLong),
+            Some(end) if end > 0 && bytes[..end] != *b"\r" => each(FramedMessage::Message(&bytes[..end])),
             Some(_) => {}
             None if bytes.len() > MESSAGE_BYTES_MAX => {
-                each(Found::TooLong);
+                each(FramedMessage::TooLong);
                 self.skips_line = true;
                 return bytes.len();
             }
@@ -141,8 +141,8 @@ mod tests {
         let (mut messages, mut long, mut framing) = (Vec::new(), 0, Framing::default());
         let is_sense = stream.chunks(size).all(|piece| {
             let found = framing.add(piece, |found| match found {
-                Found::Message(message) => messages.push(String::from_utf8_lossy(message).into_owned()),
-                Found::TooLong => long += 1,
+                FramedMessage::Message(message) => messages.push(String::from_utf8_lossy(message).into_owned()),
+                FramedMessage::TooLong => long += 1,
             });
             found.is_ok()
         });

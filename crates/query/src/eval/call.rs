@@ -11,7 +11,7 @@ use super::memory::Numbers;
 use super::parallel::SeriesRead;
 use super::range_call::{MakeRange, RangeCall};
 use super::rows::{Grid, Output, Row};
-use super::selectors::{Give, Source};
+use super::selectors::{PickedField, Source};
 use super::window::columns;
 use crate::ast::{Call, Expr, ExprKind, Span, ValueType};
 use crate::value::Point;
@@ -63,8 +63,8 @@ impl<'a> Evaluator<'a> {
                 let values = self.scalar(&call.arguments[0], grid)?;
                 vec![self.unlabelled(grid, values.iter().copied())?]
             }
-            "timestamp" => self.sample_times(call, grid, Give::Time)?,
-            "start_timestamp" => self.sample_times(call, grid, Give::Start)?,
+            "timestamp" => self.sample_times(call, grid, PickedField::Time)?,
+            "start_timestamp" => self.sample_times(call, grid, PickedField::Start)?,
             "label_replace" => self.label_replace(call, grid)?,
             "label_join" => self.label_join(call, grid)?,
             "sort" | "sort_desc" | "sort_by_label" | "sort_by_label_desc" => self.sorted(call, span, grid)?,
@@ -160,16 +160,16 @@ impl<'a> Evaluator<'a> {
 
     /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector. Otherwise `timestamp` is the time of the
     /// evaluation, and start times are not known.
-    fn sample_times(&mut self, call: &Call, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
+    fn sample_times(&mut self, call: &Call, grid: Grid, give: PickedField) -> Result<Vec<Row>, Error> {
         let argument = call.arguments[0].unparenthesised();
         if let ExprKind::VectorSelector(selector) = &argument.kind {
-            if give == Give::Start && !self.options.start_times {
+            if give == PickedField::Start && !self.options.start_times {
                 return Ok(Vec::new());
             }
             let rows = self.picked(selector, grid, give)?;
             return self.nameless(rows);
         }
-        if give == Give::Start {
+        if give == PickedField::Start {
             return Ok(Vec::new());
         }
         let mut rows = self.vector(argument, grid)?;

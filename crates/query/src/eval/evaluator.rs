@@ -7,12 +7,12 @@ use ogive_model::{Memory, Select};
 
 use super::fetched::{Fetched, matchers_key};
 use super::invariant;
-use super::looked::Looked;
+use super::looked::SampleCounter;
 use super::memory::Numbers;
 use super::options::EngineOptions;
 use super::rows::{Grid, Output, Row, merged, without_metadata};
 use super::shift::Shift;
-use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
+use crate::ast::{AtModifier, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
 use crate::value::{MemoryCharge, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
@@ -63,7 +63,7 @@ pub(crate) struct Evaluator<'a> {
     notes: Annotations,
     pub(crate) stats: QueryStats,
     /// Counts the samples that each instant looks at, if requested.
-    pub(crate) looked: Option<Looked>,
+    pub(crate) looked: Option<SampleCounter>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -90,7 +90,7 @@ impl<'a> Evaluator<'a> {
             cancelled,
             notes: Annotations::new(),
             stats: QueryStats::default(),
-            looked: options.step_stats.then(|| Looked::new(frame.grid())),
+            looked: options.step_stats.then(|| SampleCounter::new(frame.grid())),
         }
     }
 
@@ -154,9 +154,9 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn shift(&self, shift: &TimeShift) -> Result<Shift, Error> {
         let offset = shift.offset.as_ref().map_or(Ok(0), |offset| offset.signed_ms(self.scope()));
         let at = shift.at.map(|at| match at {
-            At::Time(time) => time,
-            At::Start => self.frame.start,
-            At::End => self.frame.end,
+            AtModifier::Time(time) => time,
+            AtModifier::Start => self.frame.start,
+            AtModifier::End => self.frame.end,
         });
         Ok(Shift { offset: offset.map_err(duration_error)?, at })
     }

@@ -8,7 +8,7 @@ use ogive_model::{Charge, Labels, Memory, STALE, SeriesData};
 
 use super::histogram::is_stale;
 use super::memory::point_size;
-use super::places::Place;
+use super::places::TimeCursor;
 use super::rows::{Grid, ROW_BYTES, Row};
 use super::shift::Shift;
 use crate::Error;
@@ -49,7 +49,7 @@ impl FloatRow {
         assert!(series.histograms.times.is_empty(), "histograms have no place in a row of floats");
         let mut row = Self::reserved(memory, series.labels.clone(), false, grid.count)?;
         let (times, values) = (&*series.floats.times, &*series.floats.values);
-        let mut place = Place::default();
+        let mut place = TimeCursor::default();
         for time in grid.times() {
             let reference = shift.apply(time);
             let index = place.to(times, reference).checked_sub(1);

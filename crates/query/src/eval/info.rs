@@ -12,7 +12,7 @@ use super::evaluator::Evaluator;
 use super::functions::with_label;
 use super::matching::Steps;
 use super::rows::{Grid, Row, SAME_LABELSET};
-use super::selectors::Give;
+use super::selectors::PickedField;
 use super::shift::Shift;
 use crate::Error;
 use crate::ast::{Call, Edges, Expr, ExprKind, TimeShift, VectorSelector};
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
             shift: TimeShift::default(),
             edges: Edges::Plain,
         };
-        let infos = self.picked_at(&selector, shift, grid, Give::Time)?;
+        let infos = self.picked_at(&selector, shift, grid, PickedField::Time)?;
         let sources = Sources::of(&infos);
         let mut out = Combined {
             memory: std::sync::Arc::clone(&self.memory),

@@ -10,14 +10,14 @@ use super::window::{RangeSeries, Windows};
 
 /// Samples looked at, by instant; shared by the threads that evaluate.
 #[derive(Clone, Debug)]
-pub(crate) struct Looked {
+pub(crate) struct SampleCounter {
     frame: Grid,
     total: Arc<AtomicU64>,
     /// One for each instant of the query.
     steps: Arc<[AtomicU64]>,
 }
 
-impl Looked {
+impl SampleCounter {
     /// For a query at the instants of `frame`.
     pub(crate) fn new(frame: Grid) -> Self {
         let steps = (0..frame.count).map(|_| AtomicU64::new(0)).collect();

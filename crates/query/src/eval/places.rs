@@ -5,13 +5,13 @@
 
 /// How many times are at or before a limit that never decreases.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TimeCursor {
     at: usize,
     /// How far the previous call advanced.
     stride: usize,
 }
 
-impl Place {
+impl TimeCursor {
     /// The number of `times` at or before `limit`. Since the previous call, `limit` has not decreased, and `times` still begins
     /// with the times up to the last place.
     pub(crate) fn to(&mut self, times: &[i64], limit: i64) -> usize {
@@ -41,7 +41,7 @@ mod tests {
         ) {
             times.sort_unstable();
             limits.sort_unstable();
-            let mut place = Place::default();
+            let mut place = TimeCursor::default();
             for limit in limits {
                 prop_assert_eq!(place.to(&times, limit), times.iter().filter(|time| **time <= limit).count());
             }
@@ -50,7 +50,7 @@ mod tests {
         #[test]
         fn so_it_is_where_times_are_even(step in 1..9_i64, stride in 1..40_i64) {
             let times: Vec<i64> = (0..300).map(|at| at * step).collect();
-            let mut place = Place::default();
+            let mut place = TimeCursor::default();
             for limit in (0..400).map(|at| at * stride) {
                 prop_assert_eq!(place.to(&times, limit), times.partition_point(|time| *time <= limit));
             }

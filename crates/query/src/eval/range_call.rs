@@ -9,7 +9,7 @@ use super::delta;
 use super::float_row::{AnyRow, FloatRow};
 use super::functions::{self, RangeKernel, Site};
 use super::histogram::is_stale;
-use super::looked::Looked;
+use super::looked::SampleCounter;
 use super::memory::Numbers;
 use super::rollups;
 use super::rows::{Cell, Grid, Row};
@@ -29,7 +29,7 @@ pub(crate) struct RangeCall<'p> {
     pub(super) span: Span,
     pub(super) parameters: &'p [Numbers],
     pub(super) grid: Grid,
-    pub(super) looked: Option<Looked>,
+    pub(super) looked: Option<SampleCounter>,
 }
 
 impl RangeCall<'_> {

@@ -14,7 +14,7 @@ use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
 use super::parallel;
-use super::places::Place;
+use super::places::TimeCursor;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
 use super::shift::Shift;
@@ -49,7 +49,7 @@ pub(crate) type MakePicked<'m, T> = dyn Fn(&SeriesData, i64) -> Result<T, Error>
 
 /// What an instant selector returns of the sample that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Give {
+pub(crate) enum PickedField {
     /// Its value.
     Value,
     /// Its time in seconds.
@@ -162,11 +162,16 @@ impl<'a> Evaluator<'a> {
         if selector.edges == Edges::Smoothed {
             return self.smoothed_selector(selector, span, grid).map(Output::Vector);
         }
-        self.picked(selector, grid, Give::Value).map(Output::Vector)
+        self.picked(selector, grid, PickedField::Value).map(Output::Vector)
     }
 
     /// One row for each series with what `give` chooses of each sample found.
-    pub(crate) fn picked(&mut self, selector: &VectorSelector, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
+    pub(crate) fn picked(
+        &mut self,
+        selector: &VectorSelector,
+        grid: Grid,
+        give: PickedField,
+    ) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
         self.picked_at(selector, shift, grid, give)
     }
@@ -177,7 +182,7 @@ impl<'a> Evaluator<'a> {
         selector: &VectorSelector,
         shift: Shift,
         grid: Grid,
-        give: Give,
+        give: PickedField,
     ) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut samples = 0;
@@ -290,7 +295,7 @@ pub(super) fn any_instant_row(
     if series.histograms.times.is_empty() {
         return FloatRow::newest(memory, series, grid, (shift, lookback)).map(AnyRow::Floats);
     }
-    instant_row(memory, series, grid, (shift, lookback), Give::Value).map(AnyRow::Cells)
+    instant_row(memory, series, grid, (shift, lookback), PickedField::Value).map(AnyRow::Cells)
 }
 
 /// What `give` chooses of the newest samples of `series` at the instants of `grid`, within the last `lookback` milliseconds.
@@ -299,9 +304,9 @@ pub(super) fn instant_row(
     series: &SeriesData,
     grid: Grid,
     (shift, lookback): (Shift, i64),
-    give: Give,
+    give: PickedField,
 ) -> Result<Row, Error> {
-    let (mut float_place, mut histogram_place) = (Place::default(), Place::default());
+    let (mut float_place, mut histogram_place) = (TimeCursor::default(), TimeCursor::default());
     let mut converted: Option<(usize, Arc<Hist>)> = None;
     let mut row = Row::reserved(memory, series.labels.clone(), false, grid.count)?;
     for time in grid.times() {
@@ -327,15 +332,15 @@ pub(super) fn instant_row(
     Ok(row)
 }
 
-fn float_cell(series: &SeriesData, index: usize, time: i64, give: Give) -> Cell {
+fn float_cell(series: &SeriesData, index: usize, time: i64, give: PickedField) -> Cell {
     let value = series.floats.values[index];
     if is_stale(value) {
         return None;
     }
     Some(Point::Float(match give {
-        Give::Value => value,
-        Give::Time => time as f64 / 1000.0,
-        Give::Start => series.floats.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0,
+        PickedField::Value => value,
+        PickedField::Time => time as f64 / 1000.0,
+        PickedField::Start => series.floats.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0,
     }))
 }
 
@@ -343,7 +348,7 @@ fn histogram_cell(
     series: &SeriesData,
     index: usize,
     time: i64,
-    give: Give,
+    give: PickedField,
     converted: &mut Option<(usize, Arc<Hist>)>,
 ) -> Cell {
     let value = &series.histograms.values[index];
@@ -351,14 +356,16 @@ fn histogram_cell(
         return None;
     }
     match give {
-        Give::Value => {
+        PickedField::Value => {
             // With a step finer than the samples, the same one is found again.
             if converted.as_ref().is_none_or(|(at, _)| *at != index) {
                 *converted = Some((index, Arc::new(to_float(value))));
             }
             converted.as_ref().map(|(_, histogram)| Point::Histogram(histogram.clone()))
         }
-        Give::Time => Some(Point::Float(time as f64 / 1000.0)),
-        Give::Start => Some(Point::Float(series.histograms.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0)),
+        PickedField::Time => Some(Point::Float(time as f64 / 1000.0)),
+        PickedField::Start => {
+            Some(Point::Float(series.histograms.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0))
+        }
     }
 }

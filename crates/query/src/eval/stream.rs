@@ -15,7 +15,7 @@ use super::invariant;
 use super::matching::Steps;
 use super::range_call::MakeRange;
 use super::rows::{Grid, Row, SAME_LABELSET, without_metadata};
-use super::selectors::{Give, any_instant_row, instant_row};
+use super::selectors::{PickedField, any_instant_row, instant_row};
 use super::shift::Shift;
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind};
@@ -40,7 +40,7 @@ impl<'a> Evaluator<'a> {
     /// Passes the rows of the vector `expr` to `sink`, in order.
     pub(crate) fn each_row(&mut self, expr: &Expr, grid: Grid, sink: &mut RowSink<'_, 'a>) -> Result<(), Error> {
         let picked = |memory: &Arc<Memory>, series: &SeriesData, grid, place| {
-            instant_row(memory, series, grid, place, Give::Value)
+            instant_row(memory, series, grid, place, PickedField::Value)
         };
         let range: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
         self.each_made(expr, grid, &Makers { picked, range, whole: |row| row }, sink)

@@ -13,7 +13,7 @@ use ogive_model::{Aggregate, Charge, HistogramValue, Labels, Resolution, SeriesD
 use super::histogram::{Hist, into_float, is_stale, is_stale_histogram};
 use super::joined::JoinedSeries;
 use super::memory::histogram_size;
-use super::places::Place;
+use super::places::TimeCursor;
 use super::relations::{Histograms, Relation, Relations};
 use super::rows::Grid;
 use super::shift::Shift;
@@ -187,8 +187,8 @@ impl Windows {
 /// The run of indexes whose times are in a window that only moves forward.
 #[derive(Default)]
 struct Slide {
-    from: Place,
-    to: Place,
+    from: TimeCursor,
+    to: TimeCursor,
 }
 
 impl Slide {

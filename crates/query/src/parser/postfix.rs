@@ -2,7 +2,7 @@
 
 use super::{Node, Parser};
 use crate::ParseError;
-use crate::ast::{At, Edges, Expr, ExprKind, MatrixSelector, Span, Subquery, TimeShift, VectorSelector};
+use crate::ast::{AtModifier, Edges, Expr, ExprKind, MatrixSelector, Span, Subquery, TimeShift, VectorSelector};
 use crate::lexer::{Symbol, TokenKind};
 
 /// Instants beyond this many milliseconds do not fit i64: the bound of `@` in Prometheus.
@@ -89,8 +89,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn at_instant(&mut self) -> Result<At, ParseError> {
-        for (keyword, at) in [("start", At::Start), ("end", At::End)] {
+    fn at_instant(&mut self) -> Result<AtModifier, ParseError> {
+        for (keyword, at) in [("start", AtModifier::Start), ("end", AtModifier::End)] {
             if self.took_keyword(keyword) {
                 self.expect(Symbol::ParenOpen)?;
                 self.expect(Symbol::ParenClose)?;
@@ -104,7 +104,7 @@ impl Parser<'_> {
             let message = format!("timestamp out of bounds for @ modifier: {seconds}");
             return Err(self.error(start.to(self.last_span()), message));
         }
-        Ok(At::Time(millis as i64))
+        Ok(AtModifier::Time(millis as i64))
     }
 
     fn edges(&mut self, expr: &mut Expr, edges: Edges) -> Result<(), ParseError> {

@@ -1,7 +1,7 @@
 //! Trees, positions and error texts.
 
 use super::*;
-use crate::ast::{AggregateOp, At, BinaryOp, Cardinality, Edges, ValueType};
+use crate::ast::{AggregateOp, AtModifier, BinaryOp, Cardinality, Edges, ValueType};
 
 /// The tree with a parenthesis around every binary and unary operation.
 fn grouped(expr: &Expr) -> String {
@@ -65,7 +65,7 @@ fn matching_has_its_parts() {
 fn selectors_have_their_modifiers() {
     let tree = parse("x{a!~\"b\"}[5m] anchored @ 1.0005 offset -1m").unwrap();
     let ExprKind::MatrixSelector(matrix) = tree.kind else { panic!("not a matrix") };
-    assert_eq!((matrix.selector.shift.at, matrix.selector.edges), (Some(At::Time(1001)), Edges::Anchored));
+    assert_eq!((matrix.selector.shift.at, matrix.selector.edges), (Some(AtModifier::Time(1001)), Edges::Anchored));
     assert_eq!(matrix.selector.shift.offset.unwrap().to_string(), "-1m");
     assert_eq!(matrix.selector_span, Span::new(0, 9));
 }

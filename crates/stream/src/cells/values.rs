@@ -7,7 +7,7 @@
 //! in four bytes each, ascending, and a log of values not sorted in yet, so that recording a value stores two bytes.
 //! Limits: a bin's count above [`COUNT_MAX`] moves all bins into a full histogram, once.
 
-use ogive_hist::{BINS_PER_SIGN, Histogram, Place, Scheme};
+use ogive_hist::{BINS_PER_SIGN, BinPlacement, Histogram, Scheme};
 
 use super::{Refused, What};
 use crate::cells::open::Held;
@@ -65,10 +65,10 @@ const _: () = assert!(size_of::<Distribution>() == 40);
 
 fn bin_of(value: f64) -> Option<u16> {
     match Scheme::LogLinear10.place(value, 0.0) {
-        Place::Positive(index) => Some(index as u16),
-        Place::Negative(index) => Some(NEGATIVE + index as u16),
-        Place::Zero => Some(ZERO),
-        Place::Nan => None,
+        BinPlacement::Positive(index) => Some(index as u16),
+        BinPlacement::Negative(index) => Some(NEGATIVE + index as u16),
+        BinPlacement::Zero => Some(ZERO),
+        BinPlacement::Nan => None,
     }
 }
 

@@ -130,7 +130,7 @@ fn a_bad_file_says_what_is_wrong() {
     check(SLOTH.replace("objective: 99\n", "objektive: 99\n"), "unknown key");
     check(SLOTH.replace("sum(rate(errors", "sum(rate((errors"), "in the rules made of it");
     check(SLOTH.replace("300ms", "soon"), "threshold");
-    check(OPENSLO.replace("lte", "around"), "is none of lte");
+    check(OPENSLO.replace("lte", "context"), "is none of lte");
     check(OPENSLO.replace("Occurrences", "Timeslices"), "budgetingMethod");
     check(OPENSLO.replace("kind: SLO", "kind: Service"), "no document");
     check("version: [".to_owned(), "");

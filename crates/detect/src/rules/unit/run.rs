@@ -14,12 +14,12 @@ use super::file::{AlertTest, ExpressionTest, TestFile, TestGroup};
 use super::notation;
 use super::report::{Failure, TestReport};
 use crate::rules::alert::AlertState;
+use crate::rules::context::{EvaluationContext, elements};
 use crate::rules::duration;
 use crate::rules::file::{RuleFile, RuleKind};
 use crate::rules::group::{Group, GroupDefaults};
 use crate::rules::rule::Health;
 use crate::rules::storage::{MemoryStore, Sample, Storage};
-use crate::rules::surroundings::{Surroundings, elements};
 use ogive_query::points::{self, Point};
 
 /// Most evaluations of one test: two years of minutes.
@@ -104,7 +104,7 @@ fn run_one(
     let mut input = input(test, start)?;
     let store = MemoryStore::default();
     let engine = Engine::new(EngineOptions { subquery_step_ms: interval, ..EngineOptions::default() });
-    let around = Surroundings {
+    let context = EvaluationContext {
         engine: &engine,
         external_url: test.external_url.as_deref().unwrap_or(""),
         external_labels: &test.external_labels,
@@ -116,7 +116,7 @@ fn run_one(
     for at in (0..).map(|step| step * interval).take_while(|at| *at <= end) {
         load(&mut input, &store, start + at);
         for group in &mut groups {
-            let outcome = group.evaluate(&store, start + at, &around);
+            let outcome = group.evaluate(&store, start + at, &context);
             if debug {
                 report.steps.extend(outcome.transitions.iter().map(|(_, one)| {
                     format!(
@@ -149,7 +149,7 @@ fn run_one(
         return Ok(());
     }
     for case in &test.promql_expr_test {
-        report.failures.extend(expression(case, &store, start, file.fuzzy_compare, &around));
+        report.failures.extend(expression(case, &store, start, file.fuzzy_compare, &context));
     }
     Ok(())
 }
@@ -183,11 +183,11 @@ fn expression(
     store: &MemoryStore<'_>,
     start_ms: i64,
     fuzzy: bool,
-    around: &Surroundings<'_>,
+    context: &EvaluationContext<'_>,
 ) -> Option<Failure> {
     let what = format!("expr: {:?}, time: {}", case.expr, duration::text(case.eval_time));
     let failed = |error: String| Some(Failure::Error(format!("{what}, err: {error}")));
-    let found = match elements(store, &case.expr, start_ms + case.eval_time, around) {
+    let found = match elements(store, &case.expr, start_ms + case.eval_time, context) {
         Ok(found) => found,
         Err(error) => return failed(error),
     };

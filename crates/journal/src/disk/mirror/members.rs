@@ -67,7 +67,7 @@ pub(super) struct Shared {
 }
 
 /// 5 healed pieces are listed one by one between two looks at the members: a bad disk has thousands.
-const HEALED_TOLD_MAX: u64 = 5;
+const HEALED_REPORTED_MAX: u64 = 5;
 
 impl Shared {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -81,7 +81,7 @@ impl Shared {
     /// Reports a healed piece, or counts it when enough were reported.
     pub(super) fn tell_healed(&self, sentence: &str) {
         let mut healed = self.healed.lock().unwrap_or_else(PoisonError::into_inner);
-        if healed.0 < HEALED_TOLD_MAX {
+        if healed.0 < HEALED_REPORTED_MAX {
             healed.0 += 1;
             (self.tell)(sentence);
         } else {

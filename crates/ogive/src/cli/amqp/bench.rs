@@ -12,7 +12,7 @@ use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant,
 use ogive_probe::Clock;
 use serde_json::json;
 
-use super::target::{PATIENCE, To};
+use super::target::{AmqpTarget, PATIENCE};
 use crate::cli::client::{EXIT_UNREACHABLE, Server};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::files::FILES;
@@ -31,7 +31,7 @@ const IDLE_TURNS_MAX: u32 = 300;
 #[group(id = "amqp_bench")]
 pub(crate) struct Bench {
     #[command(flatten)]
-    to: To,
+    to: AmqpTarget,
     /// Number of batches.
     #[arg(long, default_value_t = 1_000_000)]
     messages: u64,

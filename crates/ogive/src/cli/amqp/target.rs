@@ -11,7 +11,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Where messages go.
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "amqp_to")]
-pub(crate) struct To {
+pub(crate) struct AmqpTarget {
     /// AMQP server: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS.
     #[arg(long, env = "OGIVE_AMQP_URL", hide_env_values = true)]
     url: String,
@@ -32,9 +32,9 @@ pub(crate) struct To {
     declare: bool,
 }
 
-impl To {
+impl AmqpTarget {
     pub(super) fn output(&self) -> anyhow::Result<Output> {
-        let To { url, password_file, ca_file, exchange, queue, declare } = self.clone();
+        let AmqpTarget { url, password_file, ca_file, exchange, queue, declare } = self.clone();
         let place = ServerAddress { url, password_file, ca_file, ..ServerAddress::default() };
         place.check().map_err(anyhow::Error::msg)?;
         Ok(Output { place, exchange, routing_key: queue, declare, is_transient: false })

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ogive_probe::{Clock, pin_to_cpu};
 
-use ogive_observe::clock::read::{TimeSource, Visit};
+use ogive_observe::clock::read::{ClockVisitor, TimeSource};
 
 /// Turns between two checks of the time.
 const TURNS: u64 = 64;
@@ -34,7 +34,7 @@ pub(super) struct Handoffs {
 
 /// Hands readings of `read` between two CPUs for `budget`.
 pub(super) fn between(cpus: (usize, usize), read: TimeSource, clock: Clock, budget: Duration) -> Handoffs {
-    let [first, second] = read.visit(clock, Game { cpus, clock, budget });
+    let [first, second] = read.visit(clock, HandoffRun { cpus, clock, budget });
     let ns = |units: u64| read.ns(clock, units);
     let offset_ns = match (first.least, second.least, first.bound && second.bound) {
         // The second player sees the forward steps.
@@ -65,7 +65,7 @@ struct Side {
     bound: bool,
 }
 
-struct Game {
+struct HandoffRun {
     cpus: (usize, usize),
     clock: Clock,
     budget: Duration,
@@ -76,7 +76,7 @@ struct Game {
 #[derive(Default)]
 struct Word(AtomicU64);
 
-impl Visit for Game {
+impl ClockVisitor for HandoffRun {
     type Output = [Side; 2];
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) -> [Side; 2] {
         let (words, stop) = ([Word::default(), Word::default()], AtomicBool::new(false));
@@ -172,7 +172,7 @@ mod tests {
         let cpus = allowed_cpus();
         // 10, 9, 8 ...: each reading is one below the one that it answers.
         let falling = AtomicU64::new(1 << 40);
-        let game = Game { cpus: (cpus[0], cpus[0]), clock: Clock::global(), budget: Duration::from_millis(20) };
+        let game = HandoffRun { cpus: (cpus[0], cpus[0]), clock: Clock::global(), budget: Duration::from_millis(20) };
         let sides = game.visit(|| falling.fetch_sub(1, Ordering::Relaxed));
         for side in sides {
             assert!(side.count > 0 && side.backward == side.count && side.worst == 1, "{side:?}");

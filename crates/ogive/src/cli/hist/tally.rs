@@ -64,11 +64,11 @@ pub(super) struct Tally {
     /// Lines in which `--field` or `--regex` found nothing.
     pub(super) lines_without: u64,
     /// Numbers outside all bins; `None` while there were none.
-    pub(super) beyond: Option<Beyond>,
+    pub(super) beyond: Option<OutOfRange>,
 }
 
 /// Numbers outside all bins, as they were written.
-pub(super) struct Beyond {
+pub(super) struct OutOfRange {
     pub(super) count: u64,
     pub(super) least: (f64, String),
     pub(super) greatest: (f64, String),
@@ -155,7 +155,7 @@ impl Tally {
         let value = digits.parse().unwrap_or(f64::INFINITY);
         let one = (value, text);
         let Some(before) = &mut self.beyond else {
-            self.beyond = Some(Beyond { count: 1, least: one.clone(), greatest: one });
+            self.beyond = Some(OutOfRange { count: 1, least: one.clone(), greatest: one });
             return;
         };
         before.count += 1;

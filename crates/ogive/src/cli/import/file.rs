@@ -41,9 +41,9 @@ impl Read for Counting<'_> {
 }
 
 /// A file that is read at given offsets.
-struct Places(File, u64);
+struct FileReader(File, u64);
 
-impl ReadAt for Places {
+impl ReadAt for FileReader {
     fn bytes(&self) -> u64 {
         self.1
     }
@@ -53,10 +53,10 @@ impl ReadAt for Places {
     }
 }
 
-fn places(path: &Path) -> Result<Places, Error> {
+fn places(path: &Path) -> Result<FileReader, Error> {
     let file = File::open(path).map_err(|error| Error::Unreadable(format!("{}: {error}", path.display())))?;
     let bytes = file.metadata()?.len();
-    Ok(Places(file, bytes))
+    Ok(FileReader(file, bytes))
 }
 
 /// The blocks in a directory, oldest first; itself when it is one.
@@ -164,7 +164,7 @@ impl Input {
     pub(super) fn with_block(&self, read: impl FnOnce(&Block<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let meta = Meta::read(&std::fs::read(self.path.join("meta.json"))?)?;
         let index = places(&self.path.join("index"))?;
-        let segments: Vec<Places> = self.segments()?.iter().map(|path| places(path)).collect::<Result<_, _>>()?;
+        let segments: Vec<FileReader> = self.segments()?.iter().map(|path| places(path)).collect::<Result<_, _>>()?;
         let path = self.path.join("tombstones");
         let tombstones = match std::fs::metadata(&path) {
             Err(_) => None,

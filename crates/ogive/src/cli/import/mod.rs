@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
 
 use anyhow::{Context, bail};
-use ogive_interchange::batches::{Bad, PLACES_MAX};
-use ogive_interchange::hdr_log::Meaning;
+use ogive_interchange::batches::{PLACES_MAX, RefusedInput};
+use ogive_interchange::hdr_log::LogSettings;
 use ogive_interchange::identity::Identity;
 use ogive_interchange::table::{self, TimeUnit};
 use ogive_interchange::{Batches, Error, Numbered, circllhist, csv, hdr_log, irondb, openmetrics, parquet, victoria};
@@ -161,12 +161,12 @@ impl Import {
         }
     }
 
-    fn meaning(&self) -> Meaning {
+    fn meaning(&self) -> LogSettings {
         let name = self.metric.iter().map(|name| (METRIC_NAME.to_owned(), name.clone()));
         let labels = name.chain(self.more.iter().cloned()).collect();
         let worth = if self.format == Format::HdrLog { self.unit.worth() } else { 1.0 };
         let unit = if self.format == Format::HdrLog { "s" } else { "" };
-        Meaning { labels, worth, unit: unit.into() }
+        LogSettings { labels, worth, unit: unit.into() }
     }
 
     /// The options that determine, together with the bytes, which batches a file becomes.
@@ -188,7 +188,7 @@ impl Import {
 struct Outcome {
     samples: u64,
     sent: Sent,
-    bad: BTreeMap<&'static str, Bad>,
+    bad: BTreeMap<&'static str, RefusedInput>,
     /// Why it was not read to its end.
     broken: Option<String>,
 }
@@ -315,8 +315,8 @@ fn read(options: &Import, input: &Input, out: &mut Batches<'_>) -> Result<(), Er
 }
 
 fn as_json(path: &Path, outcome: &Outcome) -> Value {
-    let reasons = |all: Vec<(&str, &Bad)>| -> Value {
-        let one = |(reason, bad): (&str, &Bad)| {
+    let reasons = |all: Vec<(&str, &RefusedInput)>| -> Value {
+        let one = |(reason, bad): (&str, &RefusedInput)| {
             let places: Vec<u64> = bad.places.iter().map(|place| place.0).collect();
             (reason.to_owned(), json!({"count": bad.count, "places": places}))
         };

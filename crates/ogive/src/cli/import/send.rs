@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use ogive_interchange::Numbered;
-use ogive_interchange::batches::{Bad, PLACES_MAX};
+use ogive_interchange::batches::{PLACES_MAX, RefusedInput};
 use ogive_model::{Batch, Value};
 
 use crate::cli::client::{Failure, Server, Session};
@@ -23,7 +23,7 @@ pub(super) struct Sent {
     pub(super) accepted: u64,
     pub(super) duplicate: u64,
     pub(super) folded: u64,
-    pub(super) rejected: BTreeMap<String, Bad>,
+    pub(super) rejected: BTreeMap<String, RefusedInput>,
     /// Why no more are sent.
     pub(super) failure: Option<Failure>,
 }

@@ -16,7 +16,7 @@ use ogive_text::calendar::iso;
 
 use allocations::Allocated;
 pub(crate) use recorded::Recorded;
-pub(crate) use run::{Cost, How, quantize};
+pub(crate) use run::{Cost, ReplayOptions, quantize};
 
 /// Replays a server's journal (running, or a copy) through decoding, live cells and an in-memory store, and reports
 /// what one core can ingest. The journal is only read.
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(EXIT_USAGE));
     }
-    let how = How {
+    let how = ReplayOptions {
         feeders: usize::from(options.listeners),
         shards: usize::from(options.threads),
         passes: passes(&recorded, options.samples),
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
     let cost = quantize(&recorded, how)?;
     // With its timing the replay is the measurement; the rest would only repeat it.
     let rest = if how.speed.is_none() {
-        let bare = quantize(&recorded, How { is_bare: true, ..how })?;
+        let bare = quantize(&recorded, ReplayOptions { is_bare: true, ..how })?;
         Some((run::decode_only(&recorded)?, bare, run::head(&recorded)?))
     } else {
         None
@@ -122,7 +122,7 @@ pub(crate) fn passes(recorded: &Recorded, samples: u64) -> u32 {
 }
 
 /// Decoding alone (CPU nanoseconds, items), rings and tables alone, and the head.
-type Rest = ((u64, u64), Cost, run::Headed);
+type Rest = ((u64, u64), Cost, run::StoreCost);
 
 /// Million a second of a core.
 fn rate(count: u64, cpu_ns: u64) -> f64 {
@@ -134,7 +134,7 @@ fn per(amount: u64, count: u64) -> f64 {
     amount as f64 / count.max(1) as f64
 }
 
-fn document(recorded: &Recorded, how: How, cost: &Cost, rest: Option<&Rest>) -> serde_json::Value {
+fn document(recorded: &Recorded, how: ReplayOptions, cost: &Cost, rest: Option<&Rest>) -> serde_json::Value {
     let refused: serde_json::Map<String, serde_json::Value> = ogive_stream::cells::Refused::ALL
         .iter()
         .map(|reason| (reason.as_str().to_owned(), json!(cost.counts.refused(*reason))))
@@ -185,7 +185,7 @@ fn document(recorded: &Recorded, how: How, cost: &Cost, rest: Option<&Rest>) -> 
     out
 }
 
-fn print(recorded: &Recorded, how: How, cost: &Cost, rest: Option<&Rest>) {
+fn print(recorded: &Recorded, how: ReplayOptions, cost: &Cost, rest: Option<&Rest>) {
     recorded.findings.iter().for_each(|finding| println!("finding: {finding}"));
     println!(
         "{} samples in {} batches, {}, from {} to {}",

@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
+pub(crate) struct ReplayOptions {
     pub(crate) feeders: usize,
     pub(crate) shards: usize,
     pub(crate) passes: u32,
@@ -118,7 +118,7 @@ impl cells::Sink for Tally {
 
 /// Decode and quantizer: `how.passes` passes, each shifted by the recorded duration relative to the previous one, after one that fills the
 /// tables and is not counted. With the recorded timing there is only that one pass, and it counts.
-pub(crate) fn quantize(recorded: &Recorded, how: How) -> anyhow::Result<Cost> {
+pub(crate) fn quantize(recorded: &Recorded, how: ReplayOptions) -> anyhow::Result<Cost> {
     let options = cells::Options {
         // Nothing is too late, and only the sources give the time.
         lateness_ns: i64::MAX,
@@ -227,7 +227,7 @@ struct OfFeeder {
 /// A feeder on its way through its part of the journal.
 struct Feeding<'a> {
     recorded: &'a Recorded,
-    how: How,
+    how: ReplayOptions,
     feeder: Feeder,
     random: Option<Random>,
     /// Its frames.
@@ -241,7 +241,7 @@ struct Feeding<'a> {
 /// Feeds every n-th frame, in each pass; returns the cost and when the first counted pass began.
 fn feed(
     recorded: &Recorded,
-    how: How,
+    how: ReplayOptions,
     (at, feeder): (usize, Feeder),
     barrier: &std::sync::Barrier,
     measured: &AtomicU64,
@@ -323,7 +323,7 @@ fn pace(items: &[Item], (recorded, arrival): (&Recorded, Option<i64>), speed: f6
 
 /// The cost of a temporary store.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Headed {
+pub(crate) struct StoreCost {
     pub(crate) samples: u64,
     pub(crate) accepted: u64,
     /// CPU time of the whole process during that.
@@ -332,9 +332,9 @@ pub(crate) struct Headed {
 }
 
 /// The probe's clock, fixed at the end of the recording.
-struct Then(i64);
+struct FixedClock(i64);
 
-impl ogive_store::Clock for Then {
+impl ogive_store::Clock for FixedClock {
     fn now_ns(&self) -> u64 {
         Clock::global().now()
     }
@@ -348,7 +348,7 @@ impl ogive_store::Clock for Then {
 const WAITING_MAX: usize = 64;
 
 /// Decode and head: everything once into a store whose disk is memory.
-pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<Headed> {
+pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<StoreCost> {
     let options = StoreOptions {
         head_bytes_max: 4 << 30,
         flush_interval: Duration::from_secs(86_400),
@@ -357,10 +357,10 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<Headed> {
         tenant_limits: ogive_store::TenantLimits::NONE,
         ..StoreOptions::default()
     };
-    let clock = Arc::new(Then(recorded.last_ns.saturating_add(1_000_000_000)));
+    let clock = Arc::new(FixedClock(recorded.last_ns.saturating_add(1_000_000_000)));
     let store = Store::open(Arc::new(SimulatedDisk::new(1)), std::path::Path::new("replay"), options, clock)?;
     let (sender, verdicts) = std::sync::mpsc::channel();
-    let (mut headed, mut waiting, from) = (Headed::default(), 0_usize, process_cpu_ns());
+    let (mut headed, mut waiting, from) = (StoreCost::default(), 0_usize, process_cpu_ns());
     let mut declared = std::collections::HashSet::new();
     for frame in &recorded.frames {
         let mut batch = Batch::decode(frame).context("a frame that was read before")?;

@@ -97,12 +97,12 @@ fn seen(batch: &Batch) -> Vec<Item> {
 
 /// Cells by series and end, fragments merged.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct NoticeLog {
     numbers: BTreeMap<(SeriesId, i64), FloatCell>,
     values: BTreeMap<(SeriesId, i64), Histogram>,
 }
 
-impl Told {
+impl NoticeLog {
     fn take(&mut self, closed: &Closed<'_>) {
         let key = (closed.series, closed.end_ns);
         match closed.content {
@@ -120,7 +120,7 @@ impl Told {
 #[test]
 fn live_cells_after_a_restart_are_those_before_it() {
     let directory = tempfile::tempdir().unwrap();
-    let (mut shard, mut before) = (Shard::new(Default::default()), Told::default());
+    let (mut shard, mut before) = (Shard::new(Default::default()), NoticeLog::default());
     for mut items in record(directory.path()) {
         let newest = items[0].time_ns;
         shard.put(&mut items);
@@ -128,7 +128,7 @@ fn live_cells_after_a_restart_are_those_before_it() {
     }
     shard.advance(i64::MAX, &mut |closed: &Closed<'_>| before.take(closed));
     let recorded = Recorded::read(directory.path()).unwrap();
-    let (mut shard, mut after, mut items) = (Shard::new(Default::default()), Told::default(), Vec::new());
+    let (mut shard, mut after, mut items) = (Shard::new(Default::default()), NoticeLog::default(), Vec::new());
     for frame in recorded.frames.iter().rev() {
         recorded.items(frame, 0, &mut items).unwrap();
     }
@@ -138,8 +138,8 @@ fn live_cells_after_a_restart_are_those_before_it() {
     assert_eq!(after, before);
 }
 
-fn how() -> How {
-    How {
+fn how() -> ReplayOptions {
+    ReplayOptions {
         feeders: 1,
         shards: 1,
         passes: 1,
@@ -163,7 +163,8 @@ fn a_recorded_journal_is_replayed_whole_in_any_way() {
     for (feeders, shards, shuffle, is_bare) in
         [(1, 1, None, false), (2, 3, None, false), (2, 2, Some(5), false), (1, 2, None, true)]
     {
-        let cost = quantize(&recorded, How { feeders, shards, shuffle, is_bare, passes: 2, ..how() }).unwrap();
+        let cost =
+            quantize(&recorded, ReplayOptions { feeders, shards, shuffle, is_bare, passes: 2, ..how() }).unwrap();
         // Two passes count, after one that makes the tables.
         assert_eq!((cost.items, cost.passed, cost.series), (408, 0, 11), "{feeders} {shards} {shuffle:?}");
         assert_eq!((cost.counts.taken, cost.counts.refused_total()), (612, 0));
@@ -215,7 +216,7 @@ fn the_recorded_timing_is_kept_at_a_multiple_of_its_speed() {
     record(directory.path());
     let recorded = Recorded::read(directory.path()).unwrap();
     // 5.7 s of samples in some 6 ms; what a timed pass feeds counts without one before it.
-    let cost = quantize(&recorded, How { speed: Some(1_000.0), ..how() }).unwrap();
+    let cost = quantize(&recorded, ReplayOptions { speed: Some(1_000.0), ..how() }).unwrap();
     assert_eq!((cost.items, cost.counts.taken), (204, 204));
     assert!(cost.wall_ns >= 5_700_000, "no faster than asked for: {} ns", cost.wall_ns);
 }
@@ -267,10 +268,11 @@ fn arrivals_are_recorded_and_a_replay_goes_by_them() {
     let expected: Vec<i64> = (1..=20).map(|at| arrival(at, TIME_NS + at as i64 * 300_000_000)).collect();
     assert_eq!((&recorded.arrivals, &recorded.findings), (&expected, &Vec::new()));
     for wait in [Wait::Yield, Wait::Hybrid(Default::default())] {
-        let by_arrival = quantize(&recorded, How { speed: Some(1_000.0), by_arrival: true, wait, ..how() }).unwrap();
+        let by_arrival =
+            quantize(&recorded, ReplayOptions { speed: Some(1_000.0), by_arrival: true, wait, ..how() }).unwrap();
         assert_eq!((by_arrival.items, by_arrival.counts.refused_total()), (204, 0));
     }
-    assert_eq!(quantize(&recorded, How { speed: Some(1_000.0), ..how() }).unwrap().counts.late, 0);
+    assert_eq!(quantize(&recorded, ReplayOptions { speed: Some(1_000.0), ..how() }).unwrap().counts.late, 0);
     // What is recorded so is read by a start, too.
     let store = Store::open(Arc::new(RealDisk), directory.path(), Options::default(), Wall::hour()).unwrap();
     assert_eq!((store.status().recovered.samples, store.status().recovered.findings.len()), (204, 0));

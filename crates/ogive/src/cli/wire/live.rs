@@ -14,8 +14,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
 use super::rings::{self, Shared, lock};
-use super::screen::{Screen, Wish};
-use super::sinks::{Show, Sinks};
+use super::screen::{KeyRequest, Screen};
+use super::sinks::{OutputMode, Sinks};
 use super::table;
 use crate::cli::format::thousands;
 use crate::cli::standard_output::StandardOutput;
@@ -36,7 +36,7 @@ pub(super) struct Settings {
     pub(super) options: Options,
     /// How operations are named.
     pub(super) rules: Rules,
-    pub(super) show: Show,
+    pub(super) show: OutputMode,
     /// How many of the slowest exchanges are kept.
     pub(super) exemplars: usize,
 }
@@ -102,7 +102,7 @@ impl Signals {
 fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Result<()> {
     let Signals { runtime, mut interrupt, mut terminate } = signals;
     // A terminal that cannot be used does not prevent the observation.
-    let is_watched = io::stdin().is_terminal() && io::stdout().is_terminal() && settings.show == Show::Table;
+    let is_watched = io::stdin().is_terminal() && io::stdout().is_terminal() && settings.show == OutputMode::Table;
     let mut screen = if is_watched { Screen::open().ok() } else { None };
     runtime.block_on(async {
         let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -114,8 +114,8 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Resu
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
                 wish = wish(&mut screen) => match wish {
-                    Wish::End => break,
-                    Wish::Draw => {
+                    KeyRequest::End => break,
+                    KeyRequest::Draw => {
                         draw(settings, shared, &mut screen, passed)?;
                         continue;
                     }
@@ -139,7 +139,7 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Resu
 }
 
 /// The wish of a key press; pending forever without a screen.
-async fn wish(screen: &mut Option<Screen>) -> Wish {
+async fn wish(screen: &mut Option<Screen>) -> KeyRequest {
     match screen {
         Some(screen) => screen.wish().await,
         None => std::future::pending().await,
@@ -160,19 +160,19 @@ fn draw(settings: &Settings, shared: &Shared, screen: &mut Option<Screen>, passe
 fn show_end(settings: &Settings, shared: &Shared, totals: &Totals, terminal: &Terminal) -> io::Result<()> {
     let mut sinks = lock(&shared.sinks);
     sinks.finish()?;
-    if let Show::Summary { as_json } = settings.show
+    if let OutputMode::Summary { as_json } = settings.show
         && let Some(summary) = &sinks.summary
     {
         summary.print(StandardOutput, totals, as_json)?;
     }
-    if settings.show == Show::Table {
+    if settings.show == OutputMode::Table {
         table::print(StandardOutput, &sinks.measures, totals, terminal)?;
     }
     // ORDERING: Relaxed; the threads have ended.
     let (drops, freezes) = (shared.drops.load(Ordering::Relaxed), shared.freezes.load(Ordering::Relaxed));
     let line =
         format!("dropped by the kernel: {} packets, the ring was full {} times", thousands(drops), thousands(freezes));
-    if settings.show == Show::Table {
+    if settings.show == OutputMode::Table {
         println!("{line}");
     } else {
         // The printed output is for a program to read.

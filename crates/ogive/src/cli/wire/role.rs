@@ -18,7 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
 use super::rings::{self, Shared, lock};
-use super::sinks::{Show, Sinks};
+use super::sinks::{OutputMode, Sinks};
 use crate::cli::config_file;
 
 /// What the role observes on the wire.
@@ -123,7 +123,7 @@ struct Running {
 impl Running {
     fn new(role: WireRole, door: &Door) -> Self {
         let WireRole { options, rules, marks } = role;
-        let mut sinks = Sinks::new(Namer::new(rules, KEPT), usize::from(options.wire_exemplars), Show::Nothing);
+        let mut sinks = Sinks::new(Namer::new(rules, KEPT), usize::from(options.wire_exemplars), OutputMode::Nothing);
         let export = Export::new(door.meters.cells.clone());
         let missing_count = Arc::<AtomicU64>::default();
         let count = missing_count.clone();

@@ -62,7 +62,7 @@ impl Sort {
 
 /// What a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum KeyRequest {
     End,
     /// Redraw: the order or the size changed.
     Draw,
@@ -127,21 +127,21 @@ impl Screen {
     }
 
     /// Waits for a key that requests something.
-    pub(super) async fn wish(&mut self) -> Wish {
+    pub(super) async fn wish(&mut self) -> KeyRequest {
         loop {
             match self.keys.recv().await {
                 Some(Event::Key(key)) => match key.code {
-                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wish::End,
-                    KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
+                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return KeyRequest::End,
+                    KeyCode::Char('q') | KeyCode::Esc => return KeyRequest::End,
                     KeyCode::Char(pressed) => {
                         if let Some((_, sort, _)) = Sort::KEYS.iter().find(|(key, ..)| *key == pressed) {
                             self.sort = *sort;
-                            return Wish::Draw;
+                            return KeyRequest::Draw;
                         }
                     }
                     _ => {}
                 },
-                Some(Event::Resize(..)) => return Wish::Draw,
+                Some(Event::Resize(..)) => return KeyRequest::Draw,
                 Some(_) => {}
                 None => return std::future::pending().await,
             }

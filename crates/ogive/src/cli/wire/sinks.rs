@@ -11,7 +11,7 @@ use super::summary::Summary;
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Show {
+pub(super) enum OutputMode {
     /// Nothing: a role has no terminal.
     Nothing,
     /// The table, redrawn in a terminal, and at the end.
@@ -37,11 +37,11 @@ impl std::fmt::Debug for Sinks {
 }
 
 impl Sinks {
-    pub(super) fn new(namer: Namer, exemplars: usize, show: Show) -> Self {
+    pub(super) fn new(namer: Namer, exemplars: usize, show: OutputMode) -> Self {
         Self {
             measures: Measures::new(namer, exemplars),
-            exchanges: (show == Show::Exchanges).then(|| Exchanges::new(BufWriter::new(io::stdout()))),
-            summary: matches!(show, Show::Summary { .. }).then(Summary::default),
+            exchanges: (show == OutputMode::Exchanges).then(|| Exchanges::new(BufWriter::new(io::stdout()))),
+            summary: matches!(show, OutputMode::Summary { .. }).then(Summary::default),
             has_begun: false,
         }
     }

@@ -16,7 +16,7 @@ use ogive_probe::Clock;
 
 use super::host::CpuTimes;
 use super::progress::Progress;
-use ogive_observe::clock::read::{TimeSource, Visit};
+use ogive_observe::clock::read::{ClockVisitor, TimeSource};
 
 /// 10 ms: longer than a scheduler's time slice, so that the other threads do run in it.
 const SLICE: Duration = Duration::from_millis(10);
@@ -107,7 +107,7 @@ struct Hammer<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Visit for Hammer<'_> {
+impl ClockVisitor for Hammer<'_> {
     type Output = ();
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) {
         while self.current.load(Ordering::Relaxed) == self.at && !self.stop.load(Ordering::Relaxed) {
@@ -125,7 +125,7 @@ struct Slice<'a> {
     tally: &'a mut Tally,
 }
 
-impl Visit for Slice<'_> {
+impl ClockVisitor for Slice<'_> {
     type Output = ();
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) {
         let mut readings = [0; BLOCK + 1];

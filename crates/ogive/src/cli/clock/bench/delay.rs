@@ -9,7 +9,7 @@ use std::hint::black_box;
 use ogive_hist::{FlatRecorder, Histogram};
 use ogive_probe::Clock;
 
-use ogive_observe::clock::read::{TimeSource, Visit};
+use ogive_observe::clock::read::{ClockVisitor, TimeSource};
 
 /// The lengths aimed at, nanoseconds.
 pub(super) const TARGETS_NS: [f64; 3] = [25.0, 100.0, 800.0];
@@ -74,7 +74,7 @@ struct Samples<'a> {
     recorder: &'a mut FlatRecorder,
 }
 
-impl Visit for Samples<'_> {
+impl ClockVisitor for Samples<'_> {
     type Output = ();
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) {
         let (mut differences, mut value) = ([0; SAMPLES], 1);

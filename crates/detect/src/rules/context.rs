@@ -7,7 +7,7 @@ use ogive_query::value::{InstantSample, Point};
 use ogive_query::{Engine, Value};
 
 /// The context of an evaluation.
-pub struct Surroundings<'a> {
+pub struct EvaluationContext<'a> {
     /// Evaluates expressions.
     pub engine: &'a Engine,
     /// Address under which people reach this server.
@@ -25,10 +25,10 @@ pub(crate) fn elements(
     store: &dyn Select,
     expr: &str,
     time_ms: i64,
-    around: &Surroundings<'_>,
+    context: &EvaluationContext<'_>,
 ) -> Result<Vec<InstantSample>, String> {
     let result =
-        around.engine.instant_until(store, expr, time_ms, around.cancelled).map_err(|error| error.to_string())?;
+        context.engine.instant_until(store, expr, time_ms, context.cancelled).map_err(|error| error.to_string())?;
     match result.value {
         Value::Vector(samples) => Ok(samples),
         Value::Scalar { time_ms, value } => {
