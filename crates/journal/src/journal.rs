@@ -164,6 +164,7 @@ impl Journal {
             }
         }
         assert!(journal.durable <= journal.next, "{} is durable before {}", journal.durable, journal.next);
+        assert!(recovery.corruptions.len() <= CORRUPTIONS_MAX, "{} are listed", recovery.corruptions.len());
         assert!(journal.next >= journal.options.first.0, "no record gets a position below the first");
         recovery.next = Position(journal.next);
         recovery.bytes = journal.bytes();
@@ -247,6 +248,8 @@ impl Journal {
         if last.first != Some(self.next) || last.bytes != SEGMENT_HEADER_BYTES as u64 {
             return Ok(false);
         }
+        assert!(self.active.is_none(), "two segments are not written at once");
+        assert_eq!(self.durable, self.next, "a blank segment begins behind durable records");
         let reader = SegmentReader::open(&*self.disk, &last.path)?;
         self.active = Some(Active { file: self.disk.open(&last.path)?, mark: reader.mark() });
         Ok(true)
@@ -312,6 +315,7 @@ impl Journal {
         self.frame.clear();
         self.frame.shrink_to(FRAME_BYTES_KEPT);
         RecordHeader::frame(self.next, self.durable, *mark, record, &mut self.frame);
+        debug_assert!(format::frame_is_good(&self.frame), "a reader takes the frame of record {}", self.next);
         assert!(segment.first.is_some_and(|first| first <= self.next), "record {} is not of this segment", self.next);
         assert!(segment.bytes.is_multiple_of(ALIGNMENT as u64), "a record begins at {}", segment.bytes);
         match file.write_all(&self.frame) {
@@ -622,6 +626,7 @@ impl Replay {
         if self.corruptions.len() < CORRUPTIONS_MAX {
             self.corruptions.push(corruption);
         }
+        assert!(self.corruptions.len() as u64 <= self.corruption_count, "what is listed is counted");
     }
 
     /// Replays the records of one segment from `expected` up to `limit`, excluded.

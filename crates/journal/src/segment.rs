@@ -130,6 +130,7 @@ impl SegmentReader {
             found: None,
             healed: Vec::new(),
         };
+        assert!(!reader.windows.is_empty(), "{} has a copy", path.display());
         reader.read_header(segment_number(path))?;
         Ok(reader)
     }
@@ -246,6 +247,7 @@ impl SegmentReader {
         let mut bytes =
             vec![0; usize::try_from(left.min(format::RECORD_BYTES_MAX as u64)).expect("a record fits memory")];
         let read = self.file.read_at(offset, &mut bytes)?;
+        assert!(read <= bytes.len(), "{read} bytes were read into {}", bytes.len());
         let Some(header) = bytes[..read].first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(false) };
         Ok(match RecordHeader::decode(header, self.mark) {
             Some(header) => header.frame_bytes() as u64 <= left,

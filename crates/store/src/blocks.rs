@@ -63,6 +63,8 @@ impl Blocks {
                 }
             });
         }
+        debug_assert_eq!(known.len(), self.0.len(), "a block is in the set once");
+        assert_eq!(blocks.len(), manifest.blocks.len(), "each block that the manifest names is in the set");
         Ok(Self(blocks))
     }
 
@@ -149,11 +151,17 @@ impl Blocks {
             found.iter_mut().for_each(tombstone::clear);
         }
         self.trim(selection.range, INDEX_BYTES_MAX);
+        debug_assert!(
+            found.is_sorted_by(|one, next| (&one.labels, one.meta.kind) < (&next.labels, next.meta.kind)),
+            "each series of the {} is in the answer once, ascending",
+            found.len()
+        );
         Ok(found)
     }
 
     /// Those that hold samples as they came, of the last `within_ms` before the newest of all, and can be read.
     pub(crate) fn recent(&self, within_ms: i64) -> Self {
+        debug_assert!(within_ms >= 0, "blocks of the last {within_ms} ms");
         let newest = self.metas().map(|meta| meta.time_max).max().unwrap_or(0);
         let is_recent = |live: &&Arc<Live>| {
             let meta = &live.meta;

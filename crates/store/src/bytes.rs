@@ -25,6 +25,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Appends `value` as a zigzag varint.
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    debug_assert_eq!(unzigzag(zigzag(value)), value, "a reader gets what is written");
     put_varint(out, zigzag(value));
 }
 
@@ -74,6 +75,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
+        debug_assert!(self.at <= self.bytes.len(), "at {} of {} bytes", self.at, self.bytes.len());
         let left = self.bytes.len() - self.at;
         if length > left {
             return Err(self.broken(format!("{length} bytes are needed where {left} are left")));
@@ -148,6 +150,7 @@ impl<'a> Cursor<'a> {
 
 /// Appends a tenant's name; the default one's is left empty.
 pub(crate) fn put_tenant(out: &mut Vec<u8>, tenant: &Tenant) {
+    assert!(!tenant.as_str().is_empty(), "a reader takes a tenant without a name for the default one");
     put_bytes(out, if tenant.is_default() { &[] } else { tenant.as_str().as_bytes() });
 }
 

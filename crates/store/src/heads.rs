@@ -78,6 +78,10 @@ impl Heads<'_> {
         }
         let mut found = all.found;
         found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
+        debug_assert!(
+            found.is_sorted_by(|a, b| (&a.def().labels, a.def().meta.kind) < (&b.def().labels, b.def().meta.kind)),
+            "each series is in one shard"
+        );
         Ok((view, found, all.held))
     }
 

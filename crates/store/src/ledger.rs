@@ -83,6 +83,7 @@ impl Ledger {
         assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         if before.blocks.failures().next().is_some() {
             let blocks = Blocks::open(&*self.disk, &self.directory, &held);
+            assert_eq!(blocks.len(), before.blocks.len(), "the same blocks are live");
             let view = View { blocks, ..View::clone(&before) };
             *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         }
@@ -93,6 +94,7 @@ impl Ledger {
         let mut manifest = self.manifest();
         let first = BlockId(manifest.next_block);
         manifest.next_block += count;
+        assert!(first.0 + count == manifest.next_block, "the ids from {} on belong to whoever asked", first.0);
         first
     }
 
@@ -136,6 +138,7 @@ impl Ledger {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         let live: HashSet<BlockId> = next.blocks.iter().map(|meta| meta.id).collect();
         let gone: Vec<BlockId> = held.blocks.iter().map(|meta| meta.id).filter(|id| !live.contains(id)).collect();
+        assert_eq!(live.len(), next.blocks.len(), "a block is live once");
         *held = next;
         drop(held);
         sway();

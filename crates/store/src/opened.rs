@@ -231,6 +231,7 @@ impl<'a> Opened<'a> {
             spans.push((first, last, at));
         }
         spans.sort_unstable();
+        debug_assert_eq!(spans.len(), parts.len(), "each part has its span");
         let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0);
         Ok(apart.then(|| (spans.into_iter().map(|span| span.2).collect(), blank)))
     }
@@ -332,6 +333,10 @@ const LOOK_EACH: usize = 256;
 impl Finding<'_> {
     /// A part of a block or of the heads, in which series ascend by (labels, kind).
     fn find(&mut self, labels: Labels, kind: Kind, part: Part) -> Result<(), Error> {
+        debug_assert!(
+            self.found.last().is_none_or(|last| last.0 <= labels),
+            "the series of a block, and of the heads, ascend: {labels}"
+        );
         match self.found.last_mut() {
             Some(last) if last.0 == labels => last.1.push((kind, part)),
             _ => self.found.push((labels, vec![(kind, part)])),

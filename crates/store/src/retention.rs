@@ -92,5 +92,6 @@ impl Oldest {
         let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
         let held = dropped.entry((tenant.clone(), class)).or_insert(until_ms);
         *held = until_ms.max(*held);
+        assert!(*held >= until_ms, "what was refused once stays so: {held} is before {until_ms}");
     }
 }

@@ -81,6 +81,7 @@ impl RetentionClock {
     /// How far the wall clock is ahead of it, milliseconds.
     pub(crate) fn lag_ms(&self) -> i64 {
         let (now_ms, wall_ms) = self.look();
+        assert!(now_ms <= wall_ms, "{now_ms} is ahead of the wall clock at {wall_ms}");
         wall_ms.saturating_sub(now_ms).max(0)
     }
 
@@ -111,6 +112,8 @@ impl RetentionClock {
         }
         all.sort_by_key(|(source, time_ms)| (std::cmp::Reverse(*time_ms), *source));
         all.truncate(WITNESSES);
+        debug_assert!(all.windows(2).all(|two| two[0].0 != two[1].0), "a source is one witness: {all:?}");
+        debug_assert!(all.is_sorted_by(|one, next| one.1 >= next.1), "the newest data comes first: {all:?}");
     }
 
     /// An operator says that the wall clock is right. Gives how far this one was behind it.

@@ -167,5 +167,7 @@ impl<'a> Scrubber<'a> {
                 self.done.findings.push(finding);
             }
         }
+        assert!(self.done.findings.len() <= FINDINGS_MAX, "{} are described", self.done.findings.len());
+        assert!(self.done.healed <= self.done.found, "{} of {} are healed", self.done.healed, self.done.found);
     }
 }

@@ -316,6 +316,7 @@ fn copy_bytes(disk: &dyn Disk, path: &Path, copy: &mut dyn ogive_journal::DiskFi
         if read == 0 {
             return copy.sync();
         }
+        assert!(read <= buffer.len(), "{read} bytes were read into {}", buffer.len());
         copy.write_all(&buffer[..read])?;
         offset += read as u64;
     }
@@ -387,6 +388,11 @@ pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), E
     }
     manifest.next_block = manifest.next_block.max(next_block);
     manifest.generation = manifest.generation.max(generation) + 1;
+    debug_assert!(
+        manifest.blocks.iter().all(|meta| meta.id.0 < manifest.next_block),
+        "no id of a block that comes back is given again: the next is {}",
+        manifest.next_block
+    );
     manifest.replace(disk, directory)?;
     disk.remove(&path)?;
     Ok(disk.sync_dir(directory)?)

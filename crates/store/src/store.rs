@@ -180,6 +180,7 @@ impl Store {
     ) -> Result<(), Refusal> {
         self.admit()?;
         let ids = ids_of(&batch);
+        assert_eq!(ids.len(), batch.series.len(), "each series of a batch has a place among the ids");
         let bytes = frame.len() + unfolded_bytes(&batch);
         let submission = Command::Submit(Box::new(Submission { batch, frame, ids, reply, stamps }));
         self.queue.push(submission, bytes).map_err(|(_, refused)| {
@@ -395,6 +396,7 @@ impl Store {
             });
             scrubbed.healed += u64::from(finding.healed);
         }
+        assert!(scrubbed.healed <= scrubbed.found, "{} of {} are healed", scrubbed.healed, scrubbed.found);
     }
 
     /// Whether the start met a finding of the journal: what was lost then is not in memory.
@@ -406,6 +408,7 @@ impl Store {
 
     /// A part that stays bad. Whoever reads a block meets it; what is bad in the journal is in memory until this ends.
     fn finding_of(&self, finding: &Finding, blocks: &[BlockMeta]) -> NewFinding {
+        assert!(!finding.healed, "what is good again is not kept: {finding}");
         let name = finding.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let id = crate::block::parse_file_name(name);
         let meta = id.and_then(|id| blocks.iter().find(|meta| meta.id == id));
@@ -621,7 +624,9 @@ impl TenantView<'_> {
             )?
         };
         view.blocks.label_values((tenant, matchers, range), name, &mut values)?;
-        Ok(values.into_set()?.into_iter().collect())
+        let values = values.into_set()?;
+        assert!(values.len() <= limit, "{} values where {limit} are asked for", values.len());
+        Ok(values.into_iter().collect())
     }
 }
 
@@ -638,6 +643,11 @@ impl TenantView<'_> {
             }
         }
         self.store.stats.read_clashes.add(budget.clashes());
+        debug_assert!(
+            all.is_sorted_by(|one, next| (&one.labels, one.meta.kind) < (&next.labels, next.meta.kind)),
+            "each series of the {} is in the answer once, ascending",
+            all.len()
+        );
         Ok(all)
     }
 }
@@ -678,7 +688,9 @@ impl Select for TenantView<'_> {
         let (view, mut first) =
             self.store.heads().each_labels(requested, opening, || First::new(limit, opening.held()), add)?;
         view.label_sets((self.tenant, matchers, range), &mut first, opening)?;
-        first.into_set()
+        let sets = first.into_set()?;
+        assert!(sets.len() <= limit, "{} label sets where {limit} are asked for", sets.len());
+        Ok(sets)
     }
 
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
@@ -789,6 +801,8 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let blocks = Blocks::open(&**disk, directory, &manifest);
     let sources = read_windows(&manifest, directory)?;
     let (journal, bad, last) = open_journal(disk, directory, options, &manifest)?;
+    assert_eq!(blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
+    assert!(journal.next() >= manifest.replay_from, "a new record at {:?} is left out of a replay", journal.next());
     // More than the sentence that says which file was read: it names what no manifest does.
     let is_lost = reported.len() > 1;
     let met = OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: bad, last };

@@ -111,6 +111,12 @@ pub trait Disk: Send + Sync {
         }
         let mut file = self.create(&new)?;
         file.write_all(bytes)?;
+        debug_assert!(
+            file.length().map_or(true, |length| length == bytes.len() as u64),
+            "{} holds the {} bytes, and no others, before it gets its name",
+            new.display(),
+            bytes.len()
+        );
         file.sync()?;
         self.rename(&new, path)?;
         self.sync_dir(path.parent().expect("a file has a directory"))

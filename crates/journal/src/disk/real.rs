@@ -207,6 +207,7 @@ impl DiskFile for RealFile {
                 Err(error) => return Err(failure("read", &self.path, error)),
             }
         }
+        assert!(filled <= buffer.len(), "{filled} bytes were read into {}", buffer.len());
         Ok(filled)
     }
 

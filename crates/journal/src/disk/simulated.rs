@@ -140,6 +140,7 @@ impl SimulatedDisk {
 
     /// Cuts the power in the middle of the `count`th changing operation from now, counted from one.
     pub fn cut_power_after(&self, count: u64) {
+        assert!(count > 0, "the operation before the next one is over");
         let mut state = self.state();
         state.cut_at = Some(state.changes + count);
     }
@@ -215,6 +216,7 @@ impl SimulatedDisk {
 
     fn handle(&self, path: &Path, state: &State, writable: bool) -> Result<Box<dyn DiskFile>, Error> {
         let file = *state.names.get(path).ok_or_else(|| Error::NotFound { path: path.to_owned() })?;
+        assert!(state.files.contains_key(&file), "the name {} has a file", path.display());
         let (disk, path) = (self.clone(), path.to_owned());
         Ok(Box::new(SimulatedFile { disk, path, file, incarnation: state.incarnation, writable }))
     }
@@ -465,7 +467,8 @@ impl Drop for SimulatedLock {
     fn drop(&mut self) {
         let mut state = self.disk.state();
         if state.incarnation == self.incarnation {
-            state.locks.remove(&self.directory);
+            let was_held = state.locks.remove(&self.directory);
+            debug_assert!(was_held, "{} had one holder", self.directory.display());
         }
     }
 }

@@ -60,6 +60,7 @@ impl Budget {
 
     /// What is left of `limit` samples; the rest as [`Budget::partial`].
     pub(crate) const fn partial_rest(limit: usize, left: usize) -> Self {
+        debug_assert!(left <= limit, "no more is left than there was");
         Self { left, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
     }
 
@@ -95,6 +96,7 @@ impl Budget {
             gaps.pop_last();
             self.has_more_gaps = true;
         }
+        assert!(gaps.len() <= GAPS_MAX, "{} sentences", gaps.len());
     }
 
     /// Notes what a series' parts could not be merged of.
@@ -740,6 +742,7 @@ impl Block {
             Kind::Float => {
                 budget.take(rows.len())?;
                 opened.floats(rows, rolled, &mut data.floats).map_err(corrupt)?;
+                debug_assert_eq!(data.floats.times.len(), data.floats.values.len(), "each time has its float");
             }
             Kind::Histogram => {
                 budget.take(opened.histograms(rows, &mut data.histograms).map_err(corrupt)?)?;
@@ -754,6 +757,7 @@ impl Block {
                 budget.take(rows.len())?;
                 let dictionary = self.dictionary()?;
                 opened.texts(rows, dictionary.as_deref(), &mut data.texts).map_err(corrupt)?;
+                debug_assert_eq!(data.texts.times.len(), data.texts.values.len(), "each time has its text");
             }
         }
         Ok(any)
@@ -783,7 +787,9 @@ impl Block {
         }
         let place = section.offset..section.offset.saturating_add(section.length);
         let twin = self.twin_of(section);
-        Ok(self.verified(place, twin, |bytes, path| self.check(section, bytes, path))?.bytes)
+        let bytes = self.verified(place, twin, |bytes, path| self.check(section, bytes, path))?.bytes;
+        assert_eq!(bytes.len() as u64, section.length, "all of {section:?} was checked");
+        Ok(bytes)
     }
 
     /// Where the twin of a part is, if it is there twice.

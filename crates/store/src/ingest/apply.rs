@@ -77,6 +77,7 @@ fn forget_empty<C: Count>(bins: &mut Bins<C>) {
     if bins.counts().contains(&C::ZERO) {
         bins.retain(|_, count| count != C::ZERO);
     }
+    debug_assert!(!bins.counts().contains(&C::ZERO), "as it comes back from a block");
 }
 
 /// Puts a value without a start into its column.
@@ -124,5 +125,6 @@ where
         }
     };
     let grown = column.insert(time, value, order, join);
+    debug_assert!(met || !known, "a point that was there already met itself");
     Applied { grown, met, known }
 }

@@ -111,6 +111,7 @@ impl Slots {
             self.0.resize(at + 1, 0);
         }
         self.0[at] |= bit;
+        debug_assert!(self.contains(slot), "slot {slot} has a bit of its own");
     }
 
     fn remove(&mut self, slot: u32) {
@@ -134,6 +135,7 @@ impl Following {
         match message {
             Follow::Begin(follower) => {
                 self.end(head, audience);
+                debug_assert!(self.ears.iter().all(|ear| ear.audience != audience), "one follower of {audience:?}");
                 self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: Slots::default() });
             }
             Follow::Watch { watch, flushed_ms } => {
@@ -238,6 +240,7 @@ impl Ear {
 
     /// Whether the follower wants the series.
     fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
+        debug_assert!(accepts(watch, owned), "watch {} does not ask for the series in slot {slot}", watch.id);
         let Owned { tenant, def } = owned;
         let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def, applied_ms };
         let is_wanted = self.follower.begin(followed);

@@ -22,6 +22,7 @@ impl Pack for f64 {
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
         let Columns { times, values, .. } = packed.columns();
+        assert_eq!(times.len(), values.len(), "each time has its float");
         times.into_iter().zip(values).collect()
     }
 }
@@ -38,11 +39,14 @@ impl Pack for Started<f64> {
             columns.values.push(row.value);
             columns.starts.push(row.start);
         }
+        debug_assert!(columns.times.is_sorted(), "a full part is in the order of its times");
         Some(Packed::of(&columns))
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
         let Columns { times, values, starts } = packed.columns();
+        assert_eq!(times.len(), values.len(), "each time has its float");
+        assert_eq!(starts.len(), values.len(), "each float has its start");
         let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
         times.into_iter().zip(rows).collect()
     }
@@ -66,12 +70,14 @@ impl Pack for HistogramValue {
     fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
         let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
         let values: Vec<&Self> = rows.iter().map(|row| &row.1).collect();
+        debug_assert!(times.is_sorted(), "a full part is in the order of its times");
         Some(Packed::new(&times, &[], |out| packed::put(out, &values)))
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
         let (times, _, cursor) = packed.open();
         let values = packed::get(cursor, times.len());
+        assert_eq!(times.len(), values.len(), "each time has its histogram");
         times.into_iter().zip(values).collect()
     }
 }
@@ -94,6 +100,8 @@ impl Pack for Started<HistogramValue> {
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
         let (times, starts, cursor) = packed.open();
         let values = packed::get(cursor, times.len());
+        assert_eq!(times.len(), values.len(), "each time has its histogram");
+        assert_eq!(starts.len(), values.len(), "each histogram has its start");
         let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
         times.into_iter().zip(rows).collect()
     }

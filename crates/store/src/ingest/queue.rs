@@ -79,6 +79,7 @@ impl<T> Queue<T> {
         let mut state = self.state();
         loop {
             if let Some((item, bytes)) = state.items.pop_front() {
+                assert!(bytes <= state.bytes, "{bytes} bytes leave a queue of {}", state.bytes);
                 state.bytes -= bytes;
                 debug_assert!(!state.items.is_empty() || state.bytes == 0, "an empty queue of {} bytes", state.bytes);
                 return Ok(Some(item));

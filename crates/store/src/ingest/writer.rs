@@ -166,6 +166,7 @@ impl Writer {
         let stamps = submission.stamps.take();
         stamps.iter().for_each(|stamps| stamps.stamp(Step::Taken));
         let batch = &submission.batch;
+        assert_eq!(submission.ids.len(), batch.series.len(), "each series of a batch has a place among the ids");
         let samples = batch.samples.len() as u64;
         let verdict = match self.core.seen(batch) {
             Seen::Duplicate => Verdict { duplicate: samples, ..Verdict::default() },
@@ -223,6 +224,8 @@ impl Writer {
             self.arrived_ms = self.arrived_ms.map(|_| i64::MIN);
             return Err((reply, refusal(&error)));
         }
+        assert!(!self.journal.is_poisoned(), "nobody is promised what a poisoned journal took");
+        assert!(self.journal.durable() < self.journal.next(), "it is durable once its group is");
         self.unflushed_bytes += frame.len() as u64;
         self.core.place(batch, judged, frame.len());
         Ok(reply)
@@ -321,6 +324,7 @@ impl Writer {
         self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
         sway();
         self.core.hand_on();
+        assert!(self.core.open.replies.is_empty(), "the shards answer the group that was handed to them");
         if self.size.is_half_full(self.head_bytes_max) || self.unflushed_bytes > self.unflushed_bytes_max {
             // Asked once: the count begins anew, whenever the flush comes.
             self.unflushed_bytes = 0;
@@ -331,6 +335,7 @@ impl Writer {
     /// Answers the whole open group with an error; its records are void once the journal is reopened.
     fn fail(&mut self, refusal: &Refusal) {
         let replies = self.core.abandon();
+        assert!(self.core.open.replies.is_empty(), "the group that failed is answered here");
         // Tried again with the next batch if it fails.
         let _ = self.journal.reopen();
         for (reply, _) in replies {
@@ -375,6 +380,7 @@ impl Writer {
             Ok(())
         })?;
         core.apply_and_wait();
+        assert!(core.open.replies.is_empty(), "nobody waits for what is replayed");
         core.registry.limit(limits);
         core.registry.replay(false);
         (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);

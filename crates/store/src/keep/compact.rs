@@ -83,6 +83,10 @@ fn plan_step(
         // A few late blocks of one window stay in it.
         let own = chosen[0].window;
         let window = if chosen.iter().all(|meta| meta.window == own) { own } else { window };
+        debug_assert!(
+            chosen.iter().all(|meta| meta.window == window || window.holds(&meta.window)),
+            "what becomes a block of {window:?} is inside of it: {chosen:?}"
+        );
         whole(chosen[0], window).then(|| Job { blocks: chosen.iter().map(|meta| meta.id).collect(), window })
     })
 }
@@ -100,6 +104,7 @@ fn choose(mut blocks: Vec<&BlockMeta>, least: usize) -> Option<Vec<&BlockMeta>> 
         sum += meta.bytes;
     }
     blocks.truncate(fitting);
+    assert!(blocks.len() <= INPUTS_MAX, "{} blocks are open at once", blocks.len());
     (fitting >= least.max(2)).then_some(blocks)
 }
 
@@ -204,6 +209,7 @@ impl<'a> Pieces<'a> {
                     }
                 }
             }
+            assert!(self.after < piece.end_ms, "pieces ascend: {piece:?} comes behind {}", self.after);
             self.after = piece.end_ms;
             if let Some(mut whole) = whole.filter(|whole| !is_empty(whole)) {
                 whole.meta = meta.clone();

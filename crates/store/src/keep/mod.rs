@@ -253,6 +253,7 @@ impl Maintainer {
 
     fn bounds_at(&self, now_ms: i64) -> Bounds<'_> {
         let closed_ms = now_ms.saturating_sub(self.lateness.as_millis() as i64);
+        debug_assert!(closed_ms <= now_ms, "a window closes no earlier than it ends: {closed_ms} {now_ms}");
         let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
         Bounds { retention: &self.retention, now_ms, closed_ms, step_ms }
     }
@@ -440,6 +441,10 @@ impl Maintainer {
         if written.is_none() && old.is_empty() {
             return Ok(());
         }
+        debug_assert!(
+            written.as_ref().is_none_or(|made| window.range().contains(made.time_max)),
+            "a rollup of {window:?} ends in it: {written:?}"
+        );
         let is_again = !old.is_empty();
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|meta| !old.contains(&meta.id));
@@ -490,6 +495,10 @@ impl Maintainer {
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
+        debug_assert!(
+            written.as_ref().is_none_or(|made| range.contains(made.time_min) && range.contains(made.time_max)),
+            "what is written anew is inside {range:?}: {written:?}"
+        );
         sway();
         Ok(written.map(|written| BlockMeta {
             tenant: metas[0].tenant.clone(),

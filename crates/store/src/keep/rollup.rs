@@ -48,6 +48,7 @@ impl RollupMemory {
     pub(crate) fn made_again(&mut self, due: &RollupKey, wall_ms: i64) {
         self.resting.retain(|_, until_ms| *until_ms > wall_ms);
         self.resting.insert(due.clone(), (wall_ms.div_euclid(REST_MS) + 1) * REST_MS);
+        debug_assert!(self.rests(due, wall_ms), "{due:?} rests from {wall_ms} on");
     }
 
     /// A clock that was set back lets a rollup rest no longer than from now on.
@@ -58,6 +59,7 @@ impl RollupMemory {
 
     /// A rollup could not be made.
     pub(crate) fn fail(&mut self, due: RollupKey) {
+        debug_assert!(!self.waiting.contains(&due), "what waits is not tried: {due:?}");
         *self.failed.entry(due.clone()).or_default() += 1;
         self.waiting.insert(due);
     }
@@ -137,6 +139,7 @@ impl<'a> ManifestRollups<'a> {
         made: &ByWindow<'_>,
         known: &RollupMemory,
     ) -> Option<RollupKey> {
+        debug_assert!(finer.resolution_ms < resolution_ms, "{resolution_ms} ms are not made of {finer:?}");
         let due = match made.get(&(&finer.tenant, window)) {
             Some((rolled, _)) if finer.arrived <= *rolled => return None,
             Some((_, own)) => (finer.tenant.clone(), resolution_ms, *own),

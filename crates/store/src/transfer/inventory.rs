@@ -144,6 +144,8 @@ impl Inventory {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
+        assert!(self.files.len() <= FILES_MAX, "a reader takes no list of {} files", self.files.len());
+        debug_assert!(self.files.is_sorted_by(|one, next| one.path < next.path), "a reader takes ascending paths");
         let SnapshotInfo { name, created_ms, blocks, block_bytes, journal_bytes } = &self.info;
         let mut body = Vec::new();
         put_bytes(&mut body, name.as_bytes());
@@ -210,6 +212,7 @@ pub(super) fn checksum(
         }
         context.update(&buffer[..read]);
         offset += read as u64;
+        assert!(offset <= bytes, "the checksum is of the first {bytes} bytes, not of {offset}");
         pace(read as u64)?;
     }
     Ok(Sha256(context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")))

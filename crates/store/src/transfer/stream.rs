@@ -19,6 +19,7 @@ const END: u32 = u32::MAX;
 
 /// A piece's header with the checksum of it and of its bytes.
 fn header(file: u32, offset: u64, bytes: &[u8]) -> [u8; PIECE_HEADER_BYTES] {
+    debug_assert!(bytes.len() <= PIECE_BYTES_MAX, "a reader takes no piece of {} bytes", bytes.len());
     let mut header = [0; PIECE_HEADER_BYTES];
     header[..4].copy_from_slice(&file.to_le_bytes());
     header[4..12].copy_from_slice(&offset.to_le_bytes());

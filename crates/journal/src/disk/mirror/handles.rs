@@ -18,6 +18,7 @@ pub(super) struct Handles {
 
 impl Handles {
     pub(super) fn new(path: PathBuf, open: Vec<Handle>, writable: bool) -> Self {
+        assert!(writable || open.iter().any(Option::is_some), "{} was opened on a member", path.display());
         Self { path: Mutex::new(path), open: RwLock::new(open), writable }
     }
 

@@ -106,6 +106,7 @@ impl Shared {
             let results: Vec<_> = state.live().map(open).collect();
             let mut handles: Vec<Option<Box<dyn DiskFile>>> = state.slots.iter().map(|_| None).collect();
             for (at, handle) in opened.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                assert!(handles[at].is_none(), "member {at} opened {} once", path.display());
                 handles[at] = Some(handle);
             }
             let file = self.new_file(path, handles, true);
@@ -342,6 +343,7 @@ struct HoldGuard(Arc<Shared>);
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
-        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        let was_held = std::mem::take(&mut *self.0.held.lock().unwrap_or_else(PoisonError::into_inner));
+        debug_assert!(was_held, "the mirror of {} had one holder", self.0.root.display());
     }
 }

@@ -87,6 +87,7 @@ impl MirrorDisk {
             (options.tell)(&format!("{} is not in use: {}", slot.root.display(), slot.why));
         }
         state.settle(&*options.tell)?;
+        assert!(state.live().next().is_some(), "{} opens with a live member", root.display());
         let shared = Shared {
             root,
             names: RwLock::default(),

@@ -86,6 +86,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Gives a whole copy its name, durably.
 fn name_copy(target: &End, new: &Path, path: &Path) -> Result<(), Error> {
+    assert_eq!(new.parent(), path.parent(), "one fsync makes the name durable");
     target.disk.rename(new, path)?;
     target.disk.sync_dir(path.parent().expect("a file has a directory"))
 }
@@ -132,6 +133,7 @@ fn remove_if_there(target: &End, path: &Path) -> Result<(), Error> {
 
 /// Files and directories below `inner`, directories before what they hold; without those that are a member's own.
 fn walk(slot: &End, inner: &Path, out: &mut Vec<(PathBuf, bool)>) -> Result<(), Error> {
+    debug_assert!(inner.is_relative(), "{} is below the root", inner.display());
     for path in slot.disk.list(&slot.path(inner))? {
         let Some(name) = path.file_name() else { continue };
         let is_root = inner.as_os_str().is_empty();
@@ -365,6 +367,8 @@ impl MirrorDisk {
             counts,
             lock,
         });
+        let filling = state.slots.iter().filter(|slot| slot.state == MemberState::Rebuilding).count();
+        assert_eq!(filling, 1, "one member is filled at a time");
         let before = self.0.changed().replace(BTreeMap::new());
         assert!(before.is_none(), "one rebuild at a time");
         Ok(state.slots.len() - 1)
