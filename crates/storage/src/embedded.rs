@@ -7,7 +7,7 @@ use ogive_journal::MemberState;
 use ogive_model::sequence::{Seen, SourceTable};
 use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange};
 use ogive_probe::Clock;
-use ogive_store::{Observer, Options, Store, TenantLimits};
+use ogive_store::{DeletionScope, Observer, Options, Store, TenantLimits};
 
 use crate::disk_space;
 use crate::keeping::Keeping;
@@ -286,7 +286,7 @@ impl Backend for Embedded {
             self.store.delete_snapshots(snapshots)
         } else {
             let Deletion { text, tenant, selectors, range } = deletion;
-            self.store.note_deletion(snapshots, text, (tenant, selectors, range))
+            self.store.note_deletion(snapshots, text, DeletionScope { tenant, selectors, range })
         };
         done.map_err(refusal)
     }

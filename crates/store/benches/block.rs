@@ -103,7 +103,7 @@ fn measure_packed(source: &[SeriesData], samples: usize, effort: Effort) -> Cost
         disk.create_dir_all(directory).expect("a directory");
         let copy: Vec<_> = source.iter().cloned().map(Ok).collect();
         let start = cpu_ns();
-        let meta = block::write_as(&disk, directory, BlockId(1), (0, effort), copy);
+        let meta = block::write_as(&disk, directory, BlockId(1), 0, effort, copy);
         let meta = meta.expect("written").expect("not empty");
         cost.write_ns = cost.write_ns.min((cpu_ns() - start) as f64 / samples as f64);
         cost.bytes = meta.bytes;

@@ -74,7 +74,7 @@ fn main() {
     let pieces = (0..lines).step_by(LINES).map(|from| Ok::<_, Error>(piece(from)));
     let from = Instant::now();
     let meta =
-        block::write_as(&RealDisk, directory.path(), BlockId(1), (0, Effort::Quick), pieces).expect("it is written");
+        block::write_as(&RealDisk, directory.path(), BlockId(1), 0, Effort::Quick, pieces).expect("it is written");
     let meta = meta.expect("there are lines");
     println!(
         "{lines} lines, {:.0} MiB, {:.1} MiB in the block, written in {:.1} s",

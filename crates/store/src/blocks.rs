@@ -12,11 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Kind, Labels, Matcher, Opening, SelectError, Selection, SeriesData, Temporality, Tenant, TimeRange};
+use ogive_model::{Labels, Matcher, Opening, SelectError, Selection, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
+use crate::series_request::{BlockRequest, SeriesRequest};
 use crate::tombstone::{self, Tombstone};
 use crate::{Block, BlockId, BlockMeta, Budget, Error};
 
@@ -111,19 +112,13 @@ impl Blocks {
         selection: &Selection,
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
-        self.read((tenant, 0), selection, &|_, _| true, &[], budget)
+        let wanted = &|_, _| true;
+        self.read(BlockRequest { tenant, resolution_ms: 0, selection, wanted, tombstones: &[] }, budget)
     }
 
-    /// As [`Blocks::select`], of blocks of one resolution, of those series that are `wanted`, without what `tombstones`
-    /// delete.
-    pub(crate) fn read(
-        &self,
-        (tenant, resolution_ms): (&Tenant, u32),
-        selection: &Selection,
-        wanted: &dyn Fn(Kind, Temporality) -> bool,
-        tombstones: &[Tombstone],
-        budget: &mut Budget,
-    ) -> Result<Vec<SeriesData>, Error> {
+    /// As [`Blocks::select`], of blocks of one resolution, without what is deleted.
+    pub(crate) fn read(&self, requested: BlockRequest<'_>, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+        let BlockRequest { tenant, resolution_ms, selection, wanted, tombstones } = requested;
         let mut found = Vec::new();
         // What is left of a series whose samples were deleted can only be distinguished from its samples.
         let with_samples = selection.labels_only.then(|| Selection { labels_only: false, ..selection.clone() });
@@ -193,10 +188,10 @@ impl Blocks {
         Ok(names)
     }
 
-    /// Adds the values of label `name` of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
+    /// Adds the values of label `name` of the series that the matchers accept, of all blocks that touch the range.
     pub(crate) fn label_values(
         &self,
-        (tenant, matchers, range): (&Tenant, &[Matcher], TimeRange),
+        SeriesRequest { tenant, matchers, range }: SeriesRequest<'_>,
         name: &str,
         first: &mut First<String>,
     ) -> Result<(), Error> {
@@ -207,14 +202,14 @@ impl Blocks {
         Ok(())
     }
 
-    /// Adds the label sets of the series of `selection` that are `wanted` in blocks of one resolution, without what `tombstones` delete.
+    /// Adds the label sets of what [`Blocks::read`] reads.
     pub(crate) fn label_sets(
         &self,
-        (tenant, resolution_ms): (&Tenant, u32),
-        (selection, wanted): (&Selection, &dyn Fn(Kind, Temporality) -> bool),
-        tombstones: &[Tombstone],
-        (first, opening): (&mut First<Labels>, &Opening<'_>),
+        requested: BlockRequest<'_>,
+        first: &mut First<Labels>,
+        opening: &Opening<'_>,
     ) -> Result<(), Error> {
+        let BlockRequest { tenant, resolution_ms, selection, wanted, tombstones } = requested;
         let mut counted = 0;
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
@@ -391,7 +386,8 @@ mod tests {
             let m1 = [Matcher::new("__name__", MatchOp::Equal, "m1").unwrap()];
             for limit in [0, 1, values.len(), usize::MAX] {
                 let mut first = First::new(limit, Default::default());
-                blocks.label_values((&Tenant::default(), &m1, TimeRange::ALL), "a", &mut first).unwrap();
+                let requested = SeriesRequest { tenant: &Tenant::default(), matchers: &m1, range: TimeRange::ALL };
+                blocks.label_values(requested, "a", &mut first).unwrap();
                 prop_assert!(first.into_set().unwrap().iter().eq(values.iter().take(limit)));
             }
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);

@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
-use ogive_model::{Charge, Kind, Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
+use ogive_model::{Charge, Kind, Labels, Opening, SelectError, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
 use crate::ingest::head::{Give, HeadAnswer, Listed, Listing, Page};
 use crate::ingest::request::ReadRequest;
 use crate::ingest::shard::ToShard;
 use crate::ledger::Ledger;
+use crate::series_request::SeriesRequest;
 use crate::sway::sway;
 use crate::view::View;
 use crate::{Budget, Error};
@@ -28,14 +29,6 @@ const READ_TRIES_MAX: usize = 100;
 
 /// 10,000 series are some milliseconds and megabytes: gathering them costs hardly more than counting them.
 const GATHERED_FIRST: usize = if cfg!(test) { 5 } else { 10_000 };
-
-/// Which series are asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct SeriesRequest<'a> {
-    pub(crate) tenant: &'a Tenant,
-    pub(crate) matchers: &'a [Matcher],
-    pub(crate) range: TimeRange,
-}
 
 /// The heads of a store, and the blocks that hold the rest.
 #[derive(Clone, Copy)]
@@ -47,6 +40,16 @@ pub(crate) struct Heads<'s> {
 /// Where a shard puts a page, or that a flush overtook it.
 type Answer<P> = Sender<Option<P>>;
 
+/// The series that are asked for.
+pub(crate) struct FoundHeads {
+    /// The blocks that hold the rest.
+    pub(crate) view: Arc<View>,
+    /// Ascending by (labels, kind).
+    pub(crate) heads: Vec<HeadAnswer>,
+    /// For the heads.
+    pub(crate) held: Charge,
+}
+
 /// What was found so far.
 #[derive(Default)]
 struct Gathered {
@@ -56,14 +59,13 @@ struct Gathered {
 }
 
 impl Heads<'_> {
-    /// The series that are asked for, ascending by (labels, kind), and the blocks that hold the rest. `check` looks at the blocks before
-    /// many series are gathered.
+    /// Finds the series that are asked for. `check` looks at the blocks before many series are gathered.
     pub(crate) fn find(
         self,
         requested: SeriesRequest<'_>,
         opening: &Opening<'_>,
         check: impl FnOnce(&View) -> Result<(), Error>,
-    ) -> Result<(Arc<View>, Vec<HeadAnswer>, Charge), SelectError> {
+    ) -> Result<FoundHeads, SelectError> {
         let (mut view, mut all) = self.gather(requested, opening, GATHERED_FIRST)?;
         let counted = all.kinds.iter().sum::<usize>();
         if counted > all.found.len() {
@@ -76,13 +78,13 @@ impl Heads<'_> {
                 "each series that was counted is gathered"
             );
         }
-        let mut found = all.found;
-        found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
+        let mut heads = all.found;
+        heads.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
         debug_assert!(
-            found.is_sorted_by(|a, b| (&a.def().labels, a.def().meta.kind) < (&b.def().labels, b.def().meta.kind)),
+            heads.is_sorted_by(|a, b| (&a.def().labels, a.def().meta.kind) < (&b.def().labels, b.def().meta.kind)),
             "each series is in one shard"
         );
-        Ok((view, found, all.held))
+        Ok(FoundHeads { view, heads, held: all.held })
     }
 
     /// Counts what is asked for, and gathers the first `most` of it or a few more.
@@ -116,8 +118,8 @@ impl Heads<'_> {
         labels_only: bool,
         budget: &mut Budget,
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
-        let (view, found, _) = self.find(requested, &Opening::UNBOUNDED, |_| Ok(()))?;
-        let data = found.iter().map(|found| found.data(requested.range, labels_only, budget));
+        let FoundHeads { view, heads, .. } = self.find(requested, &Opening::UNBOUNDED, |_| Ok(()))?;
+        let data = heads.iter().map(|found| found.data(requested.range, labels_only, budget));
         Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
     }
 
@@ -148,9 +150,11 @@ impl Heads<'_> {
     /// The first `limit` texts that the heads list of all series of a tenant, and the blocks that hold the rest.
     pub(crate) fn list(
         self,
-        (tenant, range): (&Tenant, TimeRange),
+        tenant: &Tenant,
+        range: TimeRange,
         listing: &Listing,
-        (limit, opening): (usize, &Opening<'_>),
+        limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<(Arc<View>, First<String>), SelectError> {
         let message = |request: &Arc<ReadRequest>, after, answer, _: &First<String>| {
             let (request, listing) = (Arc::clone(request), listing.clone());

@@ -19,6 +19,7 @@ mod order;
 mod reader;
 mod retention_clock;
 mod roll;
+mod series_request;
 mod sway;
 mod view;
 
@@ -73,5 +74,5 @@ pub use retention::{Keep, Retention};
 pub use scrub::{Scrubbed, scrub};
 pub use snapshot::SnapshotInfo;
 pub use store::{Store, TenantView};
-pub use tombstone::Tombstone;
+pub use tombstone::{DeletionScope, Tombstone};
 pub use window::Window;

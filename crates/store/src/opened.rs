@@ -21,6 +21,7 @@ use ogive_model::{
 
 use crate::block::Entry;
 use crate::blocks::INDEX_BYTES_MAX;
+use crate::heads::FoundHeads;
 use crate::ingest::head::HeadAnswer;
 use crate::ingest::stats::Stats;
 use crate::merge::{self, Clash};
@@ -61,29 +62,47 @@ struct Set {
 }
 
 enum Part {
-    Block { number: usize, requested: usize, entry: Entry },
+    Block(BlockPart),
     Head(HeadAnswer),
+}
+
+/// A series of a block.
+struct BlockPart {
+    /// The block's number in the view.
+    number: usize,
+    /// Which of the requests it answers.
+    requested: usize,
+    entry: Entry,
+}
+
+/// Parts of one series that follow each other in time.
+struct Lineup {
+    /// Their places, ascending in time.
+    order: Vec<usize>,
+    /// The series without samples.
+    blank: SeriesData,
 }
 
 impl Part {
     /// The most samples that it has.
     fn rows_max(&self) -> usize {
         match self {
-            Self::Block { entry, .. } => entry.chunks.iter().map(|chunk| chunk.samples as usize).sum(),
+            Self::Block(part) => part.entry.chunks.iter().map(|chunk| chunk.samples as usize).sum(),
             Self::Head(head) => head.rows_max(),
         }
     }
 }
 
 impl<'a> Opened<'a> {
-    /// Finds what holds the selection; `heads` is what heads hold of it, ascending.
+    /// Finds what holds the selection, beside what `found` says that heads hold of it.
     pub(crate) fn new(
-        (view, stats): (Arc<View>, &'a Stats),
+        found: FoundHeads,
+        stats: &'a Stats,
         tenant: &Tenant,
         selection: &Selection,
-        (heads, of_heads): (Vec<HeadAnswer>, Charge),
         opening: &Opening<'_>,
     ) -> Result<Self, Error> {
+        let FoundHeads { view, heads, held: of_heads } = found;
         let mut budget = Budget::partial(selection.samples_max);
         let mut finding = Finding { opening, held: opening.charge(0)?, found: Vec::new(), sets: Vec::new() };
         let mut requested = Vec::new();
@@ -99,11 +118,11 @@ impl<'a> Opened<'a> {
                         rollup_ms = rollup_ms.max(piece.resolution_ms);
                         let chunks = std::mem::size_of_val(&*entry.chunks);
                         finding.held.grow(PART_BYTES + labels.memory_bytes() + chunks).map_err(SelectError::from)?;
-                        finding.find(labels, entry.kind, Part::Block { number, requested: place, entry })
+                        finding.find(labels, entry.kind, Part::Block(BlockPart { number, requested: place, entry }))
                     };
                     let block = view.blocks.numbered(number).1;
                     block
-                        .and_then(|block| block.each_matching(&part, &wanted, (&mut budget, opening), each))
+                        .and_then(|block| block.each_matching(&part, &wanted, &mut budget, opening, each))
                         .or_else(|error| budget.miss(error, || "all samples of its block".into()))?;
                     finding.join()?;
                 }
@@ -186,7 +205,7 @@ impl<'a> Opened<'a> {
                 run.push(part);
             }
             out.extend(match self.lined_up(&run)? {
-                Some((order, blank)) => self.joined(labels, run, (&order, blank), budget)?,
+                Some(lineup) => self.joined(labels, run, lineup, budget)?,
                 None => self.merged(labels, run, budget)?,
             });
         }
@@ -199,14 +218,13 @@ impl<'a> Opened<'a> {
         Ok(out)
     }
 
-    /// The order in which parts of one series follow each other in time, when they are alike and no two share a time, and the series
-    /// without samples. What they come to does not depend on the order in which they merge, then: compaction leaves blocks in
+    /// How parts of one series follow each other in time, when they are alike and no two share a time. What they come to does not depend on the order in which they merge, then: compaction leaves blocks in
     /// another order than that of time, and a part that goes between two others costs a merge of all of them.
-    fn lined_up(&self, parts: &[Part]) -> Result<Option<(Vec<usize>, SeriesData)>, Error> {
+    fn lined_up(&self, parts: &[Part]) -> Result<Option<Lineup>, Error> {
         if parts.len() < 2 || !self.view.manifest.tombstones.is_empty() {
             return Ok(None);
         }
-        let Part::Block { number, requested, entry } = &parts[0] else { return Ok(None) };
+        let Part::Block(BlockPart { number, requested, entry }) = &parts[0] else { return Ok(None) };
         let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
         let mut blank = block.blank(entry)?;
         blank.rollup_ms = self.requested[*requested].resolution_ms;
@@ -214,7 +232,7 @@ impl<'a> Opened<'a> {
         let mut spans = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
             let span = match part {
-                Part::Block { number, requested, entry } => {
+                Part::Block(BlockPart { number, requested, entry }) => {
                     let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
                     let alike = block.is_of(entry, &blank.meta)
                         && entry.aggregates == aggregates
@@ -233,15 +251,15 @@ impl<'a> Opened<'a> {
         spans.sort_unstable();
         debug_assert_eq!(spans.len(), parts.len(), "each part has its span");
         let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0);
-        Ok(apart.then(|| (spans.into_iter().map(|span| span.2).collect(), blank)))
+        Ok(apart.then(|| Lineup { order: spans.into_iter().map(|span| span.2).collect(), blank }))
     }
 
-    /// Parts one behind the other in `order`, in one column from the beginning.
+    /// Parts one behind the other, in one column from the beginning.
     fn joined(
         &self,
         labels: &Labels,
         parts: Vec<Part>,
-        (order, mut data): (&[usize], SeriesData),
+        Lineup { order, blank: mut data }: Lineup,
         budget: &mut Budget,
     ) -> Result<Option<SeriesData>, Error> {
         if data.meta.kind == Kind::Float {
@@ -253,7 +271,7 @@ impl<'a> Opened<'a> {
         debug_assert_eq!(order.len(), parts.len(), "each part has its place");
         for part in order.iter().filter_map(|at| parts[*at].take()) {
             match part {
-                Part::Block { number, requested, entry } => {
+                Part::Block(BlockPart { number, requested, entry }) => {
                     let block = self.view.blocks.numbered(number).1?;
                     block.append_entry(&entry, &self.requested[requested].selection, budget, &mut data)?;
                 }
@@ -273,9 +291,7 @@ impl<'a> Opened<'a> {
         for part in parts {
             let data = match part {
                 Part::Head(head) => Some(head.data(self.range, false, budget)?),
-                Part::Block { number, requested, entry } => {
-                    self.block_part(labels, (number, requested, &entry), budget)?
-                }
+                Part::Block(part) => self.block_part(labels, &part, budget)?,
             };
             let Some(data) = data else { continue };
             let Some(last) = &mut out else {
@@ -290,15 +306,10 @@ impl<'a> Opened<'a> {
         Ok(out)
     }
 
-    fn block_part(
-        &self,
-        labels: &Labels,
-        (number, requested, entry): (usize, usize, &Entry),
-        budget: &mut Budget,
-    ) -> Result<Option<SeriesData>, Error> {
-        let SelectionRequest { selection, resolution_ms } = &self.requested[requested];
-        let (meta, block) = self.view.blocks.numbered(number);
-        let Some(mut data) = block?.entry_data(entry, selection, budget)? else { return Ok(None) };
+    fn block_part(&self, labels: &Labels, part: &BlockPart, budget: &mut Budget) -> Result<Option<SeriesData>, Error> {
+        let SelectionRequest { selection, resolution_ms } = &self.requested[part.requested];
+        let (meta, block) = self.view.blocks.numbered(part.number);
+        let Some(mut data) = block?.entry_data(&part.entry, selection, budget)? else { return Ok(None) };
         data.labels = labels.clone();
         let deleted: Vec<&Tombstone> =
             self.view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta)).collect();
@@ -424,9 +435,9 @@ impl SeriesSet for Opened<'_> {
             }
             let meta = match part {
                 Part::Head(head) => head.def().meta.clone(),
-                Part::Block { number, entry, .. } => {
-                    let block = self.view.blocks.numbered(*number).1?;
-                    block.blank(entry)?.meta
+                Part::Block(part) => {
+                    let block = self.view.blocks.numbered(part.number).1?;
+                    block.blank(&part.entry)?.meta
                 }
             };
             out.push(SeriesDef { labels: labels.clone(), meta });

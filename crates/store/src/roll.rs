@@ -105,11 +105,18 @@ fn shrank(before: &HistogramValue, after: &HistogramValue) -> bool {
     }
 }
 
+/// A sample and the start of what it covers.
+struct FloatSample {
+    time: i64,
+    value: f64,
+    start: i64,
+}
+
 /// A cell of floats that is being filled.
 struct Cell {
     end: i64,
-    /// Time, value and start of the last sample.
-    last: (i64, f64, i64),
+    /// The last sample.
+    last: FloatSample,
     aggregate: Aggregate,
     /// Time of a staleness marker behind the last sample.
     stale: Option<i64>,
@@ -120,8 +127,8 @@ fn floats(mut column: FloatColumn, width: i64, delta: bool) -> FloatColumn {
     let mut out = FloatColumn::default();
     let mut open: Option<Cell> = None;
     for (at, aggregate) in column.aggregates.iter().enumerate() {
-        let (time, value) = (column.times[at], column.values[at]);
-        let row = (time, value, column.starts.get(at).copied().unwrap_or(0));
+        let (time, value, start) = (column.times[at], column.values[at], column.starts.get(at).copied().unwrap_or(0));
+        let row = FloatSample { time, value, start };
         let end = end_of(time, width);
         if let Some(cell) = open.take_if(|cell| cell.end != end) {
             cell.put(&mut out, delta);
@@ -149,13 +156,14 @@ fn counted(column: &FloatColumn) -> u64 {
     column.aggregates.iter().fold(0, |sum, one| sum.wrapping_add(one.count))
 }
 impl Cell {
-    fn add(&mut self, row: (i64, f64, i64), of: &Aggregate) {
+    fn add(&mut self, row: FloatSample, of: &Aggregate) {
         if of.count == 0 {
-            self.stale = Some(row.0);
+            self.stale = Some(row.time);
             return;
         }
-        debug_assert!(self.last.0 <= row.0, "the sample at {} of a cell follows the one at {}", row.0, self.last.0);
-        let (time, value, start) = std::mem::replace(&mut self.last, row);
+        let (next, last) = (row.time, self.last.time);
+        debug_assert!(last <= next, "the sample at {next} of a cell follows the one at {last}");
+        let FloatSample { time, value, start } = std::mem::replace(&mut self.last, row);
         self.stale = None;
         let one = &mut self.aggregate;
         if one.count == 0 {
@@ -175,7 +183,7 @@ impl Cell {
 
     fn put(self, out: &mut FloatColumn, delta: bool) {
         if self.aggregate.count > 0 {
-            let (time, value) = if delta { (self.end, self.aggregate.sum) } else { (self.last.0, self.last.1) };
+            let (time, value) = if delta { (self.end, self.aggregate.sum) } else { (self.last.time, self.last.value) };
             debug_assert!(
                 out.times.last().is_none_or(|last| *last < time),
                 "the cell at {time} follows {:?}",
@@ -184,7 +192,7 @@ impl Cell {
             out.times.push(time);
             out.values.push(value);
             // A cell of deltas begins where it begins.
-            out.starts.push(if delta { 0 } else { self.last.2 });
+            out.starts.push(if delta { 0 } else { self.last.start });
             out.aggregates.push(self.aggregate);
         }
         // What a series is worth after it ended matters where it is read as it stands.

@@ -10,13 +10,13 @@
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
-use ogive_model::{Matcher, Selection, Tenant, TimeRange};
+use ogive_model::{Matcher, Selection, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::deletions::{self, DELETED_FILE, Deletions};
 use crate::frame::{frame, read_frame};
 use crate::layout::{JOURNAL_DIRECTORY, MANIFEST_FILE};
-use crate::{Block, Budget, Error, Manifest, Tombstone, tombstone};
+use crate::{Block, Budget, DeletionScope, Error, Manifest, Tombstone, tombstone};
 
 /// Where the snapshots are in the store's directory.
 pub const SNAPSHOTS_DIRECTORY: &str = "snapshots";
@@ -163,20 +163,16 @@ fn link_segments(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The snapshots that may hold samples of `tenant` in `range` of series that one of `selectors` accepts, by name. What a snapshot's journal
+/// The snapshots that may hold samples of `scope`, by name. What a snapshot's journal
 /// holds, or what of it cannot be read, is not looked through: it may.
 ///
 /// # Errors
 /// The disk's.
-pub fn holding(
-    disk: &dyn Disk,
-    directory: &Path,
-    (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
-) -> Result<Vec<String>, Error> {
+pub fn holding(disk: &dyn Disk, directory: &Path, scope: DeletionScope<'_>) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for info in list(disk, directory)? {
         let inside = path_of(directory, &info.name);
-        match may_hold(disk, &inside, (tenant, selectors, range)) {
+        match may_hold(disk, &inside, scope) {
             Ok(false) => {}
             Ok(true) | Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => names.push(info.name),
             // It was removed meanwhile.
@@ -187,25 +183,20 @@ pub fn holding(
     Ok(names)
 }
 
-fn may_hold(
-    disk: &dyn Disk,
-    inside: &Path,
-    (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
-) -> Result<bool, Error> {
+fn may_hold(disk: &dyn Disk, inside: &Path, scope: DeletionScope<'_>) -> Result<bool, Error> {
     for path in disk.list(&inside.join(JOURNAL_DIRECTORY))? {
         if segment_number(&path).is_some() && disk.length(&path)? > SEGMENT_EMPTY_BYTES {
             return Ok(true);
         }
     }
     let Some((manifest, _)) = Manifest::read(disk, inside)? else { return Ok(false) };
-    for matchers in selectors {
-        let deletion = Tombstone { generation: u64::MAX, tenant: tenant.clone(), matchers: matchers.clone(), range };
+    for deletion in scope.tombstones(u64::MAX) {
         for meta in manifest.blocks.iter().filter(|meta| deletion.concerns(meta)) {
             let block = Block::open(disk, &Manifest::block_path(inside, meta.id))?;
-            let end_ms = range.end_ms.saturating_add(i64::from(meta.resolution_ms));
+            let end_ms = scope.range.end_ms.saturating_add(i64::from(meta.resolution_ms));
             let selection = Selection {
-                matchers: matchers.clone(),
-                range: TimeRange { end_ms, ..range },
+                matchers: deletion.matchers.clone(),
+                range: TimeRange { end_ms, ..scope.range },
                 samples_max: usize::MAX,
                 labels_only: true,
                 resolution: Default::default(),
@@ -332,7 +323,8 @@ pub fn rollback(
     disk: &dyn Disk,
     directory: &Path,
     name: &str,
-    (kept, created_ms): (&str, i64),
+    kept: &str,
+    created_ms: i64,
     keep_deletions: bool,
 ) -> Result<(), Error> {
     need(disk, directory, name)?;
@@ -345,8 +337,9 @@ pub fn rollback(
     create_stopped(disk, directory, kept, created_ms)?;
     let now = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
     // Ids that the snapshot does not know of are in use by the one that is kept.
-    let intent = encode_intent(name, now.next_block, now.generation, keep_deletions);
-    disk.replace(&directory.join(ROLLBACK_FILE), &intent)?;
+    let (next_block, generation) = (now.next_block, now.generation);
+    let intent = RollbackIntent { name: name.to_owned(), next_block, generation, keep_deletions };
+    disk.replace(&directory.join(ROLLBACK_FILE), &intent.encode())?;
     finish_rollback(disk, directory)
 }
 
@@ -363,8 +356,8 @@ fn whole(deletions: Deletions, name: &str) -> Result<Vec<Tombstone>, Error> {
 /// Does what a rollback that was begun has left undone.
 pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
     let path = directory.join(ROLLBACK_FILE);
-    let begun = read_frame(disk, &path, ROLLBACK_MAGIC, parse_intent);
-    let (name, next_block, generation, keep_deletions) = match begun {
+    let begun = read_frame(disk, &path, ROLLBACK_MAGIC, RollbackIntent::parse);
+    let RollbackIntent { name, next_block, generation, keep_deletions } = match begun {
         Err(Error::Disk(DiskError::NotFound { .. })) => return Ok(()),
         begun => begun?,
     };
@@ -428,22 +421,37 @@ fn parse_info(cursor: &mut Cursor<'_>) -> Result<SnapshotInfo, Broken> {
     Ok(SnapshotInfo { name: String::new(), created_ms, blocks, block_bytes, journal_bytes })
 }
 
-fn encode_intent(name: &str, next_block: u64, generation: u64, keep_deletions: bool) -> Vec<u8> {
-    debug_assert!(check_name(name).is_ok(), "a rollback goes to a snapshot that can be there: {name:?}");
-    let mut body = Vec::new();
-    put_bytes(&mut body, name.as_bytes());
-    put_varint(&mut body, next_block);
-    put_varint(&mut body, generation);
-    if keep_deletions {
-        body.push(1);
-    }
-    frame(ROLLBACK_MAGIC, &body)
+/// What `ROLLBACK` says: a rollback that was begun.
+struct RollbackIntent {
+    /// The snapshot.
+    name: String,
+    /// The next id of a block, and the generation, of the manifest that goes.
+    next_block: u64,
+    generation: u64,
+    /// What was deleted since stays so.
+    keep_deletions: bool,
 }
 
-fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64, bool), Broken> {
-    let name = cursor.text()?.to_owned();
-    let (next_block, generation) = (cursor.varint()?, cursor.varint()?);
-    Ok((name, next_block, generation, !cursor.is_empty() && cursor.byte()? == 1))
+impl RollbackIntent {
+    fn encode(&self) -> Vec<u8> {
+        let name = &self.name;
+        debug_assert!(check_name(name).is_ok(), "a rollback goes to a snapshot that can be there: {name:?}");
+        let mut body = Vec::new();
+        put_bytes(&mut body, name.as_bytes());
+        put_varint(&mut body, self.next_block);
+        put_varint(&mut body, self.generation);
+        if self.keep_deletions {
+            body.push(1);
+        }
+        frame(ROLLBACK_MAGIC, &body)
+    }
+
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+        let name = cursor.text()?.to_owned();
+        let (next_block, generation) = (cursor.varint()?, cursor.varint()?);
+        let keep_deletions = !cursor.is_empty() && cursor.byte()? == 1;
+        Ok(Self { name, next_block, generation, keep_deletions })
+    }
 }
 
 #[cfg(test)]
@@ -463,7 +471,8 @@ mod tests {
     fn the_examples_of_the_format_page_are_what_is_written_and_read() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let page = std::fs::read_to_string(root.join("docs/formats/snapshot.md")).unwrap();
-        let written = [("SNAPSHOT", encode_info(&info())), ("ROLLBACK", encode_intent("monday", 12, 40, false))];
+        let monday = RollbackIntent { name: "monday".into(), next_block: 12, generation: 40, keep_deletions: false };
+        let written = [("SNAPSHOT", encode_info(&info())), ("ROLLBACK", monday.encode())];
         for (name, bytes) in written {
             let kept = std::fs::read(root.join("vectors/snapshot").join(name)).unwrap();
             assert_eq!(bytes, kept, "the format changed: its version must rise");
@@ -493,10 +502,10 @@ mod tests {
         fn any_bytes_are_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let (disk, path) = (SimulatedDisk::new(1), Path::new("/s/ROLLBACK"));
             disk.put(path, frame(ROLLBACK_MAGIC, &bytes));
-            let _ = read_frame(&disk, path, ROLLBACK_MAGIC, parse_intent);
+            let _ = read_frame(&disk, path, ROLLBACK_MAGIC, RollbackIntent::parse);
             let _ = read_frame(&disk, path, ROLLBACK_MAGIC, parse_info);
             disk.put(path, bytes);
-            prop_assert!(read_frame(&disk, path, ROLLBACK_MAGIC, parse_intent).is_err());
+            prop_assert!(read_frame(&disk, path, ROLLBACK_MAGIC, RollbackIntent::parse).is_err());
         }
     }
 }

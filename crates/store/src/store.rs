@@ -25,7 +25,7 @@ use crate::class::Class;
 use crate::deletions;
 use crate::findings::{Findings, NewFinding};
 use crate::first::First;
-use crate::heads::{Heads, SeriesRequest};
+use crate::heads::Heads;
 use crate::ingest::FlushWish;
 use crate::ingest::flusher::Flusher;
 use crate::ingest::follow::{Audience, Follow, Follower, Watch};
@@ -33,9 +33,9 @@ use crate::ingest::head::Listing;
 use crate::ingest::recall::Recall;
 use crate::ingest::shard::{self, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
-use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
+use crate::ingest::writer::{Command, Core, Replayed, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply};
-use crate::keep::{self, Maintainer};
+use crate::keep::{self, Bells, Maintainer};
 use crate::layout::JOURNAL_DIRECTORY;
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
@@ -43,9 +43,10 @@ use crate::opened::Opened;
 use crate::retention::Oldest;
 use crate::retention_clock::RetentionClock;
 use crate::scrub::{self, Scrubbed, Scrubber};
+use crate::series_request::SeriesRequest;
 use crate::snapshot::{self, SnapshotInfo};
 use crate::sway::sway;
-use crate::tombstone::{self, Tombstone};
+use crate::tombstone::{self, DeletionScope, Tombstone};
 use crate::view::View;
 use crate::{BlockId, BlockMeta, Blocks, Budget, Error, Manifest, StoredFinding};
 
@@ -93,13 +94,13 @@ impl Store {
             .with_float_cell_cost(options.float_cell_cost)
             .with_reserve(options.reserve_bytes);
         let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let (oldest, retention_clock, finding) = retention_of(&options, &ledger, &clock);
+        let OpenedRetention { oldest, clock: retention_clock, finding } = retention_of(&options, &ledger, &clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
-        let core = core_of(Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest)), &ledger, &clock);
-        let keeping =
-            Maintainer::new(&ledger, (&maintenance, &bell), &stats, &clock, (&oldest, &retention_clock), &options);
-        let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &maintenance));
+        let core = core_of(Core::new(sources, limits(&options), &shards, &stats, &size, &oldest), &ledger, &clock);
+        let bells = Bells { maintenance: Arc::clone(&maintenance), flusher: Arc::clone(&bell) };
+        let keeping = Maintainer::new(&ledger, &bells, &stats, &clock, &oldest, &retention_clock, &options);
+        let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, &options, &maintenance);
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
             core,
@@ -117,16 +118,17 @@ impl Store {
             want_flush: Box::new(move || ring.ring(None)),
             reserve: Arc::clone(ledger.reserve()),
         };
-        let (mut recovered, mut lost, spans) = writer.replay(from, |mark| flusher.relieve(mark))?;
-        lost.extend(met.lost(&ledger.view().blocks, spans.around((writer.journal.next().0, 0))));
+        let Replayed { mut recovered, mut lost, spans } = writer.replay(from, |mark| flusher.relieve(mark))?;
+        let end = writer.journal.next().0;
+        lost.extend(met.lost(&ledger.view().blocks, spans.around(end..end)));
         met.add_to(&mut recovered);
         recovered.findings.extend(finding);
         findings.note(now_ms, lost);
 
-        let (ring, interval) = (Arc::clone(&bell), (options.flush_interval, options.flush_retry));
+        let (ring, interval, retry) = (Arc::clone(&bell), options.flush_interval, options.flush_retry);
         let threads = vec![
             start("journal", move || writer.run()),
-            start("flush", move || flusher.run(&ring, interval)),
+            start("flush", move || flusher.run(&ring, interval, retry)),
             start("keep", move || keeping.run()),
         ];
         // What came to an end while no store was open.
@@ -236,13 +238,8 @@ impl Store {
         sway();
         room()?;
         self.ledger.commit(None, |manifest| {
-            let generation = manifest.generation;
-            manifest.tombstones.extend(selectors.iter().map(|matchers| Tombstone {
-                generation,
-                tenant: tenant.clone(),
-                matchers: matchers.clone(),
-                range,
-            }));
+            let scope = DeletionScope { tenant, selectors, range };
+            manifest.tombstones.extend(scope.tombstones(manifest.generation));
         })?;
         self.maintenance.ring(None);
         Ok(())
@@ -258,24 +255,17 @@ impl Store {
         selectors: &[Vec<Matcher>],
         range: TimeRange,
     ) -> Result<Vec<String>, Error> {
-        snapshot::holding(self.ledger.disk(), self.ledger.directory(), (tenant, selectors, range))
+        snapshot::holding(self.ledger.disk(), self.ledger.directory(), DeletionScope { tenant, selectors, range })
     }
 
     /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back: what [`Store::delete`]
-    /// deletes with the other arguments.
+    /// deletes of `scope`.
     ///
     /// # Errors
     /// The disk's.
-    pub fn note_deletion(
-        &self,
-        names: &[String],
-        what: &str,
-        (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
-    ) -> Result<(), Error> {
+    pub fn note_deletion(&self, names: &[String], what: &str, scope: DeletionScope<'_>) -> Result<(), Error> {
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
-        let of = |matchers: &Vec<Matcher>| (tenant.clone(), matchers.clone());
-        let made = |(tenant, matchers)| Tombstone { generation: 0, tenant, matchers, range };
-        let made: Vec<Tombstone> = selectors.iter().map(of).map(made).collect();
+        let made: Vec<Tombstone> = scope.tombstones(0).collect();
         names.iter().try_for_each(|name| snapshot::note_deletion(disk, directory, name, what, &made))
     }
 
@@ -542,8 +532,8 @@ impl Store {
 
     fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
         let check = |view: &View| Opened::check(view, tenant, selection, opening);
-        let (view, heads, held) = self.heads().find(requested(tenant, selection), opening, check)?;
-        let opened = Opened::new((view, &self.stats), tenant, selection, (heads, held), opening)?;
+        let found = self.heads().find(requested(tenant, selection), opening, check)?;
+        let opened = Opened::new(found, &self.stats, tenant, selection, opening)?;
         opened.warn(self.findings.warnings(tenant, selection.range));
         Ok(opened)
     }
@@ -578,7 +568,7 @@ impl TenantView<'_> {
     ) -> Result<Vec<String>, SelectError> {
         let (tenant, heads) = (self.tenant, self.store.heads());
         let (view, mut names) = if matchers.is_empty() {
-            let (view, names) = heads.list((tenant, range), &Listing::Names, (usize::MAX, opening))?;
+            let (view, names) = heads.list(tenant, range, &Listing::Names, usize::MAX, opening)?;
             (view, names.into_set()?)
         } else {
             let add = |all: &mut BTreeSet<String>, labels: &Labels| {
@@ -607,7 +597,7 @@ impl TenantView<'_> {
     ) -> Result<Vec<String>, SelectError> {
         let (tenant, heads) = (self.tenant, self.store.heads());
         let (view, mut values) = if matchers.is_empty() {
-            heads.list((tenant, range), &Listing::Values(name.to_owned()), (limit, opening))?
+            heads.list(tenant, range, &Listing::Values(name.to_owned()), limit, opening)?
         } else {
             let add = |all: &mut First<String>, labels: &Labels| {
                 let value = labels.get(name);
@@ -623,7 +613,7 @@ impl TenantView<'_> {
                 add,
             )?
         };
-        view.blocks.label_values((tenant, matchers, range), name, &mut values)?;
+        view.blocks.label_values(SeriesRequest { tenant, matchers, range }, name, &mut values)?;
         let values = values.into_set()?;
         assert!(values.len() <= limit, "{} values where {limit} are asked for", values.len());
         Ok(values.into_iter().collect())
@@ -687,16 +677,15 @@ impl Select for TenantView<'_> {
         let requested = SeriesRequest { tenant: self.tenant, matchers, range };
         let (view, mut first) =
             self.store.heads().each_labels(requested, opening, || First::new(limit, opening.held()), add)?;
-        view.label_sets((self.tenant, matchers, range), &mut first, opening)?;
+        view.label_sets(requested, &mut first, opening)?;
         let sets = first.into_set()?;
         assert!(sets.len() <= limit, "{} label sets where {limit} are asked for", sets.len());
         Ok(sets)
     }
 
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
-        let requested = (self.tenant, range);
         let (view, names) =
-            self.store.heads().list(requested, &Listing::Histograms, (usize::MAX, &Opening::UNBOUNDED))?;
+            self.store.heads().list(self.tenant, range, &Listing::Histograms, usize::MAX, &Opening::UNBOUNDED)?;
         let mut names = names.into_set()?;
         names.extend(view.blocks.histogram_names(self.tenant, range)?);
         Ok(names)
@@ -800,12 +789,13 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let (manifest, reported) = Manifest::open(&**disk, directory)?;
     let blocks = Blocks::open(&**disk, directory, &manifest);
     let sources = read_windows(&manifest, directory)?;
-    let (journal, bad, last) = open_journal(disk, directory, options, &manifest)?;
+    let OpenedJournal { journal, problems, last } = open_journal(disk, directory, options, &manifest)?;
     assert_eq!(blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
     assert!(journal.next() >= manifest.replay_from, "a new record at {:?} is left out of a replay", journal.next());
     // More than the sentence that says which file was read: it names what no manifest does.
     let is_lost = reported.len() > 1;
-    let met = OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: bad, last };
+    let met =
+        OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: problems, last };
     Ok(OpenedDirectory { lock, manifest, blocks, sources, journal, met })
 }
 
@@ -828,12 +818,21 @@ fn read_windows(manifest: &Manifest, directory: &Path) -> Result<SourceTable, Er
     })
 }
 
+/// A journal before it is replayed.
+struct OpenedJournal {
+    journal: Journal,
+    /// One sentence each.
+    problems: Vec<String>,
+    /// See [`OpeningProblems::last`].
+    last: Option<String>,
+}
+
 fn open_journal(
     disk: &Arc<dyn Disk>,
     directory: &Path,
     options: &Options,
     manifest: &Manifest,
-) -> Result<(Journal, Vec<String>, Option<String>), Error> {
+) -> Result<OpenedJournal, Error> {
     // The hasher's keys are the standard library's source of random numbers.
     let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8) as u32;
     let options = ogive_journal::Options {
@@ -849,7 +848,8 @@ fn open_journal(
     let last =
         torn.clone().filter(|_| recovery.torn_is_whole).map(|reported| format!("{reported}: a record, which was bad"));
     let torn = last.clone().or(torn);
-    Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect(), last))
+    let problems = torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect();
+    Ok(OpenedJournal { journal, problems, last })
 }
 
 /// What decides about samples, knowing the series of the newest blocks.
@@ -859,15 +859,18 @@ fn core_of(mut core: Core, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Core {
     core
 }
 
-/// What retention goes by, and what was wrong with its file.
-fn retention_of(
-    options: &Options,
-    ledger: &Ledger,
-    clock: &Arc<dyn Clock>,
-) -> (Arc<Oldest>, Arc<RetentionClock>, Option<String>) {
+/// What retention goes by.
+struct OpenedRetention {
+    oldest: Arc<Oldest>,
+    clock: Arc<RetentionClock>,
+    /// What was wrong with the clock's file.
+    finding: Option<String>,
+}
+
+fn retention_of(options: &Options, ledger: &Ledger, clock: &Arc<dyn Clock>) -> OpenedRetention {
     let (opened, finding) = RetentionClock::open(ledger.disk(), ledger.directory(), &ledger.view().manifest, clock);
-    let opened = Arc::new(opened);
-    (oldest_of(options, ledger, &opened), opened, finding)
+    let clock = Arc::new(opened);
+    OpenedRetention { oldest: oldest_of(options, ledger, &clock), clock, finding }
 }
 
 /// The oldest samples that are taken: what was dropped does not come back.

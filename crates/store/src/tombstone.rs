@@ -17,6 +17,31 @@ pub(crate) const MATCHERS_MAX: usize = 256;
 /// 16 MiB of selectors wait in all: each change of the manifest writes them again.
 pub(crate) const TOMBSTONES_BYTES_MAX: usize = 16 << 20;
 
+/// What a deletion is to delete.
+#[derive(Clone, Copy, Debug)]
+pub struct DeletionScope<'a> {
+    /// Whose samples.
+    pub tenant: &'a Tenant,
+    /// A series goes when all matchers of one of them accept it.
+    pub selectors: &'a [Vec<Matcher>],
+    /// Samples of these times.
+    pub range: TimeRange,
+}
+
+impl<'a> DeletionScope<'a> {
+    /// One deletion for each selector.
+    pub(crate) fn tombstones(self, generation: u64) -> impl Iterator<Item = Tombstone> + 'a {
+        let Self { tenant, selectors, range } = self;
+        let of = move |matchers: &Vec<Matcher>| Tombstone {
+            generation,
+            tenant: tenant.clone(),
+            matchers: matchers.clone(),
+            range,
+        };
+        selectors.iter().map(of)
+    }
+}
+
 /// A deletion; see the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tombstone {

@@ -10,7 +10,7 @@ use ogive_model::{
     Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, TimeRange, Value,
 };
 
-use crate::{Error, ManualClock, Options, Scrubbed, Store, scrub, snapshot};
+use crate::{DeletionScope, Error, ManualClock, Options, Scrubbed, Store, scrub, snapshot};
 
 const WALL_NS: i64 = 1_700_000_000_000_000_000;
 
@@ -306,7 +306,13 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
     assert_eq!(holding("f", TimeRange::ALL), ["blocks", "journal"], "nobody looks through a journal");
     store.delete(&tenant, &all("f"), TimeRange::ALL).unwrap();
     let note = |name: &str| {
-        store.note_deletion(&["blocks".into()], name, (&tenant, &all(name), TimeRange::ALL)).unwrap();
+        store
+            .note_deletion(
+                &["blocks".into()],
+                name,
+                DeletionScope { tenant: &tenant, selectors: &all(name), range: TimeRange::ALL },
+            )
+            .unwrap();
     };
     note("f");
     note("g");
@@ -495,11 +501,12 @@ fn a_rollback_keeps_deletions_wherever_the_power_goes() {
         (20..30).for_each(|n| assert!(send(&store, n)));
         store.snapshot("then", 1).unwrap();
         store.delete(&tenant, &selectors, range).unwrap();
-        store.note_deletion(&["then".into()], "f", (&tenant, &selectors, range)).unwrap();
+        let scope = DeletionScope { tenant: &tenant, selectors: &selectors, range };
+        store.note_deletion(&["then".into()], "f", scope).unwrap();
         (30..40).for_each(|n| assert!(send(&store, n)));
         drop(store);
         disk.cut_power_after(cut);
-        let done = snapshot::rollback(&disk, Path::new("/s"), "then", ("kept", 2), true);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2, true);
         let powered = disk.is_powered();
         let early = powered.then(|| snapshot::create_stopped(&disk, Path::new("/s"), "early", 3));
         assert!(early.is_none_or(|early| matches!(early, Err(Error::Refused { .. }))), "it would hold what is deleted");
@@ -538,10 +545,11 @@ fn a_rollback_wherever_deletions_are_not_all_known_is_refused() {
     let tenant = ogive_model::Tenant::default();
     let long = "x".repeat(3 << 20);
     let selectors = [vec![ogive_model::Matcher::new("host", ogive_model::MatchOp::Equal, long).unwrap()]];
-    store.note_deletion(&["then".into()], "host", (&tenant, &selectors, TimeRange::ALL)).unwrap();
+    let scope = DeletionScope { tenant: &tenant, selectors: &selectors, range: TimeRange::ALL };
+    store.note_deletion(&["then".into()], "host", scope).unwrap();
     (20..25).for_each(|n| assert!(send(&store, n)));
     drop(store);
-    let rollback = |kept, keep| snapshot::rollback(&disk, Path::new("/s"), "then", (kept, 2), keep);
+    let rollback = |kept, keep| snapshot::rollback(&disk, Path::new("/s"), "then", kept, 2, keep);
     let refused = rollback("kept", true);
     assert!(matches!(&refused, Err(Error::Refused { problem }) if problem.contains("cannot be kept")), "{refused:?}");
     assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..25).collect(), "nothing was done");
@@ -562,7 +570,7 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         store.flush().unwrap();
         drop(store);
         disk.cut_power_after(cut);
-        let done = snapshot::rollback(&disk, Path::new("/s"), "then", ("kept", 2), false);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2, false);
         let powered = disk.is_powered();
         disk.cut_power();
         disk.restart();
@@ -576,9 +584,9 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         store.flush().unwrap();
         drop(store);
         if rolled {
-            snapshot::rollback(&disk, Path::new("/s"), "kept", ("after", 3), false).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "kept", "after", 3, false).unwrap();
             assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..50).collect(), "cut {cut}");
-            snapshot::rollback(&disk, Path::new("/s"), "after", ("later", 4), false).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "after", "later", 4, false).unwrap();
             assert_eq!(held(&open(Arc::new(disk), "/s")), (0..30).chain([60]).collect(), "cut {cut}");
         }
         if powered {

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 
 use ogive_model::{
-    Kind, Labels, Matcher, Opening, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    Kind, Labels, Opening, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
 };
 
 use crate::blocks::Blocks;
 use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
+use crate::series_request::{BlockRequest, SeriesRequest};
 use crate::window::Window;
 use crate::{BlockMeta, Budget, Error};
 
@@ -122,10 +123,10 @@ impl View {
         Ok(found)
     }
 
-    /// Adds the label sets of the series that `matchers` accept and that have a sample in `range` in a block.
+    /// Adds the label sets of the series that are asked for and have a sample in a block.
     pub(crate) fn label_sets(
         &self,
-        (tenant, matchers, range): (&Tenant, &[Matcher], TimeRange),
+        SeriesRequest { tenant, matchers, range }: SeriesRequest<'_>,
         first: &mut First<Labels>,
         opening: &Opening<'_>,
     ) -> Result<(), Error> {
@@ -139,13 +140,10 @@ impl View {
         for group in self.groups(tenant, &of(range), &|_| true) {
             let wanted = |kind, temporality| group.wants(kind, temporality);
             for piece in &group.pieces {
-                let requested = (tenant, piece.resolution_ms);
-                self.blocks.label_sets(
-                    requested,
-                    (&of(piece.range), &wanted),
-                    &self.manifest.tombstones,
-                    (first, opening),
-                )?;
+                let (resolution_ms, tombstones) = (piece.resolution_ms, &self.manifest.tombstones);
+                let selection = &of(piece.range);
+                let requested = BlockRequest { tenant, resolution_ms, selection, wanted: &wanted, tombstones };
+                self.blocks.label_sets(requested, first, opening)?;
             }
         }
         Ok(())
@@ -268,9 +266,10 @@ impl View {
         let mut found = Vec::new();
         for piece in &group.pieces {
             let part = Selection { range: piece.range, ..selection.clone() };
-            let tombstones = &self.manifest.tombstones;
+            let (resolution_ms, tombstones) = (piece.resolution_ms, &self.manifest.tombstones);
             let wanted = |kind, temporality| group.wants(kind, temporality);
-            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &wanted, tombstones, budget)?;
+            let requested = BlockRequest { tenant, resolution_ms, selection: &part, wanted: &wanted, tombstones };
+            let read = self.blocks.read(requested, budget)?;
             found = merge_telling(vec![found, read], |labels, clash| budget.clash(labels, clash));
         }
         Ok(found)

@@ -193,7 +193,7 @@ fn rollback((name, data): (&str, &[PathBuf]), keep_deletions: bool, yes: bool, j
     }
     let what = format!("{name}{}", if keep_deletions { ", keeping deletions" } else { "" });
     offline::noted(&mirror, "snapshot rollback", &format!("{what}; what was there before is {kept}"), || {
-        snapshot::rollback(&mirror, mirror.root(), name, (&kept, now_ms()), keep_deletions)?;
+        snapshot::rollback(&mirror, mirror.root(), name, &kept, now_ms(), keep_deletions)?;
         if keep_deletions { delete_again(&mirror) } else { Ok(()) }
     })?;
     let undone = if keep_deletions { 0 } else { deletions.count };

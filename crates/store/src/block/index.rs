@@ -46,6 +46,16 @@ pub(crate) struct IndexBytes {
     pub(crate) postings: Vec<u8>,
 }
 
+/// A page of the block.
+pub(crate) struct SeriesPage {
+    /// Its number.
+    pub(crate) number: usize,
+    /// Where it is.
+    pub(crate) place: Section,
+    /// The series that it describes.
+    pub(crate) series: Range<u32>,
+}
+
 impl Index {
     /// The index of a block with `summary` whose series pages fill `place`.
     pub(crate) fn parse(bytes: IndexBytes, summary: &Summary, place: Section) -> Result<Self, Broken> {
@@ -72,12 +82,13 @@ impl Index {
         self.labels.as_fst().as_bytes().len() + self.postings.memory_bytes() + pages + texts
     }
 
-    /// The page that describes `series`, its place, and the series that it describes.
-    pub(crate) fn page_of(&self, series: u32) -> (usize, Section, Range<u32>) {
+    /// The page that describes `series`.
+    pub(crate) fn page_of(&self, series: u32) -> SeriesPage {
         debug_assert!(series < self.series, "series {series} of {}", self.series);
-        let page = series as usize / PAGE_SERIES;
-        let first = (page * PAGE_SERIES) as u32;
-        (page, self.pages[page], first..(first + PAGE_SERIES as u32).min(self.series))
+        let number = series as usize / PAGE_SERIES;
+        let first = (number * PAGE_SERIES) as u32;
+        let series = first..(first + PAGE_SERIES as u32).min(self.series);
+        SeriesPage { number, place: self.pages[number], series }
     }
 
     /// Name and value of a label.

@@ -19,7 +19,7 @@ use ogive_model::{
 use roaring::RoaringBitmap;
 
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
-use crate::block::index::{Index, IndexBytes};
+use crate::block::index::{Index, IndexBytes, SeriesPage};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::{self, Chunk};
@@ -346,7 +346,7 @@ impl Block {
     ) -> Result<(), Error> {
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
-        self.check_count(&index, &matching, (selection.range, wanted), opening)
+        self.check_count(&index, &matching, selection.range, wanted, opening)
     }
 
     /// As [`Block::check_matching`]: counts by kind, without their labels, which is a small part of what finding them costs.
@@ -354,7 +354,8 @@ impl Block {
         &self,
         index: &Index,
         matching: &RoaringBitmap,
-        (range, wanted): (TimeRange, &dyn Fn(Kind, Temporality) -> bool),
+        range: TimeRange,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
         opening: &Opening<'_>,
     ) -> Result<(), Error> {
         if matching.len() as usize <= opening.series_max {
@@ -363,7 +364,7 @@ impl Block {
         let mut kinds = [0; Kind::COUNT];
         let mut numbers = matching.iter().peekable();
         while let Some(number) = numbers.peek() {
-            let (_, place, described) = index.page_of(*number);
+            let SeriesPage { place, series: described, .. } = index.page_of(*number);
             let bytes = self.checked(place)?;
             let mut requested = [false; PAGE_SERIES];
             while let Some(number) = numbers.next_if(|number| described.contains(number)) {
@@ -389,13 +390,14 @@ impl Block {
         &self,
         selection: &Selection,
         wanted: &dyn Fn(Kind, Temporality) -> bool,
-        (budget, opening): (&mut Budget, &Opening<'_>),
+        budget: &mut Budget,
+        opening: &Opening<'_>,
         mut each: impl FnMut(Labels, Entry) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
         let range = selection.range;
-        let counted = self.check_count(&index, &matching, (range, wanted), opening);
+        let counted = self.check_count(&index, &matching, range, wanted, opening);
         // Of what cannot be read, the series that it belongs to are reported.
         if let Err(error @ Error::Selection(_)) = counted {
             return Err(error);
@@ -469,7 +471,7 @@ impl Block {
         mut each: impl FnMut(u32, &[u32], usize, (Kind, Temporality)) -> Result<(), Broken>,
     ) -> Result<(), Error> {
         for first in (0..self.summary.series as u32).step_by(PAGE_SERIES) {
-            let (_, place, mut numbers) = index.page_of(first);
+            let SeriesPage { place, series: mut numbers, .. } = index.page_of(first);
             let bytes = self.checked(place)?;
             let read = series::each_of_page(&bytes, numbers.len(), |labels, shared, what| {
                 each(numbers.next().expect("one for each"), labels, shared, what)
@@ -686,7 +688,7 @@ impl Block {
                     continue;
                 }
                 match self.chunk_bytes(chunk) {
-                    Ok(bytes) => any |= self.read_chunk((chunk, entry.aggregates), &bytes, range, budget, data)?,
+                    Ok(bytes) => any |= self.read_chunk(chunk, entry.aggregates, &bytes, range, budget, data)?,
                     Err(error) => budget.miss(error, || {
                         format!(
                             "{} samples of a series from {} to {} ms",
@@ -728,7 +730,8 @@ impl Block {
     /// Appends the samples of a chunk inside `range` to `data`; returns whether there were any.
     fn read_chunk(
         &self,
-        (chunk, rolled): (&ChunkEntry, bool),
+        chunk: &ChunkEntry,
+        rolled: bool,
         bytes: &[u8],
         range: TimeRange,
         budget: &mut Budget,
@@ -888,7 +891,7 @@ impl<'a> SeriesReader<'a> {
 
     /// Makes `series` one of the entries and returns which.
     fn seek(&mut self, series: u32) -> Result<usize, Error> {
-        let (number, place, described) = self.index.page_of(series);
+        let SeriesPage { number, place, series: described } = self.index.page_of(series);
         if self.page.is_none_or(|(held, _)| held != number) {
             self.page = None;
             let bytes = self.block.checked(place)?;

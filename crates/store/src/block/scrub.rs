@@ -11,6 +11,7 @@ use ogive_journal::{Disk, DiskFile, Error as DiskError, Finding, heal_from, scru
 
 use crate::Error;
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId};
+use crate::block::index::SeriesPage;
 use crate::block::{Block, series};
 use crate::bytes::Broken;
 
@@ -134,7 +135,7 @@ pub(crate) fn scrub_block(
     }
     let index = block.index()?;
     for first in (0..block.series_count() as u32).step_by(PAGE_SERIES) {
-        let (_, page, described) = index.page_of(first);
+        let SeriesPage { place: page, series: described, .. } = index.page_of(first);
         let Some(bytes) = look.section(page, block.twin_of(page), "series page")? else { continue };
         let entries =
             series::get_page(&bytes, described.len()).map_err(|broken| reported(page.offset, path, broken))?;

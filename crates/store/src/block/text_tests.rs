@@ -50,7 +50,7 @@ fn pieces(source: &[SeriesData]) -> Vec<SeriesData> {
 fn write(disk: &dyn Disk, source: &[SeriesData], effort: Effort) -> (PathBuf, u64) {
     disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
     let id = BlockId(7);
-    let meta = write_as(disk, Path::new(DIRECTORY), id, (0, effort), source.iter().cloned().map(Ok)).unwrap().unwrap();
+    let meta = write_as(disk, Path::new(DIRECTORY), id, 0, effort, source.iter().cloned().map(Ok)).unwrap().unwrap();
     (Path::new(DIRECTORY).join(block::file_name(id)), meta.bytes)
 }
 

@@ -45,7 +45,7 @@ pub fn write(
     id: BlockId,
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
-    write_as(disk, directory, id, (0, Effort::Quick), series)
+    write_as(disk, directory, id, 0, Effort::Quick, series)
 }
 
 /// As [`write()`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with `effort`.
@@ -59,7 +59,8 @@ pub fn write_as(
     disk: &dyn Disk,
     directory: &Path,
     id: BlockId,
-    (resolution_ms, effort): (u32, Effort),
+    resolution_ms: u32,
+    effort: Effort,
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
     let path = directory.join(file_name(id));
@@ -94,11 +95,20 @@ struct Writer {
     entries: Vec<Entry>,
     labels: LabelTable,
     summary: Summary,
-    /// The last series taken and the time of its last sample: the next one is above it.
-    last: Option<(Labels, Kind, i64)>,
+    /// The next one is above it.
+    last: Option<LastSeries>,
     /// What is left of the last series when whole chunks are cut off.
     open: Option<Part>,
     packing: Packing,
+}
+
+/// The last series that was taken.
+#[derive(Debug)]
+struct LastSeries {
+    labels: Labels,
+    kind: Kind,
+    /// The time of its last sample.
+    time: i64,
 }
 
 /// Consecutive samples of a series.
@@ -156,7 +166,7 @@ impl Writer {
         self.summary.time_min = self.summary.time_min.min(*first);
         self.summary.time_max = self.summary.time_max.max(*last);
         self.summary.samples += times.len() as u64;
-        self.last = Some((data.labels.clone(), data.meta.kind, *last));
+        self.last = Some(LastSeries { labels: data.labels.clone(), kind: data.meta.kind, time: *last });
         let mut part = match self.open.take() {
             Some(mut part) if goes_on => {
                 // They follow each other: nothing meets.
@@ -397,17 +407,17 @@ impl Writer {
 }
 
 /// What a writer asserts of its input. Returns whether it is another piece of the last series.
-fn check_series(data: &SeriesData, last: Option<&(Labels, Kind, i64)>) -> bool {
+fn check_series(data: &SeriesData, last: Option<&LastSeries>) -> bool {
     let key = (&data.labels, data.meta.kind);
     let times = chunk::sample_times(data);
-    let goes_on = last.is_some_and(|last| (&last.0, last.1) == key);
+    let goes_on = last.is_some_and(|last| (&last.labels, last.kind) == key);
     if let Some(last) = last {
-        assert!((&last.0, last.1) <= key, "series {:?} follows {last:?}", key);
+        assert!((&last.labels, last.kind) <= key, "series {:?} follows {last:?}", key);
         assert!(
-            !goes_on || times.first().is_none_or(|first| last.2 < *first),
+            !goes_on || times.first().is_none_or(|first| last.time < *first),
             "{times:?} of {:?} follow {}",
             key,
-            last.2
+            last.time
         );
     }
     let values = match data.meta.kind {

@@ -468,7 +468,7 @@ impl Life {
         (self.store, self.mirror) = (None, None);
         let disk = self.disk().unwrap();
         let kept = format!("before{}", self.sums.rollbacks);
-        snapshot::rollback(&*disk, &root(0), &format!("s{number}"), (&kept, BEGIN_MS), false).unwrap();
+        snapshot::rollback(&*disk, &root(0), &format!("s{number}"), &kept, BEGIN_MS, false).unwrap();
         drop(disk);
         self.mirror = None;
         self.sums.rollbacks += 1;

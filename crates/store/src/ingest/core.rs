@@ -37,10 +37,17 @@ pub(crate) struct Mark {
 }
 
 /// What makes a batch one that came before: its tenant, its source and its number.
-type Identity = (Tenant, SourceId, u64);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct BatchKey {
+    tenant: Tenant,
+    source: SourceId,
+    sequence: u64,
+}
 
-fn identity(batch: &Batch) -> Identity {
-    (batch.tenant.clone(), batch.source, batch.sequence)
+impl BatchKey {
+    fn of(batch: &Batch) -> Self {
+        Self { tenant: batch.tenant.clone(), source: batch.source, sequence: batch.sequence }
+    }
 }
 
 /// Batches that will be durable with the next fsync.
@@ -48,8 +55,8 @@ fn identity(batch: &Batch) -> Identity {
 pub(crate) struct Open {
     pub(crate) replies: Vec<(Reply, Verdict)>,
     pub(crate) stamps: Vec<Arc<dyn Stamps>>,
-    marks: Vec<Identity>,
-    pending: HashSet<Identity>,
+    marks: Vec<BatchKey>,
+    pending: HashSet<BatchKey>,
     placed: Vec<Placement>,
     pub(crate) bytes: usize,
     pub(crate) begun_ns: u64,
@@ -124,7 +131,9 @@ impl Core {
         sources: SourceTable,
         limits: Limits,
         shards: &[SyncSender<ToShard>],
-        (stats, size, oldest): (&Arc<Stats>, &Arc<HeadSize>, &Arc<Oldest>),
+        stats: &Arc<Stats>,
+        size: &Arc<HeadSize>,
+        oldest: &Arc<Oldest>,
     ) -> Self {
         let registry = Registry::new(shards.len(), limits);
         let (stats, size, oldest) = (Arc::clone(stats), Arc::clone(size), Arc::clone(oldest));
@@ -139,7 +148,7 @@ impl Core {
 
     /// What the number of a batch is to its tenant.
     pub(crate) fn seen(&self, batch: &Batch) -> Seen {
-        match self.open.pending.contains(&identity(batch)) {
+        match self.open.pending.contains(&BatchKey::of(batch)) {
             true => Seen::Duplicate,
             false => self.sources.seen(&batch.tenant, batch.source, batch.sequence),
         }
@@ -303,7 +312,7 @@ impl Core {
 
     /// Takes the accepted samples of a batch, whose record is in the journal, into the open group.
     pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
-        let key = identity(&batch);
+        let key = BatchKey::of(&batch);
         self.open.marks.push(key.clone());
         let is_new = self.open.pending.insert(key.clone());
         assert!(is_new, "a batch is in the open group already: {key:?}");
@@ -337,7 +346,7 @@ impl Core {
     pub(crate) fn hand_on(&mut self) {
         let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
         assert_eq!(open.marks.len(), open.pending.len(), "each batch of a group is marked once");
-        for (tenant, source, sequence) in open.marks {
+        for BatchKey { tenant, source, sequence } in open.marks {
             self.sources.mark(&tenant, source, sequence);
         }
         let mut series: Vec<Vec<(u32, Arc<Owned>)>> = self.shards.iter().map(|_| Vec::new()).collect();

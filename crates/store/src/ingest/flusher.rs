@@ -58,7 +58,8 @@ impl Flusher {
         queue: &Arc<Queue<Command>>,
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
-        (options, maintenance): (&Options, &Arc<Bell<keep::Wish>>),
+        options: &Options,
+        maintenance: &Arc<Bell<keep::Wish>>,
     ) -> Self {
         Self {
             ledger: Arc::clone(ledger),
@@ -74,7 +75,7 @@ impl Flusher {
     }
 
     /// Flushes when it is asked to and at least each `interval`, after a failure each `retry`, until the bell is closed.
-    pub(crate) fn run(mut self, bell: &Bell<FlushWish>, (interval, retry): (Duration, Duration)) {
+    pub(crate) fn run(mut self, bell: &Bell<FlushWish>, interval: Duration, retry: Duration) {
         let mut patience = interval;
         while let Some(answers) = bell.wait(patience) {
             let begun = self.clock.now_ns();

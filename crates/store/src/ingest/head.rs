@@ -95,8 +95,12 @@ pub(crate) struct Frozen {
     pub(crate) samples: u64,
 }
 
-/// A series of a frozen head, with its slot.
-pub(crate) type FrozenSeries = (u32, Arc<Owned>, Parts);
+/// A series of a frozen head.
+pub(crate) struct FrozenSeries {
+    slot: u32,
+    owned: Arc<Owned>,
+    parts: Parts,
+}
 
 /// See the module.
 #[derive(Default)]
@@ -233,11 +237,11 @@ impl Head {
             let parts = one.samples.take();
             if !parts.is_empty() {
                 self.frozen_newest_ms = self.frozen_newest_ms.max(parts.last());
-                series.push((index as u32, Arc::clone(&one.owned), parts));
+                series.push(FrozenSeries { slot: index as u32, owned: Arc::clone(&one.owned), parts });
             }
         }
         debug_assert_eq!(
-            series.iter().map(|(_, _, parts)| parts.rows_max() as u64).sum::<u64>(),
+            series.iter().map(|series| series.parts.rows_max() as u64).sum::<u64>(),
             self.samples,
             "each sample is frozen"
         );
@@ -694,15 +698,15 @@ impl HeadAnswer {
 
 impl Frozen {
     fn read(&self, index: u32, range: TimeRange) -> Option<Parts> {
-        let at = self.series.binary_search_by_key(&index, |series| series.0).ok()?;
-        let parts = self.series[at].2.within(range);
+        let at = self.series.binary_search_by_key(&index, |series| series.slot).ok()?;
+        let parts = self.series[at].parts.within(range);
         (!parts.is_empty()).then_some(parts)
     }
 
     /// Whether [`Frozen::read`] finds anything.
     fn holds(&self, index: u32, range: TimeRange) -> bool {
-        let at = self.series.binary_search_by_key(&index, |series| series.0);
-        at.is_ok_and(|at| each!(&self.series[at].2, parts => holds(parts, range)))
+        let at = self.series.binary_search_by_key(&index, |series| series.slot);
+        at.is_ok_and(|at| each!(&self.series[at].parts, parts => holds(parts, range)))
     }
 }
 
@@ -710,12 +714,15 @@ impl Frozen {
 /// samples.
 pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> {
     let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
-    all.sort_by(|a, b| (&a.1.def.labels, a.1.def.meta.kind).cmp(&(&b.1.def.labels, b.1.def.meta.kind)));
-    let newest = all.iter().filter_map(|series| series.2.last()).max().unwrap_or(0);
+    all.sort_by(|a, b| {
+        let (a, b) = (&a.owned.def, &b.owned.def);
+        (&a.labels, a.meta.kind).cmp(&(&b.labels, b.meta.kind))
+    });
+    let newest = all.iter().filter_map(|series| series.parts.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
-        for window in series.2.windows(|time| ladder.of_flush(time, newest)) {
-            windows.entry((&series.1.tenant, window)).or_default().push(series);
+        for window in series.parts.windows(|time| ladder.of_flush(time, newest)) {
+            windows.entry((&series.owned.tenant, window)).or_default().push(series);
         }
     }
     windows
@@ -724,7 +731,8 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
 /// The samples of a frozen series inside `range`.
 pub(crate) fn data_of(series: &FrozenSeries, range: TimeRange) -> SeriesData {
     let mut unbounded = Budget::new(usize::MAX);
-    let data = series.2.within(range).data(&series.1.def, range, &mut unbounded).expect("the budget has no end");
+    let data =
+        series.parts.within(range).data(&series.owned.def, range, &mut unbounded).expect("the budget has no end");
     debug_assert!(!tombstone::is_empty(&data), "a series that is under a window has samples in it: {range:?}");
     data
 }

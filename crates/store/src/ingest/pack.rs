@@ -7,7 +7,7 @@ use ogive_model::HistogramValue;
 use crate::codec::histograms;
 use crate::ingest::apply::Started;
 use crate::ingest::column::Pack;
-use crate::ingest::packed::{Columns, Packed};
+use crate::ingest::packed::{Columns, Packed, PackedRows};
 use crate::ingest::packed_histograms as packed;
 
 impl Pack for f64 {
@@ -75,7 +75,7 @@ impl Pack for HistogramValue {
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
-        let (times, _, cursor) = packed.open();
+        let PackedRows { times, values: cursor, .. } = packed.open();
         let values = packed::get(cursor, times.len());
         assert_eq!(times.len(), values.len(), "each time has its histogram");
         times.into_iter().zip(values).collect()
@@ -98,7 +98,7 @@ impl Pack for Started<HistogramValue> {
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
-        let (times, starts, cursor) = packed.open();
+        let PackedRows { times, starts, values: cursor } = packed.open();
         let values = packed::get(cursor, times.len());
         assert_eq!(times.len(), values.len(), "each time has its histogram");
         assert_eq!(starts.len(), values.len(), "each histogram has its start");

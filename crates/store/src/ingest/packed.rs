@@ -42,6 +42,15 @@ pub(crate) struct Packed {
     has_starts: bool,
 }
 
+/// The rows of a full part.
+pub(crate) struct PackedRows<'a> {
+    pub(crate) times: Vec<i64>,
+    /// Empty when no row has one.
+    pub(crate) starts: Vec<i64>,
+    /// Where the values are.
+    pub(crate) values: Cursor<'a>,
+}
+
 impl Packed {
     /// Packs rows of floats of which there is one at least.
     pub(crate) fn of(columns: &Columns) -> Self {
@@ -77,7 +86,7 @@ impl Packed {
 
     /// The rows of floats.
     pub(crate) fn columns(&self) -> Columns {
-        let (times, starts, mut cursor) = self.open();
+        let PackedRows { times, starts, values: mut cursor } = self.open();
         let values = get_values(&mut cursor, times.len()).expect("as it was packed");
         assert!(cursor.is_empty(), "bytes are left over");
         Columns { times, values, starts }
@@ -88,8 +97,8 @@ impl Packed {
         self.count.into()
     }
 
-    /// Times, starts, and where the rows' values are.
-    pub(crate) fn open(&self) -> (Vec<i64>, Vec<i64>, Cursor<'_>) {
+    /// What it holds, the values yet to be read.
+    pub(crate) fn open(&self) -> PackedRows<'_> {
         let count = usize::from(self.count);
         let mut cursor = Cursor::new(&self.bytes);
         let read = |cursor: &mut Cursor<'_>| get_integers(cursor, count).expect("as it was packed");
@@ -103,7 +112,7 @@ impl Packed {
             }
         }
         debug_assert_eq!((times[0], times[count - 1]), (self.first, self.last), "times come back as they were packed");
-        (times, starts, cursor)
+        PackedRows { times, starts, values: cursor }
     }
 
     /// Whether a row is inside `range`.

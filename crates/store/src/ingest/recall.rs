@@ -56,6 +56,13 @@ impl SeriesCatalog {
     }
 }
 
+/// A series that was read from a block.
+pub(crate) struct RecalledSeries {
+    pub(crate) id: SeriesId,
+    pub(crate) tenant: Tenant,
+    pub(crate) def: SeriesDef,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Recall {
@@ -82,7 +89,7 @@ impl Recall {
     }
 
     /// Those of `ids` that are here, read from their blocks.
-    pub(crate) fn series(&mut self, ids: impl Iterator<Item = SeriesId>) -> Vec<(SeriesId, Tenant, SeriesDef)> {
+    pub(crate) fn series(&mut self, ids: impl Iterator<Item = SeriesId>) -> Vec<RecalledSeries> {
         let known = self.known();
         // In the order in which they lie, so that a page is read once.
         let mut places: Vec<(u32, u32, SeriesId)> =
@@ -94,7 +101,8 @@ impl Recall {
             let here = &places[from..places.partition_point(|place| place.0 as usize <= at)];
             let mut ids = here.iter().map(|place| place.2);
             let read = block.series_at(here.iter().map(|place| place.1), |def| {
-                found.push((ids.next().expect("one for each"), meta.tenant.clone(), def));
+                let (id, tenant) = (ids.next().expect("one for each"), meta.tenant.clone());
+                found.push(RecalledSeries { id, tenant, def });
             });
             debug_assert!(read.is_err() || ids.next().is_none(), "each series that was asked for is described");
             self.failures += u64::from(read.is_err());

@@ -16,7 +16,7 @@ use ogive_model::{Kind, Labels, Reason, SeriesDef, SeriesId, Temporality, Tenant
 
 use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
-use crate::ingest::recall::{IDLE_NS, Recall};
+use crate::ingest::recall::{IDLE_NS, Recall, RecalledSeries};
 use crate::ingest::table::{Table, halves};
 use crate::order;
 
@@ -140,7 +140,7 @@ impl Registry {
 
     /// Registers those of `ids` that blocks know, as far as the limits allow.
     pub(crate) fn recall(&mut self, ids: impl Iterator<Item = SeriesId>) {
-        for (id, tenant, def) in self.recall.series(ids) {
+        for RecalledSeries { id, tenant, def } in self.recall.series(ids) {
             if self.resolve(id, &tenant, &def).is_err() {
                 break;
             }

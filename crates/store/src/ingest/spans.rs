@@ -1,5 +1,7 @@
 //! The times covered by the records of each journal segment, to describe what a lost record may have held.
 
+use std::ops::Range;
+
 use ogive_journal::{Position, SegmentRange};
 use ogive_model::TimeRange;
 
@@ -14,7 +16,7 @@ impl Spans {
     }
 
     /// A record holds samples of these times, first and last.
-    pub(crate) fn add(&mut self, position: Position, (first, last): (i64, i64)) {
+    pub(crate) fn add(&mut self, position: Position, first: i64, last: i64) {
         debug_assert!(first <= last, "a record of the times {first} to {last}");
         let at = self.0.partition_point(|(segment, _)| segment.end <= position);
         if let Some((_, span)) = self.0.get_mut(at) {
@@ -22,9 +24,10 @@ impl Spans {
         }
     }
 
-    /// The times that the records `from..to`, which are lost, could have held: those of their segments, else of the ones
+    /// The times that the records `lost` could have held: those of their segments, else of the ones
     /// beside them, with a margin; all when nothing is known.
-    pub(crate) fn around(&self, (from, to): (u64, u64)) -> TimeRange {
+    pub(crate) fn around(&self, lost: Range<u64>) -> TimeRange {
+        let Range { start: from, end: to } = lost;
         let before = self.0.partition_point(|(segment, _)| segment.end.0 <= from);
         let behind = self.0.partition_point(|(segment, _)| segment.first.0 < to.max(from + 1)).max(before);
         let mut known: Vec<(i64, i64)> = self.0[before..behind].iter().filter_map(|(_, span)| *span).collect();
@@ -50,15 +53,15 @@ mod tests {
         let segment =
             |first, end| SegmentRange { path: "s".into(), first: Position(first), end: Position(end), bytes: 1 };
         let mut spans = Spans::new(vec![segment(0, 10), segment(10, 20), segment(20, 30)]);
-        assert_eq!(spans.around((5, 6)), TimeRange::ALL);
-        spans.add(Position(3), (100, 200));
-        spans.add(Position(9), (50, 60));
-        spans.add(Position(25), (1000, 1001));
+        assert_eq!(spans.around(5..6), TimeRange::ALL);
+        spans.add(Position(3), 100, 200);
+        spans.add(Position(9), 50, 60);
+        spans.add(Position(25), 1000, 1001);
         let range = |first: i64, last: i64| TimeRange { start_ms: first - MARGIN_MS, end_ms: last + MARGIN_MS };
-        assert_eq!(spans.around((5, 6)), range(50, 200));
-        assert_eq!(spans.around((12, 14)), range(50, 1001), "nothing of its segment could be read");
-        assert_eq!(spans.around((5, 22)), range(50, 1001));
-        assert_eq!(spans.around((20, 20)), range(1000, 1001));
-        assert_eq!(spans.around((30, 31)), range(1000, 1001), "behind the end");
+        assert_eq!(spans.around(5..6), range(50, 200));
+        assert_eq!(spans.around(12..14), range(50, 1001), "nothing of its segment could be read");
+        assert_eq!(spans.around(5..22), range(50, 1001));
+        assert_eq!(spans.around(20..20), range(1000, 1001));
+        assert_eq!(spans.around(30..31), range(1000, 1001), "behind the end");
     }
 }

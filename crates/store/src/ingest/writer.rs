@@ -70,6 +70,14 @@ impl Drop for Closer {
     }
 }
 
+/// What a replay came to.
+pub(crate) struct Replayed {
+    pub(crate) recovered: Recovered,
+    pub(crate) lost: Vec<NewFinding>,
+    /// Which times the segments hold.
+    pub(crate) spans: Spans,
+}
+
 /// See the module.
 pub(crate) struct Writer {
     pub(crate) core: Core,
@@ -344,13 +352,12 @@ impl Writer {
     }
 
     /// Applies what the journal holds from `from` on. `relieve` is called with each mark when the heads are full,
-    /// and must have made them durable as a block when it returns. With what was recovered, what is lost, and which times
-    /// the segments hold.
+    /// and must have made them durable as a block when it returns.
     pub(crate) fn replay(
         &mut self,
         from: Position,
         mut relieve: impl FnMut(Mark) -> Result<(), crate::Error>,
-    ) -> Result<(Recovered, Vec<NewFinding>, Spans), crate::Error> {
+    ) -> Result<Replayed, crate::Error> {
         let (mut recovered, mut spans) = (Recovered::default(), Spans::new(self.journal.segments()));
         // Records that are not lost and say nothing, by position.
         let mut useless = Vec::new();
@@ -363,7 +370,7 @@ impl Writer {
             match core.restore_record(frame) {
                 Ok(Restored { samples, lost, span }) => {
                     recovered.samples += samples;
-                    span.into_iter().for_each(|span| spans.add(position, span));
+                    span.into_iter().for_each(|(first, last)| spans.add(position, first, last));
                     if lost > 0 {
                         useless.push((position.0, format!("journal record {}: {lost} samples do not fit", position.0)));
                     }
@@ -389,16 +396,16 @@ impl Writer {
         let finding = |(lost, reported): &((u64, u64), String)| NewFinding {
             // A bad header of a segment costs no record.
             silent: lost.0 < lost.1,
-            ..NewFinding::silent(reported.clone(), spans.around(*lost))
+            ..NewFinding::silent(reported.clone(), spans.around(lost.0..lost.1))
         };
-        let found = lost.iter().map(finding).collect();
+        let found: Vec<NewFinding> = lost.iter().map(finding).collect();
         recovered.findings.extend(lost.into_iter().map(|(_, reported)| reported));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
         if let Some(observer) = &self.observer {
             observer.recovered(core.sources());
         }
-        Ok((recovered, found, spans))
+        Ok(Replayed { recovered, lost: found, spans })
     }
 }
 

@@ -132,9 +132,17 @@ pub(crate) struct Pieces<'a> {
     stop: &'a dyn Fn() -> bool,
     /// Hears of what cannot be kept.
     clash: &'a dyn Fn(merge::Clash),
-    /// The series that is read now, what is known of it, which sources have it, and up to when it was read.
-    current: Option<(Labels, SeriesMeta, Vec<usize>)>,
+    /// The series that is read now, and up to when it was read.
+    current: Option<CurrentSeries>,
     after: i64,
+}
+
+/// A series in the making.
+struct CurrentSeries {
+    labels: Labels,
+    meta: SeriesMeta,
+    /// The sources that have it.
+    having: Vec<usize>,
 }
 
 impl<'a> Pieces<'a> {
@@ -146,7 +154,8 @@ impl<'a> Pieces<'a> {
         sources: Vec<Source<'a>>,
         piece_ms: i64,
         without: &'a dyn Fn(&Labels, Kind) -> bool,
-        (stop, clash): (&'a dyn Fn() -> bool, &'a dyn Fn(merge::Clash)),
+        stop: &'a dyn Fn() -> bool,
+        clash: &'a dyn Fn(merge::Clash),
     ) -> Result<Self, Error> {
         let open = |source: Source<'a>| {
             let Source { block, resolution_ms, range, tombstones } = source;
@@ -157,8 +166,8 @@ impl<'a> Pieces<'a> {
     }
 
     /// The least series that any source stands at.
-    fn find(&mut self) -> Result<Option<(Labels, SeriesMeta, Vec<usize>)>, Error> {
-        let mut least: Option<(Labels, SeriesMeta, Vec<usize>)> = None;
+    fn find(&mut self) -> Result<Option<CurrentSeries>, Error> {
+        let mut least: Option<CurrentSeries> = None;
         for (at, source) in self.sources.iter_mut().enumerate() {
             while source.walk.series()?.is_some_and(|def| (self.without)(&def.labels, def.meta.kind)) {
                 source.walk.advance();
@@ -166,12 +175,15 @@ impl<'a> Pieces<'a> {
             let Some(def) = source.walk.series()? else { continue };
             let key: (&Labels, Kind) = (&def.labels, def.meta.kind);
             match &mut least {
-                Some((labels, meta, having)) if (&*labels, meta.kind) == key => {
+                Some(CurrentSeries { labels, meta, having }) if (&*labels, meta.kind) == key => {
                     merge::merge_meta(meta, def.meta.clone());
                     having.push(at);
                 }
-                Some((labels, meta, _)) if (&*labels, meta.kind) < key => {}
-                _ => least = Some((def.labels.clone(), def.meta.clone(), vec![at])),
+                Some(current) if (&current.labels, current.meta.kind) < key => {}
+                _ => {
+                    let (labels, meta) = (def.labels.clone(), def.meta.clone());
+                    least = Some(CurrentSeries { labels, meta, having: vec![at] });
+                }
             }
         }
         Ok(least)
@@ -186,7 +198,7 @@ impl<'a> Pieces<'a> {
                 self.after = i64::MIN;
                 self.current = self.find()?;
             }
-            let Some((_, meta, having)) = &self.current else { return Ok(None) };
+            let Some(CurrentSeries { meta, having, .. }) = &self.current else { return Ok(None) };
             let mut next: Option<i64> = None;
             for at in having {
                 let Open { walk, range, .. } = &mut self.sources[*at];
@@ -353,7 +365,7 @@ mod tests {
                 Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|_, _| false, (&|| false, &|_| ())).unwrap().collect();
+            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|_, _| false, &|| false, &|_| ()).unwrap().collect();
             let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
@@ -378,7 +390,7 @@ mod tests {
         let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
         let (good, bad) = (open(0), open(1));
         let merge = |stop: &dyn Fn() -> bool| {
-            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, &|_, _| false, (stop, &|_| ())).unwrap();
+            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, &|_, _| false, stop, &|_| ()).unwrap();
             block::write(&disk, directory, BlockId(2), pieces)
         };
         assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));

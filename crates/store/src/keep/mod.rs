@@ -49,6 +49,12 @@ const PACK_SHARE: u64 = 16;
 /// Somebody who waits until there is nothing more to do.
 pub(crate) type Wish = Sender<()>;
 
+/// What the maintenance thread waits for, and what it asks the flusher by.
+pub(crate) struct Bells {
+    pub(crate) maintenance: Arc<Bell<Wish>>,
+    pub(crate) flusher: Arc<Bell<FlushWish>>,
+}
+
 /// See the module.
 pub(crate) struct Maintainer {
     ledger: Arc<Ledger>,
@@ -95,16 +101,17 @@ enum Job {
 impl Maintainer {
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
-        (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<FlushWish>>),
+        bells: &Bells,
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
-        (oldest, retention_clock): (&Arc<Oldest>, &Arc<RetentionClock>),
+        oldest: &Arc<Oldest>,
+        retention_clock: &Arc<RetentionClock>,
         options: &Options,
     ) -> Self {
         Self {
             ledger: Arc::clone(ledger),
-            bell: Arc::clone(bell),
-            flusher: Arc::clone(flusher),
+            bell: Arc::clone(&bells.maintenance),
+            flusher: Arc::clone(&bells.flusher),
             stats: Arc::clone(stats),
             clock: Arc::clone(clock),
             ladder: Ladder::new(options.window_ms),
@@ -226,8 +233,8 @@ impl Maintainer {
             return Some(Job::Forget);
         }
         let bounds = self.bounds();
-        let made = ManifestRollups::of(manifest, (&self.rollups, self.ladder), bounds);
-        if let Some(due) = made.due(&self.rollups, (wall_ms, closed_ms), &self.known) {
+        let made = ManifestRollups::of(manifest, &self.rollups, self.ladder, bounds);
+        if let Some(due) = made.due(&self.rollups, wall_ms, closed_ms, &self.known) {
             return Some(Job::RollUp(due));
         }
         let blocks: Vec<&BlockMeta> = manifest.blocks.iter().filter(|meta| !alone(meta)).collect();
@@ -281,7 +288,7 @@ impl Maintainer {
 
     /// Packs the texts of a block harder.
     fn pack(&self, view: &View, meta: &BlockMeta) -> JobResult {
-        let written = self.rewrite(view, &[meta], (meta.window.range(), Effort::Hard))?;
+        let written = self.rewrite(view, &[meta], meta.window.range(), Effort::Hard)?;
         let made = written.map(|made| BlockMeta { window: meta.window, ..made });
         self.replace(&[meta.id], made.as_slice())
     }
@@ -291,7 +298,7 @@ impl Maintainer {
         let of = |meta: &&BlockMeta| job.blocks.contains(&meta.id);
         let metas: Vec<&BlockMeta> = view.manifest.blocks.iter().filter(of).collect();
         assert_eq!(metas.len(), job.blocks.len(), "each block that is replaced is read: {job:?}");
-        let written = self.rewrite(view, &metas, (job.window.range(), self.effort(job.window)))?;
+        let written = self.rewrite(view, &metas, job.window.range(), self.effort(job.window))?;
         let made = written.map(|meta| BlockMeta { window: job.window, ..meta });
         self.replace(&job.blocks, made.as_slice())
     }
@@ -303,7 +310,7 @@ impl Maintainer {
         while after < meta.time_max {
             let window = self.ladder.of_flush(after.saturating_add(1), meta.time_max);
             assert!(window.end_ms() > after, "{window:?} begins behind {after}");
-            let written = self.rewrite(view, &[meta], (window.range(), self.effort(window)))?;
+            let written = self.rewrite(view, &[meta], window.range(), self.effort(window))?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
             after = window.end_ms();
         }
@@ -333,8 +340,8 @@ impl Maintainer {
             });
         }
         // It is no larger than the block that goes with it.
-        let how = (meta.window.range(), self.effort(meta.window));
-        let written = self.ledger.reserve().spend(|| self.rewrite(view, &[meta], how))?;
+        let (range, effort) = (meta.window.range(), self.effort(meta.window));
+        let written = self.ledger.reserve().spend(|| self.rewrite(view, &[meta], range, effort))?;
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|held| held.id != meta.id);
             // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
@@ -361,7 +368,7 @@ impl Maintainer {
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
             view = self.ledger.view();
-            let made = ManifestRollups::of(&view.manifest, (&self.rollups, self.ladder), self.bounds());
+            let made = ManifestRollups::of(&view.manifest, &self.rollups, self.ladder, self.bounds());
             let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
             if job.classes.holds(Class::Numbers) && !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());
@@ -399,13 +406,13 @@ impl Maintainer {
             return Ok(None);
         }
         let without = |labels: &Labels, kind| gone.holds(Class::of(labels, kind));
-        let written = self.write_anew(view, &[meta], (meta.window.range(), self.effort(meta.window)), &without)?;
+        let written = self.write_anew(view, &[meta], meta.window.range(), self.effort(meta.window), &without)?;
         Ok(written.map(|made| BlockMeta { window: meta.window, rolled: gone.to_stored(), ..made }))
     }
 
     /// Makes a rollup, or makes it again.
     fn roll_up(&mut self, view: &View, due: &RollupKey) -> JobResult {
-        let (tenant, resolution_ms, window) = due;
+        let RollupKey { tenant, resolution_ms, window } = due;
         let finer = rollup::finer_than(&self.rollups, *resolution_ms);
         debug_assert!(finer < *resolution_ms, "cells of {resolution_ms} ms are made of finer ones, not of {finer} ms");
         let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());
@@ -429,11 +436,11 @@ impl Maintainer {
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece_ms = self.ladder.base_ms().max(i64::from(*resolution_ms));
         let without = |_: &Labels, kind| kind == Kind::Text;
-        let pieces = Pieces::new(sources, piece_ms, &without, (&stop, &clash))?;
+        let pieces = Pieces::new(sources, piece_ms, &without, &stop, &clash)?;
         let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms, &clash)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
-        let written = block::write_as(disk, directory, id, (*resolution_ms, Effort::Quick), rolled)?;
+        let written = block::write_as(disk, directory, id, *resolution_ms, Effort::Quick, rolled)?;
         let seen = view.manifest.generation;
         if written.is_none() {
             self.known.empty.insert(due.clone(), seen);
@@ -470,8 +477,14 @@ impl Maintainer {
     }
 
     /// Writes what `metas`, of one tenant and resolution, hold inside `range`, without what was deleted.
-    fn rewrite(&self, view: &View, metas: &[&BlockMeta], how: (TimeRange, Effort)) -> Result<Option<BlockMeta>, Error> {
-        self.write_anew(view, metas, how, &|_, _| false)
+    fn rewrite(
+        &self,
+        view: &View,
+        metas: &[&BlockMeta],
+        range: TimeRange,
+        effort: Effort,
+    ) -> Result<Option<BlockMeta>, Error> {
+        self.write_anew(view, metas, range, effort, &|_, _| false)
     }
 
     /// As [`Maintainer::rewrite`], of the series that `without` does not say yes to.
@@ -479,7 +492,8 @@ impl Maintainer {
         &self,
         view: &View,
         metas: &[&BlockMeta],
-        (range, effort): (TimeRange, Effort),
+        range: TimeRange,
+        effort: Effort,
         without: &dyn Fn(&Labels, Kind) -> bool,
     ) -> Result<Option<BlockMeta>, Error> {
         let first = metas[0];
@@ -491,10 +505,10 @@ impl Maintainer {
         let resolution_ms = metas[0].resolution_ms;
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece_ms = self.ladder.base_ms().max(i64::from(resolution_ms));
-        let pieces = Pieces::new(sources, piece_ms, without, (&stop, &clash))?;
+        let pieces = Pieces::new(sources, piece_ms, without, &stop, &clash)?;
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
-        let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
+        let written = block::write_as(disk, directory, id, resolution_ms, effort, pieces)?;
         debug_assert!(
             written.as_ref().is_none_or(|made| range.contains(made.time_min) && range.contains(made.time_max)),
             "what is written anew is inside {range:?}: {written:?}"

@@ -16,8 +16,15 @@ use crate::keep::drop::Bounds;
 use crate::manifest::Manifest;
 use crate::window::{Ladder, Window};
 
-/// A rollup: whose, how coarse, which window.
-pub(crate) type RollupKey = (Tenant, u32, Window);
+/// Which rollup.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RollupKey {
+    /// Whose.
+    pub(crate) tenant: Tenant,
+    /// How coarse.
+    pub(crate) resolution_ms: u32,
+    pub(crate) window: Window,
+}
 
 /// Tries of a rollup after which nobody waits for it any more: a day of tries, ten minutes apart.
 const TRIES_MAX: u32 = 144;
@@ -106,16 +113,25 @@ fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
 pub(crate) struct ManifestRollups<'a> {
     manifest: &'a Manifest,
     bounds: Bounds<'a>,
-    /// By the resolution that they are made of: their own, their shortest window, and those that there are.
-    of: HashMap<u32, (u32, i64, ByWindow<'a>)>,
+    /// By the resolution that they are made of.
+    of: HashMap<u32, Coarser<'a>>,
+}
+
+/// The rollups of one resolution.
+struct Coarser<'a> {
+    resolution_ms: u32,
+    /// Their shortest window.
+    length_ms: i64,
+    made: ByWindow<'a>,
 }
 
 impl<'a> ManifestRollups<'a> {
     /// `bounds` are what retention keeps now.
-    pub(crate) fn of(manifest: &'a Manifest, (rollups, ladder): (&[u32], Ladder), bounds: Bounds<'a>) -> Self {
+    pub(crate) fn of(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder, bounds: Bounds<'a>) -> Self {
         let of = rollups.iter().map(|coarser| {
-            let length = ladder.lengths(*coarser)[0];
-            (finer_than(rollups, *coarser), (*coarser, length, made(&manifest.blocks, *coarser, length)))
+            let length_ms = ladder.lengths(*coarser)[0];
+            let made = made(&manifest.blocks, *coarser, length_ms);
+            (finer_than(rollups, *coarser), Coarser { resolution_ms: *coarser, length_ms, made })
         });
         Self { manifest, bounds, of: of.collect() }
     }
@@ -127,7 +143,7 @@ impl<'a> ManifestRollups<'a> {
             return false;
         }
         let is_kept = self.bounds.until_ms(tenant, resolution_ms).is_none_or(|until_ms| until_ms < end_ms);
-        let coarser = || self.of.get(&resolution_ms).map(|(coarser, ..)| *coarser);
+        let coarser = || self.of.get(&resolution_ms).map(|coarser| coarser.resolution_ms);
         is_kept || coarser().is_some_and(|coarser| self.is_wanted(tenant, coarser, end_ms))
     }
 
@@ -135,46 +151,42 @@ impl<'a> ManifestRollups<'a> {
     fn needs(
         &self,
         finer: &BlockMeta,
-        (resolution_ms, window): (u32, Window),
+        resolution_ms: u32,
+        window: Window,
         made: &ByWindow<'_>,
         known: &RollupMemory,
     ) -> Option<RollupKey> {
         debug_assert!(finer.resolution_ms < resolution_ms, "{resolution_ms} ms are not made of {finer:?}");
         let due = match made.get(&(&finer.tenant, window)) {
             Some((rolled, _)) if finer.arrived <= *rolled => return None,
-            Some((_, own)) => (finer.tenant.clone(), resolution_ms, *own),
+            Some((_, own)) => RollupKey { tenant: finer.tenant.clone(), resolution_ms, window: *own },
             None => {
-                let due = (finer.tenant.clone(), resolution_ms, window);
+                let due = RollupKey { tenant: finer.tenant.clone(), resolution_ms, window };
                 if known.empty.get(&due).is_some_and(|seen| finer.arrived <= *seen) {
                     return None;
                 }
                 due
             }
         };
-        let end_ms = due.2.end_ms().min(finer.window.range().end_ms);
+        let end_ms = due.window.end_ms().min(finer.window.range().end_ms);
         self.is_wanted(&finer.tenant, resolution_ms, end_ms).then_some(due)
     }
 
     /// What is to be made first, at `wall_ms` with windows that ended by `closed_ms` closed.
-    pub(crate) fn due(
-        &self,
-        rollups: &[u32],
-        (wall_ms, closed_ms): (i64, i64),
-        known: &RollupMemory,
-    ) -> Option<RollupKey> {
+    pub(crate) fn due(&self, rollups: &[u32], wall_ms: i64, closed_ms: i64, known: &RollupMemory) -> Option<RollupKey> {
         rollups.iter().find_map(|resolution| {
             let finer = finer_than(rollups, *resolution);
-            let (_, length, made) = &self.of[&finer];
+            let Coarser { length_ms, made, .. } = &self.of[&finer];
             let sources = self.manifest.blocks.iter().filter(|meta| meta.resolution_ms == finer);
             let mut missing = sources.flat_map(|meta| {
                 let horizon = self.manifest.horizon(&meta.tenant, finer);
                 let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
-                parts(meta.window, *length)
+                parts(meta.window, *length_ms)
                     .filter(open)
-                    .filter_map(|window| self.needs(meta, (*resolution, window), made, known))
+                    .filter_map(|window| self.needs(meta, *resolution, window, made, known))
             });
             // One that is made of a rollup which itself is to be made would pass for what holds all that there is.
-            let is_whole = |(tenant, _, window): &RollupKey| finer == 0 || self.reaches(tenant, *window, finer, known);
+            let is_whole = |due: &RollupKey| finer == 0 || self.reaches(&due.tenant, due.window, finer, known);
             missing.find(|due| !known.waiting.contains(due) && !known.rests(due, wall_ms) && is_whole(due))
         })
     }
@@ -193,10 +205,11 @@ impl<'a> ManifestRollups<'a> {
     }
 
     fn holds_within(&self, meta: &BlockMeta, within: Window, known: &RollupMemory) -> bool {
-        let Some((coarser, length, made)) = self.of.get(&meta.resolution_ms) else { return true };
+        let Some(coarser) = self.of.get(&meta.resolution_ms) else { return true };
         let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
-        parts(meta.window, *length)
+        parts(meta.window, coarser.length_ms)
             .filter(|window| window.end_ms() > horizon && window.meets(&within))
-            .all(|window| self.needs(meta, (*coarser, window), made, known).is_none_or(|due| known.is_given_up(&due)))
+            .filter_map(|window| self.needs(meta, coarser.resolution_ms, window, &coarser.made, known))
+            .all(|due| known.is_given_up(&due))
     }
 }

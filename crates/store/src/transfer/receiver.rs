@@ -134,7 +134,8 @@ pub fn put(
     directory: &Path,
     inventory: &Inventory,
     file: &FileEntry,
-    (offset, bytes): (u64, &[u8]),
+    offset: u64,
+    bytes: &[u8],
 ) -> Result<u64, Error> {
     let path = inventory.path_in(directory, file);
     if bytes.len() > PIECE_BYTES_MAX {
@@ -224,7 +225,7 @@ pub fn receive(disk: &dyn Disk, directory: &Path, input: impl std::io::Read) -> 
     let done = matches!(begin(disk, directory, &inventory)?, Progress::Done(_));
     while let Some(piece) = stream.piece().map_err(broken)? {
         if !done {
-            put(disk, directory, &inventory, &inventory.files[piece.file], (piece.offset, piece.bytes))?;
+            put(disk, directory, &inventory, &inventory.files[piece.file], piece.offset, piece.bytes)?;
         }
     }
     let progress = match begin(disk, directory, &inventory)? {

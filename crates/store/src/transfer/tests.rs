@@ -52,7 +52,7 @@ fn transfer(from: &SimulatedDisk, to: &SimulatedDisk, name: &str, piece_bytes: u
             let mut at = offset as usize;
             while at < bytes.len() {
                 let end = (at + piece_bytes).min(bytes.len());
-                put(to, target, &begun(to, target, name)?, file, (at as u64, &bytes[at..end]))?;
+                put(to, target, &begun(to, target, name)?, file, at as u64, &bytes[at..end])?;
                 sent += (end - at) as u64;
                 at = end;
             }
@@ -123,7 +123,7 @@ fn a_killed_receiver_keeps_what_it_has() {
     let process = to.process();
     begin(&process, Path::new(TO), &files).unwrap();
     let bytes = bytes_of(&from, &files, first);
-    put(&process, Path::new(TO), &files, first, (0, &bytes[..300])).unwrap();
+    put(&process, Path::new(TO), &files, first, 0, &bytes[..300]).unwrap();
     to.kill_process();
     let sent = transfer(&from, &to, "two", 256).unwrap();
     assert_eq!(sent, files.bytes() - 300);
@@ -138,7 +138,7 @@ fn a_flipped_bit_on_the_way_is_found_and_sent_again() {
     begin(&to, target, &files).unwrap();
     for file in &files.files {
         let bytes = bytes_of(&from, &files, file);
-        put(&to, target, &files, file, (0, &bytes)).unwrap();
+        put(&to, target, &files, file, 0, &bytes).unwrap();
     }
     let bad = files.files.iter().position(|file| file.bytes > 0).unwrap();
     to.flip_bit(&files.path_in(target, &files.files[bad]), 13);
@@ -195,13 +195,13 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     begin(&to, target, &files).unwrap();
     let file = files.files.iter().find(|file| file.bytes > 100).unwrap();
     let bytes = bytes_of(&from, &files, file);
-    refused(put(&to, target, &files, file, (10, &bytes[10..20])).map(|_| ()), "here up to byte 0");
-    refused(put(&to, target, &files, file, (file.bytes, b"x")).map(|_| ()), "and no more");
-    refused(put(&to, target, &files, file, (u64::MAX, b"x")).map(|_| ()), "and no more");
-    refused(put(&to, target, &files, file, (0, &vec![0; PIECE_BYTES_MAX + 1])).map(|_| ()), "the most is");
-    assert_eq!(put(&to, target, &files, file, (0, &bytes[..50])).unwrap(), 50);
-    assert_eq!(put(&to, target, &files, file, (20, &bytes[20..60])).unwrap(), 60, "what is there is not written again");
-    assert_eq!(put(&to, target, &files, file, (0, &bytes[..60])).unwrap(), 60);
+    refused(put(&to, target, &files, file, 10, &bytes[10..20]).map(|_| ()), "here up to byte 0");
+    refused(put(&to, target, &files, file, file.bytes, b"x").map(|_| ()), "and no more");
+    refused(put(&to, target, &files, file, u64::MAX, b"x").map(|_| ()), "and no more");
+    refused(put(&to, target, &files, file, 0, &vec![0; PIECE_BYTES_MAX + 1]).map(|_| ()), "the most is");
+    assert_eq!(put(&to, target, &files, file, 0, &bytes[..50]).unwrap(), 50);
+    assert_eq!(put(&to, target, &files, file, 20, &bytes[20..60]).unwrap(), 60, "what is there is not written again");
+    assert_eq!(put(&to, target, &files, file, 0, &bytes[..60]).unwrap(), 60);
     transfer(&from, &to, "one", 1_000).unwrap();
     let mut other = inventory(&from, "two");
     other.info.name = "one".into();
@@ -279,12 +279,12 @@ fn an_empty_piece_changes_nothing() {
     begin(&to, target, &files).unwrap();
     let file = files.files.iter().find(|file| file.bytes > 300).unwrap();
     let bytes = bytes_of(&from, &files, file);
-    assert_eq!(put(&to, target, &files, file, (0, &[])).unwrap(), 0);
-    assert_eq!(put(&to, target, &files, file, (0, &bytes[..300])).unwrap(), 300);
+    assert_eq!(put(&to, target, &files, file, 0, &[]).unwrap(), 0);
+    assert_eq!(put(&to, target, &files, file, 0, &bytes[..300]).unwrap(), 300);
     for offset in [0, 1, 300] {
-        assert_eq!(put(&to, target, &files, file, (offset, &[])).unwrap(), 300, "at {offset}");
+        assert_eq!(put(&to, target, &files, file, offset, &[]).unwrap(), 300, "at {offset}");
     }
-    assert!(matches!(put(&to, target, &files, file, (301, &[])), Err(Error::Refused { .. })));
+    assert!(matches!(put(&to, target, &files, file, 301, &[]), Err(Error::Refused { .. })));
     transfer(&from, &to, "one", 1_000).unwrap();
     assert_eq!(received(&to, "one", "/c"), (0..40).collect());
 }
