@@ -128,6 +128,8 @@ void ogive_recorder_record_shared(ogive_recorder *recorder, uint64_t nanoseconds
 /* What was counted since the last take, in seconds. Of the one thread that reads. NULL without memory: nothing is lost. */
 ogive_hist *ogive_recorder_take(ogive_recorder *recorder);
 
+#include "ogive_record.h"
+
 #ifdef __cplusplus
 }
 #endif

@@ -84,6 +84,9 @@ static void times(const char *group, const contender *contenders, int count) {
 static void record(void *recorder) {
   for (int at = 0; at < VALUES; at++) ogive_recorder_record(recorder, stream[at]);
 }
+static void record_called(void *recorder) {
+  for (int at = 0; at < VALUES; at++) (ogive_recorder_record)(recorder, stream[at]);
+}
 static void record_shared(void *recorder) {
   for (int at = 0; at < VALUES; at++) ogive_recorder_record_shared(recorder, stream[at]);
 }
@@ -107,6 +110,7 @@ static void records(const char *name, const uint64_t *values) {
   stream = values;
   contender contenders[] = {
       {"ogive_recorder_record", VALUES, record, ogive_recorder_new()},
+      {"ogive_recorder_record, a call", VALUES, record_called, ogive_recorder_new()},
       {"ogive_recorder_record_shared", VALUES, record_shared, ogive_recorder_new()},
       {"ogive_hist_record, a double", VALUES, record_double, ogive_hist_new()},
       {"hdr_record_value, 2 digits", VALUES, record_hdr, hdr(2)},
@@ -116,7 +120,7 @@ static void records(const char *name, const uint64_t *values) {
   times(name, contenders, sizeof contenders / sizeof *contenders);
   /* A record allocates nothing. */
   struct mallinfo2 before = mallinfo2();
-  record(contenders[0].state), record_shared(contenders[1].state);
+  record(contenders[0].state), record_called(contenders[1].state), record_shared(contenders[2].state);
   if (mallinfo2().uordblks != before.uordblks) abort();
 }
 
