@@ -1,5 +1,6 @@
 /** The list of series: grouped by prefix, with courses, and fluid with 5,000 names. */
 
+import type { Page } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
 import { open, shared } from "./harness.ts";
 
@@ -17,10 +18,16 @@ beforeAll(async () => {
   }
 });
 
+const named = (page: Page): Promise<(string | undefined)[]> => page.locator("#series .item").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["name"]));
+
 test("5,000 names are a list that scrolls, searches and walks at once", async () => {
   const { page, errors } = await open(all.browser, all.server.url);
   const list = page.locator("#series .list");
   const head = page.locator("#series .group").first();
+  // What is chosen is in view, further down; whoever scrolls stays where they scroll to.
+  await expect.poll(() => page.locator('#series .item[aria-current="true"]').first().isVisible()).toBe(true);
+  expect(await list.evaluate((node) => node.scrollTop)).toBeGreaterThan(COUNT * 32);
+  await list.evaluate((node) => (node.scrollTop = 0));
   await expect.poll(() => head.innerText()).toContain("many0_");
   expect(await head.locator("span").innerText()).toBe("100");
   // Nothing is drawn that is not near to what is seen.
@@ -42,7 +49,7 @@ test("5,000 names are a list that scrolls, searches and walks at once", async ()
   });
   expect(slow).toEqual([]);
   await page.locator("#series input").fill("of_4999");
-  await expect.poll(() => page.locator("#series .item").allInnerTexts()).toEqual(["many49_of_4999"]);
+  await expect.poll(() => named(page)).toEqual(["many49_of_4999"]);
   await page.locator("#series input").press("ArrowDown");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator("#title").innerText()).toBe("many49_of_4999");
@@ -51,6 +58,8 @@ test("5,000 names are a list that scrolls, searches and walks at once", async ()
   await page.locator("[data-by=type]").click();
   await expect.poll(() => head.innerText()).toContain("Histograms");
   await page.reload();
+  await expect.poll(() => page.locator('#series .item[aria-current="true"]').isVisible()).toBe(true);
+  await list.evaluate((node) => (node.scrollTop = 0));
   await expect.poll(() => head.innerText()).toContain("Histograms");
   expect(errors).toEqual([]);
   await page.close();
@@ -68,7 +77,7 @@ test("names stand by the job that sends them, as the API counts them", async () 
   const { data } = await all.server.json<{ data: { result: { metric: { job: string }; value: [number, string] }[] } }>("api/v1/query", { query: 'count by (job) (count by (__name__, job) ({job!=""}))' });
   for (const { metric, value } of data.result) expect(await heads.filter({ hasText: metric.job }).locator("span").innerText()).toBe(value[1]);
   await page.locator("#series input").fill("of_job");
-  await expect.poll(() => page.locator("#series .item").allInnerTexts()).toEqual(["rpc_of_job", "disk_of_job", "rpc_of_job"]);
+  await expect.poll(() => named(page)).toEqual(["rpc_of_job", "disk_of_job", "rpc_of_job"]);
   expect(errors).toEqual([]);
   await page.close();
 });

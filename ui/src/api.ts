@@ -326,8 +326,8 @@ export function fetchInstant(query: string, time: number, signal?: AbortSignal):
   return answer("api/v1/query", { query, time: String(time) }, signal);
 }
 
-export async function fetchMetadata(): Promise<Record<string, Metadata[]>> {
-  return (await answer<Record<string, Metadata[]>>("api/v1/metadata", {})).data;
+export async function fetchMetadata(metric?: string, signal?: AbortSignal): Promise<Record<string, Metadata[]>> {
+  return (await answer<Record<string, Metadata[]>>("api/v1/metadata", metric === undefined ? {} : { metric }, signal)).data;
 }
 
 /** Exemplars of one series, values as text. */

@@ -1,5 +1,7 @@
 /** Completion of names in the query box: what could come at the caret, and the text after one is taken. Pure. */
 
+import { selectorOf } from "./selector.ts";
+
 /** What is offered at once: more would hide the picture. */
 const OFFERED_MAX = 8;
 
@@ -55,6 +57,6 @@ export function offers(text: string, caret: number, names: readonly Offer[]): Of
 export function take(text: string, caret: number, offer: Offer): { text: string; caret: number } {
   const from = caret - wordAt(text, caret).length;
   const rest = text.slice(caret).replace(/^[\w:]+/, "");
-  const added = offer.call && !rest.startsWith("(") ? `${offer.name}(` : offer.name;
+  const added = offer.call ? `${offer.name}${rest.startsWith("(") ? "" : "("}` : selectorOf(offer.name);
   return { text: text.slice(0, from) + added + rest, caret: from + added.length };
 }

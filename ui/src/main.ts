@@ -30,6 +30,7 @@ import { ExplainPanel } from "./explainpanel.ts";
 import { showKeys } from "./keyhelp.ts";
 import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
+import { isNumbers } from "./numbers.ts";
 import type { LinesPanel } from "./linespanel.ts";
 import type { More } from "./more.ts";
 import { isBuckets, Picker } from "./picker.ts";
@@ -37,7 +38,7 @@ import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
-import { formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type Span, type State } from "./state.ts";
+import { DEFAULTS, formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type Span, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
@@ -471,12 +472,14 @@ class Page {
   /** Histograms when the expression has any in this range, otherwise numbers or texts. */
   private async ask(query: string, start: number, end: number, step: number): Promise<Answer<HeatmapData | QueryData>> {
     const { signal } = this.abort;
-    this.rated = this.asRate();
+    this.rated = false;
     if (isInstantOnly(query)) return fetchInstant(query, end, signal);
     const name = parseSelector(query)?.name ?? "";
-    const type = isBuckets(name) ? "histogram" : this.picker.meta(name)?.type;
+    const type = isBuckets(name) ? "histogram" : await this.picker.typeOf(query === DEFAULTS.query ? "" : name, signal);
     if (type === "text") return fetchTexts(query, start, end, signal);
-    if (type === "gauge" || type === "counter") return fetchRange(this.rated ? rateOf(query, step) : query, start, end, step, LINES_MAX, signal);
+    this.rated = type === "counter" && !this.state.raw;
+    const typeOf = (one: string): string | undefined => (isBuckets(one) ? "histogram" : one === name ? type : this.picker.meta(one)?.type);
+    if (isNumbers(query, typeOf)) return fetchRange(this.rated ? rateOf(query, step) : query, start, end, step, LINES_MAX, signal);
     let refusal: unknown = null;
     try {
       // The column at `start` covers what lies before it.
@@ -499,7 +502,7 @@ class Page {
   /** A counter alone only ever climbs: unless its values are wanted, its rate is drawn. */
   private asRate(): boolean {
     const name = parseSelector(this.state.query)?.name ?? "";
-    return !this.state.raw && this.picker.meta(name)?.type === "counter";
+    return !this.state.raw && !isBuckets(name) && this.picker.meta(name)?.type === "counter";
   }
 
   private fail(cause: unknown, query: string): void {
@@ -546,6 +549,7 @@ class Page {
     this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end, data.additive ? null : { merged });
     if (data.columns.length === 0 && this.groups === null) this.showNothing();
     void this.compare(start, end, step);
+    void this.explanation.show(this.state.query, this.state.area, this.span(), this.unit);
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     void this.events.load(start, end, this.abort.signal);
     void this.exemplars.load(this.state.query, start, end, this.unit, this.abort.signal);
@@ -694,7 +698,7 @@ class Page {
   private showTitle(): void {
     const selector = parseSelector(this.state.query);
     const meta = selector === null ? undefined : this.picker.meta(selector.name);
-    byId("title").textContent = this.state.query;
+    byId("title").textContent = byId("title").title = this.state.query;
     byId("help").textContent = meta?.help ?? "";
     document.title = `${this.state.query} · Ogive`;
   }

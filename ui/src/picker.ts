@@ -3,8 +3,8 @@
 import { fetchInstant, fetchLabels, fetchLabelValues, fetchMetadata, fetchRange, serverNow, type Metadata } from "./api.ts";
 import type { Offer } from "./complete.ts";
 import { el, icon } from "./dom.ts";
-import { coursesOf, GROUPINGS, inView, jobsOf, rowsOf, topsOf, type Entry, type Grouping, type Row } from "./serieslist.ts";
-import { formatSelector, isChosen, parseSelector, toggle } from "./selector.ts";
+import { coursesOf, GROUPINGS, inView, jobsOf, ROW_HEIGHT, rowsOf, topsOf, type Entry, type Grouping, type Row } from "./serieslist.ts";
+import { formatSelector, isChosen, parseSelector, quote, selectorOf, toggle } from "./selector.ts";
 import { ink, recall, remember } from "./theme.ts";
 
 /** Values of one label that are shown before "and n more". */
@@ -38,10 +38,18 @@ export function isBuckets(name: string): boolean {
   return name.endsWith("_bucket");
 }
 
-/** The expression that a click on an entry writes: a counter alone only ever climbs, so its rate is asked for. Pure. */
-export function expressionFor(entry: Entry): string {
-  if (isBuckets(entry.name)) return entry.name;
-  return entry.meta?.type === "counter" ? `rate(${entry.name}[1m])` : entry.name;
+/** A pattern that matches these names and no others, as a string of PromQL: names may have any character. Pure. */
+export function patternOf(names: readonly string[]): string {
+  return quote(names.map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")).join("|"));
+}
+
+/** A last word that is longer is no unit and no kind. */
+const END_MAX = 12;
+
+/** A name in two parts, of which the first may be cut and the second is always seen: names differ in their last word. Pure. */
+export function nameParts(name: string): string[] {
+  const at = name.lastIndexOf("_");
+  return at > 0 && name.length - at <= END_MAX ? [name.slice(0, at), name.slice(at)] : [name];
 }
 
 export class Picker {
@@ -60,6 +68,7 @@ export class Picker {
   private readonly drawn = new Map<number, HTMLElement>();
   private labelBox: HTMLElement | null = null;
   private readonly courses = new Map<string, { at: number; values: number[] }>();
+  private revealed = "";
   private still: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -73,7 +82,7 @@ export class Picker {
     this.search.addEventListener("input", () => this.draw());
     this.search.addEventListener("keydown", (event) => {
       const first = this.entries.find((entry) => matches(entry, this.search.value));
-      if (event.key === "Enter" && first !== undefined) this.choose(expressionFor(first));
+      if (event.key === "Enter" && first !== undefined) this.choose(selectorOf(first.name));
       if (event.key === "ArrowDown") this.focus(this.rows.findIndex((row) => row.kind === "item"));
     });
     this.list.addEventListener("keydown", (event) => this.walk(event));
@@ -81,6 +90,12 @@ export class Picker {
 
   meta(name: string): Metadata | undefined {
     return this.entries.find((entry) => entry.name === name)?.meta;
+  }
+
+  /** The type of a name; before the list has come it is asked for alone. */
+  async typeOf(name: string, signal: AbortSignal): Promise<string | undefined> {
+    if (this.entries.length > 0 || name === "") return this.meta(name)?.type;
+    return (await fetchMetadata(name, signal).catch(() => null))?.[name]?.[0]?.type;
   }
 
   /** Names with their help, for completion. */
@@ -130,8 +145,8 @@ export class Picker {
     this.labelsOf = name;
     this.labels = new Map();
     try {
-      const labels = (await fetchLabels(name)).filter((label) => label !== "__name__");
-      const values = await Promise.all(labels.map((label) => fetchLabelValues(label, name)));
+      const labels = (await fetchLabels(selectorOf(name))).filter((label) => label !== "__name__");
+      const values = await Promise.all(labels.map((label) => fetchLabelValues(label, selectorOf(name))));
       if (this.labelsOf !== name) return;
       this.labels = new Map(labels.map((label, i) => [label, values[i] as string[]]));
       this.draw();
@@ -157,6 +172,7 @@ export class Picker {
     this.space.style.height = `${this.tops[this.rows.length] as number}px`;
     const note = this.failure !== "" ? this.failure : this.rows.length > 0 ? "" : this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help.";
     if (note !== "") this.space.append(el("div", { class: "note" }, note));
+    this.reveal();
     this.arrange();
     if (name !== undefined) this.focus(this.rows.findIndex((row) => row.kind === "item" && row.entry.name === name));
   }
@@ -224,8 +240,7 @@ export class Picker {
     const end = Math.floor(serverNow() / 60) * 60;
     const ask = async (some: readonly string[], around: (inner: string) => string): Promise<void> => {
       if (some.length === 0) return;
-      const pattern = some.map((name) => name.replace(/[.]/g, "\\\\.")).join("|");
-      const sum = `sum by (series) (label_replace({__name__=~"${pattern}"}, "series", "$1", "__name__", "(.+)"))`;
+      const sum = `sum by (series) (label_replace({__name__=~${patternOf(some)}}, "series", "$1", "__name__", "(.+)"))`;
       // What the server refuses has no course: the list is right without.
       const answer = await fetchRange(around(sum), end - COURSE_SECONDS, end, 60, COURSES_MAX).catch(() => null);
       if (answer === null || answer.data.resultType !== "matrix") return;
@@ -259,13 +274,24 @@ export class Picker {
     const canvas = el("canvas", { width: SPARK.width * devicePixelRatio, height: SPARK.height * devicePixelRatio, "aria-hidden": "true" });
     const button = el(
       "button",
-      { class: "item", type: "button", title: help === "" ? entry.name : `${entry.name}: ${help}`, "aria-current": String(current), "data-name": entry.name, click: () => this.choose(expressionFor(entry)) },
+      { class: "item", type: "button", title: help === "" ? entry.name : `${entry.name}: ${help}`, "aria-label": entry.name, "aria-current": String(current), "data-name": entry.name, click: () => this.choose(selectorOf(entry.name)) },
       glyph,
-      el("span", {}, entry.name),
+      ...nameParts(entry.name).map((part, at) => el("span", { class: at === 0 ? "begin" : "end" }, part)),
       canvas,
     );
     this.drawCourse(button);
     return button;
+  }
+
+  /** Scrolls to what is chosen, once for each choice: who scrolls away stays there. */
+  private reveal(): void {
+    const name = this.chosenName();
+    const at = this.rows.findIndex((row) => row.kind === "item" && row.entry.name === name);
+    if (name === this.revealed || at < 0 || this.list.clientHeight === 0) return;
+    this.revealed = name;
+    const { scrollTop, clientHeight } = this.list;
+    const top = this.tops[at] as number;
+    if (top < scrollTop || top + ROW_HEIGHT.item > scrollTop + clientHeight) this.list.scrollTop = top - clientHeight / 3;
   }
 
   /** The labels and values of what is chosen; null for what has none. */

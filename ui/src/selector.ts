@@ -11,28 +11,37 @@ export interface Selector {
   readonly matchers: readonly Matcher[];
 }
 
+const STRING = String.raw`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`;
 const NAME = /^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*/;
-const MATCHER = /^\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*/;
+/** A label, in quotes where it has characters that PromQL takes for others; or in quotes and alone, the name of the series. */
+const MATCHER = new RegExp(String.raw`^\s*(?:([a-zA-Z_][a-zA-Z0-9_]*|${STRING})\s*(=~|!~|!=|=)\s*(${STRING})|(${STRING}))\s*`, "u");
+
+/** Names that PromQL reads without quotes. */
+const PLAIN_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const PLAIN_LABEL = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Reads a selector that is nothing else; any other PromQL is `null`. */
 export function parseSelector(text: string): Selector | null {
-  const name = NAME.exec(text);
-  if (name === null) return null;
-  let rest = text.slice(name[0].length);
+  const found = NAME.exec(text);
+  let name = found?.[1] ?? "";
+  let rest = found === null ? text.trimStart() : text.slice(found[0].length);
   const matchers: Matcher[] = [];
   if (rest.startsWith("{")) {
     rest = rest.slice(1);
     while (!/^\s*\}/.test(rest)) {
-      const found = MATCHER.exec(rest);
-      if (found === null) return null;
-      matchers.push({ label: found[1] as string, op: found[2] as Matcher["op"], value: unquote(found[3] as string) });
-      rest = rest.slice(found[0].length);
+      const one = MATCHER.exec(rest);
+      if (one === null) return null;
+      const [all, label, op, value, alone] = one;
+      if (alone === undefined) matchers.push({ label: /^["']/.test(label as string) ? unquote(label as string) : (label as string), op: op as Matcher["op"], value: unquote(value as string) });
+      else if (name === "") name = unquote(alone);
+      else return null;
+      rest = rest.slice(all.length);
       if (rest.startsWith(",")) rest = rest.slice(1);
       else if (!rest.startsWith("}")) return null;
     }
     rest = rest.replace(/^\s*\}/, "");
   }
-  return rest.trim() === "" ? { name: name[1] as string, matchers } : null;
+  return name !== "" && rest.trim() === "" ? { name, matchers } : null;
 }
 
 function unquote(text: string): string {
@@ -44,8 +53,14 @@ export function quote(text: string): string {
 }
 
 export function formatSelector({ name, matchers }: Selector): string {
-  if (matchers.length === 0) return name;
-  return `${name}{${matchers.map(({ label, op, value }) => `${label}${op}${quote(value)}`).join(", ")}}`;
+  const labels = matchers.map(({ label, op, value }) => `${PLAIN_LABEL.test(label) ? label : quote(label)}${op}${quote(value)}`);
+  if (name !== "" && !PLAIN_NAME.test(name)) return `{${[quote(name), ...labels].join(", ")}}`;
+  return labels.length === 0 ? name : `${name}{${labels.join(", ")}}`;
+}
+
+/** The expression of all series of a name, whatever its characters. */
+export function selectorOf(name: string): string {
+  return formatSelector({ name, matchers: [] });
 }
 
 /** True when the selector asks for exactly this value of the label, alone or among others. */
