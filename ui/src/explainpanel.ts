@@ -48,14 +48,14 @@ export class ExplainPanel {
   async show(query: string, area: Area | null, view: { start: number; end: number }, unit: string): Promise<void> {
     this.parent.hidden = area === null;
     const wanted = area === null ? "" : JSON.stringify([query, area]);
+    // The unit of a link's picture is known only once its columns have come.
+    if (area !== null) this.title.textContent = `What is different between ${formatClock(area.start)} and ${formatClock(area.end)}, ${formatBounds(area.lo, area.hi, unit)}`;
     if (wanted === this.shown) return;
     this.shown = wanted;
     this.abort.abort();
     if (area === null) return;
     this.abort = new AbortController();
     const { signal } = this.abort;
-    const range = formatBounds(area.lo, area.hi, unit);
-    this.title.textContent = `What is different between ${formatClock(area.start)} and ${formatClock(area.end)}, ${range}`;
     this.note.textContent = "Asking…";
     this.body.replaceChildren();
     this.related.replaceChildren();
@@ -108,7 +108,7 @@ export class ExplainPanel {
       const label = to === null ? name : el("button", { type: "button", class: "link", title: `Only these series: ${to}`, click: () => this.handlers.filter(to) }, name);
       const share = (part: number, count: number): HTMLElement => {
         const bar = el("span", { class: "bar-of" });
-        bar.style.width = `${Math.round(part * 100)}%`;
+        bar.style.width = `calc(${part.toFixed(4)} * (100% - 16px))`;
         return el("td", { title: `${formatCount(count)} samples` }, bar, `${formatShare(part)} · ${formatCount(count)}`);
       };
       const [low, high] = row.difference;

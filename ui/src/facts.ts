@@ -38,7 +38,7 @@ export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => 
     const bin = quantileBin(table, merged, Number(name));
     if (bin === null) continue;
     const interval = intervalOf(binsOf(table, merged), Number(name));
-    const note = [...(interval === null ? [] : [confidenceText(interval, name, unit)]), errorNote(bin.lo, bin.hi)].join(" · ");
+    const note = [...(interval === null ? [] : [confidenceText(interval, name, unit)]), errorNote(bin.lo, bin.hi)];
     const box = fact(quantileLabel(name), formatBounds(bin.lo, bin.hi, unit), note, cssName(name), `q-${cssName(name)}`);
     box.classList.toggle("faint", isFaint(interval));
     facts.push(box);
@@ -54,14 +54,15 @@ function binsOf(table: BinTable, { ids, counts, min, max }: Merged): Bins {
   return { lo: ids.map((id) => table.lo[id] as number), hi: ids.map((id) => table.hi[id] as number), counts, min, max, float: false };
 }
 
-function fact(name: string, value: string, note: string, key: string, mark = ""): HTMLElement {
+/** A figure, what it is called, and what is to be said of it, a line each. */
+function fact(name: string, value: string, note: string | readonly string[], key: string, mark = ""): HTMLElement {
   const swatch = mark === "" ? [] : [el("span", { class: `q ${mark}` })];
   return el(
     "div",
     { class: "fact", "data-fact": key },
     el("div", { class: "name" }, ...swatch, name),
     el("div", { class: "value", title: value }, value),
-    el("div", { class: "note", title: note }, note),
+    el("div", { class: "note" }, ...[note].flat().map((line) => el("span", {}, line))),
   );
 }
 

@@ -25,10 +25,8 @@ const BYTES: readonly Step[] = [
   { factor: 1e15, name: "PB" },
 ];
 
+// Nothing below one: "500m" of nothing in particular is read as many things, and `ogive hist` writes 0.5 as well.
 const PLAIN: readonly Step[] = [
-  { factor: 1e-9, name: "n" },
-  { factor: 1e-6, name: "µ" },
-  { factor: 1e-3, name: "m" },
   { factor: 1, name: "" },
   { factor: 1e3, name: "k" },
   { factor: 1e6, name: "M" },
@@ -57,9 +55,13 @@ function family(unit: string): { steps: readonly Step[]; suffix: string } {
   }
 }
 
+/** Below this zeros are no longer counted at a glance: 1e-5. */
+const PLAIN_MIN = 1e-4;
+
 /** Removes the zeros that `toPrecision` leaves behind, and the exponent form where plain digits are short. */
 function trim(value: number, digits: number): string {
-  return String(Number(value.toPrecision(digits)));
+  const rounded = Number(value.toPrecision(digits));
+  return rounded !== 0 && Math.abs(rounded) < PLAIN_MIN ? rounded.toExponential() : String(rounded);
 }
 
 /** `0.00012` with unit `s` is `120 µs`. `digits` is the number of significant digits. */
@@ -73,7 +75,8 @@ export function formatValue(value: number, unit: string, digits = 3): string {
   let step = steps[0] as Step;
   // The margin keeps 0.9999999999 s, which prints as 1, from being written as 1000 ms.
   for (const next of steps) if (size >= next.factor * (1 - 1e-9)) step = next;
-  const digitsBefore = Math.floor(Math.log10(size / step.factor)) + 1;
+  // Numbers below one have no digits before the point, and what does not fit the least unit has them behind it.
+  const digitsBefore = Math.max(0, Math.floor(Math.log10(size / step.factor)) + 1);
   return withUnit(trim(value / step.factor, Math.max(digits, Math.min(digitsBefore, 6))), step.name, suffix);
 }
 
@@ -82,16 +85,20 @@ function zeroName(steps: readonly Step[]): string {
 }
 
 function withUnit(text: string, name: string, suffix: string): string {
-  const number = text.replace("-", "−");
+  const number = text.replace(/-/g, "−");
   if (suffix === "" && (name === "" || name.length === 0)) return number;
   // SI prefixes without a unit cling to the number (1.2k); units stand apart (1.2 ms).
   if (PLAIN.some((step) => step.name === name) && suffix === "") return number + name;
   return `${number} ${name}${suffix}`;
 }
 
-/** Two bounds that share a unit name it once: `66 – 67 µs`. */
+/** Bounds that agree in so many digits are one value to whoever reads them: bins of a fine exponential histogram differ in the seventh. */
+const BOUND_DIGITS_MAX = 5;
+
+/** Two bounds that share a unit name it once, with as many digits as distinguish them: `66 – 67 µs`, `1.898 – 1.903 s`; those that hardly differ are one value. */
 export function formatBounds(lo: number, hi: number, unit: string, digits = 3): string {
   const [from, to] = [formatValue(lo, unit, digits), formatValue(hi, unit, digits)];
+  if (from === to) return lo === hi || digits >= BOUND_DIGITS_MAX ? formatValue(hi, unit, Math.min(digits, 4)) : formatBounds(lo, hi, unit, digits + 1);
   const split = (text: string): [string, string] => {
     const at = text.indexOf(" ");
     return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at)];
@@ -113,10 +120,9 @@ export function formatCompact(count: number): string {
   return Math.abs(count) < 1e4 && Number.isInteger(count) ? formatCount(count) : formatValue(count, "", 3);
 }
 
-/** Events per second: `0.9/s`, `1.5k/s`; below one in plain digits, since `900m/s` is read as a speed. */
+/** Events per second: `0.9/s`, `1.5k/s`. */
 export function formatRate(perSecond: number): string {
-  const rounded = Number(perSecond.toPrecision(3));
-  return `${rounded > 0 && rounded < 1 && rounded >= 1e-3 ? String(rounded) : formatCompact(rounded)}/s`;
+  return `${formatCompact(Number(perSecond.toPrecision(3)))}/s`;
 }
 
 /** A share of a whole. Never rounds a part to the whole or to nothing: 0.999999 is `99.9999 %`, not `100 %`. */

@@ -18,7 +18,11 @@ test.each([
   [999, "By", "999 B"],
   [2.5e9, "B", "2.5 GB"],
   [12345, "", "12.3k"],
-  [0.25, "1", "250m"],
+  [0.25, "1", "0.25"],
+  [0.05, "", "0.05"],
+  [0.00012, "", "0.00012"],
+  [-0.0000125, "", "−1.25e−5"],
+  [0.25, "requests", "0.25 requests"],
   [3, "requests", "3 requests"],
   [1234567, "rows", "1.23 Mrows"],
 ])("%s %s is written %s", (value, unit, text) => expect(formatValue(value, unit)).toBe(text));
@@ -27,6 +31,10 @@ test("bounds name a unit once when both have it", () => {
   expect(formatBounds(66e-6, 67e-6, "s")).toBe("66 – 67 µs");
   expect(formatBounds(990e-6, 1e-3, "s")).toBe("990 µs – 1 ms");
   expect(formatBounds(1, 2, "")).toBe("1 – 2");
+  // Bins of an exponential histogram of a fine scale: three digits made them "1.9 – 1.9 s".
+  expect(formatBounds(1.8981, 1.9032, "s")).toBe("1.898 – 1.903 s");
+  expect(formatBounds(1.8989431, 1.8989437, "s")).toBe("1.899 s");
+  expect(formatBounds(0, 0, "EUR")).toBe("0 EUR");
 });
 
 test("counts keep every digit, also beyond 2^53", () => {
