@@ -65,6 +65,15 @@ export class Controls {
       group("Colour", scalings),
       group("", amounts),
       group("", palettes),
+      // Those that need one picture.
+      ...(groups?.together === true ? [] : this.single(state)),
+    );
+    if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
+  }
+
+  /** What is done with one picture: compare it, mark a box in it, look below it. */
+  private single(state: State): HTMLElement[] {
+    return [
       group("Compare", [
         ...USUAL.map(([ago, text]) => {
           const on = state.compare !== null && "ago" in state.compare && state.compare.ago === ago;
@@ -78,8 +87,7 @@ export class Controls {
         segment("why", "why was it slow", state.why !== null, () => this.change(state.why === null ? { why: "" } : { why: null, column: null }), "", "What the kernel measured of the process, on the same time axis; a click on a column says what was unusual in it"),
         ...(state.values === null ? [] : [segment("all-values", "all values", false, () => this.change({ values: null }), "", "Show all values again")]),
       ]),
-    );
-    if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
+    ];
   }
 
   /** Groups are drawn one at a time: merged only where somebody says so. */

@@ -13,7 +13,7 @@ import { greatest, shadesOf, type Look } from "./cells.ts";
 import { palette, paletteWords } from "./colour.ts";
 import { groupName } from "./controls.ts";
 import { el } from "./dom.ts";
-import { formatCompact, formatValue } from "./format.ts";
+import { formatClock, formatCompact, formatValue } from "./format.ts";
 import type { Options } from "./heatmap.ts";
 import { cssName, markOf } from "./quantilelines.ts";
 import { drawCells, drawScale, usualOf } from "./smallmap.ts";
@@ -27,8 +27,8 @@ const ORDERS: readonly [GroupOrder, string][] = [
   ["labels", "by name"],
 ];
 
-/** Panels are at least so wide, and so high with their heading; columns enough for the width. */
-const PANEL = { width: 300, height: 128, picture: 92, columns: 120, gap: 10 };
+/** Panels are at least so wide, and so high with their heading; a few share the room up to the greatest height. Columns enough for the width. */
+const PANEL = { width: 300, height: 128, heightMax: 300, head: 36, columns: 120, gap: 10 };
 
 /** Groups of one request. */
 const PART = 24;
@@ -53,9 +53,14 @@ interface Shared {
 }
 
 /** Rows of panels that are in view, a row more on either side. Pure. */
-export function rowsInView(top: number, height: number, rows: number): [number, number] {
-  const pitch = PANEL.height + PANEL.gap;
+export function rowsInView(top: number, height: number, rows: number, panel: number = PANEL.height): [number, number] {
+  const pitch = panel + PANEL.gap;
   return [Math.max(0, Math.floor(top / pitch) - 1), Math.min(rows - 1, Math.floor((top + height) / pitch) + 1)];
+}
+
+/** How high panels are, so that a few of them fill what room there is. Pure. */
+export function panelHeight(room: number, rows: number): number {
+  return Math.max(PANEL.height, Math.min(PANEL.heightMax, Math.floor(room / Math.max(1, rows)) - PANEL.gap));
 }
 
 export class Multiples {
@@ -117,9 +122,8 @@ export class Multiples {
   }
 
   resize(): void {
-    for (const node of this.drawn.values()) node.remove();
-    this.drawn.clear();
-    this.arrange();
+    this.share();
+    this.repaint();
   }
 
   private forget(): void {
@@ -144,8 +148,12 @@ export class Multiples {
   /** Places of the first and the last panel in view. */
   private span(): [number, number] {
     const across = this.across();
-    const [first, last] = rowsInView(this.scroller.scrollTop, this.scroller.clientHeight, Math.ceil(this.total / across));
+    const [first, last] = rowsInView(this.scroller.scrollTop, this.scroller.clientHeight, Math.ceil(this.total / across), this.height());
     return [first * across, Math.min(this.total, (last + 1) * across) - 1];
+  }
+
+  private height(): number {
+    return panelHeight(this.scroller.clientHeight, Math.ceil(this.total / this.across()));
   }
 
   private across(): number {
@@ -204,13 +212,14 @@ export class Multiples {
     const { theme, scaling, density } = this.options;
     const colours = palette(this.options.palette, theme);
     const words = paletteWords(colours);
-    const axis = new ValueAxis(built, PANEL.picture * devicePixelRatio, devicePixelRatio);
+    const axis = new ValueAxis(built, (this.height() - PANEL.head) * devicePixelRatio, devicePixelRatio);
     this.max = niceCeil(Math.max(1e-9, greatest(this.table, columns, axis, density, usual)));
     this.shared = { axis, look: { axis, shades: shadesOf(words, scaling), empty: words[0] as number, density, usual, max: this.max } };
   }
 
   private repaint(): void {
-    this.note.textContent = `${this.total} groups on one scale · a click draws one alone`;
+    const times = this.view === null ? "" : ` · ${formatClock(this.view.start)} – ${formatClock(this.view.end)}`;
+    this.note.textContent = `${this.total} groups on one scale${times} · a click draws one alone`;
     for (const node of this.drawn.values()) node.remove();
     this.drawn.clear();
     this.arrange();
@@ -219,7 +228,8 @@ export class Multiples {
   /** Makes the panels that are in view, and lets the others go. */
   private arrange(): void {
     const across = this.across();
-    const pitch = PANEL.height + PANEL.gap;
+    const height = this.height();
+    const pitch = height + PANEL.gap;
     const width = (this.scroller.clientWidth - PANEL.gap * (across - 1)) / across;
     this.space.style.height = `${Math.ceil(this.total / across) * pitch}px`;
     const [first, last] = this.span();
@@ -235,7 +245,7 @@ export class Multiples {
         void this.fetch(Math.floor(at / PART));
         continue;
       }
-      const node = this.node(panel, width);
+      const node = this.node(panel, width, height);
       node.style.transform = `translate(${(at % across) * (width + PANEL.gap)}px, ${Math.floor(at / across) * pitch}px)`;
       this.drawn.set(at, node);
       this.space.append(node);
@@ -243,15 +253,17 @@ export class Multiples {
     this.publish();
   }
 
-  private node({ group, columns }: Panel, width: number): HTMLElement {
+  private node({ group, columns }: Panel, width: number, height: number): HTMLElement {
     const name = groupName(group.labels);
-    const canvas = el("canvas", { width: Math.round(width * devicePixelRatio), height: PANEL.picture * devicePixelRatio });
+    const canvas = el("canvas", { width: Math.round(width * devicePixelRatio), height: Math.round((height - PANEL.head) * devicePixelRatio) });
     const p99 = group.quantile === undefined ? "–" : formatValue(group.quantile[0], this.unit, 3);
     const text = `p99 ${p99} · ${formatCompact(Number(group.count))}`;
     const open = (): void => this.handlers.open(name);
     const head = el("span", { class: "head" }, el("b", {}, name), el("span", {}, text));
     const button = el("button", { class: "panel", type: "button", title: `${name}: ${text}`, "data-group": name, click: open }, head, canvas);
     button.style.width = `${width}px`;
+    button.style.height = `${height}px`;
+    canvas.style.height = `${height - PANEL.head}px`;
     this.draw(canvas, columns);
     return button;
   }
