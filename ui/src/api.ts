@@ -236,9 +236,9 @@ export interface Comparison {
   quantiles: ChangedQuantile[];
 }
 
-/** The distribution of a range beside that of `offset` seconds before it. */
-export function fetchComparison(query: string, group: string | null, start: number, end: number, offset: number, signal?: AbortSignal): Promise<Answer<Comparison>> {
-  const params = { query, ...choice(group), start: String(start), end: String(end), before_start: String(start - offset), before_end: String(end - offset) };
+/** The distribution of a range beside that of `offset` seconds before it, or beside that of another expression. */
+export function fetchComparison(query: string, group: string | null, start: number, end: number, offset: number, other: string | null, signal?: AbortSignal): Promise<Answer<Comparison>> {
+  const params = { query, ...choice(group), ...(other === null ? {} : { before_query: other }), start: String(start), end: String(end), before_start: String(start - offset), before_end: String(end - offset) };
   return answer("v1/compare", params, signal);
 }
 

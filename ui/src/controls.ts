@@ -79,7 +79,8 @@ export class Controls {
           const on = state.compare !== null && "ago" in state.compare && state.compare.ago === ago;
           return segment(`compare-${ago}`, text, on, () => this.change(on ? { compare: null, difference: false } : { compare: { ago } }), "", `Beside the same range ${text}`);
         }),
-        ...(state.compare === null ? [] : [segment("difference", "difference map", state.difference, () => this.change({ difference: !state.difference }), "", "Cells show where there are more samples than before, and where less")]),
+        segment("over", "same route", state.compare !== null && "over" in state.compare, () => this.change(state.compare !== null && "over" in state.compare ? { compare: null, difference: false } : { compare: { over: "" } }), "", "Lay another distribution over this one: what a browser waited for over what the server took"),
+        ...(state.compare === null || ("over" in state.compare && state.compare.over === "") ? [] : [segment("difference", "difference map", state.difference, () => this.change({ difference: !state.difference }), "", "Cells show where there are more samples than before, and where less")]),
       ]),
       group("", [
         segment("explain", "explain a box", this.marking.is() === "explain", () => this.marking.set("explain"), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same"),

@@ -7,10 +7,11 @@
  * again; after a reconnection everything is asked for anew, so that no gap stays.
  */
 
-import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
+import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchSeries, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, merge, snapToEdge } from "./bins.ts";
 import { offsetOf } from "./compared.ts";
 import { ComparePanel } from "./comparepanel.ts";
+import { counterparts, routeOf, routeSelectors } from "./counterparts.ts";
 import { differencePalette } from "./colour.ts";
 import { Controls, groupName, type GroupList, type Marking } from "./controls.ts";
 import { byId, el, icon } from "./dom.ts";
@@ -60,6 +61,8 @@ const SERIES_EVERY_MS = 15_000;
 
 /** Lines have no stream: a live range is asked for again this often at most. */
 const LINES_EVERY_MS = 2_000;
+/** Every 5 s: the other expression over a live picture is a request, and not a stream. */
+const OVER_EVERY_MS = 5_000;
 
 /** Nor have groups that are drawn side by side. */
 const GROUPS_EVERY_MS = 10_000;
@@ -82,6 +85,7 @@ class Page {
   private sinceLoad = 0;
   private tail = false;
   private linesTimer: ReturnType<typeof setTimeout> | undefined;
+  private overTimer: ReturnType<typeof setTimeout> | undefined;
   /** Whether the columns of the picture are each cell once. */
   private additive = true;
   /** The numbers in view are the rate of the counter that is asked for. */
@@ -156,7 +160,10 @@ class Page {
       },
     });
     this.explanation = new ExplainPanel(byId("explain"), { filter: (query) => this.change({ query, area: null }), close: () => this.change({ area: null }) });
-    this.comparison = new ComparePanel(byId("compare"), { compare: (compare) => this.change({ compare, ...(compare === null ? { difference: false } : {}) }) });
+    this.comparison = new ComparePanel(byId("compare"), {
+      compare: (compare) => this.change({ compare, ...(compare === null ? { difference: false } : {}) }),
+      counterparts: (signal) => this.counterparts(signal),
+    });
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
     this.events = new EventMarks(byId("events"), () => this.plot());
@@ -569,19 +576,45 @@ class Page {
     const { turn } = this;
     const group = this.group();
     const offset = offsetOf(compared, start, step);
+    const over = "over" in compared ? compared.over : null;
     void this.comparison.show(compared, { query, group, start, end, offset }, this.unit);
+    if (over === "") return this.map.setGhost(null);
     try {
       // A live picture moves on until it is loaded anew: what it comes to is known already, where it is over.
       const ahead = isLive(this.state.range) && this.additive ? Math.min(RELOAD_COLUMNS, Math.floor((serverNow() - end + offset) / step)) : 0;
-      const { data } = await fetchHeatmap(query, group, start - offset + step, end - offset + Math.max(0, ahead) * step, step, false, this.abort.signal);
+      const { data } = await fetchHeatmap(over ?? query, over === null ? group : null, start - offset + step, end - offset + Math.max(0, ahead) * step, step, false, this.abort.signal);
       if (turn !== this.turn) return;
       const columns = data.columns.map((column) => this.table.column({ ...column, t: column.t + offset, ...(column.from === undefined ? {} : { from: column.from + offset }) }));
       const merged = data.additive || data.distribution === null ? null : merge(this.table, [this.table.column(data.distribution)]);
       this.map.setGhost({ columns: new Map(columns.map((column) => [this.map.slotOf(column), column])), merged });
       this.refresh();
+      if (over !== null && isLive(this.state.range)) this.followOver(turn, step);
     } catch {
       // The panel says why, and the picture is right without.
     }
+  }
+
+  /** What lies over a live picture moves on with it: it is asked for again as long as the picture stays. */
+  private followOver(turn: number, step: number): void {
+    clearTimeout(this.overTimer);
+    this.overTimer = setTimeout(() => {
+      if (turn !== this.turn) return;
+      const { start, end } = this.span();
+      if (document.hidden) this.followOver(turn, step);
+      else void this.compare(start, end, step);
+    }, Math.max(OVER_EVERY_MS, step * 1000));
+  }
+
+  /** The other distributions of the route in view. */
+  private async counterparts(signal: AbortSignal): Promise<string[]> {
+    const { query } = this.state;
+    const route = routeOf(query) ?? routeOf(`group${this.group() ?? ""}`);
+    if (route === null) return [];
+    const { start, end, step } = this.span();
+    const lists = await Promise.all(routeSelectors(route).map((match) => fetchSeries(match, start - step, end, signal)));
+    // A name without metadata is offered unless its ending says that it is a number.
+    const isDistribution = (name: string): boolean => (this.picker.meta(name)?.type ?? (/_(total|count|sum|slow)$/.test(name) ? "counter" : "histogram")) === "histogram";
+    return counterparts(query, route, lists.flat(), isDistribution);
   }
 
   private showGroups(start: number, end: number, step: number): void {

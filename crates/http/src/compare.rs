@@ -2,7 +2,8 @@
 //!
 //! Format: `{"status","data":{"unit","before":{"start","end","count","series"},"after":{..},"verdict","sentence","words","slower","distance",
 //! "noise","times","floors","ks","ks_noise","quantiles":[{"q","before":[value,lo,hi],"after":[..],"change","bounds","words"}..]},"warnings"}`.
-//! The range before is `before_start` to `before_end`, or that of `start` and `end` an `offset` earlier.
+//! The range before is `before_start` to `before_end`, or that of `start` and `end` an `offset` earlier; its expression is
+//! `before_query`, or the same.
 //! Invariants: each cell of a range counts once; the test is that of `ogive hist diff` ([`Distance::verdict`]).
 
 use axum::extract::State;
@@ -51,8 +52,12 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         choice: Choice::of(&params)?,
         fit: false,
     };
+    let other = match params.get("before_query").filter(|query| !query.is_empty()) {
+        Some(query) => ColumnQuery { query: query.to_owned(), choice: Choice::default(), ..wanted.clone() },
+        None => wanted.clone(),
+    };
     let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
-        let before = side(app, &wanted, ranges.before, cancel)?;
+        let before = side(app, &other, ranges.before, cancel)?;
         let after = side(app, &wanted, ranges.after, cancel)?;
         Ok(answer(ranges, &before, &after, floors, &quantiles).to_string().into_bytes())
     });
@@ -205,6 +210,11 @@ mod tests {
                 "{change}"
             );
         }
+        // Another expression in the same range.
+        let path =
+            format!("/v1/compare?query=e_seconds&start={T}&end={end}&offset=0s&before_query=e_seconds%20offset%201h");
+        let (_, body) = server.get(&path).await;
+        assert_eq!(body["data"]["verdict"], "moved", "{body}");
         // Beside itself nothing differs, and a range without samples is said to be one.
         let path = format!("/v1/compare?query=e_seconds&start={T}&end={end}&offset=0s");
         let (_, body) = server.get(&path).await;
