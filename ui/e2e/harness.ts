@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { chromium, type Browser, type Locator, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { Heatmap } from "../src/api.ts";
 import { ValueAxis, type Domain } from "../src/axis.ts";
@@ -206,8 +206,8 @@ async function fromDist(page: Page): Promise<void> {
 }
 
 /** Opens a page whose program runs, and fails the test on any error that the page throws. */
-export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900, width = 1440): Promise<{ page: Page; errors: string[] }> {
-  const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme });
+export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900, width = 1440, more: BrowserContextOptions = {}): Promise<{ page: Page; errors: string[] }> {
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme, ...more });
   page.setDefaultTimeout(90_000);
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.stack ?? error.message));

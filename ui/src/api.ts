@@ -97,6 +97,11 @@ function noteClock(response: Response): void {
   skew = Math.abs(ahead) < 2 ? 0 : ahead;
 }
 
+/** The status of an answer that is no answer of the server's: a login page of a proxy is no refusal of the expression, whatever its status says. */
+function unreadable(response: Response): number {
+  return response.ok ? 0 : response.status;
+}
+
 /** Pairs where a name comes more than once. */
 type Params = Record<string, string> | string[][];
 
@@ -126,7 +131,7 @@ async function parsed<T>(response: Response): Promise<Envelope<T>> {
   try {
     return JSON.parse(text) as Envelope<T>;
   } catch {
-    throw new ApiError(`The server answered ${response.status} with something that is not JSON: ${text.slice(0, 200)}`, response.status);
+    throw new ApiError(`The server answered ${response.status} with something that is not JSON: ${text.slice(0, 200)}`, unreadable(response));
   }
 }
 
@@ -138,7 +143,7 @@ async function framed<T>(response: Response): Promise<Envelope<T>> {
     const envelope = head as Envelope<object>;
     return { ...envelope, data: { ...envelope.data, columns } } as Envelope<T>;
   } catch (cause) {
-    throw new ApiError(`The server answered with something that is ${cause instanceof Error ? cause.message : String(cause)}`, response.status);
+    throw new ApiError(`The server answered with something that is ${cause instanceof Error ? cause.message : String(cause)}`, unreadable(response));
   }
 }
 

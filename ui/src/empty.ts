@@ -1,6 +1,7 @@
 /** What to do when there is nothing to draw. */
 
 import { el } from "./dom.ts";
+import { formatClock, formatDate, formatDuration } from "./format.ts";
 
 export type Empty =
   | { kind: "refused" }
@@ -34,4 +35,10 @@ export function drawEmpty(parent: HTMLElement, empty: Empty): void {
     el("pre", { tabindex: "0" }, command),
     el("div", { class: "does" }, el("button", { type: "button", click: empty.first }, "ogive_hiccup_seconds")),
   );
+}
+
+/** Says when a series that has nothing in view had its last sample, with a way there. */
+export function sayLast(parent: HTMLElement, t: number, now: number, show: () => void): void {
+  const ago = now - t < 1 ? "just now" : `${formatDuration(Math.round(now - t))} ago`;
+  parent.querySelector("p")?.after(el("p", { "data-last": t }, `Its last sample is of ${formatDate(t)} ${formatClock(t)}, ${ago}. `, el("button", { type: "button", class: "link", click: show }, "Show that time")));
 }

@@ -15,7 +15,7 @@ import { counterparts, routeOf, routeSelectors } from "./counterparts.ts";
 import { differencePalette } from "./colour.ts";
 import { Controls, groupName, type GroupList, type Marking } from "./controls.ts";
 import { byId, el, icon } from "./dom.ts";
-import { drawEmpty } from "./empty.ts";
+import { drawEmpty, sayLast } from "./empty.ts";
 import { drawFacts } from "./facts.ts";
 import { Heatmap, type Options } from "./heatmap.ts";
 import { limitNotice, LINES_MAX, rateOf } from "./series.ts";
@@ -45,6 +45,7 @@ import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
+import { Waiting } from "./waiting.ts";
 import type { WhyPanel } from "./whypanel.ts";
 
 type Shown = "map" | "multiples" | "lines" | "table" | "empty";
@@ -69,6 +70,9 @@ const GROUPS_EVERY_MS = 10_000;
 
 /** Columns that overlap are no sum: a live view of them is asked for again after so many seconds. */
 const OVERLAPPING_COLUMNS = 2;
+
+/** How far back the last sample of a series is looked for, as `ogive query` does. */
+const LAST_SPANS = ["1d", "400d"];
 
 /** What a step back returns to. */
 type View = Pick<State, "range" | "values">;
@@ -123,6 +127,7 @@ class Page {
   private readonly events: EventMarks;
   private readonly exemplars: Exemplars;
   private readonly traces: TracePanel;
+  private readonly waiting = new Waiting(byId("content"), byId("map").parentElement as HTMLElement);
 
   constructor() {
     applyTheme();
@@ -460,10 +465,14 @@ class Page {
     this.sinceLoad = 0;
     const { query } = this.state;
     const { start, end, step } = this.span();
+    const { group, range, raw, view } = this.state;
+    const wanted = JSON.stringify([query, group, range, raw, view]);
+    this.waiting.begin(wanted);
     this.follow();
     try {
       const answer = await this.ask(query, start, end, step);
       if (turn !== this.turn) return;
+      this.waiting.end(wanted);
       this.box.fail(null, query);
       this.editor.refuse(null, query);
       byId("map").classList.remove("old");
@@ -472,7 +481,9 @@ class Page {
       if ("columns" in answer.data) this.showHeatmap(answer as Answer<HeatmapData>);
       else this.showFloats(answer as Answer<QueryData>, start, end, step);
     } catch (cause) {
-      if (turn === this.turn) this.fail(cause, query);
+      if (turn !== this.turn) return;
+      this.waiting.end();
+      this.fail(cause, query);
     }
   }
 
@@ -682,6 +693,21 @@ class Page {
         first: () => this.change({ query: parseState("").query }),
       }),
     );
+    if (known && selector !== null) void this.showLast(this.state.query);
+  }
+
+  /** Says when a selector had its last sample: soon for those of today, and then for those of a year. */
+  private async showLast(selector: string): Promise<void> {
+    const { turn } = this;
+    const { start, end } = this.span();
+    for (const span of LAST_SPANS) {
+      const answer = await fetchInstant(`max(ts_of_last_over_time(${selector}[${span}]))`, Math.ceil(serverNow()), this.abort.signal).catch(() => null);
+      if (turn !== this.turn || answer === null) return;
+      const t = answer.data.resultType === "vector" ? Number(answer.data.result[0]?.value?.[1] ?? NaN) : NaN;
+      if (!Number.isFinite(t)) continue;
+      const length = end - start;
+      return sayLast(byId("empty"), t, serverNow(), () => this.zoom({ start: Math.floor(t - length * 0.9), end: Math.ceil(t + length * 0.1) }));
+    }
   }
 
   /** Shows one of the pictures and hides the others. */
@@ -805,7 +831,8 @@ class Page {
 
   private lost(lost: boolean, why = ""): void {
     byId("lost").hidden = !lost;
-    if (lost) byId("lost").textContent = `${why} What you see is old. Trying again…`;
+    const sentence = /[.!?…]$/.test(why) ? why : `${why}.`;
+    if (lost) byId("lost").textContent = `${sentence} ${this.waiting.hasPicture ? "What you see is old. " : ""}Trying again…`;
   }
 
   /** A second has closed. One-second columns are drawn as they come; wider ones are asked for, so that they are exact. */

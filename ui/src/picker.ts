@@ -69,6 +69,7 @@ export class Picker {
   private labelBox: HTMLElement | null = null;
   private readonly courses = new Map<string, { at: number; values: number[] }>();
   private revealed = "";
+  private loaded = false;
   private still: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -114,6 +115,7 @@ export class Picker {
       const all = [...new Set([...names, ...Object.keys(metadata)])].sort();
       this.entries = all.map((name) => ({ name, meta: metadata[name]?.[0], jobs: jobs.get(name) ?? [] }));
       this.failure = "";
+      this.loaded = true;
     } catch (cause) {
       this.failure = cause instanceof Error ? cause.message : String(cause);
     }
@@ -170,7 +172,7 @@ export class Picker {
     this.tops = topsOf(this.rows, (this.labelBox?.offsetHeight ?? 0) + 10);
     this.labelBox?.remove();
     this.space.style.height = `${this.tops[this.rows.length] as number}px`;
-    const note = this.failure !== "" ? this.failure : this.rows.length > 0 ? "" : this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help.";
+    const note = this.failure !== "" ? this.failure : this.rows.length > 0 ? "" : !this.loaded ? "Asking for the series…" : this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help.";
     if (note !== "") this.space.append(el("div", { class: "note" }, note));
     this.reveal();
     this.arrange();

@@ -1,7 +1,7 @@
 /** The choice of the time range: the last so long, or two instants. */
 
 import { byId, el, icon } from "./dom.ts";
-import { formatClock, formatDate, formatDuration, parseDuration, setZone, zone, type Zone } from "./format.ts";
+import { formatClock, formatDate, formatDuration, parseDuration, setZone, zone, zoneOffset, type Zone } from "./format.ts";
 import { parseInstant, type Range } from "./state.ts";
 import { recall, remember } from "./theme.ts";
 
@@ -16,6 +16,19 @@ export function rangeText(range: Range): string {
   const name = zone() === "utc" ? " UTC" : "";
   const end = from === to ? formatClock(range.end) : `${to} ${formatClock(range.end)}`;
   return `${from} ${formatClock(range.start)} – ${end}${name}`;
+}
+
+function offsetText(seconds: number): string {
+  const minutes = Math.round(zoneOffset(seconds) / 60);
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "−" : "+"}${String(hours).padStart(2, "0")}:${String(rest).padStart(2, "0")}`;
+}
+
+/** In which zone times are written, and where clocks change between two instants, both of its offsets. */
+export function zoneText(start: number, end: number): string {
+  if (zone() === "utc") return "Times are UTC";
+  const [from, to] = [offsetText(start), offsetText(end)];
+  return `Times are local, ${from === to ? from : `${from}, then ${to}`}`;
 }
 
 export class RangeBox {
@@ -45,6 +58,7 @@ export class RangeBox {
 
   show(range: Range): void {
     this.range = range;
+    this.button.title = zoneText("last" in range ? Date.now() / 1000 : range.start, "last" in range ? Date.now() / 1000 : range.end);
     this.button.replaceChildren(rangeText(range), " ", icon("M4.5 6.5 8 10l3.5-3.5"));
   }
 
