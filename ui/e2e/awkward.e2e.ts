@@ -119,3 +119,24 @@ test("the expression has room for itself, and names keep their last word", async
     await page.close();
   }
 });
+
+test("by keyboard the picture is a few stops behind the list, whose names are one stop", async () => {
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_plain_seconds&${range()}`);
+  await viewWhen(page, (one) => one.total === 30);
+  await page.locator('#series .item[aria-current="true"]').waitFor();
+  await page.locator("#series input").focus();
+  const stops: string[] = [];
+  for (let i = 0; i < 40 && stops.at(-1) !== "overlay"; i++) {
+    await page.keyboard.press("Tab");
+    stops.push(await page.evaluate(() => (document.activeElement as HTMLElement).dataset["name"] ?? document.activeElement?.id ?? ""));
+  }
+  // Each name in view was a stop once.
+  expect(stops.filter((one) => one === "e2e_plain_seconds" || one.startsWith("ogive_"))).toEqual(["e2e_plain_seconds"]);
+  expect(stops.at(-1)).toBe("overlay");
+  await page.locator('#series .item[aria-current="true"]').focus();
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.locator("#query").inputValue()).not.toBe("e2e_plain_seconds");
+  expect(errors).toEqual([]);
+  await page.close();
+});

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
 import { formatCount, formatValue } from "../src/format.ts";
-import { binary, open, shared, viewWhen } from "./harness.ts";
+import { binary, freePort, open, Server, shared, viewWhen } from "./harness.ts";
 
 const all = shared();
 const SECONDS = 3600;
@@ -24,10 +24,11 @@ interface Sent {
 let sent: Record<string, Sent>;
 let scraped: Record<string, number>;
 
+const PYTHON = resolve(import.meta.dirname, "../../target/clients/venv/bin/python");
+
 function python(program: string, ...args: string[]): string {
-  const path = resolve(import.meta.dirname, "../../target/clients/venv/bin/python");
-  if (!existsSync(path)) throw new Error("the clients of other makers are not installed: run scripts/clients");
-  return execFileSync(path, [join(import.meta.dirname, "senders", program), ...args], { encoding: "utf8" });
+  if (!existsSync(PYTHON)) throw new Error("the clients of other makers are not installed: run scripts/clients");
+  return execFileSync(PYTHON, [join(import.meta.dirname, "senders", program), ...args], { encoding: "utf8" });
 }
 
 beforeAll(() => {
@@ -129,4 +130,33 @@ test("a phone shows the picture without scrolling", async () => {
   await shot(page, "phone");
   expect(errors).toEqual([]);
   await page.close();
+});
+
+test("a week of cells of a minute has each sample", async () => {
+  const last = Math.floor(END / 3600) * 3600;
+  const series = [{ labels: { __name__: "e2e_week_seconds" }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 60_000 }];
+  const minutes = Array.from({ length: 7 * 1440 }, (_, ago) => ({ series: 0, time_ms: (last - ago * 60) * 1000, histogram: { bins: { "1.2e-3": 5 + (ago % 7), "3.5e-2": ago % 2 } } }));
+  const total = minutes.reduce((sum, { histogram }) => sum + Object.values(histogram.bins).reduce((all, one) => all + one, 0), 0);
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples: minutes })).toMatchObject({ accepted: minutes.length });
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=e2e_week_seconds&start=${last - 7 * 86400}&end=${last}`, ...SIZE);
+  const now = await viewWhen(page, (one) => one.columns > 100);
+  expect([now.total, now.step % 60]).toEqual([total, 0]);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("what the DogStatsD client of Datadog sends over UDP is on the live picture, each of it", async () => {
+  const statsd = await freePort();
+  const server = await Server.start(({ data, port }) => ["serve", "--data", data, "--listen", `127.0.0.1:${port}`, "--statsd", `udp:127.0.0.1:${statsd}`, "--statsd", `unix:${data}/statsd`]);
+  try {
+    const { page, errors } = await open(all.browser, `${server.url}/?query=${encodeURIComponent('dog_size{via="udp"}')}&range=1m`, ...SIZE);
+    const client = resolve(import.meta.dirname, "../../crates/ogive/tests/clients/dogstatsd.py");
+    execFileSync(PYTHON, [client, "127.0.0.1", String(statsd), join(server.data, "statsd"), "500"]);
+    await viewWhen(page, (one) => one.total === 500);
+    expect(await fact(page, "max")).toBe("100");
+    expect(errors).toEqual([]);
+    await page.close();
+  } finally {
+    await server.end();
+  }
 });

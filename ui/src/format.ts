@@ -195,10 +195,10 @@ export function formatDuration(seconds: number): string {
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim();
   if (/^\d+(\.\d+)?$/.test(trimmed)) return Number(trimmed);
-  if (!/^(\d+(\.\d+)?(ms|s|m|h|d|w))+$/.test(trimmed)) return null;
-  const size: Record<string, number> = { ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d|w|y))+$/.test(trimmed)) return null;
+  const size: Record<string, number> = { ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400, w: 604800, y: 365 * 86400 };
   let seconds = 0;
-  for (const [, number, , name] of trimmed.matchAll(/(\d+(\.\d+)?)(ms|s|m|h|d|w)/g)) {
+  for (const [, number, , name] of trimmed.matchAll(/(\d+(\.\d+)?)(ms|s|m|h|d|w|y)/g)) {
     seconds += Number(number) * (size[name as string] as number);
   }
   return seconds;

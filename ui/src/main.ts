@@ -10,7 +10,7 @@
 import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchSeries, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, merge, snapToEdge } from "./bins.ts";
 import { offsetOf } from "./compared.ts";
-import { ComparePanel } from "./comparepanel.ts";
+import type { ComparePanel } from "./comparepanel.ts";
 import { counterparts, routeOf, routeSelectors } from "./counterparts.ts";
 import { differencePalette } from "./colour.ts";
 import { Controls, groupName, type GroupList, type Marking } from "./controls.ts";
@@ -27,7 +27,7 @@ import { Exemplars, traceOf } from "./exemplars.ts";
 import { Marks } from "./marks.ts";
 import { Multiples } from "./multiples.ts";
 import { EditorBox } from "./editorbox.ts";
-import { ExplainPanel } from "./explainpanel.ts";
+import type { ExplainPanel } from "./explainpanel.ts";
 import { showKeys } from "./keyhelp.ts";
 import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
@@ -114,8 +114,8 @@ class Page {
   private readonly picker: Picker;
   private readonly box: QueryBox;
   private readonly editor: EditorBox;
-  private readonly explanation: ExplainPanel;
-  private readonly comparison: ComparePanel;
+  private explanation: ExplainPanel | null = null;
+  private comparison: ComparePanel | null = null;
   /** What the other time on the picture belongs to. */
   private ghostOf = "";
   /** What the box of the next drag is for. */
@@ -163,11 +163,6 @@ class Page {
         this.marking = this.marking === on ? null : on;
         this.controls.show(this.state, this.groups);
       },
-    });
-    this.explanation = new ExplainPanel(byId("explain"), { filter: (query) => this.change({ query, area: null }), close: () => this.change({ area: null }) });
-    this.comparison = new ComparePanel(byId("compare"), {
-      compare: (compare) => this.change({ compare, ...(compare === null ? { difference: false } : {}) }),
-      counterparts: (signal) => this.counterparts(signal),
     });
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
@@ -434,6 +429,16 @@ class Page {
     if (why !== null) await this.whyPanel.show(query, why, column);
   }
 
+  private async showExplanation(): Promise<void> {
+    if (this.state.area === null && this.explanation === null) return;
+    if (this.explanation === null) {
+      const { ExplainPanel } = await import("./explainpanel.ts");
+      this.explanation ??= new ExplainPanel(byId("explain"), { filter: (query) => this.change({ query, area: null }), close: () => this.change({ area: null }) });
+    }
+    const { query, area } = this.state;
+    await this.explanation.show(query, area, this.span(), this.unit);
+  }
+
   private closeExplanation(): boolean {
     if (this.state.area === null) return false;
     this.change({ area: null });
@@ -567,7 +572,7 @@ class Page {
     this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end, data.additive ? null : { merged });
     if (data.columns.length === 0 && this.groups === null) this.showNothing();
     void this.compare(start, end, step);
-    void this.explanation.show(this.state.query, this.state.area, this.span(), this.unit);
+    void this.showExplanation();
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     void this.events.load(start, end, this.abort.signal);
     void this.exemplars.load(this.state.query, start, end, this.unit, this.abort.signal);
@@ -581,10 +586,18 @@ class Page {
   private async compare(start: number, end: number, step: number): Promise<void> {
     const { compare: compared, query } = this.state;
     if (compared === null) {
-      this.comparison.hide();
+      this.comparison?.hide();
       return this.map.setGhost(null);
     }
     const { turn } = this;
+    if (this.comparison === null) {
+      const { ComparePanel } = await import("./comparepanel.ts");
+      this.comparison ??= new ComparePanel(byId("compare"), {
+        compare: (compare) => this.change({ compare, ...(compare === null ? { difference: false } : {}) }),
+        counterparts: (signal) => this.counterparts(signal),
+      });
+      if (turn !== this.turn) return;
+    }
     const group = this.group();
     const offset = offsetOf(compared, start, step);
     const over = "over" in compared ? compared.over : null;
@@ -715,7 +728,7 @@ class Page {
     for (const id of ["map", "multiples", "lines", "table", "empty"]) byId(id).hidden = id !== what;
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
-    if (what !== "map") this.comparison.hide();
+    if (what !== "map") this.comparison?.hide();
     if (what !== "lines") this.lines.clear();
     if (what !== "map") {
       this.whyPanel?.hide();
@@ -748,7 +761,7 @@ class Page {
     // Until the data of another range have come, the lanes are those of the picture that is there.
     if (this.shown === "map") void this.showWhy();
     this.traces.show(state.query, state.slow, state.trace, this.hint);
-    void this.explanation.show(state.query, state.area, this.span(), this.unit);
+    void this.showExplanation();
     this.map.setOptions(this.options());
     this.multiples.setOptions(this.options());
     this.refresh();

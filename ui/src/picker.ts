@@ -211,6 +211,9 @@ export class Picker {
       }
       before = node;
     }
+    // One stop of Tab, as arrows walk through the list: what is chosen, or the first in view.
+    const items = [...this.drawn.values()].filter((node) => node.dataset["name"] !== undefined);
+    if (items.every((node) => node.tabIndex < 0) && items[0] !== undefined) items[0].tabIndex = 0;
     clearTimeout(this.still);
     this.still = setTimeout(() => void this.loadCourses(), STILL_MS);
   }
@@ -276,7 +279,7 @@ export class Picker {
     const canvas = el("canvas", { width: SPARK.width * devicePixelRatio, height: SPARK.height * devicePixelRatio, "aria-hidden": "true" });
     const button = el(
       "button",
-      { class: "item", type: "button", title: help === "" ? entry.name : `${entry.name}: ${help}`, "aria-label": entry.name, "aria-current": String(current), "data-name": entry.name, click: () => this.choose(selectorOf(entry.name)) },
+      { class: "item", type: "button", title: help === "" ? entry.name : `${entry.name}: ${help}`, "aria-label": entry.name, "aria-current": String(current), tabindex: current ? 0 : -1, "data-name": entry.name, click: () => this.choose(selectorOf(entry.name)) },
       glyph,
       ...nameParts(entry.name).map((part, at) => el("span", { class: at === 0 ? "begin" : "end" }, part)),
       canvas,

@@ -60,6 +60,7 @@ test("durations are read and written", () => {
   for (const text of ["1m30s", "6h", "1d2h", "45s"]) expect(formatDuration(parseDuration(text) as number)).toBe(text);
   expect(parseDuration("500ms")).toBe(0.5);
   expect(parseDuration("90")).toBe(90);
+  expect(parseDuration("1y")).toBe(365 * 86400);
   for (const text of ["", "m", "5 m", "-5m", "5x"]) expect(parseDuration(text)).toBeNull();
 });
 
