@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One object each, `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["ask", "calls", "doctor", "flame", "locks", "micro", "sched"];
+const OBJECTS: &[&str] = &["ask", "calls", "doctor", "flame", "functions", "locks", "micro", "sched"];
 
 /// Every source, in the order in which they are hashed.
 const SOURCES: &[&[u8]] = &[
@@ -14,6 +14,7 @@ const SOURCES: &[&[u8]] = &[
     include_bytes!("bpf/calls.bpf.c"),
     include_bytes!("bpf/doctor.bpf.c"),
     include_bytes!("bpf/flame.bpf.c"),
+    include_bytes!("bpf/functions.bpf.c"),
     include_bytes!("bpf/locks.bpf.c"),
     include_bytes!("bpf/micro.bpf.c"),
     include_bytes!("bpf/sched.bpf.c"),

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ogive_kernel::ask::{Machine, Shape, Types, Usdt, compile, parse};
+use ogive_kernel::ask::{Machine, RecordField, Shape, Types, Usdt, compile, parse, record_fields};
 
 /// Every tracepoint has a structure, whose fields are of all forms.
 struct Any;
@@ -15,6 +15,12 @@ impl Types for Any {
 
     fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
         Usdt::of_notes(path.as_bytes(), (provider, name), Machine::X86, 0, Some)
+    }
+
+    fn record(&self, category: &str, name: &str) -> Result<Vec<RecordField>, String> {
+        let numbers = format!("field:int {name};offset:8;size:4;signed:1;");
+        let texts = format!("field:__rel_loc char[] {category};offset:4294967295;size:4;signed:0;");
+        Ok(record_fields(&format!("{numbers}\n{texts}")))
     }
 
     fn points(&self) -> Vec<String> {

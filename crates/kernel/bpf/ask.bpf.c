@@ -442,6 +442,27 @@ int on_call_return(u64 *ctx)
 	return ask(&event);
 }
 
+/* A tracepoint by its record: the first argument is where it begins. */
+SEC("tracepoint")
+int on_record(void *ctx)
+{
+	struct event event = {};
+	if (!is_watched(current_task()))
+		return 0;
+	event.arguments[0] = (u64)ctx;
+	return ask(&event);
+}
+
+/* A clock of the machine: whatever runs when it ticks, the idle task too. */
+SEC("perf_event")
+int on_interval(void *ctx)
+{
+	struct event event = {};
+	if (config.filter != EVERY_TASK && !is_watched(current_task()))
+		return 0;
+	return ask(&event);
+}
+
 SEC("perf_event")
 int on_tick(void *ctx)
 {

@@ -49,8 +49,8 @@ int on_call(u64 *ctx)
 SEC("tp_btf/sys_exit")
 int on_return(u64 *ctx)
 {
-	struct task_struct *task = current_task();
-	struct thread *thread = thread_of(task);
+	/* One that has begun was observed at its beginning. */
+	struct thread *thread = storage_get(&threads, current_task(), 0, 0);
 	if (!thread || !thread->has_begun)
 		return 0;
 	u64 took = clock_ns() - thread->began;

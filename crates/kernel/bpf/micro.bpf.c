@@ -112,7 +112,10 @@ INLINE void was_running(struct task_struct *task, struct thread *thread, u64 now
 	}
 	u64 running_at = arrival + *difference;
 	u64 waited = task->sched_info.run_delay - thread->run_delay;
-	if (!thread->is_known || !*difference || running_at > now || waited > running_at)
+	/* The difference of the clocks is not exact: a slice of microseconds may seem to begin after its end. */
+	if (running_at > now)
+		running_at = now;
+	if (!thread->is_known || !*difference || waited > running_at)
 		return;
 	if (thread->state != READY)
 		enter(thread, READY, running_at - waited);

@@ -28,15 +28,16 @@ INLINE u64 cgroup_of(struct task_struct *task)
 	return task->cgroups->dfl_cgrp->kn->id;
 }
 
+/* Letter by letter as fields of the task: a third of what a copy by a helper takes, in each event of an observer by name. */
 INLINE bool has_comm(struct task_struct *task)
 {
-	char comm[16];
-	read_kernel(comm, sizeof(comm), task->group_leader->comm);
-#pragma clang loop unroll(disable)
+	struct task_struct *leader = task->group_leader;
+#pragma clang loop unroll(full)
 	for (int at = 0; at < 16; at++) {
-		if (comm[at] != config.comm[at])
+		char letter = leader->comm[at];
+		if (letter != config.comm[at])
 			return 0;
-		if (comm[at] == 0)
+		if (letter == 0)
 			break;
 	}
 	return 1;

@@ -18,7 +18,10 @@ mod observer;
 mod parser;
 #[cfg(feature = "bpf")]
 mod programs;
+mod record;
 mod syntax;
+#[cfg(feature = "bpf")]
+mod tracefs;
 mod types;
 mod usdt;
 
@@ -27,6 +30,9 @@ pub use mistake::Mistake;
 #[cfg(feature = "bpf")]
 pub use observer::{Group, Key, Losses, Observer, Options, compile_here};
 pub use parser::{KEYS_MAX, TEXT_MAX, parse};
+#[cfg(feature = "bpf")]
+pub use programs::found;
+pub use record::fields as record_fields;
 pub use syntax::{Probe, Question, Verb};
-pub use types::{Shape, Site, Types, Usdt};
+pub use types::{RecordField, Shape, Site, Types, Usdt};
 pub use usdt::{Argument, Machine, Operand};

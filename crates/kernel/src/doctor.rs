@@ -76,7 +76,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "tracepoint",
         program: "try_tracepoint",
-        used_for: "nothing: tp_btf does the same",
+        used_for: "ask tracepoint:",
         needs: "tracefs, readable: CONFIG_FTRACE and root",
         fallback: "tp_btf",
     },
@@ -90,9 +90,9 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "uprobe.multi",
         program: "try_uprobe_multi",
-        used_for: "nothing yet",
+        used_for: "calls --functions",
         needs: "Linux 6.6, CONFIG_UPROBE_EVENTS; CAP_SYS_ADMIN",
-        fallback: "uprobe",
+        fallback: "none",
     },
     Family {
         name: "kprobe",

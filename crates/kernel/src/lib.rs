@@ -3,7 +3,7 @@
 //! - [`Filter`], [`Grouping`]: which tasks are observed, and how they are grouped.
 //! - `doctor`: which families of programs this kernel allows, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
-//! - `micro`: microstates of threads. `calls`: system calls. `locks`: contended locks, and [`wait_kind`]: other waits
+//! - `micro`: microstates of threads. `calls`: system calls. `functions`: calls of functions. `locks`: contended locks, and [`wait_kind`]: other waits
 //!   within futex.
 //! - [`ask`]: questions written by the user.
 //! - [`proc`]: counters in `/proc`, which every user can read. [`places`]: which groups have series of their own.
@@ -17,7 +17,8 @@
 //! Limits: groups beyond the number requested count in one named `other`. Failure: a program that does not load gives
 //! an [`Error`] with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the
 //! feature `bpf`.
-// `run_time` alone allows it for itself: two calls that libbpf-rs has no name for.
+// `run_time` and `functions::stopped` alone allow it for themselves: two calls that libbpf-rs has no name for, and what runs
+// between fork and exec.
 #![deny(unsafe_code)]
 
 pub mod advice;
@@ -34,6 +35,8 @@ mod fields;
 mod filter;
 pub mod flamegraph;
 pub mod folded;
+#[cfg(feature = "bpf")]
+pub mod functions;
 pub mod growth;
 #[cfg(feature = "bpf")]
 pub mod locks;

@@ -67,6 +67,15 @@ pub(crate) fn refused(what: &str, error: &libbpf_rs::Error) -> Error {
     Error::Refused { what: what.to_owned(), errno, reason, is_verifier: !lines.is_empty() }
 }
 
+/// How often a clock ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// So many times a second.
+    PerSecond(u32),
+    /// Once in so many nanoseconds.
+    EveryNs(u64),
+}
+
 impl Loaded {
     /// Loads, and attaches nothing yet.
     pub(crate) fn load(plan: &Plan<'_>) -> Result<Self, Error> {
@@ -133,10 +142,14 @@ impl Loaded {
         self.object.progs_mut().filter_map(run_time).collect()
     }
 
-    /// Attaches a program to a clock that ticks `rate` times a second while the CPU works.
-    pub(crate) fn attach_tick(&mut self, name: &str, cpu: usize, rate: u32) -> Result<(), Error> {
+    /// Attaches a program to a clock of a CPU.
+    pub(crate) fn attach_tick(&mut self, name: &str, cpu: usize, pace: Pace) -> Result<(), Error> {
         let mut clock = Builder::new(Software::CPU_CLOCK);
-        let opened = clock.sample_frequency(rate.into()).any_pid().one_cpu(cpu).include_kernel().build();
+        match pace {
+            Pace::PerSecond(rate) => clock.sample_frequency(rate.into()),
+            Pace::EveryNs(ns) => clock.sample_period(ns),
+        };
+        let opened = clock.any_pid().one_cpu(cpu).include_kernel().build();
         let counter = opened.map_err(|error| Error::Refused {
             what: format!("samples of CPU {cpu}"),
             errno: error.raw_os_error(),

@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use crate::fields::Fields;
 use crate::filter::Config;
 use crate::folded::Folded;
-use crate::object::{Loaded, Plan, value};
+use crate::object::{Loaded, Pace, Plan, value};
 use crate::symbols::Symbols;
 use crate::{Error, Filter, Grouping};
 
@@ -84,7 +84,7 @@ impl Stacks {
             Kind::OffCpu => loaded.attach(&[])?,
             Kind::OnCpu(rate) => {
                 for cpu in cpus {
-                    loaded.attach_tick("on_tick", *cpu, rate)?;
+                    loaded.attach_tick("on_tick", *cpu, Pace::PerSecond(rate))?;
                 }
             }
         }

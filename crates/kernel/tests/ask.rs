@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use ogive_hist::Histogram;
 use ogive_kernel::ask::{Group, Key, Losses, Observer, Options, compile_here, parse};
+use ogive_kernel::functions::{Functions, Stopped, linked};
+use ogive_kernel::machine::Source;
 use ogive_kernel::{Filter, doctor};
 
 use common::{all_work, compiled};
@@ -30,10 +32,23 @@ fn started() -> Child {
     Command::new(work()).stdin(Stdio::piped()).spawn().unwrap()
 }
 
+/// No tracefs.
+struct NoFiles;
+
+impl Source for NoFiles {
+    fn read(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn list(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 /// Loads a question about the work, runs the work, and reads the answer.
 fn answer(question: &str, groups: u32) -> (Vec<Group>, Losses) {
     let text = question.replace("WORK", work().to_str().unwrap());
-    let compiled = match compile_here(&parse(&text).unwrap()).unwrap() {
+    let compiled = match compile_here(&parse(&text).unwrap(), &NoFiles).unwrap() {
         Ok(compiled) => compiled,
         Err(mistake) => panic!("{}", mistake.shown_in(&text)),
     };
@@ -53,7 +68,7 @@ fn python() -> Option<&'static Path> {
     let program = Path::new("/usr/bin/python3");
     let has_probes = |program: &Path| {
         let text = format!("usdt:{}:python:gc__start count", program.display());
-        matches!(compile_here(&parse(&text).unwrap()), Ok(Ok(_)))
+        matches!(compile_here(&parse(&text).unwrap(), &NoFiles), Ok(Ok(_)))
     };
     has_probes(program).then_some(program)
 }
@@ -166,12 +181,12 @@ fn what_this_kernel_does_not_have_is_refused_with_what_may_be_meant() {
         ("tp_btf:sched_switch hist latency", "uretprobe:FILE:FUNCTION"),
         ("tp_btf:sched_switch count by arg9", "4 arguments"),
     ] {
-        let mistake = compile_here(&parse(question).unwrap()).unwrap().unwrap_err();
+        let mistake = compile_here(&parse(question).unwrap(), &NoFiles).unwrap().unwrap_err();
         println!("{}", mistake.shown_in(question));
         assert!(mistake.message.contains(said), "{question}: {}", mistake.message);
     }
     let text = format!("uprobe:{}:measurd count", work().display());
-    let compiled = compile_here(&parse(&text).unwrap()).unwrap().unwrap();
+    let compiled = compile_here(&parse(&text).unwrap(), &NoFiles).unwrap().unwrap();
     let options = Options { filter: Filter::Everything, groups: 1, cpus: Vec::new() };
     let error = Observer::start(compiled, &options).unwrap_err().to_string();
     assert!(error.contains("did you mean \"measured\"?"), "{error}");
@@ -201,7 +216,7 @@ fn usdt_probes_have_the_arguments_of_their_notes_wherever_they_are() {
     assert_eq!((groups.len(), losses), (2, Losses::default()));
     let mistake = |question: &str| {
         let text = question.replace("WORK", work().to_str().unwrap());
-        compile_here(&parse(&text).unwrap()).unwrap().unwrap_err().message
+        compile_here(&parse(&text).unwrap(), &NoFiles).unwrap().unwrap_err().message
     };
     assert!(mistake("usdt:WORK:work:stop count").contains("did you mean \"work:step\"?"));
     assert!(mistake("usdt:WORK:work:step count by arg5").contains("5 arguments"));
@@ -218,7 +233,7 @@ fn usdt_probes_of_a_program_of_the_distribution_are_counted() {
     // At its end it collects all generations.
     let script = "import gc, sys\ngc.disable()\nsys.stdin.readline()\nfor _ in range(1234): gc.collect(1)\n";
     let text = format!("usdt:{}:python:gc__start count by arg0", program.display());
-    let compiled = compile_here(&parse(&text).unwrap()).unwrap().unwrap();
+    let compiled = compile_here(&parse(&text).unwrap(), &NoFiles).unwrap().unwrap();
     let mut child = Command::new(program).args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
     let options = Options { filter: Filter::Process(child.id()), groups: 512, cpus: Vec::new() };
     let mut observer = Observer::start(compiled, &options).unwrap();
@@ -228,4 +243,36 @@ fn usdt_probes_of_a_program_of_the_distribution_are_counted() {
     let groups = observer.drain().unwrap();
     let young = groups.iter().find(|group| group.key == Some(vec![Key::Number(1)]));
     assert_eq!(young.map(|group| group.count), Some(1234), "{groups:?}");
+}
+
+#[test]
+fn calls_of_functions_are_counted_exactly_by_where_they_come_from() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    if !is_possible() || !all_work(doctor::c_library(&maps), &["uprobe.multi"]) {
+        return;
+    }
+    let mut command = Command::new(work());
+    command.stdin(Stdio::piped());
+    Stopped::prepare(&mut command);
+    let mut child = command.spawn().unwrap();
+    let stopped = Stopped::wait(&child).unwrap();
+    let mut functions = Functions::start(child.id(), &linked(work())).unwrap();
+    // Of another process nothing counts.
+    let mut other = started();
+    other.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(other.wait().unwrap().success());
+    drop(stopped);
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    let counted = functions.drain().unwrap();
+    let of = |name: &str| {
+        let found =
+            counted.iter().find(|function| function.name == name).unwrap_or_else(|| panic!("{name}: {counted:?}"));
+        (found.outside, found.inside)
+    };
+    assert_eq!((of("measured"), of("nested"), of("failing")), ((0, 1000), (0, 600), (0, 1000)));
+    // The C library begins the program, and the program calls the C library.
+    assert_eq!((of("main"), of("syscall"), of("read")), ((1, 0), (500, 0), (1, 0)));
+    assert_eq!(functions.unknown_callers().unwrap(), 0);
+    assert!(functions.drain().unwrap().is_empty(), "everything was taken");
 }

@@ -39,6 +39,11 @@ fn the_compiler_here_makes_what_is_committed() {
             include_bytes!("../bpf/objects/flame.bpf.o"),
         ),
         (
+            "functions",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/functions.bpf.o")),
+            include_bytes!("../bpf/objects/functions.bpf.o"),
+        ),
+        (
             "locks",
             include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/locks.bpf.o")),
             include_bytes!("../bpf/objects/locks.bpf.o"),

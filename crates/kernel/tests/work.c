@@ -120,6 +120,27 @@ static void lock(void)
 	pthread_join(thread, NULL);
 }
 
+static void *asleep(void *unused)
+{
+	pause();
+	return unused;
+}
+
+/* `count` threads that sleep until the process is ended. */
+static void many(long count)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (long i = 0; i < count; i++)
+		if (pthread_create(&thread, &small, asleep, NULL))
+			exit(2);
+	printf("asleep\n");
+	fflush(stdout);
+	pause();
+}
+
 #define ROUNDS 11
 static pthread_mutex_t contended[ROUNDS];
 static int start[2], done[2];
@@ -224,6 +245,8 @@ int main(int argc, char **argv)
 		usleep(count * 1000);
 	else if (!strcmp(mode, "herd"))
 		herd(count);
+	else if (!strcmp(mode, "many"))
+		many(count);
 	else if (!strcmp(mode, "lock"))
 		lock();
 	else if (!strcmp(mode, "locks"))

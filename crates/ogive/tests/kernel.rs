@@ -140,9 +140,10 @@ fn over_its_budget_the_observer_sheds_in_order_and_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let (program, comm) = work_named("shed");
-    let export =
-        Export::start(&server, &["--comm", &comm, "--observe", "sched,interrupts,micro,calls", "--budget", "0.000001"]);
-    server.becomes("sum(ogive_kernel_shed{source=\"self\"})", 3.0);
+    let question = format!("burns=uprobe:{}:burn count", program.display());
+    let observe = ["--observe", "sched,interrupts,micro,calls", "--ask", &question];
+    let export = Export::start(&server, &[&["--comm", &comm, "--budget", "0.000001"][..], &observe].concat());
+    server.becomes("sum(ogive_kernel_shed{source=\"self\"})", 4.0);
     server.becomes("ogive_kernel_shed{part=\"sched\"}", 0.0);
     server.becomes("ogive_kernel_budget_exceeded", 1.0);
     let (calls, interrupts) = ("{part=\"calls\"}", "{part=\"interrupts\"}");
@@ -150,7 +151,8 @@ fn over_its_budget_the_observer_sheds_in_order_and_says_so() {
         let begun = format!("min(min_over_time(timestamp(ogive_kernel_shed{part} == 1)[1h:1s]))");
         eventually(&begun, || server.number(&begun))
     };
-    assert!(first(calls) < first(interrupts), "what costs each system call goes first");
+    assert!(first(calls) < first(interrupts), "what costs each system call goes before");
+    assert!(first("{part=\"ask_function\"}") < first(calls), "and what costs each call of a function before that");
     // The scheduler stays; what was shed sees nothing any more.
     run(&program, &["calls", "5000"]);
     run(&program, &["sleep", "100"]);
@@ -167,15 +169,22 @@ fn a_server_and_a_broker_observe_the_kernel_of_their_machine() {
     }
     let directory = tempfile::tempdir().unwrap();
     let (program, comm) = work_named("role");
-    let kernel = format!("[kernel]\nobserve = [\"sched\", \"micro\"]\ncomm = \"{comm}\"\nbudget = \"50\"\n");
+    let questions =
+        "ask = [\"asked=syscall:nanosleep hist latency by comm, retval\", \"asked_all=syscall:* count by call\"]";
+    let kernel =
+        format!("[kernel]\nobserve = [\"sched\", \"micro\"]\n{questions}\ncomm = \"{comm}\"\nbudget = \"50\"\n");
     let config = directory.path().join("ogive.toml");
     let data = directory.path().join("data");
     std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata = \"{}\"\n{kernel}", data.display())).unwrap();
     let check = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&config).status().unwrap();
     assert!(check.success());
     let server = Server::try_command(directory.path(), &["serve", "-c", config.to_str().unwrap()]).unwrap();
-    server.becomes("count(ogive_kernel_failed == 0)", 2.0);
+    server.becomes("count(ogive_kernel_failed == 0)", 3.0);
     run(&program, &["sleep", "100"]);
+    run(&program, &["calls", "3000"]);
+    // A question that stays, each event once.
+    let asked = "sum(sum_over_time(asked_all_total{call=\"getppid\",source=\"bpf\"}[1h]))";
+    server.becomes(asked, 3000.0);
     let slices = |more: &str| {
         let series = format!("ogive_kernel_slice_seconds{{comm=\"{comm}\"{more}}}");
         format!("histogram_count(sum(sum_over_time({series}[1h])))")
@@ -244,6 +253,11 @@ impl Ask {
     fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
         command.args(["kernel", "ask", "--for", "100s"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::of(&mut command)
+    }
+
+    /// Waits until it counts.
+    fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -306,6 +320,45 @@ fn a_question_is_answered_and_its_answer_kept_as_series() {
     assert_eq!((in_bins, &answer["unit"]), (21_000, &"s".into()));
 }
 
+/// With tracefs, in a mount namespace of its own: what others see of the machine does not change.
+fn with_tracefs() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount -t tracefs none /sys/kernel/tracing && exec \"$@\"", "sh"]);
+    command
+}
+
+#[test]
+fn records_of_tracepoints_and_ticks_of_an_interval_are_counted() {
+    let has_tracefs = with_tracefs().arg("true").output().is_ok_and(|output| output.status.success());
+    if !is_possible() || !has_tracefs {
+        return println!("SKIPPED: tracefs cannot be mounted here");
+    }
+    let (program, comm) = work_named("record");
+    let ask = |question: &str, arguments: &[&str]| -> serde_json::Value {
+        let mut command = with_tracefs();
+        command.arg(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "ask", question, "--json", "--for", "100s"]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ask = Ask::of(&mut command);
+        run(&program, &["calls", "20000"]);
+        let (is_fine, printed, said) = ask.interrupt();
+        assert!(is_fine, "{said}");
+        serde_json::from_str(&printed).unwrap()
+    };
+    let answer = ask("tracepoint:raw_syscalls:sys_enter /id == 110/ count by comm", &["--comm", &comm]);
+    let group = &answer["groups"][0];
+    assert_eq!((&group["key"]["comm"], &group["count"]), (&comm.as_str().into(), &20_000.into()));
+    let answer = ask("tracepoint:sched:sched_process_exec count by comm, filename, pid - old_pid", &["--comm", &comm]);
+    let path: String = program.to_str().unwrap().chars().take(31).collect();
+    let key = &answer["groups"][0]["key"];
+    assert_eq!((&key["comm"], &key["filename"]), (&comm.as_str().into(), &path.as_str().into()), "{answer}");
+    // On one CPU, and not more often than it should.
+    let answer = ask("interval:1ms count by cpu", &[]);
+    let seconds = answer["seconds"].as_f64().unwrap();
+    let (groups, count) = (answer["groups"].as_array().unwrap(), answer["groups"][0]["count"].as_u64().unwrap());
+    assert_eq!(groups.len(), 1, "{answer}");
+    assert!(count > 0 && count as f64 <= seconds * 1000.0 + 1000.0, "{answer}");
+}
+
 #[test]
 fn what_cannot_be_asked_is_refused_in_a_line() {
     let without_right = || {
@@ -347,6 +400,10 @@ fn mistakes_in_the_table_are_found() {
         ("budget = \"0\"", "percentage"),
         ("groups = 0", "1..=1024"),
         ("by = \"user\"", "cgroup"),
+        ("ask = \"reads\"", "NAME=QUESTION"),
+        ("ask = [\"reads=syscall:read cuont\"]", "count, sum or hist"),
+        ("ask = [\"a=syscall:read sum retval\"]", "keep hist instead"),
+        ("ask = [\"1=syscall:read count\"]", "no name of series"),
     ] {
         let (is_fine, error) = check(table);
         assert!(!is_fine && error.contains(said), "{table}: {error}");

@@ -22,6 +22,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/capture/src/ring.rs",
     // Two calls of libbpf that have no safe wrapper: what programs in the kernel cost.
     "crates/kernel/src/run_time.rs",
+    // What a command does between fork and exec, to stop before its first instruction.
+    "crates/kernel/src/functions/stopped.rs",
     // Handlers of fatal signals, and the registers of a panic.
     "crates/crash/src/handler.rs",
     // One call to the control of the allocator.

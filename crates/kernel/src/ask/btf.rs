@@ -3,8 +3,9 @@
 use libbpf_rs::btf::types::{Array, Composite, Enum, Enum64, Func, FuncProto, Int, IntEncoding, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 
-use super::types::{Shape, Types, Usdt};
+use super::types::{RecordField, Shape, Types, Usdt};
 use crate::Error;
+use crate::machine::Source;
 use crate::object::refused;
 
 /// Anonymous structures within each other, at most: the kernel has a few.
@@ -14,17 +15,21 @@ const NESTED_MAX: u32 = 16;
 const CALLERS: [&str; 2] = ["__traceiter_", "__bpf_trace_"];
 
 /// The types of the running kernel.
-pub(super) struct KernelTypes(Btf<'static>);
+pub(super) struct KernelTypes<'a> {
+    btf: Btf<'static>,
+    files: &'a dyn Source,
+}
 
-impl KernelTypes {
-    pub(super) fn open() -> Result<Self, Error> {
+impl<'a> KernelTypes<'a> {
+    pub(super) fn open(files: &'a dyn Source) -> Result<Self, Error> {
         crate::object::be_quiet();
         let btf = Btf::from_vmlinux();
-        btf.map(Self).map_err(|error| refused("reading the kernel's types (CONFIG_DEBUG_INFO_BTF)", &error))
+        btf.map(|btf| Self { btf, files })
+            .map_err(|error| refused("reading the kernel's types (CONFIG_DEBUG_INFO_BTF)", &error))
     }
 
     fn composite(&self, structure: u32) -> Option<Composite<'_>> {
-        self.0.type_by_id::<BtfType<'_>>(TypeId::from(structure)).and_then(|found| Composite::try_from(found).ok())
+        self.btf.type_by_id::<BtfType<'_>>(TypeId::from(structure)).and_then(|found| Composite::try_from(found).ok())
     }
 
     fn shape(&self, of: BtfType<'_>) -> Shape {
@@ -60,7 +65,7 @@ impl KernelTypes {
     fn find(&self, structure: u32, name: &str, depth: u32) -> Option<(u32, Shape)> {
         let composite = self.composite(structure)?;
         for member in composite.iter() {
-            let found = self.0.type_by_id::<BtfType<'_>>(member.ty)?.skip_mods_and_typedefs();
+            let found = self.btf.type_by_id::<BtfType<'_>>(member.ty)?.skip_mods_and_typedefs();
             let own = member.name.is_none_or(|name| name.is_empty());
             match member.attr {
                 MemberAttr::BitField { size, offset } if member.name.is_some_and(|own| own == name) => {
@@ -88,7 +93,8 @@ impl KernelTypes {
             match member.name.filter(|name| !name.is_empty()) {
                 Some(name) => names.push(name.to_string_lossy().into_owned()),
                 None if depth < NESTED_MAX => {
-                    let found = self.0.type_by_id::<BtfType<'_>>(member.ty).map(|found| found.skip_mods_and_typedefs());
+                    let found =
+                        self.btf.type_by_id::<BtfType<'_>>(member.ty).map(|found| found.skip_mods_and_typedefs());
                     if let Some(found) = found.filter(BtfType::is_composite) {
                         self.names(found.type_id().into(), depth + 1, names);
                     }
@@ -112,39 +118,43 @@ fn is_letter(of: BtfType<'_>) -> bool {
     Int::try_from(name).is_ok_and(|int| int.bits == 8) && name.name().is_some_and(|name| name == "char")
 }
 
-impl Types for KernelTypes {
+impl Types for KernelTypes<'_> {
     fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
         super::programs::usdt(path, provider, name)
     }
 
+    fn record(&self, category: &str, name: &str) -> Result<Vec<RecordField>, String> {
+        super::tracefs::record(self.files, category, name)
+    }
+
     fn point(&self, name: &str) -> Option<Vec<(String, Shape)>> {
         // Only what is a tracepoint.
-        let typedef: Option<BtfType<'_>> = self.0.type_by_name(&format!("btf_trace_{name}"));
+        let typedef: Option<BtfType<'_>> = self.btf.type_by_name(&format!("btf_trace_{name}"));
         typedef.filter(|found| found.kind() == BtfKind::Typedef)?;
-        let caller = CALLERS.iter().find_map(|caller| self.0.type_by_name::<Func<'_>>(&format!("{caller}{name}")))?;
+        let caller = CALLERS.iter().find_map(|caller| self.btf.type_by_name::<Func<'_>>(&format!("{caller}{name}")))?;
         let prototype = FuncProto::try_from(caller.next_type()?).ok()?;
         // The first is the listener's own.
         let arguments = prototype.iter().skip(1).map(|argument| {
             let name = argument.name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let found = self.0.type_by_id::<BtfType<'_>>(argument.ty);
+            let found = self.btf.type_by_id::<BtfType<'_>>(argument.ty);
             (name, found.map_or_else(|| Shape::Other("nothing".to_owned()), |found| self.shape(found)))
         });
         Some(arguments.collect())
     }
 
     fn points(&self) -> Vec<String> {
-        let typedefs = self.0.type_by_kind::<BtfType<'_>>().filter(|found| found.kind() == BtfKind::Typedef);
+        let typedefs = self.btf.type_by_kind::<BtfType<'_>>().filter(|found| found.kind() == BtfKind::Typedef);
         let names = typedefs.filter_map(|found| Some(found.name()?.to_str()?.strip_prefix("btf_trace_")?.to_owned()));
         names.collect()
     }
 
     fn structure(&self, name: &str) -> Option<u32> {
-        let found = self.0.type_by_kind::<BtfType<'_>>().filter(BtfType::is_composite);
+        let found = self.btf.type_by_kind::<BtfType<'_>>().filter(BtfType::is_composite);
         found.into_iter().find(|found| found.name().is_some_and(|own| own == name)).map(|found| found.type_id().into())
     }
 
     fn name(&self, structure: u32) -> String {
-        let found = self.0.type_by_id::<BtfType<'_>>(TypeId::from(structure));
+        let found = self.btf.type_by_id::<BtfType<'_>>(TypeId::from(structure));
         let name = found.and_then(|found| found.name()).map(|name| name.to_string_lossy().into_owned());
         format!("struct {}", name.unwrap_or_default()).trim_end().to_owned()
     }

@@ -13,7 +13,7 @@ use super::code::{
 };
 use super::mistake::Mistake;
 use super::syntax::{Expression, Form, Probe, Question, Verb};
-use super::types::{Shape, Types, Usdt};
+use super::types::{RecordField, Shape, Types, Usdt};
 use super::usdt::{Argument, Operand};
 use crate::syscalls::number_of;
 
@@ -99,6 +99,8 @@ struct Compiler<'t> {
     types: &'t dyn Types,
     probe: &'t Probe,
     arguments: Vec<(String, Shape)>,
+    /// Fields of a tracepoint's record.
+    record: Vec<RecordField>,
     code: Vec<Instruction>,
     needs_call: bool,
     /// Arguments up to the last one that is used.
@@ -112,12 +114,13 @@ struct Compiler<'t> {
 pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mistake> {
     let probe = &question.probe;
     let (arguments, usdt) = arguments_of(question, types)?;
+    let record = record_of(question, types)?;
     let call = match probe {
         Probe::Call(Some(name)) => Some(call_named(name, question.probe_at)?),
         _ => None,
     };
     let count = arguments.len().min(ARGUMENTS);
-    let mut compiler = Compiler { types, probe, arguments, code: Vec::new(), needs_call: false, used: 0 };
+    let mut compiler = Compiler { types, probe, arguments, record, code: Vec::new(), needs_call: false, used: 0 };
     if let Some(filter) = &question.filter {
         match compiler.value(filter, 0)? {
             Value::Text => return Err(Mistake::new(filter.at, "a filter is a number; compare the text with ==")),
@@ -188,8 +191,17 @@ fn arguments_of(question: &Question, types: &dyn Types) -> Result<(Vec<(String, 
             })?;
             Ok((arguments, Usdt::default()))
         }
-        Probe::Function { .. } | Probe::Call(_) | Probe::Profile(_) => Ok(Default::default()),
+        Probe::Function { .. } | Probe::Call(_) | Probe::Profile(_) | Probe::Interval(_) | Probe::Record { .. } => {
+            Ok(Default::default())
+        }
     }
+}
+
+/// The fields of the record of a tracepoint.
+fn record_of(question: &Question, types: &dyn Types) -> Result<Vec<RecordField>, Mistake> {
+    let Probe::Record { category, name } = &question.probe else { return Ok(Vec::new()) };
+    let at = question.probe_at + "tracepoint:".len();
+    types.record(category, name).map_err(|reason| Mistake::new(at, reason))
 }
 
 fn call_named(name: &str, probe_at: usize) -> Result<u32, Mistake> {
@@ -251,7 +263,14 @@ impl Compiler<'_> {
                 Ok(Place::Value(Value::Number { is_duration: *is_duration }))
             }
             Form::Text(text) => self.text(at, text, to).map(Place::Value),
-            Form::Name(name) => self.name(at, name, to).map(Place::Value),
+            Form::Name(name) => match self.record.iter().find(|field| field.name == *name) {
+                Some(field) => {
+                    let (offset, shape) = (field.offset, field.shape.clone());
+                    self.emit(at, Op::Argument, to, (0, 0), 0)?;
+                    Ok(Place::Memory { offset, shape })
+                }
+                None => self.name(at, name, to).map(Place::Value),
+            },
             Form::Field(base, field) => self.field(at, base, field, to),
             Form::Function(name, argument) => self.function(at, name, argument, to).map(Place::Value),
             Form::Unary(operator, operand) => self.unary(at, *operator, operand, to).map(Place::Value),
@@ -325,7 +344,7 @@ impl Compiler<'_> {
         let count = match self.probe {
             Probe::Point(_) | Probe::Usdt { .. } => self.arguments.len().min(ARGUMENTS),
             Probe::Function { .. } | Probe::Call(_) => CALL_ARGUMENTS,
-            Probe::Profile(_) => 0,
+            Probe::Profile(_) | Probe::Interval(_) | Probe::Record { .. } => 0,
         };
         if index >= count {
             return Err(Mistake::new(at, format!("this probe has {count} arguments, counted from arg0")));
@@ -349,13 +368,14 @@ impl Compiler<'_> {
 
     fn unknown(&self, at: usize, name: &str) -> Mistake {
         let mut known: Vec<&str> = self.arguments.iter().map(|(name, _)| name.as_str()).collect();
+        known.extend(self.record.iter().map(|field| field.name.as_str()));
         known.extend(ALWAYS.iter().map(|(name, _)| *name));
         known.extend(["comm", "task"]);
         match self.probe {
             Probe::Function { at_return: true, .. } => known.extend(["retval", "latency", "arg0"]),
             Probe::Function { .. } => known.push("arg0"),
             Probe::Call(_) => known.extend(["retval", "latency", "call", "arg0"]),
-            Probe::Point(_) | Probe::Usdt { .. } | Probe::Profile(_) => {}
+            Probe::Point(_) | Probe::Usdt { .. } | Probe::Profile(_) | Probe::Interval(_) | Probe::Record { .. } => {}
         }
         let meant = suggestion(known.iter().copied(), name);
         Mistake::new(at, format!("there is no {name:?} here, but {}{meant}", known.join(", ")))

@@ -30,6 +30,18 @@ impl Types for Fixed {
         })
     }
 
+    fn record(&self, category: &str, name: &str) -> Result<Vec<RecordField>, String> {
+        match (category, name) {
+            ("sched", "exec") => Ok(crate::ask::record_fields(
+                "\tfield:char comm_then[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+                 \tfield:__data_loc char[] filename;\toffset:24;\tsize:4;\tsigned:0;\n\
+                 \tfield:unsigned long args[6];\toffset:32;\tsize:48;\tsigned:0;\n\
+                 \tfield:pid_t old_pid;\toffset:28;\tsize:4;\tsigned:1;\n",
+            )),
+            _ => Err(format!("there is no tracepoint {category}:{name}")),
+        }
+    }
+
     fn points(&self) -> Vec<String> {
         vec!["switch".to_owned()]
     }
@@ -82,6 +94,35 @@ fn fields_are_read_at_their_places() {
     assert!(!compiled("syscall:read hist latency / 1000").unwrap().is_duration);
     assert!(compiled("syscall:read hist latency - 5us").unwrap().is_duration);
     assert_eq!(compiled("syscall:getppid count").unwrap().call, Some(110));
+}
+
+#[test]
+fn fields_of_a_record_are_read_behind_its_beginning() {
+    let steps = |text: &str| -> Vec<(Op, u32, i64)> {
+        let code = compiled(text).unwrap().code;
+        code.iter().map(|step| (step.op, step.size, step.number)).collect()
+    };
+    let key = (Op::Key, 0, 0);
+    assert_eq!(
+        steps("tracepoint:sched:exec count by old_pid"),
+        [(Op::Argument, 0, 0), (Op::Load, 4, 28), key],
+        "it has no arguments of its own"
+    );
+    assert_eq!(steps("tracepoint:sched:exec count by comm_then")[1], (Op::Text, 0, 8));
+    // The lower half of a word says where its text is.
+    let far = steps("tracepoint:sched:exec count by filename");
+    assert_eq!((far[1], far[2]), ((Op::Load, 4, 24), (Op::Constant, 0, 0xffff)));
+    assert!(far.iter().any(|(op, ..)| *op == Op::Add) && far.iter().any(|(op, ..)| *op == Op::Text));
+    for (text, at, said) in [
+        ("tracepoint:sched:exec count by old_pif", 31, "did you mean \"old_pid\"?"),
+        ("tracepoint:sched:exec count by args", 31, "an array is no number"),
+        ("tracepoint:sched:exec count by arg0", 31, "0 arguments"),
+        ("tracepoint:sched:exek count", 11, "no tracepoint sched:exek"),
+        ("interval:1s hist latency", 17, "at the return only"),
+    ] {
+        let mistake = compiled(text).unwrap_err();
+        assert!(mistake.at == at && mistake.message.contains(said), "{text}: {mistake:?}");
+    }
 }
 
 #[test]

@@ -68,6 +68,14 @@ pub(super) fn tokens(text: &str, from: usize) -> Result<Vec<Token>, Mistake> {
     Ok(tokens)
 }
 
+/// A duration alone, in nanoseconds.
+pub(super) fn duration(text: &str) -> Option<i64> {
+    match number(text, 0) {
+        Ok((Kind::Number { value, is_duration: true }, length)) if length == text.len() => Some(value),
+        _ => None,
+    }
+}
+
 fn word_length(text: &str) -> usize {
     text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(text.len())
 }

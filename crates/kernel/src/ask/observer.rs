@@ -3,7 +3,7 @@
 //! Invariants: every event that matches the filter counts once, under its key or as other; events that could not be
 //! read or paired are counted in [`Losses`]. Histograms use the bins of `ogive-hist`.
 
-use libbpf_rs::{MapCore as _, MapFlags, ProgramMut, UprobeOpts};
+use libbpf_rs::{MapCore as _, MapFlags, ProgramMut, TracepointCategory, UprobeOpts};
 use ogive_hist::{DecimalBin, FLAT_BINS, Histogram};
 use ogive_text::near::suggestion;
 
@@ -15,7 +15,8 @@ use super::programs::found;
 use super::syntax::{Probe, Question, Verb};
 use crate::fields::{Bins, Fields, histogram};
 use crate::filter::Config;
-use crate::object::{Loaded, Plan, value};
+use crate::machine::Source;
+use crate::object::{Loaded, Pace, Plan, value};
 use crate::run_time::RunTime;
 use crate::syscalls::name_of;
 use crate::{Error, Filter, Grouping};
@@ -23,7 +24,7 @@ use crate::{Error, Filter, Grouping};
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/ask.bpf.o"));
 
 /// Programs of the object.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 10] = [
     "on_mark",
     "on_point",
     "on_function",
@@ -32,6 +33,8 @@ const PROGRAMS: [&str; 8] = [
     "on_call",
     "on_call_return",
     "on_tick",
+    "on_interval",
+    "on_record",
 ];
 
 /// How a question is answered.
@@ -101,12 +104,12 @@ impl std::fmt::Debug for Observer {
     }
 }
 
-/// Compiles a question by the types of the running kernel.
+/// Compiles a question by the types of the running kernel; `files` are those of its tracefs.
 ///
 /// # Errors
 /// When the kernel shows no types. The inner one is a mistake in the question.
-pub fn compile_here(question: &Question) -> Result<Result<Compiled, Mistake>, Error> {
-    Ok(compile(question, &KernelTypes::open()?))
+pub fn compile_here(question: &Question, files: &dyn Source) -> Result<Result<Compiled, Mistake>, Error> {
+    Ok(compile(question, &KernelTypes::open(files)?))
 }
 
 fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
@@ -255,6 +258,8 @@ fn programs(question: &Compiled) -> Vec<&'static str> {
         Probe::Usdt { .. } => vec!["on_mark"],
         Probe::Call(_) => vec!["on_call", "on_call_return"],
         Probe::Profile(_) => vec!["on_tick"],
+        Probe::Interval(_) => vec!["on_interval"],
+        Probe::Record { .. } => vec!["on_record"],
     }
 }
 
@@ -289,7 +294,19 @@ fn attach(loaded: &mut Loaded, question: &Compiled, wanted: &[&str], options: &O
             }
             Ok(())
         }
-        Probe::Profile(rate) => options.cpus.iter().try_for_each(|cpu| loaded.attach_tick("on_tick", *cpu, *rate)),
+        Probe::Profile(rate) => {
+            let pace = Pace::PerSecond(*rate);
+            options.cpus.iter().try_for_each(|cpu| loaded.attach_tick("on_tick", *cpu, pace))
+        }
+        Probe::Interval(ns) => match options.cpus.first() {
+            Some(cpu) => loaded.attach_tick("on_interval", *cpu, Pace::EveryNs(*ns)),
+            None => Err(Error::Input("an interval needs a CPU on which it ticks".to_owned())),
+        },
+        Probe::Record { category, name } => {
+            let what = format!("the tracepoint {category}:{name}");
+            let category = TracepointCategory::Custom(category.clone());
+            loaded.attach_by("on_record", &what, |program| program.attach_tracepoint(category, name))
+        }
     }
 }
 

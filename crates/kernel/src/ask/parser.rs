@@ -9,7 +9,7 @@
 
 use ogive_text::near::suggestion;
 
-use super::lexer::{Kind, Token, tokens};
+use super::lexer::{Kind, Token, duration, tokens};
 use super::mistake::Mistake;
 use super::syntax::{Binary, Expression, Form, Probe, Question, Unary, Verb};
 
@@ -25,7 +25,10 @@ pub const KEYS_MAX: usize = 3;
 /// Ticks a second and CPU, at most.
 const RATE_MAX: u32 = 5000;
 
-const PROBES: [&str; 6] = ["tp_btf", "uprobe", "uretprobe", "usdt", "syscall", "profile"];
+/// Nanoseconds between two ticks of an interval: 100 microseconds to an hour.
+const INTERVAL_NS: std::ops::RangeInclusive<u64> = 100_000..=3_600_000_000_000;
+
+const PROBES: [&str; 8] = ["tp_btf", "tracepoint", "uprobe", "uretprobe", "usdt", "syscall", "profile", "interval"];
 const VERBS: [&str; 3] = ["count", "sum", "hist"];
 
 /// Parses a question.
@@ -82,14 +85,19 @@ fn probe(text: &str, at: usize) -> Result<Probe, Mistake> {
             Ok(rate) if (1..=RATE_MAX).contains(&rate) => Ok(Probe::Profile(rate)),
             _ => Err(Mistake::new(rest_at.min(at + text.len()), format!("profile:HZ has a rate of 1 to {RATE_MAX}"))),
         },
-        "tracepoint" => {
-            let name = rest.rsplit(':').next().unwrap_or("");
-            let same = match name.strip_prefix("sys_enter_").or_else(|| name.strip_prefix("sys_exit_")) {
-                Some(call) => format!("syscall:{call}"),
-                None => format!("tp_btf:{name}"),
-            };
-            Err(Mistake::new(at, format!("tracepoints are read by their types and without tracefs: {same}")))
-        }
+        "interval" => match duration(rest).and_then(|ns| u64::try_from(ns).ok()) {
+            Some(ns) if INTERVAL_NS.contains(&ns) => Ok(Probe::Interval(ns)),
+            _ => {
+                let message = "interval:DURATION is between 100us and 3600s, as in interval:10ms";
+                Err(Mistake::new(rest_at.min(at + text.len()), message))
+            }
+        },
+        "tracepoint" => match rest.split_once(':') {
+            Some((category, name)) if is_word(category) && is_word(name) => {
+                Ok(Probe::Record { category: category.to_owned(), name: name.to_owned() })
+            }
+            _ => missing("tracepoint:CATEGORY:NAME, as in tracepoint:sched:sched_switch"),
+        },
         "" => Err(Mistake::new(at, "a question begins with a probe, as in tp_btf:sched_switch count by comm")),
         _ => {
             let meant = suggestion(PROBES, kind);

@@ -16,6 +16,9 @@ fn questions_have_a_probe_a_filter_a_verb_a_value_and_keys() {
     assert_eq!(parse("usdt:/a:b/app:app:begins count").unwrap().probe, Probe::Usdt { path, provider, name });
     assert_eq!(parse("syscall:* count by call").unwrap().probe, Probe::Call(None));
     assert_eq!(parse(" profile:99 count").unwrap().probe, Probe::Profile(99));
+    assert_eq!(parse("interval:10ms count").unwrap().probe, Probe::Interval(10_000_000));
+    let [category, name] = ["sched", "sched_switch"].map(ToOwned::to_owned);
+    assert_eq!(parse("tracepoint:sched:sched_switch count").unwrap().probe, Probe::Record { category, name });
 }
 
 #[test]
@@ -57,8 +60,12 @@ fn mistakes_have_their_place_and_what_may_be_meant() {
         ("uprobe:libc.so.6 count", 0, "uprobe:FILE:FUNCTION"),
         ("usdt:app:begins count", 0, "usdt:FILE:PROVIDER:NAME"),
         ("usdt:/bin/app::begins count", 0, "usdt:FILE:PROVIDER:NAME"),
-        ("tracepoint:sched:sched_switch count", 0, "tp_btf:sched_switch"),
-        ("tracepoint:syscalls:sys_enter_read count", 0, "syscall:read"),
+        ("tracepoint:sched_switch count", 0, "tracepoint:CATEGORY:NAME"),
+        ("tracepoint:sched:a/../b count", 0, "tracepoint:CATEGORY:NAME"),
+        ("interval:1 count", 9, "between 100us and 3600s"),
+        ("interval:99us count", 9, "between 100us and 3600s"),
+        ("interval:3601s count", 9, "between 100us and 3600s"),
+        ("interval:10ms:0 count", 9, "between 100us and 3600s"),
         ("profile:0 count", 8, "1 to 5000"),
         ("profile:1 cuont", 10, "did you mean \"count\"?"),
         ("profile:1", 9, "the end where a `/FILTER/`"),

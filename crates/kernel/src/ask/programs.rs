@@ -16,7 +16,8 @@ const HERE: Machine = if cfg!(target_arch = "aarch64") { Machine::Arm } else { M
 const FILE_BYTES_MAX: u64 = 1 << 29;
 
 /// The file as libbpf finds it: libraries and programs by their names alone.
-pub(super) fn found(path: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn found(path: &str) -> Option<PathBuf> {
     if path.contains('/') {
         return Path::new(path).exists().then(|| PathBuf::from(path));
     }

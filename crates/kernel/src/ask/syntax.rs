@@ -27,6 +27,15 @@ pub enum Probe {
     Call(Option<String>),
     /// A clock that ticks so many times a second on each CPU while it works.
     Profile(u32),
+    /// A clock that ticks once in so many nanoseconds, on one CPU.
+    Interval(u64),
+    /// A tracepoint by the record that tracefs describes.
+    Record {
+        /// The group of tracepoints.
+        category: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// What is made of the events.

@@ -33,8 +33,24 @@ pub enum Shape {
     Structure(u32),
     /// Letters up to a zero byte.
     Letters,
+    /// A word whose lower half says where in the record letters are: from its beginning, or from the end of the word.
+    FarLetters {
+        /// From the end of the word.
+        is_relative: bool,
+    },
     /// What no question can use, with its name.
     Other(String),
+}
+
+/// A field of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordField {
+    /// Its name.
+    pub name: String,
+    /// Bytes before it.
+    pub offset: u32,
+    /// Its form.
+    pub shape: Shape,
 }
 
 /// One place of a USDT probe, by distances in its file.
@@ -127,6 +143,11 @@ pub trait Types {
     /// # Errors
     /// With the reason when the file has no such probe.
     fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String>;
+    /// The fields of a tracepoint's record, by name, with where they begin.
+    ///
+    /// # Errors
+    /// With the reason when there is no such tracepoint, or no description of it.
+    fn record(&self, category: &str, name: &str) -> Result<Vec<RecordField>, String>;
     /// The arguments of a tracepoint, with their names.
     fn point(&self, name: &str) -> Option<Vec<(String, Shape)>>;
     /// The names of all tracepoints.

@@ -31,7 +31,7 @@ pub(crate) struct Advise {
 }
 
 /// The files of this machine.
-struct Files;
+pub(crate) struct Files;
 
 impl Source for Files {
     fn read(&self, path: &str) -> Option<String> {

@@ -5,6 +5,7 @@ mod calls;
 mod doctor;
 mod export;
 mod flame;
+mod key_texts;
 mod locks;
 mod micro;
 mod sched;

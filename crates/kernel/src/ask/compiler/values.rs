@@ -55,6 +55,15 @@ impl Compiler<'_> {
                 self.emit(at, Op::Text, to, (to, 0), number)?;
                 Ok(Value::Text)
             }
+            Shape::FarLetters { is_relative } => {
+                Self::room(at, to, TEXT_REGISTERS)?;
+                self.push(at, Instruction { op: Op::Load, to: to + 1, a: to, b: 0, size: 4, number })?;
+                self.mask(at, 16, to + 1)?;
+                self.emit(at, Op::Add, to, (to, to + 1), 0)?;
+                let from = if *is_relative { number + 4 } else { 0 };
+                self.emit(at, Op::Text, to, (to, 0), from)?;
+                Ok(Value::Text)
+            }
             Shape::Structure(structure) => {
                 let name = self.types.name(*structure);
                 Err(Mistake::new(at, format!("{name} is no value, but its fields are: go on with `.`")))
@@ -67,7 +76,10 @@ impl Compiler<'_> {
         if name == "str" {
             self.number(argument, to)?;
             Self::room(at, to, TEXT_REGISTERS)?;
-            let is_user = !matches!(self.probe, Probe::Point(_));
+            let is_user = match self.probe {
+                Probe::Record { category, .. } => category == "syscalls",
+                probe => !matches!(probe, Probe::Point(_)),
+            };
             self.emit(at, Op::Text, to, (to, if is_user { FROM_USER } else { 0 }), 0)?;
             return Ok(Value::Text);
         }

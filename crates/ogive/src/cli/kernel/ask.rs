@@ -11,7 +11,9 @@ use ogive_kernel::ask::{Compiled, Observer, Options, Probe, Verb, compile_here, 
 use ogive_probe::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::export::check_name;
 use super::tasks::{Tasks, online_cpus};
+use crate::cli::advise::Files;
 use crate::cli::exit::EXIT_USAGE;
 use crate::cli::format::duration;
 
@@ -28,7 +30,9 @@ Probes:
   uretprobe:FILE:FUNCTION          their returns: retval, latency, arg0 to arg5
   usdt:FILE:PROVIDER:NAME          a place that a program's author marked: its arguments
   syscall:NAME or syscall:*        system calls at their return: retval, latency, call, arg0 to arg5
+  tracepoint:CATEGORY:NAME         the same by its record in tracefs, which must be mounted
   profile:HZ                       ticks of a clock on each CPU while it works
+  interval:DURATION                ticks of a clock on one CPU, whatever it runs
 
 Examples:
   ogive kernel ask 'syscall:read hist latency by comm'
@@ -70,7 +74,7 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
         Ok(question) => question,
         Err(mistake) => return refuse(&mistake.shown_in(text)),
     };
-    let compiled = match compile_here(&question)? {
+    let compiled = match compile_here(&question, &Files)? {
         Ok(compiled) => compiled,
         Err(mistake) => return refuse(&mistake.shown_in(text)),
     };
@@ -78,7 +82,7 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
         return refuse(&format!("a histogram has at most {HISTOGRAMS_MAX} groups"));
     }
     if let Some(name) = &options.keep
-        && let Err(message) = keep::check(name, &compiled)
+        && let Err(message) = check_name(name, compiled.verb)
     {
         return refuse(&message);
     }
@@ -113,7 +117,8 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
 }
 
 fn start(compiled: Compiled, options: &Ask) -> anyhow::Result<Observer> {
-    let cpus = if matches!(compiled.probe, Probe::Profile(_)) { online_cpus()? } else { Vec::new() };
+    let ticks = matches!(compiled.probe, Probe::Profile(_) | Probe::Interval(_));
+    let cpus = if ticks { online_cpus()? } else { Vec::new() };
     let options = Options { filter: options.tasks.filter()?, groups: options.groups, cpus };
     Observer::start(compiled, &options).context("the kernel does not answer this question")
 }

@@ -1,11 +1,13 @@
 //! `ogive kernel export`: what the kernel's programs measure, as series of a server.
 
 mod groups;
+mod kept;
 mod machine;
 mod observation;
 mod parts;
 mod process_files;
 mod processes;
+mod questions;
 mod role;
 mod sent;
 
@@ -21,9 +23,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::sched::By;
 use super::tasks::Tasks;
 use crate::cli::wire::label_of;
+use kept::Asked;
+pub(super) use kept::{Kept, check_name};
 use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
-pub(super) use sent::{Family, Sent, Source};
+pub(super) use sent::Sent;
 
 /// How long the server may take at the end to accept the last cells.
 pub(super) const LAST_CELLS: Duration = Duration::from_secs(5);
@@ -60,6 +64,10 @@ pub(crate) struct Export {
     /// What to observe.
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',', default_value = "sched,interrupts,micro")]
     observe: Vec<Part>,
+    /// Answer this question and keep its answer as series of this name, as `ogive kernel ask --keep` does.
+    /// Repeatable.
+    #[arg(long = "ask", value_name = "NAME=QUESTION", value_parser = Asked::parse)]
+    asked: Vec<Asked>,
     /// What forms a group, and becomes a label.
     #[arg(long, value_enum, default_value = "process")]
     by: By,
@@ -96,6 +104,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         parts: options.observe.clone(),
+        asked: options.asked.clone(),
         filter: options.tasks.filter()?,
         grouping: options.by.grouping(),
         groups: options.groups,

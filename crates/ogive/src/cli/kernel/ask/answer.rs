@@ -1,8 +1,9 @@
 //! The answer to a question, as a table and as JSON.
 
-use ogive_kernel::ask::{Compiled, Group, Key, KeyKind, Losses, Verb};
+use ogive_kernel::ask::{Compiled, Group, Key, Losses, Verb};
 use serde_json::{Value, json};
 
+use super::super::key_texts::{key_texts, lost};
 use crate::cli::format::{human, thousands};
 
 /// A value as people read it.
@@ -17,24 +18,6 @@ fn shown(value: Option<f64>, is_duration: bool) -> String {
 /// The sum of a group's values: seconds of a duration.
 fn sum(group: &Group, is_duration: bool) -> f64 {
     if is_duration { group.sum as f64 / 1e9 } else { group.sum as f64 }
-}
-
-/// The value of a key as people read it, and as a label.
-pub(super) fn key_text(key: &Key, kind: KeyKind) -> String {
-    match (key, kind) {
-        (Key::Text(text), _) => text.clone(),
-        (Key::Number(number), KeyKind::Address) => format!("{:#x}", number.cast_unsigned()),
-        (Key::Number(number), _) => number.to_string(),
-    }
-}
-
-/// The values of a group's keys; `other` for each of what found no place.
-pub(super) fn key_texts(question: &Compiled, group: &Group) -> Vec<String> {
-    let kinds = question.keys.iter().map(|(_, kind)| *kind);
-    match &group.key {
-        Some(keys) => keys.iter().zip(kinds).map(|(key, kind)| key_text(key, kind)).collect(),
-        None => kinds.map(|_| "other".to_owned()).collect(),
-    }
 }
 
 pub(super) fn print(question: &Compiled, groups: &[Group], losses: &Losses) {
@@ -74,16 +57,6 @@ pub(super) fn print(question: &Compiled, groups: &[Group], losses: &Losses) {
     for (name, count) in lost(losses).into_iter().filter(|(_, count)| *count > 0) {
         eprintln!("not counted, {name}: {}", thousands(count));
     }
-}
-
-/// Events that are not counted, by kind.
-pub(super) fn lost(losses: &Losses) -> [(&'static str, u64); 4] {
-    [
-        ("unreadable", losses.unreadable),
-        ("unmatched", losses.unmatched),
-        ("untracked", losses.untracked),
-        ("missed", losses.missed),
-    ]
 }
 
 pub(super) fn json(text: &str, question: &Compiled, seconds: f64, groups: &[Group], losses: &Losses) -> Value {

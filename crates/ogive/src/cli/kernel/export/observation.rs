@@ -22,6 +22,7 @@ use super::groups::{Groups, SETTLE_NS};
 use super::machine::Machine;
 use super::parts::{Loaded, SHED_ORDER, Settings};
 use super::processes::Processes;
+use super::questions::Questions;
 use super::sent::Sent;
 use crate::cli::config_file;
 
@@ -75,6 +76,7 @@ struct Observation {
     settings: Settings,
     clock: Clock,
     loaded: Loaded,
+    questions: Questions,
     budget: Budget,
     groups: Groups,
     machine: Machine,
@@ -101,6 +103,7 @@ impl Observation {
             machine: Machine::new(sent),
             processes: Processes::default(),
             loaded: Loaded::default(),
+            questions: Questions::new(sent, &settings.asked, &settings.filter, settings.groups),
             threads: HashMap::new(),
             window: None,
             shares: Vec::new(),
@@ -129,6 +132,8 @@ impl Observation {
     fn load(&mut self) {
         let shed: Vec<&str> = self.budget.parts().filter(|(_, is_shed, _)| *is_shed).map(|(part, _, _)| part).collect();
         let failed = self.loaded.load_missing(&self.settings, |part| shed.contains(&part));
+        let mut failed: Vec<_> = failed.into_iter().map(|(part, error)| (part, error.to_string())).collect();
+        failed.extend(self.questions.load_missing(|part| shed.contains(&part)));
         for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
             self.machine.failed(part, failed.iter().any(|(name, _)| *name == part));
         }
@@ -176,6 +181,7 @@ impl Observation {
             }
         }
         self.groups.end();
+        self.questions.drain();
     }
 
     /// The states of threads since the last reading, including those that have ended.
@@ -224,12 +230,19 @@ impl Observation {
         self.machine.cost(&self.shares, &self.budget, self.is_measured);
     }
 
+    /// The cost of each part's programs so far.
+    fn run_times(&self) -> Vec<(&'static str, RunTime)> {
+        let mut all = self.loaded.run_times();
+        all.extend(self.questions.run_times());
+        all
+    }
+
     fn open_window(&mut self, now: u64) {
         self.window = None;
         match Measuring::start() {
             Ok(measuring) => {
                 self.is_measured = true;
-                self.window = Some(Window { _measuring: measuring, since_ns: now, before: self.loaded.run_times() });
+                self.window = Some(Window { _measuring: measuring, since_ns: now, before: self.run_times() });
             }
             Err(error) => {
                 if std::mem::take(&mut self.is_measured) || self.turn <= 1 {
@@ -240,7 +253,7 @@ impl Observation {
     }
 
     fn close(&mut self, window: &Window, now: u64) {
-        let after = self.loaded.run_times();
+        let after = self.run_times();
         let took_ns = now.saturating_sub(window.since_ns);
         self.shares.retain(|(part, _)| *part == "drain");
         for (part, after) in after {
@@ -265,6 +278,7 @@ impl Observation {
                 // What it has measured until now is sent.
                 self.drain();
                 self.loaded.shed(part);
+                self.questions.shed(part);
                 self.machine.shed(part);
                 if part == "micro" {
                     self.threads.clear();

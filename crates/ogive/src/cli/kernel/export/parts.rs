@@ -8,6 +8,8 @@ use ogive_kernel::sched::{Extra, Options, Scheduler};
 use ogive_kernel::{Error, Filter, Grouping};
 
 use super::super::locks::maps;
+use super::kept::Asked;
+use super::questions;
 
 /// What can be observed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +28,19 @@ pub(crate) enum Part {
     Locks,
 }
 
-/// In the order in which they are shed: those that cost something in each system call first, then stacks. The scheduler stays.
-pub(super) const SHED_ORDER: [(&str, bool); 6] =
-    [("calls", true), ("herds", true), ("micro", true), ("locks", true), ("interrupts", true), ("sched", false)];
+/// In the order in which they are shed: questions about functions first, then what costs something in each system call, then
+/// stacks. The scheduler stays.
+pub(super) const SHED_ORDER: [(&str, bool); 9] = [
+    ("ask_function", true),
+    ("ask_call", true),
+    ("calls", true),
+    ("herds", true),
+    ("micro", true),
+    ("locks", true),
+    ("ask_event", true),
+    ("interrupts", true),
+    ("sched", false),
+];
 
 /// Slots for locks, 16 KiB of the kernel each.
 const LOCK_PLACES: u32 = 256;
@@ -50,6 +62,8 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) parts: Vec<Part>,
+    /// Questions whose answers are kept.
+    pub(crate) asked: Vec<Asked>,
     pub(crate) filter: Filter,
     pub(crate) grouping: Grouping,
     /// Groups with series of their own.
@@ -64,6 +78,7 @@ impl Settings {
     /// Refuses settings that cannot be combined.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.filter.check()?;
+        questions::check(&self.asked)?;
         if self.grouping == Grouping::Thread && self.wants("locks") {
             return Err(Error::Input("locks are counted by process or cgroup, and not by thread".to_owned()));
         }
@@ -72,6 +87,7 @@ impl Settings {
 
     pub(super) fn wants(&self, part: &str) -> bool {
         self.parts.iter().any(|wanted| wanted.name() == part)
+            || self.asked.iter().any(|asked| questions::part_of(&asked.question.probe) == part)
     }
 }
 
@@ -148,7 +164,7 @@ impl Loaded {
     pub(super) fn run_times(&self) -> Vec<(&'static str, RunTime)> {
         let mut out = Vec::new();
         let scheduler = self.scheduler.as_ref().map(Scheduler::run_times).unwrap_or_default();
-        for (part, _) in &SHED_ORDER[1..] {
+        for (part, _) in &SHED_ORDER {
             let of_part: Vec<_> = scheduler.iter().filter(|(name, _)| part_of(name) == *part).cloned().collect();
             if !of_part.is_empty() {
                 out.push((*part, RunTime::sum(&of_part)));

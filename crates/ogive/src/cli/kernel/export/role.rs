@@ -1,7 +1,7 @@
 //! The observer inside a server or a broker: `[kernel]` of their files, and its cells among their own.
 //!
 //! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; the role starts all the same, and SIGHUP
-//! tries it again. Off means off: without a part no thread runs and nothing is loaded.
+//! tries it again. Off means off: without a part or a question no thread runs and nothing is loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::sched::By;
 use super::super::tasks::Tasks;
+use super::kept::Asked;
 use super::observation::{self, Message};
 use super::parts::{Part, Settings};
 use super::percent;
@@ -23,6 +24,10 @@ pub(crate) struct KernelOptions {
     /// herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; otherwise counters from /proc are sent.
     #[arg(long, value_name = "PART", env = "OGIVE_KERNEL_OBSERVE", value_enum, value_delimiter = ',')]
     kernel_observe: Vec<Part>,
+    /// Answer this question and keep its answer as series of this name, as `ogive kernel ask --keep` does.
+    /// Repeatable; in the variable, one a line.
+    #[arg(long, value_name = "NAME=QUESTION", env = "OGIVE_KERNEL_ASK", value_delimiter = '\n', value_parser = Asked::parse)]
+    kernel_ask: Vec<Asked>,
     /// Only processes with this name, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME", env = "OGIVE_KERNEL_COMM", conflicts_with = "kernel_cgroup")]
     kernel_comm: Option<String>,
@@ -51,13 +56,14 @@ pub(crate) struct KernelRole {
 impl KernelRole {
     /// Validates the options.
     pub(crate) fn open(options: &KernelOptions) -> anyhow::Result<Self> {
-        if options.kernel_observe.is_empty() {
+        if options.kernel_observe.is_empty() && options.kernel_ask.is_empty() {
             return Ok(Self { settings: None });
         }
         let tasks = Tasks { pid: None, comm: options.kernel_comm.clone(), cgroup: options.kernel_cgroup.clone() };
         let filter = tasks.filter()?;
         let settings = Settings {
             parts: options.kernel_observe.clone(),
+            asked: options.kernel_ask.clone(),
             filter,
             grouping: options.kernel_by.grouping(),
             groups: options.kernel_groups,
