@@ -28,7 +28,7 @@ INLINE u64 cgroup_of(struct task_struct *task)
 	return task->cgroups->dfl_cgrp->kn->id;
 }
 
-/* Letter by letter as fields of the task: a third of what a copy by a helper takes, in each event of an observer by name. */
+/* Letter by letter as fields of the task: without a helper, in each event of an observer by name. */
 INLINE bool has_comm(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
