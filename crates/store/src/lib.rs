@@ -52,6 +52,7 @@ pub mod merge;
 pub mod offline_audit;
 mod reserve;
 pub mod retention;
+pub mod rolled;
 pub mod scrub;
 pub mod snapshot;
 pub mod store;
