@@ -54,6 +54,20 @@ test("senders, expressions, cardinality and disks are those of the API", async (
   await page.close();
 });
 
+// Of a node over a real cluster with a node that was killed: `make run-cluster`, then `scripts/cassandra target/cassandra kill 3`.
+const cluster = process.env["OGIVE_CLUSTER"];
+test.skipIf(cluster === undefined)("a cluster shows which node does not answer", async () => {
+  const { page, errors } = await open(all.browser, `${cluster}/operate.html`);
+  const nodes = page.locator("#cluster tr", { hasText: "127.0.0.3:" });
+  await expect.poll(() => nodes.locator(".condition").innerText(), { timeout: 60_000 }).toBe("not connected");
+  if (process.env["OGIVE_SCREENSHOT"] !== undefined) {
+    await page.locator("#cluster").evaluate((node) => node.scrollIntoView());
+    await page.screenshot({ path: join(import.meta.dirname, "../../docs/images/cluster.png") });
+  }
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
 const WEEK_MS = 7 * 86_400_000;
 
 test("what one thing costs of another is what ogive ops counts", async () => {

@@ -546,6 +546,7 @@ export interface Ring {
   readonly nodes: readonly RingNode[];
   readonly conflicts_total: number;
   readonly corrupt_rows_total: number;
+  readonly repairs: readonly number[];
   readonly audit: { readonly rows_lost: number; readonly copies_missing: number; readonly copies_unknown: number; readonly minutes_open: number };
 }
 

@@ -80,6 +80,7 @@ export async function cluster(asked: Asked): Promise<Node[]> {
     condition(one.audit.rows_lost === 0, "0", formatCount(one.audit.rows_lost)),
     formatCount(one.audit.copies_missing),
     formatCount(one.audit.copies_unknown),
+    condition(one.repairs.length === 0, "0", formatCount(one.repairs.length)),
     formatCount(one.conflicts_total),
     formatCount(one.corrupt_rows_total),
   ]);
@@ -87,7 +88,7 @@ export async function cluster(asked: Asked): Promise<Node[]> {
   return [
     el("h2", {}, "Cluster"),
     el("p", { class: "note" }, `This is node ${node}; ${formatCount(spool_records)} records wait in its spool of ${formatValue(spool_bytes, "By", 3)}.`),
-    ...table(["Cluster", "State", "Copies", "Records behind", "Rows lost", "Copies missing", "Copies unknown", "Conflicts", "Damaged rows read"], rows, "No cluster is known."),
+    ...table(["Cluster", "State", "Copies", "Records behind", "Rows lost", "Copies missing", "Copies unknown", "Minutes to repair", "Conflicts", "Damaged rows read"], rows, "No cluster is known."),
     ...table(["Node", "Cluster", "Data centre", "Rack", "State"], nodes, "No cluster was reached yet."),
   ];
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ogive_text::{duration, size};
 
-use crate::{Error, Tls};
+use crate::{Error, Kept, Tls};
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +28,30 @@ pub struct Address {
     pub collect: Duration,
     /// How often what this node wrote is compared with what each copy holds; zero is never.
     pub audit: Duration,
-    /// How long a new table keeps a row; zero is for ever.
-    pub retention: Duration,
+    /// How long the tables keep rows; None leaves them as they are, and keeps those of new ones for ever.
+    pub retention: Option<Kept>,
+    /// Queries of the last so long are answered by whichever copy is first; zero is none.
+    pub live: Duration,
+    /// What happens when the spool is full.
+    pub overflow: Overflow,
     /// Most bytes of the spool on this node's disk.
     pub spool_bytes_max: u64,
     /// Most bytes of fragments in memory that the cluster does not have yet.
     pub pending_bytes_max: u64,
 }
 
+/// What a node does when its spool holds as much as it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Batches are refused, and senders try again.
+    #[default]
+    Refuse,
+    /// The spool lets go of what a majority has, and the minutes are marked: they need repair.
+    Release,
+}
+
 const SCHEME: &str = "cassandra://";
-const PARAMETERS: &str = "user, password-file, tls, ca-file, cert-file, key-file, datacentre, replicas, collect, audit, retention, spool and pending";
+const PARAMETERS: &str = "user, password-file, tls, ca-file, cert-file, key-file, datacentre, replicas, collect, audit, retention, spool, overflow, live and pending";
 /// The port of CQL.
 const PORT: u16 = 9042;
 /// 48 bytes: what Cassandra takes as the name of a keyspace.
@@ -81,7 +95,9 @@ impl Address {
             replicas: 3,
             collect: COLLECT,
             audit: AUDIT,
-            retention: Duration::ZERO,
+            retention: None,
+            overflow: Overflow::Refuse,
+            live: Duration::ZERO,
             spool_bytes_max: SPOOL_BYTES_MAX,
             pending_bytes_max: PENDING_BYTES_MAX,
         };
@@ -122,7 +138,15 @@ impl Address {
                     return Err(format!("audit={value} is neither 0s nor from 1s to an hour"));
                 }
             }
-            "retention" => self.retention = time()?,
+            "live" => self.live = time()?,
+            "retention" => self.retention = Some(Kept::parse(value)?),
+            "overflow" => {
+                self.overflow = match value {
+                    "refuse" => Overflow::Refuse,
+                    "release" => Overflow::Release,
+                    _ => return Err(format!("overflow={value} is neither refuse nor release")),
+                };
+            }
             "spool" => self.spool_bytes_max = size::parse(value)?,
             "pending" => self.pending_bytes_max = size::parse(value)?,
             _ => return Err(format!("nothing is called {name}; there are {PARAMETERS}")),
@@ -204,11 +228,12 @@ mod tests {
         let plain = Address::parse("cassandra://a,b:9142,[::1]:9042/ogive").unwrap();
         assert_eq!(plain.hosts, ["a:9042", "b:9142", "[::1]:9042"]);
         assert_eq!((plain.keyspace.as_str(), plain.replicas, plain.collect), ("ogive", 3, COLLECT));
-        let full =
-            "cassandra://a/k_2?user=u&password-file=/p&replicas=1&collect=1s&retention=30d&spool=1GiB&pending=1MiB";
+        let full = "cassandra://a/k_2?user=u&password-file=/p&replicas=1&collect=1s&retention=1s=30d,1h=1y&spool=1GiB&pending=1MiB&overflow=release";
         let full = Address::parse(full).unwrap();
         assert_eq!((full.user.as_deref(), full.replicas), (Some("u"), 1));
-        assert_eq!((full.collect, full.retention), (Duration::from_secs(1), Duration::from_secs(30 * 86_400)));
+        assert_eq!((full.collect, full.overflow), (Duration::from_secs(1), Overflow::Release));
+        assert_eq!(full.retention, Some(Kept::parse("1s=30d,1h=1y").unwrap()));
+        assert_eq!((plain.retention, plain.overflow), (None, Overflow::Refuse));
         assert_eq!((full.spool_bytes_max, full.pending_bytes_max), (1 << 30, 1 << 20));
     }
 
@@ -236,6 +261,8 @@ mod tests {
             ("cassandra://a/k?collect=x", "no duration"),
             ("cassandra://a/k?audit=999ms", "from 1s to an hour"),
             ("cassandra://a/k?audit=3601s", "from 1s to an hour"),
+            ("cassandra://a/k?overflow=x", "neither refuse nor release"),
+            ("cassandra://a/k?retention=1d=1d", "there are 1s"),
             ("cassandra://a/k?user=u", "belong together"),
             ("cassandra://a/k?cert-file=/c", "belong together"),
             ("cassandra://a/k?tls=yes", "neither on nor off"),

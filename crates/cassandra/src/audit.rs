@@ -5,16 +5,20 @@
 //! replica has is rebuilt from the pieces that another cluster has, and its digest proves that it is the same.
 //! Limits: [`ROWS_MAX`] rows are compared at once, [`PARTITIONS`] partitions are read at once, each with its timeout.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use ogive_model::{SeriesId, SourceId};
+use ogive_probe::Clock;
 
 use crate::Error;
 use crate::cluster::{CellKey, Cluster, Consistent, Copies, Reach};
-use crate::fragment::{Fragment, RowKey};
+use crate::deletions::Deletions;
+use crate::figures::Figures;
+use crate::fragment::{Fragment, Piece, RowKey};
+use crate::index::Index;
 use crate::manifest::{self, Listed};
-use crate::schema::bucket;
+use crate::schema::{Table, bucket, day};
 use crate::waiting::all_of;
 
 /// 262,144 rows of some 64 bytes: 16 MiB. More are compared one part after another.
@@ -64,8 +68,10 @@ impl Findings {
     }
 }
 
-/// A partition with the rows of it that are to be there.
-type Partition = ((SeriesId, i32), Vec<Listed>);
+/// A partition of a table with the rows of it that are to be there.
+type Partition = (Place, BTreeSet<Listed>);
+/// A table, series and bucket.
+type Place = (Table, SeriesId, i32);
 
 /// See the module.
 pub struct Audit<'a> {
@@ -77,14 +83,25 @@ pub struct Audit<'a> {
     pub writer: Option<u128>,
     /// Whether what a copy lacks is written again.
     pub refill: bool,
+    /// Of the cluster: what was deleted is not lost.
+    deletions: Deletions,
+    /// Of its series, if something was deleted.
+    index: Index,
 }
 
-impl Audit<'_> {
+impl<'a> Audit<'a> {
+    /// Of a cluster, perhaps with another one that gets the same samples, and of one node's manifests or all.
+    #[must_use]
+    pub fn new(cluster: &'a Cluster, other: Option<&'a Cluster>, writer: Option<u128>, refill: bool) -> Self {
+        Self { cluster, other, writer, refill, deletions: Deletions::default(), index: Index::default() }
+    }
+
     /// Compares what was written in some minutes since 1970 with what each copy holds.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when no copy of a manifest answers.
     pub async fn minutes(&self, minutes: impl IntoIterator<Item = i32>) -> Result<Findings, Error> {
+        self.deletions.learn(self.cluster.deletions().await?);
         let (mut found, mut rows) = (Findings::default(), Vec::new());
         for minute in minutes {
             let (all, consistent) = self.cluster.manifests(minute).await?;
@@ -99,7 +116,7 @@ impl Audit<'_> {
                 let (bodies, _) = self.cluster.manifest(minute, &writer, digest).await?;
                 // Of several copies' bodies one may be damaged.
                 match bodies.iter().find_map(|(body,)| manifest::decode((minute, number), body).ok()) {
-                    Some(named) => rows.extend(named),
+                    Some((table, named)) => rows.extend(named.into_iter().map(|row| (table, row))),
                     None => found.manifests_corrupt += 1,
                 }
                 if rows.len() >= ROWS_MAX {
@@ -111,12 +128,11 @@ impl Audit<'_> {
         Ok(found)
     }
 
-    async fn compare(&self, rows: Vec<Listed>) -> Result<Findings, Error> {
+    async fn compare(&self, rows: Vec<(Table, Listed)>) -> Result<Findings, Error> {
         // Grouped anew after a crash, a row may be named twice.
-        let rows: BTreeSet<Listed> = rows.into_iter().collect();
-        let mut partitions: BTreeMap<(SeriesId, i32), Vec<Listed>> = BTreeMap::new();
-        for row in rows {
-            partitions.entry((row.0.series, bucket(row.0.minute))).or_default().push(row);
+        let mut partitions: BTreeMap<Place, BTreeSet<Listed>> = BTreeMap::new();
+        for (table, row) in rows {
+            partitions.entry((table, row.0.series, bucket(row.0.minute))).or_default().insert(row);
         }
         let partitions: Vec<Partition> = partitions.into_iter().collect();
         let mut found = Findings::default();
@@ -129,67 +145,109 @@ impl Audit<'_> {
     }
 
     async fn partition(&self, (place, rows): &Partition) -> Result<Findings, Error> {
+        let (table, series, bucket) = *place;
         let minutes = rows.iter().map(|(key, _)| key.minute);
         let (first, last) = (minutes.clone().min().unwrap_or(0), minutes.max().unwrap_or(0));
-        let copies = self.cluster.keys_of_copies(*place, (first, last)).await?;
+        let copies = self.cluster.keys_of_copies(table, (series, bucket), (first, last)).await?;
         let copies: Vec<Option<HashSet<CellKey>>> =
             copies.into_iter().map(|copy| copy.map(|keys| keys.into_iter().collect())).collect();
         let unknown = copies.iter().filter(|copy| copy.is_none()).count() as u64;
         let mut found = Findings { rows: rows.len() as u64, ..Findings::default() };
+        let mut elsewhere = Elsewhere::default();
         for row in rows {
             let key = cell_key(row);
             let held = copies.iter().flatten().filter(|copy| copy.contains(&key)).count() as u64;
             let missing = copies.len() as u64 - unknown - held;
+            let is_gone = held == 0 && unknown == 0;
+            if is_gone && self.is_rightly_gone(table, &row.0).await? {
+                found.rows -= 1;
+                continue;
+            }
             found.copies += held;
             found.copies_unknown += unknown;
             found.copies_missing += missing;
-            let is_gone = held == 0 && unknown == 0;
             let is_refilled = self.refill
-                && (held > 0 && missing > 0 && self.again(*place, row).await
-                    || is_gone && self.restored(*place, row).await);
+                && (held > 0 && missing > 0 && self.again(place, row).await
+                    || is_gone && self.restored(place, row, &mut elsewhere).await);
             found.refilled += u64::from(is_refilled);
             found.lost += u64::from(is_gone && !is_refilled);
         }
         Ok(found)
     }
 
+    /// Whether a row that nobody holds was deleted, or has had its time.
+    async fn is_rightly_gone(&self, table: Table, key: &RowKey) -> Result<bool, Error> {
+        if self.cluster.written(table, key.minute, 0).is_none() {
+            return Ok(true);
+        }
+        if self.deletions.count() == 0 {
+            return Ok(false);
+        }
+        let day = day(key.minute);
+        self.index.refresh(self.cluster, &(day..=day), (&Figures::default(), Clock::global())).await?;
+        let known = self.index.known(key.series);
+        Ok(known.is_some_and(|known| self.deletions.covers(&known, key.minute)))
+    }
+
     /// Writes a row that no copy has, of what the other cluster has; whether all copies have it.
-    async fn restored(&self, place: (SeriesId, i32), row: &Listed) -> bool {
+    async fn restored(&self, place: &Place, row: &Listed, elsewhere: &mut Elsewhere) -> bool {
         let Some(other) = self.other else { return false };
-        match rebuilt(other, place, row).await {
-            Some(row) => self.cluster.put_cells(&row, Reach::All).await.is_ok(),
+        let (key, digest) = row;
+        let pieces = elsewhere.pieces(other, place, key.minute).await;
+        let its: Vec<Arc<Piece>> = pieces.iter().filter(|piece| piece.source == key.source).map(Arc::clone).collect();
+        match Fragment::rebuilt(*key, *digest, &its) {
+            Some(row) => {
+                let at_us = its.iter().map(|piece| piece.arrived_us).max().unwrap_or_default();
+                self.put(place.0, &row, at_us).await
+            }
             None => false,
         }
     }
 
     /// Writes a row to every copy from what one of them holds; whether all have it.
-    async fn again(&self, place: (SeriesId, i32), (key, digest): &Listed) -> bool {
-        let read = self.cluster.cells(place, (key.minute, key.minute), Copies::All).await;
+    async fn again(&self, (table, series, bucket): &Place, (key, digest): &Listed) -> bool {
+        let read = self.cluster.cells(*table, (*series, *bucket), (key.minute, key.minute), Copies::All).await;
         let Ok((rows, _)) = read else { return false };
         let wanted = cell_key(&(*key, *digest));
-        let good = rows.into_iter().find_map(|(minute, source, sequence, found, body)| {
+        let good = rows.into_iter().find_map(|(minute, source, sequence, found, at_us, body)| {
             let is_it = (minute, source, sequence, found) == wanted;
-            (is_it && Fragment::decode(key, *digest, &body).is_ok()).then_some(body)
+            (is_it && Fragment::decode(key, *digest, &body).is_ok()).then_some((at_us, body))
         });
-        let Some(body) = good else { return false };
-        self.cluster.put_cells(&Fragment { key: *key, digest: *digest, body }, Reach::All).await.is_ok()
+        let Some((at_us, body)) = good else { return false };
+        self.put(*table, &Fragment { key: *key, digest: *digest, body }, at_us).await
+    }
+
+    async fn put(&self, table: Table, row: &Fragment, at_us: i64) -> bool {
+        match self.cluster.written(table, row.key.minute, at_us) {
+            Some(how) => self.cluster.put_cells(row, &how, Reach::All).await.is_ok(),
+            None => false,
+        }
     }
 }
 
-/// A row again, of what another cluster has of its minute; its rows are others, since each cluster groups for itself.
-async fn rebuilt(other: &Cluster, place: (SeriesId, i32), (key, digest): &Listed) -> Option<Fragment> {
-    let (rows, _) = other.cells(place, (key.minute, key.minute), Copies::Majority).await.ok()?;
-    let mut pieces = BTreeMap::new();
-    for (_, source, sequence, found, body) in rows {
-        if source != key.source.0.to_be_bytes() {
-            continue;
+/// The pieces that another cluster has of a minute, read once for all lost rows of it.
+#[derive(Default)]
+struct Elsewhere(HashMap<i32, Vec<Arc<Piece>>>);
+
+impl Elsewhere {
+    /// Ascending by source and number. Nothing when the other does not answer.
+    async fn pieces(&mut self, other: &Cluster, (table, series, bucket): &Place, minute: i32) -> &[Arc<Piece>] {
+        if let std::collections::hash_map::Entry::Vacant(place) = self.0.entry(minute) {
+            let read = other.cells(*table, (*series, *bucket), (minute, minute), Copies::Majority).await;
+            let mut pieces = BTreeMap::new();
+            for (_, source, sequence, digest, at_us, body) in read.map(|(rows, _)| rows).unwrap_or_default() {
+                let Ok(source) = <[u8; 16]>::try_from(source) else { continue };
+                let source = SourceId(u128::from_be_bytes(source));
+                let key = RowKey { series: *series, minute, source, sequence: sequence as u64 };
+                for mut piece in Fragment::decode(&key, digest, &body).unwrap_or_default() {
+                    piece.arrived_us = at_us;
+                    pieces.insert(piece.identity(), Arc::new(piece));
+                }
+            }
+            place.insert(pieces.into_values().collect());
         }
-        let of = RowKey { sequence: sequence as u64, ..*key };
-        for piece in Fragment::decode(&of, found, &body).unwrap_or_default() {
-            pieces.insert((piece.sequence, piece.part), Arc::new(piece));
-        }
+        &self.0[&minute]
     }
-    Fragment::rebuilt(*key, *digest, &pieces.into_values().collect::<Vec<_>>())
 }
 
 fn cell_key((key, digest): &Listed) -> CellKey {

@@ -53,13 +53,13 @@ impl Audited {
         self.state().last.rows.min(ROWS_MAX as u64) * ROW_BYTES
     }
 
-    /// The minutes that a round looks at.
-    pub(crate) fn due(&self, now: i32, settled: i32) -> Vec<i32> {
+    /// The minutes that a round looks at, and those that no round looks at any more.
+    pub(crate) fn due(&self, now: i32, settled: i32) -> (Vec<i32>, Vec<i32>) {
         let mut state = self.state();
         let kept = state.minutes.split_off(&(now - MINUTES_MAX));
         let old = std::mem::replace(&mut state.minutes, kept);
         self.given_up.add(old.len() as u64);
-        state.minutes.range(..settled).copied().collect()
+        (state.minutes.range(..settled).copied().collect(), old.into_iter().collect())
     }
 
     pub(crate) fn ended(&self, minutes: &[i32], found: Findings) {
@@ -81,12 +81,16 @@ mod tests {
     fn a_minute_stays_until_it_is_whole_or_too_old() {
         let audited = Audited::default();
         [100, 101, 103].into_iter().for_each(|minute| audited.written(minute));
-        assert_eq!(audited.due(104, 103), [100, 101]);
+        assert_eq!(audited.due(104, 103), (vec![100, 101], vec![]));
         audited.ended(&[100, 101], Findings { rows: 5, copies_missing: 1, refilled: 1, ..Findings::default() });
-        assert_eq!((audited.due(104, 103), audited.rows.get(), audited.refilled.get()), (vec![100, 101], 0, 1));
+        assert_eq!((audited.due(104, 103).0, audited.rows.get(), audited.refilled.get()), (vec![100, 101], 0, 1));
         audited.ended(&[100, 101], Findings { rows: 5, ..Findings::default() });
-        assert_eq!((audited.due(104, 104), audited.rows.get(), audited.last().1), (vec![103], 5, 1));
-        assert_eq!(audited.due(103 + MINUTES_MAX, 200), [103], "a day old");
-        assert_eq!((audited.due(104 + MINUTES_MAX, 200), audited.given_up.get()), (vec![], 1), "and a minute");
+        assert_eq!((audited.due(104, 104).0, audited.rows.get(), audited.last().1), (vec![103], 5, 1));
+        assert_eq!(audited.due(103 + MINUTES_MAX, 200).0, [103], "a day old");
+        assert_eq!(
+            (audited.due(104 + MINUTES_MAX, 200), audited.given_up.get()),
+            ((vec![], vec![103]), 1),
+            "and a minute"
+        );
     }
 }

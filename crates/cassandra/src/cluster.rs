@@ -6,10 +6,12 @@
 //! Limits: the timeouts below; every wait ends.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ogive_model::SeriesId;
+use ogive_probe::Clock;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -25,8 +27,10 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
 use crate::fragment::Fragment;
+use crate::keeping::{Kept, kept_of};
 use crate::retry::NextCoordinator;
-use crate::schema::{self, bucket};
+use crate::schema::{self, Table, bucket};
+use crate::statements::{Prepared, Statements};
 use crate::waiting::all_of;
 use crate::{Address, Error};
 
@@ -36,8 +40,8 @@ const SPECULATION: Duration = Duration::from_millis(100);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// 3 s for a statement with all its attempts: Cassandra's own limit for a write is 2 s.
 const REQUEST_MAX: Duration = Duration::from_secs(3);
-/// 2 s for one copy alone.
-const COPY_MAX: Duration = Duration::from_secs(2);
+/// 5 s: clocks that differ by less are taken for one.
+const AHEAD_MIN_US: i64 = 5_000_000;
 /// 30 s: a node that makes tables on a busy disk.
 const SCHEMA_MAX: Duration = Duration::from_secs(30);
 /// A password of one line.
@@ -75,15 +79,18 @@ pub(crate) enum Copies {
     Majority,
     /// All that answer: for rows that one of them has damaged.
     All,
+    /// Whoever answers first: for what is watched live.
+    One,
 }
 
-/// A statement for a majority, for a single copy and for all of them.
-#[derive(Debug)]
-struct Prepared {
-    table: &'static str,
-    majority: PreparedStatement,
-    one: PreparedStatement,
-    all: PreparedStatement,
+/// How a row of samples is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) table: Table,
+    /// When the last of it arrived at a node, microseconds since 1970: its write time.
+    pub(crate) at_us: i64,
+    /// How long it lives; 0 is for ever.
+    pub(crate) seconds: i32,
 }
 
 /// See the module.
@@ -91,21 +98,16 @@ struct Prepared {
 pub struct Cluster {
     session: Session,
     keyspace: String,
-    put_cells: Prepared,
-    put_segment: Prepared,
-    put_day: Prepared,
-    put_manifest: Prepared,
-    read_cells: Prepared,
-    read_days: Prepared,
-    list_segments: Prepared,
-    read_segment: Prepared,
-    read_keys: Prepared,
-    list_manifests: Prepared,
-    read_manifest: Prepared,
+    pub(crate) statements: Statements,
+    kept: Mutex<Kept>,
+    /// How far its clock is ahead of ours, microseconds.
+    ahead_us: AtomicI64,
+    /// Ours.
+    pub(crate) clock: Clock,
 }
 
-/// A row of cells: minute, source, sequence, digest, body.
-pub(crate) type CellRow = (i32, Vec<u8>, i64, i64, Vec<u8>);
+/// A row of cells: minute, source, sequence, digest, write time, body.
+pub(crate) type CellRow = (i32, Vec<u8>, i64, i64, i64, Vec<u8>);
 /// What orders it: minute, source, sequence, digest.
 pub(crate) type CellKey = (i32, Vec<u8>, i64, i64);
 
@@ -115,57 +117,57 @@ impl Cluster {
     /// # Errors
     /// [`Error::Unavailable`] when no node answers, [`Error::Schema`] when the tables are not as they should be.
     pub async fn connect(address: &Address) -> Result<Self, Error> {
+        Self::connect_by(address, Clock::global()).await
+    }
+
+    /// As [`Cluster::connect`], by another clock.
+    pub(crate) async fn connect_by(address: &Address, clock: Clock) -> Result<Self, Error> {
         let session = session(address, KEEP_ALIVE).await?;
         check(&session, address).await?;
-        let keyspace = &address.keyspace;
-        let all = [
-            (
-                "cells",
-                "INSERT INTO %.cells (series, bucket, minute, source, sequence, digest, body) VALUES (?,?,?,?,?,?,?)",
-            ),
-            ("index_segments", "INSERT INTO %.index_segments (day, shard, writer, digest, body) VALUES (?,?,?,?,?)"),
-            ("index_days", "INSERT INTO %.index_days (part, day) VALUES (?,?)"),
-            ("manifests", "INSERT INTO %.manifests (minute, writer, digest, body) VALUES (?,?,?,?)"),
-            (
-                "cells",
-                "SELECT minute, source, sequence, digest, body FROM %.cells \
-                 WHERE series = ? AND bucket = ? AND minute >= ? AND minute <= ?",
-            ),
-            ("index_days", "SELECT day FROM %.index_days WHERE part = ?"),
-            ("index_segments", "SELECT writer, digest FROM %.index_segments WHERE day = ? AND shard = ?"),
-            (
-                "index_segments",
-                "SELECT body FROM %.index_segments WHERE day = ? AND shard = ? AND writer = ? AND digest = ?",
-            ),
-            (
-                "cells",
-                "SELECT minute, source, sequence, digest FROM %.cells \
-                 WHERE series = ? AND bucket = ? AND minute >= ? AND minute <= ?",
-            ),
-            ("manifests", "SELECT writer, digest FROM %.manifests WHERE minute = ?"),
-            ("manifests", "SELECT body FROM %.manifests WHERE minute = ? AND writer = ? AND digest = ?"),
-        ];
-        let mut statements = Vec::new();
-        for (table, text) in all {
-            statements.push(prepare(&session, table, &text.replace('%', keyspace)).await?);
+        let keyspace = address.keyspace.clone();
+        let statements = Statements::prepare(&session, &keyspace).await?;
+        let (kept, ahead_us) = (Mutex::default(), AtomicI64::new(0));
+        let this = Self { session, keyspace, statements, kept, ahead_us, clock };
+        this.refresh().await?;
+        Ok(this)
+    }
+
+    /// Reads again how long its tables keep rows, and its clock.
+    pub(crate) async fn refresh(&self) -> Result<(), Error> {
+        let ask = self.execute(&self.statements.read_retention.one, (self.keyspace.as_str(),)).await?;
+        let tables: Vec<(String, Option<i32>)> = rows(ask)?;
+        let of = |table: Table| {
+            let found = tables.iter().find(|(name, _)| name == table.name());
+            found.and_then(|(_, seconds)| kept_of(seconds.unwrap_or(0)))
+        };
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept {
+            numbers: of(Table::Numbers),
+            minutes: of(Table::Minutes),
+            hours: of(Table::Hours),
+            logs: of(Table::Logs),
+        };
+        let wall_us = || self.clock.wall().div_euclid(1_000);
+        let before = wall_us();
+        let clock: Vec<(i64,)> = rows(self.execute(&self.statements.read_clock.one, ()).await?)?;
+        // What the answer took is no difference.
+        let middle = before + (wall_us() - before) / 2;
+        if let Some((now_ms,)) = clock.first() {
+            // ORDERING: Relaxed; a number alone.
+            self.ahead_us.store(now_ms * 1_000 - middle, Ordering::Relaxed);
         }
-        let mut next = statements.into_iter();
-        let mut take = || next.next().expect("as many as were prepared");
-        Ok(Self {
-            keyspace: keyspace.clone(),
-            put_cells: take(),
-            put_segment: take(),
-            put_day: take(),
-            put_manifest: take(),
-            read_cells: take(),
-            read_days: take(),
-            list_segments: take(),
-            read_segment: take(),
-            read_keys: take(),
-            list_manifests: take(),
-            read_manifest: take(),
-            session,
-        })
+        Ok(())
+    }
+
+    /// How long its tables show samples.
+    pub(crate) fn kept(&self) -> Kept {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far its clock is ahead of this process's, microseconds; 0 when it is hardly.
+    pub(crate) fn ahead_us(&self) -> i64 {
+        // ORDERING: Relaxed; see `refresh`.
+        let ahead = self.ahead_us.load(Ordering::Relaxed);
+        if ahead.abs() < AHEAD_MIN_US { 0 } else { ahead }
     }
 
     /// Makes what is missing of the keyspace and its tables.
@@ -230,12 +232,13 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn put_cells(&self, row: &Fragment, reach: Reach) -> Result<(), Error> {
+    pub(crate) async fn put_cells(&self, row: &Fragment, written: &Written, reach: Reach) -> Result<(), Error> {
         let Fragment { key, digest, body } = row;
         let (series, source) = (key.series.0.to_be_bytes(), key.source.0.to_be_bytes());
-        let sequence = key.sequence as i64;
-        let values = (&series[..], bucket(key.minute), key.minute, &source[..], sequence, *digest, body.as_slice());
-        self.execute(self.put_cells.at(reach), values).await.map(drop)
+        let (sequence, bucket) = (key.sequence as i64, bucket(key.minute));
+        let Written { table, at_us, seconds } = *written;
+        let values = (&series[..], bucket, key.minute, &source[..], sequence, *digest, body.as_slice(), at_us, seconds);
+        self.execute(self.statements.raw(table).put.at(reach), values).await.map(drop)
     }
 
     /// Makes a segment of the label index durable, and then its day known.
@@ -247,33 +250,40 @@ impl Cluster {
     ) -> Result<(), Error> {
         let reach = Reach::Majority;
         let values = (day, shard, &writer.to_be_bytes()[..], digest, body);
-        self.execute(self.put_segment.at(reach), values).await?;
-        self.execute(self.put_day.at(reach), (0_i32, day)).await.map(drop)
+        self.execute(self.statements.put_segment.at(reach), values).await?;
+        self.execute(self.statements.put_day.at(reach), (0_i32, day)).await.map(drop)
     }
 
     /// The rows of a series from one minute to another, both included, in one bucket.
     pub(crate) async fn cells(
         &self,
+        table: Table,
         (series, bucket): (SeriesId, i32),
         (from, to): (i32, i32),
         copies: Copies,
     ) -> Result<(Vec<CellRow>, Consistent), Error> {
-        let id = series.0.to_be_bytes();
+        let (id, statement) = (series.0.to_be_bytes(), &self.statements.raw(table).read);
         let (values, partition) = ((&id[..], bucket, from, to), (&id[..], bucket));
         match copies {
-            Copies::Majority => self.read(&self.read_cells, values, &partition).await,
-            Copies::All => self.union(&self.read_cells, values, &partition).await,
+            Copies::Majority => self.read(statement, values, &partition).await,
+            Copies::All => self.union(statement, values, &partition).await,
+            Copies::One => match self.execute(&statement.one, values).await {
+                Ok(result) => Ok((rows(result)?, Consistent::Majority)),
+                Err(_) => self.read(statement, values, &partition).await,
+            },
         }
     }
 
     /// The keys of such rows at each copy; none of a copy that does not answer.
     pub(crate) async fn keys_of_copies(
         &self,
+        table: Table,
         (series, bucket): (SeriesId, i32),
         (from, to): (i32, i32),
     ) -> Result<Vec<Option<Vec<CellKey>>>, Error> {
         let id = series.0.to_be_bytes();
-        let all = self.copies(&self.read_keys, (&id[..], bucket, from, to), &(&id[..], bucket)).await?;
+        let keys = &self.statements.raw(table).keys;
+        let all = self.copies(keys, (&id[..], bucket, from, to), &(&id[..], bucket)).await?;
         all.into_iter().map(|result| result.ok().map(rows).transpose()).collect()
     }
 
@@ -284,12 +294,12 @@ impl Cluster {
         body: &[u8],
     ) -> Result<(), Error> {
         let values = (minute, &writer.to_be_bytes()[..], digest, body);
-        self.execute(self.put_manifest.at(Reach::Majority), values).await.map(drop)
+        self.execute(self.statements.put_manifest.at(Reach::Majority), values).await.map(drop)
     }
 
     /// Writer and digest of the manifests of a minute.
     pub(crate) async fn manifests(&self, minute: i32) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
-        self.read(&self.list_manifests, (minute,), &(minute,)).await
+        self.read(&self.statements.list_manifests, (minute,), &(minute,)).await
     }
 
     pub(crate) async fn manifest(
@@ -298,17 +308,17 @@ impl Cluster {
         writer: &[u8],
         digest: i64,
     ) -> Result<(Vec<(Vec<u8>,)>, Consistent), Error> {
-        self.read(&self.read_manifest, (minute, writer, digest), &(minute,)).await
+        self.read(&self.statements.read_manifest, (minute, writer, digest), &(minute,)).await
     }
 
     pub(crate) async fn days(&self) -> Result<(Vec<i32>, Consistent), Error> {
-        let (rows, consistent): (Vec<(i32,)>, _) = self.read(&self.read_days, (0_i32,), &(0_i32,)).await?;
+        let (rows, consistent): (Vec<(i32,)>, _) = self.read(&self.statements.read_days, (0_i32,), &(0_i32,)).await?;
         Ok((rows.into_iter().map(|row| row.0).collect(), consistent))
     }
 
     /// Writer and digest of the segments of a day and shard.
     pub(crate) async fn segments(&self, day: i32, shard: i16) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
-        self.read(&self.list_segments, (day, shard), &(day, shard)).await
+        self.read(&self.statements.list_segments, (day, shard), &(day, shard)).await
     }
 
     pub(crate) async fn segment(
@@ -317,16 +327,20 @@ impl Cluster {
         writer: &[u8],
         digest: i64,
     ) -> Result<(Vec<(Vec<u8>,)>, Consistent), Error> {
-        self.read(&self.read_segment, (day, shard, writer, digest), &(day, shard)).await
+        self.read(&self.statements.read_segment, (day, shard, writer, digest), &(day, shard)).await
     }
 
-    async fn execute(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, Error> {
+    pub(crate) async fn execute(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<QueryResult, Error> {
         let done = self.session.execute_unpaged(statement, values).await;
         done.map_err(|error| Error::Unavailable(error.to_string()))
     }
 
     /// The rows that a majority has, or else the union of what every copy has that answers.
-    async fn read<R>(
+    pub(crate) async fn read<R>(
         &self,
         statement: &Prepared,
         values: impl SerializeRow + Copy,
@@ -398,7 +412,7 @@ impl Cluster {
     }
 }
 
-fn rows<R>(result: QueryResult) -> Result<Vec<R>, Error>
+pub(crate) fn rows<R>(result: QueryResult) -> Result<Vec<R>, Error>
 where
     R: for<'f, 'm> DeserializeRow<'f, 'm>,
 {
@@ -409,7 +423,7 @@ where
 }
 
 impl Prepared {
-    const fn at(&self, reach: Reach) -> &PreparedStatement {
+    pub(crate) const fn at(&self, reach: Reach) -> &PreparedStatement {
         match reach {
             Reach::Majority => &self.majority,
             Reach::One => &self.one,
@@ -463,18 +477,6 @@ fn password(file: &std::path::Path) -> Result<String, Error> {
     }
     let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
     Ok(text.lines().next().unwrap_or("").to_owned())
-}
-
-async fn prepare(session: &Session, table: &'static str, text: &str) -> Result<Prepared, Error> {
-    let prepared = session.prepare(text).await;
-    let mut majority = prepared.map_err(|error| Error::Unavailable(error.to_string()))?;
-    majority.set_is_idempotent(true);
-    let mut one = majority.clone();
-    one.set_consistency(Consistency::LocalOne);
-    one.set_request_timeout(Some(COPY_MAX));
-    let mut all = majority.clone();
-    all.set_consistency(Consistency::All);
-    Ok(Prepared { table, majority, one, all })
 }
 
 /// Whether every table has the columns that are used here.

@@ -12,6 +12,7 @@ use ogive_model::{
 };
 use ogive_store::merge;
 
+use crate::deletions::{Hidden, is_hidden};
 use crate::{Error, Piece};
 
 /// The pieces of one series, each once.
@@ -30,7 +31,12 @@ impl Pieces {
                 place.insert(piece);
             }
             Entry::Occupied(mut place) => {
-                if place.get().frame != piece.frame {
+                if place.get().frame == piece.frame {
+                    // Sent again after it was deleted it is still what was deleted.
+                    if piece.arrived_us < place.get().arrived_us {
+                        place.insert(piece);
+                    }
+                } else {
                     self.conflicts += 1;
                     if place.get().frame < piece.frame {
                         place.insert(piece);
@@ -51,11 +57,14 @@ impl Pieces {
         self.all.values().map(|piece| piece.frame.len()).sum()
     }
 
-    /// The samples in `range`.
-    pub(crate) fn samples(&self, range: TimeRange) -> Result<Vec<Sample>, Error> {
+    /// The samples in any of `ranges` that are not hidden.
+    pub(crate) fn samples(&self, ranges: &[TimeRange], hidden: &Hidden) -> Result<Vec<Sample>, Error> {
         let mut out = Vec::new();
         for piece in self.all.values() {
-            out.extend(piece.samples()?.into_iter().filter(|sample| range.contains(sample.time_ms())));
+            let is_shown = |time_ms: i64| {
+                ranges.iter().any(|range| range.contains(time_ms)) && !is_hidden(hidden, time_ms, piece.arrived_us)
+            };
+            out.extend(piece.samples()?.into_iter().filter(|sample| is_shown(sample.time_ms())));
         }
         Ok(out)
     }
@@ -108,6 +117,28 @@ pub(crate) fn series(def: &SeriesDef, samples: Vec<Sample>) -> (SeriesData, u64)
     forget_unknown(&mut data.floats.starts);
     forget_unknown(&mut data.histograms.starts);
     (data, lost)
+}
+
+/// As [`series`], with the cells of times that have no samples here.
+pub(crate) fn with_cells(def: &SeriesDef, samples: Vec<Sample>, cells: Vec<SeriesData>) -> (SeriesData, u64) {
+    let (data, mut lost) = series(def, samples);
+    let is_empty = data.floats.times.is_empty() && data.histograms.times.is_empty();
+    let raw = (cells.is_empty() || !is_empty).then_some(data);
+    let mut all = cells.into_iter().chain(raw);
+    let mut data = all.next().unwrap_or_else(|| empty(def));
+    for other in all {
+        lost += merge::add(&mut data, other).cells;
+    }
+    (data, lost)
+}
+
+/// What cells count as.
+pub(crate) fn weight_of(data: &SeriesData) -> usize {
+    let bins = |value: &HistogramValue| match value {
+        HistogramValue::Integer(one) => one.positive.indexes().len() + one.negative.indexes().len(),
+        HistogramValue::Float(one) => one.positive.indexes().len() + one.negative.indexes().len(),
+    };
+    data.floats.times.len() + data.histograms.values.iter().map(|value| bins(value).max(1)).sum::<usize>()
 }
 
 /// A series without samples.
@@ -186,7 +217,7 @@ mod tests {
     #[test]
     fn a_piece_counts_once_and_one_that_differs_is_a_conflict() {
         let piece = |frame: &[u8]| {
-            Arc::new(Piece { source: SourceId(1), sequence: 2, part: 0, minute: 3, frame: frame.into() })
+            Arc::new(Piece { source: SourceId(1), sequence: 2, part: 0, minute: 3, arrived_us: 0, frame: frame.into() })
         };
         for order in [[b"a", b"b", b"a"], [b"b", b"a", b"a"]] {
             let mut pieces = Pieces::default();

@@ -6,19 +6,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ogive_model::{SeriesId, SourceId};
+use ogive_model::SourceId;
 use ogive_probe::Clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::cluster::{Cluster, Reach};
+use crate::cluster::{Cluster, Reach, Written};
 use crate::fragment::Fragment;
 use crate::index::{self, Known};
 use crate::manifest::{self, Listed};
 use crate::pending::Group;
-use crate::schema::{day, minute};
+use crate::schema::{Table, day, minute};
 use crate::site::Site;
 use crate::spool::Spooling;
 use crate::{Error, Piece};
@@ -37,6 +38,12 @@ const GROUP_BYTES_FULL: u64 = 32 << 20;
 /// 5 s: what is shorter is a node that was busy.
 const OUTAGE: Duration = Duration::from_secs(5);
 
+/// 30 s without asking all copies, after one did not take a row.
+const SHORT: Duration = Duration::from_secs(30);
+
+/// Rows of a group by their table, with how many pieces each holds.
+type Rows = Vec<(Fragment, Written, u64)>;
+
 /// What drives.
 #[derive(Clone)]
 pub(crate) struct Driver {
@@ -44,6 +51,10 @@ pub(crate) struct Driver {
     pub(crate) site: Arc<Site>,
     pub(crate) spooling: Arc<Spooling>,
     pub(crate) clock: Clock,
+    /// Whether there is no other cluster, so that every copy of this one has to have a row before the spool lets go of it.
+    pub(crate) is_alone: bool,
+    /// When a copy did not take a row; 0 is never.
+    pub(crate) short_ns: Arc<AtomicU64>,
 }
 
 /// A time in which writes failed: when it began, and what was written before.
@@ -96,7 +107,7 @@ impl Driver {
     async fn connect(&self) {
         let mut wait = BACK_OFF_MIN;
         while self.site.cluster.get().is_none() {
-            match Cluster::connect(&self.site.address).await {
+            match Cluster::connect_by(&self.site.address, self.clock).await {
                 Ok(cluster) => drop(self.site.cluster.set(cluster)),
                 Err(error) => {
                     tracing::warn!("{error}; batches wait in the spool, and it is tried again");
@@ -128,40 +139,66 @@ impl Driver {
 
     async fn drive(&self, group: Group) {
         let Group { end, series } = group;
+        // Rows are cut where something was deleted: what came before it goes with it, and what came later stays.
+        self.again(|_| self.site.refresh(self.cluster(), self.clock)).await;
         self.write_index(&series).await;
+        let begun = self.clock.now();
         let (permits, mut tasks) = (Arc::new(Semaphore::new(WRITES)), JoinSet::new());
-        let mut written = Vec::new();
+        let mut written: BTreeMap<Table, Vec<Listed>> = BTreeMap::new();
         for (known, pieces) in series {
-            for rows in grouped(pieces).into_values() {
-                let rows = self.encoded(known.id, &rows);
-                for (row, pieces) in rows {
-                    written.push((row.key, row.digest));
-                    let permit = Arc::clone(&permits).acquire_owned().await.expect("it is never closed");
-                    let driver = self.clone();
-                    tasks.spawn(async move {
-                        driver.write_row(&row).await;
-                        driver.site.figures.rows.add(1);
-                        driver.site.figures.row_bytes.add(row.body.len() as u64);
-                        driver.site.figures.pieces.add(pieces);
-                        drop(permit);
-                    });
-                    while tasks.try_join_next().is_some() {}
-                }
+            let rows = self.rows(&known, pieces);
+            if Table::of(&known.def) == Table::Numbers {
+                self.site.rolling.written(&known, rows.iter().map(|(row, ..)| row.key.minute));
+            }
+            for (row, how, pieces) in rows {
+                written.entry(how.table).or_default().push((row.key, row.digest));
+                let permit = Arc::clone(&permits).acquire_owned().await.expect("it is never closed");
+                let driver = self.clone();
+                tasks.spawn(async move {
+                    driver.write_row(&row, &how).await;
+                    driver.site.figures.rows.add(1);
+                    driver.site.figures.row_bytes.add(row.body.len() as u64);
+                    driver.site.figures.pieces.add(pieces);
+                    drop(permit);
+                });
+                while tasks.try_join_next().is_some() {}
             }
         }
         while let Some(done) = tasks.join_next().await {
             done.expect("writing a row does not panic");
         }
-        self.write_manifests(written).await;
+        let minute = self.write_manifests(written).await;
+        // ORDERING: Relaxed; the tasks that wrote it were joined.
+        let short = self.short_ns.load(Ordering::Relaxed);
+        let is_short = short != 0 && (short >= begun || begun - short < SHORT.as_nanos() as u64);
+        if self.is_alone && is_short && !self.site.address.audit.is_zero() {
+            self.site.doubt(minute, self.site.done_end());
+        }
         self.site.done(end);
         self.spooling.moved();
     }
 
-    /// Rows with how many pieces each holds.
-    fn encoded(&self, id: SeriesId, pieces: &[Arc<Piece>]) -> Vec<(Fragment, u64)> {
-        let rows = Fragment::rows(id, pieces).expect("memory is compressed into memory");
-        let count = |row: &Fragment| u64::from(u16::from_le_bytes([row.body[2], row.body[3]]));
-        rows.into_iter().map(|row| (count(&row), row)).map(|(count, row)| (row, count)).collect()
+    /// The rows of some pieces; none of what has had its time.
+    fn rows(&self, known: &Known, pieces: Vec<Arc<Piece>>) -> Rows {
+        let (table, cluster) = (Table::of(&known.def), self.cluster());
+        let ahead_us = cluster.ahead_us();
+        let arrived = |piece: &Piece| piece.arrived_us.saturating_add(ahead_us);
+        let mut out = Vec::new();
+        for pieces in grouped(pieces, |piece| self.site.deletions.before(arrived(piece))).into_values() {
+            let Some(how) = cluster.written(table, pieces[0].minute, 0) else {
+                self.site.figures.expired.add(pieces.len() as u64);
+                continue;
+            };
+            let mut rest = &pieces[..];
+            for row in Fragment::rows(known.id, &pieces).expect("memory is compressed into memory") {
+                let count = usize::from(u16::from_le_bytes([row.body[2], row.body[3]]));
+                let (its, behind) = rest.split_at(count);
+                rest = behind;
+                let at_us = its.iter().map(|piece| arrived(piece)).max().unwrap_or_default();
+                out.push((row, Written { at_us, ..how }, count as u64));
+            }
+        }
+        out
     }
 
     /// Makes what is new in the label index durable.
@@ -185,25 +222,43 @@ impl Driver {
         }
     }
 
-    /// Makes durable which rows were written.
-    async fn write_manifests(&self, written: Vec<Listed>) {
-        let place = (minute(self.clock.wall().div_euclid(1_000_000)), self.writer);
-        for one in manifest::manifests(place, written).expect("memory is compressed into memory") {
-            self.again(|_| self.cluster().put_manifest(place, one.digest, &one.body)).await;
+    /// Makes durable which rows were written, and when.
+    async fn write_manifests(&self, written: BTreeMap<Table, Vec<Listed>>) -> i32 {
+        let place = (minute(self.cluster().now_us().div_euclid(1_000)), self.writer);
+        for (table, rows) in written {
+            for one in manifest::manifests(place, table, rows).expect("memory is compressed into memory") {
+                self.again(|_| self.cluster().put_manifest(place, one.digest, &one.body)).await;
+            }
         }
         self.site.audited.written(place.0);
+        place.0
     }
 
-    async fn write_row(&self, row: &Fragment) {
+    async fn write_row(&self, row: &Fragment, how: &Written) {
+        let cluster = self.cluster();
+        if self.is_alone && !self.is_short() {
+            if cluster.put_cells(row, how, Reach::All).await.is_ok() {
+                return;
+            }
+            // ORDERING: Relaxed; a time alone.
+            self.short_ns.store(self.clock.now().max(1), Ordering::Relaxed);
+        }
         self.again(async |attempt| {
-            let written = self.cluster().put_cells(row, Reach::Majority).await;
+            let written = cluster.put_cells(row, how, Reach::Majority).await;
             // While no majority answers, readers see it by one copy.
-            if written.is_err() && attempt == 0 && self.cluster().put_cells(row, Reach::One).await.is_ok() {
+            if written.is_err() && attempt == 0 && cluster.put_cells(row, how, Reach::One).await.is_ok() {
                 self.site.figures.visible.add(1);
             }
             written
         })
         .await;
+    }
+
+    /// Whether a copy did not take a row a short time ago.
+    fn is_short(&self) -> bool {
+        // ORDERING: Relaxed; see `write_row`.
+        let short = self.short_ns.load(Ordering::Relaxed);
+        short != 0 && self.clock.now().saturating_sub(short) < SHORT.as_nanos() as u64
     }
 
     fn cluster(&self) -> &Cluster {
@@ -227,11 +282,14 @@ impl Driver {
     }
 }
 
-/// The pieces of a series by minute and source, ascending by number.
-fn grouped(pieces: Vec<Arc<Piece>>) -> BTreeMap<(i32, SourceId), Vec<Arc<Piece>>> {
-    let mut groups: BTreeMap<(i32, SourceId), Vec<Arc<Piece>>> = BTreeMap::new();
+/// The pieces of a series by minute, source and epoch, ascending by number.
+fn grouped(
+    pieces: Vec<Arc<Piece>>,
+    epoch: impl Fn(&Piece) -> usize,
+) -> BTreeMap<(i32, SourceId, usize), Vec<Arc<Piece>>> {
+    let mut groups: BTreeMap<(i32, SourceId, usize), Vec<Arc<Piece>>> = BTreeMap::new();
     for piece in pieces {
-        groups.entry((piece.minute, piece.source)).or_default().push(piece);
+        groups.entry((piece.minute, piece.source, epoch(&piece))).or_default().push(piece);
     }
     for group in groups.values_mut() {
         group.sort_by_key(|piece| piece.identity());

@@ -25,6 +25,8 @@ pub(crate) struct Figures {
     pub(crate) unions: Counter,
     /// Samples that were acknowledged and break a rule that only their series shows.
     pub(crate) dropped: Counter,
+    /// Pieces that had had their time before they were written.
+    pub(crate) expired: Counter,
     /// Records of the spool that its disk has lost.
     pub(crate) lost: Counter,
 }

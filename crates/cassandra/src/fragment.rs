@@ -8,6 +8,7 @@
 //! Failure: bytes that are not what was written for exactly this key are [`Error::Corrupt`].
 
 use std::collections::HashMap;
+use std::hash::Hasher as _;
 use std::sync::Arc;
 
 use ogive_model::{Batch, Sample, SeriesDef, SeriesId, SourceId};
@@ -31,6 +32,10 @@ pub(crate) const PIECES_MAX: usize = 256;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// 256 KiB: a row is not begun to be filled above it.
 const BODY_BYTES_FULL: usize = 256 << 10;
+/// 2 runs of pieces that a row lacks between its first and its last.
+const GAPS_MAX: usize = 2;
+/// 100,000 pieces are hashed for a row at most: some 20 ms.
+const TRIES_MAX: usize = 100_000;
 /// 4 MiB: what a row unfolds to; a piece of one sample may pass 1 MiB by its frame.
 const BODY_BYTES_MAX: usize = 4 << 20;
 
@@ -47,8 +52,8 @@ pub struct RowKey {
     pub sequence: u64,
 }
 
-/// What one batch holds of a series in a minute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What one batch holds of a series in a minute. Two are equal whenever they arrived.
+#[derive(Clone, Debug)]
 pub struct Piece {
     /// Who measured.
     pub source: SourceId,
@@ -58,9 +63,19 @@ pub struct Piece {
     pub part: u32,
     /// Minutes since 1970.
     pub minute: i32,
+    /// When it arrived at a node, microseconds since 1970 by the cluster's clock; not a part of what is stored of it.
+    pub arrived_us: i64,
     /// A batch of this series alone, named by its identity.
     pub frame: Arc<[u8]>,
 }
+
+impl PartialEq for Piece {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity() && self.frame == other.frame
+    }
+}
+
+impl Eq for Piece {}
 
 impl Piece {
     /// What distinguishes it from every other piece of its series.
@@ -118,17 +133,18 @@ impl Fragment {
         Ok(out)
     }
 
-    /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number; None when they do not
-    /// follow each other as they did in it.
+    /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number. What came out of order
+    /// was in another row: up to [`GAPS_MAX`] times, a run of pieces between two of the row may not be in it. None when no such choice of
+    /// them has the digest, or none of the first [`TRIES_MAX`].
     pub(crate) fn rebuilt(key: RowKey, digest: i64, pieces: &[Arc<Piece>]) -> Option<Self> {
         // A row may begin with a later part of its first batch.
         let firsts = pieces.iter().enumerate().filter(|(_, piece)| piece.sequence == key.sequence);
-        for (first, _) in firsts {
-            let (rest, mut plain) = (&pieces[first..], Vec::new());
-            for (at, piece) in rest.iter().take(PIECES_MAX).enumerate() {
-                append(&mut plain, piece);
-                if XxHash3_64::oneshot(&plain) as i64 == digest {
-                    return Self::of(key, &rest[..=at]).ok();
+        let mut search = Search { digest, tries: TRIES_MAX };
+        for gaps in 0..=GAPS_MAX {
+            for (first, _) in firsts.clone() {
+                let mut chosen = Vec::new();
+                if search.run(&pieces[first..], gaps, &mut chosen, XxHash3_64::default()) {
+                    return Self::of(key, &chosen).ok();
                 }
             }
         }
@@ -181,6 +197,43 @@ impl Fragment {
     }
 }
 
+/// A search for the pieces that have a digest.
+struct Search {
+    digest: i64,
+    tries: usize,
+}
+
+impl Search {
+    /// Takes pieces from the first of `rest` on, and leaves out exactly `gaps` runs of them; whether `chosen` has the digest then.
+    fn run(&mut self, rest: &[Arc<Piece>], gaps: usize, chosen: &mut Vec<Arc<Piece>>, mut hash: XxHash3_64) -> bool {
+        let before = chosen.len();
+        for (at, piece) in rest.iter().enumerate() {
+            if chosen.len() == PIECES_MAX || self.tries == 0 {
+                break;
+            }
+            self.tries -= 1;
+            let mut bytes = Vec::with_capacity(PIECE_HEADER_BYTES + piece.frame.len());
+            append(&mut bytes, piece);
+            hash.write(&bytes);
+            chosen.push(Arc::clone(piece));
+            if gaps == 0 {
+                if hash.finish() as i64 == self.digest {
+                    return true;
+                }
+                continue;
+            }
+            let behind = rest.get(at + 2..).unwrap_or_default();
+            for skipped in 0..behind.len() {
+                if self.run(&behind[skipped..], gaps - 1, chosen, hash.clone()) {
+                    return true;
+                }
+            }
+        }
+        chosen.truncate(before);
+        false
+    }
+}
+
 fn append(plain: &mut Vec<u8>, piece: &Piece) {
     plain.extend_from_slice(&piece.sequence.to_le_bytes());
     plain.extend_from_slice(&piece.part.to_le_bytes());
@@ -198,7 +251,7 @@ fn pieces(key: &RowKey, count: usize, plain: &[u8]) -> Result<Vec<Piece>, Error>
             behind.split_at_checked(number(12) as usize).ok_or_else(|| corrupt("a piece's frame is cut"))?;
         let sequence = u64::from_le_bytes(header[..8].try_into().expect("eight bytes"));
         let (source, minute, part) = (key.source, key.minute, number(8));
-        out.push(Piece { source, sequence, part, minute, frame: frame.into() });
+        out.push(Piece { source, sequence, part, minute, arrived_us: 0, frame: frame.into() });
         rest = behind;
     }
     if rest.is_empty() { Ok(out) } else { Err(corrupt("bytes stand behind its last piece")) }
@@ -225,7 +278,7 @@ fn corrupt(what: &str) -> Error {
 pub(crate) struct Split {
     pub(crate) id: SeriesId,
     pub(crate) def: SeriesDef,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Arc<Piece>>,
 }
 
 /// A batch apart, and how many of its samples are not in it: they break a rule that only their series shows.
@@ -251,7 +304,8 @@ pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
         // A series that a batch declares twice goes on with the next part.
         let mut part = entry.pieces.iter().filter(|piece| piece.minute == minute).count() as u32;
         dropped += frames(id, (source, sequence), samples, &mut |frame| {
-            entry.pieces.push(Piece { source, sequence, part, minute, frame });
+            let arrived_us = arrival_ms.saturating_mul(1_000);
+            entry.pieces.push(Arc::new(Piece { source, sequence, part, minute, arrived_us, frame }));
             part += 1;
         });
     }
@@ -303,7 +357,7 @@ mod tests {
         let (mut split, dropped) = split(batch, 1_000_000);
         assert_eq!((split.len(), dropped), (1, 0));
         let one = split.remove(0);
-        (one.id, one.pieces.into_iter().map(Arc::new).collect())
+        (one.id, one.pieces)
     }
 
     #[test]
@@ -337,6 +391,25 @@ mod tests {
         assert_eq!(Fragment::rebuilt(row.key, row.digest, &all[3..]), None, "its first piece is not there");
         all.remove(4);
         assert_eq!(Fragment::rebuilt(row.key, row.digest, &all), None, "one in between is not there");
+    }
+
+    #[test]
+    fn a_row_is_rebuilt_although_pieces_came_out_of_order() {
+        let of = |sequence: u64| {
+            pieces_of(batch(sequence, Kind::Float, vec![(60_000 + sequence as i64, Value::Float(1.0))])).1.remove(0)
+        };
+        let all: Vec<Arc<Piece>> = (1..=60).map(of).collect();
+        let row = |left_out: &[u64]| {
+            let some: Vec<_> =
+                all[10..40].iter().filter(|piece| !left_out.contains(&piece.sequence)).map(Arc::clone).collect();
+            Fragment::rows(SeriesId(1), &some).unwrap().remove(0)
+        };
+        for left_out in [&[20][..], &[20, 21, 22], &[20, 30], &[12, 13, 38]] {
+            let row = row(left_out);
+            assert_eq!(Fragment::rebuilt(row.key, row.digest, &all).as_ref(), Some(&row), "without {left_out:?}");
+        }
+        let row = row(&[15, 20, 30]);
+        assert_eq!(Fragment::rebuilt(row.key, row.digest, &all), None, "three gaps are not tried");
     }
 
     #[test]

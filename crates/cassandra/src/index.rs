@@ -105,6 +105,18 @@ impl Index {
         self.state().known.len()
     }
 
+    /// A series, if it is in memory.
+    pub(crate) fn known(&self, id: SeriesId) -> Option<Arc<Known>> {
+        self.state().known.get(&id).map(Arc::clone)
+    }
+
+    /// The series in memory that have samples on a day, of all tenants.
+    pub(crate) fn of_day(&self, day: i32) -> Vec<Arc<Known>> {
+        let state = self.state();
+        let ids = state.days.get(&day).into_iter().flat_map(|day| &day.series);
+        ids.filter_map(|id| state.known.get(id).map(Arc::clone)).collect()
+    }
+
     /// Whether a series is known to have samples on a day, as it is.
     pub(crate) fn holds(&self, day: i32, known: &Known) -> bool {
         let state = self.state();

@@ -11,6 +11,7 @@ use twox_hash::XxHash3_64;
 
 use crate::Error;
 use crate::fragment::RowKey;
+use crate::schema::Table;
 
 const VERSION: u8 = 1;
 /// Version, three bytes of nothing, number of rows, checksum.
@@ -32,14 +33,14 @@ pub(crate) struct Manifest {
     pub(crate) body: Vec<u8>,
 }
 
-/// The manifests of rows that `writer` wrote in a minute.
-pub(crate) fn manifests(place: (i32, u128), mut rows: Vec<Listed>) -> Result<Vec<Manifest>, Error> {
+/// The manifests of rows of a table that `writer` wrote in a minute.
+pub(crate) fn manifests(place: (i32, u128), table: Table, mut rows: Vec<Listed>) -> Result<Vec<Manifest>, Error> {
     rows.sort_unstable();
     rows.dedup();
-    rows.chunks(ROWS_MAX).map(|rows| encode(place, rows)).collect()
+    rows.chunks(ROWS_MAX).map(|rows| encode(place, table, rows)).collect()
 }
 
-fn encode(place: (i32, u128), rows: &[Listed]) -> Result<Manifest, Error> {
+fn encode(place: (i32, u128), table: Table, rows: &[Listed]) -> Result<Manifest, Error> {
     assert!((1..=ROWS_MAX).contains(&rows.len()), "{} rows", rows.len());
     let mut plain = Vec::with_capacity(rows.len() * ROW_BYTES);
     for (key, digest) in rows {
@@ -50,17 +51,18 @@ fn encode(place: (i32, u128), rows: &[Listed]) -> Result<Manifest, Error> {
         plain.extend_from_slice(&key.minute.to_le_bytes());
     }
     let compressed = zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Local(error.to_string()))?;
-    let mut body = vec![VERSION, 0, 0, 0];
+    let mut body = vec![VERSION, table.code(), 0, 0];
     body.extend_from_slice(&(rows.len() as u32).to_le_bytes());
     body.extend_from_slice(&[0; 4]);
     body.extend_from_slice(&compressed);
     let checksum = checksum(place, &body);
     body[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
-    Ok(Manifest { digest: XxHash3_64::oneshot(&plain) as i64, body })
+    let digest = XxHash3_64::oneshot_with_seed(u64::from(table.code()), &plain) as i64;
+    Ok(Manifest { digest, body })
 }
 
-/// The rows that a manifest names.
-pub(crate) fn decode(place: (i32, u128), body: &[u8]) -> Result<Vec<Listed>, Error> {
+/// The rows that a manifest names, and whose table they are in.
+pub(crate) fn decode(place: (i32, u128), body: &[u8]) -> Result<(Table, Vec<Listed>), Error> {
     let corrupt = |what: &str| Error::Corrupt(format!("a manifest: {what}"));
     let header = body.first_chunk::<HEADER_BYTES>().ok_or_else(|| corrupt("it is shorter than its header"))?;
     let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -70,6 +72,7 @@ pub(crate) fn decode(place: (i32, u128), body: &[u8]) -> Result<Vec<Listed>, Err
     if number(8) != checksum(place, body) {
         return Err(corrupt("its checksum is not that of its bytes and its key"));
     }
+    let table = Table::raw_from_code(header[1]).ok_or_else(|| corrupt("its rows are in no table that is known"))?;
     let count = number(4) as usize;
     if !(1..=ROWS_MAX).contains(&count) {
         return Err(corrupt(&format!("{count} rows are not what one may name")));
@@ -79,7 +82,7 @@ pub(crate) fn decode(place: (i32, u128), body: &[u8]) -> Result<Vec<Listed>, Err
     if plain.len() != count * ROW_BYTES {
         return Err(corrupt("it does not hold the rows that it counts"));
     }
-    Ok(plain.chunks_exact(ROW_BYTES).map(listed).collect())
+    Ok((table, plain.chunks_exact(ROW_BYTES).map(listed).collect()))
 }
 
 fn listed(bytes: &[u8]) -> Listed {
@@ -106,7 +109,7 @@ mod tests {
     /// Changed bytes whose checksum fits all the same, so that what stands behind it is reached.
     #[test]
     fn sealed_nonsense_is_rows_or_an_error() {
-        let body = manifests((3, 4), rows(20)).unwrap().remove(0).body;
+        let body = manifests((3, 4), Table::Logs, rows(20)).unwrap().remove(0).body;
         let mut read = 0;
         mutations::mutations(&body, 20_000, 5, &[], |changed| {
             let mut changed = changed.to_vec();
@@ -114,7 +117,7 @@ mod tests {
                 let checksum = checksum((3, 4), &changed);
                 changed[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
             }
-            if let Ok(rows) = decode((3, 4), &changed) {
+            if let Ok((_, rows)) = decode((3, 4), &changed) {
                 assert!((1..=ROWS_MAX).contains(&rows.len()));
                 read += 1;
             }
@@ -137,20 +140,20 @@ mod tests {
         for (count, manifests_expected) in [(1, 1), (ROWS_MAX as u64, 1), (ROWS_MAX as u64 + 1, 2)] {
             let mut all = rows(count);
             all.extend(rows(count));
-            let written = manifests((3, 4), all).unwrap();
+            let written = manifests((3, 4), Table::Logs, all).unwrap();
             assert_eq!(written.len(), manifests_expected);
-            let mut read: Vec<Listed> = written.iter().flat_map(|one| decode((3, 4), &one.body).unwrap()).collect();
+            let mut read: Vec<Listed> = written.iter().flat_map(|one| decode((3, 4), &one.body).unwrap().1).collect();
             let mut expected = rows(count);
             expected.sort_unstable();
             read.sort_unstable();
             assert_eq!(read, expected);
         }
-        assert!(manifests((3, 4), Vec::new()).unwrap().is_empty());
+        assert!(manifests((3, 4), Table::Logs, Vec::new()).unwrap().is_empty());
     }
 
     #[test]
     fn a_changed_byte_and_another_key_are_corrupt() {
-        let body = manifests((3, 4), rows(20)).unwrap().remove(0).body;
+        let body = manifests((3, 4), Table::Logs, rows(20)).unwrap().remove(0).body;
         let bad = |place, body: &[u8]| assert!(matches!(decode(place, body), Err(Error::Corrupt(_))));
         for at in 0..body.len() {
             for bit in 0..8 {

@@ -4,6 +4,7 @@
 //! Failure: without its spool a node does not start; without any cluster it accepts batches but answers no query.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use ogive_door::own_value::OwnValue;
 use ogive_export::random_source;
 use ogive_journal::{DirectoryLock, Disk, RealDisk};
-use ogive_model::{Batch, Kind, Tenant, Value};
+use ogive_model::{Batch, Kind, Matcher, Reason, SeriesDef, Tenant, TimeRange, Value};
 use ogive_probe::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -22,14 +23,20 @@ use crate::auditor::Auditor;
 use crate::cluster::Cluster;
 use crate::drive::Driver;
 use crate::read::View;
+use crate::roller::Roller;
+use crate::schema::Table;
 use crate::shared::Shared;
 use crate::site::Site;
 use crate::spool::{Spooling, Threads};
 use crate::waiting::all_of;
-use crate::{Address, Error, ring, sites};
+use crate::{Address, Error, Overflow, removal, ring, sites};
 
 /// 16 MiB a segment of the spool: what is let go at once.
 const SEGMENT_BYTES: u64 = 16 << 20;
+/// A small spool has four segments all the same, so that it is not full of one.
+const SEGMENTS_MIN: u64 = 4;
+/// 64 KiB.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// 8 MiB of the last records stay in memory: what is split a moment later.
 const TAIL_BYTES: usize = 8 << 20;
 /// 10 s for the last group when a node ends: the rest goes with the next start.
@@ -77,8 +84,9 @@ impl Node {
         RealDisk.create_dir_all(&directory).map_err(|error| local(&error))?;
         let lock = RealDisk.lock(&directory).map_err(|error| local(&error))?;
         let (name, writer) = name(&directory)?;
+        let spool_bytes_max = addresses.iter().map(|one| one.spool_bytes_max).max().unwrap_or_default();
         let spool_options = SpoolOptions {
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: SEGMENT_BYTES.min(spool_bytes_max / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN),
             tail_bytes: TAIL_BYTES,
             mark: random_source().0 as u32,
             first: 0,
@@ -92,10 +100,9 @@ impl Node {
             .enable_all()
             .build()
             .map_err(|error| local(&error))?;
-        let spool_bytes_max = addresses.iter().map(|one| one.spool_bytes_max).max().unwrap_or_default();
         let site = |address| Arc::new(Site::new(address, spool.board().first()));
         let sites: Vec<Arc<Site>> = addresses.into_iter().map(site).collect();
-        runtime.block_on(connect(&sites))?;
+        runtime.block_on(connect(&sites, clock))?;
         let started = Spooling::start(spool, spool_bytes_max, sites.clone(), clock);
         let (spooling, threads) = started.map_err(|error| local(&error))?;
         let (end, ending) = watch::channel(false);
@@ -108,7 +115,10 @@ impl Node {
             if sites.len() > 1 {
                 runtime.spawn(sites::probe(Arc::clone(site), ending.clone()));
             }
-            let driver = Driver { writer, site: Arc::clone(site), spooling: Arc::clone(&spooling), clock };
+            runtime.spawn(Roller { site: Arc::clone(site), writer, clock }.run(ending.clone()));
+            let (short_ns, is_alone) = (Arc::new(AtomicU64::new(0)), sites.len() == 1);
+            let (site, spooling) = (Arc::clone(site), Arc::clone(&spooling));
+            let driver = Driver { writer, site, spooling, clock, is_alone, short_ns };
             drivers.push(runtime.spawn(driver.run(ending.clone())));
         }
         let shared = Shared { sites, spooling, clock, handle: runtime.handle().clone() };
@@ -144,6 +154,22 @@ impl Node {
         self.shared.spooling.undriven() == 0
     }
 
+    /// Samples of a series at and before this are shown by none of the clusters.
+    fn oldest_ms(&self, def: &SeriesDef) -> i64 {
+        let clusters = self.shared.sites.iter().filter_map(|site| site.cluster.get());
+        let of = |cluster: &Cluster| cluster.kept().horizon_ms(Table::of(def), cluster.now_us().div_euclid(1_000));
+        clusters.map(of).min().unwrap_or(i64::MIN)
+    }
+
+    /// Removes the rows of what was deleted, while queries go on.
+    async fn remove(shared: &Shared) -> Result<(), Error> {
+        for site in &shared.sites {
+            let away = || Error::Unavailable(format!("{} is away", site.name()));
+            removal::remove_all(shared, site, site.present().ok_or_else(away)?).await?;
+        }
+        Ok(())
+    }
+
     fn own_values_of(&self, site: &Site) -> Vec<OwnValue> {
         let audited = &site.audited;
         let (last, minutes_open) = audited.last();
@@ -158,6 +184,8 @@ impl Node {
             counter("ogive_audit_refilled_total", audited.refilled.get()),
             counter("ogive_audit_minutes_given_up_total", audited.given_up.get()),
             gauge("ogive_audit_minutes_open", minutes_open as u64),
+            gauge("ogive_cluster_minutes_to_repair", site.repairs().len() as u64),
+            counter("ogive_cluster_rollups_total", site.rolling.made.get()),
             gauge("ogive_audit_rows_lost", last.lost),
             gauge("ogive_audit_copies_missing", last.copies_missing),
             gauge("ogive_audit_copies_unknown", last.copies_unknown),
@@ -186,6 +214,10 @@ fn check_addresses(addresses: &[Address]) -> Result<(), Error> {
         one.keyspace == other.keyspace && one.hosts.iter().any(|host| other.hosts.contains(host))
     };
     match addresses {
+        [_, _] if addresses.iter().any(|one| one.overflow == Overflow::Release) => Err(Error::Address(
+            "overflow=release is for one cluster: of two, the one that is away gets what it lacks from the spool"
+                .into(),
+        )),
         [one, other] if is_shared(one, other) => Err(Error::Address(format!(
             "--store names the keyspace {} of one cluster twice; the second copy has to be in another cluster",
             one.keyspace
@@ -195,8 +227,8 @@ fn check_addresses(addresses: &[Address]) -> Result<(), Error> {
 }
 
 /// Connects to those that answer.
-async fn connect(sites: &[Arc<Site>]) -> Result<(), Error> {
-    let connecting = sites.iter().map(|site| Cluster::connect(&site.address)).collect();
+async fn connect(sites: &[Arc<Site>], clock: Clock) -> Result<(), Error> {
+    let connecting = sites.iter().map(|site| Cluster::connect_by(&site.address, clock)).collect();
     for (site, connected) in sites.iter().zip(all_of(connecting).await) {
         match connected {
             Ok(connected) => drop(site.cluster.set(connected)),
@@ -228,9 +260,10 @@ fn name(directory: &Path) -> Result<(String, u128), Error> {
     Ok((text[..NAME_DIGITS].to_owned(), number))
 }
 
-/// Rejects the samples that break a rule; whether there was one.
-fn check(batch: &mut Batch, wall_ns: i64) -> bool {
+/// Rejects the samples that break a rule, or that are as old as nothing is shown; whether there was one.
+fn check(batch: &mut Batch, wall_ns: i64, oldest: impl Fn(&SeriesDef) -> i64) -> bool {
     let mut found = false;
+    let oldest: Vec<i64> = batch.series.iter().map(|def| def.as_ref().map_or(i64::MIN, &oldest)).collect();
     for sample in &mut batch.samples {
         let Ok(good) = sample else { continue };
         let kind = match batch.series.get(good.series as usize) {
@@ -239,7 +272,9 @@ fn check(batch: &mut Batch, wall_ns: i64) -> bool {
             // Its series is declared in an earlier batch: the rest is looked at with its labels.
             None => kind_of(&good.value),
         };
-        if let Err(reason) = ogive_store::ingest::check(good, kind, wall_ns) {
+        let is_old = oldest.get(good.series as usize).is_some_and(|oldest| good.time_ms() <= *oldest);
+        let checked = ogive_store::ingest::check(good, kind, wall_ns);
+        if let Err(reason) = checked.and(if is_old { Err(Reason::BeyondRetention) } else { Ok(()) }) {
             (*sample, found) = (Err(reason), true);
         }
     }
@@ -262,12 +297,26 @@ impl Backend for Node {
         stamps: Arc<dyn Stamps>,
         reply: Reply,
     ) -> Result<(), Refusal> {
-        let is_changed = check(&mut batch, self.shared.clock.wall());
+        let is_changed = check(&mut batch, self.shared.clock.wall(), |def| self.oldest_ms(def));
         self.shared.spooling.submit(batch, frame.filter(|_| !is_changed), stamps, reply)
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
         Box::new(View { shared: &self.shared, tenant })
+    }
+
+    fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        let failed = |error: Error| Refusal::Failed(error.to_string());
+        self.shared.block_on(removal::record(&self.shared, tenant, selectors, range)).map_err(failed)?;
+        // It is hidden; that its rows go is tried again by `clean`.
+        if let Err(error) = self.shared.block_on(Self::remove(&self.shared)) {
+            tracing::warn!("what was deleted is hidden, and its rows are not removed yet: {error}");
+        }
+        Ok(())
+    }
+
+    fn clean(&self) -> Result<(), Refusal> {
+        self.shared.block_on(Self::remove(&self.shared)).map_err(|error| Refusal::Failed(error.to_string()))
     }
 
     fn facts(&self) -> Vec<Fact> {
@@ -287,6 +336,13 @@ impl Backend for Node {
             ("spool_bytes", board.bytes()),
             ("spool_records", spooling.undriven()),
             ("spool_records_unseen", spooling.unseen()),
+            ("spool_records_doubted", spooling.doubted()),
+            ("cassandra_minutes_to_repair", sum(|site| site.repairs().len() as u64)),
+            ("cassandra_deletions", most(|site| site.deletions.count() as u64)),
+            ("cassandra_rollups_total", sum(|site| site.rolling.made.get())),
+            ("cassandra_rollups_waiting", sum(|site| site.rolling.waiting() as u64)),
+            ("cassandra_rollups_passed_over_total", sum(|site| site.rolling.passed_over.get())),
+            ("cassandra_pieces_expired_total", most(|site| site.figures.expired.get())),
             ("spool_records_lost_total", most(|site| site.figures.lost.get())),
             ("spool_fsync_failures_total", spooling.fsync_failures.get()),
             ("head_bytes", sum(|site| site.pending.bytes())),

@@ -68,20 +68,20 @@ impl Pending {
     }
 
     /// Takes up the batch at `position`; those that are lost before it are passed over.
-    pub(crate) fn add(&self, position: u64, tenant: &Tenant, split: Vec<Split>) {
+    pub(crate) fn add(&self, position: u64, tenant: &Tenant, split: &[Split]) {
         let mut state = self.state();
         assert!(position >= state.end, "batches come in order");
         for Split { id, def, pieces } in split {
-            let bytes: u64 = pieces.iter().map(Piece::bytes).sum();
+            let bytes: u64 = pieces.iter().map(|piece| piece.bytes()).sum();
             state.bytes += bytes;
-            let series = state.series.entry(id).or_insert_with(|| Series {
-                known: Arc::new(Known { tenant: tenant.clone(), id, def: def.clone() }),
+            let series = state.series.entry(*id).or_insert_with(|| Series {
+                known: Arc::new(Known { tenant: tenant.clone(), id: *id, def: def.clone() }),
                 pieces: Vec::new(),
             });
-            if series.known.def != def {
-                series.known = Arc::new(Known { tenant: tenant.clone(), id, def });
+            if series.known.def != *def {
+                series.known = Arc::new(Known { tenant: tenant.clone(), id: *id, def: def.clone() });
             }
-            series.pieces.extend(pieces.into_iter().map(|piece| (position, Arc::new(piece))));
+            series.pieces.extend(pieces.iter().map(|piece| (position, Arc::clone(piece))));
         }
         state.end = position + 1;
     }
@@ -132,19 +132,26 @@ mod tests {
     fn split(sequence: u64) -> Vec<Split> {
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let def = SeriesDef::new([("__name__", "m")], meta).unwrap();
-        let piece = Piece { source: SourceId(1), sequence, part: 0, minute: 1, frame: [0; 72].as_slice().into() };
-        vec![Split { id: def.id(&Tenant::default()), def, pieces: vec![piece] }]
+        let piece = Piece {
+            source: SourceId(1),
+            sequence,
+            part: 0,
+            minute: 1,
+            arrived_us: 0,
+            frame: [0; 72].as_slice().into(),
+        };
+        vec![Split { id: def.id(&Tenant::default()), def, pieces: vec![Arc::new(piece)] }]
     }
 
     #[test]
     fn what_is_done_goes_and_what_came_meanwhile_stays() {
         let pending = Pending::new(500, 5);
-        pending.add(5, &Tenant::default(), split(1));
-        pending.add(7, &Tenant::default(), split(2));
+        pending.add(5, &Tenant::default(), &split(1));
+        pending.add(7, &Tenant::default(), &split(2));
         assert_eq!((pending.bytes(), pending.end(), pending.is_full()), (400, 8, false));
         let group = pending.group();
         assert_eq!((group.end, group.series[0].1.len()), (8, 2));
-        pending.add(8, &Tenant::default(), split(3));
+        pending.add(8, &Tenant::default(), &split(3));
         assert!(pending.is_full());
         pending.done(group.end);
         let left = pending.find(&Tenant::default(), &[]);

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ogive_model::{
     Charge, Kind, Labels, Matcher, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection, SeriesData,
@@ -16,13 +17,17 @@ use ogive_model::{
 };
 
 use crate::cluster::{CellRow, Cluster, Consistent, Copies};
+use crate::coarse::{self, Asked, Usable};
 use crate::columns::{self, Pieces};
 use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Known;
-use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, bucket, day, minute};
+use crate::keeping::Kept;
+use crate::rollup::HOUR_MS;
+use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, bucket, day, minute};
 use crate::shared::Shared;
 use crate::site::Site;
 use crate::waiting::all_of;
+use crate::wanted::Wanted;
 use crate::{Error, sites};
 
 /// 48 partitions at once: 16 for each of three copies.
@@ -32,20 +37,6 @@ const PARTITIONS: usize = 48;
 pub(crate) struct View<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) tenant: &'a Tenant,
-}
-
-/// A series, the days on which clusters have it, and what is pending.
-struct Wanted {
-    known: Arc<Known>,
-    /// By the cluster's number.
-    days: Vec<(usize, Vec<i32>)>,
-    pending: Vec<Arc<Piece>>,
-}
-
-impl Wanted {
-    fn new(known: &Arc<Known>) -> Self {
-        Self { known: Arc::clone(known), days: Vec::new(), pending: Vec::new() }
-    }
 }
 
 /// What is not as it should be about an answer.
@@ -120,26 +111,30 @@ fn silent(site: &Site, why: &dyn std::fmt::Display) -> String {
 async fn part(
     (at, site, cluster): (usize, &Site, &Cluster),
     some: &[Wanted],
-    minutes: &RangeInclusive<i32>,
+    first_copies: Copies,
 ) -> Result<Part, Error> {
     let mut places: Vec<(usize, i32, (i32, i32))> = Vec::new();
     for (number, one) in some.iter().enumerate() {
-        for day in one.days.iter().filter(|(holder, _)| *holder == at).flat_map(|(_, days)| days) {
-            let first = (day * DAY_MINUTES).max(*minutes.start());
-            let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
-            for bucket in bucket(first)..=bucket(last) {
-                let from = first.max(bucket * BUCKET_MINUTES);
-                let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
-                places.push((number, bucket, (from, to)));
+        let days: Vec<i32> = one.days_at(at).collect();
+        for minutes in one.raw.iter().map(|range| minutes(*range)) {
+            for day in &days {
+                let first = (day * DAY_MINUTES).max(*minutes.start());
+                let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
+                for bucket in (first <= last).then(|| bucket(first)..=bucket(last)).into_iter().flatten() {
+                    let from = first.max(bucket * BUCKET_MINUTES);
+                    let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
+                    places.push((number, bucket, (from, to)));
+                }
             }
         }
     }
     let pieces = some.iter().map(|_| Pieces::default()).collect();
     let mut part = Part { pieces, reached: Vec::new(), corrupt: 0 };
     for places in places.chunks(PARTITIONS) {
-        let reads = places
-            .iter()
-            .map(|(number, bucket, span)| cluster.cells((some[*number].known.id, *bucket), *span, Copies::Majority));
+        let table = |number: usize| Table::of(&some[number].known.def);
+        let reads = places.iter().map(|(number, bucket, span)| {
+            cluster.cells(table(*number), (some[*number].known.id, *bucket), *span, first_copies)
+        });
         for ((number, bucket, span), read) in places.iter().zip(all_of(reads.collect()).await) {
             let (rows, consistent) = read?;
             part.reached.push(consistent);
@@ -149,7 +144,7 @@ async fn part(
             part.corrupt += bad;
             if bad > 0 && consistent == Consistent::Majority {
                 // The others may have the rows as they were written.
-                let (rows, consistent) = cluster.cells((series, *bucket), *span, Copies::All).await?;
+                let (rows, consistent) = cluster.cells(table(*number), (series, *bucket), *span, Copies::All).await?;
                 part.reached.push(consistent);
                 take(series, rows, &mut part.pieces[*number]);
             }
@@ -162,13 +157,16 @@ async fn part(
 /// Takes up the rows that are what was written; gives how many are not.
 fn take(series: SeriesId, rows: Vec<CellRow>, pieces: &mut Pieces) -> u64 {
     let mut corrupt = 0;
-    for (minute, source, sequence, digest, body) in rows {
+    for (minute, source, sequence, digest, at_us, body) in rows {
         let source = <[u8; 16]>::try_from(source).ok().map(|source| SourceId(u128::from_be_bytes(source)));
         let read = source.and_then(|source| {
             Fragment::decode(&RowKey { series, minute, source, sequence: sequence as u64 }, digest, &body).ok()
         });
         match read {
-            Some(all) => all.into_iter().for_each(|piece| pieces.add(Arc::new(piece))),
+            Some(all) => all.into_iter().for_each(|mut piece| {
+                piece.arrived_us = at_us;
+                pieces.add(Arc::new(piece));
+            }),
             None => corrupt += 1,
         }
     }
@@ -229,6 +227,7 @@ impl View<'_> {
         let days = day(*minutes.start())..=day(*minutes.end());
         let asked = self.asked(doubts)?;
         let refreshed = self.answered(&asked, doubts, async |_, site, cluster| {
+            site.refresh(cluster, self.shared.clock).await?;
             site.index.refresh(cluster, &days, (&site.figures, self.shared.clock)).await
         })?;
         let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
@@ -245,7 +244,43 @@ impl View<'_> {
                 all.entry(key(&known)).or_insert_with(|| Wanted::new(&known)).pending.append(&mut pieces);
             }
         }
-        Ok(all.into_values().collect())
+        let mut all: Vec<Wanted> = all.into_values().collect();
+        let sites = &self.shared.sites;
+        all.iter_mut()
+            .for_each(|one| one.hidden = sites.iter().flat_map(|site| site.deletions.hidden(&one.known)).collect());
+        Ok(all)
+    }
+
+    /// Chooses what is read as rollups, and reads it.
+    fn choose(&self, some: &mut [Wanted], selection: &Selection, doubts: &mut Doubts) -> Result<(), SelectError> {
+        let asked: Vec<_> = self.asked(doubts)?;
+        let longest = |of: fn(&Kept) -> Option<Duration>| {
+            asked.iter().map(|(.., cluster)| of(&cluster.kept())).reduce(|one, other| Some(one?.max(other?))).flatten()
+        };
+        let kept = Kept {
+            numbers: longest(|kept| kept.numbers),
+            minutes: longest(|kept| kept.minutes),
+            hours: longest(|kept| kept.hours),
+            logs: longest(|kept| kept.logs),
+        };
+        let now_ms = asked[0].2.now_us().div_euclid(1_000);
+        let (range, resolution) = (selection.range, selection.resolution);
+        let want = Asked { range, resolution, now_ms, kept };
+        let is_short = range.end_ms.saturating_sub(range.start_ms) < HOUR_MS;
+        let mut answers: Vec<Vec<Usable>> = some.iter().map(|_| Vec::new()).collect();
+        if !is_short {
+            let answered = self.answered(&asked, doubts, async |at, _, cluster| {
+                let each = some.iter().map(|one| coarse::usable(cluster, at, one, &want)).collect();
+                all_of(each).await.into_iter().collect::<Result<Vec<Usable>, Error>>()
+            })?;
+            for (_, usable) in answered {
+                answers.iter_mut().zip(usable).for_each(|(all, one)| all.push(one));
+            }
+        }
+        for (one, usable) in some.iter_mut().zip(answers) {
+            coarse::choose(one, usable, &want).map_err(|error| SelectError::Corrupt(error.to_string()))?;
+        }
+        Ok(())
     }
 
     fn read(
@@ -254,12 +289,12 @@ impl View<'_> {
         opening: &Opening<'_>,
     ) -> Result<(Vec<SeriesData>, Vec<String>, Charge), SelectError> {
         let mut doubts = Doubts::default();
-        let wanted = self.wanted(&selection.matchers, selection.range, &mut doubts)?;
+        let mut wanted = self.wanted(&selection.matchers, selection.range, &mut doubts)?;
         let label_sets: BTreeSet<&Labels> = wanted.iter().map(|one| &one.known.def.labels).collect();
         opening.check(label_sets.len())?;
         (opening.counted)(label_sets.len());
         let (mut out, mut held, mut samples) = (Vec::new(), opening.held(), 0);
-        for some in wanted.chunks(PARTITIONS) {
+        for some in wanted.chunks_mut(PARTITIONS) {
             if (opening.cancelled)() {
                 return Err(SelectError::Cancelled);
             }
@@ -267,15 +302,18 @@ impl View<'_> {
                 out.extend(some.iter().map(|one| columns::empty(&one.known.def)));
                 continue;
             }
-            for (one, pieces) in some.iter().zip(self.pieces(some, selection.range, &mut doubts)?) {
+            self.choose(some, selection, &mut doubts)?;
+            let pieces = self.pieces(some, selection.range, &mut doubts)?;
+            for (one, pieces) in some.iter_mut().zip(pieces) {
                 held.grow(pieces.bytes())?;
-                let found = pieces.samples(selection.range).map_err(|error| SelectError::Corrupt(error.to_string()))?;
-                samples += columns::weight(&found);
+                let found = pieces.samples(&one.raw, &one.hidden);
+                let found = found.map_err(|error| SelectError::Corrupt(error.to_string()))?;
+                samples += columns::weight(&found) + one.coarse.iter().map(columns::weight_of).sum::<usize>();
                 if samples > selection.samples_max {
                     return Err(SelectError::TooManySamples { limit: selection.samples_max });
                 }
-                if !found.is_empty() {
-                    let (data, lost) = columns::series(&one.known.def, found);
+                if !found.is_empty() || !one.coarse.is_empty() {
+                    let (data, lost) = columns::with_cells(&one.known.def, found, std::mem::take(&mut one.coarse));
                     doubts.cells += lost;
                     out.push(data);
                 }
@@ -284,15 +322,22 @@ impl View<'_> {
         Ok((out, doubts.warnings(self.shared.spooling.unseen()), held))
     }
 
+    /// Whether a range is only of what is watched as it comes: see `live` of the address.
+    fn is_live(&self, range: TimeRange) -> bool {
+        let live = self.shared.sites[0].address.live;
+        let now_ms = self.shared.clock.wall().div_euclid(1_000_000);
+        !live.is_zero() && range.start_ms >= now_ms.saturating_sub(live.as_millis() as i64)
+    }
+
     /// What the clusters have of some series, and what is pending of them.
     fn pieces(&self, some: &[Wanted], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Pieces>, SelectError> {
         let mut out: Vec<Pieces> = some.iter().map(|_| Pieces::default()).collect();
         let holds = |at: usize| some.iter().any(|one| one.days.iter().any(|(holder, _)| *holder == at));
         let asked: Vec<_> = self.asked(doubts)?.into_iter().filter(|(at, ..)| holds(*at)).collect();
         if !asked.is_empty() {
-            let minutes = minutes(range);
-            let parts = self
-                .answered(&asked, doubts, async |at, site, cluster| part((at, site, cluster), some, &minutes).await)?;
+            let copies = if self.is_live(range) { Copies::One } else { Copies::Majority };
+            let parts =
+                self.answered(&asked, doubts, async |at, site, cluster| part((at, site, cluster), some, copies).await)?;
             for (_, part) in parts {
                 part.reached.into_iter().for_each(|one| doubts.reached(one));
                 doubts.corrupt += part.corrupt;
@@ -302,7 +347,15 @@ impl View<'_> {
             }
         }
         for (one, pieces) in some.iter().zip(&mut out) {
-            one.pending.iter().for_each(|piece| pieces.add(Arc::clone(piece)));
+            let ahead_us = self.shared.sites[0].cluster.get().map_or(0, Cluster::ahead_us);
+            for piece in &one.pending {
+                let arrived_us = piece.arrived_us.saturating_add(ahead_us);
+                pieces.add(if ahead_us == 0 {
+                    Arc::clone(piece)
+                } else {
+                    Arc::new(Piece { arrived_us, ..(**piece).clone() })
+                });
+            }
             doubts.conflicts += pieces.conflicts;
             self.shared.sites[0].figures.conflicts.add(pieces.conflicts);
         }

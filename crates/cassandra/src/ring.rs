@@ -13,6 +13,7 @@ pub(crate) fn document(shared: &Shared, node: &str) -> Value {
         "node": node,
         "spool_bytes": spooling.board.bytes(),
         "spool_records": spooling.undriven(),
+        "spool_records_doubted": spooling.doubted(),
         "clusters": sites.iter().map(|site| cluster(site, spooling.undriven_to(site))).collect::<Vec<_>>(),
     })
 }
@@ -26,6 +27,7 @@ fn cluster(site: &Site, behind: u64) -> Value {
         "behind_records": behind,
         "copies": site.cluster.get().and_then(Cluster::replication).unwrap_or_default(),
         "nodes": site.cluster.get().map_or_else(Vec::new, Cluster::ring),
+        "repairs": site.repairs(),
         "conflicts_total": figures.conflicts.get(),
         "corrupt_rows_total": figures.corrupt.get(),
         "audit": {

@@ -1,10 +1,14 @@
-//! The tables, and the check that they exist.
+//! The tables, and what is in which.
 //!
 //! Format: docs/formats/cassandra.md.
 
 use std::time::Duration;
 
+use ogive_model::SeriesDef;
+use ogive_store::Class;
+
 use crate::Address;
+use crate::keeping::{Kept, seconds_of};
 
 /// Minutes of a partition of cells: 6 h, some 2 MB of a series with a cell of 100 bytes a second.
 pub(crate) const BUCKET_MINUTES: i32 = 360;
@@ -14,62 +18,198 @@ pub(crate) const DAY_MINUTES: i32 = 1_440;
 pub(crate) const SHARDS: i16 = 16;
 
 /// 1 day, and an hour: what an audit may look back at. Rows live longer than that, whatever the retention is.
-const MANIFEST_SECONDS: u32 = 90_000;
+pub(crate) const MANIFEST_SECONDS: u32 = 90_000;
+/// 30 days: how long a mark stays of what an audit can no longer look at.
+const REPAIR_SECONDS: u32 = 2_592_000;
+/// A retention is so many windows of compaction: each is dropped as a whole.
+const WINDOWS: u64 = 30;
+
+/// Tables of samples, each with a retention of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Table {
+    /// Numbers as they came.
+    Numbers,
+    /// Texts.
+    Logs,
+    /// Texts that nobody's retention drops: gaps, audits, boards.
+    Records,
+    /// Cells of a minute.
+    Minutes,
+    /// Cells of an hour.
+    Hours,
+}
+
+impl Table {
+    /// Those of rows as they came, by their code.
+    pub(crate) const RAW: [Self; 3] = [Self::Numbers, Self::Logs, Self::Records];
+    /// Those of rollups.
+    pub(crate) const ROLLED: [Self; 2] = [Self::Minutes, Self::Hours];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Numbers => "cells",
+            Self::Logs => "texts",
+            Self::Records => "records",
+            Self::Minutes => "cells_1m",
+            Self::Hours => "cells_1h",
+        }
+    }
+
+    /// Where the samples of a series are as they came.
+    pub(crate) fn of(def: &SeriesDef) -> Self {
+        match Class::of(&def.labels, def.meta.kind) {
+            Class::Numbers => Self::Numbers,
+            Class::Logs => Self::Logs,
+            Class::Gaps | Class::Audit | Class::Boards => Self::Records,
+        }
+    }
+
+    /// As stored.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// What [`Table::code`] gave, of a table of rows as they came.
+    pub(crate) fn raw_from_code(code: u8) -> Option<Self> {
+        Self::RAW.get(usize::from(code)).copied()
+    }
+
+    /// Milliseconds of a cell; 0 of samples as they came.
+    pub(crate) const fn width_ms(self) -> u32 {
+        match self {
+            Self::Minutes => 60_000,
+            Self::Hours => 3_600_000,
+            Self::Numbers | Self::Logs | Self::Records => 0,
+        }
+    }
+
+    /// The partition of an hour's rollup: a day of minutes, 30 days of hours.
+    pub(crate) const fn bucket_of_hour(self, hour: i32) -> i32 {
+        hour.div_euclid(self.bucket_hours())
+    }
+
+    /// Hours of a partition of rollups.
+    pub(crate) const fn bucket_hours(self) -> i32 {
+        if matches!(self, Self::Hours) { 720 } else { 24 }
+    }
+}
+
+/// Columns of the tables of rows as they came.
+const RAW_COLUMNS: &[&str] = &["series", "bucket", "minute", "source", "sequence", "digest", "body"];
+/// Columns of rollups.
+const ROLLED_COLUMNS: &[&str] = &["series", "bucket", "hour", "body"];
 
 /// Tables with the columns that are read and written.
-pub(crate) const TABLES: [(&str, &[&str]); 4] = [
-    ("cells", &["series", "bucket", "minute", "source", "sequence", "digest", "body"]),
+pub(crate) const TABLES: [(&str, &[&str]); 10] = [
+    (Table::Numbers.name(), RAW_COLUMNS),
+    (Table::Logs.name(), RAW_COLUMNS),
+    (Table::Records.name(), RAW_COLUMNS),
+    (Table::Minutes.name(), ROLLED_COLUMNS),
+    (Table::Hours.name(), ROLLED_COLUMNS),
     ("index_segments", &["day", "shard", "writer", "digest", "body"]),
     ("index_days", &["part", "day"]),
     ("manifests", &["minute", "writer", "digest", "body"]),
+    ("deletions", &["part", "at", "digest", "body"]),
+    ("repairs", &["part", "minute", "writer"]),
 ];
 
 /// The statements that make what is missing, in order.
 pub(crate) fn statements(address: &Address) -> Vec<String> {
     let Address { keyspace, datacentre, replicas, retention, .. } = address;
-    let kept = kept(*retention);
-    vec![
+    let kept = retention.unwrap_or_default();
+    let lasting = time_to_live(kept.longest());
+    let mut out = vec![format!(
+        "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+         {{'class': 'NetworkTopologyStrategy', '{datacentre}': {replicas}}}"
+    )];
+    out.extend(Table::RAW.map(|table| {
         format!(
-            "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
-             {{'class': 'NetworkTopologyStrategy', '{datacentre}': {replicas}}}"
-        ),
-        // Never without compression: only a compressed table has checksums of its chunks. Blocking read repair would write old
-        // rows into new windows, and they would not expire with the others. Speculation is ours: a coordinator that asks two copies at
-        // ONE could answer for a damaged one each time.
-        format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.cells (series blob, bucket int, minute int, source blob, \
+            "CREATE TABLE IF NOT EXISTS {keyspace}.{} (series blob, bucket int, minute int, source blob, \
              sequence bigint, digest bigint, body blob, \
-             PRIMARY KEY ((series, bucket), minute, source, sequence, digest)) \
-             WITH compression = {{'class': 'ZstdCompressor', 'chunk_length_in_kb': 16}} AND crc_check_chance = 1.0 \
-             AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', \
-             'compaction_window_size': 1}} AND gc_grace_seconds = 86400 AND read_repair = 'NONE' \
-             AND speculative_retry = 'NONE'{kept}"
-        ),
+             PRIMARY KEY ((series, bucket), minute, source, sequence, digest)) WITH {}",
+            table.name(),
+            of_samples(&kept, table)
+        )
+    }));
+    out.extend(Table::ROLLED.map(|table| {
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.index_segments (day int, shard smallint, writer blob, \
-             digest bigint, body blob, PRIMARY KEY ((day, shard), writer, digest)) \
-             WITH compression = {{'class': 'ZstdCompressor', 'chunk_length_in_kb': 64}} AND crc_check_chance = 1.0 \
-             AND gc_grace_seconds = 86400{kept}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.index_days (part int, day int, PRIMARY KEY (part, day)) \
-             WITH crc_check_chance = 1.0{kept}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.manifests (minute int, writer blob, digest bigint, body blob, \
-             PRIMARY KEY ((minute), writer, digest)) \
-             WITH compression = {{'class': 'LZ4Compressor', 'chunk_length_in_kb': 64}} AND crc_check_chance = 1.0 \
-             AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', \
-             'compaction_window_size': 1}} AND gc_grace_seconds = 86400 \
-             AND default_time_to_live = {MANIFEST_SECONDS}"
-        ),
-    ]
+            "CREATE TABLE IF NOT EXISTS {keyspace}.{} (series blob, bucket int, hour int, body blob, \
+             PRIMARY KEY ((series, bucket), hour)) WITH {}",
+            table.name(),
+            of_samples(&kept, table)
+        )
+    }));
+    out.push(format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.index_segments (day int, shard smallint, writer blob, \
+         digest bigint, body blob, PRIMARY KEY ((day, shard), writer, digest)) \
+         WITH compression = {{'class': 'ZstdCompressor', 'chunk_length_in_kb': 64}} AND crc_check_chance = 1.0 \
+         AND gc_grace_seconds = 86400 AND {lasting}"
+    ));
+    out.push(format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.index_days (part int, day int, PRIMARY KEY (part, day)) \
+         WITH crc_check_chance = 1.0 AND {lasting}"
+    ));
+    out.push(format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.manifests (minute int, writer blob, digest bigint, body blob, \
+         PRIMARY KEY ((minute), writer, digest)) \
+         WITH compression = {{'class': 'LZ4Compressor', 'chunk_length_in_kb': 64}} AND crc_check_chance = 1.0 \
+         AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', \
+         'compaction_window_size': 1}} AND gc_grace_seconds = 86400 \
+         AND default_time_to_live = {MANIFEST_SECONDS}"
+    ));
+    out.push(format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.deletions (part int, at bigint, digest bigint, body blob, \
+         PRIMARY KEY (part, at, digest)) WITH crc_check_chance = 1.0 AND {lasting}"
+    ));
+    out.push(format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.repairs (part int, minute int, writer blob, \
+         PRIMARY KEY (part, minute, writer)) WITH crc_check_chance = 1.0 \
+         AND default_time_to_live = {REPAIR_SECONDS}"
+    ));
+    if retention.is_some() {
+        out.extend(retained(keyspace, &kept));
+    }
+    out
 }
 
-fn kept(retention: Duration) -> String {
-    let seconds = retention.as_secs();
-    // A day more: an index of a day is needed until its last minute has gone.
-    if seconds == 0 { String::new() } else { format!(" AND default_time_to_live = {}", seconds + 86_400) }
+/// Tables that are there already get the retention that was given; rows that are in them keep theirs.
+fn retained(keyspace: &str, kept: &Kept) -> Vec<String> {
+    let samples = Table::RAW.iter().chain(&Table::ROLLED);
+    let mut out: Vec<String> = samples
+        .map(|table| format!("ALTER TABLE {keyspace}.{} WITH {}", table.name(), time_to_live(kept.of(*table))))
+        .collect();
+    let lasting = time_to_live(kept.longest());
+    out.extend(
+        ["index_segments", "index_days", "deletions"]
+            .map(|table| format!("ALTER TABLE {keyspace}.{table} WITH {lasting}")),
+    );
+    out
+}
+
+/// The options of a table of samples.
+///
+/// Never without compression: only a compressed table has checksums of its chunks. Blocking read repair would write old
+/// rows into new windows, and they would not expire with the others. Speculation is ours: a coordinator that asks two
+/// copies at ONE could answer for a damaged one each time.
+fn of_samples(kept: &Kept, table: Table) -> String {
+    let kept = kept.of(table);
+    format!(
+        "compression = {{'class': 'ZstdCompressor', 'chunk_length_in_kb': 16}} AND crc_check_chance = 1.0 \
+         AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', \
+         'compaction_window_size': {}}} AND gc_grace_seconds = 86400 AND read_repair = 'NONE' \
+         AND speculative_retry = 'NONE' AND {}",
+        window_hours(kept),
+        time_to_live(kept)
+    )
+}
+
+/// Hours of a window of compaction.
+fn window_hours(kept: Option<Duration>) -> u64 {
+    kept.map_or(24, |kept| (kept.as_secs() / 3_600 / WINDOWS).max(1))
+}
+
+fn time_to_live(kept: Option<Duration>) -> String {
+    format!("default_time_to_live = {}", seconds_of(kept))
 }
 
 /// The bucket of a minute.
@@ -106,5 +246,14 @@ mod tests {
         assert_eq!((bucket(-1), bucket(359), bucket(360)), (-1, 0, 1));
         assert_eq!((day(1_439), day(1_440)), (0, 1));
         assert_eq!(shard(ogive_model::SeriesId(u128::MAX)), SHARDS - 1);
+        assert_eq!((Table::Minutes.bucket_of_hour(-1), Table::Hours.bucket_of_hour(719)), (-1, 0));
+        assert_eq!(Table::raw_from_code(Table::Records.code()), Some(Table::Records));
+        assert_eq!(Table::raw_from_code(3), None);
+    }
+
+    #[test]
+    fn a_retention_is_some_thirty_windows() {
+        let hours = |count: u64| window_hours(Some(Duration::from_secs(count * 3_600)));
+        assert_eq!((hours(1), hours(720), hours(26_280), window_hours(None)), (1, 24, 876, 24));
     }
 }

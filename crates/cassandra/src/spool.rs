@@ -1,7 +1,8 @@
 //! The node's own spool: batches become durable here, and are acknowledged.
 //!
 //! Invariants: a batch is acknowledged after the fsync that made it durable, and once queries of this node see it; a
-//! segment of the spool is deleted when a majority of each cluster has everything in it.
+//! segment of the spool is deleted when a majority of each cluster has everything in it, and every copy of a cluster that
+//! has no other beside it. A full one may let go of what a majority has, if the address says so (`Overflow::Release`).
 //! Threads: one writes; one for each cluster splits durable batches into fragments and replies.
 //! Limits: those of the group commit (`ogive_spooling`), and `spool` and `pending` of the address. A full spool refuses
 //! batches; when fragments fill `pending`, batches are still acknowledged, and read back from disk once there is room.
@@ -15,15 +16,18 @@ use ogive_broker::{Appended, Board, Entry, Prepared, Refusal as SpoolRefusal, Sp
 use ogive_door::backend::{Refusal, Reply, Stamps};
 use ogive_door::counter::Counter;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Verdict};
+use ogive_model::{Batch, Tenant, Verdict};
 use ogive_probe::Clock;
 use ogive_spooling::{Committed, Queue, TURN};
 
-use crate::fragment;
+use crate::Overflow;
+use crate::fragment::{self, Split};
 use crate::site::Site;
 
 /// How long the splitting thread waits without being woken, for room that is not reported.
 const LOOK: Duration = Duration::from_millis(100);
+/// 32 batches apart, of two clusters that are at about the same place.
+const RECENT: usize = 32;
 
 /// A batch that is durable before `end` and whose sender waits.
 struct Waiting {
@@ -49,7 +53,12 @@ pub(crate) struct Spooling {
     queue: Queue,
     replies: Mutex<Replies>,
     bell: Condvar,
+    /// The last batches apart, by position: of two clusters, the first to come to one splits it for both.
+    recent: Mutex<VecDeque<(u64, Apart)>>,
 }
+
+/// A batch apart: whose it is, its series, and how many samples were dropped.
+type Apart = Arc<(Tenant, Vec<Split>, u64)>;
 
 /// The threads of a spool.
 pub(crate) struct Threads(Vec<JoinHandle<()>>);
@@ -73,6 +82,7 @@ impl Spooling {
             queue,
             replies: Mutex::default(),
             bell: Condvar::new(),
+            recent: Mutex::default(),
         });
         let spawn =
             |name: &str, run: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(run);
@@ -110,6 +120,16 @@ impl Spooling {
     /// A majority of each cluster has everything before it.
     pub(crate) fn done_end(&self) -> u64 {
         self.sites.iter().map(|site| site.done_end()).min().unwrap_or_default()
+    }
+
+    /// What the spool has to keep begins here.
+    fn kept_from(&self) -> u64 {
+        self.sites.iter().map(|site| site.kept_from()).min().unwrap_or_default()
+    }
+
+    /// Records that a majority has, and that the spool keeps since not every copy is known to have them.
+    pub(crate) fn doubted(&self) -> u64 {
+        self.done_end().saturating_sub(self.kept_from())
     }
 
     /// Records of which some cluster has no majority yet.
@@ -181,7 +201,7 @@ impl Spooling {
 
     fn split_next(&self, site: &Site, position: u64) {
         if let Some(entry) = self.board.recent(position) {
-            return split(site, entry);
+            return self.split(site, &entry);
         }
         let Some(segment) = self.board.segment_of(position) else {
             // It went while we looked, or its segment cannot be read at all.
@@ -195,8 +215,8 @@ impl Spooling {
                     site.figures.lost.add(lost);
                 }
                 let end = segment.range.end.0.min(self.board.end());
-                for entry in loaded.entries.into_iter().filter(|entry| entry.position >= position) {
-                    split(site, entry);
+                for entry in loaded.entries.iter().filter(|entry| entry.position >= position) {
+                    self.split(site, entry);
                 }
                 site.pending.skip_to(end);
             }
@@ -206,21 +226,42 @@ impl Spooling {
             }
         }
     }
-}
 
-fn split(site: &Site, entry: Entry) {
-    match Batch::decode(&entry.frame) {
-        Ok(batch) => {
-            let tenant = batch.tenant.clone();
-            let (split, dropped) = fragment::split(batch, entry.arrival_ms);
-            site.figures.dropped.add(dropped);
-            site.pending.add(entry.position, &tenant, split);
+    fn split(&self, site: &Site, entry: &Entry) {
+        match self.apart(entry) {
+            Ok(apart) => {
+                let (tenant, split, dropped) = &*apart;
+                site.figures.dropped.add(*dropped);
+                site.pending.add(entry.position, tenant, split);
+            }
+            Err(error) => {
+                tracing::error!("record {} of the spool is no batch: {error}", entry.position);
+                site.figures.lost.add(1);
+                site.pending.skip_to(entry.position + 1);
+            }
         }
-        Err(error) => {
-            tracing::error!("record {} of the spool is no batch: {error}", entry.position);
-            site.figures.lost.add(1);
-            site.pending.skip_to(entry.position + 1);
+    }
+
+    /// A batch apart; once for all clusters that are at about the same place of the spool.
+    fn apart(&self, entry: &Entry) -> Result<Apart, String> {
+        let is_shared = self.sites.len() > 1;
+        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_shared && let Some((_, apart)) = recent().iter().find(|(position, _)| *position == entry.position) {
+            return Ok(Arc::clone(apart));
         }
+        let batch = Batch::decode(&entry.frame).map_err(|error| error.to_string())?;
+        let tenant = batch.tenant.clone();
+        let (split, dropped) = fragment::split(batch, entry.arrival_ms);
+        let apart = Arc::new((tenant, split, dropped));
+        if is_shared {
+            let mut recent = recent();
+            recent.push_back((entry.position, Arc::clone(&apart)));
+            // What is here is pending in one of them in any case.
+            if recent.len() > RECENT {
+                recent.pop_front();
+            }
+        }
+        Ok(apart)
     }
 }
 
@@ -247,8 +288,12 @@ impl ogive_spooling::Owner for Owner {
     }
 
     fn turn(&mut self, spool: &mut Spool) {
-        if let Err(error) = ogive_spooling::truncate(spool, self.shared.done_end()) {
+        if let Err(error) = ogive_spooling::truncate(spool, self.shared.kept_from()) {
             tracing::warn!("the spool cannot let go: {error}");
+        }
+        if self.shared.board.bytes() > self.shared.bytes_max && self.shared.doubted() > 0 {
+            let may = |site: &&Arc<Site>| site.address.overflow == Overflow::Release;
+            self.shared.sites.iter().filter(may).for_each(|site| site.want_release());
         }
     }
 }

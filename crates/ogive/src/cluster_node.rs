@@ -15,7 +15,7 @@ use crate::front::Role;
 use crate::server::{self, Options};
 
 /// Prefixes of options that only the embedded store implements. Accepting them silently would promise something that does not happen.
-const EMBEDDED: [&str; 14] = [
+const EMBEDDED: [&str; 13] = [
     "retention",
     "rollups",
     "replay-max",
@@ -29,7 +29,6 @@ const EMBEDDED: [&str; 14] = [
     "tenant-rules",
     "alerting-",
     "forward",
-    "enable-admin-api",
 ];
 
 /// Serves until a signal ends it.
@@ -47,7 +46,7 @@ pub(crate) fn run(options: &Options, addresses: Vec<Address>, kernel: AskKernel)
         engine: ogive_query::Engine::new(options.queries.engine()),
         query_timeout: Duration::from_secs(options.queries.query_timeout_s),
         query_memory_bytes: options.queries.query_memory_bytes(),
-        admin: false,
+        admin: options.admin,
         upkeep: None,
         live: None,
         flags: options.flags.clone(),
@@ -67,7 +66,11 @@ fn refuse_embedded(options: &Options) -> anyhow::Result<()> {
         .filter(|flag| EMBEDDED.iter().any(|begin| flag.name.starts_with(begin)))
         .map(|flag| format!("--{}", flag.name))
         .collect();
-    anyhow::ensure!(refused.is_empty(), "{} needs the embedded store; leave out --store", refused.join(" and "));
+    anyhow::ensure!(
+        refused.is_empty(),
+        "{} needs the embedded store; leave out --store, or see docs/cluster.md for what its address says",
+        refused.join(" and ")
+    );
     anyhow::ensure!(options.data.len() == 1, "the spool is in one directory; give --data once with --store");
     Ok(())
 }

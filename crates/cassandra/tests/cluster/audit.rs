@@ -9,7 +9,7 @@ const BATCHES: u64 = 120;
 
 fn audit(cluster: &Cluster, refill: bool) -> Findings {
     let now = (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32;
-    let audit = Audit { cluster, other: None, writer: None, refill };
+    let audit = Audit::new(cluster, None, None, refill);
     runtime().block_on(audit.minutes(now - 10..=now)).expect("a majority answers")
 }
 

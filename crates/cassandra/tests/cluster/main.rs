@@ -7,6 +7,7 @@ mod audit;
 mod cells;
 mod conformance;
 mod faults;
+mod keeping;
 mod login;
 mod process;
 mod promql;

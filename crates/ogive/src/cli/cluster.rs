@@ -1,10 +1,11 @@
 //! `ogive cluster`: the tables in Apache Cassandra that `ogive serve --store` needs.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_cassandra::{Address, Audit, Cluster};
+use ogive_cassandra::{Address, Audit, Cluster, Contents, Copied};
 
 use super::exit::EXIT_FINDING;
 
@@ -36,6 +37,16 @@ pub(crate) enum ClusterCommand {
         #[arg(long)]
         refill: bool,
     },
+    /// Makes the rollups of what all nodes have written. Nodes do it by themselves; this is for what one wrote
+    /// that will not start again.
+    Rollup {
+        /// cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md); two of independent clusters.
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", required = true, value_delimiter = ' ', value_parser = address)]
+        store: Vec<Address>,
+        /// How far back, by the time at which rows were written; at most a day.
+        #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = since)]
+        since: Duration,
+    },
 }
 
 /// Manifests are kept for a day.
@@ -56,8 +67,7 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
 
 /// Runs the command.
 pub(crate) fn run(command: &ClusterCommand) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the threads of the driver")?;
+    let runtime = runtime()?;
     let stores = match command {
         ClusterCommand::Init { store } => {
             for one in store {
@@ -67,6 +77,7 @@ pub(crate) fn run(command: &ClusterCommand) -> anyhow::Result<ExitCode> {
             store
         }
         ClusterCommand::Check { store } => store,
+        ClusterCommand::Rollup { store, since } => return runtime.block_on(rollup(store, *since)),
         ClusterCommand::Audit { store, since, refill } => return runtime.block_on(audit(store, *since, *refill)),
     };
     let mut is_whole = true;
@@ -94,17 +105,31 @@ async fn audit(stores: &[Address], since: Duration, refill: bool) -> anyhow::Res
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
+/// The minutes since 1970 that lie in the last `since`.
+fn minutes(since: Duration) -> (i32, i32) {
+    let minute =
+        |ago: Duration| (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32 - (ago.as_secs() / 60) as i32;
+    // A clock of another node may be a minute ahead.
+    (minute(since), minute(Duration::ZERO) + 1)
+}
+
+async fn rollup(stores: &[Address], since: Duration) -> anyhow::Result<ExitCode> {
+    for store in stores {
+        let cluster = Cluster::connect(store).await.with_context(|| store.hosts.join(","))?;
+        let made = ogive_cassandra::make_rollups(&cluster, minutes(since)).await?;
+        println!("keyspace {}: {made} hours of series have a rollup", store.keyspace);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Whether every copy holds every row.
 async fn audit_one(
     (cluster, other): (&Cluster, Option<&Cluster>),
     since: Duration,
     refill: bool,
 ) -> anyhow::Result<bool> {
-    let minute =
-        |ago: Duration| (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32 - (ago.as_secs() / 60) as i32;
-    // A clock of another node may be a minute ahead.
-    let minutes = minute(since)..=minute(Duration::ZERO) + 1;
-    let found = Audit { cluster, other, writer: None, refill }.minutes(minutes).await?;
+    let (first, last) = minutes(since);
+    let found = Audit::new(cluster, other, None, refill).minutes(first..=last).await?;
     println!("{} rows in {} manifests, {} rows lost", found.rows, found.manifests, found.lost);
     println!("{} copies hold them; {} miss theirs", found.copies, found.copies_missing);
     if found.copies_unknown > 0 {
@@ -117,4 +142,47 @@ async fn audit_one(
         println!("{} rows were written again to every copy", found.refilled);
     }
     Ok(found.is_whole())
+}
+
+/// The file of a copy.
+fn file_of(name: &str, directory: &Path) -> anyhow::Result<PathBuf> {
+    let is_good =
+        (1..=100).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    anyhow::ensure!(is_good, "{name:?} is no name of a snapshot: 1 to 100 letters, digits and -_");
+    Ok(directory.join(format!("{name}.ogive-cluster")))
+}
+
+/// `ogive snapshot create --store`.
+pub(super) fn copy(name: &str, directory: &Path, store: &Address) -> anyhow::Result<ExitCode> {
+    let path = file_of(name, directory)?;
+    let made = runtime()?.block_on(ogive_cassandra::create_copy(store, &path))?;
+    print(&made, &format!("{} holds", path.display()));
+    if made.damaged > 0 {
+        println!("{} rows are damaged in every copy, and are left out", made.damaged);
+        return Ok(ExitCode::from(EXIT_FINDING));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `ogive snapshot restore`.
+pub(super) fn restore(name: &str, directory: &Path, store: &Address) -> anyhow::Result<ExitCode> {
+    let made = runtime()?.block_on(ogive_cassandra::restore_copy(store, &file_of(name, directory)?))?;
+    print(&made, &format!("keyspace {} was read back, and holds", store.keyspace));
+    if made.expired > 0 {
+        println!("{} rows had had their time, and were left out", made.expired);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(made: &Copied, subject: &str) {
+    let Contents { rows, rollups, segments, deletions, digest } = made.contents;
+    println!(
+        "{subject} {rows} rows, {rollups} rollups, {segments} segments of the label index and {deletions} deletions: \
+         {} bytes, digest {digest:016x}",
+        made.bytes
+    );
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the threads of the driver")
 }

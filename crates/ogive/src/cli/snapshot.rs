@@ -41,6 +41,22 @@ pub(crate) enum Snapshot {
         name: String,
         #[command(flatten)]
         place: StoreLocation,
+        /// Copy a cluster of Apache Cassandra to the directory --data, which a restore reads (docs/cluster.md).
+        #[cfg(feature = "cassandra")]
+        #[arg(long, value_name = "URL", value_parser = super::cluster::address, requires = "data")]
+        store: Option<ogive_cassandra::Address>,
+    },
+    /// Restores the copy of a cluster into an empty one, and reads it back to compare.
+    #[cfg(feature = "cassandra")]
+    Restore {
+        /// Its name.
+        name: String,
+        /// Directory of the copy.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// The empty cluster: its tables are there (ogive cluster init).
+        #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = super::cluster::address)]
+        store: ogive_cassandra::Address,
     },
     /// Lists all snapshots.
     List {
@@ -99,7 +115,14 @@ pub(crate) enum Snapshot {
 /// Runs the command.
 pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
     let (requested, json) = match command {
-        Snapshot::Create { name, place } => (create(name, place)?, place.json),
+        #[cfg(feature = "cassandra")]
+        Snapshot::Create { name, place, store: Some(store) } => {
+            anyhow::ensure!(place.data.len() == 1, "a copy of a cluster is one file; give --data once");
+            return super::cluster::copy(name, &place.data[0], store);
+        }
+        #[cfg(feature = "cassandra")]
+        Snapshot::Restore { name, data, store } => return super::cluster::restore(name, data, store),
+        Snapshot::Create { name, place, .. } => (create(name, place)?, place.json),
         Snapshot::List { place } => (list(place)?, place.json),
         Snapshot::Delete { name, place } => (delete(name, place)?, place.json),
         Snapshot::Send(options) => return super::snapshot_send::send(options),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::client::Server;
 use super::format::{human, passed, thousands};
 use super::scrub::{known, sentence};
+use ogive_text::calendar::utc;
 
 /// Shows a server's main figures and everything that went wrong.
 #[derive(clap::Args, Debug)]
@@ -102,6 +103,7 @@ const GROUPS: [Group; 8] = [
             "cassandra_conflicts_total",
             "cassandra_audit_rows_lost",
             "cassandra_audit_copies_missing",
+            "cassandra_minutes_to_repair",
         ],
         prefixes: &["cassandra_", "spool_"],
     },
@@ -161,6 +163,11 @@ fn ring(document: &Value) -> String {
             audit["rows_lost"],
             audit["copies_missing"],
         );
+        let repairs = all(&cluster["repairs"]);
+        if let (Some(first), Some(last)) = (repairs.first(), repairs.last()) {
+            let time = |minute: &Value| utc(minute.as_i64().unwrap_or(0) * 60_000_000_000);
+            out += &format!("  NEEDS REPAIR: {} minutes from {} to {}\n", repairs.len(), time(first), time(last));
+        }
         for node in all(&cluster["nodes"]) {
             let state = if node["connected"] == true { "connected" } else { "NOT CONNECTED" };
             out += &format!(
@@ -303,13 +310,16 @@ mod tests {
         let node = |address: &str, connected: bool| json!({"address": address, "datacentre": "dc1", "rack": "r1", "connected": connected});
         let cluster = |name: &str, away: bool, copies: Value, nodes: Value| {
             let audit = json!({"rows_lost": 1, "copies_missing": 2});
-            json!({"name": name, "away": away, "behind_records": 12_345, "copies": copies, "nodes": nodes, "audit": audit})
+            let repairs = if away { json!([]) } else { json!([29_000_000, 29_000_003]) };
+            json!({"name": name, "away": away, "behind_records": 12_345, "copies": copies, "nodes": nodes,
+                "audit": audit, "repairs": repairs})
         };
         let nodes = json!([node("10.0.0.1:9042", true), node("10.0.0.2:9042", false)]);
         let all = [cluster("a/k", false, json!({"dc1": 3}), nodes), cluster("b/k", true, json!({}), json!([]))];
         assert_eq!(
             ring(&json!({ "clusters": all })),
             "\na/k: answers, copies 3 in dc1, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n  \
+             NEEDS REPAIR: 2 minutes from 2025-02-19 13:20:00 to 2025-02-19 13:23:00\n  \
              10.0.0.1:9042          dc1 r1  connected\n  10.0.0.2:9042          dc1 r1  NOT CONNECTED\n\
              b/k: AWAY, copies unknown, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n"
         );

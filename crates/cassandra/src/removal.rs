@@ -1,0 +1,147 @@
+//! Deletion: a record that hides samples everywhere, and the removal of their rows.
+//!
+//! Invariants: the record is at a majority of every cluster before a deletion is answered, and hides by itself; rows are
+//! removed afterwards, as often as it takes. Rows of minutes that are deleted in part stay, and what is deleted of them stays hidden.
+//! Failure: without a majority of each cluster nothing is deleted.
+
+use std::ops::RangeInclusive;
+
+use ogive_model::{Matcher, Tenant, TimeRange};
+
+use crate::Error;
+use crate::cluster::Cluster;
+use crate::deletions::{Deletion, RECORDS_MAX};
+use crate::rollup::HOUR_MS;
+use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, bucket, day};
+use crate::shared::Shared;
+use crate::site::Site;
+use crate::waiting::all_of;
+
+/// 48 partitions at once.
+const PARTITIONS: usize = 48;
+
+/// Records a deletion in every cluster.
+pub(crate) async fn record(
+    shared: &Shared,
+    tenant: &Tenant,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<(), Error> {
+    let mut clusters = Vec::new();
+    for site in &shared.sites {
+        let away =
+            || Error::Unavailable(format!("{} is away, and nothing was deleted: all have to take it", site.name()));
+        let cluster = site.present().ok_or_else(away)?;
+        site.refresh(cluster, shared.clock).await?;
+        if site.deletions.count() >= RECORDS_MAX {
+            return Err(Error::Local(format!(
+                "{RECORDS_MAX} deletions are in force, as many as there may be; give several match[] in one"
+            )));
+        }
+        clusters.push((site, cluster));
+    }
+    for (site, cluster) in clusters {
+        let one = Deletion { at_us: cluster.now_us(), tenant: tenant.clone(), selectors: selectors.to_vec(), range };
+        cluster.put_deletion(&one).await?;
+        site.deletions.add(one);
+    }
+    Ok(())
+}
+
+/// Removes the rows of everything that was deleted from a cluster.
+pub(crate) async fn remove_all(shared: &Shared, site: &Site, cluster: &Cluster) -> Result<(), Error> {
+    for deletion in site.deletions.list() {
+        remove(shared, site, cluster, &deletion).await?;
+    }
+    Ok(())
+}
+
+/// Removes the rows of a deletion.
+async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Deletion) -> Result<(), Error> {
+    let TimeRange { start_ms, end_ms } = deletion.range;
+    // A minute holds the samples from its beginning on; a range those after its start.
+    let first = minute_up(start_ms.saturating_add(1));
+    let last = minute_up(end_ms.saturating_add(1)).saturating_sub(1);
+    let days = day(first.saturating_sub(60))..=day(last.saturating_add(60));
+    site.index.refresh(cluster, &days, (&site.figures, shared.clock)).await?;
+    let mut found = Vec::new();
+    for matchers in &deletion.selectors {
+        found.extend(site.index.find(&deletion.tenant, matchers, &days));
+    }
+    let (hour_first, hour_last) = (hour(start_ms), hour(end_ms.saturating_sub(1)));
+    for some in found.chunks(PARTITIONS) {
+        let removing = some.iter().map(async |(known, days)| {
+            let table = Table::of(&known.def);
+            for (bucket, span) in spans(days, first..=last, BUCKET_MINUTES, DAY_MINUTES, bucket) {
+                cluster.remove_minutes(table, (known.id, bucket), span, deletion.at_us).await?;
+            }
+            if table != Table::Numbers {
+                return Ok(());
+            }
+            for table in Table::ROLLED {
+                let of = |hour| table.bucket_of_hour(hour);
+                for (bucket, span) in spans(days, hour_first..=hour_last, table.bucket_hours(), 24, of) {
+                    cluster.remove_rollups(table, (known.id, bucket), span).await?;
+                }
+            }
+            // What is left of the first and of the last hour.
+            [hour_first, hour_last].into_iter().filter(|hour| days.contains(&hour.div_euclid(24))).for_each(|hour| {
+                site.rolling.note(known, hour);
+            });
+            Ok::<(), Error>(())
+        });
+        all_of(removing.collect()).await.into_iter().collect::<Result<Vec<()>, Error>>()?;
+    }
+    Ok(())
+}
+
+/// The buckets of some days, each with the first and the last place of it that is in a range.
+fn spans(
+    days: &[i32],
+    range: RangeInclusive<i32>,
+    length: i32,
+    of_day: i32,
+    bucket: impl Fn(i32) -> i32,
+) -> Vec<(i32, (i32, i32))> {
+    let mut out: Vec<(i32, (i32, i32))> = Vec::new();
+    for day in days {
+        let first = (day * of_day).max(*range.start());
+        let last = (day * of_day + of_day - 1).min(*range.end());
+        if first > last {
+            continue;
+        }
+        for at in bucket(first)..=bucket(last) {
+            let (from, to) = (first.max(at * length), last.min(at * length + length - 1));
+            out.push((at, (from, to)));
+        }
+    }
+    out
+}
+
+/// The minute that begins at a time or after it.
+fn minute_up(time_ms: i64) -> i32 {
+    let up = time_ms.div_euclid(60_000) + i64::from(time_ms.rem_euclid(60_000) != 0);
+    up.clamp(i64::from(i32::MIN / 2), i64::from(i32::MAX / 2)) as i32
+}
+
+/// The hour that a time is in.
+fn hour(time_ms: i64) -> i32 {
+    time_ms.div_euclid(HOUR_MS).clamp(i64::from(i32::MIN / 64), i64::from(i32::MAX / 64)) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_minutes_of_a_range_are_removed() {
+        // From 30 s, which is not deleted itself, to the end of the second minute.
+        assert_eq!((minute_up(30_001), minute_up(179_999 + 1) - 1), (1, 2));
+        assert_eq!((minute_up(0), minute_up(i64::MAX) > 1_000_000, minute_up(i64::MIN) < 0), (0, true, true));
+        assert_eq!((hour(HOUR_MS - 1), hour(HOUR_MS)), (0, 1));
+        let found = spans(&[0, 2], 100..=4_000, BUCKET_MINUTES, DAY_MINUTES, bucket);
+        assert_eq!(found[0], (0, (100, 359)));
+        assert_eq!(found.last(), Some(&(11, (3_960, 4_000))));
+        assert!(found.iter().all(|(_, (from, to))| day(*from) != 1 && day(*to) != 1));
+    }
+}

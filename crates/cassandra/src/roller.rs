@@ -1,0 +1,212 @@
+//! Makes rollups: cells of a minute and of an hour from the rows of hours that are over.
+//!
+//! Invariants: a rollup is made of what a majority has, with the number of rows it was made of; one whose hour has got
+//! rows since is not used (`coarse`) and is made again by whoever wrote them. Two nodes that make one make the same.
+//! Limits: [`AT_ONCE`] hours of series are in memory at once.
+//! Failure: an hour that cannot be read now waits for the next turn; one with a damaged row gets no rollup.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_model::SourceId;
+use ogive_probe::Clock;
+use ogive_store::rolled;
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::cluster::{Cluster, Consistent, Copies};
+use crate::columns::{self, Pieces};
+use crate::fragment::{Fragment, RowKey};
+use crate::index::{Index, Known};
+use crate::manifest;
+use crate::rolling::Rolling;
+use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
+use crate::schema::{BUCKET_MINUTES, Table, bucket, day};
+use crate::site::Site;
+use crate::waiting::all_of;
+
+/// 16 hours of series at once: 1 MB each with a cell of 300 bytes a second.
+const AT_ONCE: usize = 16;
+/// 1 min between two turns, and 1 s where rows are not collected for long.
+const TURN_MAX: Duration = Duration::from_secs(60);
+const TURN_MIN: Duration = Duration::from_secs(1);
+/// 2 min after an hour has ended its last rows are there, unless a node is behind.
+const SETTLED_MS: i64 = 120_000;
+/// 2 h: what a node wrote before it was started.
+const START_MINUTES: i32 = 120;
+
+/// What came of an hour.
+enum Made {
+    /// Cells of a minute and of an hour.
+    Yes,
+    /// There is nothing to be made of it.
+    Nothing,
+}
+
+/// The background task of a node.
+pub(crate) struct Roller {
+    pub(crate) site: Arc<Site>,
+    pub(crate) writer: u128,
+    pub(crate) clock: Clock,
+}
+
+impl Roller {
+    /// Makes rollups until `ending` is true.
+    pub(crate) async fn run(self, mut ending: watch::Receiver<bool>) {
+        let every = (self.site.address.collect * 6).clamp(TURN_MIN, TURN_MAX);
+        let mut is_recalled = false;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                _ = ending.wait_for(|ending| *ending) => return,
+            }
+            let Some(cluster) = self.site.cluster.get() else { continue };
+            tokio::select! {
+                () = async {
+                    if !is_recalled {
+                        is_recalled = self.recall(cluster).await.is_ok();
+                    }
+                    self.turn(cluster).await;
+                } => {}
+                _ = ending.wait_for(|ending| *ending) => return,
+            }
+        }
+    }
+
+    /// What this node wrote before it was started may have no rollup yet.
+    async fn recall(&self, cluster: &Cluster) -> Result<(), Error> {
+        let now = crate::schema::minute(cluster.now_us().div_euclid(1_000));
+        note_manifests(cluster, &self.site.rolling, (now - START_MINUTES, now), Some(self.writer)).await
+    }
+
+    async fn turn(&self, cluster: &Cluster) {
+        if let Err(error) = self.site.refresh(cluster, self.clock).await {
+            tracing::debug!("rollups are tried again: {error}");
+            return;
+        }
+        let before = ((cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS)) as i32;
+        let waiting = self.site.rolling.waiting();
+        let mut taken = 0;
+        while taken < waiting {
+            let some = self.site.rolling.take(before, AT_ONCE);
+            if some.is_empty() {
+                return;
+            }
+            taken += some.len();
+            let making = some.iter().map(|(known, hour)| make(cluster, &self.site.deletions, known, *hour)).collect();
+            for ((known, hour), made) in some.iter().zip(all_of(making).await) {
+                match made {
+                    Ok(Made::Yes) => self.site.rolling.made.add(1),
+                    Ok(Made::Nothing) => {}
+                    Err(Error::Corrupt(what)) => {
+                        tracing::warn!("hour {hour} of {} has no rollup: {what}", known.def.labels)
+                    }
+                    Err(error) => {
+                        tracing::debug!("the rollup of hour {hour} is tried again: {error}");
+                        self.site.rolling.note(known, *hour);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Makes the rollups of what was written in some minutes, by all nodes; how many.
+///
+/// # Errors
+/// [`Error::Unavailable`], and [`Error::Corrupt`] for an hour with a damaged row.
+pub async fn make_rollups(cluster: &Cluster, minutes: (i32, i32)) -> Result<u64, Error> {
+    let (rolling, deletions) = (Rolling::default(), crate::deletions::Deletions::default());
+    deletions.learn(cluster.deletions().await?);
+    note_manifests(cluster, &rolling, minutes, None).await?;
+    let before = ((cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS)) as i32;
+    let mut count = 0;
+    loop {
+        let some = rolling.take(before, AT_ONCE);
+        if some.is_empty() {
+            return Ok(count);
+        }
+        let making = some.iter().map(|(known, hour)| make(cluster, &deletions, known, *hour)).collect();
+        for made in all_of(making).await {
+            count += u64::from(matches!(made?, Made::Yes));
+        }
+    }
+}
+
+/// Notes the hours of numbers that manifests name.
+async fn note_manifests(
+    cluster: &Cluster,
+    rolling: &Rolling,
+    (from, to): (i32, i32),
+    writer: Option<u128>,
+) -> Result<(), Error> {
+    let (index, figures) = (Index::default(), crate::figures::Figures::default());
+    for minute in from..=to {
+        for (of, digest) in cluster.manifests(minute).await?.0 {
+            let Ok(of) = <[u8; 16]>::try_from(&of[..]).map(u128::from_be_bytes) else { continue };
+            if writer.is_some_and(|writer| writer != of) {
+                continue;
+            }
+            let (bodies, _) = cluster.manifest(minute, &of.to_be_bytes(), digest).await?;
+            let named = bodies.iter().find_map(|(body,)| manifest::decode((minute, of), body).ok());
+            let Some((Table::Numbers, rows)) = named else { continue };
+            for (key, _) in rows {
+                if index.known(key.series).is_none() {
+                    let day = day(key.minute);
+                    index.refresh(cluster, &(day..=day), (&figures, Clock::global())).await?;
+                }
+                if let Some(known) = index.known(key.series) {
+                    rolling.written(&known, [key.minute]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn make(
+    cluster: &Cluster,
+    deletions: &crate::deletions::Deletions,
+    known: &Arc<Known>,
+    hour: i32,
+) -> Result<Made, Error> {
+    let made_us = cluster.now_us();
+    let (mut pieces, mut rows) = (Pieces::default(), 0);
+    let (first, last) = minutes_of(hour);
+    for at in bucket(first)..=bucket(last) {
+        let span = (first.max(at * BUCKET_MINUTES), last.min(at * BUCKET_MINUTES + BUCKET_MINUTES - 1));
+        let (found, consistent) = cluster.cells(Table::Numbers, (known.id, at), span, Copies::Majority).await?;
+        if consistent != Consistent::Majority {
+            return Err(Error::Unavailable("no majority answers".into()));
+        }
+        rows += found.len() as u32;
+        for (minute, source, sequence, digest, at_us, body) in found {
+            let source = <[u8; 16]>::try_from(source).map_err(|_| Error::Corrupt("a source of other bytes".into()))?;
+            let source = SourceId(u128::from_be_bytes(source));
+            let key = RowKey { series: known.id, minute, source, sequence: sequence as u64 };
+            for mut piece in Fragment::decode(&key, digest, &body)? {
+                piece.arrived_us = at_us;
+                pieces.add(Arc::new(piece));
+            }
+        }
+    }
+    let samples = pieces.samples(&[range_of(hour)], &deletions.hidden(known))?;
+    if samples.is_empty() || pieces.conflicts > 0 {
+        return Ok(Made::Nothing);
+    }
+    let (data, lost) = columns::series(&known.def, samples);
+    let Some((minutes, lost_minutes)) = rolled::roll(data, Table::Minutes.width_ms()) else { return Ok(Made::Nothing) };
+    let Some((hours, lost_hours)) = rolled::roll(minutes.clone(), Table::Hours.width_ms()) else {
+        return Ok(Made::Nothing);
+    };
+    // Cells that are not whole: the samples show more.
+    if lost + lost_minutes + lost_hours > 0 {
+        return Ok(Made::Nothing);
+    }
+    for (table, data) in [(Table::Minutes, minutes), (Table::Hours, hours)] {
+        let place = Place { series: known.id, table, hour };
+        let Some(how) = cluster.written(table, last, 0) else { continue };
+        cluster.put_rollup(&place, &Rollup::new(&data, rows, made_us).encode(&place), how.seconds).await?;
+    }
+    Ok(Made::Yes)
+}
