@@ -30,7 +30,8 @@ fn what_circonus_clients_send_is_there_once() {
         [
             "gometrics sent",
             "trapcheck stats=202 filtered=0 error=\"none\"",
-            "trapmetrics stats=7 filtered=0 error=\"none\""
+            "trapmetrics stats=7 filtered=0 error=\"none\"",
+            "more 50 passed 0 failed"
         ]
     );
     let check = format!("check_uuid=\"{UUID}\"");

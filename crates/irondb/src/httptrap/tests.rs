@@ -48,6 +48,13 @@ fn types_times_and_tags_are_taken() {
     );
 }
 
+/// A gauge of go-trapmetrics whose caller gave no time came with the time 0, was stored in 1970, and seen by nobody.
+#[test]
+fn time_zero_is_no_time() {
+    let body = r#"{"g": {"_type": "n", "_ts": 0, "_value": 1}, "s": {"_ts": "0", "_type": "s", "_value": "on"}, "n": {"_ts": null, "_value": 2}}"#;
+    assert_eq!(lines(body), ["g @ 0 = 1", "s @ 0 = \"on\"", "n @ 0 = 2"]);
+}
+
 /// The clients' own vector: one, two and three once, four 120 times.
 #[test]
 fn histograms_have_four_forms() {
@@ -80,13 +87,15 @@ fn repeated_keys_and_documents_are_measurements() {
 
 #[test]
 fn a_bad_metric_spoils_only_itself() {
-    let body = r#"{"a": 1, "t": {"_type": "q", "_value": 1}, "v": {"_type": "n", "_value": "x"}, "o": {"_type": "n", "_value": {"x": 1}},
-                   "h": {"_type": "h", "_value": "***"}, "z": {"_type": "n", "_value": 1, "_ts": -5}, "refused": 1, "": 2, "k|ST[x": 3, "b": 2}"#;
+    let body = r#"{"a": 1, "t": {"_type": "q", "_value": 1}, "t5": {"_type": 5, "_value": 1}, "v": {"_type": "n", "_value": "x"}, "o": {"_type": "n", "_value": {"x": 1}},
+                   "h": {"_type": "h", "_value": "***"}, "z": {"_type": "n", "_value": 1, "_ts": -5}, "refused": 1, "": 2, "k|ST[x": 3,
+                   "b": {"_type": "n", "_fl": 2, "_value": 2}}"#;
     let trapped = trapped(body).unwrap();
-    assert_eq!((trapped.metrics, trapped.batch.samples.len(), trapped.faults.total()), (2, 2, 8));
+    assert_eq!((trapped.metrics, trapped.batch.samples.len(), trapped.faults.total()), (2, 2, 9));
     let faults: Vec<_> = trapped.details.iter().map(|(name, fault)| (&**name, *fault)).collect();
     let expected = [
         ("t", Fault::Type),
+        ("t5", Fault::Type),
         ("v", Fault::Value),
         ("o", Fault::Value),
         ("h", Fault::Value),
@@ -108,7 +117,7 @@ fn what_go_writes_is_read() {
 
 #[test]
 fn what_is_no_json_is_refused_whole() {
-    for body in ["", "  ", "[1]", "7", r#"{"a": 1"#, r#"{"a": 1} x"#, r#"{"a": nan}"#, r#"{"a": {"_type": 5}}"#] {
+    for body in ["", "  ", "[1]", "7", r#"{"a": 1"#, r#"{"a": 1} x"#, r#"{"a": nan}"#] {
         assert!(matches!(trapped(body), Err(Refused::Malformed(_))), "{body}");
     }
     let deep = |levels: usize| format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels));

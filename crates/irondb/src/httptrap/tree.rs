@@ -85,14 +85,12 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "_type" if self.depth > 0 => {
-                    let Text(kind) = map.next_value()?;
+                    // What is no text names no type: the metric is refused, its neighbours are not.
+                    let kind = word(&mut map)?.unwrap_or_default();
                     (metric.kind, is_metric) = (Some(kind), true);
                 }
                 "_ts" if self.depth > 0 => metric.time_ms = map.next_value::<Time>()?.0,
-                "_fl" if self.depth > 0 => {
-                    let Text(flags) = map.next_value()?;
-                    metric.flags = flags;
-                }
+                "_fl" if self.depth > 0 => metric.flags = word(&mut map)?.unwrap_or_default(),
                 "_value" if self.depth > 0 => {
                     map.next_value_seed(Values { into: &mut metric.values, depth: self.depth })?;
                     is_metric = true;
@@ -168,7 +166,18 @@ impl<'de> serde::Deserialize<'de> for Text<'de> {
     }
 }
 
-/// `_ts`: milliseconds, as a number or in a text; null is no time.
+/// A value that should be a text; None for any other.
+fn word<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A::Error> {
+    let mut values = Vec::new();
+    map.next_value_seed(Values { into: &mut values, depth: DEPTH_MAX })?;
+    Ok(match values.pop() {
+        Some(Scalar::Text(text)) if values.is_empty() => Some(text),
+        _ => None,
+    })
+}
+
+/// `_ts`: milliseconds, as a number or in a text. Null is no time, and so is 0, which go-trapmetrics sends for gauges and texts
+/// whose caller gave none.
 struct Time(Option<Result<i64, Fault>>);
 
 impl<'de> serde::Deserialize<'de> for Time {
@@ -176,7 +185,8 @@ impl<'de> serde::Deserialize<'de> for Time {
         let mut values = Vec::new();
         Values { into: &mut values, depth: DEPTH_MAX }.deserialize(deserializer)?;
         Ok(Self(match &values[..] {
-            [] | [Scalar::Null] => None,
+            [] | [Scalar::Null] | [Scalar::Number(0.0)] => None,
+            [Scalar::Text(text)] if text == "0" => None,
             [Scalar::Number(ms)] if (0.0..9.0e15).contains(ms) => Some(Ok(*ms as i64)),
             [Scalar::Text(text)] => Some(text.parse().ok().filter(|ms| *ms >= 0).ok_or(Fault::Time)),
             _ => Some(Err(Fault::Time)),

@@ -44,6 +44,7 @@ func main() {
 	graphite()
 	rest()
 	refusals()
+	more()
 }
 
 // What the client asks of a node before it uses it.

@@ -27,6 +27,7 @@ func main() {
 	must(err)
 	check(trap)
 	metrics(trap)
+	more(url, trap)
 }
 
 // circonus-gometrics: counters, gauges, texts and histograms in one JSON map without times.
