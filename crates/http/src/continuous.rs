@@ -1,8 +1,10 @@
 //! `/v1/stream`: Server-Sent Events with the value of an expression at each second that closed, and a correction when it changed afterwards.
+//! The same loop streams CAQL, whose values are periods (`irondb/caql_stream.rs`).
 //!
 //! Format: `event: value` with `id: SECOND` and what `/api/v1/query` answers for that time, byte for byte; `event: correction` the same of a
 //! second that was sent before; `event: gap` where seconds were left out. docs/stream.md has the shapes.
-//! Invariants: who applies every event, the later one of a second wins, has what a query answers later, as far back as [`SECONDS`].
+//! Invariants: who applies every event, the later one of a second wins, has what a query answers later, as far back as [`SECONDS`], or as
+//! the stream's [`Plan::kept_steps`].
 //! Threads: one small task a stream; evaluations are queries. Limits: those of queries, and [`Limits::STREAMS`](super::Limits::STREAMS)
 //! streams; [`SELECTORS_MAX`] selectors, [`EVENT_BYTES_MAX`] an event. Corrections rest twenty times as long as making them took.
 //! Failure: a wrong expression is a 400; an answer that is too large is an `error` event and the end of the stream.
@@ -17,7 +19,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Tenant};
 use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use tokio::sync::mpsc;
 
@@ -35,7 +37,7 @@ use super::views::{Views, shown};
 use ogive_storage::live::{Changing, LATENESS_MS, RecentReader, SECONDS, Using};
 
 /// 32 selectors: each is a watch of the store's shards.
-const SELECTORS_MAX: usize = 32;
+pub(super) const SELECTORS_MAX: usize = 32;
 /// 1 MiB: some ten thousand numbers, which `ogive stream` reads as a line; a larger result belongs in a recording rule.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 /// Later data causes corrections.
@@ -53,16 +55,31 @@ const BUCKET: &str = "le";
 /// The suffixes that classic views append to the name of a histogram.
 const VIEWS: [&str; 3] = ["_bucket", "_count", "_sum"];
 
+/// What gives the value of a time, as it is sent.
+type Evaluate = dyn Fn(&App, &Cancel, i64) -> Result<Vec<u8>, ApiError> + Send + Sync;
+
 /// The streamed expression.
-struct Plan {
-    query: String,
-    params: Params,
-    step_ms: i64,
-    lateness_ms: i64,
+pub(super) struct Plan {
+    pub(super) tenant: Tenant,
+    pub(super) evaluate: Box<Evaluate>,
+    pub(super) step_ms: i64,
+    pub(super) lateness_ms: i64,
     /// The matchers of its selectors.
-    selectors: Vec<Vec<Matcher>>,
+    pub(super) selectors: Vec<Vec<Matcher>>,
+    /// Texts among them change the value.
+    pub(super) reads_texts: bool,
     /// A value may depend on samples behind its time.
-    looks_ahead: bool,
+    pub(super) looks_ahead: bool,
+    /// Steps that are corrected, where those of [`SECONDS`] are fewer.
+    pub(super) kept_steps: i64,
+    /// Where a reader finds the values that were left out.
+    pub(super) read: &'static str,
+}
+
+/// The parameter `lateness` of a stream.
+pub(super) fn lateness_ms(app: &App, params: &Params) -> Result<i64, ApiError> {
+    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms());
+    within(params, "lateness", of_server, 0..=LATENESS_MS_MAX)
 }
 
 pub(super) async fn get(
@@ -73,8 +90,7 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     resolution(&params)?;
-    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms());
-    let lateness_ms = within(&params, "lateness", of_server, 0..=LATENESS_MS_MAX)?;
+    let lateness_ms = lateness_ms(&app, &params)?;
     let step_ms = within(&params, "step", SECOND_MS, SECOND_MS..=STEP_MS_MAX)?;
     if step_ms % SECOND_MS != 0 {
         return Err(ApiError::bad_data("invalid parameter \"step\": give whole seconds"));
@@ -82,6 +98,11 @@ pub(super) async fn get(
     let after = last_event(&headers)?;
     let guard = Guard::new(&app, asker, &headers, &params.tenant);
     let plan = ask(&app, None, move |_, _| plan(query, params, (step_ms, lateness_ms))).await?;
+    Ok(started(app, plan, guard, after))
+}
+
+/// The response of a stream that sends from the second `after` on.
+pub(super) fn started(app: App, plan: Plan, guard: Guard, after: Option<i64>) -> Response {
     // 4 events: as many as one slow write may leave waiting.
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
@@ -89,7 +110,7 @@ pub(super) async fn get(
         guard.run(sender.clone(), async { _ = work.await }).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())
+    (StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response()
 }
 
 fn within(params: &Params, name: &str, usual: i64, range: std::ops::RangeInclusive<i64>) -> Result<i64, ApiError> {
@@ -130,7 +151,10 @@ fn plan(query: String, params: Params, (step_ms, lateness_ms): (i64, i64)) -> Re
             return Err(ApiError::bad_data(format!("the expression has more than {SELECTORS_MAX} selectors")));
         }
     }
-    Ok(Plan { query, params, step_ms, lateness_ms, selectors, looks_ahead })
+    let tenant = params.tenant.clone();
+    let evaluate = Box::new(move |app: &App, cancel: &Cancel, time_ms| value((app, cancel), &query, &params, time_ms));
+    let (reads_texts, kept_steps, read) = (false, 1, "/api/v1/query_range");
+    Ok(Plan { tenant, evaluate, step_ms, lateness_ms, selectors, reads_texts, looks_ahead, kept_steps, read })
 }
 
 /// A fixed time, or an offset that is not known to be positive.
@@ -181,8 +205,8 @@ impl Continuous {
     async fn new(app: App, plan: Plan, sender: mpsc::Sender<Bytes>) -> Self {
         let changing = match app.live.clone() {
             Some(live) => {
-                let (tenant, selectors) = (plan.params.tenant.clone(), plan.selectors.clone());
-                let watch = move || Ok(live.changes().watch(&tenant, selectors));
+                let (tenant, selectors, reads_texts) = (plan.tenant.clone(), plan.selectors.clone(), plan.reads_texts);
+                let watch = move || Ok(live.changes().watch(&tenant, selectors, reads_texts));
                 // Without one, everything is checked again.
                 blocking("the stream", watch).await.ok().flatten()
             }
@@ -204,7 +228,7 @@ impl Continuous {
         let mut ending = self.app.ending.clone();
         let closed = self.closed_ms();
         let mut next = after.map_or(closed, |after| (after * SECOND_MS).div_euclid(step_ms) * step_ms + step_ms);
-        if next < closed - BEHIND_MS_MAX {
+        if next < closed - self.behind_ms_max() {
             next = self.skip(next, closed).await?;
         }
         if after.is_some() {
@@ -228,7 +252,7 @@ impl Continuous {
                 }
                 continue;
             }
-            if next < closed - BEHIND_MS_MAX {
+            if next < closed - self.behind_ms_max() {
                 next = self.skip(next, closed).await?;
             }
             // Samples that arrive from here on may be missing from the value.
@@ -246,10 +270,20 @@ impl Continuous {
         }
     }
 
+    /// How far back a reader is caught up with.
+    fn behind_ms_max(&self) -> i64 {
+        BEHIND_MS_MAX.max((self.plan.kept_steps - 1) * self.plan.step_ms)
+    }
+
+    /// How far back values are corrected.
+    fn kept_ms(&self) -> i64 {
+        (SECONDS * SECOND_MS).max(self.plan.kept_steps * self.plan.step_ms)
+    }
+
     /// Skips what is too far back, and reports that.
     async fn skip(&mut self, from: i64, closed: i64) -> Result<i64, Over> {
-        let to = (closed - BEHIND_MS_MAX).div_euclid(self.plan.step_ms) * self.plan.step_ms;
-        let gap = serde_json::json!({"from": from / SECOND_MS, "to": to / SECOND_MS, "read": "/api/v1/query_range"});
+        let to = (closed - self.behind_ms_max()).div_euclid(self.plan.step_ms) * self.plan.step_ms;
+        let gap = serde_json::json!({"from": from / SECOND_MS, "to": to / SECOND_MS, "read": self.plan.read});
         self.send(event("gap", None, gap.to_string().as_bytes())).await?;
         Ok(to)
     }
@@ -264,16 +298,16 @@ impl Continuous {
         Ok(())
     }
 
-    /// The times of [`SECONDS`] that end at `last`.
+    /// The times that are corrected, up to `last`.
     fn times(&self, last: i64) -> Vec<i64> {
         let step_ms = self.plan.step_ms;
-        let count = (SECONDS * SECOND_MS / step_ms).max(1);
+        let count = self.kept_ms() / step_ms;
         (0..count).rev().map(|back| last - back * step_ms).filter(|time| *time > 0).collect()
     }
 
     /// Sends the values before `now` that changed since they were sent.
     async fn corrections(&mut self, now: i64) -> Result<(), Over> {
-        let oldest = now - SECONDS.max(self.plan.step_ms / SECOND_MS) * SECOND_MS;
+        let oldest = now - self.kept_ms();
         self.sent = self.sent.split_off(&oldest);
         // When behind, the present comes first.
         let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
@@ -306,7 +340,7 @@ impl Continuous {
         let found = ask(&self.app, Some(TIMEOUT_MS), move |app, cancel| {
             times
                 .into_iter()
-                .map(|time_ms| Ok((time_ms, value(app, cancel, &plan, time_ms)?)))
+                .map(|time_ms| Ok((time_ms, (plan.evaluate)(app, cancel, time_ms)?)))
                 .collect::<Result<Vec<_>, _>>()
         });
         match found.await {
@@ -337,23 +371,29 @@ impl Continuous {
 }
 
 /// The value as in `/api/v1/query`.
-fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
+fn value((app, cancel): (&App, &Cancel), query: &str, params: &Params, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let recent = app.live.as_ref().map(|live| &**live.recent());
-    let reader = RecentReader::new(app.backend.of(&plan.params.tenant), recent, &plan.params.tenant);
-    let store = Views::over(Box::new(reader), shown(&plan.params));
-    let reported = StoreAtResolution { store: &store, resolution: resolution(&plan.params)?, cancel };
-    let result = cancel.engine(app).instant_until(&reported, &plan.query, time_ms, &|| cancel.is_set())?;
+    let reader = RecentReader::new(app.backend.of(&params.tenant), recent, &params.tenant);
+    let store = Views::over(Box::new(reader), shown(params));
+    let reported = StoreAtResolution { store: &store, resolution: resolution(params)?, cancel };
+    let result = cancel.engine(app).instant_until(&reported, query, time_ms, &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
     while answer.step(&mut out) {
-        if out.len() > EVENT_BYTES_MAX {
-            return Err(ApiError::bad_data(format!(
-                "the value is more than {EVENT_BYTES_MAX} bytes; aggregate it, or select less"
-            )));
-        }
+        bounded(&out)?;
     }
     out.truncate(out.trim_ascii_end().len());
     Ok(out)
+}
+
+/// Refuses a value that no event may carry.
+pub(super) fn bounded(value: &[u8]) -> Result<(), ApiError> {
+    if value.len() > EVENT_BYTES_MAX {
+        return Err(ApiError::bad_data(format!(
+            "the value is more than {EVENT_BYTES_MAX} bytes; aggregate it, or select less"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -52,5 +52,6 @@ pub(super) const RULES: &[(&str, Need, Need)] = &[
     ("/fetch", Read, Read),
     ("/extension/lua", Read, Read),
     ("/extension/lua/public/caql_v1", Read, Read),
+    ("/extension/lua/public/caql_v1/stream", Read, Read),
     ("/-/irondb/healthy", Open, Open),
 ];

@@ -9,6 +9,7 @@ mod beside_prometheus;
 mod board;
 mod broker;
 mod broker_ways;
+mod caql;
 mod checks;
 mod clients;
 mod clock;

@@ -47,20 +47,23 @@ impl Read for Chunks {
 }
 
 /// A stream of values.
-struct Stream {
+pub(crate) struct Stream {
     /// None when the answer was no stream.
     lines: Option<Lines<BufReader<Chunks>>>,
 }
 
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
 impl Stream {
     fn open(server: &Server, query: &str, more: &str, after: Option<i64>) -> Self {
-        let mut stream = server.connect();
+        Self::of(server.connect(), &format!("/v1/stream?query={}{more}", encoded(query)), after)
+    }
+
+    /// The stream of an address.
+    pub(crate) fn of(mut stream: TcpStream, address: &str, after: Option<i64>) -> Self {
         let after = after.map_or(String::new(), |second| format!("last-event-id: {second}\r\n"));
-        let address = format!("/v1/stream?query={}{more}", encoded(query));
         let head = format!("GET {address} HTTP/1.1\r\nhost: localhost\r\n{after}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -80,7 +83,7 @@ impl Stream {
     }
 
     /// The next event: its name, its second and its data; none when the answer was no stream.
-    fn event(&mut self) -> Option<(String, i64, String)> {
+    pub(crate) fn event(&mut self) -> Option<(String, i64, String)> {
         let (mut name, mut id) = (String::new(), 0);
         let from = Instant::now();
         loop {
@@ -274,7 +277,7 @@ fn each_streamed_value_is_what_a_query_answers_later() {
 }
 
 /// Ends the sender when it goes.
-struct Over<'a>(&'a AtomicBool);
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

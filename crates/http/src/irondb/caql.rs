@@ -28,13 +28,14 @@ const SPAN_S: i64 = 3_600;
 const PERIOD_S: i64 = 60;
 
 /// A query for the extension.
-struct Query {
-    text: String,
-    start_s: i64,
+pub(super) struct Query {
+    pub(super) text: String,
+    /// None for the default.
+    pub(super) start_s: Option<i64>,
     end_s: i64,
-    period_s: i64,
+    pub(super) period_s: i64,
     format: String,
-    account: i64,
+    pub(super) account: i64,
 }
 
 impl Query {
@@ -49,7 +50,7 @@ impl Query {
         let end_s = number("end_time")?.filter(|end| *end != 0).unwrap_or(now_s);
         Ok(Self {
             text: member("q").or_else(|| member("query")).unwrap_or_default(),
-            start_s: number("start_time")?.filter(|start| *start != 0).unwrap_or(end_s - SPAN_S),
+            start_s: number("start_time")?.filter(|start| *start != 0),
             end_s,
             period_s: number("period")?.filter(|period| *period != 0).unwrap_or(PERIOD_S),
             format: member("format").unwrap_or_default(),
@@ -57,12 +58,38 @@ impl Query {
         })
     }
 
+    /// The expression, if it is PromQL.
+    pub(super) fn promql(&self) -> Option<&str> {
+        self.text.trim_start().strip_prefix("#lang=\"promql\"").map(str::trim)
+    }
+
+    fn start_s(&self) -> i64 {
+        self.start_s.unwrap_or(self.end_s - SPAN_S)
+    }
+
+    /// What a request asks for, in its body or in its parameters.
+    pub(super) async fn of_request(app: &App, request: Request, params: &Params) -> Result<Self, ApiError> {
+        let now_s = app.clock.wall().div_euclid(1_000_000_000);
+        if request.method() != Method::POST {
+            return Self::new(|name| params.get(name).map(str::to_owned), now_s);
+        }
+        let held = crate::body::form(app, request, 2 * caql::BYTES_MAX).await?;
+        let document: Json = serde_json::from_slice(&held.bytes)
+            .map_err(|error| ApiError::bad_data(format!("the body is no JSON object: {error}")))?;
+        let member = |name: &str| match document.get(name)? {
+            Json::String(text) => Some(text.clone()),
+            Json::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Self::new(member, now_s)
+    }
+
     /// The slots: whole ones, from the multiple of the period at or before the start.
     fn grid(&self) -> Result<Grid, ApiError> {
-        if self.period_s <= 0 || self.end_s <= self.start_s {
+        if self.period_s <= 0 || self.end_s <= self.start_s() {
             return Err(ApiError::bad_data("the period is not above 0, or the end is not behind the start"));
         }
-        let start_s = self.start_s.div_euclid(self.period_s) * self.period_s;
+        let start_s = self.start_s().div_euclid(self.period_s) * self.period_s;
         let count = (self.end_s - start_s + self.period_s - 1) / self.period_s;
         match usize::try_from(count) {
             Ok(count @ 1..=COUNT_MAX) => {
@@ -79,38 +106,28 @@ pub(super) async fn run(State(app): State<App>, request: Request) -> Response {
     let mut text = String::new();
     match answered(&app, request, &mut text).await {
         Ok(response) => response,
-        Err(error) if error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS => {
-            answer::refusal(&error)
-        }
-        Err(error) => {
-            let body = json!({
-                "locals": [], "method": "caql_v1", "trace": [], "user_error": {"message": error.message},
-                "status": "400", "arguments": {"q": text}, "success": false,
-            });
-            json_answer(error.status, body.to_string())
-        }
+        Err(error) => refused(&error, &text),
     }
+}
+
+/// A refusal of a query, as the clients read it.
+pub(super) fn refused(error: &ApiError, text: &str) -> Response {
+    if error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS {
+        return answer::refusal(error);
+    }
+    let body = json!({
+        "locals": [], "method": "caql_v1", "trace": [], "user_error": {"message": error.message},
+        "status": "400", "arguments": {"q": text}, "success": false,
+    });
+    json_answer(error.status, body.to_string())
 }
 
 async fn answered(app: &App, request: Request, text: &mut String) -> Result<Response, ApiError> {
     let asked = AccountRequest::new(&request)?;
-    let now_s = app.clock.wall().div_euclid(1_000_000_000);
-    let query = if request.method() == Method::POST {
-        let held = crate::body::form(app, request, 2 * caql::BYTES_MAX).await?;
-        let document: Json = serde_json::from_slice(&held.bytes)
-            .map_err(|error| ApiError::bad_data(format!("the body is no JSON object: {error}")))?;
-        let member = |name: &str| match document.get(name)? {
-            Json::String(text) => Some(text.clone()),
-            Json::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
-        Query::new(member, now_s)?
-    } else {
-        Query::new(|name| asked.params.get(name).map(str::to_owned), now_s)?
-    };
+    let query = Query::of_request(app, request, &asked.params).await?;
     text.clone_from(&query.text);
-    if let Some(expression) = query.text.trim_start().strip_prefix("#lang=\"promql\"") {
-        return promql(app, &asked, &query, expression.trim()).await;
+    if let Some(expression) = query.promql() {
+        return promql(app, &asked, &query, expression).await;
     }
     let grid = query.grid()?;
     let outputs = ask(app, asked.timeout_ms, move |app, cancel| {
@@ -138,7 +155,7 @@ fn form(query: &Query, expression: &str, is_range: bool) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("query", expression);
     if is_range {
-        form.append_pair("start", &query.start_s.to_string()).append_pair("end", &query.end_s.to_string());
+        form.append_pair("start", &query.start_s().to_string()).append_pair("end", &query.end_s.to_string());
         form.append_pair("step", &query.period_s.to_string());
     } else {
         form.append_pair("time", &query.end_s.to_string());
@@ -147,17 +164,17 @@ fn form(query: &Query, expression: &str, is_range: bool) -> String {
 }
 
 /// Access of a query to the stored streams.
-struct Streams<'s> {
-    app: &'s App,
-    cancel: &'s Cancel,
-    tenant: &'s Tenant,
-    account: i64,
+pub(super) struct Streams<'s> {
+    pub(super) app: &'s App,
+    pub(super) cancel: &'s Cancel,
+    pub(super) tenant: &'s Tenant,
+    pub(super) account: i64,
 }
 
 impl Source for Streams<'_> {
     fn find(&self, wanted: &caql::Wanted<'_>) -> Result<Vec<Output>, String> {
         let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
-        let range = TimeRange { start_ms: wanted.grid.start_ms.saturating_sub(1), end_ms: wanted.grid.end_ms() };
+        let range = TimeRange { start_ms: wanted.since_ms.saturating_sub(1), end_ms: wanted.grid.end_ms() };
         let asked = find::Wanted { account: self.account, query, range };
         let scope = (self.app, self.cancel);
         let found = find::find(scope, self.tenant, &asked).map_err(|error| error.message)?;
@@ -165,7 +182,8 @@ impl Source for Streams<'_> {
         let column = |found: &find::MatchedStream| {
             let identity = &found.identity;
             let stream = (identity, wanted.kind);
-            let column = fetch::column(scope, self.tenant, stream, wanted.grid, (wanted.transform, &[]));
+            let slots = (wanted.grid, wanted.since_ms);
+            let column = fetch::column(scope, self.tenant, stream, slots, (wanted.transform, &[]));
             let column = column.map_err(|error| error.message)?;
             Ok(Output { label: identity.canonical(), tags: fetch::tags(identity), column })
         };

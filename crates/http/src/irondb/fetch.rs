@@ -65,7 +65,8 @@ fn one(scope: (&App, &Cancel), tenant: &Tenant, stream: &Stream, grid: Grid) -> 
     let uuid = paths::check(&stream.uuid)?;
     let identity = Identity::parse(&uuid, &stream.name)
         .map_err(|fault| ApiError::bad_data(format!("the metric's name {:?}: {fault}", stream.name)))?;
-    let column = column(scope, tenant, (&identity, &stream.kind), grid, (&stream.transform, &stream.params))?;
+    let slots = (grid, grid.start_ms);
+    let column = column(scope, tenant, (&identity, &stream.kind), slots, (&stream.transform, &stream.params))?;
     let label = if stream.label.is_empty() { identity.canonical() } else { stream.label.clone() };
     Ok(Output { label, tags: tags(&identity), column })
 }
@@ -76,16 +77,26 @@ pub(super) fn tags(identity: &Identity) -> Vec<(String, String)> {
     own.map(|(category, value)| (category.to_owned(), value.clone())).into_iter().chain(identity.tags.clone()).collect()
 }
 
-/// A stream in slots. Without a stated kind, the only existing kind is used.
+/// Numbers of three instants before the slots: a change of changes needs them, anything else fewer.
+const NEIGHBOURS: usize = 3;
+
+/// A stream in slots of a range that began at `since_ms`, as if all of the range were evaluated. Without a stated kind, the only
+/// existing kind is used.
 pub(super) fn column(
     (app, cancel): (&App, &Cancel),
     tenant: &Tenant,
     (identity, kind): (&Identity, &str),
-    grid: Grid,
+    (grid, since_ms): (Grid, i64),
     (name, params): (&str, &[String]),
 ) -> Result<Column, ApiError> {
-    let range = (grid.start_ms.saturating_sub(BEFORE_MS), grid.end_ms());
-    let stream = streams::read((app, cancel), tenant, identity, range)?;
+    let read = |from_ms: i64| {
+        let range = (from_ms.saturating_sub(BEFORE_MS), grid.end_ms());
+        streams::read((app, cancel), tenant, identity, range)
+    };
+    let mut stream = read(grid.start_ms)?;
+    if since_ms < grid.start_ms && !has_neighbours(&stream, kind, name, grid.start_ms) {
+        stream = read(since_ms)?;
+    }
     let numbers = stream.numbers();
     let data = match kind {
         "text" => Data::Texts(&stream.texts),
@@ -98,4 +109,21 @@ pub(super) fn column(
     // Once here, and once in the response.
     cancel.hold(2 * column.memory_bytes())?;
     Ok(column)
+}
+
+/// Whether a stream that was read from shortly before `start_ms` on holds everything that its slots depend on.
+fn has_neighbours(stream: &streams::Stream, kind: &str, name: &str, start_ms: i64) -> bool {
+    let is_change =
+        !matches!(name, "" | "none" | "mean" | "average" | "average_stddev" | "value" | "stddev" | "count" | "sum");
+    match kind {
+        "text" => true,
+        // One that counts on is the difference from the one before it.
+        "histogram" | "histogram_cumulative" => stream.histograms.iter().any(|(time_ms, _)| *time_ms < start_ms),
+        _ if !is_change => true,
+        _ => {
+            let mut times: Vec<i64> = stream.numbers().iter().map(|point| point.time_ms).collect();
+            times.dedup();
+            times.get(NEIGHBOURS - 1).is_some_and(|time_ms| *time_ms < start_ms)
+        }
+    }
 }

@@ -114,7 +114,7 @@ fn fitting(
 }
 
 /// The matchers with which the store can look up a query.
-fn matchers(query: &Query) -> Vec<Matcher> {
+pub(super) fn matchers(query: &Query) -> Vec<Matcher> {
     let mut out = vec![Matcher::new(CHECK, MatchOp::NotEqual, "").expect("an inequality needs no pattern")];
     out.extend(query.required("__name").map(|name| equal(METRIC_NAME, name)));
     out.extend(query.required("__check_uuid").map(|check| equal(CHECK, check)));

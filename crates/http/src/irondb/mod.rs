@@ -5,6 +5,7 @@
 
 mod answer;
 mod caql;
+mod caql_stream;
 mod check_tags;
 mod fetch;
 mod find;
@@ -71,6 +72,7 @@ pub fn router(app: App) -> Router {
         .route("/fetch", post(fetch::post))
         .route("/extension/lua", get(caql::list))
         .route("/extension/lua/public/caql_v1", get(caql::run).post(caql::run))
+        .route("/extension/lua/public/caql_v1/stream", get(caql_stream::run).post(caql_stream::run))
         .route("/-/irondb/healthy", get(status::healthy))
         .method_not_allowed_fallback(wrong_method)
         .fallback(answer::unknown);

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use ogive_door::counters::Protocol;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
@@ -72,6 +74,86 @@ async fn what_comes_twice_counts_once_and_of_one_tenant() {
     assert_eq!(node.get(find).await.1, serde_json::json!([]));
     let ledger = node.server.app.counters.of(Protocol::Irondb);
     assert_eq!((ledger.accepted.get(), ledger.duplicate.get()), (4, 4));
+}
+
+/// The last period of each value and correction of a stream that resumes after `after`, up to the period that ends at `last`.
+async fn streamed(node: &Node, query: &str, (after, last): (i64, i64)) -> BTreeMap<i64, Value> {
+    let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let path = format!("/extension/lua/public/caql_v1/stream?q={encoded}&start_time={BEGIN}&period=60");
+    let request = Request::get(path).header("last-event-id", after.to_string()).body(Body::empty()).unwrap();
+    let response = node.routes.clone().oneshot(request).await.unwrap();
+    let mut body = response.into_body().into_data_stream();
+    let (mut text, mut found) = (String::new(), BTreeMap::new());
+    while !found.contains_key(&last) {
+        let next =
+            std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut body), context));
+        text += std::str::from_utf8(&next.await.unwrap_or_else(|| panic!("{query} ended: {text}")).unwrap()).unwrap();
+        while let Some((event, rest)) = text.split_once("\n\n").map(|(event, rest)| (event.to_owned(), rest.to_owned()))
+        {
+            text = rest;
+            let Some((head, data)) = event.split_once("\ndata: ") else { continue };
+            let (_, second) = head.split_once("\nid: ").unwrap_or_else(|| panic!("{query}: {event}"));
+            found.insert(second.parse().unwrap(), serde_json::from_str(data).unwrap());
+        }
+    }
+    found
+}
+
+/// Half an hour before [`T`].
+const BEGIN: i64 = T - 1_800;
+
+/// What came, with gaps that are longer than what is searched for a neighbour, in a counter and in a histogram that counts on too.
+fn uneven(seconds: impl Iterator<Item = i64>) -> String {
+    let mut body = String::new();
+    for at in seconds {
+        body += &line(at, "steady", (at % 1_301) as f64 / 7.0);
+        if !(BEGIN + 300..BEGIN + 1_100).contains(&at) {
+            body += &line(at, "pauses", (at - BEGIN) as f64 * 1.1);
+            body += &format!("H1\t{at}.000\t{UUID}\th\tAAIUAAAFHgAAAg==\n");
+        }
+        if at % 660 == 0 {
+            body += &line(at, "rare", (at % 911) as f64);
+        }
+    }
+    body
+}
+
+/// A streamed period and the same period of an answer are the same, whatever gaps there are and whatever came late.
+#[tokio::test]
+async fn streamed_periods_are_those_of_an_answer() {
+    let node = Node::new();
+    let all = || BEGIN / 30 * 30 - 600..T + 60;
+    let send = async |body: String| assert_eq!(node.send("POST", "default", "/raw", &body).await.0, 200);
+    send(uneven(all().step_by(30).filter(|at| at % 7 != 0))).await;
+    for late in [false, true] {
+        if late {
+            send(uneven(all().step_by(30).filter(|at| at % 7 == 0))).await;
+            send(uneven(all().step_by(10).filter(|at| at % 210 == 10))).await;
+        }
+        for query in [
+            "find('*')",
+            "find:counter('*')",
+            "find:derivative2('*') | stats:sum()",
+            "find('*') | rolling:stddev(7M) | diff()",
+            "{find('pauses'); find('steady')} | op:div() | window:mean(4M)",
+            "find('*') | fill:forward() | integrate() | top(2)",
+            "find('*') | forecasting:holt_winters(0.5, 0.3, 0.1, 2M, period=3M)",
+            "find:histogram('h') | histogram:rolling(3M) | histogram:percentile(50, 99)",
+        ] {
+            let periods = streamed(&node, query, (T - 1_200, T)).await;
+            assert!(periods.len() >= 20, "{query}: {}", periods.len());
+            for (end, period) in periods.into_iter().filter(|(end, _)| *end > BEGIN) {
+                let body = json!({"q": query, "start_time": BEGIN, "end_time": end, "period": 60}).to_string();
+                let (status, mut answer) = node.send("POST", "default", "/extension/lua/public/caql_v1", &body).await;
+                assert_eq!(status, 200, "{answer}");
+                for column in answer["data"].as_array_mut().unwrap() {
+                    *column = json!([column.as_array().unwrap().last().unwrap()]);
+                }
+                answer["head"] = json!({"count": 1, "start": end - 60, "period": 60});
+                assert_eq!(period, answer, "{query} at {end}, late: {late}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

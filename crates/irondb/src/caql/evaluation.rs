@@ -18,17 +18,80 @@ pub fn evaluate(pipeline: &Pipeline, grid: Grid, source: &dyn Source) -> Result<
             grid.count + before
         ));
     }
-    let start_ms = grid.start_ms - grid.period_ms * before as i64;
-    let wide = Grid { start_ms, count: grid.count + before, ..grid };
-    let mut outputs = run(pipeline, Vec::new(), wide, source)?;
+    evaluate_last(pipeline, grid, grid.count, source)
+}
+
+/// The last `count` slots of what [`evaluate`] gives over `grid`, without evaluating the others where they have no influence. A grid
+/// with more slots than a query may have begins later.
+///
+/// # Errors
+/// A sentence.
+pub fn evaluate_last(
+    pipeline: &Pipeline,
+    grid: Grid,
+    count: usize,
+    source: &dyn Source,
+) -> Result<Vec<Output>, String> {
+    assert!(count <= grid.count, "{count} slots of {}", grid.count);
+    let before = slots_before(pipeline, grid)?;
+    let room = COUNT_MAX.saturating_sub(before);
+    if depends_on_range(pipeline) && grid.count > room {
+        return Err(format!("the query depends on its whole range, which is longer than {room} slots; start it again"));
+    }
+    if count > room {
+        return Err(format!("the windows of the query leave {room} slots of {COUNT_MAX}; use a longer period"));
+    }
+    let end_ms = grid.end_ms();
+    let from = |slots: usize| end_ms - grid.period_ms * slots as i64;
+    let since_ms = from(grid.count.min(room) + before);
+    let evaluated = if depends_on_range(pipeline) { grid.count } else { count } + before;
+    let slots = Slots { grid: Grid { start_ms: from(evaluated), count: evaluated, ..grid }, since_ms };
+    let mut outputs = run(pipeline, Vec::new(), slots, source)?;
     for output in &mut outputs {
         match &mut output.column {
-            Column::Numbers(all) => drop(all.drain(..before)),
-            Column::Histograms(all) => drop(all.drain(..before)),
-            Column::Texts(all) => drop(all.drain(..before)),
+            Column::Numbers(all) => drop(all.drain(..evaluated - count)),
+            Column::Histograms(all) => drop(all.drain(..evaluated - count)),
+            Column::Texts(all) => drop(all.drain(..evaluated - count)),
         }
     }
     Ok(outputs)
+}
+
+/// The tag query and the kind of each function that finds streams.
+///
+/// # Errors
+/// A sentence.
+pub fn sources(pipeline: &Pipeline) -> Result<Vec<(String, &str)>, String> {
+    let mut all = Vec::new();
+    for stage in pipeline {
+        match stage {
+            Stage::Call(call) if is_source(call) => all.push((tag_query(call)?, kind(call).0)),
+            Stage::Call(_) => {}
+            Stage::Beside(pipelines) => {
+                for pipeline in pipelines {
+                    all.extend(sources(pipeline)?);
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The evaluated slots, and the begin of the whole range.
+#[derive(Clone, Copy)]
+struct Slots {
+    grid: Grid,
+    since_ms: i64,
+}
+
+/// Whether a slot depends on more than a bounded number of slots before it.
+fn depends_on_range(pipeline: &Pipeline) -> bool {
+    pipeline.iter().any(|stage| match stage {
+        Stage::Call(call) => {
+            matches!((&*call.name, &*call.method), ("integrate" | "top" | "bottom", _) | ("fill", "forward"))
+        }
+        Stage::Beside(pipelines) => pipelines.iter().any(depends_on_range),
+    })
 }
 
 /// How many slots before the first its windows look back on, plus one where a function needs the previous slot.
@@ -51,13 +114,18 @@ fn slots_before(pipeline: &Pipeline, grid: Grid) -> Result<usize, String> {
     Ok(all)
 }
 
-fn run(pipeline: &Pipeline, mut columns: Vec<Output>, grid: Grid, source: &dyn Source) -> Result<Vec<Output>, String> {
+fn run(
+    pipeline: &Pipeline,
+    mut columns: Vec<Output>,
+    slots: Slots,
+    source: &dyn Source,
+) -> Result<Vec<Output>, String> {
     for (number, stage) in pipeline.iter().enumerate() {
         columns = match stage {
             Stage::Beside(pipelines) => {
                 let mut all = Vec::new();
                 for pipeline in pipelines {
-                    all.extend(run(pipeline, columns.clone(), grid, source)?);
+                    all.extend(run(pipeline, columns.clone(), slots, source)?);
                 }
                 all
             }
@@ -65,9 +133,11 @@ fn run(pipeline: &Pipeline, mut columns: Vec<Output>, grid: Grid, source: &dyn S
                 if number > 0 {
                     return Err(format!("{} begins a pipeline, and stands behind another function", call.name));
                 }
-                found(call, grid, source)?
+                found(call, slots, source)?
             }
-            Stage::Call(call) => apply(call, columns, grid).map_err(|why| format!("{}: {why}", call.full_name()))?,
+            Stage::Call(call) => {
+                apply(call, columns, slots.grid).map_err(|why| format!("{}: {why}", call.full_name()))?
+            }
         };
         if columns.len() > COLUMNS_MAX {
             return Err(format!("{} columns, more than {COLUMNS_MAX}", columns.len()));
@@ -81,9 +151,22 @@ fn is_source(call: &Call) -> bool {
 }
 
 /// Streams, each with a column.
-fn found(call: &Call, grid: Grid, source: &dyn Source) -> Result<Vec<Output>, String> {
+fn found(call: &Call, slots: Slots, source: &dyn Source) -> Result<Vec<Output>, String> {
+    let query = tag_query(call)?;
+    let (kind, transform) = kind(call);
+    let limit = call.named.iter().find(|(name, _)| name == "limit").map(|(_, limit)| limit);
+    let limit = match limit {
+        None => COLUMNS_MAX,
+        Some(Argument::Number(limit)) if *limit >= 1.0 => *limit as usize,
+        Some(_) => return Err(format!("{}: the limit is not a number from 1", call.name)),
+    };
+    source.find(&Wanted { query: &query, kind, transform, limit, grid: slots.grid, since_ms: slots.since_ms })
+}
+
+/// The query of tags of a function that finds streams.
+fn tag_query(call: &Call) -> Result<String, String> {
     let texts = [call.text(0), call.text(1)];
-    let query = match (&*call.name, texts) {
+    Ok(match (&*call.name, texts) {
         ("metric", [Some(check), Some(name)]) => {
             let parsed = crate::identity::Identity::parse(check, name).map_err(|fault| format!("metric: {fault}"))?;
             let tags = parsed.tags.iter().map(|(category, value)| term(category, value));
@@ -96,20 +179,17 @@ fn found(call: &Call, grid: Grid, source: &dyn Source) -> Result<Vec<Output>, St
         (_, [Some(name), None]) => format!("and(__name:{name})"),
         (_, [Some(name), Some(query)]) => format!("and(__name:{name},{query})"),
         _ => return Err(format!("{} takes a name and, if it is to, a query of tags", call.name)),
-    };
-    let (kind, transform) = match &*call.method {
+    })
+}
+
+/// The kind of the streams that it finds, and their transform.
+fn kind(call: &Call) -> (&'static str, &str) {
+    match &*call.method {
         "histogram" | "histogram_cum" => ("histogram", "none"),
         "text" => ("text", "none"),
         "" => ("numeric", "average"),
         method => ("numeric", method),
-    };
-    let limit = call.named.iter().find(|(name, _)| name == "limit").map(|(_, limit)| limit);
-    let limit = match limit {
-        None => COLUMNS_MAX,
-        Some(Argument::Number(limit)) if *limit >= 1.0 => *limit as usize,
-        Some(_) => return Err(format!("{}: the limit is not a number from 1", call.name)),
-    };
-    source.find(&Wanted { query: &query, kind, transform, limit, grid })
+    }
 }
 
 /// A term that finds only this value.

@@ -4,7 +4,7 @@
 //! them stand beside each other. Texts are in quotes; durations are numbers with `s`, `M` (minutes), `h`, `d` or `w`. Lines that begin
 //! with `#` are left out. docs/irondb.md lists the functions.
 //! Invariants: a slot's value is made of its own and of earlier slots alone; what rolls or is windowed reads so many slots before the
-//! first that the answer is the same wherever it begins.
+//! first that the answer is the same wherever it begins. [`evaluate_last`], which streams, gives the bits that [`evaluate`] gives.
 //! Limits: [`BYTES_MAX`], [`STAGES_MAX`], [`DEPTH_MAX`]; [`COLUMNS_MAX`] columns; slots as for `/fetch`, those before the first among them.
 
 mod evaluation;
@@ -15,7 +15,7 @@ mod parser;
 
 use crate::frame::{Grid, Output};
 
-pub use evaluation::evaluate;
+pub use evaluation::{evaluate, evaluate_last, sources};
 pub use parser::parse;
 
 /// 64 KiB.
@@ -76,6 +76,9 @@ pub struct Wanted<'w> {
     pub limit: usize,
     /// The slots.
     pub grid: Grid,
+    /// The begin of the whole range, milliseconds: streams active since then have a column, and earlier slots hold the neighbours of
+    /// the first number. At or before the begin of the slots.
+    pub since_ms: i64,
 }
 
 /// Where streams are found and read.

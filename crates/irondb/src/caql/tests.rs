@@ -1,4 +1,5 @@
 use super::*;
+use crate::fetch::COUNT_MAX;
 use crate::frame::{Column, Data, transform};
 use crate::mutations::mutations;
 use crate::rollup::Point;
@@ -111,6 +112,64 @@ fn an_answer_does_not_depend_on_where_it_begins() {
         let Column::Numbers(whole) = column(Grid { start_ms: 360_000, count: 8, ..GRID }) else { panic!("numbers") };
         assert_eq!(column(GRID), Column::Numbers(whole[4..7].to_vec()), "{query}");
     }
+}
+
+/// Functions of every kind; those that depend on the whole range are among them.
+const QUERIES: [&str; 14] = [
+    "find('*')",
+    "find('*') | rolling:mean(5M) | rolling:stddev(3M)",
+    "find('*') | window:sum(4M) | diff()",
+    "{find('a') | fill(3); find('b')} | op:div()",
+    "find('*') | integrate() | rolling:max(2M)",
+    "find('*') | fill:forward() | stats:sum()",
+    "find('*') | each:sqrt() | top(1)",
+    "find('*') | rate() | bottom(1)",
+    "find('*') | forecasting:regression(3M, 4M, step=2)",
+    "find('*') | forecasting:holt_winters(0.5, 0.3, 0.1, 2M, period=3M)",
+    "find('*') | forecasting:dewma(0.9, 0.7)",
+    "find:histogram('*') | histogram:rolling(3M) | histogram:percentile(50, 99)",
+    "find:histogram('*') | aggregate:merge() | window:merge(4M) | histogram:mean()",
+    "find('*') | histogram:create() | histogram:count()",
+];
+
+/// Each slot that is evaluated alone, as a stream does, is the last slot of the answer that ends with it, to the last bit.
+#[test]
+fn the_last_slots_alone_are_those_of_the_whole_answer() {
+    for query in QUERIES {
+        let pipeline = parse(query).unwrap();
+        for count in 1..15 {
+            let grid = Grid { start_ms: 180_000, count, ..GRID };
+            let whole = evaluate(&pipeline, grid, &Minutes).unwrap();
+            for last in 1..=count.min(3) {
+                let alone = evaluate_last(&pipeline, grid, last, &Minutes).unwrap();
+                let expected: Vec<Output> = whole.iter().map(|output| tail(output, last)).collect();
+                assert_eq!(format!("{alone:?}"), format!("{expected:?}"), "{query} of {count}");
+            }
+        }
+    }
+}
+
+fn tail(output: &Output, count: usize) -> Output {
+    fn last<T: Clone>(all: &[T], count: usize) -> Vec<T> {
+        all[all.len() - count..].to_vec()
+    }
+    let column = match &output.column {
+        Column::Numbers(all) => Column::Numbers(last(all, count)),
+        Column::Histograms(all) => Column::Histograms(last(all, count)),
+        Column::Texts(all) => Column::Texts(last(all, count)),
+    };
+    Output { column, ..output.clone() }
+}
+
+/// A stream may go on for longer than a query may be: its range then begins later, or it says that it cannot.
+#[test]
+fn ranges_longer_than_an_answer_are_cut_or_refused() {
+    let grid = Grid { count: COUNT_MAX + 7, ..GRID };
+    let alone = |query: &str| evaluate_last(&parse(query).unwrap(), grid, 1, &Minutes);
+    assert!(alone("find('a') | rolling:mean(5M)").is_ok());
+    assert!(alone("find('a') | integrate()").unwrap_err().contains("start it again"));
+    let query = parse("{find('a'); {search('and(x:y)')}} | op:div()").unwrap();
+    assert_eq!(sources(&query).unwrap(), [("and(__name:a)".to_owned(), "numeric"), ("and(x:y)".to_owned(), "numeric")]);
 }
 
 #[test]

@@ -31,18 +31,25 @@ struct State {
     has_ended: bool,
 }
 
+/// What a watch is for, and its oldest change.
+#[derive(Clone)]
+struct Watching {
+    oldest_ms: Arc<AtomicI64>,
+    reads_texts: bool,
+}
+
 /// The oldest change of each watch, for the followers.
 #[derive(Default)]
 struct Watches {
-    oldest_ms: Mutex<HashMap<u64, Arc<AtomicI64>>>,
+    by_id: Mutex<HashMap<u64, Watching>>,
     /// Places of series that followers have.
     places: AtomicUsize,
     series_max: usize,
 }
 
 impl Watches {
-    fn all(&self) -> MutexGuard<'_, HashMap<u64, Arc<AtomicI64>>> {
-        self.oldest_ms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, Watching>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,8 +69,14 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches the series of one of `selectors`; None when the store has ended. Waits for the store's shards.
-    pub fn watch(self: &Arc<Self>, tenant: &Tenant, selectors: Vec<Vec<Matcher>>) -> Option<Changing> {
+    /// Watches the series of one of `selectors`, those of texts only if the query `reads_texts`; None when the store has ended. Waits
+    /// for the store's shards.
+    pub fn watch(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        selectors: Vec<Vec<Matcher>>,
+        reads_texts: bool,
+    ) -> Option<Changing> {
         let store = self.store.upgrade()?;
         let mut state = self.state();
         if state.has_ended {
@@ -77,7 +90,7 @@ impl Changes {
         state.next += 1;
         state.count += 1;
         let (id, oldest_ms) = (state.next, Arc::new(AtomicI64::new(NOTHING)));
-        state.watches.all().insert(id, Arc::clone(&oldest_ms));
+        state.watches.all().insert(id, Watching { oldest_ms: Arc::clone(&oldest_ms), reads_texts });
         for matchers in selectors {
             store.watch(Audience::Queries, Watch { id, tenant: Some(tenant.clone()), matchers });
         }
@@ -145,10 +158,10 @@ struct Tap {
 impl Follower for Tap {
     fn begin(&mut self, followed: Followed<'_>) -> bool {
         let Followed { watch, slot, series, def, .. } = followed;
-        if def.meta.kind == Kind::Text {
+        let Some(Watching { oldest_ms, reads_texts }) = self.watches.all().get(&watch).cloned() else { return false };
+        if def.meta.kind == Kind::Text && !reads_texts {
             return false;
         }
-        let Some(oldest_ms) = self.watches.all().get(&watch).cloned() else { return false };
         // ORDERING: Relaxed; a count that bounds memory.
         if self.watches.places.fetch_add(1, Ordering::Relaxed) >= self.watches.series_max {
             // ORDERING: Relaxed; a count, and a flag that is looked at again and again.

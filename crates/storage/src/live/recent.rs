@@ -140,7 +140,7 @@ impl Recent {
             .into_iter()
             .partition(|(_, entry)| entry.kept.try_lock().is_ok_and(|kept| now.saturating_sub(kept.used_ns) > IDLE_NS));
         state.entries = others;
-        let changing = self.changes.watch(tenant, vec![matchers.to_vec()]);
+        let changing = self.changes.watch(tenant, vec![matchers.to_vec()], false);
         let kept = Mutex::new(Kept { used_ns: now, ..Kept::default() });
         let entry = changing.map(|changing| Arc::new(Entry { changing, kept }));
         if let Some(entry) = &entry {
