@@ -8,6 +8,7 @@ import test from "node:test";
 
 import { chromium } from "playwright-core";
 
+import { Exporter } from "../dist/esm/index.js";
 import { Server, sleep } from "./server.mjs";
 
 const skip = process.env.OGIVE_BIN ? false : "NOT TESTED against a server: OGIVE_BIN names no ogive binary";
@@ -34,9 +35,11 @@ function pass(request, response, ogive) {
   request.pipe(on);
 }
 
-/** Serves the page, the package as it is published, and an interface. */
-function site(ogive) {
+/** Serves the page, the package as it is published, and an interface; `served` counts how long the page took. */
+function site(ogive, served) {
   return http.createServer((request, response) => {
+    const begin = process.hrtime.bigint();
+    if (request.url === "/items") response.once("finish", () => served.recordNanoseconds(Number(process.hrtime.bigint() - begin)));
     const { pathname } = new URL(request.url, "http://site");
     const file = normalize(join(HERE, pathname));
     if (pathname === "/v1/batch") pass(request, response, ogive);
@@ -49,7 +52,8 @@ function site(ogive) {
 
 test("a page's timings arrive when its user leaves, each once", { skip }, async () => {
   const server = await Server.start();
-  const web = site(server.url).listen(0, "127.0.0.1");
+  const exporter = new Exporter(server.url, { labels: { service: "shop" } });
+  const web = site(server.url, exporter.recorder("http_seconds", { route: "/items" })).listen(0, "127.0.0.1");
   await new Promise((resolve) => web.once("listening", resolve));
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
@@ -74,6 +78,17 @@ test("a page's timings arrive when its user leaves, each once", { skip }, async 
   await arrived("twice_seconds", 1);
   for (const timing of ["ttfb", "dom_interactive", "dom_complete", "load", "first_contentful_paint", "largest_contentful_paint"])
     await arrived(`page_seconds{route="/items",timing="${timing}"}`, 1);
+  // The same in Ogive's page: two clicks lay what the server took over what the user waited for.
+  await exporter.shutdown();
+  await arrived('http_seconds{route="/items"}', 1);
+  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+  await page.goto(`${server.url}/?query=${encodeURIComponent('page_seconds{route="/items", timing="load"}')}`);
+  await page.locator("[data-control=over]").click();
+  await page.locator(`#compare [data-over='http_seconds{route="/items"}']`).click();
+  await page.locator("#compare [data-row=count]").waitFor();
+  assert.deepEqual((await page.locator("#compare [data-row=count] td").allInnerTexts()).slice(0, 2), ["1", "1"]);
+  const [took, waited] = await page.locator("#compare [data-row=p50] td").allInnerTexts();
+  assert.ok(/s$/.test(took) && /s$/.test(waited) && took !== waited, `${took} and ${waited}`);
   await browser.close();
   web.closeAllConnections();
   web.close();
