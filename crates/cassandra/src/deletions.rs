@@ -6,6 +6,7 @@
 //! write time, so a deletion in Cassandra at the time of the record removes the same rows.
 //! Limits: [`RECORDS_MAX`] records, [`BODY_BYTES_MAX`] each, checked when they are written and when they are read.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{MatchOp, Matcher, Tenant, TimeRange};
@@ -113,6 +114,8 @@ pub(crate) fn is_hidden(hidden: &Hidden, time_ms: i64, arrived_us: i64) -> bool 
 pub(crate) struct Deletions {
     /// Ascending by time.
     all: Mutex<Vec<Deletion>>,
+    /// Time and digest of those that were read.
+    read: Mutex<HashSet<(i64, i64)>>,
 }
 
 impl Deletions {
@@ -120,10 +123,27 @@ impl Deletions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up all that the cluster has.
-    pub(crate) fn learn(&self, mut all: Vec<Deletion>) {
+    /// Takes up records as they are stored; each is decoded once. One that cannot be is an error: what it hides must not show.
+    pub(crate) fn learn_stored(&self, stored: Vec<(i64, i64, Vec<u8>)>) -> Result<(), Error> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at_us, digest, body) in stored {
+            if !read.contains(&(at_us, digest)) {
+                self.learn(vec![Deletion::decode(at_us, digest, &body)?]);
+                read.insert((at_us, digest));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up all that the cluster says. What is known stays: one copy alone may not have it.
+    pub(crate) fn learn(&self, found: Vec<Deletion>) {
+        let mut all = self.all();
+        for one in found {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
         all.sort_by_key(|one| one.at_us);
-        *self.all() = all;
     }
 
     /// Takes up one that was just made.
@@ -215,7 +235,8 @@ mod tests {
         assert_eq!((deletions.before(77), deletions.before(78)), (0, 1));
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let known = |host: &str| {
-            let (tenant, def) = (Tenant::new("t").unwrap(), SeriesDef::new([("host", host)], meta.clone()).unwrap());
+            let (tenant, def) =
+                (Tenant::new("t").unwrap(), SeriesDef::new([("__name__", "m"), ("host", host)], meta.clone()).unwrap());
             Known { id: def.id(&tenant), tenant, def }
         };
         let covers = |host: &str, minute| deletions.covers(&known(host), minute);

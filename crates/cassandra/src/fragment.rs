@@ -32,10 +32,10 @@ pub(crate) const PIECES_MAX: usize = 256;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// 256 KiB: a row is not begun to be filled above it.
 const BODY_BYTES_FULL: usize = 256 << 10;
-/// 2 runs of pieces that a row lacks between its first and its last.
-const GAPS_MAX: usize = 2;
-/// 100,000 pieces are hashed for a row at most: some 20 ms.
-const TRIES_MAX: usize = 100_000;
+/// 2 pieces in each of two runs that a row lacks between its first and its last.
+const RUN_MAX: usize = 2;
+/// 300,000 pieces are hashed for a row at most: less than 0.1 s.
+const TRIES_MAX: usize = 300_000;
 /// 4 MiB: what a row unfolds to; a piece of one sample may pass 1 MiB by its frame.
 const BODY_BYTES_MAX: usize = 4 << 20;
 
@@ -134,17 +134,25 @@ impl Fragment {
     }
 
     /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number. What came out of order
-    /// was in another row: up to [`GAPS_MAX`] times, a run of pieces between two of the row may not be in it. None when no such choice of
-    /// them has the digest, or none of the first [`TRIES_MAX`].
+    /// was in another row: one run of pieces between two of the row may not be in it, or two of [`RUN_MAX`] pieces at most. None when no
+    /// such choice of them has the digest, or none of the first [`TRIES_MAX`].
     pub(crate) fn rebuilt(key: RowKey, digest: i64, pieces: &[Arc<Piece>]) -> Option<Self> {
+        let encoded = |(place, piece): (usize, &Arc<Piece>)| {
+            let mut bytes = Vec::with_capacity(PIECE_HEADER_BYTES + piece.frame.len());
+            append(&mut bytes, piece);
+            (place, bytes)
+        };
+        let all: Vec<(usize, Vec<u8>)> = pieces.iter().enumerate().map(encoded).collect();
         // A row may begin with a later part of its first batch.
         let firsts = pieces.iter().enumerate().filter(|(_, piece)| piece.sequence == key.sequence);
-        let mut search = Search { digest, tries: TRIES_MAX };
-        for gaps in 0..=GAPS_MAX {
+        let mut search = Search { digest, tries: TRIES_MAX, run_max: PIECES_MAX };
+        for gaps in 0..=2 {
+            search.run_max = if gaps == 2 { RUN_MAX } else { PIECES_MAX };
             for (first, _) in firsts.clone() {
                 let mut chosen = Vec::new();
-                if search.run(&pieces[first..], gaps, &mut chosen, XxHash3_64::default()) {
-                    return Self::of(key, &chosen).ok();
+                if search.run(&all[first..], gaps, &mut chosen, XxHash3_64::default()) {
+                    let its: Vec<Arc<Piece>> = chosen.iter().map(|place| Arc::clone(&pieces[*place])).collect();
+                    return Self::of(key, &its).ok();
                 }
             }
         }
@@ -201,21 +209,22 @@ impl Fragment {
 struct Search {
     digest: i64,
     tries: usize,
+    /// Most pieces of a run that is left out.
+    run_max: usize,
 }
 
 impl Search {
-    /// Takes pieces from the first of `rest` on, and leaves out exactly `gaps` runs of them; whether `chosen` has the digest then.
-    fn run(&mut self, rest: &[Arc<Piece>], gaps: usize, chosen: &mut Vec<Arc<Piece>>, mut hash: XxHash3_64) -> bool {
+    /// Takes pieces from the first of `rest` on, and leaves out exactly `gaps` runs of them; whether those `chosen` have the digest
+    /// then, by their place among all. Each piece has its place and its bytes.
+    fn run(&mut self, rest: &[(usize, Vec<u8>)], gaps: usize, chosen: &mut Vec<usize>, mut hash: XxHash3_64) -> bool {
         let before = chosen.len();
-        for (at, piece) in rest.iter().enumerate() {
+        for (at, (place, bytes)) in rest.iter().enumerate() {
             if chosen.len() == PIECES_MAX || self.tries == 0 {
                 break;
             }
             self.tries -= 1;
-            let mut bytes = Vec::with_capacity(PIECE_HEADER_BYTES + piece.frame.len());
-            append(&mut bytes, piece);
-            hash.write(&bytes);
-            chosen.push(Arc::clone(piece));
+            hash.write(bytes);
+            chosen.push(*place);
             if gaps == 0 {
                 if hash.finish() as i64 == self.digest {
                     return true;
@@ -223,7 +232,7 @@ impl Search {
                 continue;
             }
             let behind = rest.get(at + 2..).unwrap_or_default();
-            for skipped in 0..behind.len() {
+            for skipped in 0..behind.len().min(self.run_max) {
                 if self.run(&behind[skipped..], gaps - 1, chosen, hash.clone()) {
                     return true;
                 }

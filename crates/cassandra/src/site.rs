@@ -148,7 +148,7 @@ impl Site {
             read => now.saturating_sub(read) >= age,
         };
         if is_due(&self.read_at[0], FRESH_NS) {
-            self.deletions.learn(cluster.deletions().await?);
+            self.deletions.learn_stored(cluster.deletions_as_are().await?)?;
             // ORDERING: Relaxed; see above.
             self.read_at[0].store(now.max(1), Ordering::Relaxed);
         }
