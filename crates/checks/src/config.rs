@@ -129,6 +129,43 @@ impl Config {
         Ok(Self { is_empty_list, ..config })
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.check.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.check.len()
+    }
+
+    /// The same checks with more labels; a check's own win.
+    ///
+    /// # Errors
+    /// A label that is not allowed.
+    pub fn with_labels(&self, labels: &[(String, String)]) -> Result<Self, String> {
+        let labelled = |check: &Check| {
+            let mut raw = check.raw.clone();
+            for (name, value) in labels {
+                raw.labels.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            Check::try_from(raw)
+        };
+        Ok(Self { check: self.check.iter().map(labelled).collect::<Result<_, _>>()?, ..*self })
+    }
+
+    /// Each check's name, and why it needs a permission to come from elsewhere, if it does: it runs a program
+    /// (`command`), or reads a file of this machine (`file`).
+    pub fn needs(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.check.iter().flat_map(|check| {
+            let command = check.raw.command.is_some().then_some("command");
+            let file = check.raw.names_files().then_some("file");
+            command.into_iter().chain(file).map(|need| (check.name.as_str(), need))
+        })
+    }
+
     /// Checks of one file, when what holds for all of them together does.
     pub fn of(check: Vec<Check>) -> Result<Self, Clash> {
         let mut names = BTreeSet::new();

@@ -59,7 +59,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ogive_model::{Batch, Tenant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 pub use config::{Check, Clash, Config};
 use config::{FILE_BYTES_MAX, Probe};
@@ -73,6 +73,7 @@ use ogive_door::outbox::Outbox;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
 use ogive_text::mistake;
+use ogive_text::near::suggestion;
 use plan::{DueRun, Plan};
 use run::{Failure, Reason, Run};
 
@@ -106,6 +107,55 @@ pub struct Checks {
     /// Every key of that file with its value, to find what differs.
     flat: Flat,
     marks: Marks,
+    fed: Option<Fed>,
+}
+
+/// Decides from outside which checks run, and runs one at once.
+#[derive(Clone)]
+pub struct Feed {
+    config: watch::Sender<Config>,
+    now: mpsc::UnboundedSender<(String, oneshot::Sender<Result<String, String>>)>,
+}
+
+/// The other end of a [`Feed`].
+struct Fed {
+    config: watch::Receiver<Config>,
+    now: mpsc::UnboundedReceiver<(String, oneshot::Sender<Result<String, String>>)>,
+}
+
+impl Feed {
+    /// These checks run from now on, and no others of this feed.
+    pub fn set(&self, config: Config) {
+        self.config.send_replace(config);
+    }
+
+    /// Runs the check `name` now, beside its schedule; its outcome, in a sentence, comes when it ends.
+    ///
+    /// # Errors
+    /// Nothing runs checks any more.
+    pub fn run_now(&self, name: &str) -> Result<oneshot::Receiver<Result<String, String>>, String> {
+        let (reply, outcome) = oneshot::channel();
+        self.now.send((name.to_owned(), reply)).map_err(|_| "the checks have ended".to_owned())?;
+        Ok(outcome)
+    }
+}
+
+impl Fed {
+    /// What comes next; forever nothing without a feed.
+    async fn next(fed: Option<&mut Self>) -> Change {
+        let Some(fed) = fed else { return std::future::pending().await };
+        tokio::select! {
+            Ok(()) = fed.config.changed() => Change::Config(fed.config.borrow_and_update().clone()),
+            Some((name, reply)) = fed.now.recv() => Change::Now(name, reply),
+            else => std::future::pending().await,
+        }
+    }
+}
+
+/// What a [`Feed`] says.
+enum Change {
+    Config(Config),
+    Now(String, oneshot::Sender<Result<String, String>>),
 }
 
 type Flat = Vec<(String, String)>;
@@ -113,7 +163,14 @@ type Flat = Vec<(String, String)>;
 impl Checks {
     /// The checks of tables that somebody else has read.
     pub fn open(config: &Config, files: Files) -> Self {
-        Self { config: config.clone(), files, path: None, flat: Flat::new(), marks: Marks::default() }
+        Self { config: config.clone(), files, path: None, flat: Flat::new(), marks: Marks::default(), fed: None }
+    }
+
+    /// Checks of which somebody else decides while they run.
+    pub fn fed(files: Files) -> (Self, Feed) {
+        let ((config, changes), (now, requests)) = (watch::channel(Config::default()), mpsc::unbounded_channel());
+        let fed = Some(Fed { config: changes, now: requests });
+        (Self { fed, ..Self::open(&Config::default(), files) }, Feed { config, now })
     }
 
     /// The checks of a file; none of no file.
@@ -122,12 +179,13 @@ impl Checks {
             Some(path) => read(path, files).map_err(anyhow::Error::msg).context("cannot start the checks")?,
             None => Default::default(),
         };
-        Ok(Self { config, files, path: options.checks.clone(), flat, marks })
+        Ok(Self { config, files, path: options.checks.clone(), flat, marks, fed: None })
     }
 
     /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
     pub fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
-        let hangup = (!self.config.check.is_empty() || self.path.is_some()).then(|| signal(SignalKind::hangup()));
+        let has_work = !self.config.check.is_empty() || self.path.is_some() || self.fed.is_some();
+        let hangup = has_work.then(|| signal(SignalKind::hangup()));
         async move {
             if let Some(Ok(hangup)) = hangup {
                 self.run_and_reload(door, hangup).await;
@@ -141,10 +199,19 @@ impl Checks {
         let mut ending = door.ending.clone();
         let mut work = Work::new(&door, self.files, outbox);
         work.become_of(self.config);
+        let mut fed = self.fed;
+        // What was set before this began.
+        if let Some(fed) = &mut fed {
+            work.become_of(fed.config.borrow_and_update().clone());
+        }
         loop {
             let wait = work.wait_ns().map_or(Duration::MAX, Duration::from_nanos);
             tokio::select! {
                 () = tokio::time::sleep(wait) => work.begin_due(),
+                change = Fed::next(fed.as_mut()) => match change {
+                    Change::Config(config) => work.become_of(config),
+                    Change::Now(name, reply) => work.begin_now(&name, reply),
+                },
                 _ = hangup.recv() => {
                     let (Some(path), files, before) = (self.path.clone(), self.files, self.marks.clone()) else { continue };
                     // Megabytes of tables, or a disk that hangs: not on a thread that others wait for.
@@ -293,10 +360,33 @@ impl Work {
                 continue;
             };
             tokio::spawn(async move {
-                guard.shared.check(&check, period_from_ns).await;
+                let _ = guard.shared.check(&check, period_from_ns).await;
                 drop((guard, place));
             });
         }
+    }
+
+    /// Runs a check beside its schedule.
+    fn begin_now(&self, name: &str, reply: oneshot::Sender<Result<String, String>>) {
+        let Some(check) = self.checks.get(name).cloned() else {
+            let known: Vec<&str> = self.checks.keys().map(String::as_str).collect();
+            let hint = suggestion(known.iter().copied(), name);
+            return drop(reply.send(Err(format!("there is no check {name:?} here{hint}"))));
+        };
+        let is_first = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        if !is_first {
+            return drop(reply.send(Err(format!("a run of {name:?} is in progress"))));
+        }
+        let guard = UnderWay { shared: self.shared.clone(), name: name.to_owned() };
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            return drop(reply.send(Err(format!("{RUNNING_MAX} other checks are running; ask again"))));
+        };
+        let now_ns = self.shared.door.clock.now();
+        tokio::spawn(async move {
+            let outcome = guard.shared.check(&check, now_ns).await;
+            drop((guard, place));
+            drop(reply.send(Ok(outcome)));
+        });
     }
 
     fn skip(&self, run: Run, check: &Check, reason: Reason, sentence: &str) {
@@ -312,14 +402,21 @@ impl Shared {
         }
     }
 
-    async fn check(&self, check: &Arc<Check>, period_from_ns: u64) {
+    /// Runs a check, and says in a sentence how it ended.
+    async fn check(&self, check: &Arc<Check>, period_from_ns: u64) -> String {
+        let from_ns = self.door.clock.now();
         let mut run = Run::begin(self.door.clock).of_period(period_from_ns, check.period);
         let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check)).await;
         let end = run.ended(requested.ok(), check.timeout);
+        let outcome = match &end {
+            Ok(()) => format!("ok in {:.3} ms", self.door.clock.now().saturating_sub(from_ns) as f64 / 1e6),
+            Err(failure) => failure.to_string(),
+        };
         let batch = run.batch(&end, &check.labels, check.period);
         let marks = self.ends.reported(check, &batch, self.door.clock.wall());
         self.outbox.add(batch);
         self.mark(marks);
+        outcome
     }
 
     async fn ask(&self, run: &mut Run, check: &Check) -> Result<(), Failure> {

@@ -118,6 +118,12 @@ fn average() -> Vec<String> {
 }
 
 impl Raw {
+    /// Whether it reads a file of this machine.
+    pub(super) fn names_files(&self) -> bool {
+        let files = [&self.token_file, &self.ca_file, &self.password_file, &self.script, &self.secret_access_key_file];
+        files.into_iter().any(Option::is_some)
+    }
+
     /// A key of a kind that nobody took.
     pub(super) fn left(&self) -> Option<&'static str> {
         let keys = [

@@ -5,7 +5,7 @@
 //! number. What filters make of lines is counted by them (`ogive_filter_events_total`), and not to the sender's batch.
 //! Threads: filters run on the thread that submits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ogive_filter::{Filtered, Outcome, Part, Stage};
 use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange, Verdict};
@@ -18,24 +18,35 @@ pub const METRIC: &str = "ogive_filter_events_total";
 
 /// See the module.
 pub struct FilteredBackend {
-    stage: Stage,
+    stage: RwLock<Arc<Stage>>,
     inner: Arc<dyn Backend>,
 }
 
 impl FilteredBackend {
     /// `inner` behind the filters of `stage`.
     pub fn new(stage: Stage, inner: Arc<dyn Backend>) -> Self {
-        Self { stage, inner }
+        Self { stage: RwLock::new(Arc::new(stage)), inner }
+    }
+
+    /// Replaces the filters; batches on their way go through those that they began with.
+    pub fn replace(&self, stage: Stage) {
+        *self.stage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stage);
+    }
+
+    fn stage(&self) -> Arc<Stage> {
+        self.stage.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What each filter did, as own series and in `/metrics`.
-    fn outcomes(&self) -> impl Iterator<Item = OwnValue> + '_ {
-        self.stage.tallies().flat_map(|(name, tally)| {
-            Outcome::ALL.into_iter().map(move |outcome| {
+    fn outcomes(&self) -> Vec<OwnValue> {
+        let of = |(name, tally): (&str, &ogive_filter::Tally)| {
+            let value = |outcome: Outcome| {
                 let labels = [("filter", name), ("outcome", outcome.name())];
                 OwnValue::counter(METRIC, &labels, tally.get(outcome) as f64)
-            })
-        })
+            };
+            Outcome::ALL.map(value)
+        };
+        self.stage().tallies().flat_map(of).collect()
     }
 }
 
@@ -105,7 +116,7 @@ impl Backend for FilteredBackend {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let samples = batch.samples.len() as u64;
-        let parts = match self.stage.apply(batch) {
+        let parts = match self.stage().apply(batch) {
             Filtered::Untouched(batch) => return self.inner.submit(batch, frame, stamps, reply),
             Filtered::Changed(parts) => parts,
             Filtered::Unknown(unknown) => {
@@ -186,15 +197,23 @@ impl Backend for FilteredBackend {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = self.inner.facts();
-        facts.push(Fact { name: "filter_labels_bytes", value: self.stage.memory_bytes() as f64 });
-        let total = |outcome| self.stage.tallies().map(|(_, tally)| tally.get(outcome)).sum::<u64>() as f64;
-        let figures = [
-            ("filter_dropped_total", Outcome::Dropped),
-            ("filter_unparsed_total", Outcome::Unparsed),
-            ("filter_numbers_total", Outcome::Numbers),
-        ];
-        facts.extend(figures.map(|(name, outcome)| Fact { name, value: total(outcome) }));
+        let (mut facts, stage) = (self.inner.facts(), self.stage());
+        if stage.is_empty() {
+            return facts;
+        }
+        let total = |outcome| stage.tallies().map(|(_, tally)| tally.get(outcome)).sum::<u64>() as f64;
+        for (name, value) in [
+            ("filter_labels_bytes", stage.memory_bytes() as f64),
+            ("filter_dropped_total", total(Outcome::Dropped)),
+            ("filter_unparsed_total", total(Outcome::Unparsed)),
+            ("filter_numbers_total", total(Outcome::Numbers)),
+        ] {
+            // There may be filters behind these.
+            match facts.iter_mut().find(|fact| fact.name == name) {
+                Some(fact) => fact.value += value,
+                None => facts.push(Fact { name, value }),
+            }
+        }
         facts
     }
 

@@ -30,11 +30,11 @@ mod tls;
 mod view;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use config::Config;
 use context::Context;
@@ -65,6 +65,39 @@ pub struct Scraping {
     paths: Vec<PathBuf>,
     files: Files,
     config: Config,
+    fed: Option<watch::Receiver<FedJobs>>,
+}
+
+/// Jobs that come from elsewhere while the broker runs.
+#[derive(Clone, Default)]
+pub struct FedJobs(Vec<config::Job>);
+
+impl FedJobs {
+    /// The jobs in the text of a file, whose name `path` stands in messages; their targets get `labels`.
+    ///
+    /// # Errors
+    /// A sentence with the place of the mistake.
+    pub fn parse(path: &Path, text: &str, labels: &[(String, String)], files: Files) -> Result<Self, String> {
+        let mut config = config::parse(path, text, files)?;
+        config.jobs.iter_mut().for_each(|job| job.labels = labels.to_vec());
+        Ok(Self(config.jobs))
+    }
+
+    /// Reads the certificates that the jobs name.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn check_files(&self, files: Files) -> Result<(), String> {
+        self.0.iter().try_for_each(|job| check_tls(job, files))
+    }
+
+    /// Whether the text of a file names files of this machine.
+    ///
+    /// # Errors
+    /// It is no YAML.
+    pub fn names_files(path: &Path, text: &str) -> Result<bool, String> {
+        config::names_files(path, text)
+    }
 }
 
 impl Scraping {
@@ -74,13 +107,20 @@ impl Scraping {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        Ok(Self { paths: options.files.clone(), files, config })
+        Ok(Self { paths: options.files.clone(), files, config, fed: None })
+    }
+
+    /// Also scrapes what is sent to the result, from when it runs.
+    pub fn feed(&mut self) -> watch::Sender<FedJobs> {
+        let (sender, receiver) = watch::channel(FedJobs::default());
+        self.fed = Some(receiver);
+        sender
     }
 
     /// Scrapes until the server stops, and then ends the series of every target. Called within the runtime: signals are handled from then
     /// on, not from when this is polled.
     pub fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
-        let requested = (!self.paths.is_empty()).then(|| {
+        let requested = (!self.paths.is_empty() || self.fed.is_some()).then(|| {
             let (sender, reloads) = mpsc::channel(RELOADS_MAX);
             *view.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
             (signal(SignalKind::hangup()), reloads)
@@ -101,13 +141,24 @@ impl Scraping {
         let mut ending = door.ending.clone();
         let context = Arc::new(Context { door, view, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
-        jobs.become_of(std::mem::take(&mut self.config.jobs)).await;
+        let mut own = std::mem::take(&mut self.config.jobs);
+        let mut fed = self.fed.take();
+        let more = fed.as_mut().map(|fed| fed.borrow_and_update().clone());
+        let mut more = more.unwrap_or_default();
+        jobs.become_of(all(&own, &more)).await;
         loop {
-            let requested = tokio::select! {
-                _ = hangup.recv() => None,
-                requested = reloads.recv() => requested,
-                _ = ending.wait_for(|ending| *ending) => break,
+            let (next, requested) = tokio::select! {
+                next = next_of(fed.as_mut()) => (Some(next), None),
+                _ = hangup.recv() => (None, None),
+                requested = reloads.recv() => (None, requested),
+                // What it finds is a lock, which no wait may outlive.
+                () = async { drop(ending.wait_for(|ending| *ending).await) } => break,
             };
+            if let Some(next) = next {
+                more = next;
+                jobs.become_of(all(&own, &more)).await;
+                continue;
+            }
             let (paths, files, before) = (self.paths.clone(), self.files, self.config.marks.clone());
             let load = move || {
                 let config = read(&paths, files)?;
@@ -124,7 +175,8 @@ impl Scraping {
                     self.config.marks = marks;
                     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                     let before = jobs.by_name();
-                    jobs.become_of(config.jobs).await;
+                    own = config.jobs;
+                    jobs.become_of(all(&own, &more)).await;
                     let what = changes(&before, &jobs.by_name());
                     if let Some(path) = self.paths.first().filter(|_| !what.is_empty()) {
                         let owner = (self.files.owner)(path);
@@ -152,16 +204,41 @@ impl Scraping {
     }
 }
 
+/// The jobs of the files, and of the others those whose names no file has.
+fn all(own: &[config::Job], more: &FedJobs) -> Vec<config::Job> {
+    let is_own = |job: &&config::Job| own.iter().any(|known| known.name == job.name);
+    for job in more.0.iter().filter(is_own) {
+        tracing::warn!(
+            "the job {:?} is in a file of this machine, which is scraped, and not the one of the group",
+            job.name
+        );
+    }
+    own.iter().chain(more.0.iter().filter(|job| !is_own(job))).cloned().collect()
+}
+
+/// What is fed next; forever nothing without a feed.
+async fn next_of(fed: Option<&mut watch::Receiver<FedJobs>>) -> FedJobs {
+    if let Some(fed) = fed
+        && fed.changed().await.is_ok()
+    {
+        return fed.borrow_and_update().clone();
+    }
+    std::future::pending().await
+}
+
 /// Reads the files, including the CA certificates and keys of their jobs.
 fn read(paths: &[PathBuf], files: Files) -> Result<Config, String> {
     let config = config::load(paths, files)?;
-    for job in &config.jobs {
-        let all = std::iter::once(&job.access).chain(job.http.iter().map(|source| &source.access));
-        for access in all {
-            tls::config(&access.tls, files).map_err(|sentence| format!("job {:?}: {sentence}", job.name))?;
-        }
-    }
+    config.jobs.iter().try_for_each(|job| check_tls(job, files))?;
     Ok(config)
+}
+
+fn check_tls(job: &config::Job, files: Files) -> Result<(), String> {
+    let all = std::iter::once(&job.access).chain(job.http.iter().map(|source| &source.access));
+    for access in all {
+        tls::config(&access.tls, files).map_err(|sentence| format!("job {:?}: {sentence}", job.name))?;
+    }
+    Ok(())
 }
 
 /// Every job that is scraped.

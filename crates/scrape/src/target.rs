@@ -72,6 +72,11 @@ pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<TargetOutc
             labels.set(name, value);
         }
     }
+    for (name, value) in &job.labels {
+        if labels.get(name).is_empty() {
+            labels.set(name, value);
+        }
+    }
     for (name, values) in &job.params {
         if let Some(first) = values.first() {
             labels.set(&format!("{PARAMETER}{name}"), first);

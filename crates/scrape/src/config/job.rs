@@ -48,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) http: Vec<HttpSource>,
     pub(crate) access: Access,
+    /// Labels of its targets that the file does not name; a target's own win.
+    pub(crate) labels: Vec<(String, String)>,
 }
 
 /// The limits of a scrape; 0 for no limit.

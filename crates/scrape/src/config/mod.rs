@@ -56,14 +56,41 @@ pub(crate) fn load(paths: &[PathBuf], files: Files) -> Result<Config, String> {
     Ok(out)
 }
 
+/// Reads the text of a file that is not on this machine; `path` is its name in messages.
+pub(crate) fn parse(path: &Path, text: &str, files: Files) -> Result<Config, String> {
+    let config = parse_bytes(path, text.as_bytes(), files)?;
+    let mut names = BTreeSet::new();
+    match config.jobs.iter().find(|job| !names.insert(&job.name)) {
+        Some(job) => Err(format!("the job {:?} is there twice; give each its own job_name", job.name)),
+        None => Ok(config),
+    }
+}
+
+/// Whether the text of a file names files of this machine.
+pub(crate) fn names_files(path: &Path, text: &str) -> Result<bool, String> {
+    fn is_in(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Object(all) => all.iter().any(|(key, value)| {
+                key.ends_with("_file") || key.ends_with("_files") || key == "files" || is_in(value)
+            }),
+            serde_json::Value::Array(all) => all.iter().any(is_in),
+            _ => false,
+        }
+    }
+    yaml::<serde_json::Value>(path, text.as_bytes()).map(|value| is_in(&value))
+}
+
 fn load_file(path: &Path, files: Files) -> Result<Config, String> {
-    let bytes = read(path, files)?;
-    let file: raw::File = yaml(path, &bytes)?;
+    parse_bytes(path, &read(path, files)?, files)
+}
+
+fn parse_bytes(path: &Path, bytes: &[u8], files: Files) -> Result<Config, String> {
+    let file: raw::File = yaml(path, bytes)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let (mut jobs, mut marks, is_empty_list) =
         (Vec::new(), Marks::default(), file.scrape_configs.as_ref().is_some_and(Vec::is_empty));
     let warnings = left_out(path, &file);
-    marks.note(path, &bytes);
+    marks.note(path, bytes);
     let mut resolve = |scrape: raw::Scrape, path: &Path| {
         let name = scrape.job_name.0.clone();
         let job = rules::job(scrape, &file.global, directory);

@@ -85,6 +85,7 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
             redirects: scrape.follow_redirects != Some(false),
             headers: headers(scrape.http_headers, directory)?,
         },
+        labels: Vec::new(),
     })
 }
 
