@@ -38,6 +38,8 @@ pub struct Counters {
     pub reloads: crate::reload::Reloads,
     /// Statistics of forwards.
     pub forwards: crate::forwarded::Figures,
+    /// Figures of central management.
+    pub fleet: crate::fleet_figures::Figures,
 }
 
 /// Entries of the audit on their way to the store.

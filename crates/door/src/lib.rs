@@ -14,6 +14,7 @@ pub mod differences;
 pub mod division;
 pub mod doorkeeper;
 pub mod filtered;
+pub mod fleet_figures;
 pub mod forwarded;
 pub mod ingest_path;
 #[cfg(any(test, feature = "memory"))]

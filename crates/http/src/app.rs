@@ -51,6 +51,8 @@ pub struct Shared {
     pub flags: Flags,
     /// Which expressions took most time.
     pub slowest: super::slowest::Slowest,
+    /// Brokers under this server; none where it cannot have any.
+    pub fleet: Option<Arc<ogive_fleet::Fleet>>,
     /// The findings of the detectors.
     pub detection: Arc<ogive_alerting::detection::board::Board>,
 }

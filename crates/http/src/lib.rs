@@ -38,6 +38,7 @@ mod explain;
 mod expressions;
 mod fair;
 mod federate;
+mod fleet;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod group_columns;
@@ -114,7 +115,7 @@ pub use httptrap::Traps;
 pub use influx::Rules as InfluxRules;
 pub use irondb::router as irondb_router;
 pub use limits::Limits;
-pub use listener::{Routes, serve};
+pub use listener::{Routes, serve, serve_fleet};
 pub use otlp::{Options as OtlpOptions, Otlp};
 pub use query_options::QueryLimits;
 pub use slowest::Slowest;
@@ -156,6 +157,34 @@ fn stream_routes() -> Router<App> {
         .route("/v1/live", get(live::get))
         .route("/v1/stream", get(continuous::get))
         .route("/v1/subscribe", get(subscribe::get))
+}
+
+/// What brokers shall do, for whoever manages them.
+fn fleet_routes() -> Router<App> {
+    Router::new()
+        .route("/v1/fleet/groups", get(fleet::groups))
+        .route("/v1/fleet/groups/{name}", get(fleet::group).post(fleet::apply))
+        .route("/v1/fleet/groups/{name}/rollback", post(fleet::rollback))
+        .route("/v1/fleet/brokers", get(fleet::brokers))
+        .route("/v1/fleet/brokers/{name}", axum::routing::delete(fleet::revoke))
+        .route("/v1/fleet/brokers/{name}/requests", get(fleet::asked).post(fleet::ask))
+        .route("/v1/fleet/tickets", get(fleet::tickets).post(fleet::ticket))
+        .merge(link_routes())
+}
+
+/// The same for brokers, which show their own tokens.
+fn link_routes() -> Router<App> {
+    Router::new()
+        .route("/v1/fleet/enroll", post(fleet::enrol))
+        .route("/v1/fleet/poll", post(fleet::poll))
+        .route("/v1/fleet/rotate", post(fleet::rotate))
+        .route("/v1/fleet/outcomes", post(fleet::outcomes))
+}
+
+/// What is served at an address of brokers alone.
+pub fn fleet_router(app: App) -> Router {
+    let routes = link_routes().fallback(fleet::elsewhere).layer(axum::Extension(fleet::OwnAddress));
+    layered(routes, app)
 }
 
 /// Rules, alerts, and what keeps them quiet.
@@ -228,6 +257,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/cluster", get(status::cluster))
         .merge(upkeep_routes())
         .merge(alert_routes())
+        .merge(fleet_routes())
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
@@ -264,7 +294,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
     let mut response = next.run(request).await;
     let status = response.status();
     // A stream's head says nothing of how long it took to answer.
-    if !["/v1/live", "/v1/stream", "/v1/subscribe"].contains(&route) {
+    if !["/v1/live", "/v1/stream", "/v1/subscribe", "/v1/fleet/poll"].contains(&route) {
         app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
     }
     let headers = response.headers_mut();

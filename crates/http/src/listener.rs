@@ -160,6 +160,25 @@ pub async fn serve(
     serve_through(door, listeners, ending).await;
 }
 
+/// 16,384 brokers, or as many as the process may have open files for, less those of everything else.
+const BROKERS_MAX: usize = 16_384;
+
+/// As [`serve`], for brokers alone, whose polls wait: `open_files` is how many the process may have.
+pub async fn serve_fleet(
+    listeners: Vec<TcpListener>,
+    router: Router,
+    web: Arc<Web>,
+    open_files: usize,
+    ending: watch::Receiver<bool>,
+) {
+    let connections = BROKERS_MAX.min(open_files.saturating_sub(1_024)).max(64);
+    let places = ConnectionPlaces::new(Limits { connections, reserve: 0, leaving: LEAVING_MAX });
+    let answers_kib = Arc::new(Semaphore::new(ANSWERS_KIB_MAX));
+    let routes = Routes::from(router);
+    let door = Door { routes, places, answers_kib, web, idle: IDLE, first_head: FIRST_HEAD, builder: builder() };
+    serve_through(door, listeners, ending).await;
+}
+
 async fn serve_through(door: Door, listeners: Vec<TcpListener>, ending: watch::Receiver<bool>) {
     let door = Arc::new(door);
     let mut tasks = JoinSet::new();

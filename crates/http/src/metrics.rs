@@ -113,6 +113,7 @@ fn exposition(app: &App, form: Form) -> String {
     own_values(&mut out, &counters.door.values());
     own_values(&mut out, &counters.reloads.values());
     own_values(&mut out, &counters.forwards.values());
+    own_values(&mut out, &counters.fleet.values());
     let mut figures = app.alerting.figures();
     figures.sort_by_key(|(name, ..)| *name);
     let mut family = "";

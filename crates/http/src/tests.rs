@@ -54,6 +54,7 @@ fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
         flags: Flags::default(),
         slowest: Default::default(),
         detection: Arc::default(),
+        fleet: None,
     });
     (app, end)
 }

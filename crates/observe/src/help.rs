@@ -56,6 +56,7 @@ pub fn help(metric: &str) -> &'static str {
         .chain(&ogive_door::doorkeeper::HELP)
         .chain(&ogive_door::reload::HELP)
         .chain(&ogive_door::forwarded::HELP)
+        .chain(&ogive_door::fleet_figures::HELP)
         .find(|(name, _)| *name == metric)
         .map_or("", |(_, help)| help)
 }

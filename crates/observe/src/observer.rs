@@ -205,6 +205,7 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
         turned_away.map(|(reason, count)| OwnValue::counter(TURNED_AWAY, &[("reason", reason)], count as f64));
     let folded = counters.total(|ledger| ledger.folded.get());
     let door = counters.door.values().into_iter().chain(counters.reloads.values()).chain(counters.forwards.values());
+    let door = door.chain(counters.fleet.values());
     samples.chain(unreadable).chain(turned_away).chain(door).chain([OwnValue::counter(
         "ogive_ingest_folded_samples_total",
         &[],

@@ -42,6 +42,7 @@ pub(crate) fn run(options: &Options, addresses: Vec<Address>, kernel: AskKernel)
     let spool = directory.display().to_string();
     let opened = Node::open(ogive_cassandra::Options { addresses, directory, clock: front.clock });
     let node = Arc::new(opened?);
+    let fleet = server::open_fleet(options, &front)?;
     let role = Role {
         engine: ogive_query::Engine::new(options.queries.engine()),
         query_timeout: Duration::from_secs(options.queries.query_timeout_s),
@@ -50,9 +51,11 @@ pub(crate) fn run(options: &Options, addresses: Vec<Address>, kernel: AskKernel)
         upkeep: None,
         live: None,
         flags: options.flags.clone(),
+        fleet: Some(fleet.clone()),
     };
     ogive_observe::memory::started(ogive_observe::memory_parts(&node.facts()));
     let ready = front.before(node.clone(), role, kernel)?;
+    ready.runtime.spawn(server::watch_fleet(fleet, ready.app.clone()));
     let runtime = ready.serve(&format!("as node {} over {place} with its spool in {spool}", node.name()))?;
     node.finish();
     runtime.shutdown_timeout(Duration::from_secs(1));

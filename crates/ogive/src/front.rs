@@ -86,6 +86,16 @@ pub(crate) struct Options<'a> {
     pub(crate) kernel: &'a crate::cli::kernel::KernelOptions,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: &'a ogive_amqp::AmqpOptions,
+    /// Addresses for brokers alone.
+    pub(crate) fleet_listen: &'a [SocketAddr],
+    /// Checks and scrapes also come from a server above.
+    pub(crate) is_managed: bool,
+}
+
+/// Where checks and scrapes from a server above go.
+pub(crate) struct Feeds {
+    pub(crate) checks: checks::Feed,
+    pub(crate) scrape: watch::Sender<scrape::FedJobs>,
 }
 
 /// What differs between roles.
@@ -100,6 +110,8 @@ pub(crate) struct Role {
     pub(crate) live: Option<Arc<Live>>,
     /// The options as they were written.
     pub(crate) flags: http::Flags,
+    /// Brokers under it.
+    pub(crate) fleet: Option<Arc<ogive_fleet::Fleet>>,
 }
 
 /// Ports that do not answer yet.
@@ -107,7 +119,7 @@ pub(crate) struct Front {
     runtime: Runtime,
     pub(crate) clock: Clock,
     pub(crate) meters: Arc<Meters>,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     web: Arc<Web>,
     cors: Option<http::Cors>,
     listeners: Vec<TcpListener>,
@@ -122,6 +134,10 @@ pub(crate) struct Front {
     traps: Traps,
     /// Listeners at which IRONdb's API is served.
     irondb: Vec<TcpListener>,
+    /// Listeners of brokers.
+    fleet: Vec<TcpListener>,
+    /// If a server above decides.
+    pub(crate) feeds: Option<Feeds>,
 }
 
 impl Front {
@@ -129,9 +145,10 @@ impl Front {
     pub(crate) fn open(options: &Options<'_>) -> anyhow::Result<Self> {
         let runtime = runtime(options.threads)?;
         let filters = options.filters.open()?;
-        let fetching = Fetching::open(options)?;
+        let (fetching, feeds) = Fetching::open(options)?;
         let listeners = runtime.block_on(listen(options.listen))?;
         let irondb = runtime.block_on(listen(&options.lines.irondb))?;
+        let fleet = runtime.block_on(listen(options.fleet_listen))?;
         let counters = Arc::<Counters>::default();
         let hosts = Hosts::new(&options.web.hosts, options.listen_names, read_file)?;
         let web = Web::open(options.web.web_config.as_deref(), read_file, counters.clone())?;
@@ -157,8 +174,15 @@ impl Front {
             cors: options.cors.cloned(),
             listeners,
             irondb,
+            fleet,
+            feeds,
             fetching,
         })
+    }
+
+    /// The names of its filters.
+    pub(crate) fn filter_names(&self) -> Vec<String> {
+        self.filters.tallies().map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Connects `backend` to the ports; nothing is accepted before [`Ready::serve`].
@@ -201,8 +225,10 @@ impl Front {
             flags: role.flags,
             slowest: ogive_http::Slowest::default(),
             detection: Arc::default(),
+            fleet: role.fleet,
         });
-        Ok(Ready { app, runtime, listeners, irondb: self.irondb, urls, lines, fetching, observer, end })
+        let listeners = Listeners::new(listeners, self.irondb, self.fleet)?;
+        Ok(Ready { app, runtime, listeners, urls, lines, fetching, observer, end })
     }
 }
 
@@ -210,8 +236,7 @@ impl Front {
 pub(crate) struct Ready {
     pub(crate) app: http::App,
     pub(crate) runtime: Runtime,
-    listeners: Vec<TcpListener>,
-    irondb: Vec<TcpListener>,
+    listeners: Listeners,
     urls: Vec<String>,
     lines: listen::Bound,
     fetching: Fetching,
@@ -223,8 +248,7 @@ impl Ready {
     /// Serves until a signal arrives and everything received is handed over. `what` ends the log sentence about the addresses. Work that still
     /// runs in the runtime, such as a query without an end, holds the backend.
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
-        let Self { app, runtime, listeners, irondb, urls, lines, fetching, observer, end } = self;
-        let listeners = Listeners::new(listeners, irondb)?;
+        let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
         let web = app.web.clone();
         let lines = lines.start(&app, runtime.handle(), Arc::new(move || web.tls()))?;
         // Signals are handled before the start is announced: an unhandled one would end the process.
@@ -249,7 +273,7 @@ impl Ready {
 /// What a role fetches on its own.
 struct Fetching {
     scraping: Scraping,
-    checks: [Checks; 2],
+    checks: Vec<Checks>,
     wire: WireRole,
     #[cfg(feature = "kernel")]
     kernel: crate::cli::kernel::KernelRole,
@@ -258,24 +282,37 @@ struct Fetching {
 }
 
 impl Fetching {
-    fn open(options: &Options<'_>) -> anyhow::Result<Self> {
-        Ok(Self {
-            scraping: Scraping::open(options.scrape, FILES)?,
-            checks: [Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)],
+    fn open(options: &Options<'_>) -> anyhow::Result<(Self, Option<Feeds>)> {
+        let mut scraping = Scraping::open(options.scrape, FILES)?;
+        let mut all = vec![Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)];
+        let feeds = options.is_managed.then(|| {
+            let (fed, checks) = Checks::fed(FILES);
+            all.push(fed);
+            Feeds { checks, scrape: scraping.feed() }
+        });
+        let this = Self {
+            scraping,
+            checks: all,
             wire: WireRole::open(options.wire)?,
             #[cfg(feature = "kernel")]
             kernel: crate::cli::kernel::KernelRole::open(options.kernel)?,
             #[cfg(feature = "amqp")]
             queues: ogive_amqp::Inputs::open(options.amqp, FILES)?,
-        })
+        };
+        Ok((this, feeds))
     }
 
     /// Fetches until the role ends. Called within the runtime, as are the functions it calls.
     fn run(self, app: http::App) -> impl Future<Output = ()> {
         #[cfg(feature = "amqp")]
         tokio::spawn(self.queues.run(app.door.clone()));
-        let [checks, more] = self.checks;
-        let (checks, more) = (checks.run(app.door.clone()), more.run(app.door.clone()));
+        // Before anything else runs: signals are handled from here on.
+        let checks: Vec<_> = self.checks.into_iter().map(|checks| tokio::spawn(checks.run(app.door.clone()))).collect();
+        let checks = async move {
+            for running in checks {
+                let _ = running.await;
+            }
+        };
         let scraping = self.scraping.run(app.door.clone(), app.scrape.clone());
         let wire = self.wire.run(app.door.clone());
         #[cfg(feature = "kernel")]
@@ -283,7 +320,7 @@ impl Fetching {
         #[cfg(not(feature = "kernel"))]
         let kernel = std::future::ready(());
         async move {
-            tokio::join!(scraping, checks, more, wire, kernel);
+            tokio::join!(scraping, checks, wire, kernel);
         }
     }
 }
@@ -334,17 +371,21 @@ fn urls(listeners: &[TcpListener], scheme: &str) -> anyhow::Result<Vec<String>> 
 struct Listeners {
     all: Vec<TcpListener>,
     irondb: Vec<SocketAddr>,
+    fleet: Vec<TcpListener>,
 }
 
 impl Listeners {
-    fn new(mut all: Vec<TcpListener>, irondb: Vec<TcpListener>) -> anyhow::Result<Self> {
+    fn new(mut all: Vec<TcpListener>, irondb: Vec<TcpListener>, fleet: Vec<TcpListener>) -> anyhow::Result<Self> {
         let addresses = irondb.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>();
         let addresses = addresses.context("cannot tell the address that was bound")?;
         for address in &addresses {
             tracing::info!("taking irondb at tcp:{address}");
         }
         all.extend(irondb);
-        Ok(Self { all, irondb: addresses })
+        for address in fleet.iter().map(TcpListener::local_addr) {
+            tracing::info!("taking brokers at tcp:{}", address.context("cannot tell the address that was bound")?);
+        }
+        Ok(Self { all, irondb: addresses, fleet })
     }
 }
 
@@ -362,14 +403,23 @@ async fn until_signal(listeners: Listeners, app: http::App, signals: Signals, en
         audit::note(&reported, Entry::config(path, &(FILES.owner)(path), action, "file change", what));
     };
     tokio::spawn(web.clone().watch(ending.clone(), tell));
+    let brokers = http::fleet_router(app.clone());
+    let brokers = http::serve_fleet(listeners.fleet, brokers, web.clone(), open_files(), ending.clone());
     let routes = http::Routes::from(http::router(app.clone())).with(&listeners.irondb, &http::irondb_router(app));
     let served = http::serve(listeners.all, routes, web, query_timeout, ending.clone());
+    let served = async { tokio::join!(served, brokers) };
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        () = served => {}
+        _ = served => {}
         () = late => {}
     }
+}
+
+/// Files that the process may have open.
+fn open_files() -> usize {
+    let found = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
+    found.map_or(1_024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }

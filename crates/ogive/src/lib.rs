@@ -8,6 +8,7 @@ mod cli;
 mod cluster_node;
 mod crash_reports;
 mod filtering;
+mod fleet;
 mod forward;
 mod front;
 mod log_output;
@@ -21,5 +22,7 @@ mod service_manager;
 #[doc(hidden)]
 pub use broker::broker_file;
 pub use cli::run;
+#[doc(hidden)]
+pub use fleet::group_file;
 #[doc(hidden)]
 pub use forward::forward_input;

@@ -10,11 +10,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::files::FILES;
+use anyhow::Context as _;
+
+use crate::cli::files::{FILES, restrict};
 use crate::cli::web::WebOptions;
 use crate::cli::wire::WireOptions;
 use crate::crash_reports;
 use crate::filtering::FilterOptions;
+use crate::fleet;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Ready, Role};
 use crate::offline_audit;
@@ -23,8 +26,10 @@ use ogive_alerting::detection::options::Options as DetectOptions;
 use ogive_alerting::detection::work::Detector;
 use ogive_checks as checks;
 use ogive_door::backend::Backend;
+use ogive_fleet::Fleet;
 use ogive_http as http;
 use ogive_http::QueryLimits;
+use ogive_journal::RealDisk;
 use ogive_listen as listen;
 use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;
@@ -34,6 +39,9 @@ use ogive_storage::live;
 use ogive_storage::quantize::{self, Marks, Quantizer};
 use ogive_storage::upkeep::Upkeep;
 use ogive_storage::{Embedded, Settings};
+
+/// 5 s: a broker that is away shows soon.
+const FLEET_TICK: Duration = Duration::from_secs(5);
 
 /// The options of `ogive serve`.
 #[derive(Clone, Debug)]
@@ -81,6 +89,8 @@ pub(crate) struct Options {
     pub(crate) crash: crash_reports::Options,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: ogive_amqp::AmqpOptions,
+    /// Addresses for brokers alone.
+    pub(crate) fleet_listen: Vec<SocketAddr>,
 }
 
 /// Serves until a signal ends it.
@@ -95,9 +105,11 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let marks = Marks::new(&options.quantize)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), settings, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;
-    let role = role(options, &upkeep, &store);
+    let fleet = open_fleet(options, &front)?;
+    let role = Role { fleet: Some(fleet.clone()), ..role(options, &upkeep, &store) };
     ogive_observe::memory::started(ogive_observe::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
+    ready.runtime.spawn(watch_fleet(fleet, ready.app.clone()));
     offline_audit::deliver(ready.runtime.handle(), &ready.app.door, &upkeep.mirror);
     let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
     let quantizer = marks.map(start).transpose()?;
@@ -153,7 +165,32 @@ pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
         kernel: &options.kernel,
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
+        fleet_listen: &options.fleet_listen,
+        is_managed: false,
     })
+}
+
+/// What brokers under this server shall do, beside its data.
+pub(crate) fn open_fleet(options: &Options, front: &Front) -> anyhow::Result<Arc<Fleet>> {
+    let directories = options.data.iter().map(|data| data.join("fleet")).collect();
+    let counters = (front.counters.clone(), front.clock.wall().div_euclid(1_000_000));
+    let opened = Fleet::open(Arc::new(RealDisk), directories, restrict, fleet::validate, counters);
+    let opened = opened.context("cannot read the configurations of brokers")?;
+    opened.damaged().iter().for_each(|damaged| tracing::error!("fleet: {damaged}"));
+    Ok(Arc::new(opened))
+}
+
+/// Counts the brokers by state every few seconds, until the server ends.
+pub(crate) async fn watch_fleet(fleet: Arc<Fleet>, app: http::App) {
+    let mut ending = app.ending.clone();
+    loop {
+        fleet.tick(app.clock.wall().div_euclid(1_000_000));
+        tokio::select! {
+            () = tokio::time::sleep(FLEET_TICK) => {}
+            // What it finds is a lock, which no wait may outlive.
+            () = async { drop(ending.wait_for(|ending| *ending).await) } => return,
+        }
+    }
 }
 
 /// Reports crashes with the options that were given.
@@ -186,5 +223,6 @@ fn role(options: &Options, upkeep: &Upkeep, store: &Embedded) -> Role {
         upkeep: Some(upkeep.clone()),
         live: Some(store.live()),
         flags: options.flags.clone(),
+        fleet: None,
     }
 }

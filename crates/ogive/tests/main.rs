@@ -21,6 +21,7 @@ mod detect;
 mod durability;
 mod events;
 mod export;
+mod fleet;
 mod flood;
 mod forward;
 mod full_disk;

@@ -34,11 +34,11 @@ const CONNECTIONS_MAX: usize = 64;
 /// As many frames as a body may hold.
 const REQUEST_BATCHES_MAX: usize = ogive_model::wire::FRAMES_MAX;
 /// 1 MiB: 16 of the smallest segments. With less, batches that no destination received within a second would be dropped.
-const SPOOL_BYTES_MIN: u64 = 1 << 20;
+pub(crate) const SPOOL_BYTES_MIN: u64 = 1 << 20;
 /// 64 letters for a name that is both a label and a file name.
 const NAME_MAX: usize = 64;
 /// Tables and keys of a broker that are no options of listeners.
-const OWN: [&str; 5] = ["name", "spool", "destination", "check", "filter"];
+const OWN: [&str; 6] = ["name", "spool", "destination", "check", "filter", "fleet"];
 
 /// The listeners: the names, meanings and environment variables of `ogive serve`.
 #[derive(Parser, Clone, Debug)]
@@ -267,6 +267,60 @@ impl Destination {
     }
 }
 
+/// Under which server the broker is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Fleet {
+    /// The server, in place of the address with which the broker enrolled.
+    pub(crate) url: Option<String>,
+    /// Where its credential and the last good configuration are.
+    directory: Option<PathBuf>,
+    /// What a group's configuration may do beyond measuring.
+    #[serde(default)]
+    pub(crate) allow: Vec<Permission>,
+    /// The certificate authority of the server, in place of the usual ones.
+    #[serde(default, alias = "ca_file")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The broker's client certificate.
+    #[serde(default, alias = "cert_file")]
+    pub(crate) cert_file: Option<PathBuf>,
+    #[serde(default, alias = "key_file")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// What a group's configuration may do on this machine.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Permission {
+    /// Run programs: checks of the kinds `command` and `nagios`.
+    Command,
+    /// Read files: passwords, tokens, certificates, scripts, lists of targets.
+    File,
+}
+
+impl Permission {
+    /// As it is written.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::File => "file",
+        }
+    }
+}
+
+impl Fleet {
+    /// Where its files are.
+    pub(crate) fn directory(&self, spool: &Spool) -> PathBuf {
+        self.directory.clone().unwrap_or_else(|| spool.directory.join("fleet"))
+    }
+
+    /// How the server is reached.
+    pub(crate) fn link(&self) -> ogive_fleet::LinkOptions {
+        let identity_files = self.cert_file.clone().zip(self.key_file.clone());
+        ogive_fleet::LinkOptions { url: self.url.clone(), ca_file: self.ca_file.clone(), identity_files }
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     name: Option<String>,
@@ -275,6 +329,7 @@ struct File {
     destination: Vec<Destination>,
     #[serde(default)]
     check: Vec<checks::Check>,
+    fleet: Option<Fleet>,
 }
 
 /// A whole broker.toml.
@@ -285,18 +340,20 @@ pub(crate) struct Config {
     pub(crate) listeners: Listeners,
     pub(crate) spool: Spool,
     pub(crate) destinations: Vec<Destination>,
+    /// The server above it, if there is one.
+    pub(crate) fleet: Option<Fleet>,
     /// The checks of the file itself.
     pub(crate) checks: checks::Config,
     /// Every key with its value, to report what changed.
     pub(crate) flat: Vec<(String, String)>,
 }
 
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let text = String::deserialize(from)?;
     sizes::parse(&text).map_err(serde::de::Error::custom)
 }
 
-fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+pub(crate) fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
     let read = duration::parse(&text).filter(|age| !age.is_zero());
     read.map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no time; give one such as 30s or 7d")))
@@ -344,9 +401,9 @@ pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let listeners = listeners.map_err(|error| vec![Mistake::at(text, 0, error.to_string().trim().to_owned())])?;
     let name = file.name.clone().unwrap_or_else(host_name);
     check(text, &name, &file)?;
-    let File { spool, destination: destinations, check, .. } = file;
+    let File { spool, destination: destinations, check, fleet, .. } = file;
     let checks = checks::Config::of(check).map_err(|clash| vec![clash.mistake(text)])?;
-    Ok(Config { name, listeners, spool, destinations, checks, flat: mistake::flat(text) })
+    Ok(Config { name, listeners, spool, destinations, fleet, checks, flat: mistake::flat(text) })
 }
 
 fn host_name() -> String {
@@ -369,6 +426,15 @@ fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
     if file.destination.is_empty() || file.destination.len() > DESTINATIONS_MAX {
         let message = format!("there are {} destinations; give 1 to {DESTINATIONS_MAX}", file.destination.len());
         wrong(&[Key("destination"), Index(DESTINATIONS_MAX)], message);
+    }
+    if let Some(fleet) = &file.fleet {
+        if fleet.cert_file.is_some() != fleet.key_file.is_some() {
+            wrong(&[Key("fleet")], "cert-file and key-file are given together".into());
+        }
+        let is_url = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        if let Some(url) = fleet.url.as_ref().filter(|url| !is_url(url)) {
+            wrong(&[Key("fleet"), Key("url")], format!("{url:?} is no address of a server; write https://host:6448"));
+        }
     }
     let mut names = BTreeSet::new();
     for (index, destination) in file.destination.iter().enumerate() {

@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod config;
 mod destination;
 mod link;
+mod managed;
 mod names;
 mod shared;
 mod spooling;
@@ -20,6 +21,7 @@ mod way;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,9 +38,12 @@ use crate::crash_reports;
 use crate::front::{self, DRAIN, Front, Role};
 use config::Config;
 use destination::{Destination, DestinationContext};
+use ogive_door::backend::Backend;
 use ogive_door::differences::shown;
+use ogive_door::filtered::FilteredBackend;
 use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
+use ogive_filter::Stage;
 use ogive_http as http;
 use ogive_observe::clock::AskKernel;
 use shared::Broker;
@@ -74,7 +79,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
     let (config, marks) = config::read_marked(path).map_err(anyhow::Error::msg)?;
     let listeners = &config.listeners;
     let filters = listeners.filters.with_config(Some(path));
-    let front = Front::open(&front::Options {
+    let mut front = Front::open(&front::Options {
         listen: &listeners.listen,
         threads: None,
         batch_series_max: listeners.limit_batch_series,
@@ -92,6 +97,8 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         kernel: &listeners.kernel,
         #[cfg(feature = "amqp")]
         amqp: &listeners.amqp,
+        fleet_listen: &[],
+        is_managed: config.fleet.is_some(),
     })?;
     crash_reports::start(crash, "broker", &config.spool.directory, &shown(&config.flat));
     let running = Arc::new(Running::start(&config, front.clock, &front.meters)?);
@@ -103,9 +110,19 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         upkeep: None,
         live: None,
         flags: http::Flags::default(),
+        fleet: None,
     };
-    let ready = front.before(running.spooling.clone(), role, kernel)?;
+    // Behind the filters of the broker's own files.
+    let filters = Arc::new(FilteredBackend::new(Stage::default(), running.spooling.clone()));
+    let (feeds, own_filters) = (front.feeds.take(), front.filter_names());
+    let backend: Arc<dyn Backend> = if feeds.is_some() { filters.clone() } else { running.spooling.clone() };
+    let ready = front.before(backend, role, kernel)?;
     audit::tell(&ready.app, &running.broker, (path, "start"), &config);
+    let ended = Arc::new(AtomicBool::new(false));
+    if let Some(feeds) = feeds {
+        let parts = managed::Parts { broker: running.broker.clone(), feeds, filters, own_filters };
+        managed::start(&config, parts, &ready, &ended)?;
+    }
     let hangup = {
         let _in_the_runtime = ready.runtime.enter();
         signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?
@@ -113,6 +130,8 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
     ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), (config.clone(), marks), hangup));
     let spool = config.spool.directory.display();
     let runtime = ready.serve(&format!("as broker {} with its spool in {spool}", config.name))?;
+    // ORDERING: Relaxed; the flag guards nothing.
+    ended.store(true, Ordering::Relaxed);
     runtime.shutdown_timeout(Duration::from_secs(1));
     if let Ok(running) = Arc::try_unwrap(running).map_err(|running| running.end()) {
         running.end();

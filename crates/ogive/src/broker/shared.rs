@@ -8,7 +8,9 @@ use std::time::Duration;
 use ogive_broker::{Error as SpoolError, Limits};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
 
+use super::config::SPOOL_BYTES_MIN;
 use super::destination::{Destination, DestinationContext, Wakeup};
+use crate::fleet::SpoolLimits;
 
 /// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
 pub(super) const RESERVE_BYTES: usize = 2 << 20;
@@ -21,6 +23,8 @@ pub(super) struct Broker {
     pub(super) context: DestinationContext,
     pub(super) destinations: RwLock<Vec<Arc<Destination>>>,
     pub(super) limits: Mutex<Limits>,
+    /// Those of the server above, which only lower the others.
+    pub(super) group_limits: Mutex<SpoolLimits>,
     pub(super) floor: AtomicU64,
     pub(super) fsync_failures: AtomicU64,
     pub(super) series: AtomicU64,
@@ -37,6 +41,7 @@ impl Broker {
             context,
             destinations: RwLock::default(),
             limits: Mutex::new(limits),
+            group_limits: Mutex::default(),
             floor: AtomicU64::new(0),
             fsync_failures: AtomicU64::new(0),
             series: AtomicU64::new(0),
@@ -51,7 +56,13 @@ impl Broker {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+        let Limits { bytes_max, age_ms_max } = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = *self.group_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = group.spool_age_max.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        Limits {
+            bytes_max: group.spool_bytes_max.map_or(bytes_max, |bytes| bytes.clamp(SPOOL_BYTES_MIN, bytes_max)),
+            age_ms_max: age_ms_max.into_iter().chain(age).min(),
+        }
     }
 
     pub(super) fn bell(&self) -> &Wakeup {

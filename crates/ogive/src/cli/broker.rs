@@ -1,9 +1,12 @@
 //! `ogive broker`: starts one, and shows one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
+use ogive_fleet::Kept;
+use ogive_journal::RealDisk;
 use ogive_probe::Clock;
 use serde_json::Value;
 
@@ -12,6 +15,7 @@ use super::clock::kernel::Directory;
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::format::thousands;
 use super::terminal::Terminal;
+use super::{files, read_file};
 use crate::{broker, crash_reports, log_output};
 
 /// Stores and forwards: accepts everything `serve` accepts, spools it to disk, and delivers it to every destination.
@@ -34,6 +38,21 @@ pub(crate) struct BrokerCommand {
 
 #[derive(clap::Subcommand, Debug)]
 enum BrokerRequest {
+    /// Enrols this broker with a server by a one-time ticket of `ogive fleet ticket`, and keeps the credential in the
+    /// directory of [fleet] in its file, or in its spool's.
+    #[command(name = "enroll")]
+    Enrol {
+        /// Address of the server.
+        url: String,
+        /// The ticket.
+        ticket: String,
+        /// Configuration file of the broker.
+        #[arg(short, long, value_name = "FILE", env = "OGIVE_BROKER_CONFIG")]
+        config: PathBuf,
+        /// Name of the broker; default: that of its file.
+        #[arg(long)]
+        name: Option<String>,
+    },
     /// Shows each destination's lag, rate and gaps, and a picture of the spool. Exit code 1 when a destination is
     /// a minute behind.
     Status {
@@ -53,6 +72,9 @@ pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Resul
     if let Some(BrokerRequest::Status { server, json }) = &command.command {
         return status(server, *json, terminal);
     }
+    if let Some(BrokerRequest::Enrol { url, ticket, config, name }) = &command.command {
+        return enrol(url, ticket, config, name.as_deref());
+    }
     let Some(path) = &command.config else {
         eprintln!("ogive: name the broker's file: ogive broker -c broker.toml");
         return Ok(ExitCode::from(EXIT_USAGE));
@@ -60,6 +82,21 @@ pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Resul
     log_output::start(&command.log);
     command.kernel.apply(Clock::global());
     broker::run(path, &command.crash, command.kernel.asker())
+}
+
+fn enrol(url: &str, ticket: &str, path: &Path, name: Option<&str>) -> anyhow::Result<ExitCode> {
+    let config = broker::config::read(path).map_err(anyhow::Error::msg)?;
+    let fleet = config.fleet.clone().unwrap_or_default();
+    let directory = fleet.directory(&config.spool);
+    let kept = Kept::open(Arc::new(RealDisk), directory.clone(), files::restrict)?;
+    let name = name.unwrap_or(&config.name);
+    let enroled = ogive_fleet::enrol(&kept, (url, ticket, name), &fleet.link(), read_file);
+    let enroled = enroled.map_err(anyhow::Error::msg).context("this broker is not enrolled")?;
+    println!("{name} is enrolled in the group {}; its credential is in {}", enroled.group, directory.display());
+    if config.fleet.is_none() {
+        println!("add the table [fleet] to {} and restart the broker, so that it asks {url}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn status(server: &Server, is_json: bool, terminal: &Terminal) -> anyhow::Result<ExitCode> {

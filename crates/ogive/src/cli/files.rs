@@ -1,7 +1,7 @@
 //! Files that people name in configurations, for the parts that are given their files.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -9,6 +9,11 @@ use ogive_outgoing::Files;
 
 /// The files of this machine.
 pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list, owner };
+
+/// Makes a directory one that only its owner can open.
+pub(crate) fn restrict(directory: &Path) -> io::Result<()> {
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
+}
 
 /// The files that match a pattern whose last part may contain asterisks, by name. Without one it is the file itself; a directory that is
 /// missing has none.

@@ -27,6 +27,7 @@ mod export;
 pub(crate) mod files;
 mod filter;
 mod findings;
+mod fleet;
 pub(crate) mod format;
 mod hist;
 mod import;
@@ -106,6 +107,8 @@ enum Command {
     Delete(delete::Delete),
     Detect(detect::Detect),
     Findings(findings::Findings),
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     #[command(subcommand)]
     Filter(filter::FilterCommand),
     #[command(subcommand)]
@@ -227,6 +230,7 @@ pub fn run() -> ExitCode {
         Command::Delete(options) => delete::run(options),
         Command::Detect(options) => detect::run(options),
         Command::Findings(options) => findings::run(options),
+        Command::Fleet(command) => fleet::run(command),
         Command::Filter(command) => filter::run(command),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),

@@ -41,6 +41,10 @@ pub(crate) struct Serve {
     /// commas; all addresses serve the same.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_delimiter = ',', value_parser = address)]
     listen: Vec<SocketAddr>,
+    /// Address for brokers alone, whose polls wait there (docs/fleet.md). Repeatable. They may also use --listen,
+    /// where up to 128 can wait.
+    #[arg(long, value_name = "HOST:PORT", env = "OGIVE_FLEET_LISTEN", value_delimiter = ',', value_parser = address)]
+    fleet_listen: Vec<SocketAddr>,
     /// How long to keep data: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is data as received), and
     /// logs=30d,gaps=1y,audit=5y for texts; TENANT:30d for one tenant. Default: forever; gaps and audit are kept
     /// forever unless named.
@@ -173,6 +177,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         crash: options.crash.clone(),
         #[cfg(feature = "amqp")]
         amqp: options.amqp.clone(),
+        fleet_listen: options.fleet_listen.clone(),
     };
     #[cfg(feature = "cassandra")]
     if !store.is_empty() {

@@ -7,8 +7,9 @@
 
 mod record;
 
+use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ogive_probe::Clock;
 use tracing::{Event, Level, Subscriber};
@@ -100,6 +101,27 @@ fn install(style: Style, targets: Targets) {
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
 }
 
+/// 1,000 records are remembered for whoever asks from afar, at most 500 bytes of each.
+const RECENT_MAX: usize = 1_000;
+const RECENT_BYTES_MAX: usize = 500;
+
+static RECENT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+fn remember(line: &str) {
+    let line = line.trim_end();
+    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if recent.len() >= RECENT_MAX {
+        recent.pop_front();
+    }
+    recent.push_back(line[..line.floor_char_boundary(RECENT_BYTES_MAX)].to_owned());
+}
+
+/// The last records of the log of a role, the oldest first.
+pub(crate) fn recent(count: usize) -> Vec<String> {
+    let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.iter().skip(recent.len().saturating_sub(count)).cloned().collect()
+}
+
 struct Output {
     style: Style,
     clock: Clock,
@@ -115,6 +137,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Output {
         };
         if self.style != Style::Command {
             ogive_crash::handler::log(&record.text());
+        }
+        if self.style != Style::Command {
+            remember(&line);
         }
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }

@@ -1,0 +1,59 @@
+//! Central management of brokers: the server keeps what the brokers of a group shall do, and brokers fetch it.
+//!
+//! - `package`: a version of a group's configuration, signed by the server; `record`: files with a checksum, in every
+//!   data directory.
+//! - Server: `group_store` (every version of every group), `credential` (one-time tickets, tokens of brokers), `task`
+//!   (requests to a broker), `member` (a broker as the server knows it), `fleet` (all of it, and the long poll).
+//! - Broker: `kept` (its credential, the last good version and the requests that it has seen), `link` (the loop that
+//!   asks the server).
+//!
+//! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
+//! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves
+//! the last good version in force. A ticket enrols one broker. A token is known to the server by its hash alone.
+//! Belongs here: the state of both sides and the bytes between them. Does not belong here: HTTP routes, the meaning of
+//! a configuration (whoever opens a [`Fleet`] says how it is validated), and running it.
+//! Failure: every refusal is a sentence that says what to do.
+#![forbid(unsafe_code)]
+
+mod credential;
+mod error;
+mod fleet;
+mod group_store;
+mod kept;
+mod link;
+mod member;
+mod package;
+mod record;
+mod report;
+mod secret;
+mod task;
+#[cfg(test)]
+mod testing;
+mod wire;
+
+pub use credential::{Enrolment, NewTicket, TicketView};
+pub use error::Error;
+pub use fleet::{Applied, Fleet, GroupRow, POLL_BYTES_MAX, Validate, WAIT_MAX};
+pub use kept::{Credential, Kept};
+pub use link::{Broker, Link, LinkOptions, enrol};
+pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
+pub use record::Restrict;
+pub use report::{Destination, Refused, Report};
+pub use secret::TOKEN_PREFIX;
+pub use task::{Order, Outcome, Task, TaskView};
+pub use wire::{Answer, Enroled, Poll, any as read_any};
+
+/// 64 letters: a name is a label, part of an address and a file name.
+const NAME_BYTES_MAX: usize = 64;
+
+/// What is wrong with the name of a group or a broker, if anything is.
+///
+/// # Errors
+/// A sentence on what a name may be.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(letters) || name.starts_with('.') {
+        return Err(format!("{name:?} is no name; use 1 to {NAME_BYTES_MAX} letters, digits and -_."));
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The bodies between a broker and its server, in JSON (docs/formats/fleet.md).
+
+use serde::{Deserialize, Serialize};
+
+use crate::package::Signed;
+use crate::report::Report;
+use crate::task::{Outcome, Task};
+
+/// A broker asks for what is new.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Poll {
+    /// Its state.
+    pub report: Report,
+    /// The last request that it began with.
+    #[serde(default)]
+    pub begun: u64,
+    /// The server answers at once.
+    #[serde(default)]
+    pub at_once: bool,
+}
+
+/// The server's answer, when there is something new or after a while.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The server's clock.
+    pub now_ms: i64,
+    /// The version that the broker should run; 0 for none.
+    pub version: u64,
+    /// That version, if the broker does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Signed>,
+    /// Requests that it has not answered, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
+    /// How long to wait before the next poll; 0 when the server waits instead.
+    #[serde(default)]
+    pub pause_ms: u64,
+}
+
+/// Outcomes of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Done {
+    pub(crate) done: Vec<Outcome>,
+}
+
+/// A broker introduces itself with a ticket. Its token never leaves it before it is used; the server gets the hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Enrol {
+    pub(crate) ticket: String,
+    pub(crate) name: String,
+    pub(crate) token_sha256: String,
+}
+
+/// The answer to a broker that enrolled, or whose token was rotated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enroled {
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// The key that signs configurations, in base64.
+    pub key: String,
+    /// When the token ends.
+    pub expires_ms: i64,
+    /// How long a token is good.
+    pub lifetime_ms: i64,
+}
+
+/// A broker replaces its token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rotate {
+    pub(crate) token_sha256: String,
+}
+
+/// Reads any bytes as each of the bodies, a signed package and a file; for fuzzing.
+pub fn any(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<Poll>(bytes).map(|poll| poll.report.bounded());
+    let _ = serde_json::from_slice::<Enrol>(bytes);
+    let _ = serde_json::from_slice::<Rotate>(bytes);
+    let _ = serde_json::from_slice::<Done>(bytes);
+    let _ = serde_json::from_slice::<Enroled>(bytes);
+    let _ = crate::record::parsed(bytes);
+    let _ = crate::credential::ticket_parts(&String::from_utf8_lossy(bytes));
+    if let Ok(Answer { package: Some(signed), .. }) = serde_json::from_slice::<Answer>(bytes) {
+        let key = crate::package::PublicKey::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+        let _ = signed.verify(&key.expect("it has 32 bytes"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_sends_may_be_anything() {
+        let poll = Poll { report: Report { findings: vec!["a".into()], ..Report::default() }, ..Poll::default() };
+        let signed = Signed { package: "{}".into(), signature: "AA==".into() };
+        let answer = Answer { package: Some(signed), ..Answer::default() };
+        let texts = [serde_json::to_vec(&poll).unwrap(), serde_json::to_vec(&answer).unwrap()];
+        let mut seed = 7_u64;
+        for text in texts {
+            for _ in 0..3_000 {
+                let mut bytes = text.clone();
+                for _ in 0..3 {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let at = (seed >> 33) as usize % bytes.len();
+                    bytes[at] = b"{}[]\",:0e-\xff"[(seed >> 20) as usize % 11];
+                }
+                any(&bytes);
+            }
+        }
+    }
+}
