@@ -47,9 +47,9 @@ export default defineConfig({
     reportCompressedSize: true,
     // Every browser that runs ES2022 knows it.
     modulePreload: { polyfill: false },
-    // A server's page, those of its lines, of its alerts and of services on the wire, of stacks, and that of a broker.
+    // A server's page, those of its lines, of its alerts and of services on the wire, of stacks, that of a broker and that of a fleet.
     rolldownOptions: {
-      input: ["index.html", "logs.html", "alerts.html", "services.html", "broker.html", "board.html", "operate.html", "flame.html"],
+      input: ["index.html", "logs.html", "alerts.html", "services.html", "broker.html", "board.html", "operate.html", "flame.html", "fleet.html"],
       // What half of the pages need is one file: each request more delays the first picture.
       output: { codeSplitting: { groups: [{ name: "shared", test: /ui\/src\//, minShareCount: 4 }] } },
     },

@@ -36,6 +36,7 @@ const PAGES: readonly [string, string, string][] = [
   ["alerts", "alerts.html", "#summary .fact"],
   ["services", "services.html", "main h2, main .start"],
   ["operation", "operate.html", "#senders table"],
+  ["the fleet", "fleet.html", "#states .fact"],
   ["stacks", "flame.html", "#start pre"],
   ["why it was slow", "?why=", "#why .slow-note, #why [data-lane]"],
 ];

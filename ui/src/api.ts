@@ -4,6 +4,7 @@ import type { Alert, Finding, Silence, Tested } from "./alertlist.ts";
 import type { WireColumn } from "./bins.ts";
 import { KIND, readFrame } from "./frame.ts";
 import type { LogColumns, LogLines } from "./loglines.ts";
+import type { Brokers } from "./fleetrows.ts";
 import type { Broker } from "./spool.ts";
 import type { Traces } from "./traces.ts";
 
@@ -371,6 +372,11 @@ export async function fetchStatus(): Promise<Record<string, unknown>> {
 /** The state of a broker, which has no envelope. */
 export async function fetchBroker(): Promise<Broker> {
   return (await get("v1/broker", {})) as unknown as Broker;
+}
+
+/** Brokers that changed since an answer's cursor. */
+export async function fetchBrokers(since: number): Promise<Brokers> {
+  return (await get("v1/fleet/brokers", { since: String(since) })) as unknown as Brokers;
 }
 
 /** Active alerts, those that fire first. */

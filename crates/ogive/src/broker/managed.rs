@@ -63,9 +63,9 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
             "this broker has not enrolled: `ogive broker enroll URL TICKET -c FILE`; it goes on by its file"
         );
     }
-    let clock = broker.around.clock;
+    let clock = broker.context.clock;
     let managed = Managed {
-        started_ms: broker.around.now_ms(),
+        started_ms: broker.context.now_ms(),
         cpu: Mutex::new((clock.now(), used_seconds().unwrap_or(0.0))),
         broker,
         feeds,
@@ -116,7 +116,7 @@ impl Managed {
         self.permit(&document, package, &names.1)?;
         let mut labels = document.labels.clone();
         if !labels.iter().any(|(name, _)| name == "broker") {
-            labels.push(("broker".into(), self.broker.around.name.clone()));
+            labels.push(("broker".into(), self.broker.context.name.clone()));
         }
         let checks = document.checks.with_labels(&labels).map_err(invalid)?;
         let stage = Stage::new(std::mem::take(&mut document.filters)).map_err(invalid)?;
@@ -152,7 +152,7 @@ impl Managed {
 
     /// Processors used since the last report.
     fn cpu(&self) -> f64 {
-        let (now_ns, used) = (self.broker.around.clock.now(), used_seconds().unwrap_or(0.0));
+        let (now_ns, used) = (self.broker.context.clock.now(), used_seconds().unwrap_or(0.0));
         let mut last = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         let (passed, spent) = (now_ns.saturating_sub(last.0) as f64 / 1e9, used - last.1);
         *last = (now_ns, used);
@@ -187,7 +187,7 @@ impl Above for Managed {
     }
 
     fn report(&self) -> Report {
-        let board = &self.broker.around.board;
+        let board = &self.broker.context.board;
         let (mut destinations, mut lag_seconds, mut gap_samples) = (Vec::new(), 0.0_f64, 0);
         for one in self.broker.destinations() {
             let state = one.state();
@@ -200,7 +200,7 @@ impl Above for Managed {
         Report {
             ogive: env!("CARGO_PKG_VERSION").into(),
             started_ms: self.started_ms,
-            now_ms: self.broker.around.now_ms(),
+            now_ms: self.broker.context.now_ms(),
             lag_seconds,
             spool_bytes: board.bytes(),
             spool_bytes_max: self.broker.limits().bytes_max,
