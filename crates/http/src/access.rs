@@ -162,8 +162,9 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
     match judge(&app, &mut request, need).await {
         // It arrives in many parts, and records its beginning and end itself.
         Ok(()) if rule(request.extensions().get()).0 == super::transfer::ROUTE => next.run(request).await,
-        // Configurations may hold secrets: their handlers record what differs, without them.
-        Ok(()) if rule(request.extensions().get()).0.starts_with(super::fleet::GROUP_ROUTE) => next.run(request).await,
+        Ok(()) if super::fleet::is_recorded_elsewhere(rule(request.extensions().get()).0, request.method()) => {
+            next.run(request).await
+        }
         Ok(()) if matches!(need, Admin | Vend) => audited(&app, request, next).await,
         Ok(()) => next.run(request).await,
         Err((why, error)) => {

@@ -6,7 +6,7 @@
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use ogive_door::audit::{Entry, note};
 use ogive_door::differences::{differences, shown};
@@ -24,8 +24,13 @@ use super::error::{ApiError, json as answer, success};
 use super::params::Params;
 use super::peer::{Asker, Peer};
 
-/// Its requests are recorded by their handlers.
-pub(super) const GROUP_ROUTE: &str = "/v1/fleet/groups/{name}";
+/// Whether the audit has such a request from its handler, or not at all: configurations may hold secrets, so that their handlers
+/// record what differs without them; and whoever waits for a broker's answer looks several times a second.
+pub(super) fn is_recorded_elsewhere(route: &str, method: &Method) -> bool {
+    let is_look = matches!(*method, Method::GET | Method::HEAD) && route.starts_with("/v1/fleet/");
+    is_look || route.starts_with("/v1/fleet/groups/")
+}
+
 /// 12 MiB: both parts of a configuration, with some of their bytes escaped.
 const APPLY_BYTES_MAX: usize = 12 << 20;
 /// 16 KiB of other requests.
