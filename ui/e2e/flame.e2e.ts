@@ -134,6 +134,7 @@ test.skipIf(!recordable)("a recording of a real process is drawn whole", async (
     const { page, errors } = await open(browser, `${server.url}/flame.html`);
     await page.locator("#file-now").setInputFiles(file("real.folded", text));
     await expect.poll(() => page.locator("#total").innerText()).toContain(`real.folded: ${calls.total} in ${calls.frames} frames`);
+    if (process.env["OGIVE_SCREENSHOT"] !== undefined) await page.screenshot({ path: join(import.meta.dirname, "../../docs/images/flame-graph.png") });
     await page.locator("#as-land").click();
     let frames = 0;
     const walk = (call: Call): void => (frames++, call.calls.forEach(walk));

@@ -91,7 +91,7 @@ pub const FAMILIES: &[Family] = &[
         name: "uprobe.multi",
         program: "try_uprobe_multi",
         used_for: "calls --functions",
-        needs: "Linux 6.6, CONFIG_UPROBE_EVENTS; CAP_SYS_ADMIN",
+        needs: "Linux 6.6, CONFIG_UPROBE_EVENTS; CAP_BPF and CAP_PERFMON",
         fallback: "none",
     },
     Family {
