@@ -12,7 +12,7 @@ use ogive_model::{
 };
 use ogive_store::merge;
 
-use crate::deletions::{Hidden, is_hidden};
+use crate::hidden::{Hidden, is_hidden};
 use crate::{Error, Piece};
 
 /// The pieces of one series, each once.

@@ -56,10 +56,10 @@ pub async fn create(address: &Address, path: &Path) -> Result<Copied, Error> {
     let mut copied = Copied::default();
     copied.damaged = walk(&cluster, &mut |record| {
         copied.contents.add(&record);
-        file.put(&record.encode())
+        file.put(&record.encode()?)
     })
     .await?;
-    file.put(&Record::End(copied.contents).encode())?;
+    file.put(&Record::End(copied.contents).encode()?)?;
     copied.bytes = file.finish(path)?;
     Ok(copied)
 }

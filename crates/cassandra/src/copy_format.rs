@@ -109,14 +109,19 @@ impl Record {
         (kind, out)
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// # Errors
+    /// [`Error::Local`] for more than a reader takes.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
         let (kind, payload) = self.payload();
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(Error::Local(format!("a row of {} bytes is more than a copy takes", payload.len())));
+        }
         let mut out = Vec::with_capacity(HEAD_BYTES + payload.len() + 4);
         out.push(kind);
         out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         out.extend_from_slice(&payload);
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
-        out
+        Ok(out)
     }
 
     /// How many bytes follow the head of a record: payload and checksum.
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn records_come_back_and_changed_ones_do_not() {
         for record in records() {
-            let bytes = record.encode();
+            let bytes = record.encode().unwrap();
             assert_eq!(decode(&bytes).unwrap(), record);
             for at in 0..bytes.len() {
                 let mut changed = bytes.clone();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use twox_hash::XxHash3_64;
 
 use crate::Error;
+use crate::hidden::Hidden;
 use crate::index::Known;
 
 /// 4,096: each is looked at for each series of a query.
@@ -101,14 +102,6 @@ fn digest(at_us: i64, body: &[u8]) -> i64 {
     XxHash3_64::oneshot_with_seed(at_us as u64, body) as i64
 }
 
-/// Times of a series that are hidden, each with when it was deleted.
-pub(crate) type Hidden = Vec<(TimeRange, i64)>;
-
-/// Whether a sample that came at `arrived_us` is hidden.
-pub(crate) fn is_hidden(hidden: &Hidden, time_ms: i64, arrived_us: i64) -> bool {
-    hidden.iter().any(|(range, at_us)| arrived_us <= *at_us && range.contains(time_ms))
-}
-
 /// Those of a cluster, as far as this node knows.
 #[derive(Debug, Default)]
 pub(crate) struct Deletions {
@@ -186,6 +179,7 @@ mod mutations;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hidden::is_hidden;
     use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality};
 
     fn deletion() -> Deletion {

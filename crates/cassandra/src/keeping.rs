@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ogive_text::duration;
 
-use crate::schema::Table;
+use crate::table::Table;
 
 /// A day: how much longer rows live than their samples are shown.
 pub(crate) const MARGIN_SECONDS: i64 = 86_400;

@@ -206,7 +206,8 @@ async fn make(
     for (table, data) in [(Table::Minutes, minutes), (Table::Hours, hours)] {
         let place = Place { series: known.id, table, hour };
         let Some(how) = cluster.written(table, last, 0) else { continue };
-        cluster.put_rollup(&place, &Rollup::new(&data, rows, made_us).encode(&place), how.seconds).await?;
+        let Ok(body) = Rollup::new(&data, rows, made_us).encode(&place) else { return Ok(Made::Nothing) };
+        cluster.put_rollup(&place, &body, how.seconds).await?;
     }
     Ok(Made::Yes)
 }

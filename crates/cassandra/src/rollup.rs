@@ -69,7 +69,16 @@ impl Rollup {
         Ok(data)
     }
 
-    pub(crate) fn encode(&self, place: &Place) -> Vec<u8> {
+    /// # Errors
+    /// [`Error::Local`] for more than a row takes: the samples answer then.
+    pub(crate) fn encode(&self, place: &Place) -> Result<Vec<u8>, Error> {
+        let bytes = self.chunks.iter().map(|chunk| chunk.len() + 4).sum::<usize>() + HEADER_BYTES;
+        if self.chunks.len() > CHUNKS_MAX || bytes > BODY_BYTES_MAX {
+            return Err(Error::Local(format!(
+                "{} chunks of {bytes} bytes are no rollup of an hour",
+                self.chunks.len()
+            )));
+        }
         let code = match self.temporality {
             Temporality::Gauge => 0,
             Temporality::Cumulative => 1,
@@ -86,7 +95,7 @@ impl Rollup {
         }
         let checksum = checksum(place, &body);
         body[4..8].copy_from_slice(&checksum.to_le_bytes());
-        body
+        Ok(body)
     }
 
     /// # Errors
@@ -189,7 +198,7 @@ mod tests {
             let data = rolled(temporality);
             assert_eq!(data.floats.times.len(), 60);
             let one = Rollup::new(&data, 360, 9);
-            let body = one.encode(&PLACE);
+            let body = one.encode(&PLACE).unwrap();
             let back = Rollup::decode(&PLACE, &body).unwrap();
             assert_eq!((&back, back.data(&def(temporality), 60_000).unwrap()), (&one, data));
             for wrong in [Place { hour: 8, ..PLACE }, Place { table: Table::Hours, ..PLACE }] {
@@ -206,7 +215,7 @@ mod tests {
     /// Changed bytes whose checksum fits all the same, so that what stands behind it is reached.
     #[test]
     fn sealed_nonsense_is_cells_or_an_error() {
-        let body = Rollup::new(&rolled(Temporality::Delta), 360, 9).encode(&PLACE);
+        let body = Rollup::new(&rolled(Temporality::Delta), 360, 9).encode(&PLACE).unwrap();
         let mut read = 0;
         mutations::mutations(&body, 20_000, 8, &[], |changed| {
             let mut changed = changed.to_vec();

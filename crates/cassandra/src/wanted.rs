@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ogive_model::{SeriesData, TimeRange};
 
 use crate::Piece;
-use crate::deletions::Hidden;
+use crate::hidden::Hidden;
 use crate::index::Known;
 
 /// See the module.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::client::Server;
 use super::format::{human, passed, thousands};
 use super::scrub::{known, sentence};
-use ogive_text::calendar::utc;
+use ogive_text::calendar::rfc3339;
 
 /// Shows a server's main figures and everything that went wrong.
 #[derive(clap::Args, Debug)]
@@ -165,7 +165,7 @@ fn ring(document: &Value) -> String {
         );
         let repairs = all(&cluster["repairs"]);
         if let (Some(first), Some(last)) = (repairs.first(), repairs.last()) {
-            let time = |minute: &Value| utc(minute.as_i64().unwrap_or(0) * 60_000_000_000);
+            let time = |minute: &Value| rfc3339(minute.as_i64().unwrap_or(0) * 60_000);
             out += &format!("  NEEDS REPAIR: {} minutes from {} to {}\n", repairs.len(), time(first), time(last));
         }
         for node in all(&cluster["nodes"]) {
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(
             ring(&json!({ "clusters": all })),
             "\na/k: answers, copies 3 in dc1, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n  \
-             NEEDS REPAIR: 2 minutes from 2025-02-19 13:20:00 to 2025-02-19 13:23:00\n  \
+             NEEDS REPAIR: 2 minutes from 2025-02-19T21:20:00Z to 2025-02-19T21:23:00Z\n  \
              10.0.0.1:9042          dc1 r1  connected\n  10.0.0.2:9042          dc1 r1  NOT CONNECTED\n\
              b/k: AWAY, copies unknown, 12,345 records behind, 1 rows lost, 2 copies of rows missing\n"
         );
