@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use super::client::Server;
 use super::format::{human, passed, thousands};
 use super::scrub::{known, sentence};
-use ogive_text::calendar::rfc3339;
 
 /// Shows a server's main figures and everything that went wrong.
 #[derive(clap::Args, Debug)]
@@ -165,7 +164,7 @@ fn ring(document: &Value) -> String {
         );
         let repairs = all(&cluster["repairs"]);
         if let (Some(first), Some(last)) = (repairs.first(), repairs.last()) {
-            let time = |minute: &Value| rfc3339(minute.as_i64().unwrap_or(0) * 60_000);
+            let time = |minute: &Value| ogive_text::calendar::rfc3339(minute.as_i64().unwrap_or(0) * 60_000);
             out += &format!("  NEEDS REPAIR: {} minutes from {} to {}\n", repairs.len(), time(first), time(last));
         }
         for node in all(&cluster["nodes"]) {
