@@ -24,6 +24,6 @@ fuzz_target!(|bytes: &[u8]| {
     disk.put(&snapshot::path_of(root, "x").join("SNAPSHOT"), bytes.to_vec());
     let _ = snapshot::list(&disk, root);
     disk.put(&root.join("ROLLBACK"), bytes.to_vec());
-    let _ = snapshot::create_stopped(&disk, root, "y", 1);
+    let _ = snapshot::create_stopped(&disk, root, "y", ogive_model::WallMs(1));
     assert_eq!(disk.read(&root.join("kept")).expect("it is there"), b"kept");
 });

@@ -159,7 +159,7 @@ fn read(node: &Node, from_s: i64) -> (usize, Duration) {
     let hosts: Vec<String> = (0..READ_SERIES).map(|host| format!("h{host:06}")).collect();
     let matchers = [(MatchOp::Equal, "__name__", "latency"), (MatchOp::Regex, "host", &hosts.join("|"))];
     let matchers = matchers.map(|(op, name, value)| Matcher::new(name, op, value).expect("plain words"));
-    let range = TimeRange { start_ms: from_s * 1_000 - 1, end_ms: (from_s + HOUR) * 1_000 };
+    let range = TimeRange::from_ms(from_s * 1_000 - 1, (from_s + HOUR) * 1_000);
     let (matchers, resolution) = (matchers.to_vec(), Resolution::Finest);
     let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
     let found = node.of(&Tenant::default()).select(&selection);

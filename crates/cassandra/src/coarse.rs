@@ -47,13 +47,13 @@ impl Asked {
         match self.resolution {
             Resolution::Finest => Vec::new(),
             Resolution::Width(width_ms) => all.filter(|table| table.width_ms() == width_ms).collect(),
-            Resolution::Aligned { step_ms, use_as } => {
+            Resolution::Aligned { step, use_as } => {
                 let is_same = match use_as {
                     RollupUse::Together => kind == Kind::Float || is_delta,
                     RollupUse::Numbers => kind == Kind::Float,
                     RollupUse::Last => kind == Kind::Float && !is_delta,
                 };
-                all.filter(|table| is_same && step_ms % i64::from(table.width_ms()) == 0).collect()
+                all.filter(|table| is_same && step.0 % i64::from(table.width_ms()) == 0).collect()
             }
         }
     }
@@ -61,8 +61,9 @@ impl Asked {
     /// The hours of a series that lie in the range as a whole.
     fn hours(&self, days: &BTreeSet<i32>) -> Vec<i32> {
         let is_inside = |hour: &i32| {
-            let TimeRange { start_ms, end_ms } = range_of(*hour);
-            self.range.start_ms <= start_ms && end_ms <= self.range.end_ms
+            let TimeRange { start, end } = range_of(*hour);
+            let (start_ms, end_ms) = (start.0, end.0);
+            self.range.start.0 <= start_ms && end_ms <= self.range.end.0
         };
         // The first sample of a day may end the hour before it.
         let of_days = days.iter().flat_map(|day| day * 24 - 1..day * 24 + 24);
@@ -71,13 +72,13 @@ impl Asked {
 
     /// The tables to look into for an hour, the best first.
     fn tables(&self, hour: i32, allowed: &[Table]) -> Vec<Table> {
-        if range_of(hour).end_ms > self.horizon_ms(Table::Numbers) {
+        if range_of(hour).end.0 > self.horizon_ms(Table::Numbers) {
             return allowed.to_vec();
         }
         if self.resolution == Resolution::Width(0) {
             return Vec::new();
         }
-        let is_kept = |table: &Table| range_of(hour).end_ms > self.kept.horizon_ms(*table, self.now_ms);
+        let is_kept = |table: &Table| range_of(hour).end.0 > self.kept.horizon_ms(*table, self.now_ms);
         Table::ROLLED.into_iter().filter(is_kept).collect()
     }
 }
@@ -112,7 +113,7 @@ pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &A
     }
     let hours_found: BTreeSet<i32> = found.keys().map(|(_, hour)| *hour).collect();
     let horizon = asked.horizon_ms(Table::Numbers);
-    let counted = hours_found.into_iter().filter(|hour| range_of(*hour).end_ms > horizon).collect();
+    let counted = hours_found.into_iter().filter(|hour| range_of(*hour).end.0 > horizon).collect();
     // Without a majority nothing is known to be whole, and the samples answer.
     let counts = counts(cluster, one, &counted).await.unwrap_or_default();
     let mut out = Usable::new();
@@ -131,7 +132,7 @@ pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &A
 /// Whether a rollup is of the series as it is known, and nothing of its hour was deleted after it was made.
 fn is_usable(rollup: &Rollup, one: &Wanted, hour: i32) -> bool {
     let range = range_of(hour);
-    let meets = |other: &TimeRange| other.start_ms < range.end_ms && range.start_ms < other.end_ms;
+    let meets = |other: &TimeRange| other.start.0 < range.end.0 && range.start.0 < other.end.0;
     let is_deleted = one.hidden.iter().any(|(hidden, at_us)| *at_us >= rollup.made_us && meets(hidden));
     rollup.temporality == one.known.def.meta.temporality && !is_deleted
 }
@@ -167,7 +168,7 @@ pub(crate) fn choose(one: &mut Wanted, mut answers: Vec<Usable>, asked: &Asked) 
     let first = answers.pop().unwrap_or_default();
     let mut hours = BTreeSet::new();
     for (hour, (table, rollup)) in first {
-        let is_gone = range_of(hour).end_ms <= horizon;
+        let is_gone = range_of(hour).end.0 <= horizon;
         let agrees = |other: &Usable| other.get(&hour).is_some_and(|(at, one)| *at == table && one.agrees(&rollup));
         let (from, to) = minutes_of(hour);
         let is_pending = one.pending.iter().any(|piece| (from..=to).contains(&piece.minute));
@@ -176,16 +177,17 @@ pub(crate) fn choose(one: &mut Wanted, mut answers: Vec<Usable>, asked: &Asked) 
             hours.insert(hour);
         }
     }
-    let mut from = asked.range.start_ms.max(horizon);
+    let mut from = asked.range.start.0.max(horizon);
     for hour in hours {
-        let TimeRange { start_ms, end_ms } = range_of(hour);
+        let TimeRange { start, end } = range_of(hour);
+        let (start_ms, end_ms) = (start.0, end.0);
         if start_ms > from {
-            one.raw.push(TimeRange { start_ms: from, end_ms: start_ms });
+            one.raw.push(TimeRange::from_ms(from, start_ms));
         }
         from = from.max(end_ms);
     }
-    if from < asked.range.end_ms {
-        one.raw.push(TimeRange { start_ms: from, end_ms: asked.range.end_ms });
+    if from < asked.range.end.0 {
+        one.raw.push(TimeRange::from_ms(from, asked.range.end.0));
     }
     Ok(())
 }

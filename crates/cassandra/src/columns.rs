@@ -8,7 +8,8 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Sample, SeriesData, SeriesDef, SourceId, TextColumn, TimeRange, Value,
+    FloatColumn, HistogramColumn, HistogramValue, Sample, SeriesData, SeriesDef, SourceId, TextColumn, TimeRange,
+    Value, WallMs,
 };
 use ogive_store::merge;
 
@@ -62,7 +63,8 @@ impl Pieces {
         let mut out = Vec::new();
         for piece in self.all.values() {
             let is_shown = |time_ms: i64| {
-                ranges.iter().any(|range| range.contains(time_ms)) && !is_hidden(hidden, time_ms, piece.arrived_us)
+                ranges.iter().any(|range| range.contains(WallMs(time_ms)))
+                    && !is_hidden(hidden, time_ms, piece.arrived_us)
             };
             out.extend(piece.samples()?.into_iter().filter(|sample| is_shown(sample.time_ms())));
         }

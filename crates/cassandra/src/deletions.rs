@@ -40,7 +40,8 @@ impl Deletion {
         let matcher = |one: &Matcher| json!([one.name, op_name(one.op), one.value]);
         let selectors: Vec<Value> =
             self.selectors.iter().map(|all| all.iter().map(matcher).collect::<Vec<_>>().into()).collect();
-        let TimeRange { start_ms, end_ms } = self.range;
+        let TimeRange { start, end } = self.range;
+        let (start_ms, end_ms) = (start.0, end.0);
         let body = json!({"tenant": self.tenant.as_str(), "start": start_ms, "end": end_ms, "selectors": selectors});
         let body = body.to_string().into_bytes();
         if body.len() > BODY_BYTES_MAX {
@@ -60,7 +61,7 @@ impl Deletion {
         }
         let record: Value = serde_json::from_slice(body).map_err(|error| corrupt(&error.to_string()))?;
         let time = |name: &str| record[name].as_i64().ok_or_else(|| corrupt("it has no range"));
-        let range = TimeRange { start_ms: time("start")?, end_ms: time("end")? };
+        let range = TimeRange::from_ms(time("start")?, time("end")?);
         let tenant = match record["tenant"].as_str() {
             None => return Err(corrupt("it has no tenant")),
             Some("") => Tenant::default(),
@@ -167,14 +168,10 @@ impl Deletions {
     /// Whether a minute of a series was ever deleted as a whole, so that rows of it may rightly be gone.
     pub(crate) fn covers(&self, known: &Known, minute: i32) -> bool {
         let (from, to) = (i64::from(minute) * 60_000 - 1, i64::from(minute) * 60_000 + 59_999);
-        let is_whole = |one: &Deletion| one.range.start_ms <= from && to <= one.range.end_ms;
+        let is_whole = |one: &Deletion| one.range.start.0 <= from && to <= one.range.end.0;
         self.all().iter().any(|one| is_whole(one) && one.selects(known))
     }
 }
-
-#[cfg(test)]
-#[path = "../../protocol/src/mutations.rs"]
-mod mutations;
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +188,7 @@ mod tests {
                 vec![matcher(MatchOp::Equal, "a"), matcher(MatchOp::NotRegex, "b\".*")],
                 vec![matcher(MatchOp::NotEqual, ""), matcher(MatchOp::Regex, "c|d")],
             ],
-            range: TimeRange { start_ms: i64::MIN, end_ms: 5 },
+            range: TimeRange::from_ms(i64::MIN, 5),
         }
     }
 
@@ -213,7 +210,7 @@ mod tests {
     fn sealed_nonsense_is_a_deletion_or_an_error() {
         let (_, body) = deletion().encode().unwrap();
         let mut read = 0;
-        mutations::mutations(&body, 20_000, 6, &[], |changed| {
+        crate::mutations::mutations(&body, 20_000, 6, &[], |changed| {
             read += u64::from(Deletion::decode(1, digest(1, changed), changed).is_ok());
         });
         assert!(read > 0, "some are deletions");
@@ -221,11 +218,11 @@ mod tests {
 
     #[test]
     fn what_came_before_is_hidden_and_what_came_later_is_not() {
-        let hidden: Hidden = vec![(TimeRange { start_ms: 10, end_ms: 20 }, 5)];
+        let hidden: Hidden = vec![(TimeRange::from_ms(10, 20), 5)];
         let is = |time_ms, arrived_us| is_hidden(&hidden, time_ms, arrived_us);
         assert_eq!((is(10, 1), is(11, 5), is(20, 5), is(21, 1), is(15, 6)), (false, true, true, false, false));
         let deletions = Deletions::default();
-        deletions.learn(vec![Deletion { range: TimeRange { start_ms: -1, end_ms: 119_999 }, ..deletion() }]);
+        deletions.learn(vec![Deletion { range: TimeRange::from_ms(-1, 119_999), ..deletion() }]);
         assert_eq!((deletions.before(77), deletions.before(78)), (0, 1));
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let known = |host: &str| {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
-use ogive_model::{Batch, Sample, SeriesDef, SeriesId, SourceId};
+use ogive_model::{Batch, Sample, SeriesDef, SeriesId, SourceId, WallNs};
 use twox_hash::XxHash3_64;
 
 use crate::Error;
@@ -298,7 +298,7 @@ pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
     let mut groups: HashMap<(u32, i32), Vec<Sample>> = HashMap::new();
     for sample in samples.into_iter().flatten() {
         let kind = series.get(sample.series as usize).and_then(|def| def.as_ref().ok()).map(|def| def.meta.kind);
-        match kind.map(|kind| ogive_store::ingest::check(&sample, kind, wall_ns)) {
+        match kind.map(|kind| ogive_store::ingest::check(&sample, kind, WallNs(wall_ns))) {
             Some(Ok(())) => groups.entry((sample.series, minute(sample.time_ms()))).or_default().push(sample),
             _ => dropped += 1,
         }

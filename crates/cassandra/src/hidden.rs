@@ -7,5 +7,5 @@ pub(crate) type Hidden = Vec<(TimeRange, i64)>;
 
 /// Whether a sample that came at `arrived_us` is hidden.
 pub(crate) fn is_hidden(hidden: &Hidden, time_ms: i64, arrived_us: i64) -> bool {
-    hidden.iter().any(|(range, at_us)| arrived_us <= *at_us && range.contains(time_ms))
+    hidden.iter().any(|(range, at_us)| arrived_us <= *at_us && range.contains_ms(time_ms))
 }

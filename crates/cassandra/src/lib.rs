@@ -28,6 +28,9 @@ mod hidden;
 mod index;
 mod keeping;
 mod manifest;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
 mod node;
 mod pending;
 mod read;

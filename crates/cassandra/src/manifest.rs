@@ -99,10 +99,6 @@ fn checksum((minute, writer): (i32, u128), body: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "../../protocol/src/mutations.rs"]
-mod mutations;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -111,7 +107,7 @@ mod tests {
     fn sealed_nonsense_is_rows_or_an_error() {
         let body = manifests((3, 4), Table::Logs, rows(20)).unwrap().remove(0).body;
         let mut read = 0;
-        mutations::mutations(&body, 20_000, 5, &[], |changed| {
+        crate::mutations::mutations(&body, 20_000, 5, &[], |changed| {
             let mut changed = changed.to_vec();
             if changed.len() >= HEADER_BYTES {
                 let checksum = checksum((3, 4), &changed);

@@ -13,7 +13,7 @@ use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use ogive_door::own_value::OwnValue;
 use ogive_export::random_source;
 use ogive_journal::{DirectoryLock, Disk, RealDisk};
-use ogive_model::{Batch, Kind, Matcher, Reason, SeriesDef, Tenant, TimeRange, Value};
+use ogive_model::{Batch, Kind, Matcher, Reason, SeriesDef, Tenant, TimeRange, Value, WallNs};
 use ogive_probe::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -273,7 +273,7 @@ fn check(batch: &mut Batch, wall_ns: i64, oldest: impl Fn(&SeriesDef) -> i64) ->
             None => kind_of(&good.value),
         };
         let is_old = oldest.get(good.series as usize).is_some_and(|oldest| good.time_ms() <= *oldest);
-        let checked = ogive_store::ingest::check(good, kind, wall_ns);
+        let checked = ogive_store::ingest::check(good, kind, WallNs(wall_ns));
         if let Err(reason) = checked.and(if is_old { Err(Reason::BeyondRetention) } else { Ok(()) }) {
             (*sample, found) = (Err(reason), true);
         }

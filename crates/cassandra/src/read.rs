@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_model::{
-    Charge, Kind, Labels, Matcher, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection, SeriesData,
-    SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
+    Charge, Kind, Labels, Matcher, Ms, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection,
+    SeriesData, SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
 };
 
 use crate::cluster::{CellRow, Cluster, Consistent, Copies};
@@ -99,7 +99,7 @@ fn unavailable(error: impl std::fmt::Display) -> SelectError {
 
 /// The minutes that hold samples of a range.
 fn minutes(range: TimeRange) -> RangeInclusive<i32> {
-    minute(range.start_ms.saturating_add(1)).max(0)..=minute(range.end_ms)
+    minute(range.start.saturating_add(Ms(1)).0).max(0)..=minute(range.end.0)
 }
 
 /// The sentence about a cluster that is not in an answer.
@@ -266,7 +266,7 @@ impl View<'_> {
         let now_ms = asked[0].2.now_us().div_euclid(1_000);
         let (range, resolution) = (selection.range, selection.resolution);
         let want = Asked { range, resolution, now_ms, kept };
-        let is_short = range.end_ms.saturating_sub(range.start_ms) < HOUR_MS;
+        let is_short = range.end.0.saturating_sub(range.start.0) < HOUR_MS;
         let mut answers: Vec<Vec<Usable>> = some.iter().map(|_| Vec::new()).collect();
         if !is_short {
             let answered = self.answered(&asked, doubts, async |at, _, cluster| {
@@ -326,7 +326,7 @@ impl View<'_> {
     fn is_live(&self, range: TimeRange) -> bool {
         let live = self.shared.sites[0].address.live;
         let now_ms = self.shared.clock.wall().div_euclid(1_000_000);
-        !live.is_zero() && range.start_ms >= now_ms.saturating_sub(live.as_millis() as i64)
+        !live.is_zero() && range.start.0 >= now_ms.saturating_sub(live.as_millis() as i64)
     }
 
     /// What the clusters have of some series, and what is pending of them.

@@ -58,7 +58,8 @@ pub(crate) async fn remove_all(shared: &Shared, site: &Site, cluster: &Cluster) 
 
 /// Removes the rows of a deletion.
 async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Deletion) -> Result<(), Error> {
-    let TimeRange { start_ms, end_ms } = deletion.range;
+    let TimeRange { start, end } = deletion.range;
+    let (start_ms, end_ms) = (start.0, end.0);
     // A minute holds the samples from its beginning on; a range those after its start.
     let first = minute_up(start_ms.saturating_add(1));
     let last = minute_up(end_ms.saturating_add(1)).saturating_sub(1);

@@ -142,7 +142,7 @@ impl Rollup {
 
 /// The times of an hour.
 pub(crate) fn range_of(hour: i32) -> TimeRange {
-    TimeRange { start_ms: i64::from(hour) * HOUR_MS, end_ms: (i64::from(hour) + 1) * HOUR_MS }
+    TimeRange::from_ms(i64::from(hour) * HOUR_MS, (i64::from(hour) + 1) * HOUR_MS)
 }
 
 /// The first and the last minute whose rows may have samples of an hour.
@@ -166,10 +166,6 @@ fn checksum(place: &Place, body: &[u8]) -> u32 {
 fn corrupt(what: &str) -> Error {
     Error::Corrupt(format!("a rollup: {what}"))
 }
-
-#[cfg(test)]
-#[path = "../../protocol/src/mutations.rs"]
-mod mutations;
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +213,7 @@ mod tests {
     fn sealed_nonsense_is_cells_or_an_error() {
         let body = Rollup::new(&rolled(Temporality::Delta), 360, 9).encode(&PLACE).unwrap();
         let mut read = 0;
-        mutations::mutations(&body, 20_000, 8, &[], |changed| {
+        crate::mutations::mutations(&body, 20_000, 8, &[], |changed| {
             let mut changed = changed.to_vec();
             if changed.len() >= HEADER_BYTES {
                 let sum = checksum(&PLACE, &changed);
@@ -237,7 +233,7 @@ mod tests {
         assert_eq!(hours_of(61).collect::<Vec<_>>(), [1]);
         assert_eq!(hours_of(-1).collect::<Vec<_>>(), [-1]);
         assert_eq!(
-            (minutes_of(1), range_of(1).contains(2 * HOUR_MS), range_of(1).contains(HOUR_MS)),
+            (minutes_of(1), range_of(1).contains_ms(2 * HOUR_MS), range_of(1).contains_ms(HOUR_MS)),
             ((60, 120), true, false)
         );
     }

@@ -309,7 +309,7 @@ mod tests {
         let tenant = Tenant::new(tenant).unwrap();
         let everything = Selection {
             matchers: Vec::new(),
-            range: TimeRange { start_ms: i64::MIN, end_ms: i64::MAX },
+            range: TimeRange::from_ms(i64::MIN, i64::MAX),
             samples_max: usize::MAX,
             labels_only: true,
             resolution: Default::default(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ogive_model::sequence::{Seen, Sequences};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Matcher, Opening, Reason, Select, SelectError, Selection, SeriesData,
-    SourceId, Tenant, TimeRange, Value, Verdict,
+    SourceId, Tenant, TimeRange, Value, Verdict, WallMs,
 };
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
@@ -76,7 +76,7 @@ struct Part<'a>(&'a Memory, &'a Tenant);
 
 impl Select for Part<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let inside = |time: &i64| selection.range.contains(*time);
+        let inside = |time: &i64| selection.range.contains(WallMs(*time));
         let mut out = Vec::new();
         for ((tenant, ..), series) in &*self.0.series.lock().unwrap() {
             let fits = |matcher: &ogive_model::Matcher| matcher.matches(series.labels.get(&matcher.name));

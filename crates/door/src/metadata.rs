@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ogive_export::Measured;
 use ogive_model::{
     Kind, METRIC_NAME, MatchOp, Matcher, MetricKind, Selection, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange,
-    Value,
+    Value, WallMs,
 };
 use ogive_probe::Clock;
 
@@ -174,7 +174,7 @@ impl Metadata {
         let reader = self.backend.of(tenant);
         let found = reader.select_partial(&selection).or_else(|_| {
             // Two days suffice: metadata that is still sent is written every day.
-            selection.range.start_ms = now_ms - 2 * DAY_MS;
+            selection.range.start = WallMs(now_ms - 2 * DAY_MS);
             reader.select_partial(&selection)
         });
         let mut metrics = Metrics::new();

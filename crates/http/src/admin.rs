@@ -41,8 +41,8 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     }
     // The start belongs to the deletion, unlike in a selection.
     let start_ms = params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1));
-    let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
-    if range.start_ms >= range.end_ms {
+    let range = TimeRange::from_ms(start_ms, params.time("end")?.unwrap_or(i64::MAX));
+    if range.start >= range.end {
         return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
     }
     let snapshots = match params.get("snapshots") {

@@ -44,7 +44,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     }
     let only = params::tenant(&headers)?;
     let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let two_hours = |end_ms: i64| TimeRange { start_ms: end_ms.saturating_sub(ACTIVE_MS), end_ms };
+    let two_hours = |end_ms: i64| TimeRange::from_ms(end_ms.saturating_sub(ACTIVE_MS), end_ms);
     let ranges = [two_hours(now_ms), two_hours(now_ms.saturating_sub(ago_ms))];
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let tenants = only.map_or_else(|| every_tenant(app), |only| BTreeSet::from([only]));
@@ -68,7 +68,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
             ("pairs", changes(is.pairs(), was.pairs())),
             ("tenants", of_tenants.into_iter().filter(|one| one.now + one.before > 0).collect()),
         ];
-        let window = |range: TimeRange, series: u64| json!({"start": range.start_ms as f64 / 1e3, "end": range.end_ms as f64 / 1e3, "series": series});
+        let window = |range: TimeRange, series: u64| json!({"start": range.start.0 as f64 / 1e3, "end": range.end.0 as f64 / 1e3, "series": series});
         let mut data =
             json!({"now": window(ranges[0], is.series), "before": window(ranges[1], was.series), "grew": {}});
         for (name, mut list) in lists {
@@ -192,7 +192,7 @@ impl<'a> Counts<'a> {
         json!({
             "headStats": {
                 "numSeries": self.series, "numLabelPairs": self.of_pair.len(), "chunkCount": samples,
-                "minTime": range.start_ms, "maxTime": range.start_ms + ACTIVE_MS,
+                "minTime": range.start.0, "maxTime": range.start.0 + ACTIVE_MS,
             },
             "seriesCountByMetricName": greatest(self.metrics(), top),
             "labelValueCountByLabelName": greatest(self.values(), top),

@@ -40,7 +40,7 @@ impl SeriesFilter {
         }
         // The start is part of the range here, unlike in a selection.
         let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
-        let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
+        let range = TimeRange::from_ms(start_ms, params.time("end")?.unwrap_or(i64::MAX));
         let limit = params.limit()?;
         Ok(Self { matchers, range, limit, tenant: params.tenant.clone(), classic_views: shown(params) })
     }

@@ -32,10 +32,10 @@ const SAMPLES_MAX: usize = 1_000_000;
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let matchers = selector(params.need("match[]")?)?;
     // The start is part of the range here, unlike in a selection.
-    let range = TimeRange {
-        start_ms: params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
-        end_ms: params.time("end")?.unwrap_or(i64::MAX),
-    };
+    let range = TimeRange::from_ms(
+        params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
+        params.time("end")?.unwrap_or(i64::MAX),
+    );
     let samples_max = params.limit()?.min(SAMPLES_MAX);
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLAT_BUFFER.as_bytes());
     let timeout_ms = params.duration("timeout")?;

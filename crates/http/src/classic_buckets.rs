@@ -72,7 +72,7 @@ pub(super) fn read(
 ) -> Result<Sources, ApiError> {
     let selection = Selection {
         matchers,
-        range: TimeRange { start_ms: span.from_ms.saturating_sub(LOOKBACK_MS), end_ms: span.end_ms },
+        range: TimeRange::from_ms(span.from_ms.saturating_sub(LOOKBACK_MS), span.end_ms),
         samples_max: BINS_READ_MAX,
         labels_only: false,
         // Differences of counters need the original values.

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use axum::http::StatusCode;
 use ogive_hist::{Count, Histogram};
 use ogive_model::{
-    Labels, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesDef, SeriesSet,
-    Tenant,
+    Labels, Ms, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesDef,
+    SeriesSet, Tenant,
 };
 use ogive_query::ast::{DurationScope, Expr};
 use ogive_query::value::Value;
@@ -70,7 +70,7 @@ impl ColumnQuery {
         while rest != 0 {
             (step_ms, rest) = (rest, step_ms % rest);
         }
-        let aligned = Resolution::Aligned { step_ms, use_as: RollupUse::Together };
+        let aligned = Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Together };
         let end_ms = grid.end_ms.saturating_sub(offset_ms);
         Span { from_ms, end_ms, resolution: self.resolution.unwrap_or(aligned) }
     }
@@ -483,7 +483,7 @@ fn number(out: &mut Vec<u8>, value: f64) {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{HistogramColumn, HistogramValue, Kind, SeriesMeta, Temporality};
+    use ogive_model::{HistogramColumn, HistogramValue, Kind, SeriesMeta, Temporality, WallMs};
     use proptest::prelude::*;
 
     use super::*;
@@ -496,7 +496,7 @@ mod tests {
             for series in &mut out {
                 let column = std::mem::take(&mut series.histograms);
                 for (time, value) in column.times.into_iter().zip(column.values) {
-                    if selection.range.contains(time) {
+                    if selection.range.contains(WallMs(time)) {
                         series.histograms.times.push(time);
                         series.histograms.values.push(value);
                     }

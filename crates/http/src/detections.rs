@@ -105,7 +105,7 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
 fn selection(run: &Run, (start_ms, end_ms): (i64, i64)) -> Selection {
     Selection {
         matchers: run.matchers.clone(),
-        range: TimeRange { start_ms, end_ms },
+        range: TimeRange::from_ms(start_ms, end_ms),
         samples_max: SAMPLES_MAX,
         labels_only: false,
         resolution: Resolution::Width(0),

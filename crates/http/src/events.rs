@@ -161,7 +161,7 @@ pub(super) async fn get(
     let limit = params.limit()?.min(SHOWN_MAX);
     let timeout_ms = params.duration("timeout")?;
     let body = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange { start_ms, end_ms };
+        let range = TimeRange::from_ms(start_ms, end_ms);
         let mut found: Vec<(i64, Json)> = Vec::new();
         let mut warnings = Vec::new();
         for matchers in &selectors {

@@ -29,10 +29,10 @@ type ExemplarTexts = BTreeMap<Labels, BTreeSet<(i64, String)>>;
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let selectors = selectors(params.need("query")?)?;
     // Both ends are inside.
-    let range = TimeRange {
-        start_ms: params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
-        end_ms: params.time("end")?.unwrap_or(i64::MAX),
-    };
+    let range = TimeRange::from_ms(
+        params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
+        params.time("end")?.unwrap_or(i64::MAX),
+    );
     let timeout_ms = params.duration("timeout")?;
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let store = app.backend.of(&params.tenant);

@@ -6,7 +6,7 @@
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, STALE, Select, Selection, SeriesData, Temporality, TimeRange,
+    HistogramColumn, HistogramValue, Matcher, STALE, Select, Selection, SeriesData, Temporality, TimeRange, WallMs,
 };
 
 use super::ask::Cancel;
@@ -19,14 +19,14 @@ use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, at_share, ca
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
     let mut selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange { start_ms: span.from_ms, end_ms: span.end_ms },
+        range: TimeRange::from_ms(span.from_ms, span.end_ms),
         samples_max: BINS_READ_MAX,
         labels_only: false,
         resolution: span.resolution,
     };
     let (mut partial, mut held) = cancel.read(store, &selection)?;
     if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
-        selection.range.start_ms = span.from_ms.saturating_sub(LOOKBACK_MS);
+        selection.range.start = WallMs(span.from_ms.saturating_sub(LOOKBACK_MS));
         drop((partial, held));
         (partial, held) = cancel.read(store, &selection)?;
     }

@@ -50,7 +50,7 @@ fn fact(app: &App, name: &str) -> f64 {
 pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let top = top(&params)?;
     let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let range = TimeRange { start_ms: now_ms - ACTIVE_MS, end_ms: i64::MAX };
+    let range = TimeRange::from_ms(now_ms - ACTIVE_MS, i64::MAX);
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
         let series = cancel.opening(|opening| store.label_sets(&[], range, usize::MAX, opening))?;

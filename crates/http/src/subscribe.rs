@@ -194,7 +194,7 @@ impl Subscription {
             for matchers in matchers {
                 let selection = Selection {
                     matchers,
-                    range: TimeRange { start_ms: from, end_ms: to },
+                    range: TimeRange::from_ms(from, to),
                     samples_max: 100 * CELLS_MAX,
                     labels_only: false,
                     resolution: Resolution::Width(0),

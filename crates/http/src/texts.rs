@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ogive_model::{
-    Charge, Labels, METRIC_NAME, MatchOp, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, TimeRange,
-    Words,
+    Charge, Labels, METRIC_NAME, MatchOp, Matcher, Ms, Opening, SelectError, Selection, SeriesData, SeriesDef,
+    TimeRange, Words,
 };
 use ogive_query::series_bytes;
 
@@ -93,14 +93,13 @@ impl Scan<'_> {
         }
         let (matchers, mut left, mut width_ms) = (matchers(self.series)?, self.rest(), WINDOW_MS);
         let mut at: Option<Cursor> = None;
-        while left.start_ms < left.end_ms {
+        while left.start < left.end {
             self.cancel.check()?;
             let window = self.window(left, width_ms);
-            let samples_max =
-                if window.end_ms - window.start_ms == 1 { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
+            let samples_max = if window.length() == Ms(1) { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
             let (found, _held) = match self.read(&matchers, window, samples_max, &mut missing) {
                 Err(SelectError::TooManySamples { .. }) if samples_max == WINDOW_SAMPLES_MAX => {
-                    width_ms = ((window.end_ms - window.start_ms) / 4).max(1);
+                    width_ms = (window.length().0 / 4).max(1);
                     continue;
                 }
                 read => read?,
@@ -117,8 +116,8 @@ impl Scan<'_> {
                 }
             }
             match self.direction {
-                Direction::Backward => left.end_ms = window.start_ms,
-                Direction::Forward => left.start_ms = window.end_ms,
+                Direction::Backward => left.end = window.start,
+                Direction::Forward => left.start = window.end,
             }
         }
         Ok(missing)
@@ -126,22 +125,20 @@ impl Scan<'_> {
 
     /// The part of the range after the cursor.
     fn rest(&self) -> TimeRange {
-        let TimeRange { start_ms, end_ms } = self.range;
+        let (start_ms, end_ms) = (self.range.start.0, self.range.end.0);
         match (self.cursor, self.direction) {
             (None, _) => self.range,
-            (Some(from), Direction::Backward) => TimeRange { start_ms, end_ms: end_ms.min(from.time_ms) },
+            (Some(from), Direction::Backward) => TimeRange::from_ms(start_ms, end_ms.min(from.time_ms)),
             (Some(from), Direction::Forward) => {
-                TimeRange { start_ms: start_ms.max(from.time_ms.saturating_sub(1)), end_ms }
+                TimeRange::from_ms(start_ms.max(from.time_ms.saturating_sub(1)), end_ms)
             }
         }
     }
 
     fn window(&self, left: TimeRange, width_ms: i64) -> TimeRange {
         match self.direction {
-            Direction::Backward => {
-                TimeRange { start_ms: left.end_ms.saturating_sub(width_ms).max(left.start_ms), ..left }
-            }
-            Direction::Forward => TimeRange { end_ms: left.start_ms.saturating_add(width_ms).min(left.end_ms), ..left },
+            Direction::Backward => TimeRange { start: left.end.saturating_sub(Ms(width_ms)).max(left.start), ..left },
+            Direction::Forward => TimeRange { end: left.start.saturating_add(Ms(width_ms)).min(left.end), ..left },
         }
     }
 

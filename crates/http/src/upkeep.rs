@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ogive_journal::{MemberState, MirrorStatus};
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -89,8 +89,8 @@ pub(super) async fn confirm_clock(
         return Err(ApiError::bad_data("give {\"confirm_clock\": true} when the server's clock is right"));
     }
     with_store(&app, |_, store| {
-        let lag_ms = store.believe_clock();
-        tracing::info!("retention: an operator confirmed the clock, which was {} s ahead", lag_ms / 1000);
+        let lag = store.believe_clock();
+        tracing::info!("retention: an operator confirmed the clock, which was {} s ahead", lag / Ms::from_secs(1));
         Ok((StatusCode::OK, retention_document(store)))
     })
     .await
@@ -99,7 +99,7 @@ pub(super) async fn confirm_clock(
 fn retention_document(store: &Store) -> Value {
     let status = store.status();
     json!({
-        "clock_ms": status.retention_clock_ms, "lag_ms": status.retention_lag_ms, "held": status.drops_held,
+        "clock_ms": status.retention_clock, "lag_ms": status.retention_lag, "held": status.drops_held,
     })
 }
 
@@ -156,12 +156,12 @@ pub(super) async fn acknowledge(State(app): State<App>, headers: HeaderMap, body
 
 fn known(store: &Store, tenant: Option<&Tenant>) -> Vec<Value> {
     let document = |finding: StoredFinding| {
-        let StoredFinding { id, found_ms, problem, tenant, range, silent } = finding;
+        let StoredFinding { id, found, problem, tenant, range, silent } = finding;
         // All times have no bounds that a client could use.
         let bound = |bound: i64| Some(bound).filter(|bound| ![i64::MIN, i64::MAX].contains(bound));
         json!({
-            "id": id, "found_ms": found_ms, "problem": problem, "tenant": tenant.as_ref().map(Tenant::as_str),
-            "start_ms": bound(range.start_ms), "end_ms": bound(range.end_ms), "warns": silent,
+            "id": id, "found_ms": found, "problem": problem, "tenant": tenant.as_ref().map(Tenant::as_str),
+            "start_ms": bound(range.start.0), "end_ms": bound(range.end.0), "warns": silent,
         })
     };
     let concerns =
@@ -213,7 +213,8 @@ pub(super) async fn create_snapshot(
 ) -> Result<Response, ApiError> {
     let Named { name } = read(&headers, &body)?;
     let created_ms = app.clock.wall() / 1_000_000;
-    with_store(&app, move |_, store| Ok((StatusCode::CREATED, snapshot(&store.snapshot(&name, created_ms)?)))).await
+    with_store(&app, move |_, store| Ok((StatusCode::CREATED, snapshot(&store.snapshot(&name, WallMs(created_ms))?))))
+        .await
 }
 
 /// Removes one.
@@ -246,9 +247,9 @@ pub(super) async fn clone_snapshot(
 
 /// A snapshot as the API shows it.
 pub fn snapshot(info: &SnapshotInfo) -> Value {
-    let SnapshotInfo { name, created_ms, blocks, block_bytes, journal_bytes } = info;
+    let SnapshotInfo { name, created, blocks, block_bytes, journal_bytes } = info;
     json!({
-        "name": name, "created_ms": created_ms, "blocks": blocks, "block_bytes": block_bytes,
+        "name": name, "created_ms": created, "blocks": blocks, "block_bytes": block_bytes,
         "journal_bytes": journal_bytes,
     })
 }

@@ -14,6 +14,7 @@ mod series;
 mod stale;
 mod stamps;
 mod tenant;
+mod time;
 
 pub mod batch;
 pub mod pattern;
@@ -39,5 +40,6 @@ pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use stale::STALE;
 pub use stamps::{Stamps, Step};
 pub use tenant::Tenant;
+pub use time::{MonoNs, Ms, Ns, WallMs, WallNs};
 pub use verdict::{Reason, Verdict};
 pub use words::Words;

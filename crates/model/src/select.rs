@@ -5,25 +5,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_hist::Histogram;
 
-use crate::{Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, SeriesDef, SeriesMeta, Words};
+use crate::{Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, Ms, SeriesDef, SeriesMeta, WallMs, Words};
 
-/// Sample times from after `start_ms` up to and including `end_ms`: left-open, as cells and PromQL ranges are.
+/// Sample times from after `start` up to and including `end`: left-open, as cells and PromQL ranges are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
     /// Excluded.
-    pub start_ms: i64,
+    pub start: WallMs,
     /// Included.
-    pub end_ms: i64,
+    pub end: WallMs,
 }
 
 impl TimeRange {
     /// Everything.
-    pub const ALL: Self = Self { start_ms: i64::MIN, end_ms: i64::MAX };
+    pub const ALL: Self = Self { start: WallMs::MIN, end: WallMs::MAX };
 
-    /// Whether a sample at `time_ms` is inside.
+    /// The range between two times in milliseconds since the Unix epoch, the first of them excluded.
     #[must_use]
-    pub const fn contains(&self, time_ms: i64) -> bool {
-        self.start_ms < time_ms && time_ms <= self.end_ms
+    pub const fn from_ms(start_ms: i64, end_ms: i64) -> Self {
+        Self { start: WallMs(start_ms), end: WallMs(end_ms) }
+    }
+
+    /// Whether a sample at `time` is inside.
+    #[must_use]
+    pub const fn contains(&self, time: WallMs) -> bool {
+        self.start.0 < time.0 && time.0 <= self.end.0
+    }
+
+    /// As [`TimeRange::contains`], of a time of a column: milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn contains_ms(&self, time_ms: i64) -> bool {
+        self.contains(WallMs(time_ms))
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub const fn length(&self) -> Ms {
+        self.end.since(self.start)
     }
 }
 
@@ -50,10 +68,10 @@ pub enum Resolution {
     #[default]
     Finest,
     /// Coarser where the result is the same for the caller: cells that lie completely inside the range and whose width divides
-    /// `step_ms`. Only of series for which `use_as` is valid.
+    /// `step`. Only of series for which `use_as` is valid.
     Aligned {
         /// Divides every time inside the range at which the caller separates samples; 0 when there is none.
-        step_ms: i64,
+        step: Ms,
         /// How the samples are used.
         use_as: RollupUse,
     },

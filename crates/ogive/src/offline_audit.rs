@@ -34,7 +34,7 @@ pub(crate) fn deliver(runtime: &Handle, door: &Arc<Door>, mirror: &MirrorDisk) {
         for (number, entry) in (1..).zip(&pending.entries) {
             let noted = Entry::offline(&entry.action, &lines(entry));
             // A command may have read a clock ahead of this one; the store refuses times far in the future.
-            if !audit::store(&door, &noted, entry.time_ns.min(now_ns), (pending.source, number)).await {
+            if !audit::store(&door, &noted, entry.time.0.min(now_ns), (pending.source, number)).await {
                 tracing::warn!("the audit of commands without a server is stored by the next start");
                 return;
             }

@@ -23,7 +23,8 @@ const BATCHES: u64 = 300;
 fn make(directory: &Path, t: i64) {
     let options = Options { segment_bytes: 16 << 10, ..Options::default() };
     let disk = Arc::new(ogive_journal::RealDisk);
-    let store = Store::open(disk, directory, options, Arc::new(ManualClock::new(t * 1_000_000))).unwrap();
+    let store =
+        Store::open(disk, directory, options, Arc::new(ManualClock::new(ogive_model::WallNs(t * 1_000_000)))).unwrap();
     for n in 0..BATCHES {
         let labels = Labels::new([("__name__", "f".to_owned()), ("l", (n % 10).to_string())]).unwrap();
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };

@@ -34,8 +34,8 @@ impl Select for FixedStore {
 
 fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
     let inside = |times: &[i64]| {
-        let from = times.partition_point(|time| *time <= range.start_ms);
-        from..times.partition_point(|time| *time <= range.end_ms)
+        let from = times.partition_point(|time| *time <= range.start.0);
+        from..times.partition_point(|time| *time <= range.end.0)
     };
     let (floats, histograms) = (inside(&series.floats.times), inside(&series.histograms.times));
     SeriesData {

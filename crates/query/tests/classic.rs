@@ -190,7 +190,7 @@ fn views_are_limited_like_samples() {
     let recorded = record(20);
     let select = |samples_max: usize| {
         let matchers = vec![matcher(METRIC_NAME, MatchOp::Equal, "rpc_seconds_count")];
-        let range = TimeRange { start_ms: 0, end_ms: 20_000 };
+        let range = TimeRange::from_ms(0, 20_000);
         ClassicViews::new(&recorded.store).select(&Selection {
             matchers,
             range,

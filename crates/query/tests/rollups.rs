@@ -25,7 +25,7 @@ const CELL: i64 = 10_000;
 
 impl Select for Rolled {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let TimeRange { start_ms, end_ms } = selection.range;
+        let (start_ms, end_ms) = (selection.range.start.0, selection.range.end.0);
         let mut out = Vec::new();
         for data in &self.series {
             if !selection.matchers.iter().all(|matcher| matcher.matches(data.labels.get(&matcher.name))) {
@@ -35,7 +35,7 @@ impl Select for Rolled {
             let serves = match selection.resolution {
                 _ if self.plain => false,
                 _ if self.gone => true,
-                Resolution::Aligned { step_ms, use_as } => {
+                Resolution::Aligned { step: ogive_model::Ms(step_ms), use_as } => {
                     step_ms % CELL == 0
                         && match use_as {
                             RollupUse::Together => data.meta.kind == Kind::Float || delta,
@@ -52,7 +52,7 @@ impl Select for Rolled {
             };
             let mut found = cut(data, selection.range);
             if serves && inner.0 < inner.1 {
-                let part = |a: i64, b: i64| cut(data, TimeRange { start_ms: a, end_ms: b });
+                let part = |a: i64, b: i64| cut(data, TimeRange::from_ms(a, b));
                 found = rolled(&part(inner.0, inner.1), delta);
                 append(&mut found, part(start_ms, inner.0), true);
                 append(&mut found, part(inner.1, end_ms), false);
@@ -69,14 +69,14 @@ impl Select for Rolled {
 
 fn cut(data: &SeriesData, range: TimeRange) -> SeriesData {
     let mut out = data.clone();
-    let keep: Vec<bool> = data.floats.times.iter().map(|time| range.contains(*time)).collect();
+    let keep: Vec<bool> = data.floats.times.iter().map(|time| range.contains_ms(*time)).collect();
     let mut at = 0;
     out.floats.values.retain(|_| (keep[at], at += 1).0);
-    out.floats.times.retain(|time| range.contains(*time));
-    let keep: Vec<bool> = data.histograms.times.iter().map(|time| range.contains(*time)).collect();
+    out.floats.times.retain(|time| range.contains_ms(*time));
+    let keep: Vec<bool> = data.histograms.times.iter().map(|time| range.contains_ms(*time)).collect();
     let mut at = 0;
     out.histograms.values.retain(|_| (keep[at], at += 1).0);
-    out.histograms.times.retain(|time| range.contains(*time));
+    out.histograms.times.retain(|time| range.contains_ms(*time));
     out
 }
 

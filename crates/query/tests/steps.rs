@@ -19,7 +19,7 @@ struct Fixed(Vec<SeriesData>);
 impl Select for Fixed {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         let wanted = |series: &&SeriesData| selection.matchers.iter().all(|m| m.matches(series.labels.get(&m.name)));
-        let inside = |time: i64| selection.range.contains(time);
+        let inside = |time: i64| selection.range.contains_ms(time);
         let cut = |series: &SeriesData| {
             let mut out = series.clone();
             let floats = series.floats.times.iter().zip(&series.floats.values).filter(|(time, _)| inside(**time));

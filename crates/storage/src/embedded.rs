@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::sequence::{Seen, SourceTable};
-use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange};
+use ogive_model::{Batch, Matcher, Ms, Ns, SourceId, Tenant, TimeRange, WallMs};
 use ogive_probe::Clock;
 use ogive_store::{DeletionScope, Observer, Options, Store, TenantLimits};
 
@@ -142,12 +142,12 @@ pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
 pub struct Time(pub Clock);
 
 impl ogive_store::Clock for Time {
-    fn now_ns(&self) -> u64 {
-        self.0.now()
+    fn now(&self) -> ogive_model::MonoNs {
+        ogive_model::MonoNs(self.0.now())
     }
 
-    fn wall_ns(&self) -> i64 {
-        self.0.wall()
+    fn wall(&self) -> ogive_model::WallNs {
+        ogive_model::WallNs(self.0.wall())
     }
 }
 
@@ -163,19 +163,19 @@ struct StoreMeters {
 }
 
 impl Observer for StoreMeters {
-    fn fsync(&self, ns: u64) {
-        self.meters.fsync.record_ns(ns);
+    fn fsync(&self, took: Ns) {
+        self.meters.fsync.record_ns(took.0.cast_unsigned());
     }
 
-    fn flush(&self, ns: u64) {
-        self.meters.flush.record_ns(ns);
+    fn flush(&self, took: Ns) {
+        self.meters.flush.record_ns(took.0.cast_unsigned());
         if self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             tracing::info!("blocks are written again; nothing is lost");
         }
     }
 
-    fn clock_doubted(&self, lag_ms: i64) {
-        let seconds = lag_ms / 1000;
+    fn clock_doubted(&self, lag: Ms) {
+        let seconds = lag / Ms::from_secs(1);
         if seconds > 0 {
             tracing::warn!(
                 "retention: the clock is {seconds} s ahead of what else is known of the time; nothing is dropped by it alone but an \
@@ -292,7 +292,7 @@ impl Backend for Embedded {
     }
 
     fn witness(&self, source: u128, time_ms: i64) {
-        self.store.witness(source, time_ms);
+        self.store.witness(source, WallMs(time_ms));
         self.source_times.heard(source, time_ms, self.clock.wall().div_euclid(1_000_000));
     }
 
@@ -348,8 +348,8 @@ impl Backend for Embedded {
             ("drop_failures_total", status.drop_failures),
             ("dropped_blocks_total", status.dropped_blocks),
             ("dropped_bytes_total", status.dropped_bytes),
-            ("retention_clock_time_seconds", u64::try_from(status.retention_clock_ms / 1000).unwrap_or(0)),
-            ("retention_clock_lag_seconds", u64::try_from(status.retention_lag_ms / 1000).unwrap_or(0)),
+            ("retention_clock_time_seconds", u64::try_from(status.retention_clock.0 / 1000).unwrap_or(0)),
+            ("retention_clock_lag_seconds", u64::try_from(status.retention_lag / Ms::from_secs(1)).unwrap_or(0)),
             ("retention_held", u64::from(status.drops_held)),
             ("deletions_pending", status.tombstones),
             ("deletion_rewrites_total", status.erasures),

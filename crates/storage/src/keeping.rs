@@ -153,7 +153,7 @@ mod tests {
         let sizes = [size("50GiB").unwrap(), size("team-7:1GB").unwrap()];
         let all = [ages("30d").unwrap(), ages("1s=15d,1m=90d,1h=3y").unwrap(), ages("team-7:raw=1d").unwrap()];
         let retention = retention(&all, &sizes);
-        let of = |tenant: &Tenant, width| retention.of(tenant).age_ms(width).map(|age| age as u64 / 1000 / DAY);
+        let of = |tenant: &Tenant, width| retention.of(tenant).age_of(width).map(|age| age.0 as u64 / 1000 / DAY);
         let default = Tenant::default();
         assert_eq!(
             [0, 60_000, 3_600_000, 5].map(|width| of(&default, width)),
@@ -170,7 +170,7 @@ mod tests {
     fn texts_have_times_of_their_own() {
         let of = |text: &str, class| {
             let retention = retention(&[ages(text).unwrap()], &[]);
-            retention.of(&Tenant::default()).class_age_ms(class).map(|age| age as u64 / 1000 / DAY)
+            retention.of(&Tenant::default()).class_age(class).map(|age| age.0 as u64 / 1000 / DAY)
         };
         assert_eq!(Class::ALL.map(|class| of("1s=1d", class)), [Some(1), None, None, None, None]);
         assert_eq!(Class::ALL.map(|class| of("2d", class)), [Some(2), Some(2), None, None, None]);

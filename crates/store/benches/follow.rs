@@ -12,8 +12,8 @@ use std::time::Instant;
 use common::{cell, cpu_seconds};
 use ogive_journal::SimulatedDisk;
 use ogive_model::{
-    Batch, Kind, Labels, MatchOp, Matcher, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant,
-    Value,
+    Batch, Kind, Labels, MatchOp, Matcher, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality,
+    Tenant, Value, WallMs, WallNs,
 };
 use ogive_store::{Audience, Clock, Followed, Follower, Options, Refusal, Store, Watch};
 use ogive_stream::cells::{self, Closed, Feeder, Item, Wait, What, stream};
@@ -27,12 +27,12 @@ const WALL_NS: i64 = 1_700_000_000_000_000_000;
 struct Wall(Instant);
 
 impl Clock for Wall {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
+    fn now(&self) -> MonoNs {
+        MonoNs(self.0.elapsed().as_nanos() as u64)
     }
 
-    fn wall_ns(&self) -> i64 {
-        WALL_NS
+    fn wall(&self) -> WallNs {
+        WallNs(WALL_NS)
     }
 }
 
@@ -82,15 +82,15 @@ impl Follower for Tap {
         true
     }
 
-    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, _: bool) {
+    fn sample(&mut self, slot: u32, time_ms: WallMs, value: Value, _: bool) {
         let Value::Histogram(part) = value else { return };
-        let item = Item { series: self.1[slot as usize], time_ns: time_ms * 1_000_000, what: What::Part(part) };
+        let item = Item { series: self.1[slot as usize], time_ns: time_ms.to_ns().0, what: What::Part(part) };
         self.0.offer_unordered([item]);
-        self.0.offer_until(time_ms * 1_000_000 - 1_000_000_000);
+        self.0.offer_until(time_ms.to_ns().0 - 1_000_000_000);
     }
 
-    fn pass(&mut self, until_ns: i64) {
-        self.0.until(until_ns);
+    fn pass(&mut self, until_ns: WallNs) {
+        self.0.until(until_ns.0);
     }
 }
 

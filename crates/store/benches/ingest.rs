@@ -13,18 +13,18 @@ use std::time::{Instant, SystemTime};
 
 use common::{cell, cpu_seconds};
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value, WallNs};
 use ogive_store::{Clock, Options, Refusal, Store};
 
 struct WallClock(Instant);
 
 impl Clock for WallClock {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
+    fn now(&self) -> MonoNs {
+        MonoNs(self.0.elapsed().as_nanos() as u64)
     }
 
-    fn wall_ns(&self) -> i64 {
-        SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
+    fn wall(&self) -> WallNs {
+        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
     }
 }
 

@@ -15,7 +15,9 @@ use std::time::{Instant, SystemTime};
 
 use common::cpu_seconds;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{
+    Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
+};
 use ogive_store::{Clock, Options, Refusal, Store};
 
 const SERIES: u32 = 20_000;
@@ -30,12 +32,12 @@ const DIRECTORY: &str = "OGIVE_BENCH_RESTART";
 struct WallClock(Instant);
 
 impl Clock for WallClock {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
+    fn now(&self) -> MonoNs {
+        MonoNs(self.0.elapsed().as_nanos() as u64)
     }
 
-    fn wall_ns(&self) -> i64 {
-        SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
+    fn wall(&self) -> WallNs {
+        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
     }
 }
 
@@ -90,11 +92,12 @@ fn submit(store: &Store, batch: Batch) {
 }
 
 fn one_sample_each(sequence: u64, series: Vec<SeriesDef>, known: Vec<SeriesId>) -> Batch {
-    let time_ns = WallClock(Instant::now()).wall_ns();
+    let time_ns = WallClock(Instant::now()).wall();
     let count = (series.len() + known.len()) as u32;
     let value = Value::Float(1.0);
-    let samples =
-        (0..count).map(|series| Ok(Sample { series, time_ns, start_ns: None, value: value.clone() })).collect();
+    let samples = (0..count)
+        .map(|series| Ok(Sample { series, time_ns: time_ns.0, start_ns: None, value: value.clone() }))
+        .collect();
     Batch {
         source: SourceId(2),
         sequence,
@@ -129,7 +132,7 @@ fn restart_stored(directory: &Path) {
     let store = open(directory);
     let opened = cpu_seconds();
     let ids: Vec<_> = (0..stored_series() / 10).map(|at| series(at * 10).id(&Tenant::default())).collect();
-    let sequence = WallClock(Instant::now()).wall_ns() as u64 / 1_000_000;
+    let sequence = WallClock(Instant::now()).wall().to_ms().0 as u64;
     let before = cpu_seconds();
     submit(&store, one_sample_each(sequence, Vec::new(), ids));
     let named = cpu_seconds();
@@ -161,10 +164,10 @@ fn restart(directory: &Path) {
 fn run(name: &str, by_identity: bool) {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path());
-    let wall_ns = WallClock(Instant::now()).wall_ns();
+    let wall_ns = WallClock(Instant::now()).wall();
     for sequence in 0..SAMPLES_EACH {
         let (reply, answer) = mpsc::channel();
-        let batch = batch(sequence, by_identity && sequence > 0, wall_ns);
+        let batch = batch(sequence, by_identity && sequence > 0, wall_ns.0);
         let reported = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
         store.submit(batch, reported).expect("there is room");
         let verdict = answer.recv().expect("a reply comes").expect("the disk works");

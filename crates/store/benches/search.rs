@@ -116,7 +116,7 @@ fn bytes_read() -> u64 {
 }
 
 fn window(block: &Block, start_ms: i64, words: Option<&Arc<Words>>) -> Vec<String> {
-    let range = TimeRange { start_ms, end_ms: start_ms + LINES as i64 * STEP_MS };
+    let range = TimeRange::from_ms(start_ms, start_ms + LINES as i64 * STEP_MS);
     let (matchers, resolution) = (Vec::new(), Default::default());
     let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
     let mut budget = Budget::new(usize::MAX).of_words(words.cloned());

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Labels, Matcher, Opening, SelectError, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Labels, Matcher, Ms, Opening, SelectError, Selection, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
 use crate::manifest::Manifest;
@@ -154,13 +154,13 @@ impl Blocks {
         Ok(found)
     }
 
-    /// Those that hold samples as they came, of the last `within_ms` before the newest of all, and can be read.
-    pub(crate) fn recent(&self, within_ms: i64) -> Self {
-        debug_assert!(within_ms >= 0, "blocks of the last {within_ms} ms");
-        let newest = self.metas().map(|meta| meta.time_max).max().unwrap_or(0);
+    /// Those that hold samples as they came, of the last `within` before the newest of all, and can be read.
+    pub(crate) fn recent(&self, within: Ms) -> Self {
+        debug_assert!(within >= Ms::ZERO, "blocks of the last {within}");
+        let newest = self.metas().map(|meta| meta.time_max).max().unwrap_or_default();
         let is_recent = |live: &&Arc<Live>| {
             let meta = &live.meta;
-            meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(within_ms) && live.block.is_ok()
+            meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(within) && live.block.is_ok()
         };
         Self(self.0.iter().filter(is_recent).cloned().collect())
     }
@@ -296,8 +296,9 @@ impl Live {
     fn open(disk: &dyn Disk, directory: &Path, meta: &BlockMeta) -> Self {
         let path = Manifest::block_path(directory, meta.id);
         let block = Block::open(disk, &path).and_then(|block| {
-            let found = (block.time_bounds(), block.series_count(), block.sample_count());
-            let named = ((meta.time_min, meta.time_max), meta.series, meta.samples);
+            let (first, last) = block.time_bounds();
+            let found = ((first.0, last.0), block.series_count(), block.sample_count());
+            let named = ((meta.time_min.0, meta.time_max.0), meta.series, meta.samples);
             if found == named {
                 return Ok(block);
             }
@@ -309,7 +310,7 @@ impl Live {
 
     /// Whether it is the tenant's and a sample of it can be inside `range`.
     fn touches(&self, tenant: &Tenant, range: TimeRange) -> bool {
-        self.meta.tenant == *tenant && range.start_ms < self.meta.time_max && self.meta.time_min <= range.end_ms
+        self.meta.tenant == *tenant && range.start < self.meta.time_max && self.meta.time_min <= range.end
     }
 
     /// The block, or why it cannot be read.
@@ -372,7 +373,7 @@ mod tests {
             let disk = SimulatedDisk::new(0);
             let manifest = write(&disk, &sources);
             let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
-            for range in [TimeRange::ALL, TimeRange { start_ms, end_ms: start_ms + 30_000 }] {
+            for range in [TimeRange::ALL, TimeRange::from_ms(start_ms, start_ms + 30_000)] {
                 let selection = everything(range);
                 let cut: Vec<_> = sources.iter().map(|source| model_select(source, &selection)).collect();
                 let found = blocks.select(&Tenant::default(), &selection, &mut Budget::new(usize::MAX)).unwrap();
@@ -391,7 +392,7 @@ mod tests {
                 prop_assert!(first.into_set().unwrap().iter().eq(values.iter().take(limit)));
             }
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
-            blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);
+            blocks.trim(TimeRange::from_ms(i64::MAX, i64::MAX), 0);
             prop_assert!(blocks.0.iter().all(|live| (*live.block).as_ref().unwrap().index_bytes() == 0));
         }
     }
@@ -413,13 +414,13 @@ mod tests {
         let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
         assert_eq!((blocks.len(), blocks.failures().count()), (3, 2));
         let ask = |start_ms, end_ms| {
-            let selection = everything(TimeRange { start_ms, end_ms });
+            let selection = everything(TimeRange::from_ms(start_ms, end_ms));
             blocks.select(&Tenant::default(), &selection, &mut Budget::new(9)).map(|found| found.len())
         };
         assert!(matches!(ask(0, 1000), Err(Error::Corrupt { path: named, .. }) if named == path(0)));
         assert!(matches!(ask(1000, 2000), Err(Error::Unreadable { block: 1, .. })));
         assert_eq!(ask(2000, 3000).unwrap(), 1);
-        assert_eq!((blocks.recent(i64::MAX).len(), blocks.recent(0).len()), (1, 0));
+        assert_eq!((blocks.recent(Ms::MAX).len(), blocks.recent(Ms::ZERO).len()), (1, 0));
         // A file that is good but not the one that the manifest names.
         disk.put(&path(1), disk.read(&path(2)).unwrap());
         let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);

@@ -146,7 +146,7 @@ mod tests {
 
     fn one(value: &str) -> Tombstone {
         let matchers = vec![Matcher::new("host", MatchOp::Equal, value).unwrap()];
-        let range = TimeRange { start_ms: 1_700_000_000_000, end_ms: 1_700_000_060_000 };
+        let range = TimeRange::from_ms(1_700_000_000_000, 1_700_000_060_000);
         Tombstone { generation: 3, tenant: Tenant::default(), matchers, range }
     }
 

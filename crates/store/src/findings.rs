@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
-use ogive_model::{Tenant, TimeRange};
+use ogive_model::{Ms, Tenant, TimeRange, WallMs};
 
 use crate::Error;
 use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
@@ -28,15 +28,15 @@ const PROBLEM_BYTES_MAX: usize = 2 << 10;
 /// 3 findings stand in one answer in words.
 const WARNINGS_MAX: usize = 3;
 /// An hour before and behind the samples beside a lost record: senders are seldom later than others by more.
-pub(crate) const MARGIN_MS: i64 = 3_600_000;
+pub(crate) const MARGIN: Ms = Ms::from_secs(3_600);
 
 /// A finding that nobody has acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFinding {
     /// Rises from one to the next.
     pub id: u64,
-    /// When it was met first, milliseconds since 1970.
-    pub found_ms: i64,
+    /// When it was met first.
+    pub found: WallMs,
     /// What was found, in a sentence.
     pub problem: String,
     /// Whose samples may be missing; `None` when that is not known.
@@ -80,7 +80,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Reads those of `directory`.
-    pub(crate) fn open(disk: Arc<dyn Disk>, directory: &Path, now_ms: i64) -> Self {
+    pub(crate) fn open(disk: Arc<dyn Disk>, directory: &Path, now: WallMs) -> Self {
         let path = directory.join(FINDINGS_FILE);
         let read = read_frame(&*disk, &path, MAGIC, parse);
         let missing = matches!(read, Err(Error::Disk(ogive_journal::Error::NotFound { .. })));
@@ -88,7 +88,7 @@ impl Findings {
         let findings = Self { disk, path, state: Mutex::new(read.unwrap_or_default()) };
         if let Some(problem) = problem {
             let problem = format!("{problem}: what was found before and not acknowledged is not known any more");
-            findings.note(now_ms, vec![NewFinding::silent(problem, TimeRange::ALL)]);
+            findings.note(now, vec![NewFinding::silent(problem, TimeRange::ALL)]);
         }
         findings
     }
@@ -98,9 +98,9 @@ impl Findings {
     }
 
     /// Adds what is new among `found`.
-    pub(crate) fn note(&self, now_ms: i64, found: Vec<NewFinding>) {
+    pub(crate) fn note(&self, now: WallMs, found: Vec<NewFinding>) {
         let mut state = self.state();
-        found.into_iter().for_each(|one| state.add(now_ms, one));
+        found.into_iter().for_each(|one| state.add(now, one));
         if state.unsaved && self.save(&state).is_ok() {
             state.unsaved = false;
         }
@@ -143,8 +143,8 @@ impl Findings {
         let overlaps = |finding: &&StoredFinding| {
             finding.silent
                 && finding.tenant.as_ref().is_none_or(|of| of == tenant)
-                && finding.range.start_ms < range.end_ms
-                && range.start_ms < finding.range.end_ms
+                && finding.range.start < range.end
+                && range.start < finding.range.end
         };
         let concerned: Vec<&StoredFinding> = state.all.iter().filter(overlaps).collect();
         let mut out: Vec<String> = concerned.iter().take(WARNINGS_MAX).map(|one| warning(one)).collect();
@@ -163,7 +163,7 @@ fn warning(StoredFinding { id, problem, .. }: &StoredFinding) -> String {
 }
 
 impl State {
-    fn add(&mut self, found_ms: i64, found: NewFinding) {
+    fn add(&mut self, now: WallMs, found: NewFinding) {
         let NewFinding { mut problem, tenant, range, silent } = found;
         cut(&mut problem, PROBLEM_BYTES_MAX);
         let known = |one: &&mut StoredFinding| one.problem == problem;
@@ -178,7 +178,7 @@ impl State {
                 "numbers of findings rise: {}",
                 self.next
             );
-            self.all.push(StoredFinding { id: self.next, found_ms, problem, tenant, range, silent });
+            self.all.push(StoredFinding { id: self.next, found: now, problem, tenant, range, silent });
             self.next += 1;
         } else if let Some(last) = self.all.last_mut() {
             last.widen(tenant.as_ref(), range, silent);
@@ -198,8 +198,8 @@ impl StoredFinding {
         if self.tenant.as_ref() != tenant {
             self.tenant = None;
         }
-        let TimeRange { start_ms, end_ms } = self.range;
-        self.range = TimeRange { start_ms: start_ms.min(range.start_ms), end_ms: end_ms.max(range.end_ms) };
+        let TimeRange { start, end } = self.range;
+        self.range = TimeRange { start: start.min(range.start), end: end.max(range.end) };
         self.silent |= silent;
         *self != before
     }
@@ -223,11 +223,11 @@ fn encode(state: &State) -> Vec<u8> {
         assert!(id < state.next, "a reader takes no finding {id} of {}", state.next);
         assert!(length <= PROBLEM_BYTES_MAX, "a reader takes no sentence of {length} bytes");
         put_varint(&mut body, finding.id);
-        put_signed(&mut body, finding.found_ms);
+        put_signed(&mut body, finding.found.0);
         body.push(u8::from(finding.silent) * SILENT + u8::from(finding.tenant.is_some()) * OF_A_TENANT);
         put_tenant(&mut body, finding.tenant.as_ref().unwrap_or(&Tenant::default()));
-        put_signed(&mut body, finding.range.start_ms);
-        put_signed(&mut body, finding.range.end_ms);
+        put_signed(&mut body, finding.range.start.0);
+        put_signed(&mut body, finding.range.end.0);
         put_bytes(&mut body, finding.problem.as_bytes());
     }
     frame(MAGIC, &body)
@@ -236,14 +236,14 @@ fn encode(state: &State) -> Vec<u8> {
 fn parse(cursor: &mut Cursor<'_>) -> Result<State, Broken> {
     let mut state = State { next: cursor.varint()?, ..State::default() };
     for _ in 0..cursor.count(FINDINGS_MAX, "findings")? {
-        let (id, found_ms, flags) = (cursor.varint()?, cursor.signed()?, cursor.byte()?);
+        let (id, found, flags) = (cursor.varint()?, WallMs(cursor.signed()?), cursor.byte()?);
         let tenant = Some(get_tenant(cursor)?).filter(|_| flags & OF_A_TENANT != 0);
-        let range = TimeRange { start_ms: cursor.signed()?, end_ms: cursor.signed()? };
+        let range = TimeRange::from_ms(cursor.signed()?, cursor.signed()?);
         let problem = cursor.text()?.to_owned();
         if id >= state.next || problem.len() > PROBLEM_BYTES_MAX || flags & !(SILENT | OF_A_TENANT) != 0 {
             return Err(cursor.broken(format!("finding {id} of {} with flags {flags}", state.next)));
         }
-        state.all.push(StoredFinding { id, found_ms, problem, tenant, range, silent: flags & SILENT != 0 });
+        state.all.push(StoredFinding { id, found, problem, tenant, range, silent: flags & SILENT != 0 });
     }
     if cursor.is_empty() { Ok(state) } else { Err(cursor.broken("bytes follow the last finding")) }
 }
@@ -258,27 +258,27 @@ mod tests {
 
     fn open(disk: &SimulatedDisk) -> Findings {
         disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
-        Findings::open(Arc::new(disk.clone()), Path::new(DIRECTORY), 7)
+        Findings::open(Arc::new(disk.clone()), Path::new(DIRECTORY), WallMs(7))
     }
 
     fn lost(n: i64) -> NewFinding {
-        NewFinding::silent(format!("record {n} is lost"), TimeRange { start_ms: n * 100, end_ms: n * 100 + 50 })
+        NewFinding::silent(format!("record {n} is lost"), TimeRange::from_ms(n * 100, n * 100 + 50))
     }
 
     fn warned(findings: &Findings, start_ms: i64, end_ms: i64) -> usize {
-        findings.warnings(&Tenant::default(), TimeRange { start_ms, end_ms }).len()
+        findings.warnings(&Tenant::default(), TimeRange::from_ms(start_ms, end_ms)).len()
     }
 
     #[test]
     fn findings_stay_until_they_are_acknowledged() {
         let disk = SimulatedDisk::new(1);
         let findings = open(&disk);
-        findings.note(5, vec![lost(1), lost(2), NewFinding { silent: false, ..lost(3) }]);
-        findings.note(6, vec![lost(1)]);
+        findings.note(WallMs(5), vec![lost(1), lost(2), NewFinding { silent: false, ..lost(3) }]);
+        findings.note(WallMs(6), vec![lost(1)]);
         let findings = open(&disk);
-        let reported: Vec<_> = findings.list().into_iter().map(|one| (one.id, one.found_ms, one.problem)).collect();
+        let reported: Vec<_> = findings.list().into_iter().map(|one| (one.id, one.found, one.problem)).collect();
         assert_eq!(reported.len(), 3);
-        assert_eq!(reported[0], (0, 5, "record 1 is lost".to_owned()));
+        assert_eq!(reported[0], (0, WallMs(5), "record 1 is lost".to_owned()));
         assert_eq!([warned(&findings, 0, 100), warned(&findings, 0, 101), warned(&findings, 150, 200)], [0, 1, 0]);
         assert_eq!(
             [warned(&findings, 0, 1000), warned(&findings, 300, 350)],
@@ -286,12 +286,12 @@ mod tests {
             "a reader meets the third itself"
         );
         let other = Tenant::new("other").unwrap();
-        findings.note(6, vec![NewFinding { tenant: Some(other.clone()), ..lost(4) }]);
+        findings.note(WallMs(6), vec![NewFinding { tenant: Some(other.clone()), ..lost(4) }]);
         assert_eq!(warned(&findings, 400, 450), 0);
         assert_eq!(findings.warnings(&other, TimeRange::ALL).len(), 3);
         assert_eq!(findings.acknowledge(1).unwrap(), 2);
         assert_eq!((findings.count(), open(&disk).count()), (2, 2));
-        findings.note(9, vec![lost(9)]);
+        findings.note(WallMs(9), vec![lost(9)]);
         assert_eq!(open(&disk).list().last().map(|one| one.id), Some(4), "numbers are not used again");
         assert_eq!(findings.acknowledge(u64::MAX).unwrap(), 3);
         assert_eq!(open(&disk).count(), 0);
@@ -301,15 +301,16 @@ mod tests {
     fn as_many_as_may_be_are_read_again_and_the_last_stands_for_more() {
         let disk = SimulatedDisk::new(1);
         let findings = open(&disk);
-        findings.note(5, (0..FINDINGS_MAX as i64).map(lost).collect());
+        findings.note(WallMs(5), (0..FINDINGS_MAX as i64).map(lost).collect());
         assert_eq!(open(&disk).list(), findings.list());
-        findings.note(5, vec![lost(5000), NewFinding::silent("x".repeat(PROBLEM_BYTES_MAX + 1), TimeRange::ALL)]);
+        findings
+            .note(WallMs(5), vec![lost(5000), NewFinding::silent("x".repeat(PROBLEM_BYTES_MAX + 1), TimeRange::ALL)]);
         let read = open(&disk).list();
         assert_eq!((read.len(), read[FINDINGS_MAX - 1].range), (FINDINGS_MAX, TimeRange::ALL));
         assert!(read[FINDINGS_MAX - 1].problem.contains("more was found"));
         assert_eq!(warned(&findings, 0, i64::MAX), WARNINGS_MAX + 1);
         findings.acknowledge(u64::MAX).unwrap();
-        findings.note(5, vec![NewFinding::silent("x".repeat(PROBLEM_BYTES_MAX + 1), TimeRange::ALL)]);
+        findings.note(WallMs(5), vec![NewFinding::silent("x".repeat(PROBLEM_BYTES_MAX + 1), TimeRange::ALL)]);
         assert_eq!(open(&disk).list()[0].problem.len(), PROBLEM_BYTES_MAX);
     }
 
@@ -317,27 +318,27 @@ mod tests {
     fn a_bad_file_is_a_finding_and_a_full_disk_forgets_none() {
         let disk = SimulatedDisk::new(1);
         let path = Path::new(DIRECTORY).join(FINDINGS_FILE);
-        open(&disk).note(5, vec![lost(1)]);
+        open(&disk).note(WallMs(5), vec![lost(1)]);
         disk.flip_bit(&path, 200);
         let findings = open(&disk);
         assert_eq!((findings.count(), warned(&findings, 0, 10)), (1, 1));
         assert_eq!(open(&disk).list(), findings.list());
         disk.set_capacity(Some(disk.used_bytes()));
-        findings.note(5, vec![lost(2)]);
+        findings.note(WallMs(5), vec![lost(2)]);
         assert_eq!((findings.count(), open(&disk).count()), (2, 1));
         assert!(findings.acknowledge(u64::MAX).is_err() && findings.count() == 2);
         disk.set_capacity(None);
-        findings.note(5, vec![lost(2)]);
+        findings.note(WallMs(5), vec![lost(2)]);
         assert_eq!(open(&disk).count(), 2);
     }
 
     /// The bytes that docs/formats/findings.md shows.
     #[test]
     fn the_example_of_the_format_page_is_what_is_written_and_read() {
-        let range = TimeRange { start_ms: 1_700_000_000_000, end_ms: 1_700_000_060_000 };
+        let range = TimeRange::from_ms(1_700_000_000_000, 1_700_000_060_000);
         let tenant = Some(Tenant::new("team-7").unwrap());
         let problem = "record 7 is lost".to_owned();
-        let one = StoredFinding { id: 2, found_ms: 1_700_000_100_000, problem, tenant, range, silent: true };
+        let one = StoredFinding { id: 2, found: WallMs(1_700_000_100_000), problem, tenant, range, silent: true };
         let bytes = encode(&State { all: vec![one], next: 3, unsaved: false });
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let kept = std::fs::read(root.join("vectors/findings/FINDINGS")).unwrap();

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use ogive_model::{Kind, MatchOp, Matcher, SeriesDef, Temporality, Tenant, TimeRange, Value};
+use ogive_model::{Kind, MatchOp, Matcher, Ms, Ns, SeriesDef, Temporality, Tenant, TimeRange, Value, WallMs};
 use proptest::prelude::*;
 
 use crate::time_tests::{EPOCH_MS, Rig, def, options};
 use crate::{Keep, Options, Retention};
 
-const SECOND_NS: u64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// "A day" of these tests: the shortest window of the rollup to a minute.
 const DAY: i64 = 2880;
 
@@ -58,15 +58,16 @@ fn what_retention_drops_is_not_made_again() {
     rest(&rig, 100);
     let held: Vec<i64> = rig.all().iter().flat_map(|data| data.floats.times.clone()).collect();
     assert_eq!(held.first().map(|time| (time - EPOCH_MS) / 1000), Some(2 * DAY + 1990), "{held:?}");
-    let old: Vec<_> = rig.metas().into_iter().filter(|meta| meta.window.end_ms() <= EPOCH_MS + DAY * 1000).collect();
+    let old: Vec<_> =
+        rig.metas().into_iter().filter(|meta| meta.window.end() <= WallMs(EPOCH_MS + DAY * 1000)).collect();
     assert!(old.is_empty(), "{old:?}");
     let before = taken(&rig);
     rest(&rig, 0);
     assert_eq!(taken(&rig), before, "it is at rest");
     // When the day is over its hour holds the minutes, and they go too.
-    rig.clock.advance(960 * SECOND_NS);
+    rig.clock.advance(Ns(960 * SECOND_NS));
     rest(&rig, 100);
-    rig.clock.advance(2 * DAY as u64 * SECOND_NS);
+    rig.clock.advance(Ns(2 * DAY * SECOND_NS));
     rest(&rig, 100);
     assert_eq!(rig.metas(), []);
 }
@@ -75,25 +76,25 @@ fn what_retention_drops_is_not_made_again() {
 #[test]
 fn a_clock_that_jumps_drops_nothing_until_it_is_confirmed() {
     let mut rig = Rig::new(700, Options { retention: retention(keep(Some(960), &[], None)), ..options() });
-    let month_ns = 30 * 86_400 * SECOND_NS as i64;
+    let month_ns = 30 * 86_400 * SECOND_NS;
     rig.send(vec![gauge(600)]);
     rig.flush();
     rest(&rig, 100);
-    rig.clock.set(month_ns);
+    rig.clock.set(Ns(month_ns));
     rest(&rig, 100);
     rig.restart(false);
     rest(&rig, 100);
     let status = rig.store().status();
-    assert_eq!((status.drops, status.drops_held, status.retention_lag_ms), (0, true, 30 * 86_400_000));
+    assert_eq!((status.drops, status.drops_held, status.retention_lag), (0, true, Ms(30 * 86_400_000)));
     assert_eq!(rig.send(vec![gauge(601)]).accepted, 1, "what has the time of before is not beyond retention");
-    let wall_ms = crate::Clock::wall_ns(&*rig.clock) / 1_000_000;
+    let wall_ms = crate::Clock::wall(&*rig.clock).to_ms();
     [1, 2].into_iter().for_each(|source| rig.store().witness(source, wall_ms));
     rest(&rig, 100);
     let status = rig.store().status();
-    assert_eq!((status.drops > 0, status.drops_held, status.retention_lag_ms), (true, false, 0));
-    rig.clock.set(month_ns);
-    assert_eq!(rig.store().believe_clock(), 30 * 86_400_000);
-    assert_eq!(rig.store().status().retention_lag_ms, 0);
+    assert_eq!((status.drops > 0, status.drops_held, status.retention_lag), (true, false, Ms::ZERO));
+    rig.clock.set(Ns(month_ns));
+    assert_eq!(rig.store().believe_clock(), Ms(30 * 86_400_000));
+    assert_eq!(rig.store().status().retention_lag, Ms(0));
 }
 
 /// What happens to a store.
@@ -147,7 +148,7 @@ const STEPS_MAX: u64 = 3000;
 
 fn run(steps: Vec<Step>) {
     let mut rig = Rig::new(4 * DAY + 700, Options { retention: retention(Keep::default()), ..options() });
-    let now = |rig: &Rig| (crate::Clock::wall_ns(&*rig.clock) / 1_000_000 - EPOCH_MS) / 1000;
+    let now = |rig: &Rig| (crate::Clock::wall(&*rig.clock).to_ms().0 - EPOCH_MS) / 1000;
     for step in steps {
         match step {
             Step::Send(samples) => {
@@ -165,12 +166,12 @@ fn run(steps: Vec<Step>) {
             Step::Flush => rig.flush(),
             Step::Delete(from, length) => {
                 let end_ms = EPOCH_MS + (now(&rig) - from) * 1000;
-                let range = TimeRange { start_ms: end_ms - length * 1000, end_ms };
+                let range = TimeRange::from_ms(end_ms - length * 1000, end_ms);
                 let any = Matcher::new("__name__", MatchOp::NotEqual, "t").unwrap();
                 rig.store().delete(&Tenant::default(), &[vec![any]], range).unwrap();
             }
-            Step::Pass(seconds) => rig.clock.advance(seconds * SECOND_NS),
-            Step::Set(seconds) => rig.clock.set(seconds * SECOND_NS as i64),
+            Step::Pass(seconds) => rig.clock.advance(Ns(seconds as i64 * SECOND_NS)),
+            Step::Set(seconds) => rig.clock.set(Ns(seconds * SECOND_NS)),
             Step::Restart(cut, keep, widths) => {
                 (rig.options.retention, rig.options.rollups) = (retention(keep), widths);
                 rig.restart(cut);

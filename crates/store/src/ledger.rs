@@ -124,7 +124,7 @@ impl Ledger {
         );
         assert!(next.replay_from >= held.replay_from, "a replay begins no earlier: {:?}", next.replay_from);
         debug_assert!(
-            held.horizons.iter().all(|one| next.horizon(&one.tenant, one.resolution_ms) >= one.until_ms),
+            held.horizons.iter().all(|one| next.horizon(&one.tenant, one.resolution_ms) >= one.until),
             "what was dropped does not come back: {:?}",
             next.horizons
         );

@@ -11,7 +11,7 @@ use ogive_hist::Histogram;
 use ogive_journal::SimulatedDisk;
 use ogive_model::{
     Batch, Kind, Labels, MatchOp, Matcher, Opening, Sample, Select, SelectError, Selection, SeriesDef, SeriesMeta,
-    SourceId, Temporality, Tenant, TimeRange, Value,
+    SourceId, Temporality, Tenant, TimeRange, Value, WallMs, WallNs,
 };
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ impl Rig {
     fn new() -> Self {
         let (group_interval, flush_interval) = (Duration::ZERO, Duration::from_secs(3600));
         let options = Options { group_interval, flush_interval, shards: 3, ..Options::default() };
-        let clock = Arc::new(ManualClock::new(WALL_MS * 1_000_000));
+        let clock = Arc::new(ManualClock::new(WallNs(WALL_MS * 1_000_000)));
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), Path::new("data"), options, clock).unwrap();
         Self { store, sequence: 0, model: Model::new() }
     }
@@ -116,7 +116,7 @@ impl Rig {
             Event::Delete { tenant: of, a, until } => {
                 let a = format!("a{a}");
                 let matchers = vec![matcher("a", MatchOp::Equal, &a)];
-                let range = TimeRange { start_ms: i64::MIN, end_ms: ms(*until) };
+                let range = TimeRange::from_ms(i64::MIN, ms(*until));
                 self.store.delete(&tenant(*of), &[matchers], range).unwrap();
                 for ((held, series), seconds) in &mut self.model {
                     if held == of && def(*series).labels.get("a") == a {
@@ -130,7 +130,7 @@ impl Rig {
     /// The label sets that a question is about.
     fn expected(&self, of: usize, matchers: &[Matcher], range: TimeRange) -> BTreeSet<Labels> {
         let is_requested = |labels: &Labels| matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)));
-        let has = |seconds: &BTreeSet<i64>| seconds.iter().any(|second| range.contains(ms(*second)));
+        let has = |seconds: &BTreeSet<i64>| seconds.iter().any(|second| range.contains(WallMs(ms(*second))));
         let held = self.model.iter().filter(|((tenant, _), seconds)| *tenant == of && has(seconds));
         held.map(|((_, series), _)| def(*series).labels).filter(is_requested).collect()
     }
@@ -205,7 +205,7 @@ proptest! {
         for (tenant, matchers) in [0, 1].into_iter().flat_map(|tenant| requested.iter().map(move |one| (tenant, one))) {
             rig.check(tenant, matchers, TimeRange::ALL, !was_deleted);
             // Names and values are those of whole blocks.
-            rig.check(tenant, matchers, TimeRange { start_ms: ms(2), end_ms: ms(5) }, false);
+            rig.check(tenant, matchers, TimeRange::from_ms(ms(2), ms(5)), false);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::Position;
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 
 use crate::block::{BlockId, BlockMeta};
 use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
@@ -42,7 +42,7 @@ pub struct Horizon {
     /// Which.
     pub resolution_ms: u32,
     /// Samples at and before this are gone.
-    pub until_ms: i64,
+    pub until: WallMs,
 }
 
 /// The state of a store beside its journal. Each change is a whole new manifest.
@@ -116,15 +116,15 @@ impl Manifest {
         put_varint(&mut body, self.blocks.len() as u64);
         for meta in &self.blocks {
             put_varint(&mut body, meta.id.0);
-            put_signed(&mut body, meta.time_min);
-            put_signed(&mut body, meta.time_max);
+            put_signed(&mut body, meta.time_min.0);
+            put_signed(&mut body, meta.time_max.0);
             for number in [meta.series, meta.samples, meta.bytes] {
                 put_varint(&mut body, number);
             }
             put_tenant(&mut body, &meta.tenant);
             put_varint(&mut body, u64::from(meta.resolution_ms));
-            put_signed(&mut body, meta.window.start_ms);
-            put_varint(&mut body, meta.window.length_ms.cast_unsigned());
+            put_signed(&mut body, meta.window.start.0);
+            put_varint(&mut body, meta.window.length.0.cast_unsigned());
             for number in [meta.arrived, meta.cleaned, meta.rolled] {
                 put_varint(&mut body, number);
             }
@@ -135,7 +135,7 @@ impl Manifest {
         for horizon in &self.horizons {
             put_tenant(&mut body, &horizon.tenant);
             put_varint(&mut body, u64::from(horizon.resolution_ms));
-            put_signed(&mut body, horizon.until_ms);
+            put_signed(&mut body, horizon.until.0);
         }
         body
     }
@@ -188,7 +188,7 @@ impl Manifest {
             }
             for _ in 0..cursor.count(HORIZONS_MAX, "horizons")? {
                 let (tenant, resolution_ms) = (get_tenant(&mut cursor)?, get_resolution(&mut cursor)?);
-                manifest.horizons.push(Horizon { tenant, resolution_ms, until_ms: cursor.signed()? });
+                manifest.horizons.push(Horizon { tenant, resolution_ms, until: WallMs(cursor.signed()?) });
             }
         }
         if !cursor.is_empty() {
@@ -214,8 +214,8 @@ fn seal(body: &[u8]) -> Vec<u8> {
 fn get_block(cursor: &mut Cursor<'_>, version: u32) -> Result<BlockMeta, Broken> {
     let mut meta = BlockMeta {
         id: BlockId(cursor.varint()?),
-        time_min: cursor.signed()?,
-        time_max: cursor.signed()?,
+        time_min: WallMs(cursor.signed()?),
+        time_max: WallMs(cursor.signed()?),
         series: cursor.varint()?,
         samples: cursor.varint()?,
         bytes: cursor.varint()?,
@@ -228,9 +228,9 @@ fn get_block(cursor: &mut Cursor<'_>, version: u32) -> Result<BlockMeta, Broken>
     };
     if version >= 2 {
         (meta.tenant, meta.resolution_ms) = (get_tenant(cursor)?, get_resolution(cursor)?);
-        let start_ms = cursor.signed()?;
-        let length_ms = cursor.count(WINDOW_MS_MAX, "milliseconds of a window")? as i64;
-        meta.window = Window { start_ms, length_ms };
+        let start = WallMs(cursor.signed()?);
+        let length = Ms(cursor.count(WINDOW_MS_MAX, "milliseconds of a window")? as i64);
+        meta.window = Window { start, length };
         (meta.arrived, meta.cleaned, meta.rolled) = (cursor.varint()?, cursor.varint()?, cursor.varint()?);
     }
     Ok(meta)
@@ -254,26 +254,26 @@ pub(crate) mod tests {
     pub(crate) fn sample(blocks: u64) -> Manifest {
         let block = |id| BlockMeta {
             id: BlockId(id * 3),
-            time_min: -5,
-            time_max: i64::MAX,
+            time_min: WallMs(-5),
+            time_max: WallMs(i64::MAX),
             series: 1,
             samples: id,
             bytes: 900,
             tenant: if id == 1 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             resolution_ms: 60_000,
-            window: Window::of(9_000_000, 7_200_000),
+            window: Window::of(WallMs(9_000_000), Ms(7_200_000)),
             arrived: 4,
             cleaned: 5,
             rolled: 6,
         };
         let matchers = [(MatchOp::Equal, "a"), (MatchOp::NotRegex, "a|b.*")];
         let matchers = matchers.map(|(op, value)| Matcher::new("host", op, value).unwrap()).to_vec();
-        let range = TimeRange { start_ms: -7, end_ms: i64::MAX };
+        let range = TimeRange::from_ms(-7, i64::MAX);
         Manifest {
             generation: 9,
             blocks: (0..blocks).map(block).collect(),
             tombstones: vec![Tombstone { generation: 3, tenant: Tenant::default(), matchers, range }],
-            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 7_200_000 }],
+            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(7_200_000) }],
             next_block: blocks * 3 + 1,
             replay_from: Position(77),
             windows: vec![1, 2, 3],
@@ -344,10 +344,11 @@ pub(crate) mod tests {
             |count| move |manifest: &mut Manifest| manifest.horizons = vec![manifest.horizons[0].clone(); count];
         written(&horizons(HORIZONS_MAX)).unwrap();
         refused(&horizons(HORIZONS_MAX + 1), "65537 horizons where at most 65536");
-        let window =
-            |length_ms| move |manifest: &mut Manifest| manifest.blocks[0].window = Window { start_ms: 0, length_ms };
-        written(&window(WINDOW_MS_MAX as i64)).unwrap();
-        refused(&window(WINDOW_MS_MAX as i64 + 1), "milliseconds of a window");
+        let window = |length_ms| {
+            move |manifest: &mut Manifest| manifest.blocks[0].window = Window { start: WallMs(0), length: length_ms }
+        };
+        written(&window(Ms(WINDOW_MS_MAX as i64))).unwrap();
+        refused(&window(Ms(WINDOW_MS_MAX as i64 + 1)), "milliseconds of a window");
         let blocks = |count: u64| {
             move |manifest: &mut Manifest| {
                 manifest.next_block = count;
@@ -375,14 +376,14 @@ pub(crate) mod tests {
     fn the_example_of_the_format_page_is_what_is_written_and_read() {
         let block = |id, start_ms, resolution_ms| BlockMeta {
             id: BlockId(id),
-            time_min: start_ms + 1000,
-            time_max: start_ms + 7_200_000,
+            time_min: start_ms + Ms(1000),
+            time_max: start_ms + Ms(7_200_000),
             series: 2,
             samples: 14_400,
             bytes: 5_000,
             tenant: if id == 9 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             resolution_ms,
-            window: Window { start_ms, length_ms: 7_200_000 },
+            window: Window { start: start_ms, length: Ms(7_200_000) },
             arrived: 3,
             cleaned: 4,
             rolled: if resolution_ms == 0 { 0 } else { 3 },
@@ -390,14 +391,14 @@ pub(crate) mod tests {
         let host = Matcher::new("host", MatchOp::Equal, "a").unwrap();
         let manifest = Manifest {
             generation: 5,
-            blocks: vec![block(7, 1_699_999_200_000, 0), block(9, 1_699_999_200_000, 60_000)],
+            blocks: vec![block(7, WallMs(1_699_999_200_000), 0), block(9, WallMs(1_699_999_200_000), 60_000)],
             tombstones: vec![Tombstone {
                 generation: 4,
                 tenant: Tenant::default(),
                 matchers: vec![host],
-                range: TimeRange { start_ms: 0, end_ms: 1000 },
+                range: TimeRange::from_ms(0, 1000),
             }],
-            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 7_200_000 }],
+            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(7_200_000) }],
             next_block: 10,
             replay_from: Position(4711),
             windows: vec![1, 2, 3],
@@ -417,7 +418,7 @@ pub(crate) mod tests {
         let kept = std::fs::read(root.join("vectors/manifest/MANIFEST.1")).unwrap();
         let manifest = Manifest::decode(&kept, Path::new(MANIFEST_FILE)).unwrap();
         let found: Vec<_> = manifest.blocks.iter().map(|meta| (meta.id.0, meta.time_min, meta.window)).collect();
-        assert_eq!(found, [(7, 1_700_000_001_000, Window::NONE), (9, 1_700_007_201_000, Window::NONE)]);
+        assert_eq!(found, [(7, WallMs(1_700_000_001_000), Window::NONE), (9, WallMs(1_700_007_201_000), Window::NONE)]);
         assert_eq!((manifest.next_block, manifest.replay_from, manifest.generation), (10, Position(4711), 0));
     }
 }

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use ogive_journal::{Disk, Error as DiskError};
-use ogive_model::SourceId;
+use ogive_model::{SourceId, WallNs};
 
 use crate::Error;
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
@@ -32,7 +32,7 @@ pub const UNFINISHED: &str = "did not end";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfflineEntry {
     /// When it began, nanoseconds since 1970.
-    pub time_ns: i64,
+    pub time: WallNs,
     /// Which command.
     pub action: String,
     /// Who, and in further lines what.
@@ -72,13 +72,13 @@ impl OfflineAudit {
     }
 
     /// Adds a command that begins now; false when there is no place and it is only counted.
-    pub fn begin(&mut self, time_ns: i64, action: &str, text: &str) -> bool {
+    pub fn begin(&mut self, time: WallNs, action: &str, text: &str) -> bool {
         if self.entries.len() >= ENTRIES_MAX {
             self.dropped += 1;
             return false;
         }
         let (action, text) = (cut(action, ACTION_BYTES_MAX), cut(text, TEXT_BYTES_MAX / 2));
-        self.entries.push(OfflineEntry { time_ns, action, text, status: UNFINISHED.to_owned() });
+        self.entries.push(OfflineEntry { time, action, text, status: UNFINISHED.to_owned() });
         true
     }
 
@@ -110,11 +110,11 @@ impl OfflineAudit {
         let mut body = self.source.0.to_le_bytes().to_vec();
         put_varint(&mut body, self.dropped);
         put_varint(&mut body, self.entries.len() as u64);
-        for OfflineEntry { time_ns, action, text, status } in &self.entries {
+        for OfflineEntry { time, action, text, status } in &self.entries {
             assert!(action.len() <= ACTION_BYTES_MAX, "a reader takes no action of {} bytes", action.len());
             let length = text.len() + status.len();
             assert!(length <= TEXT_BYTES_MAX, "a reader takes no {length} bytes of text and status");
-            put_signed(&mut body, *time_ns);
+            put_signed(&mut body, time.0);
             [action, text, status].iter().for_each(|text| put_bytes(&mut body, text.as_bytes()));
         }
         frame(MAGIC, &body)
@@ -126,12 +126,12 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<OfflineAudit, Broken> {
     let mut audit = OfflineAudit::new(SourceId(u128::from(high) << 64 | u128::from(low)));
     audit.dropped = cursor.varint()?;
     for _ in 0..cursor.count(ENTRIES_MAX, "entries")? {
-        let time_ns = cursor.signed()?;
+        let time = WallNs(cursor.signed()?);
         let [action, text, status] = [cursor.text()?, cursor.text()?, cursor.text()?].map(str::to_owned);
         if action.len() > ACTION_BYTES_MAX || text.len() + status.len() > TEXT_BYTES_MAX {
             return Err(cursor.broken("an entry is too long"));
         }
-        audit.entries.push(OfflineEntry { time_ns, action, text, status });
+        audit.entries.push(OfflineEntry { time, action, text, status });
     }
     if cursor.is_empty() { Ok(audit) } else { Err(cursor.broken("bytes follow the last entry")) }
 }
@@ -149,7 +149,7 @@ mod tests {
 
     fn example() -> OfflineAudit {
         let mut audit = OfflineAudit::new(SourceId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10));
-        assert!(audit.begin(1_700_000_000_000_000_000, "snapshot delete", "uid 0\nmonday"));
+        assert!(audit.begin(WallNs(1_700_000_000_000_000_000), "snapshot delete", "uid 0\nmonday"));
         audit.end("done");
         audit
     }
@@ -165,7 +165,7 @@ mod tests {
         let at = directory(&disk);
         assert_eq!(OfflineAudit::read(&disk, at).unwrap(), None);
         let mut audit = example();
-        assert!(audit.begin(5, "scrub", "uid 0\n/s"));
+        assert!(audit.begin(WallNs(5), "scrub", "uid 0\n/s"));
         audit.write(&disk, at).unwrap();
         let read = OfflineAudit::read(&disk, at).unwrap().unwrap();
         assert_eq!(read, audit);
@@ -180,10 +180,10 @@ mod tests {
         let at = directory(&disk);
         let mut audit = OfflineAudit::new(SourceId(7));
         for _ in 0..ENTRIES_MAX {
-            assert!(audit.begin(i64::MAX, &"a".repeat(100), &"ä".repeat(TEXT_BYTES_MAX)));
+            assert!(audit.begin(WallNs(i64::MAX), &"a".repeat(100), &"ä".repeat(TEXT_BYTES_MAX)));
             audit.end(&"e".repeat(TEXT_BYTES_MAX));
         }
-        assert!(!audit.begin(1, "one", "more"));
+        assert!(!audit.begin(WallNs(1), "one", "more"));
         audit.write(&disk, at).unwrap();
         assert_eq!(OfflineAudit::read(&disk, at).unwrap(), Some(audit.clone()));
         assert_eq!((audit.entries.len(), audit.dropped), (ENTRIES_MAX, 1));

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ogive_hist::Scheme;
-use ogive_model::{HistogramValue, Kind, Resolution, RollupUse, SeriesData, SeriesDef, Temporality, TimeRange, Value};
+use ogive_model::{
+    HistogramValue, Kind, Ms, Resolution, RollupUse, SeriesData, SeriesDef, Temporality, TimeRange, Value,
+};
 use proptest::prelude::*;
 
 use crate::time_tests::{EPOCH_MS, Rig, cell, def, options, sums, within};
@@ -151,7 +153,7 @@ proptest! {
         let read = |rig: &Rig, range: TimeRange| {
             let use_as = RollupUse::Together;
             let finest = rig.read(range, Resolution::Finest);
-            (sums(&finest), sums(&rig.read(range, Resolution::Aligned { step_ms: 60_000, use_as })))
+            (sums(&finest), sums(&rig.read(range, Resolution::Aligned { step: Ms(60_000), use_as })))
         };
         let (finest, rolled) = read(&rig, within(0, 300));
         prop_assert_eq!(rolled, finest);

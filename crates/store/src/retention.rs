@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 
 use crate::class::Class;
 use crate::retention_clock::RetentionClock;
@@ -23,22 +23,21 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// How long data of a class is kept as it came, milliseconds.
+    /// How long data of a class is kept as it came.
     #[must_use]
-    pub fn class_age_ms(&self, class: Class) -> Option<i64> {
+    pub fn class_age(&self, class: Class) -> Option<Ms> {
         let age = match class {
-            Class::Numbers => return self.age_ms(0),
+            Class::Numbers => return self.age_of(0),
             Class::Logs => self.texts.get(&class).or(self.age.as_ref()),
             Class::Gaps | Class::Audit | Class::Boards => self.texts.get(&class),
         };
-        Some(i64::try_from(age?.as_millis()).unwrap_or(i64::MAX))
+        Some(Ms::from(*age?))
     }
 
-    /// How long data of a resolution is kept, milliseconds.
+    /// How long data of a resolution is kept.
     #[must_use]
-    pub fn age_ms(&self, resolution_ms: u32) -> Option<i64> {
-        let age = self.ages.get(&resolution_ms).or(self.age.as_ref())?;
-        Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+    pub fn age_of(&self, resolution_ms: u32) -> Option<Ms> {
+        self.ages.get(&resolution_ms).or(self.age.as_ref()).map(|age| Ms::from(*age))
     }
 }
 
@@ -67,7 +66,7 @@ impl Retention {
 pub(crate) struct Oldest {
     retention: Retention,
     clock: Arc<RetentionClock>,
-    dropped: RwLock<HashMap<(Tenant, Class), i64>>,
+    dropped: RwLock<HashMap<(Tenant, Class), WallMs>>,
 }
 
 impl Oldest {
@@ -76,22 +75,22 @@ impl Oldest {
     }
 
     /// Samples of `tenant` and of each class, in their order, at and before this are refused.
-    pub(crate) fn of(&self, tenant: &Tenant) -> [i64; Class::ALL.len()] {
+    pub(crate) fn of(&self, tenant: &Tenant) -> [WallMs; Class::ALL.len()] {
         let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
         let keep = self.retention.of(tenant);
-        let now_ms = self.clock.now_ms();
+        let now = self.clock.now();
         Class::ALL.map(|class| {
             let dropped = dropped.get(&(tenant.clone(), class)).copied();
-            let by_age = keep.class_age_ms(class).map(|age| now_ms.saturating_sub(age));
-            dropped.max(by_age).unwrap_or(i64::MIN)
+            let by_age = keep.class_age(class).map(|age| now.saturating_sub(age));
+            dropped.max(by_age).unwrap_or(WallMs::MIN)
         })
     }
 
-    /// Samples of `tenant` and `class` at and before `until_ms` are refused from now on.
-    pub(crate) fn raise(&self, tenant: &Tenant, class: Class, until_ms: i64) {
+    /// Samples of `tenant` and `class` at and before `until` are refused from now on.
+    pub(crate) fn raise(&self, tenant: &Tenant, class: Class, until: WallMs) {
         let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
-        let held = dropped.entry((tenant.clone(), class)).or_insert(until_ms);
-        *held = until_ms.max(*held);
-        assert!(*held >= until_ms, "what was refused once stays so: {held} is before {until_ms}");
+        let held = dropped.entry((tenant.clone(), class)).or_insert(until);
+        *held = until.max(*held);
+        assert!(*held >= until, "what was refused once stays so: {held} is before {until}");
     }
 }

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::{Disk, Error as DiskError, Finding, scrub_piece};
 
+use ogive_model::{MonoNs, Ms, WallMs};
+
 use crate::bytes::put_signed;
 use crate::frame::{frame, parse_frame, read_frame};
 use crate::ingest::Clock;
@@ -24,13 +26,13 @@ const MAGIC: [u8; 8] = *b"OGIVERTN";
 
 /// 2: for each hour that passes the clock may be an hour ahead of it by itself. A downtime of a day is caught up with in a day, and a clock
 /// that is set forward by mistake drops an hour more for each hour that nobody sees it.
-const ALONE_FACTOR: u64 = 2;
+const ALONE_FACTOR: i64 = 2;
 
 /// Two sources must bring data of a time: one sender alone may have a wrong clock too.
 const WITNESSES: usize = 2;
 
 /// 10 minutes: below it nobody needs to hear that the clock is behind the wall's, and this often the file is written.
-pub(crate) const NOTABLE_MS: i64 = 600_000;
+pub(crate) const NOTABLE: Ms = Ms::from_secs(600);
 
 /// See the module.
 pub(crate) struct RetentionClock {
@@ -40,12 +42,12 @@ pub(crate) struct RetentionClock {
 
 #[derive(Debug)]
 struct State {
-    at_ms: i64,
+    at: WallMs,
     /// When that was, on the clock that never jumps.
-    looked_ns: u64,
+    looked: MonoNs,
     /// Sources with the newest data, the newest first: the time of their data.
-    witnesses: Vec<(u128, i64)>,
-    saved_ms: Option<i64>,
+    witnesses: Vec<(u128, WallMs)>,
+    saved: Option<WallMs>,
 }
 
 impl RetentionClock {
@@ -56,16 +58,16 @@ impl RetentionClock {
         manifest: &Manifest,
         clock: &Arc<dyn Clock>,
     ) -> (Self, Option<String>) {
-        let wall_ms = clock.wall_ns().div_euclid(1_000_000);
+        let wall = clock.wall().to_ms();
         let newest = manifest.blocks.iter().map(|meta| meta.time_max).max();
-        let (saved_ms, finding) =
+        let (saved, finding) =
             match read_frame(disk, &directory.join(RETENTION_CLOCK_FILE), MAGIC, |cursor| cursor.signed()) {
-                Ok(saved) => (Some(saved), None),
+                Ok(saved) => (Some(WallMs(saved)), None),
                 Err(Error::Disk(DiskError::NotFound { .. })) => (None, None),
                 Err(error) => (None, Some(format!("{error}; retention goes by the newest data instead"))),
             };
-        let at_ms = saved_ms.or(newest).unwrap_or(wall_ms).min(wall_ms);
-        let state = State { at_ms, looked_ns: clock.now_ns(), witnesses: Vec::new(), saved_ms };
+        let at = saved.or(newest).unwrap_or(wall).min(wall);
+        let state = State { at, looked: clock.now(), witnesses: Vec::new(), saved };
         (Self { clock: Arc::clone(clock), state: Mutex::new(state) }, finding)
     }
 
@@ -73,73 +75,74 @@ impl RetentionClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since 1970; never ahead of the wall clock.
-    pub(crate) fn now_ms(&self) -> i64 {
+    /// Never ahead of the wall clock.
+    pub(crate) fn now(&self) -> WallMs {
         self.look().0
     }
 
-    /// How far the wall clock is ahead of it, milliseconds.
-    pub(crate) fn lag_ms(&self) -> i64 {
-        let (now_ms, wall_ms) = self.look();
-        assert!(now_ms <= wall_ms, "{now_ms} is ahead of the wall clock at {wall_ms}");
-        wall_ms.saturating_sub(now_ms).max(0)
+    /// How far the wall clock is ahead of it.
+    pub(crate) fn lag(&self) -> Ms {
+        let (now, wall) = self.look();
+        assert!(now <= wall, "{now} is ahead of the wall clock at {wall}");
+        wall.since(now)
     }
 
-    fn look(&self) -> (i64, i64) {
-        let (now_ns, wall_ms) = (self.clock.now_ns(), self.clock.wall_ns().div_euclid(1_000_000));
+    /// What it says, and the wall clock.
+    fn look(&self) -> (WallMs, WallMs) {
+        let (now, wall) = (self.clock.now(), self.clock.wall().to_ms());
         let mut state = self.lock();
-        let passed_ms = now_ns.saturating_sub(state.looked_ns).saturating_mul(ALONE_FACTOR) / 1_000_000;
-        let alone_ms = state.at_ms.saturating_add(i64::try_from(passed_ms).unwrap_or(i64::MAX));
-        let confirmed_ms = state.witnesses.get(WITNESSES - 1).map_or(i64::MIN, |(_, time_ms)| *time_ms);
-        let at_ms = alone_ms.max(confirmed_ms).min(wall_ms).max(state.at_ms);
+        let passed = now.since(state.looked).saturating_mul(ALONE_FACTOR).to_ms();
+        let alone = state.at.saturating_add(passed);
+        let confirmed = state.witnesses.get(WITNESSES - 1).map_or(WallMs::MIN, |(_, time)| *time);
+        let at = alone.max(confirmed).min(wall).max(state.at);
         // What is less than a millisecond counts with the next look.
-        if at_ms > state.at_ms || passed_ms > 0 {
-            (state.at_ms, state.looked_ns) = (at_ms, now_ns);
+        if at > state.at || passed > Ms::ZERO {
+            (state.at, state.looked) = (at, now);
         }
-        (at_ms.min(wall_ms), wall_ms)
+        (at.min(wall), wall)
     }
 
-    /// A source outside of this process brought data of `time_ms`, on its own clock.
-    pub(crate) fn witness(&self, source: u128, time_ms: i64) {
+    /// A source outside of this process brought data of `time`, on its own clock.
+    pub(crate) fn witness(&self, source: u128, time: WallMs) {
         let mut state = self.lock();
         let all = &mut state.witnesses;
-        if all.len() == WITNESSES && all.iter().all(|(_, newest_ms)| time_ms <= *newest_ms) {
+        if all.len() == WITNESSES && all.iter().all(|(_, newest)| time <= *newest) {
             return;
         }
         match all.iter_mut().find(|(held, _)| *held == source) {
-            Some((_, newest_ms)) => *newest_ms = time_ms.max(*newest_ms),
-            None => all.push((source, time_ms)),
+            Some((_, newest)) => *newest = time.max(*newest),
+            None => all.push((source, time)),
         }
-        all.sort_by_key(|(source, time_ms)| (std::cmp::Reverse(*time_ms), *source));
+        all.sort_by_key(|(source, time)| (std::cmp::Reverse(*time), *source));
         all.truncate(WITNESSES);
         debug_assert!(all.windows(2).all(|two| two[0].0 != two[1].0), "a source is one witness: {all:?}");
         debug_assert!(all.is_sorted_by(|one, next| one.1 >= next.1), "the newest data comes first: {all:?}");
     }
 
     /// An operator says that the wall clock is right. Gives how far this one was behind it.
-    pub(crate) fn believe(&self) -> i64 {
-        let lag_ms = self.lag_ms();
+    pub(crate) fn believe(&self) -> Ms {
+        let lag = self.lag();
         let mut state = self.lock();
-        state.at_ms = state.at_ms.max(self.clock.wall_ns().div_euclid(1_000_000));
-        lag_ms
+        state.at = state.at.max(self.clock.wall().to_ms());
+        lag
     }
 
-    /// Writes the file when it is [`NOTABLE_MS`] old, or in any case.
+    /// Writes the file when it is [`NOTABLE`] old, or in any case.
     pub(crate) fn save(&self, disk: &dyn Disk, directory: &Path, in_any_case: bool) -> Result<(), Error> {
-        let now_ms = self.now_ms();
-        let is_due = |saved_ms: i64| now_ms.saturating_sub(saved_ms).abs() >= NOTABLE_MS;
-        if !in_any_case && !self.lock().saved_ms.is_none_or(is_due) {
+        let now = self.now();
+        let is_due = |saved: WallMs| now.since(saved).saturating_abs() >= NOTABLE;
+        if !in_any_case && !self.lock().saved.is_none_or(is_due) {
             return Ok(());
         }
-        disk.replace(&directory.join(RETENTION_CLOCK_FILE), &encode(now_ms))?;
-        self.lock().saved_ms = Some(now_ms);
+        disk.replace(&directory.join(RETENTION_CLOCK_FILE), &encode(now))?;
+        self.lock().saved = Some(now);
         Ok(())
     }
 }
 
-fn encode(at_ms: i64) -> Vec<u8> {
+fn encode(at: WallMs) -> Vec<u8> {
     let mut body = Vec::new();
-    put_signed(&mut body, at_ms);
+    put_signed(&mut body, at.0);
     frame(MAGIC, &body)
 }
 
@@ -158,6 +161,7 @@ pub(crate) fn scrub(disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, E
 #[cfg(test)]
 mod tests {
     use ogive_journal::SimulatedDisk;
+    use ogive_model::{Ns, WallNs};
 
     use super::*;
     use crate::ManualClock;
@@ -169,7 +173,7 @@ mod tests {
     fn rig() -> (SimulatedDisk, Arc<ManualClock>, Arc<dyn Clock>) {
         let disk = SimulatedDisk::new(1);
         disk.create_dir_all(Path::new("/s")).unwrap();
-        let manual = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let manual = Arc::new(ManualClock::new(WallNs(NOW_MS * 1_000_000)));
         let clock: Arc<dyn Clock> = manual.clone();
         (disk, manual, clock)
     }
@@ -185,39 +189,39 @@ mod tests {
     fn a_jump_counts_for_no_more_than_time_passes_until_it_is_confirmed() {
         let (disk, manual, clock) = rig();
         let trusted = open(&disk, &clock);
-        manual.advance(HOUR_NS as u64);
-        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (NOW_MS + HOUR, 0));
-        manual.set(30 * 24 * HOUR_NS);
-        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (NOW_MS + HOUR, 30 * 24 * HOUR));
-        manual.advance(HOUR_NS as u64);
-        assert_eq!(trusted.now_ms(), NOW_MS + 3 * HOUR, "twice as fast as time, by itself");
+        manual.advance(Ns(HOUR_NS));
+        assert_eq!((trusted.now(), trusted.lag()), (WallMs(NOW_MS + HOUR), Ms::ZERO));
+        manual.set(Ns(30 * 24 * HOUR_NS));
+        assert_eq!((trusted.now(), trusted.lag()), (WallMs(NOW_MS + HOUR), Ms(30 * 24 * HOUR)));
+        manual.advance(Ns(HOUR_NS));
+        assert_eq!(trusted.now(), WallMs(NOW_MS + 3 * HOUR), "twice as fast as time, by itself");
         // One source is not enough, however often it says so; one with the old time is none.
-        let wall_ms = clock.wall_ns() / 1_000_000;
-        (0..3).for_each(|n| trusted.witness(7, wall_ms - n));
-        trusted.witness(8, NOW_MS);
-        assert_eq!(trusted.now_ms(), NOW_MS + 3 * HOUR);
-        trusted.witness(8, wall_ms + HOUR);
-        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (wall_ms, 0));
+        let wall_ms = clock.wall().to_ms().0;
+        (0..3).for_each(|n| trusted.witness(7, WallMs(wall_ms - n)));
+        trusted.witness(8, WallMs(NOW_MS));
+        assert_eq!(trusted.now(), WallMs(NOW_MS + 3 * HOUR));
+        trusted.witness(8, WallMs(wall_ms + HOUR));
+        assert_eq!((trusted.now(), trusted.lag()), (WallMs(wall_ms), Ms::ZERO));
         // Set back it is not ahead of the wall clock.
-        manual.set(-40 * 24 * HOUR_NS);
-        assert_eq!(trusted.now_ms(), wall_ms - 40 * 24 * HOUR);
+        manual.set(Ns(-40 * 24 * HOUR_NS));
+        assert_eq!(trusted.now(), WallMs(wall_ms - 40 * 24 * HOUR));
     }
 
     #[test]
     fn it_is_kept_over_a_restart_and_an_operator_may_confirm() {
         let (disk, manual, clock) = rig();
         open(&disk, &clock).save(&disk, Path::new("/s"), true).unwrap();
-        manual.set(30 * 24 * HOUR_NS);
+        manual.set(Ns(30 * 24 * HOUR_NS));
         let trusted = open(&disk, &clock);
-        assert_eq!(trusted.now_ms(), NOW_MS);
-        assert_eq!((trusted.believe(), trusted.lag_ms()), (30 * 24 * HOUR, 0));
+        assert_eq!(trusted.now(), WallMs(NOW_MS));
+        assert_eq!((trusted.believe(), trusted.lag()), (Ms(30 * 24 * HOUR), Ms::ZERO));
         disk.flip_bit(&Path::new("/s").join(RETENTION_CLOCK_FILE), 170);
         let manifest = Manifest {
-            blocks: vec![crate::BlockMeta { time_max: NOW_MS + 5, ..crate::testing::meta(0) }],
+            blocks: vec![crate::BlockMeta { time_max: WallMs(NOW_MS + 5), ..crate::testing::meta(0) }],
             ..Manifest::default()
         };
         let (trusted, finding) = RetentionClock::open(&disk, Path::new("/s"), &manifest, &clock);
-        assert_eq!(trusted.now_ms(), NOW_MS + 5);
+        assert_eq!(trusted.now(), WallMs(NOW_MS + 5));
         assert!(finding.unwrap().contains("newest data"));
     }
 
@@ -227,7 +231,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let page = std::fs::read_to_string(root.join("docs/formats/retention-clock.md")).unwrap();
         let kept = std::fs::read(root.join("vectors/retention/RETENTION")).unwrap();
-        assert_eq!(encode(NOW_MS), kept, "the format changed: its version must rise");
+        assert_eq!(encode(WallMs(NOW_MS)), kept, "the format changed: its version must rise");
         crate::testing::check_page(&page, &kept);
     }
 }

@@ -12,7 +12,8 @@
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    Aggregate, CounterReading, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, Temporality, restarted,
+    Aggregate, CounterReading, FloatColumn, HistogramColumn, HistogramValue, Kind, Ms, SeriesData, Temporality, WallMs,
+    restarted,
 };
 
 use crate::merge::Clash;
@@ -38,7 +39,7 @@ pub(crate) fn roll(mut data: SeriesData, width_ms: u32, clash: &dyn Fn(Clash)) -
 }
 
 fn end_of(time: i64, width: i64) -> i64 {
-    Window::of(time, width).end_ms()
+    Window::of(WallMs(time), Ms(width)).end().0
 }
 
 fn cells(column: HistogramColumn, width: i64, clash: &dyn Fn(Clash)) -> HistogramColumn {

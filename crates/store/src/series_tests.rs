@@ -7,8 +7,8 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Sample, Select, SelectError, Selection,
-    SeriesData, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Ns, Opening, Reason, Sample, Select, SelectError, Selection,
+    SeriesData, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict, WallNs,
 };
 
 use crate::{ManualClock, Options, Refusal, Store, TenantLimits};
@@ -21,7 +21,8 @@ fn options() -> Options {
 }
 
 fn open_with(disk: &SimulatedDisk, options: Options) -> Store {
-    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WALL_NS))).unwrap()
+    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WallNs(WALL_NS))))
+        .unwrap()
 }
 
 fn def(pairs: &[(&str, &str)], kind: Kind, temporality: Temporality) -> SeriesDef {
@@ -180,7 +181,7 @@ fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answ
     submit(&store, batch(4000, &[gauge("recent")], &[], 8.0)).unwrap();
     store.flush_whole().unwrap();
     drop(store);
-    let clock = Arc::new(ManualClock::new(WALL_NS));
+    let clock = Arc::new(ManualClock::new(WallNs(WALL_NS)));
     let open = || Store::open(Arc::new(disk.clone()), Path::new("data"), options(), Arc::clone(&clock) as _).unwrap();
     let store = open();
     assert_eq!(submit(&store, batch(4001, &[], &[id("silent")], 1.0)), Err(Refusal::UnknownSeries(vec![0])));
@@ -212,7 +213,7 @@ fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answ
     let store = open();
     check(&store, 1);
     // A day later the windows are over, and both are in one block.
-    clock.advance(86_400 * SECOND as u64);
+    clock.advance(Ns(86_400 * SECOND));
     store.settle();
     assert!(store.status().written_clashes > 0);
     check(&store, 0);
@@ -320,7 +321,7 @@ fn blocks_in_another_order_than_that_of_time_give_one_series_in_order() {
     }
     submit(&store, batch(11 * HOUR, &[gauge("a"), delta], &[], 9.0)).unwrap();
     for (start_s, expected) in [(0, 16), (5 * HOUR as i64 + 32, 8)] {
-        let range = TimeRange { start_ms: (WALL_NS + start_s * SECOND) / 1_000_000, end_ms: i64::MAX };
+        let range = TimeRange::from_ms((WALL_NS + start_s * SECOND) / 1_000_000, i64::MAX);
         let resolution = Default::default();
         let selection =
             Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };

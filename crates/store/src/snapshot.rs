@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
-use ogive_model::{Matcher, Selection, TimeRange};
+use ogive_model::{Matcher, Selection, TimeRange, WallMs};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::deletions::{self, DELETED_FILE, Deletions};
@@ -37,8 +37,8 @@ const SEGMENT_EMPTY_BYTES: u64 = 64;
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,
-    /// When it was made, milliseconds since 1970.
-    pub created_ms: i64,
+    /// When it was made.
+    pub created: WallMs,
     /// Blocks in it.
     pub blocks: u64,
     /// Bytes of its blocks; most of them are shared.
@@ -100,7 +100,7 @@ pub(crate) fn create(
     disk: &dyn Disk,
     directory: &Path,
     name: &str,
-    created_ms: i64,
+    created: WallMs,
     manifest: &Manifest,
     journal: impl FnOnce(&Path) -> Result<(), Error>,
 ) -> Result<SnapshotInfo, Error> {
@@ -121,7 +121,7 @@ pub(crate) fn create(
     let segments = disk.list(&inside.join(JOURNAL_DIRECTORY))?;
     let info = SnapshotInfo {
         name: name.to_owned(),
-        created_ms,
+        created,
         blocks: manifest.blocks.len() as u64,
         block_bytes: manifest.blocks.iter().map(|meta| meta.bytes).sum(),
         journal_bytes: segments.iter().filter_map(|path| disk.length(path).ok()).sum(),
@@ -135,13 +135,13 @@ pub(crate) fn create(
 ///
 /// # Errors
 /// [`Error::Refused`], [`Error::Corrupt`], or the disk's.
-pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
+pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created: WallMs) -> Result<SnapshotInfo, Error> {
     finish_rollback(disk, directory)?;
     if !deletions::left(disk, directory)?.is_empty() {
         return Err(refuse("a rollback's deletions are still pending; start the server once to apply them".into()));
     }
     let manifest = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
-    create(disk, directory, name, created_ms, &manifest, |target| {
+    create(disk, directory, name, created, &manifest, |target| {
         link_segments(disk, &directory.join(JOURNAL_DIRECTORY), target)
     })
 }
@@ -193,10 +193,10 @@ fn may_hold(disk: &dyn Disk, inside: &Path, scope: DeletionScope<'_>) -> Result<
     for deletion in scope.tombstones(u64::MAX) {
         for meta in manifest.blocks.iter().filter(|meta| deletion.concerns(meta)) {
             let block = Block::open(disk, &Manifest::block_path(inside, meta.id))?;
-            let end_ms = scope.range.end_ms.saturating_add(i64::from(meta.resolution_ms));
+            let end = scope.range.end.saturating_add(meta.resolution_ms.into());
             let selection = Selection {
                 matchers: deletion.matchers.clone(),
-                range: TimeRange { end_ms, ..scope.range },
+                range: TimeRange { end, ..scope.range },
                 samples_max: usize::MAX,
                 labels_only: true,
                 resolution: Default::default(),
@@ -324,7 +324,7 @@ pub fn rollback(
     directory: &Path,
     name: &str,
     kept: &str,
-    created_ms: i64,
+    created: WallMs,
     keep_deletions: bool,
 ) -> Result<(), Error> {
     need(disk, directory, name)?;
@@ -334,7 +334,7 @@ pub fn rollback(
         let selectors: Vec<Vec<Matcher>> = all.into_iter().map(|one| one.matchers).collect();
         tombstone::check_room(&then.tombstones, &selectors)?;
     }
-    create_stopped(disk, directory, kept, created_ms)?;
+    create_stopped(disk, directory, kept, created)?;
     let now = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
     // Ids that the snapshot does not know of are in use by the one that is kept.
     let (next_block, generation) = (now.next_block, now.generation);
@@ -409,16 +409,16 @@ pub(crate) fn remove_below(disk: &dyn Disk, directory: &Path) -> Result<(), Erro
 
 pub(crate) fn encode_info(info: &SnapshotInfo) -> Vec<u8> {
     let mut body = Vec::new();
-    put_signed(&mut body, info.created_ms);
+    put_signed(&mut body, info.created.0);
     [info.blocks, info.block_bytes, info.journal_bytes].iter().for_each(|number| put_varint(&mut body, *number));
     frame(SNAPSHOT_MAGIC, &body)
 }
 
 /// What `SNAPSHOT` says; its name is the directory's.
 fn parse_info(cursor: &mut Cursor<'_>) -> Result<SnapshotInfo, Broken> {
-    let created_ms = cursor.signed()?;
+    let created = WallMs(cursor.signed()?);
     let [blocks, block_bytes, journal_bytes] = [cursor.varint()?, cursor.varint()?, cursor.varint()?];
-    Ok(SnapshotInfo { name: String::new(), created_ms, blocks, block_bytes, journal_bytes })
+    Ok(SnapshotInfo { name: String::new(), created, blocks, block_bytes, journal_bytes })
 }
 
 /// What `ROLLBACK` says: a rollback that was begun.
@@ -462,8 +462,8 @@ mod tests {
     use super::*;
 
     fn info() -> SnapshotInfo {
-        let created_ms = 1_700_000_000_000;
-        SnapshotInfo { name: String::new(), created_ms, blocks: 2, block_bytes: 10_000, journal_bytes: 4096 }
+        let created = WallMs(1_700_000_000_000);
+        SnapshotInfo { name: String::new(), created, blocks: 2, block_bytes: 10_000, journal_bytes: 4096 }
     }
 
     /// The bytes that docs/formats/snapshot.md shows.

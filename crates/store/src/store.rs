@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use ogive_journal::{DirectoryLock, Disk, Finding, Journal, Until};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{
-    Batch, Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Stamps, Tenant,
-    TimeRange, Value,
+    Batch, Labels, Matcher, Ms, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Stamps,
+    Tenant, TimeRange, Value, WallMs, WallNs,
 };
 
 use crate::bell::Bell;
@@ -84,8 +84,8 @@ impl Store {
     /// Opens it without what a rollback has left to be deleted.
     fn begin(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let OpenedDirectory { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
-        let now_ms = clock.wall_ns() / 1_000_000;
-        let findings = Findings::open(Arc::clone(&disk), directory, now_ms);
+        let now = clock.wall().to_ms();
+        let findings = Findings::open(Arc::clone(&disk), directory, now);
         let size = Arc::new(HeadSize::default());
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
@@ -106,13 +106,13 @@ impl Store {
             core,
             journal,
             queue: Arc::clone(&queue),
-            synced_ns: clock.now_ns(),
+            synced: clock.now(),
             clock,
             observer: options.observer.clone(),
-            group_ns: u64::try_from(options.group_interval.as_nanos()).unwrap_or(u64::MAX),
+            group: options.group_interval.into(),
             size: Arc::clone(&size),
             head_bytes_max: options.head_bytes_max,
-            arrived_ms: options.journal_arrivals.then_some(i64::MIN),
+            arrived: options.journal_arrivals.then_some(WallMs::MIN),
             unflushed_bytes: 0,
             unflushed_bytes_max: options.replay_bytes_max,
             want_flush: Box::new(move || ring.ring(None)),
@@ -123,7 +123,7 @@ impl Store {
         lost.extend(met.lost(&ledger.view().blocks, spans.around(end..end)));
         met.add_to(&mut recovered);
         recovered.findings.extend(finding);
-        findings.note(now_ms, lost);
+        findings.note(now, lost);
 
         let (ring, interval, retry) = (Arc::clone(&bell), options.flush_interval, options.flush_retry);
         let threads = vec![
@@ -307,26 +307,26 @@ impl Store {
         done
     }
 
-    /// A source outside of this process brought data of `time_ms`, on its own clock: what confirms the wall clock.
-    pub fn witness(&self, source: u128, time_ms: i64) {
-        self.retention_clock.witness(source, time_ms);
+    /// A source outside of this process brought data of `time`, on its own clock: what confirms the wall clock.
+    pub fn witness(&self, source: u128, time: WallMs) {
+        self.retention_clock.witness(source, time);
     }
 
-    /// An operator says that the wall clock is right: retention goes by it from now on. Gives how far it was doubted, milliseconds.
-    pub fn believe_clock(&self) -> i64 {
-        let lag_ms = self.retention_clock.believe();
+    /// An operator says that the wall clock is right: retention goes by it from now on. Gives how far it was doubted.
+    pub fn believe_clock(&self) -> Ms {
+        let lag = self.retention_clock.believe();
         self.maintenance.ring(None);
-        lag_ms
+        lag
     }
 
     /// Makes the snapshot `name`: exactly what was acknowledged before, and what is acknowledged meanwhile.
     ///
     /// # Errors
     /// [`Error::Refused`], or the disk's.
-    pub fn snapshot(&self, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
+    pub fn snapshot(&self, name: &str, created: WallMs) -> Result<SnapshotInfo, Error> {
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         self.ledger.frozen(|manifest| {
-            snapshot::create(disk, directory, name, created_ms, manifest, |target| {
+            snapshot::create(disk, directory, name, created, manifest, |target| {
                 let (answer, cut) = std::sync::mpsc::channel();
                 let ending = |_| Error::Ending;
                 self.queue.push_always(Command::Cut(target.to_owned(), answer)).map_err(|_| Error::Ending)?;
@@ -348,7 +348,7 @@ impl Store {
     ///
     /// # Errors
     /// What the disk or `pace` says.
-    pub fn scrub(&self, now_ms: i64, pace: scrub::Pace<'_>) -> Result<Scrubbed, Error> {
+    pub fn scrub(&self, now: WallMs, pace: scrub::Pace<'_>) -> Result<Scrubbed, Error> {
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let mut scrubber = Scrubber::new(disk, directory, pace);
         let blocks = self.ledger.frozen(|_| {
@@ -363,7 +363,7 @@ impl Store {
         self.ledger.reopen();
         self.save_journaled(&mut scrubbed);
         let lost = scrubbed.findings.iter().filter(|finding| !finding.healed && !self.is_known(finding));
-        self.findings.note(now_ms, lost.map(|finding| self.finding_of(finding, &blocks)).collect());
+        self.findings.note(now, lost.map(|finding| self.finding_of(finding, &blocks)).collect());
         Ok(scrubbed)
     }
 
@@ -402,10 +402,7 @@ impl Store {
         let name = finding.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let id = crate::block::parse_file_name(name);
         let meta = id.and_then(|id| blocks.iter().find(|meta| meta.id == id));
-        let range = meta.map_or(TimeRange::ALL, |meta| TimeRange {
-            start_ms: meta.time_min.saturating_sub(1),
-            end_ms: meta.time_max,
-        });
+        let range = meta.map_or(TimeRange::ALL, BlockMeta::times);
         NewFinding { problem: finding.to_string(), tenant: meta.map(|meta| meta.tenant.clone()), range, silent: false }
     }
 
@@ -439,9 +436,9 @@ impl Store {
         let view = self.ledger.view();
         let is_own = |tenant: &Tenant| watch.tenant.as_ref().is_none_or(|own| own == tenant);
         let flushed = view.blocks.metas().filter(|meta| is_own(&meta.tenant)).map(|meta| meta.time_max);
-        let flushed_ms = flushed.max().unwrap_or(i64::MIN);
+        let flushed = flushed.max().unwrap_or(WallMs::MIN);
         let watch = Arc::new(watch);
-        self.tell_shards(audience, || Follow::Watch { watch: Arc::clone(&watch), flushed_ms });
+        self.tell_shards(audience, || Follow::Watch { watch: Arc::clone(&watch), flushed });
     }
 
     /// Ends a watch.
@@ -450,8 +447,8 @@ impl Store {
     }
 
     /// Tells followers an instant behind everything that was acknowledged before.
-    pub fn pass(&self, audience: Audience, until_ns: i64) {
-        self.tell_shards(audience, || Follow::Pass(until_ns));
+    pub fn pass(&self, audience: Audience, until: WallNs) {
+        self.tell_shards(audience, || Follow::Pass(until));
     }
 
     /// Nobody hears of samples any more; the followers are dropped.
@@ -515,8 +512,8 @@ impl Store {
             recall_failures: self.stats.recall_failures.get(),
             read_clashes: self.stats.read_clashes.get(),
             written_clashes: self.stats.written_clashes.get(),
-            retention_clock_ms: self.retention_clock.now_ms(),
-            retention_lag_ms: self.retention_clock.lag_ms(),
+            retention_clock: self.retention_clock.now(),
+            retention_lag: self.retention_clock.lag(),
             drops_held: self.stats.drops_held.get() > 0,
             horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
@@ -766,7 +763,7 @@ impl OpeningProblems {
         let mut lost: Vec<NewFinding> = reported.map(|reported| NewFinding::silent(reported, TimeRange::ALL)).collect();
         lost.extend(blocks.failures().filter_map(|(id, error)| {
             let meta = blocks.metas().find(|meta| meta.id == id)?;
-            let range = TimeRange { start_ms: meta.time_min.saturating_sub(1), end_ms: meta.time_max };
+            let range = meta.times();
             let (problem, tenant) = (block_failure(id, error), Some(meta.tenant.clone()));
             Some(NewFinding { problem, tenant, range, silent: false })
         }));
@@ -854,7 +851,7 @@ fn open_journal(
 
 /// What decides about samples, knowing the series of the newest blocks.
 fn core_of(mut core: Core, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Core {
-    core.registry.tick(clock.now_ns());
+    core.registry.tick(clock.now());
     core.registry.remember(Recall::of(&ledger.view().blocks));
     core
 }
@@ -878,7 +875,7 @@ fn oldest_of(options: &Options, ledger: &Ledger, clock: &Arc<RetentionClock>) ->
     let oldest = Oldest::new(options.retention.clone(), Arc::clone(clock));
     for horizon in &ledger.view().manifest.horizons {
         if let Some(class) = Class::ALL.into_iter().find(|class| class.horizon() == horizon.resolution_ms) {
-            oldest.raise(&horizon.tenant, class, horizon.until_ms);
+            oldest.raise(&horizon.tenant, class, horizon.until);
         }
     }
     Arc::new(oldest)

@@ -10,11 +10,11 @@ use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::sequence::Sequences;
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Sample, Select, Selection, SeriesData,
-    SeriesDef, SeriesMeta, SourceId, Stamps, Step, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Ns, Opening, Reason, Sample, Select, Selection, SeriesData,
+    SeriesDef, SeriesMeta, SourceId, Stamps, Step, Temporality, Tenant, TimeRange, Value, Verdict, WallNs,
 };
 
-use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
+use crate::ingest::{TIME_AHEAD_MAX, TIME_NS_MIN};
 use crate::testing::select_both_ways;
 use crate::{Error, ManualClock, Observer, Options, Refusal, Store};
 
@@ -26,7 +26,7 @@ fn options() -> Options {
 }
 
 fn open_with(disk: &SimulatedDisk, options: Options) -> Result<Store, Error> {
-    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WALL_NS)))
+    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WallNs(WALL_NS))))
 }
 
 fn open(disk: &SimulatedDisk) -> Store {
@@ -116,7 +116,7 @@ fn each_sample_has_its_own_verdict_and_neighbours_are_taken() {
         vec![
             at(0, WALL_NS, Value::Float(1.0)),
             at(1, TIME_NS_MIN - 1, Value::Float(1.0)),
-            at(1, WALL_NS + TIME_AHEAD_NS_MAX + 1, Value::Float(1.0)),
+            at(1, WALL_NS + TIME_AHEAD_MAX.0 + 1, Value::Float(1.0)),
             at(2, WALL_NS, Value::Float(1.0)),
             at(1, WALL_NS, Value::Text("a text".into())),
             at(3, WALL_NS, miscounted()),
@@ -156,7 +156,7 @@ fn each_sample_has_its_own_verdict_and_neighbours_are_taken() {
 #[test]
 fn the_time_bounds_are_inside() {
     let store = open(&SimulatedDisk::new(1));
-    let times = [TIME_NS_MIN, WALL_NS + TIME_AHEAD_NS_MAX];
+    let times = [TIME_NS_MIN, WALL_NS + TIME_AHEAD_MAX.0];
     let samples = times.map(|time| at(0, time, Value::Float(1.0))).to_vec();
     assert_eq!(submit(&store, batch(0, vec![gauge("g")], samples)), accepted(2));
 }
@@ -307,7 +307,7 @@ fn a_number_in_a_gap_that_was_given_up_is_rejected() {
 struct Fsyncs(AtomicU64);
 
 impl Observer for Fsyncs {
-    fn fsync(&self, _ns: u64) {
+    fn fsync(&self, _: Ns) {
         // ORDERING: Relaxed; a count that is read after the replies.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -427,7 +427,7 @@ fn a_full_head_is_busy_until_it_can_be_flushed() {
 struct Gate(Mutex<()>);
 
 impl Observer for Gate {
-    fn fsync(&self, _ns: u64) {
+    fn fsync(&self, _: Ns) {
         drop(self.0.lock().unwrap());
     }
 }
@@ -524,7 +524,7 @@ fn corruption_of_the_journal_is_reported_and_costs_one_batch() {
 /// Series that come and go: each lives for a while, and the store would be full of them for ever.
 #[test]
 fn series_that_ended_make_room_for_others() {
-    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::new(WALL_NS)));
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::new(WallNs(WALL_NS))));
     let few = Options { series_max: 3, ..options() };
     let time: Arc<dyn crate::Clock> = clock.clone();
     let store = Store::open(Arc::new(disk.clone()), Path::new("data"), few, time).unwrap();
@@ -535,7 +535,7 @@ fn series_that_ended_make_room_for_others() {
         }
         assert_eq!(store.status().series, 3);
         assert_eq!(store.flush().unwrap().len(), 1);
-        clock.advance(crate::ingest::recall::IDLE_NS);
+        clock.advance(crate::ingest::recall::IDLE);
         submit(&store, one(1000 + round, "always", 1.0)).unwrap();
         assert_eq!(store.flush().unwrap().len(), 1);
         assert_eq!(store.status().series, 1, "round {round}");
@@ -711,7 +711,7 @@ fn lists_of_everything_are_those_of_the_series() {
     let check = |what: &str| {
         for (tenant, start_s) in [(Tenant::default(), -10), (Tenant::default(), 2), (other.clone(), -10)] {
             let start_ms = WALL_NS / 1_000_000 + start_s * 1000;
-            let range = TimeRange { start_ms, end_ms: i64::MAX };
+            let range = TimeRange::from_ms(start_ms, i64::MAX);
             let view = store.tenant(&tenant);
             let found = view.select(&Selection { range, labels_only: true, ..all() }).unwrap();
             let of = |wanted: &dyn Fn(&SeriesData) -> Vec<String>| -> Vec<String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Matcher, Opening, Partial, Select, Selection,
-    SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange,
+    SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
 };
 use proptest::prelude::*;
 
@@ -140,8 +140,8 @@ pub(crate) fn meta(id: u64) -> BlockMeta {
         tenant: Tenant::default(),
         resolution_ms: 0,
         window: Window::NONE,
-        time_min: 1,
-        time_max: 2,
+        time_min: WallMs(1),
+        time_max: WallMs(2),
         series: 1,
         samples: 1,
         bytes: 1,
@@ -175,17 +175,17 @@ pub(crate) fn any_source(series: usize, samples: usize) -> impl Strategy<Value =
 /// The samples of `data` inside `range`, by looking at each.
 pub(crate) fn cut_to(data: &SeriesData, range: TimeRange) -> SeriesData {
     let mut out = empty(data.labels.clone(), data.meta.kind, data.meta.temporality);
-    for (at, time) in data.floats.times.iter().enumerate().filter(|(_, time)| range.contains(**time)) {
+    for (at, time) in data.floats.times.iter().enumerate().filter(|(_, time)| range.contains(WallMs(**time))) {
         out.floats.times.push(*time);
         out.floats.values.push(data.floats.values[at]);
         out.floats.starts.extend(data.floats.starts.get(at));
     }
-    for (at, time) in data.histograms.times.iter().enumerate().filter(|(_, time)| range.contains(**time)) {
+    for (at, time) in data.histograms.times.iter().enumerate().filter(|(_, time)| range.contains(WallMs(**time))) {
         out.histograms.times.push(*time);
         out.histograms.values.push(data.histograms.values[at].clone());
         out.histograms.starts.extend(data.histograms.starts.get(at));
     }
-    for (at, time) in data.texts.times.iter().enumerate().filter(|(_, time)| range.contains(**time)) {
+    for (at, time) in data.texts.times.iter().enumerate().filter(|(_, time)| range.contains(WallMs(**time))) {
         out.texts.times.push(*time);
         out.texts.values.push(data.texts.values[at].clone());
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Resolution, RollupUse, Sample, Select,
-    Selection, SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Ms, Ns, Opening, Reason, Resolution, RollupUse, Sample,
+    Select, Selection, SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    WallMs, WallNs,
 };
 use proptest::prelude::*;
 
@@ -26,7 +27,7 @@ pub(crate) fn options() -> Options {
     Options {
         group_interval: Duration::ZERO,
         flush_interval: Duration::from_secs(3600),
-        window_ms: 60_000,
+        window: Ms(60_000),
         lateness: Duration::ZERO,
         compact_blocks: 3,
         rollups: vec![10_000, 60_000],
@@ -47,7 +48,7 @@ pub(crate) struct Rig {
 impl Rig {
     /// A store whose clock stands `second` seconds behind the epoch of these tests.
     pub(crate) fn new(second: i64, options: Options) -> Self {
-        let clock = Arc::new(ManualClock::new((EPOCH_MS + second * 1000) * 1_000_000));
+        let clock = Arc::new(ManualClock::new(WallNs((EPOCH_MS + second * 1000) * 1_000_000)));
         let mut rig = Self { disk: SimulatedDisk::new(1), clock, options, store: None, sequence: 0 };
         rig.restart(false);
         rig
@@ -148,7 +149,7 @@ pub(crate) fn cell(values: &[f64], scheme: Scheme) -> Histogram<u64> {
 }
 
 pub(crate) fn within(start: i64, end: i64) -> TimeRange {
-    TimeRange { start_ms: EPOCH_MS + start * 1000, end_ms: EPOCH_MS + end * 1000 }
+    TimeRange::from_ms(EPOCH_MS + start * 1000, EPOCH_MS + end * 1000)
 }
 
 /// A sample of one of the series of these tests. Values are eighths, so that sums are exact in any order.
@@ -247,7 +248,7 @@ proptest! {
             rig.flush();
         }
         // What was made again between the flushes rests.
-        rig.clock.advance(3600 * SECOND as u64);
+        rig.clock.advance(Ns(3600 * SECOND));
         rig.settle();
         prop_assert!(samples.iter().all(|(def, ..)| def.meta.kind == Kind::Text) || rig.blocks(width) > 0);
         // What comes late makes them again; before that they are not used.
@@ -262,7 +263,7 @@ proptest! {
             let step = i64::from(width) / 1000;
             let range = within(from * step, (from + length) * step);
             let plain = rig.read(range, Resolution::Finest);
-            let aligned = |use_as| Resolution::Aligned { step_ms: i64::from(width), use_as };
+            let aligned = |use_as| Resolution::Aligned { step: Ms(i64::from(width)), use_as };
             let rolled = rig.read(range, aligned(RollupUse::Together));
             prop_assert_eq!(sums(&rolled), sums(&plain));
             let last = rig.read(range, aligned(RollupUse::Last));
@@ -325,7 +326,7 @@ fn late_data_of_any_age_lands_in_blocks_of_its_own_window_and_few_blocks_stay() 
         rig.send(vec![(gauge("g"), second, Value::Float(second as f64))]);
         let made = rig.store().flush().unwrap();
         assert_eq!(made.len(), 1);
-        assert!(made[0].window.range().contains(EPOCH_MS + second * 1000));
+        assert!(made[0].window.range().contains(WallMs(EPOCH_MS + second * 1000)));
     }
     rig.settle();
     let raw: Vec<_> = rig.metas().into_iter().filter(|meta| meta.resolution_ms == 0).collect();
@@ -358,11 +359,11 @@ fn what_is_too_old_goes_is_refused_and_stays_gone() {
     rig.settle();
     assert_eq!(rig.all()[0].floats.values, [301.0, 400.0, 599.0]);
     // The window of 301 ends at 360; that of 400 at 420.
-    rig.clock.advance(60 * SECOND as u64);
+    rig.clock.advance(Ns(60 * SECOND));
     rig.settle();
     assert_eq!(rig.all()[0].floats.values, [400.0, 599.0]);
     let status = rig.store().status();
-    assert_eq!((status.dropped_blocks, status.horizons[0].until_ms), (1, EPOCH_MS + 360_000));
+    assert_eq!((status.dropped_blocks, status.horizons[0].until), (1, WallMs(EPOCH_MS + 360_000)));
     assert_eq!((status.drops > 0, status.drop_failures), (true, 0));
     assert!(status.dropped_bytes > 0);
     rig.restart(true);
@@ -386,7 +387,7 @@ fn texts_stay_for_a_time_of_their_own() {
         assert_eq!(write(&mut rig, second), []);
         rig.flush();
     }
-    rig.clock.advance(120 * SECOND as u64);
+    rig.clock.advance(Ns(120 * SECOND));
     rig.settle();
     let held = |rig: &Rig| {
         let of = |data: SeriesData| {
@@ -406,7 +407,7 @@ fn texts_stay_for_a_time_of_their_own() {
     assert_eq!(texts(&rig), expected(&[("log", &all), ("ogive_config_change", &all), ("ogive_gap", &all)]));
     let raw = rig.read(TimeRange::ALL, Resolution::Width(0));
     assert_eq!(raw.iter().find(|data| data.meta.kind == Kind::Float).unwrap().floats.values, [590.0]);
-    let until = TimeRange { start_ms: EPOCH_MS, end_ms: EPOCH_MS + 340_000 };
+    let until = TimeRange::from_ms(EPOCH_MS, EPOCH_MS + 340_000);
     assert_eq!(rig.store().label_sets(&[], until, 9, &Opening::UNBOUNDED).unwrap().len(), 4);
     // Late texts are taken where late numbers are not.
     assert_eq!(write(&mut rig, 331), [(3, Reason::BeyondRetention)]);
@@ -418,7 +419,7 @@ fn texts_stay_for_a_time_of_their_own() {
     rig.options.retention = keep(Some(300), &[], None);
     rig.options.retention.default.texts.insert(crate::Class::Gaps, Duration::from_secs(400));
     rig.restart(true);
-    rig.clock.advance(100 * SECOND as u64);
+    rig.clock.advance(Ns(100 * SECOND));
     rig.settle();
     assert_eq!(
         texts(&rig),
@@ -434,7 +435,7 @@ fn texts_stay_for_a_time_of_their_own() {
         .texts
         .extend([(crate::Class::Gaps, Duration::from_secs(1)), (crate::Class::Audit, Duration::from_secs(1))]);
     rig.restart(true);
-    rig.clock.advance(100 * SECOND as u64);
+    rig.clock.advance(Ns(100 * SECOND));
     rig.settle();
     assert_eq!(rig.metas(), []);
 }
@@ -477,7 +478,7 @@ fn rollups_stay_when_what_they_were_made_of_is_gone() {
         ]);
     }
     rig.flush();
-    rig.clock.advance(20_000 * SECOND as u64);
+    rig.clock.advance(Ns(20_000 * SECOND));
     rig.settle();
     assert_eq!(rig.blocks(0), 0, "raw samples are gone");
     let found = rig.all();
@@ -488,7 +489,7 @@ fn rollups_stay_when_what_they_were_made_of_is_gone() {
     assert!(rig.read(TimeRange::ALL, Resolution::Width(0)).is_empty());
     assert_eq!(rig.read(TimeRange::ALL, Resolution::Width(60_000))[0].histograms.times, [EPOCH_MS + 60_000]);
     rig.restart(true);
-    rig.clock.advance(100_000 * SECOND as u64);
+    rig.clock.advance(Ns(100_000 * SECOND));
     rig.settle();
     assert_eq!(rig.all()[0].histograms.times, [EPOCH_MS + 60_000], "the coarsest is left");
 }
@@ -502,13 +503,13 @@ fn samples_wait_for_a_rollup_that_a_bad_disk_delayed() {
     }
     rig.flush();
     rig.disk.set_faults(Faults { name_error: 1000, ..Faults::default() });
-    rig.clock.advance(20_000 * SECOND as u64);
+    rig.clock.advance(Ns(20_000 * SECOND));
     rig.settle();
     assert!(rig.store().status().rollup_failures > 0);
     rig.disk.set_faults(Faults::default());
     rig.settle();
     assert!(rig.blocks(0) > 0 && rig.blocks(10_000) == 0, "nothing goes before its rollup is there");
-    rig.clock.advance(600 * SECOND as u64);
+    rig.clock.advance(Ns(600 * SECOND));
     rig.settle();
     assert_eq!((rig.blocks(0), rig.store().status().rollup_failures > 0), (0, true));
     assert_eq!(rig.all()[0].floats.values, [10.0, 20.0, 30.0, 40.0]);
@@ -524,7 +525,7 @@ fn a_rollup_is_left_out_where_its_cells_would_take_longer_to_read_than_the_sampl
         rig.flush();
         rig.settle();
         for use_as in [RollupUse::Together, RollupUse::Numbers, RollupUse::Last] {
-            let read = rig.read(within(0, 60), Resolution::Aligned { step_ms: 60_000, use_as });
+            let read = rig.read(within(0, 60), Resolution::Aligned { step: Ms(60_000), use_as });
             assert_eq!(read[0].rollup_ms, resolution_ms, "{use_as:?}, a sample each {step} s");
         }
         let width = rig.read(within(0, 60), Resolution::Width(10_000));
@@ -541,7 +542,7 @@ fn a_rollup_is_not_used_for_a_window_of_which_a_head_holds_samples() {
     rig.flush();
     rig.settle();
     let sum = |rig: &Rig| {
-        let rolled = rig.read(within(0, 60), Resolution::Aligned { step_ms: 60_000, use_as: RollupUse::Together });
+        let rolled = rig.read(within(0, 60), Resolution::Aligned { step: Ms(60_000), use_as: RollupUse::Together });
         let mut column = rolled[0].floats.clone();
         merge::fill_aggregates(&mut column);
         let sum: f64 = column.aggregates.iter().map(|one| one.sum).sum();
@@ -601,9 +602,9 @@ fn a_deletion_holds_at_once_and_later_data_stays() {
     assert_eq!((rig.store().status().tombstones, rig.store().status().erasure_failures), (0, 0));
     assert!(!rig.holds(b"the-password-of-anna") && !rig.holds(b"secret"), "nothing of it is left on the disk");
     // The rollups were made again, for the sample that came behind the deletion too, once they had rested.
-    rig.clock.advance(3600 * SECOND as u64);
+    rig.clock.advance(Ns(3600 * SECOND));
     rig.settle();
-    let rolled = rig.read(within(0, 60), Resolution::Aligned { step_ms: 60_000, use_as: RollupUse::Together });
+    let rolled = rig.read(within(0, 60), Resolution::Aligned { step: Ms(60_000), use_as: RollupUse::Together });
     assert_eq!((rolled[0].floats.aggregates[0].count, rolled[0].floats.aggregates[0].sum), (2, 65.0));
 }
 
@@ -621,7 +622,7 @@ fn late_data_of_many_flushes_makes_a_rollup_again_once_an_hour() {
     let check = |rig: &Rig, expected: u64| {
         let range = within(0, 2880);
         for step_ms in [10_000, 60_000] {
-            let rolled = rig.read(range, Resolution::Aligned { step_ms, use_as: RollupUse::Together });
+            let rolled = rig.read(range, Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Together });
             assert_eq!(sums(&rolled), sums(&rig.read(range, Resolution::Finest)), "{expected}");
         }
         assert_eq!(rig.read(range, Resolution::Finest)[0].floats.times.len() as u64, expected);
@@ -636,7 +637,7 @@ fn late_data_of_many_flushes_makes_a_rollup_again_once_an_hour() {
         check(&rig, 411 + late as u64);
     }
     assert_eq!(made(&rig) - before, 2, "one of each resolution");
-    rig.clock.advance(3600 * SECOND as u64);
+    rig.clock.advance(Ns(3600 * SECOND));
     rig.settle();
     assert_eq!(made(&rig) - before, 4);
     check(&rig, 431);
@@ -660,7 +661,7 @@ fn the_power_may_go_at_each_step_of_the_keeper() {
         }
         rig.store().delete(&Tenant::default(), &deleted, TimeRange::ALL).unwrap();
         rig.disk.cut_power_after(cut);
-        rig.clock.advance(25_000 * SECOND as u64);
+        rig.clock.advance(Ns(25_000 * SECOND));
         rig.settle();
         let powered = rig.disk.is_powered();
         rig.restart(true);
@@ -711,7 +712,7 @@ fn texts_of_a_block_that_stays_alone_are_packed_harder_once_its_day_is_over() {
     let first = state(&rig);
     assert!(first.1);
     for (seconds, packed) in [(61, false), (650, false), (10, true), (10, true), (20_000, true)] {
-        rig.clock.advance(seconds * SECOND as u64);
+        rig.clock.advance(Ns(seconds * SECOND));
         rig.settle();
         let now = state(&rig);
         assert_eq!(now.1, !packed, "{seconds}");
@@ -734,7 +735,7 @@ fn texts_of_a_compacted_day_are_packed_hard_and_a_few_do_not_rewrite_much_else()
         rig.flush();
     }
     let right = bits(&rig.all());
-    rig.clock.advance(721 * SECOND as u64);
+    rig.clock.advance(Ns(721 * SECOND));
     rig.settle();
     let metas = rig.metas();
     assert_eq!(metas.len(), 1);
@@ -753,7 +754,7 @@ fn texts_of_a_compacted_day_are_packed_hard_and_a_few_do_not_rewrite_much_else()
     rig.flush();
     let ids = |rig: &Rig| rig.metas().iter().map(|meta| meta.id).collect::<Vec<_>>();
     let before = ids(&rig);
-    rig.clock.advance(2000 * SECOND as u64);
+    rig.clock.advance(Ns(2000 * SECOND));
     rig.settle();
     assert_eq!(ids(&rig), before);
 }
@@ -789,7 +790,7 @@ fn fragments_whose_schemes_do_not_merge_are_reported_and_counted() {
         assert_eq!((status.read_clashes, status.written_clashes), (requested, 0));
         rig.flush();
     }
-    rig.clock.advance(61 * SECOND as u64);
+    rig.clock.advance(Ns(61 * SECOND));
     rig.settle();
     assert_eq!((rig.blocks(0), rig.store().status().written_clashes), (1, 1));
     assert!(rig.store().select_partial(&all).unwrap().warnings.is_empty(), "what is gone was counted when it went");

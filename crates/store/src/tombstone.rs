@@ -5,7 +5,7 @@
 //! that arrive later for the same times stay.
 //! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`, `TOMBSTONES_BYTES_MAX`: `check_room` before anything is done.
 
-use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};
+use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, Ms, SeriesData, Tenant, TimeRange};
 
 use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
 use crate::{BlockMeta, Error};
@@ -60,11 +60,11 @@ impl Tombstone {
     #[must_use]
     pub fn concerns(&self, block: &BlockMeta) -> bool {
         // A cell of a rollup may begin before its time by its width.
-        let first = block.time_min.saturating_sub(i64::from(block.resolution_ms));
+        let first = block.time_min.saturating_sub(block.resolution_ms.into());
         self.generation > block.cleaned
             && self.tenant == block.tenant
-            && self.range.start_ms < block.time_max
-            && first <= self.range.end_ms
+            && self.range.start < block.time_max
+            && first <= self.range.end
     }
 
     /// Whether it deletes samples of a series.
@@ -79,12 +79,12 @@ impl Tombstone {
         if !self.matches(&data.labels) {
             return;
         }
-        let cell = i64::from(resolution_ms);
+        let cell = Ms::from(resolution_ms);
         let end = match cell {
-            0 => self.range.end_ms,
-            cell => self.range.end_ms.saturating_add(cell - 1),
+            Ms::ZERO => self.range.end,
+            cell => self.range.end.saturating_add(cell - Ms(1)),
         };
-        let gone = TimeRange { start_ms: self.range.start_ms, end_ms: end };
+        let gone = TimeRange { start: self.range.start, end };
         match data.meta.kind {
             Kind::Float => {
                 let column = &mut data.floats;
@@ -119,8 +119,8 @@ impl Tombstone {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.generation);
         put_tenant(out, &self.tenant);
-        put_signed(out, self.range.start_ms);
-        put_signed(out, self.range.end_ms);
+        put_signed(out, self.range.start.0);
+        put_signed(out, self.range.end.0);
         put_varint(out, self.matchers.len() as u64);
         for matcher in &self.matchers {
             out.push(match matcher.op {
@@ -137,7 +137,7 @@ impl Tombstone {
     pub(crate) fn get(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
         let generation = cursor.varint()?;
         let tenant = get_tenant(cursor)?;
-        let range = TimeRange { start_ms: cursor.signed()?, end_ms: cursor.signed()? };
+        let range = TimeRange::from_ms(cursor.signed()?, cursor.signed()?);
         let mut matchers = Vec::new();
         for _ in 0..cursor.count(MATCHERS_MAX, "matchers")? {
             let op = match cursor.byte()? {
@@ -182,8 +182,8 @@ pub(crate) fn check_room(waiting: &[Tombstone], selectors: &[Vec<Matcher>]) -> R
 const MATCHER_BYTES: usize = 9;
 
 fn rows(times: &[i64], range: TimeRange) -> std::ops::Range<usize> {
-    let from = times.partition_point(|time| *time <= range.start_ms);
-    from..times.partition_point(|time| *time <= range.end_ms).max(from)
+    let from = times.partition_point(|time| *time <= range.start.0);
+    from..times.partition_point(|time| *time <= range.end.0).max(from)
 }
 
 fn drain_optional<T>(column: &mut Vec<T>, rows: std::ops::Range<usize>) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ogive_journal::{Disk, Faults, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
 use ogive_model::{
     Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, TimeRange, Value,
+    WallMs, WallNs,
 };
 
 use crate::{DeletionScope, Error, ManualClock, Options, Scrubbed, Store, scrub, snapshot};
@@ -33,7 +34,7 @@ fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
 }
 
 pub(crate) fn open(disk: Arc<dyn Disk>, directory: &str) -> Store {
-    Store::open(disk, Path::new(directory), options(), Arc::new(ManualClock::new(WALL_NS))).unwrap()
+    Store::open(disk, Path::new(directory), options(), Arc::new(ManualClock::new(WallNs(WALL_NS)))).unwrap()
 }
 
 fn batch(n: u64) -> Batch {
@@ -244,17 +245,17 @@ fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
     (0..30).for_each(|n| assert!(send(&store, n)));
     store.flush().unwrap();
     (30..50).for_each(|n| assert!(send(&store, n)));
-    let info = store.snapshot("monday", 7).unwrap();
-    assert_eq!((info.created_ms, info.blocks, info.name.as_str()), (7, 1, "monday"));
+    let info = store.snapshot("monday", WallMs(7)).unwrap();
+    assert_eq!((info.created, info.blocks, info.name.as_str()), (WallMs(7), 1, "monday"));
     (50..80).for_each(|n| assert!(send(&store, n)));
     store.flush().unwrap();
-    let again = store.snapshot("monday", 8);
+    let again = store.snapshot("monday", WallMs(8));
     assert!(matches!(&again, Err(Error::Refused { problem }) if problem.contains("already")), "{again:?}");
     for wrong in ["", ".x", "a/b", "ä", &"x".repeat(101)] {
-        assert!(matches!(store.snapshot(wrong, 8), Err(Error::Refused { .. })), "{wrong:?}");
+        assert!(matches!(store.snapshot(wrong, WallMs(8)), Err(Error::Refused { .. })), "{wrong:?}");
     }
-    store.snapshot("tuesday", 9).unwrap();
-    assert_eq!(store.snapshots().unwrap().iter().map(|one| one.created_ms).collect::<Vec<_>>(), [7, 9]);
+    store.snapshot("tuesday", WallMs(9)).unwrap();
+    assert_eq!(store.snapshots().unwrap().iter().map(|one| one.created).collect::<Vec<_>>(), [WallMs(7), WallMs(9)]);
     let target = |name: &str| Member { root: name.into(), disk: Arc::new(disk.clone()) };
     let clone = |name: &str, to: &str| snapshot::clone_to(&disk, Path::new("/s"), name, &["/s".into()], &target(to), 5);
     clone("monday", "/c").unwrap();
@@ -275,7 +276,7 @@ fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
     assert_eq!(held(&open(Arc::new(disk.clone()), "/e")), (0..50).collect());
     snapshot::delete(&disk, Path::new("/s"), "monday").unwrap();
     assert_eq!(store.snapshots().unwrap().len(), 1);
-    assert_eq!(store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap().found, 0);
+    assert_eq!(store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap().found, 0);
     drop(store);
     assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..80).collect());
 }
@@ -287,13 +288,12 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
     let store = open(Arc::new(disk.clone()), "/s");
     (0..20).for_each(|n| assert!(send(&store, n)));
     store.flush_whole().unwrap();
-    store.snapshot("blocks", 1).unwrap();
+    store.snapshot("blocks", WallMs(1)).unwrap();
     let all =
         |name: &str| vec![vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Equal, name).unwrap()]];
     let tenant = ogive_model::Tenant::default();
     let holding = |name: &str, range| store.snapshots_holding(&tenant, &all(name), range).unwrap();
-    let at =
-        |n: i64| TimeRange { start_ms: WALL_NS / 1_000_000 + n * 1000 - 1, end_ms: WALL_NS / 1_000_000 + n * 1000 };
+    let at = |n: i64| TimeRange::from_ms(WALL_NS / 1_000_000 + n * 1000 - 1, WALL_NS / 1_000_000 + n * 1000);
     assert_eq!(holding("f", TimeRange::ALL), ["blocks"]);
     assert_eq!((holding("f", at(7)), holding("f", at(90))), (vec!["blocks".to_owned()], vec![]));
     assert_eq!(holding("none", TimeRange::ALL), [""; 0]);
@@ -302,7 +302,7 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
         [""; 0]
     );
     (20..25).for_each(|n| assert!(send(&store, n)));
-    store.snapshot("journal", 2).unwrap();
+    store.snapshot("journal", WallMs(2)).unwrap();
     assert_eq!(holding("f", TimeRange::ALL), ["blocks", "journal"], "nobody looks through a journal");
     store.delete(&tenant, &all("f"), TimeRange::ALL).unwrap();
     let note = |name: &str| {
@@ -323,10 +323,10 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
     assert_eq!((noted("blocks"), noted("journal").0), ((2, vec!["f".into(), "g".into()]), 0));
     store.delete_snapshots(&["blocks".into()]).unwrap();
     assert_eq!(holding("f", TimeRange::ALL), ["journal"]);
-    store.snapshot("after", 3).unwrap();
+    store.snapshot("after", WallMs(3)).unwrap();
     store.settle();
     store.flush_whole().unwrap();
-    store.snapshot("clean", 4).unwrap();
+    store.snapshot("clean", WallMs(4)).unwrap();
     assert!(!holding("f", TimeRange::ALL).contains(&"clean".to_owned()));
 }
 
@@ -340,8 +340,8 @@ fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
         (0..20).for_each(|n| assert!(send(&store, n)));
         store.flush().unwrap();
         (20..40).for_each(|n| assert!(send(&store, n)));
-        store.snapshot("going", 1).unwrap();
-        store.snapshot("staying", 2).unwrap();
+        store.snapshot("going", WallMs(1)).unwrap();
+        store.snapshot("staying", WallMs(2)).unwrap();
         // So that the store has none of the snapshot's files itself.
         let all = || vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::NotEqual, "").unwrap()];
         store.delete(&ogive_model::Tenant::default(), &[all()], TimeRange::ALL).unwrap();
@@ -354,7 +354,7 @@ fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
             }
             Ok(())
         };
-        let found = store.scrub(WALL_NS / 1_000_000, &mut pace).unwrap();
+        let found = store.scrub(WallMs(WALL_NS / 1_000_000), &mut pace).unwrap();
         assert_eq!(found.findings, [], "removed at look {at}");
         if looks < at {
             ended = at;
@@ -369,11 +369,11 @@ fn a_scrub_looks_at_what_was_acknowledged_since_the_start() {
     let disk = SimulatedDisk::new(1);
     let store = open(Arc::new(disk.clone()), "/s");
     (0..20).for_each(|n| assert!(send(&store, n)));
-    assert_eq!(store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap().found, 0);
+    assert_eq!(store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap().found, 0);
     let segment = disk.list(Path::new("/s/journal")).unwrap().pop().unwrap();
     disk.flip_bit(&segment, disk.length(&segment).unwrap() as usize * 4);
     // What the bad record held is in memory, and becomes blocks: nothing is lost, and nothing is noted.
-    let scrubbed = store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap();
+    let scrubbed = store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap();
     assert_eq!((scrubbed.found, scrubbed.healed), (1, 1), "{:?}", scrubbed.findings);
     assert!(scrubbed.findings[0].problem.contains("is in blocks now"), "{:?}", scrubbed.findings);
     drop(store);
@@ -393,12 +393,12 @@ fn a_scrub_writes_the_manifest_that_the_store_has_in_memory() {
         let path = Path::new("/s").join(name);
         for bit in (0..disk.length(&path).unwrap() as usize * 8).step_by(37) {
             disk.flip_bit(&path, bit);
-            let scrubbed = store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap();
+            let scrubbed = store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap();
             assert_eq!((scrubbed.found, scrubbed.healed), (1, 1), "{name} {bit}: {:?}", scrubbed.findings);
         }
     }
     ["/s/MANIFEST", "/s/MANIFEST.2"].into_iter().for_each(|path| disk.flip_bit(Path::new(path), 300));
-    assert_eq!(store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap().healed, 2, "both at once");
+    assert_eq!(store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap().healed, 2, "both at once");
     disk.flip_bit(Path::new("/s/MANIFEST"), 300);
     drop(store);
     let store = open(Arc::new(disk.clone()), "/s");
@@ -408,12 +408,12 @@ fn a_scrub_writes_the_manifest_that_the_store_has_in_memory() {
         reported.len() == 1 && reported[0].contains("MANIFEST is corrupt") && reported[0].contains("MANIFEST.2"),
         "{reported:?}"
     );
-    assert_eq!(store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap().found, 0);
+    assert_eq!(store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap().found, 0);
 }
 
 fn warnings(store: &Store, start_s: i64, end_s: i64) -> Vec<String> {
     let at = |seconds: i64| WALL_NS / 1_000_000 + seconds * 1000;
-    let range = TimeRange { start_ms: at(start_s), end_ms: at(end_s) };
+    let range = TimeRange::from_ms(at(start_s), at(end_s));
     let (matchers, resolution) = (Vec::new(), Default::default());
     let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
     let reported = store.select_partial(&selection).unwrap().warnings;
@@ -452,7 +452,7 @@ fn a_lost_record_is_reported_by_answers_until_somebody_acknowledges_it() {
         assert!(reported[0].contains("ogive scrub --acknowledge"), "{reported:?}");
         assert_eq!(warnings(&store, -90_000, -80_000), [""; 0], "it cannot have been then");
         // A scrub meets the same and notes nothing twice; a clean restart replays nothing and knows of it all the same.
-        let scrubbed = store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap();
+        let scrubbed = store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap();
         assert_eq!((scrubbed.found - scrubbed.healed, store.findings().len()), (scrubbed.found, 1));
         store.flush_whole().unwrap();
         drop(store);
@@ -475,7 +475,7 @@ fn what_a_scrub_cannot_heal_is_known_until_somebody_acknowledges_it() {
     store.flush().unwrap();
     let block = disk.list(Path::new("/s")).unwrap().into_iter().find(|path| path.to_string_lossy().ends_with(".block"));
     disk.flip_bit(&block.unwrap(), 17 * 8);
-    let scrubbed = store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap();
+    let scrubbed = store.scrub(WallMs(WALL_NS / 1_000_000), &mut quick).unwrap();
     assert_eq!((scrubbed.found, scrubbed.healed), (1, 0), "{:?}", scrubbed.findings);
     let found = store.findings();
     assert!(found.len() == 1 && found[0].problem.contains("chunk") && !found[0].silent, "{found:?}");
@@ -490,7 +490,7 @@ fn a_rollback_keeps_deletions_wherever_the_power_goes() {
     let tenant = ogive_model::Tenant::default();
     let selectors = [vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Regex, "f|t").unwrap()]];
     let at = |n: i64| WALL_NS / 1_000_000 + n * 1000;
-    let range = TimeRange { start_ms: at(15) - 1, end_ms: at(24) };
+    let range = TimeRange::from_ms(at(15) - 1, at(24));
     let left = || (0..15).chain(25..30).collect::<BTreeSet<_>>();
     let mut rolled = 0;
     for cut in 1.. {
@@ -499,23 +499,27 @@ fn a_rollback_keeps_deletions_wherever_the_power_goes() {
         (0..20).for_each(|n| assert!(send(&store, n)));
         store.flush().unwrap();
         (20..30).for_each(|n| assert!(send(&store, n)));
-        store.snapshot("then", 1).unwrap();
+        store.snapshot("then", WallMs(1)).unwrap();
         store.delete(&tenant, &selectors, range).unwrap();
         let scope = DeletionScope { tenant: &tenant, selectors: &selectors, range };
         store.note_deletion(&["then".into()], "f", scope).unwrap();
         (30..40).for_each(|n| assert!(send(&store, n)));
         drop(store);
         disk.cut_power_after(cut);
-        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2, true);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", WallMs(2), true);
         let powered = disk.is_powered();
-        let early = powered.then(|| snapshot::create_stopped(&disk, Path::new("/s"), "early", 3));
+        let early = powered.then(|| snapshot::create_stopped(&disk, Path::new("/s"), "early", WallMs(3)));
         assert!(early.is_none_or(|early| matches!(early, Err(Error::Refused { .. }))), "it would hold what is deleted");
         disk.cut_power();
         disk.restart();
         // The power goes again in the start that makes the deletions.
         disk.cut_power_after(1 + cut % 13);
-        let store =
-            Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), Arc::new(ManualClock::new(WALL_NS)));
+        let store = Store::open(
+            Arc::new(disk.clone()),
+            Path::new("/s"),
+            options(),
+            Arc::new(ManualClock::new(WallNs(WALL_NS))),
+        );
         drop(store);
         disk.cut_power();
         disk.restart();
@@ -541,7 +545,7 @@ fn a_rollback_wherever_deletions_are_not_all_known_is_refused() {
     let disk = SimulatedDisk::new(1);
     let store = open(Arc::new(disk.clone()), "/s");
     (0..20).for_each(|n| assert!(send(&store, n)));
-    store.snapshot("then", 1).unwrap();
+    store.snapshot("then", WallMs(1)).unwrap();
     let tenant = ogive_model::Tenant::default();
     let long = "x".repeat(3 << 20);
     let selectors = [vec![ogive_model::Matcher::new("host", ogive_model::MatchOp::Equal, long).unwrap()]];
@@ -549,7 +553,7 @@ fn a_rollback_wherever_deletions_are_not_all_known_is_refused() {
     store.note_deletion(&["then".into()], "host", scope).unwrap();
     (20..25).for_each(|n| assert!(send(&store, n)));
     drop(store);
-    let rollback = |kept, keep| snapshot::rollback(&disk, Path::new("/s"), "then", kept, 2, keep);
+    let rollback = |kept, keep| snapshot::rollback(&disk, Path::new("/s"), "then", kept, WallMs(2), keep);
     let refused = rollback("kept", true);
     assert!(matches!(&refused, Err(Error::Refused { problem }) if problem.contains("cannot be kept")), "{refused:?}");
     assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..25).collect(), "nothing was done");
@@ -565,12 +569,12 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         (0..20).for_each(|n| assert!(send(&store, n)));
         store.flush().unwrap();
         (20..30).for_each(|n| assert!(send(&store, n)));
-        store.snapshot("then", 1).unwrap();
+        store.snapshot("then", WallMs(1)).unwrap();
         (30..50).for_each(|n| assert!(send(&store, n)));
         store.flush().unwrap();
         drop(store);
         disk.cut_power_after(cut);
-        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2, false);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", WallMs(2), false);
         let powered = disk.is_powered();
         disk.cut_power();
         disk.restart();
@@ -584,9 +588,9 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         store.flush().unwrap();
         drop(store);
         if rolled {
-            snapshot::rollback(&disk, Path::new("/s"), "kept", "after", 3, false).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "kept", "after", WallMs(3), false).unwrap();
             assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..50).collect(), "cut {cut}");
-            snapshot::rollback(&disk, Path::new("/s"), "after", "later", 4, false).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "after", "later", WallMs(4), false).unwrap();
             assert_eq!(held(&open(Arc::new(disk), "/s")), (0..30).chain([60]).collect(), "cut {cut}");
         }
         if powered {
@@ -602,7 +606,7 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
 fn a_clock_that_falls_back_loses_nothing() {
     let disk = SimulatedDisk::new(8);
     let open_at = |wall_ns| {
-        let clock = Arc::new(ManualClock::new(wall_ns));
+        let clock = Arc::new(ManualClock::new(WallNs(wall_ns)));
         Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), clock).unwrap()
     };
     let store = open_at(WALL_NS);
@@ -613,7 +617,7 @@ fn a_clock_that_falls_back_loses_nothing() {
     let store = open_at(WALL_NS - 86_400_000_000_000);
     assert_eq!((held(&store), store.status().recovered.findings.len()), ((0..40).collect(), 0));
     store.flush().unwrap();
-    assert_eq!(store.snapshot("back", -5).unwrap().created_ms, -5);
+    assert_eq!(store.snapshot("back", WallMs(-5)).unwrap().created, WallMs(-5));
     drop(store);
     let store = open_at(WALL_NS);
     assert!(send(&store, 40));
@@ -646,7 +650,7 @@ fn any_bytes_as_the_small_files_of_a_directory_are_good_or_an_error() {
         disk.put(&snapshot::path_of(root, "x").join("SNAPSHOT"), bytes.clone());
         let listed = snapshot::list(&disk, root);
         disk.put(&root.join("ROLLBACK"), bytes);
-        let made = snapshot::create_stopped(&disk, root, "y", 1);
+        let made = snapshot::create_stopped(&disk, root, "y", WallMs(1));
         for good in [opened.is_ok(), listed.is_ok(), made.is_ok()] {
             if good { taken += 1 } else { refused += 1 }
         }
@@ -661,7 +665,7 @@ fn a_full_disk_takes_a_deletion() {
     let disk = SimulatedDisk::new(1);
     let options = Options { reserve_bytes: 64 << 10, flush_retry: Duration::from_secs(3600), ..options() };
     let open = || {
-        let clock = Arc::new(ManualClock::new(WALL_NS));
+        let clock = Arc::new(ManualClock::new(WallNs(WALL_NS)));
         Store::open(Arc::new(disk.clone()), Path::new("/s"), options.clone(), clock).unwrap()
     };
     let store = open();
@@ -696,7 +700,7 @@ fn large(n: u64, l: &str) -> Batch {
 fn a_full_disk_carries_a_deletion_out() {
     let disk = SimulatedDisk::new(1);
     let options = Options { reserve_bytes: 2 << 20, flush_retry: Duration::from_secs(3600), ..options() };
-    let clock = Arc::new(ManualClock::new(WALL_NS));
+    let clock = Arc::new(ManualClock::new(WallNs(WALL_NS)));
     let store = Store::open(Arc::new(disk.clone()), Path::new("/s"), options, clock).unwrap();
     for n in 1..=12 {
         let (reply, answer) = mpsc::channel();
@@ -728,7 +732,7 @@ fn a_full_disk_carries_a_deletion_out() {
 fn stored_in_a_block(kind: Kind, series: usize, samples: usize) -> (usize, usize) {
     let disk = SimulatedDisk::new(1);
     let open = || {
-        let clock = Arc::new(ManualClock::new(WALL_NS));
+        let clock = Arc::new(ManualClock::new(WallNs(WALL_NS)));
         Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), clock).unwrap()
     };
     let store = open();

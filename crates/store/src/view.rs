@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use ogive_model::{
-    Kind, Labels, Opening, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    Kind, Labels, Ms, Opening, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange, WallMs,
 };
 
 use crate::blocks::Blocks;
@@ -64,9 +64,9 @@ impl Group {
 
 impl Manifest {
     /// Up to where the data of a tenant in one resolution is gone.
-    pub(crate) fn horizon(&self, tenant: &Tenant, resolution_ms: u32) -> i64 {
+    pub(crate) fn horizon(&self, tenant: &Tenant, resolution_ms: u32) -> WallMs {
         let of = self.horizons.iter().find(|one| one.tenant == *tenant && one.resolution_ms == resolution_ms);
-        of.map_or(i64::MIN, |horizon| horizon.until_ms)
+        of.map_or(WallMs::MIN, |horizon| horizon.until)
     }
 
     /// The resolutions that a tenant's blocks have, ascending, raw samples among them in any case.
@@ -82,7 +82,7 @@ impl Manifest {
     /// made of; true when part of that is gone.
     fn saves(&self, rollup: &BlockMeta, cell_cost: u64) -> bool {
         debug_assert!(rollup.resolution_ms > 0, "samples as they came are no rollup: {rollup:?}");
-        if self.horizon(&rollup.tenant, 0) > rollup.window.range().start_ms {
+        if self.horizon(&rollup.tenant, 0) > rollup.window.range().start {
             return true;
         }
         let of = |meta: &&BlockMeta| meta.tenant == rollup.tenant && meta.resolution_ms == 0;
@@ -98,7 +98,7 @@ impl Manifest {
                 && meta.tenant == rollup.tenant
                 && meta.arrived > rollup.rolled
                 && meta.window.meets(&rollup.window)
-                && meta.window.range().end_ms > self.horizon(&meta.tenant, meta.resolution_ms)
+                && meta.window.range().end > self.horizon(&meta.tenant, meta.resolution_ms)
         };
         !self.blocks.iter().any(later) && !self.tombstones.iter().any(|tombstone| tombstone.concerns(rollup))
     }
@@ -159,7 +159,7 @@ impl View {
     ) -> Vec<Group> {
         let mut groups = self.groups_of_all(tenant, selection, held);
         // Texts have no rollups, and stay where numbers as they came are gone.
-        if self.manifest.horizon(tenant, 0) > selection.range.start_ms {
+        if self.manifest.horizon(tenant, 0) > selection.range.start {
             groups.iter_mut().for_each(|group| group.without_texts = true);
             let pieces = vec![Piece { range: selection.range, resolution_ms: 0 }];
             groups.push(Group { pieces, wanted: texts, without_texts: false });
@@ -175,8 +175,8 @@ impl View {
             _ if selection.labels_only => return all(finest),
             Resolution::Finest => return all(finest),
             Resolution::Width(0) => {
-                let start_ms = selection.range.start_ms.max(self.manifest.horizon(tenant, 0));
-                return all(vec![Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 }]);
+                let start = selection.range.start.max(self.manifest.horizon(tenant, 0));
+                return all(vec![Piece { range: TimeRange { start, ..selection.range }, resolution_ms: 0 }]);
             }
             Resolution::Width(_) => (is_float, Some(|kind, _| kind == Kind::Histogram), texts),
             Resolution::Aligned { use_as: RollupUse::Together, .. } => {
@@ -189,8 +189,8 @@ impl View {
         };
         let serves = |meta: &BlockMeta, cell_cost| match selection.resolution {
             Resolution::Width(width_ms) => width_ms == meta.resolution_ms,
-            Resolution::Aligned { step_ms, .. } => {
-                step_ms % i64::from(meta.resolution_ms) == 0 && self.manifest.saves(meta, cell_cost)
+            Resolution::Aligned { step, .. } => {
+                step % Ms::from(meta.resolution_ms) == Ms::ZERO && self.manifest.saves(meta, cell_cost)
             }
             Resolution::Finest => false,
         };
@@ -221,13 +221,13 @@ impl View {
             let own = manifest.horizon(tenant, resolution_ms);
             // Where every finer one is gone there is nothing else; raw samples take what is left.
             let finer = resolutions[..at].iter().map(|finer| manifest.horizon(tenant, *finer)).min();
-            let mut taken = vec![TimeRange { start_ms: own, end_ms: finer.unwrap_or(i64::MAX) }];
+            let mut taken = vec![TimeRange { start: own, end: finer.unwrap_or(WallMs::MAX) }];
             if resolution_ms > 0 {
                 let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.resolution_ms == resolution_ms;
                 let touches = |meta: &&BlockMeta| common(meta.window.range(), range).is_some();
                 let blocks = manifest.blocks.iter().filter(of).filter(touches).filter(|meta| usable(meta));
                 // Cells that lie in the range whole.
-                let inner = whole_cells(TimeRange { start_ms: own.max(range.start_ms), ..range }, resolution_ms.into());
+                let inner = whole_cells(TimeRange { start: own.max(range.start), ..range }, resolution_ms.into());
                 taken.extend(blocks.filter_map(|meta| common(meta.window.range(), inner)));
             }
             for taken in taken {
@@ -237,20 +237,20 @@ impl View {
                 left = left.iter().flat_map(|left| without(*left, taken)).collect();
             }
         }
-        pieces.sort_by_key(|piece| piece.range.start_ms);
+        pieces.sort_by_key(|piece| piece.range.start);
         pieces.dedup_by(|next, before| {
-            let goes_on = before.resolution_ms == next.resolution_ms && before.range.end_ms == next.range.start_ms;
+            let goes_on = before.resolution_ms == next.resolution_ms && before.range.end == next.range.start;
             if goes_on {
-                before.range.end_ms = next.range.end_ms;
+                before.range.end = next.range.end;
             }
             goes_on
         });
         debug_assert!(
-            pieces.is_sorted_by(|one: &Piece, next| one.range.end_ms <= next.range.start_ms),
+            pieces.is_sorted_by(|one: &Piece, next| one.range.end <= next.range.start),
             "each instant is answered by one resolution: {pieces:?}"
         );
         debug_assert!(
-            pieces.iter().all(|piece| range.start_ms <= piece.range.start_ms && piece.range.end_ms <= range.end_ms),
+            pieces.iter().all(|piece| range.start <= piece.range.start && piece.range.end <= range.end),
             "the pieces of {range:?} are inside: {pieces:?}"
         );
         pieces
@@ -300,39 +300,39 @@ fn last(kind: Kind, temporality: Temporality) -> bool {
 
 fn holds_any(heads: &[SeriesData], range: TimeRange) -> bool {
     let has = |times: &[i64]| {
-        let from = times.partition_point(|time| *time <= range.start_ms);
-        times.get(from).is_some_and(|time| *time <= range.end_ms)
+        let from = times.partition_point(|time| *time <= range.start.0);
+        times.get(from).is_some_and(|time| *time <= range.end.0)
     };
     heads.iter().any(|data| has(&data.floats.times) || has(&data.histograms.times))
 }
 
 /// What a range holds of whole cells of a width.
-fn whole_cells(range: TimeRange, width_ms: i64) -> TimeRange {
-    debug_assert!(width_ms > 0, "cells of {width_ms} ms");
-    let start_ms = match range.start_ms.checked_add(width_ms - 1) {
-        Some(start) if range.start_ms > i64::MIN + width_ms => start.div_euclid(width_ms) * width_ms,
-        _ => range.start_ms,
+fn whole_cells(range: TimeRange, width: Ms) -> TimeRange {
+    debug_assert!(width > Ms::ZERO, "cells of {width}");
+    let start = match range.start.checked_add(width - Ms(1)) {
+        Some(start) if range.start > WallMs::MIN + width => start.align_down(width),
+        _ => range.start,
     };
-    let end_ms = if range.end_ms == i64::MAX { i64::MAX } else { range.end_ms.div_euclid(width_ms) * width_ms };
-    debug_assert!(range.start_ms <= start_ms && end_ms <= range.end_ms, "{start_ms}..{end_ms} in {range:?}");
-    TimeRange { start_ms, end_ms }
+    let end = if range.end == WallMs::MAX { WallMs::MAX } else { range.end.align_down(width) };
+    debug_assert!(range.start <= start && end <= range.end, "{start}..{end} in {range:?}");
+    TimeRange { start, end }
 }
 
 fn common(a: TimeRange, b: TimeRange) -> Option<TimeRange> {
-    let range = TimeRange { start_ms: a.start_ms.max(b.start_ms), end_ms: a.end_ms.min(b.end_ms) };
-    (range.start_ms < range.end_ms).then_some(range)
+    let range = TimeRange { start: a.start.max(b.start), end: a.end.min(b.end) };
+    (range.start < range.end).then_some(range)
 }
 
 fn without(a: TimeRange, b: TimeRange) -> impl Iterator<Item = TimeRange> {
     let Some(both) = common(a, b) else { return [Some(a), None].into_iter().flatten() };
-    let before = TimeRange { start_ms: a.start_ms, end_ms: both.start_ms };
-    let after = TimeRange { start_ms: both.end_ms, end_ms: a.end_ms };
-    [before, after].map(|range| (range.start_ms < range.end_ms).then_some(range)).into_iter().flatten()
+    let before = TimeRange { start: a.start, end: both.start };
+    let after = TimeRange { start: both.end, end: a.end };
+    [before, after].map(|range| (range.start < range.end).then_some(range)).into_iter().flatten()
 }
 
 /// Whether all of a window is at or before a time.
-pub(crate) const fn ends_by(window: Window, until_ms: i64) -> bool {
-    window.length_ms > 0 && window.end_ms() <= until_ms
+pub(crate) const fn ends_by(window: Window, until: WallMs) -> bool {
+    window.has_length() && window.end().0 <= until.0
 }
 
 #[cfg(test)]
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_rollup_saves_when_its_cells_cost_less_than_the_samples_of_its_window() {
-        let window = Window::of(120_000, 120_000);
+        let window = Window::of(WallMs(120_000), Ms(120_000));
         let rollup = BlockMeta { resolution_ms: 10_000, window, samples: 10, ..meta(0) };
         let raw = |samples, window| BlockMeta { samples, window, ..meta(1) };
         let manifest = |blocks: &[BlockMeta]| Manifest {
@@ -354,31 +354,31 @@ mod tests {
         assert!(manifest(&[half(40), half(40)]).saves(&rollup, 8));
         assert!(!manifest(&[half(40), half(39)]).saves(&rollup, 8));
         assert!(manifest(&[half(40), half(39)]).saves(&rollup, 1), "histograms");
-        let (next, longer) = (Window::of(240_000, 120_000), Window::of(120_000, 480_000));
+        let (next, longer) = (Window::of(WallMs(240_000), Ms(120_000)), Window::of(WallMs(120_000), Ms(480_000)));
         assert!(!manifest(&[half(40), raw(40, next)]).saves(&rollup, 8), "another window");
         assert!(manifest(&[raw(320, longer)]).saves(&rollup, 8), "a quarter of it is in the window");
         assert!(!manifest(&[raw(319, longer)]).saves(&rollup, 8));
         let mut gone = manifest(&[]);
-        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 60_000 });
+        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(60_000) });
         assert!(gone.saves(&rollup, 8), "there is nothing else");
     }
 
     #[test]
     fn a_rollup_is_fresh_when_nothing_finer_of_its_window_arrived_later() {
-        let window = Window::of(120_000, 120_000);
+        let window = Window::of(WallMs(120_000), Ms(120_000));
         let rollup = BlockMeta { resolution_ms: 10_000, window, rolled: 5, ..meta(0) };
         let raw = |arrived, window| BlockMeta { arrived, window, ..meta(1) };
         let manifest = |other: BlockMeta| Manifest { blocks: vec![rollup.clone(), other], ..Manifest::default() };
         assert!(manifest(raw(5, window)).is_fresh(&rollup));
         assert!(!manifest(raw(6, window)).is_fresh(&rollup));
         assert!(!manifest(raw(6, Window::NONE)).is_fresh(&rollup), "it may hold any time");
-        assert!(manifest(raw(6, Window::of(240_000, 120_000))).is_fresh(&rollup), "another window");
+        assert!(manifest(raw(6, Window::of(WallMs(240_000), Ms(120_000)))).is_fresh(&rollup), "another window");
         let other = BlockMeta { tenant: Tenant::new("other").unwrap(), ..raw(6, window) };
         assert!(manifest(other).is_fresh(&rollup));
         let coarser = BlockMeta { resolution_ms: 60_000, ..raw(6, window) };
         assert!(manifest(coarser).is_fresh(&rollup), "it is no source");
         let mut gone = manifest(raw(6, window));
-        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 120_000 });
+        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(120_000) });
         assert!(gone.is_fresh(&rollup), "what is below the horizon is not shown");
     }
 }

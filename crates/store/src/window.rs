@@ -5,59 +5,64 @@
 //! divides it, lies entirely in one window.
 //! Limits: [`STEPS`].
 
-use ogive_model::TimeRange;
+use ogive_model::{Ms, TimeRange, WallMs};
 
 /// A stretch of time; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Window {
-    /// Excluded, milliseconds.
-    pub start_ms: i64,
-    /// Milliseconds; 0 for a block from before there were windows, which may hold any time.
-    pub length_ms: i64,
+    /// Excluded.
+    pub start: WallMs,
+    /// 0 for a block from before there were windows, which may hold any time.
+    pub length: Ms,
 }
 
 impl Window {
     /// What a block has that was not cut by windows.
-    pub const NONE: Self = Self { start_ms: 0, length_ms: 0 };
+    pub const NONE: Self = Self { start: WallMs(0), length: Ms::ZERO };
 
-    /// The window of `length_ms` that holds `time_ms`.
+    /// The window of `length` that holds `time`.
     #[must_use]
-    pub fn of(time_ms: i64, length_ms: i64) -> Self {
-        assert!(length_ms > 0, "a window of {length_ms} ms");
-        let number = time_ms.saturating_sub(1).div_euclid(length_ms);
-        let window = Self { start_ms: number.saturating_mul(length_ms), length_ms };
+    pub fn of(time: WallMs, length: Ms) -> Self {
+        assert!(length > Ms::ZERO, "a window of {length}");
+        let window = Self { start: time.saturating_sub(Ms(1)).align_down(length), length };
         // Every window excludes its start, so none holds the first instant of all.
-        let is_first = time_ms == i64::MIN;
-        debug_assert!(is_first || window.range().contains(time_ms), "{time_ms} is cut by {window:?}");
+        let is_first = time == WallMs::MIN;
+        debug_assert!(is_first || window.range().contains(time), "{time} is cut by {window:?}");
         window
     }
 
     /// Its last instant.
     #[must_use]
-    pub const fn end_ms(&self) -> i64 {
-        self.start_ms.saturating_add(self.length_ms)
+    pub const fn end(&self) -> WallMs {
+        self.start.saturating_add(self.length)
+    }
+
+    /// Whether it is cut, unlike that of a block from before there were windows.
+    #[must_use]
+    pub const fn has_length(&self) -> bool {
+        self.length.0 > 0
     }
 
     /// Its times.
     #[must_use]
     pub const fn range(&self) -> TimeRange {
-        if self.length_ms == 0 {
+        if !self.has_length() {
             return TimeRange::ALL;
         }
-        TimeRange { start_ms: self.start_ms, end_ms: self.end_ms() }
+        TimeRange { start: self.start, end: self.end() }
     }
 
     /// Whether all of `other` is inside. A window without a length is inside none, and none is inside of it.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {
-        self.length_ms > 0 && other.length_ms > 0 && self.start_ms <= other.start_ms && other.end_ms() <= self.end_ms()
+        self.has_length() && other.has_length() && self.start.0 <= other.start.0 && other.end().0 <= self.end().0
     }
 
     /// Whether an instant is in both.
     #[must_use]
     pub const fn meets(&self, other: &Self) -> bool {
         let (a, b) = (self.range(), other.range());
-        a.start_ms < b.end_ms && b.start_ms < a.end_ms
+        a.start.0 < b.end.0 && b.start.0 < a.end.0
     }
 }
 
@@ -81,55 +86,55 @@ const CELLS_MIN: i64 = 24;
 /// The lengths of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ladder {
-    /// The shortest, milliseconds.
-    base_ms: i64,
+    /// The shortest.
+    base: Ms,
 }
 
 impl Ladder {
-    /// A ladder from windows of `base_ms` on.
+    /// A ladder from windows of `base` on.
     ///
     /// # Panics
-    /// When `base_ms` is not above zero.
+    /// When `base` is not above zero.
     #[must_use]
-    pub fn new(base_ms: i64) -> Self {
-        assert!(base_ms > 0, "windows of {base_ms} ms");
-        Self { base_ms }
+    pub fn new(base: Ms) -> Self {
+        assert!(base > Ms::ZERO, "windows of {base}");
+        Self { base }
     }
 
     /// The shortest window.
     #[must_use]
-    pub const fn base_ms(&self) -> i64 {
-        self.base_ms
+    pub const fn base(&self) -> Ms {
+        self.base
     }
 
     /// The longest window of all.
     #[must_use]
-    pub const fn longest_ms(&self) -> i64 {
-        self.base_ms * STEPS[STEPS.len() - 1]
+    pub fn longest(&self) -> Ms {
+        self.base * STEPS[STEPS.len() - 1]
     }
 
     /// The lengths that blocks of cells of `resolution_ms` have (0: samples as they came), ascending.
     #[must_use]
-    pub fn lengths(&self, resolution_ms: u32) -> Vec<i64> {
-        let first = match i64::from(resolution_ms) {
-            0 => 0,
+    pub fn lengths(&self, resolution_ms: u32) -> Vec<Ms> {
+        let first = match Ms::from(resolution_ms) {
+            Ms::ZERO => 0,
             cell => {
-                let fits = |step: &i64| self.base_ms * step >= cell * CELLS_MIN && (self.base_ms * step) % cell == 0;
+                let fits = |step: &i64| self.base * *step >= cell * CELLS_MIN && (self.base * *step) % cell == Ms::ZERO;
                 STEPS.iter().position(fits).unwrap_or(STEPS.len() - 1)
             }
         };
-        STEPS[first..].iter().take(CLIMB + 1).map(|step| step * self.base_ms).collect()
+        STEPS[first..].iter().take(CLIMB + 1).map(|step| self.base * *step).collect()
     }
 
-    /// The window of a sample at `time_ms` in a flush whose newest sample is at `newest_ms`. What is older than the
+    /// The window of a sample at `time` in a flush whose newest sample is at `newest`. What is older than the
     /// third length goes into windows of that length: else data of a year that comes at once would make thousands of
     /// blocks, where now it makes one a day.
     #[must_use]
-    pub fn of_flush(&self, time_ms: i64, newest_ms: i64) -> Window {
-        let long = self.base_ms * STEPS[CLIMB];
-        let newest = Window::of(newest_ms, long);
-        let is_old = time_ms <= newest.start_ms.saturating_sub(long);
-        Window::of(time_ms, if is_old { long } else { self.base_ms })
+    pub fn of_flush(&self, time: WallMs, newest: WallMs) -> Window {
+        let long = self.base * STEPS[CLIMB];
+        let newest = Window::of(newest, long);
+        let is_old = time <= newest.start.saturating_sub(long);
+        Window::of(time, if is_old { long } else { self.base })
     }
 }
 
@@ -142,15 +147,21 @@ mod tests {
 
     #[test]
     fn a_window_holds_its_end_and_not_its_start() {
-        let window = |time| Window::of(time, 2 * HOUR).start_ms / HOUR;
-        assert_eq!([window(1), window(2 * HOUR), window(2 * HOUR + 1), window(0)], [0, 0, 2, -2]);
-        assert!(Window::of(i64::MIN, HOUR).start_ms < 0 && Window::of(i64::MAX, HOUR).end_ms() > 0);
+        let window = |time| Window::of(time, Ms(2 * HOUR)).start.0 / HOUR;
+        assert_eq!(
+            [window(WallMs(1)), window(WallMs(2 * HOUR)), window(WallMs(2 * HOUR + 1)), window(WallMs(0))],
+            [0, 0, 2, -2]
+        );
+        assert!(
+            Window::of(WallMs(i64::MIN), Ms(HOUR)).start < WallMs(0)
+                && Window::of(WallMs(i64::MAX), Ms(HOUR)).end() > WallMs(0)
+        );
     }
 
     #[test]
     fn each_resolution_has_its_lengths() {
-        let ladder = Ladder::new(2 * HOUR);
-        let hours = |resolution| ladder.lengths(resolution).iter().map(|length| length / HOUR).collect::<Vec<_>>();
+        let ladder = Ladder::new(Ms(2 * HOUR));
+        let hours = |resolution| ladder.lengths(resolution).iter().map(|length| length.0 / HOUR).collect::<Vec<_>>();
         assert_eq!(hours(0), [2, 8, 24]);
         assert_eq!(hours(60_000), [2, 8, 24]);
         assert_eq!(hours(3_600_000), [24, 96, 384]);
@@ -160,22 +171,25 @@ mod tests {
     proptest! {
         #[test]
         fn longer_windows_hold_shorter_ones_whole(time in -1_000_000_000_000..2_000_000_000_000_i64, newest in 0..2_000_000_000_000_i64) {
-            let ladder = Ladder::new(2 * HOUR);
-            let windows: Vec<Window> = STEPS.iter().map(|step| Window::of(time, step * 2 * HOUR)).collect();
+            let ladder = Ladder::new(Ms(2 * HOUR));
+            let windows: Vec<Window> = STEPS.iter().map(|step| Window::of(WallMs(time), Ms(step * 2 * HOUR))).collect();
             for pair in windows.windows(2) {
-                prop_assert!(pair[1].holds(&pair[0]) && pair[1].meets(&pair[0]) && pair[0].range().contains(time));
+                prop_assert!(pair[1].holds(&pair[0]) && pair[1].meets(&pair[0]) && pair[0].range().contains(WallMs(time)));
                 prop_assert!(!pair[0].holds(&pair[1]));
             }
-            prop_assert!(ladder.of_flush(time, newest.max(time)).range().contains(time));
+            prop_assert!(ladder.of_flush(WallMs(time), WallMs(newest.max(time))).range().contains(WallMs(time)));
         }
     }
 
     #[test]
     fn old_samples_of_a_flush_go_by_the_day() {
-        let (ladder, now) = (Ladder::new(2 * HOUR), 20_000 * 24 * HOUR + HOUR);
-        assert_eq!(ladder.of_flush(now, now).length_ms, 2 * HOUR);
-        assert_eq!(ladder.of_flush(now - 24 * HOUR, now).length_ms, 2 * HOUR);
-        assert_eq!(ladder.of_flush(now - 26 * HOUR, now).length_ms, 24 * HOUR);
-        assert!(!Window::NONE.holds(&ladder.of_flush(now, now)) && Window::NONE.meets(&ladder.of_flush(now, now)));
+        let (ladder, now) = (Ladder::new(Ms(2 * HOUR)), 20_000 * 24 * HOUR + HOUR);
+        assert_eq!(ladder.of_flush(WallMs(now), WallMs(now)).length, Ms(2 * HOUR));
+        assert_eq!(ladder.of_flush(WallMs(now - 24 * HOUR), WallMs(now)).length, Ms(2 * HOUR));
+        assert_eq!(ladder.of_flush(WallMs(now - 26 * HOUR), WallMs(now)).length, Ms(24 * HOUR));
+        assert!(
+            !Window::NONE.holds(&ladder.of_flush(WallMs(now), WallMs(now)))
+                && Window::NONE.meets(&ladder.of_flush(WallMs(now), WallMs(now)))
+        );
     }
 }

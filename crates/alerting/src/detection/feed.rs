@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ogive_hist::Histogram;
-use ogive_model::{HistogramValue, Kind, Labels, SeriesData, SeriesId, SeriesMeta, Tenant, Value};
+use ogive_model::{HistogramValue, Kind, Labels, SeriesData, SeriesId, SeriesMeta, Tenant, Value, WallMs, WallNs};
 use ogive_store::{Followed, Follower};
 
 /// 64 MiB: 5 s of 20,000 histograms of 40 bins.
@@ -278,14 +278,14 @@ impl Tap {
 
 impl Follower for Tap {
     fn begin(&mut self, followed: Followed<'_>) -> bool {
-        let Followed { watch, slot, series, tenant, def, applied_ms } = followed;
+        let Followed { watch, slot, series, tenant, def, applied } = followed;
         if def.meta.kind == Kind::Text {
             return false;
         }
         let mut shard = lock(&self.feed.shards[self.shard]);
         if shard.passed_ms == 0 {
             // ORDERING: Relaxed; see `Feed::applied_ms`.
-            self.feed.applied_ms.fetch_max(applied_ms, Ordering::Relaxed);
+            self.feed.applied_ms.fetch_max(applied.0, Ordering::Relaxed);
         }
         let before = shard.series.get(&series);
         if before.is_none() && !self.feed.has_room() {
@@ -303,7 +303,7 @@ impl Follower for Tap {
             meta: def.meta.clone(),
             is_judged: watch == JUDGED || before.is_some_and(|known| known.is_judged),
             limit: limit.or_else(|| before.and_then(|known| known.limit)),
-            last_ms: AtomicI64::new(shard.passed_ms.max(applied_ms)),
+            last_ms: AtomicI64::new(shard.passed_ms.max(applied.0)),
         };
         let known = Arc::new(known);
         shard.series.insert(series, Arc::clone(&known));
@@ -312,12 +312,12 @@ impl Follower for Tap {
     }
 
     /// Late samples are not judged: a backfill would otherwise fill the feed and be dropped.
-    fn wants(&self, time_ms: i64) -> bool {
+    fn wants(&self, time: WallMs) -> bool {
         // ORDERING: Relaxed; see `Feed::skip`.
-        time_ms > self.feed.gone_ms.load(Ordering::Relaxed)
+        time.0 > self.feed.gone_ms.load(Ordering::Relaxed)
     }
 
-    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool) {
+    fn sample(&mut self, slot: u32, WallMs(time_ms): WallMs, value: Value, is_certain: bool) {
         let mut shard = lock(&self.feed.shards[self.shard]);
         let Some((id, known)) = shard.slots.get(&slot).cloned() else { return };
         if !shard.series.contains_key(&id) {
@@ -341,8 +341,8 @@ impl Follower for Tap {
         shard.parts.push((id, time_ms, value));
     }
 
-    fn pass(&mut self, until_ns: i64) {
-        lock(&self.feed.shards[self.shard]).passed_ms = until_ns.div_euclid(1_000_000);
+    fn pass(&mut self, until: WallNs) {
+        lock(&self.feed.shards[self.shard]).passed_ms = until.to_ms().0;
         let (mutex, changed) = &self.feed.passed;
         drop(lock(mutex));
         changed.notify_all();
@@ -365,7 +365,7 @@ mod tests {
         let meta = SeriesMeta { kind, temporality: Temporality::Delta, unit: String::new(), width_ms: 1_000 };
         let def = SeriesDef::new([("__name__", name)], meta).unwrap();
         let tenant = Tenant::default();
-        tap.begin(Followed { watch, slot, series: def.id(&tenant), tenant: &tenant, def: &def, applied_ms: 500 })
+        tap.begin(Followed { watch, slot, series: def.id(&tenant), tenant: &tenant, def: &def, applied: WallMs(500) })
     }
 
     #[test]
@@ -376,13 +376,13 @@ mod tests {
         assert!(begin(&mut b, JUDGED + 1, 1, "b", Kind::Float), "it has a limit too");
         assert!(!begin(&mut b, JUDGED, 2, "c", Kind::Text));
         assert_eq!(feed.applied_ms(), 500);
-        a.sample(1, 1_000, cell(1.0), true);
-        a.sample(1, 1_000, cell(2.0), true);
-        a.sample(1, 2_000, cell(3.0), true);
-        b.sample(1, 700, Value::Float(7.0), true);
-        a.pass(1_000_000_000);
+        a.sample(1, WallMs(1_000), cell(1.0), true);
+        a.sample(1, WallMs(1_000), cell(2.0), true);
+        a.sample(1, WallMs(2_000), cell(3.0), true);
+        b.sample(1, WallMs(700), Value::Float(7.0), true);
+        a.pass(WallNs(1_000_000_000));
         assert!(!feed.wait(1_000, Duration::from_millis(1)), "the other shard has not passed");
-        b.pass(1_000_000_000);
+        b.pass(WallNs(1_000_000_000));
         assert!(feed.wait(1_000, Duration::ZERO));
         let closed = feed.closed((0, 1_000)).expect("certain").remove(&Tenant::default()).unwrap();
         let total: Vec<(i64, u64)> = closed
@@ -413,7 +413,7 @@ mod tests {
         let mut tap = Tap::new(&feed, 0);
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
         let before = feed.memory_bytes();
-        (0..SAMPLES).for_each(|at| tap.sample(1, at as i64 + 1, Value::Float(1.0), true));
+        (0..SAMPLES).for_each(|at| tap.sample(1, WallMs(at as i64 + 1), Value::Float(1.0), true));
         let during = feed.memory_bytes();
         assert!(during - before >= SAMPLES * size_of::<(SeriesId, i64, Value)>(), "{during}");
         feed.skip(SAMPLES as i64 - 10);
@@ -429,13 +429,13 @@ mod tests {
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Histogram));
         assert!(!begin(&mut tap, JUDGED, 2, "b", Kind::Histogram), "beyond the limit");
         assert_eq!(feed.refused(), 1);
-        tap.sample(1, 1_500, cell(1.0), false);
+        tap.sample(1, WallMs(1_500), cell(1.0), false);
         assert!(feed.closed((0, 1_000)).is_some());
         assert!(feed.closed((1_000, 2_000)).is_none(), "it may count twice");
         assert!(feed.closed((2_000, 3_000)).is_some(), "once");
         let other = Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0].into() });
-        tap.sample(1, 4_000, cell(1.0), true);
-        tap.sample(1, 4_000, Value::Histogram(Box::new(other)), true);
+        tap.sample(1, WallMs(4_000), cell(1.0), true);
+        tap.sample(1, WallMs(4_000), Value::Histogram(Box::new(other)), true);
         assert!(feed.closed((3_000, 4_000)).is_none(), "bins that do not fit each other");
     }
 
@@ -445,16 +445,16 @@ mod tests {
         let feed = Feed::new(1, 1, Vec::new());
         let mut tap = Tap::new(&feed, 0);
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
-        assert!(tap.wants(-5));
+        assert!(tap.wants(WallMs(-5)));
         feed.skip(1_000);
-        assert!(!tap.wants(1_000) && tap.wants(1_001));
-        tap.sample(1, 1_500, Value::Float(1.0), false);
+        assert!(!tap.wants(WallMs(1_000)) && tap.wants(WallMs(1_001)));
+        tap.sample(1, WallMs(1_500), Value::Float(1.0), false);
         assert!(feed.closed((1_000, 2_000)).is_none());
-        assert!(tap.wants(1_001), "it is read again, and more of it may come until then");
+        assert!(tap.wants(WallMs(1_001)), "it is read again, and more of it may come until then");
         assert!(feed.closed((1_000, 2_000)).is_some());
-        assert!(!tap.wants(2_000) && tap.wants(2_001));
+        assert!(!tap.wants(WallMs(2_000)) && tap.wants(WallMs(2_001)));
         feed.skip(500);
-        assert!(!tap.wants(2_000), "what is gone does not come back");
+        assert!(!tap.wants(WallMs(2_000)), "what is gone does not come back");
     }
 
     #[test]
@@ -462,20 +462,20 @@ mod tests {
         let feed = Feed::new(1, 1, Vec::new());
         let mut tap = Tap::new(&feed, 0);
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
-        tap.sample(1, 1_000, Value::Float(1.0), true);
+        tap.sample(1, WallMs(1_000), Value::Float(1.0), true);
         feed.forget(1_000);
         assert!(!begin(&mut tap, JUDGED, 2, "b", Kind::Float), "a is not gone yet");
         feed.forget(1_001);
         assert!(begin(&mut tap, JUDGED, 2, "b", Kind::Float));
-        tap.sample(1, 2_000, Value::Float(1.0), true);
-        tap.sample(2, 2_000, Value::Float(1.0), true);
+        tap.sample(1, WallMs(2_000), Value::Float(1.0), true);
+        tap.sample(2, WallMs(2_000), Value::Float(1.0), true);
         assert_eq!(
             feed.closed((1_000, 2_000)).expect("certain")[&Tenant::default()].judged.len(),
             1,
             "b took its place"
         );
         feed.forget(2_001);
-        tap.sample(1, 3_000, Value::Float(1.0), true);
+        tap.sample(1, WallMs(3_000), Value::Float(1.0), true);
         assert_eq!(feed.closed((2_000, 3_000)).expect("certain")[&Tenant::default()].judged.len(), 1, "a is back");
     }
 
@@ -486,10 +486,10 @@ mod tests {
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
         let count = BYTES_MAX / SAMPLE_BYTES;
         for at in 0..count {
-            tap.sample(1, 1_000 + at as i64 % 2, Value::Float(1.0), true);
+            tap.sample(1, WallMs(1_000 + at as i64 % 2), Value::Float(1.0), true);
         }
         assert!(lock(&feed.shards[0]).uncertain.is_empty(), "at its value");
-        tap.sample(1, 5_000, Value::Float(1.0), true);
+        tap.sample(1, WallMs(5_000), Value::Float(1.0), true);
         assert!(feed.closed((0, 2_000)).is_some(), "what is whole is given");
         assert!(feed.closed((2_000, 5_000)).is_none(), "one above");
         feed.skip(5_000);

@@ -14,7 +14,7 @@ use ogive_detect::detectors::forecasts::Forecasts;
 use ogive_detect::detectors::monitor::{FORGOTTEN_MS, Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
     Batch, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection, SeriesData,
-    SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value,
+    SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallNs,
 };
 use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
@@ -157,7 +157,7 @@ impl Work {
 
     /// Whether everything that was acknowledged so far is in the feed.
     fn pass(&self, until_ms: i64) -> bool {
-        self.store.pass(Audience::Detectors, until_ms * 1_000_000);
+        self.store.pass(Audience::Detectors, WallNs(until_ms * 1_000_000));
         self.feed.wait(until_ms, PASSING)
     }
 
@@ -216,7 +216,7 @@ impl Work {
                 (closed, 0)
             }
             None => {
-                let read = self.read(TimeRange { start_ms: from_ms, end_ms: until_ms })?;
+                let read = self.read(TimeRange::from_ms(from_ms, until_ms))?;
                 self.figures.seconds.1 += seconds;
                 self.feed.skip(until_ms);
                 read

@@ -66,7 +66,7 @@ fn of(name: &str, range: TimeRange, resolution: Resolution) -> Selection {
 
 fn of_width(node: &Node, name: &str, width_ms: u32) -> Vec<SeriesData> {
     let end_ms = HOUR_S * 1_000;
-    let range = TimeRange { start_ms: end_ms - 7_200_000, end_ms };
+    let range = TimeRange::from_ms(end_ms - 7_200_000, end_ms);
     node.of(&Tenant::default()).select(&of(name, range, Resolution::Width(width_ms))).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn deleted(one: &Node, other: &Node, reference: &Store) {
     let tenant = Tenant::default();
     let selectors = [vec![Matcher::new("host", MatchOp::Equal, "a").unwrap()]];
     // From the middle of a minute to the middle of another.
-    let range = TimeRange { start_ms: (HOUR_S - 2_700) * 1_000 + 30_500, end_ms: (HOUR_S - 900) * 1_000 + 30_500 };
+    let range = TimeRange::from_ms((HOUR_S - 2_700) * 1_000 + 30_500, (HOUR_S - 900) * 1_000 + 30_500);
     one.delete(&tenant, &selectors, range).unwrap();
     reference.delete(&tenant, &selectors, range).unwrap();
     agree(one, reference, "after a deletion");
@@ -190,7 +190,7 @@ fn retained(address: &Address, one: &Node) {
     // Samples as they came are shown for an hour, so nothing of 2023 is; cells of a minute for ever.
     let kept = Kept { numbers: Some(Duration::from_secs(3_600)), ..Kept::default() };
     runtime().block_on(Cluster::init(&Address { retention: Some(kept), ..address.clone() })).unwrap();
-    let range = TimeRange { start_ms: (HOUR_S - 3_600) * 1_000, end_ms: HOUR_S * 1_000 };
+    let range = TimeRange::from_ms((HOUR_S - 3_600) * 1_000, HOUR_S * 1_000);
     let select = || one.of(&Tenant::default()).select(&of("latency", range, Resolution::Finest)).unwrap();
     let cells = eventually("minutes answer for samples that are gone", || {
         let found = select();

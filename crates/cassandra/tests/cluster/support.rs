@@ -233,12 +233,12 @@ pub(crate) fn fact(node: &Node, name: &str) -> u64 {
 struct Wall;
 
 impl ogive_store::Clock for Wall {
-    fn now_ns(&self) -> u64 {
-        Clock::global().now()
+    fn now(&self) -> ogive_model::MonoNs {
+        ogive_model::MonoNs(Clock::global().now())
     }
 
-    fn wall_ns(&self) -> i64 {
-        Clock::global().wall()
+    fn wall(&self) -> ogive_model::WallNs {
+        ogive_model::WallNs(Clock::global().wall())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, STALE, Select, SelectError, Selection, SeriesData,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, STALE, Select, SelectError, Selection, SeriesData,
     SeriesMeta, Temporality, TextColumn,
 };
 use ogive_query::value::{InstantSample, Point};
@@ -99,12 +99,12 @@ impl Select for MemoryStore<'_> {
         let matching = |labels: &Labels| selection.matchers.iter().all(|m| m.matches(labels.get(&m.name)));
         for (labels, samples) in series.iter().filter(|(labels, _)| matching(labels)) {
             let mut data = empty(labels);
-            let (start, end) = (selection.range.start_ms.saturating_add(1), selection.range.end_ms);
+            let (start, end) = (selection.range.start.saturating_add(Ms(1)), selection.range.end);
             if start > end {
                 continue;
             }
             let mut any = false;
-            for (time, value) in samples.range(start..=end) {
+            for (time, value) in samples.range(start.0..=end.0) {
                 any = true;
                 if !selection.labels_only {
                     left = left.checked_sub(1).ok_or(SelectError::TooManySamples { limit: selection.samples_max })?;

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Count, Histogram};
-use ogive_model::{Resolution, RollupUse};
+use ogive_model::{Ms, Resolution, RollupUse};
 use ogive_query::ast::DurationScope;
 use serde_json::json;
 
@@ -105,7 +105,7 @@ fn answer(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Vec<u8>, ApiErr
     // Rollups may be read where they do not straddle an edge of the box.
     let step_ms =
         [area.from_ms, area.to_ms, start_ms, end_ms].iter().fold(3_600_000, |step, time| gcd(step, *time - offset_ms));
-    let aligned = Resolution::Aligned { step_ms, use_as: RollupUse::Together };
+    let aligned = Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Together };
     let span = Span {
         from_ms: start_ms.saturating_sub(offset_ms),
         end_ms: end_ms.saturating_sub(offset_ms),

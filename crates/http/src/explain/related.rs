@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Distance, Histogram};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Resolution, RollupUse, Selection, TimeRange};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Resolution, RollupUse, Selection, TimeRange};
 use ogive_query::ast::DurationScope;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<RelatedResult, A
     let area = Area { from_ms: back(wanted.area.from_ms), to_ms: back(wanted.area.to_ms), ..wanted.area };
     let store = app.backend.of(&wanted.tenant);
     let (mut own, mut jobs) = (BTreeSet::new(), BTreeSet::new());
-    let range = TimeRange { start_ms, end_ms };
+    let range = TimeRange::from_ms(start_ms, end_ms);
     cancel.each_definition(&*store, (leaf.matchers, range), |definition| {
         own.insert(definition.labels.metric_name().to_owned());
         let job = definition.labels.get(JOB);
@@ -91,13 +91,13 @@ fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<RelatedResult, A
     // Rollups may be read where they do not straddle an edge of the box.
     let edges = [area.from_ms, area.to_ms, start_ms, end_ms];
     let aligned = Resolution::Aligned {
-        step_ms: edges.iter().fold(3_600_000, |step, time| gcd(step, *time)),
+        step: Ms(edges.iter().fold(3_600_000, |step, time| gcd(step, *time))),
         use_as: RollupUse::Together,
     };
     let span = Span { from_ms: start_ms, end_ms, resolution: wanted.resolution.unwrap_or(aligned) };
     let selection = Selection {
         matchers: candidates(&found.jobs)?,
-        range: TimeRange { start_ms: start_ms.saturating_sub(LOOKBACK_MS), end_ms },
+        range: TimeRange::from_ms(start_ms.saturating_sub(LOOKBACK_MS), end_ms),
         samples_max: BINS_READ_MAX,
         labels_only: false,
         resolution: span.resolution,

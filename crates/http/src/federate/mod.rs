@@ -111,7 +111,7 @@ fn found(
         if cancel.is_set() {
             return Err(ApiError::timeout("the query was cancelled"));
         }
-        let range = TimeRange { start_ms: now_ms - LOOKBACK_MS, end_ms: now_ms };
+        let range = TimeRange::from_ms(now_ms - LOOKBACK_MS, now_ms);
         let (samples_max, resolution) = (SAMPLES_MAX, Default::default());
         let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
         let warnings = cancel.each_series(&store, &selection, |series| {

@@ -174,7 +174,7 @@ pub(super) struct Streams<'s> {
 impl Source for Streams<'_> {
     fn find(&self, wanted: &caql::Wanted<'_>) -> Result<Vec<Output>, String> {
         let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
-        let range = TimeRange { start_ms: wanted.since_ms.saturating_sub(1), end_ms: wanted.grid.end_ms() };
+        let range = TimeRange::from_ms(wanted.since_ms.saturating_sub(1), wanted.grid.end_ms());
         let asked = find::Wanted { account: self.account, query, range };
         let scope = (self.app, self.cancel);
         let found = find::find(scope, self.tenant, &asked).map_err(|error| error.message)?;

@@ -169,7 +169,7 @@ fn wanted(asked: &AccountRequest, account: &str) -> Result<Wanted, ApiError> {
     let query = query.map_err(|wrong| ApiError::bad_data(wrong.to_string()))?;
     let at = |name: &str| asked.params.get(name).map(|text| milliseconds(text, name)).transpose();
     let start_ms = at("activity_start_secs")?.map_or(i64::MIN, |start| start.saturating_sub(1));
-    let range = TimeRange { start_ms, end_ms: at("activity_end_secs")?.unwrap_or(i64::MAX) };
+    let range = TimeRange::from_ms(start_ms, at("activity_end_secs")?.unwrap_or(i64::MAX));
     Ok(Wanted { account, query, range })
 }
 

@@ -49,7 +49,7 @@ impl Scope {
     }
 
     fn wanted(&self, query: Query) -> Result<Wanted, ApiError> {
-        let range = TimeRange { start_ms: i64::MIN, end_ms: i64::MAX };
+        let range = TimeRange::from_ms(i64::MIN, i64::MAX);
         Ok(Wanted { account: account(&self.account)?, query, range })
     }
 }
@@ -250,7 +250,7 @@ fn column(
     (start_ms, step_ms, count): (i64, i64, usize),
 ) -> Result<Json, ApiError> {
     let end_ms = start_ms + step_ms * count as i64;
-    let range = TimeRange { start_ms: start_ms.saturating_sub(1), end_ms };
+    let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms);
     let wanted = Wanted { account, query: leaf.name.query(), range };
     let mut numbers = Vec::new();
     for found in find(scope, &asked.tenant, &wanted)? {

@@ -75,7 +75,7 @@ pub(super) fn read(
     (start_ms, end_ms): (i64, i64),
 ) -> Result<Stream, ApiError> {
     let matchers = vec![equal(METRIC_NAME, &stream.base), equal(identity::CHECK, &stream.check)];
-    let range = TimeRange { start_ms: start_ms.saturating_sub(1), end_ms: end_ms.saturating_add(CELL_MS) };
+    let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms.saturating_add(CELL_MS));
     let resolution = Resolution::Finest;
     let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
     let mut out = Stream::default();

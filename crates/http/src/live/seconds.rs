@@ -99,7 +99,7 @@ pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<S
 fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange { start_ms: wanted.start_ms - SECOND_MS, end_ms: wanted.end_ms },
+        range: TimeRange::from_ms(wanted.start_ms - SECOND_MS, wanted.end_ms),
         samples_max: SAMPLES_MAX,
         labels_only: false,
         resolution: Resolution::Width(0),

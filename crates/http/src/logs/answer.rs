@@ -16,8 +16,8 @@ const FIELD_BYTES_MAX: usize = 4 << 10;
 
 pub(super) fn document(wanted: &LineQuery, lines: &Lines) -> String {
     let mut data = scanned(&lines.scanned);
-    data.insert("start".into(), seconds(wanted.range.start_ms));
-    data.insert("end".into(), seconds(wanted.range.end_ms));
+    data.insert("start".into(), seconds(wanted.range.start.0));
+    data.insert("end".into(), seconds(wanted.range.end.0));
     let direction = match wanted.direction {
         Direction::Backward => "backward",
         Direction::Forward => "forward",

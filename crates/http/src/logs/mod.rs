@@ -112,7 +112,7 @@ impl LineQuery {
             usize::MAX => LINES_USUAL,
             limit => limit.min(LINES_MAX),
         };
-        Ok(Self { selectors, query, range: TimeRange { start_ms, end_ms }, direction, limit, cursor })
+        Ok(Self { selectors, query, range: TimeRange::from_ms(start_ms, end_ms), direction, limit, cursor })
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<Lines, ApiError> {
@@ -153,7 +153,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let ((query, selectors), timeout_ms) = (search(&params)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
+        let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
         let store = app.backend.of(&params.tenant);
         let series = series((cancel, &*store), &query, &selectors, range)?;
         let (mut columns, mut scanned, mut from_ms) = (BTreeMap::<i64, Counts>::new(), Scanned::default(), None);

@@ -14,8 +14,8 @@ const RAW_BYTES_MAX: usize = 16 * 1024;
 pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
     let list: Vec<Json> = traces.list.iter().map(|read| one(read, explained.get(&read.found.labels))).collect();
     let data = json!({
-        "start": seconds(wanted.range.start_ms),
-        "end": seconds(wanted.range.end_ms),
+        "start": seconds(wanted.range.start.0),
+        "end": seconds(wanted.range.end.0),
         "order": match wanted.order { Order::Newest => "newest", Order::Slowest => "slowest" },
         "series": traces.series,
         "examined": traces.examined,

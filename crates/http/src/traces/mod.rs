@@ -72,7 +72,7 @@ impl TraceFilter {
             usize::MAX => TRACES_USUAL,
             limit => limit.min(TRACES_MAX),
         };
-        let range = TimeRange { start_ms, end_ms };
+        let range = TimeRange::from_ms(start_ms, end_ms);
         Ok(Self { selectors, range, order, limit, min_ns: (min_ms * 1e6) as u64, cursor })
     }
 
@@ -129,7 +129,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let (selectors, timeout_ms) = (series::selectors(params.need("query")?)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
+        let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
         let store = app.backend.of(&params.tenant);
         let series = series::wanted((cancel, &*store), &selectors, range)?;
         let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);

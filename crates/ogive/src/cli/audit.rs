@@ -118,7 +118,7 @@ fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>>
     ];
     let selection = Selection {
         matchers,
-        range: TimeRange { start_ms: since_ms, end_ms: i64::MAX },
+        range: TimeRange::from_ms(since_ms, i64::MAX),
         samples_max: ENTRIES_MAX,
         labels_only: false,
         resolution: Default::default(),
@@ -133,7 +133,7 @@ fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>>
         }
     }
     for entry in pending.iter().flat_map(|pending| &pending.entries) {
-        let time_ms = entry.time_ns.div_euclid(1_000_000);
+        let time_ms = entry.time.to_ms().0;
         if time_ms > since_ms {
             out.push(Entry { time_ms, action: entry.action.clone(), file: String::new(), text: lines(entry) });
         }

@@ -8,6 +8,7 @@ use std::io;
 use nix::unistd::{Uid, User, getuid};
 use ogive_export::random_source;
 use ogive_journal::MirrorDisk;
+use ogive_model::WallNs;
 use ogive_probe::Clock;
 use ogive_store::offline_audit::OfflineAudit;
 
@@ -27,7 +28,7 @@ pub(super) fn noted<T>(
             OfflineAudit::new(random_source())
         }
     };
-    let is_listed = audit.begin(Clock::global().wall(), action, &text);
+    let is_listed = audit.begin(WallNs(Clock::global().wall()), action, &text);
     write(&audit, mirror);
     let done = work();
     if is_listed {

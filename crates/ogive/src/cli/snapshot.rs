@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use ogive_journal::MirrorDisk;
+use ogive_model::WallMs;
 use ogive_probe::Clock;
 use ogive_store::{Deletions, Options, SnapshotInfo, Store, snapshot};
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ fn create(name: &str, place: &StoreLocation) -> anyhow::Result<ServerAnswer> {
         return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
     };
     let made = offline::noted(&mirror, "snapshot create", name, || {
-        Ok(snapshot::create_stopped(&mirror, mirror.root(), name, now_ms())?)
+        Ok(snapshot::create_stopped(&mirror, mirror.root(), name, WallMs(now_ms()))?)
     });
     Ok(Ok(document(&made?)))
 }
@@ -216,7 +217,7 @@ fn rollback((name, data): (&str, &[PathBuf]), keep_deletions: bool, yes: bool, j
     }
     let what = format!("{name}{}", if keep_deletions { ", keeping deletions" } else { "" });
     offline::noted(&mirror, "snapshot rollback", &format!("{what}; what was there before is {kept}"), || {
-        snapshot::rollback(&mirror, mirror.root(), name, &kept, now_ms(), keep_deletions)?;
+        snapshot::rollback(&mirror, mirror.root(), name, &kept, WallMs(now_ms()), keep_deletions)?;
         if keep_deletions { delete_again(&mirror) } else { Ok(()) }
     })?;
     let undone = if keep_deletions { 0 } else { deletions.count };

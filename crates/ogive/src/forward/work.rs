@@ -304,7 +304,7 @@ impl Work {
         for matchers in &self.forward.matchers {
             let selection = Selection {
                 matchers: matchers.clone(),
-                range: TimeRange { start_ms: from_ms, end_ms: to_ms },
+                range: TimeRange::from_ms(from_ms, to_ms),
                 samples_max: SAMPLES_MAX,
                 labels_only,
                 resolution: Resolution::Width(0),

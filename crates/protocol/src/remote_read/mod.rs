@@ -88,7 +88,7 @@ fn query_of(message: &[u8]) -> Result<Query, Error> {
             _ => {}
         }
     }
-    Ok(Query { matchers, range: TimeRange { start_ms: start.saturating_sub(1), end_ms: end } })
+    Ok(Query { matchers, range: TimeRange::from_ms(start.saturating_sub(1), end) })
 }
 
 fn matcher_of(message: &[u8]) -> Result<Matcher, Error> {

@@ -95,7 +95,7 @@ fn a_request_is_read_and_its_rules_are_kept() {
         out
     };
     let read = queries_of(&encoded(&[matcher(0, "__name__", "up"), matcher(3, "job", "a|b")])).unwrap();
-    assert_eq!(read[0].range, TimeRange { start_ms: 999, end_ms: 2_000 });
+    assert_eq!(read[0].range, TimeRange::from_ms(999, 2_000));
     assert_eq!((read[0].matchers[0].op, read[0].matchers[1].op), (MatchOp::Equal, MatchOp::NotRegex));
     assert!(read[0].matchers[1].matches("c") && !read[0].matchers[1].matches("a"));
     assert!(matches!(queries_of(&encoded(&[matcher(4, "a", "b")])), Err(Error::Malformed { .. })));

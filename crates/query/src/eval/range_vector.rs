@@ -89,10 +89,10 @@ impl Evaluator<'_> {
             Edges::Anchored => (lookback, 0),
             Edges::Smoothed => (lookback, lookback),
         };
-        let read = TimeRange {
-            start_ms: shift.apply(grid.start).saturating_sub(range_ms + before),
-            end_ms: shift.apply(grid.end()).saturating_add(after),
-        };
+        let read = TimeRange::from_ms(
+            shift.apply(grid.start).saturating_sub(range_ms + before),
+            shift.apply(grid.end()).saturating_add(after),
+        );
         let resolution = match edges {
             Edges::Plain => rollups::of_windows(function, shift, grid, range_ms),
             Edges::Anchored | Edges::Smoothed => Resolution::Finest,

@@ -3,7 +3,7 @@
 //! Invariants: a coarser resolution is requested only where the answer stays the same, up to the last bits of float
 //! sums; an approximate answer from a rollup carries an annotation.
 
-use ogive_model::{Resolution, RollupUse, SeriesData};
+use ogive_model::{Ms, Resolution, RollupUse, SeriesData};
 
 use super::rows::Grid;
 use super::shift::Shift;
@@ -39,7 +39,7 @@ pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range_ms: i64
     // One window, or the same at every instant: only the ends of what is read matter.
     let is_one = grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end());
     let ends = greatest_common(greatest_common(shift.apply(grid.start), range_ms), grid.step);
-    Resolution::Aligned { step_ms: if is_one { 0 } else { ends }, use_as }
+    Resolution::Aligned { step: Ms(if is_one { 0 } else { ends }), use_as }
 }
 
 /// The resolution for the newest samples at the instants of `grid`.
@@ -49,7 +49,7 @@ pub(crate) fn of_instants(shift: Shift, grid: Grid) -> Resolution {
         return Resolution::Finest;
     }
     let step_ms = greatest_common(shift.apply(grid.start), grid.step);
-    Resolution::Aligned { step_ms, use_as: RollupUse::Last }
+    Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Last }
 }
 
 /// Whether the result for `series` equals that from the original samples.
@@ -67,7 +67,7 @@ pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function
     };
     is_right
         && match windows.resolution() {
-            Resolution::Aligned { step_ms, .. } if step_ms > 0 => step_ms % width == 0,
+            Resolution::Aligned { step, .. } if step > Ms::ZERO => step % Ms(width) == Ms::ZERO,
             // Cells inside the window were requested; where there is nothing finer, one may cross its start.
             Resolution::Aligned { .. } => windows.of(series, grid).flatten().all(|window| {
                 let first = window.aggregates().first().map(|one| one.first_time);
@@ -83,5 +83,6 @@ pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function
 /// Whether the newest samples of `series` are the original ones.
 pub(crate) fn instants_are_exact(series: &SeriesData, resolution: Resolution) -> bool {
     let width = i64::from(series.rollup_ms);
-    width == 0 || matches!(resolution, Resolution::Aligned { step_ms, .. } if step_ms > 0 && step_ms % width == 0)
+    width == 0
+        || matches!(resolution, Resolution::Aligned { step, .. } if step > Ms::ZERO && step % Ms(width) == Ms::ZERO)
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
+use ogive_model::{Memory, Ms, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
 use super::annotate;
 use super::evaluator::{Evaluator, Sink};
@@ -149,7 +149,7 @@ impl<'a> Evaluator<'a> {
 
     fn read_key(&self, selector: &VectorSelector, window: TimeRange, resolution: Resolution) -> String {
         let (detects, matchers) = (self.detects(), matchers_key(selector));
-        format!("{resolution:?} {detects} {} {}{matchers}", window.start_ms, window.end_ms)
+        format!("{resolution:?} {detects} {} {}{matchers}", window.start, window.end)
     }
 
     /// The value of an instant selector at `span`.
@@ -206,13 +206,12 @@ impl<'a> Evaluator<'a> {
         sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let lookback = self.options.lookback_ms;
-        let window =
-            TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
+        let window = TimeRange::from_ms(shift.apply(grid.start).saturating_sub(lookback), shift.apply(grid.end()));
         let resolution = rollups::of_instants(shift, grid);
         let wider = |coarsest: i64| {
             // The newest cell may end longer ago than the lookback for samples.
-            let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
-            (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
+            let start = window.start.saturating_sub(Ms(coarsest - lookback));
+            (coarsest > lookback).then_some(TimeRange { start, ..window })
         };
         let looked = self.looked.clone();
         let evaluate = |series: &JoinedSeries, notes: &mut Annotations| -> Result<Option<T>, Error> {
@@ -251,10 +250,10 @@ impl<'a> Evaluator<'a> {
     fn smoothed_selector(&mut self, selector: &VectorSelector, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
         let lookback = self.options.lookback_ms;
-        let window = TimeRange {
-            start_ms: shift.apply(grid.start).saturating_sub(lookback),
-            end_ms: shift.apply(grid.end()).saturating_add(lookback),
-        };
+        let window = TimeRange::from_ms(
+            shift.apply(grid.start).saturating_sub(lookback),
+            shift.apply(grid.end()).saturating_add(lookback),
+        );
         let fetched = self.fetch(selector, window, Resolution::Finest)?;
         let mut rows = Vec::with_capacity(fetched.series.len());
         for series in &fetched.series {

@@ -23,12 +23,12 @@ impl Select for Fixed {
 pub(crate) fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
     let mut out =
         SeriesData { floats: FloatColumn::default(), histograms: HistogramColumn::default(), ..series.clone() };
-    for (time, value) in series.floats.times.iter().zip(&series.floats.values).filter(|(t, _)| range.contains(**t)) {
+    for (time, value) in series.floats.times.iter().zip(&series.floats.values).filter(|(t, _)| range.contains_ms(**t)) {
         out.floats.times.push(*time);
         out.floats.values.push(*value);
     }
     let histograms = series.histograms.times.iter().zip(&series.histograms.values);
-    for (time, value) in histograms.filter(|(time, _)| range.contains(**time)) {
+    for (time, value) in histograms.filter(|(time, _)| range.contains_ms(**time)) {
         out.histograms.times.push(*time);
         out.histograms.values.push(value.clone());
     }

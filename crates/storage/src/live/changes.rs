@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use ogive_model::{Kind, Matcher, SeriesId, Tenant, Value};
+use ogive_model::{Kind, Matcher, SeriesId, Tenant, Value, WallMs, WallNs};
 use ogive_store::{Audience, Followed, Follower, Store, Watch};
 
 /// Nothing arrived.
@@ -184,12 +184,12 @@ impl Follower for Tap {
         true
     }
 
-    fn sample(&mut self, slot: u32, time_ms: i64, _: Value, _: bool) {
+    fn sample(&mut self, slot: u32, time: WallMs, _: Value, _: bool) {
         for oldest_ms in self.slots.get(&slot).into_iter().flat_map(|watched| &watched.by) {
             // ORDERING: Release; pairs with the Acquire of `Changing::take`.
-            oldest_ms.fetch_min(time_ms, Ordering::Release);
+            oldest_ms.fetch_min(time.0, Ordering::Release);
         }
     }
 
-    fn pass(&mut self, _: i64) {}
+    fn pass(&mut self, _: WallNs) {}
 }

@@ -22,9 +22,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ogive_model::{Matcher, Tenant};
+use ogive_model::{Matcher, Ns, Tenant, WallNs};
 use ogive_probe::Clock;
-use ogive_store::ingest::TIME_AHEAD_NS_MAX;
+use ogive_store::ingest::TIME_AHEAD_MAX;
 use ogive_store::{Audience, Store, Watch};
 use ogive_stream::cells::{self, Wait, stream};
 
@@ -211,7 +211,7 @@ impl Live {
                 let second = self.closed_second();
                 board.pass(second);
                 // A cell includes what ends at this very instant.
-                store.pass(Audience::Streams, second * 1_000_000_000 + 1);
+                store.pass(Audience::Streams, WallNs(second * 1_000_000_000 + 1));
             }
             let next_ns = ((self.closed_second() + 1) * 1_000 + self.lateness_ms()) * 1_000_000;
             let wait = u64::try_from(next_ns - self.clock.wall()).unwrap_or(0);
@@ -235,7 +235,7 @@ impl Live {
     pub fn doubt_all(&self) {
         if let Some(board) = &self.state().board {
             // Including data ahead of its time, and data that is not late yet.
-            board.doubt_for(TIME_AHEAD_NS_MAX / 1_000_000_000 + self.lateness_ms() / 1_000 + 2);
+            board.doubt_for(TIME_AHEAD_MAX / Ns::from_secs(1) + self.lateness_ms() / 1_000 + 2);
         }
     }
 

@@ -160,9 +160,9 @@ impl Recent {
         opening: &Opening<'_>,
     ) -> Result<Option<super::window::Slice>, SelectError> {
         let range = selection.range;
-        let span_ms = range.end_ms.saturating_sub(range.start_ms);
+        let span_ms = range.length().0;
         let now_ms = self.clock.wall().div_euclid(1_000_000);
-        let is_recent = range.end_ms > now_ms - AGO_MS_MAX && range.end_ms <= now_ms + AGO_MS_MAX;
+        let is_recent = range.end.0 > now_ms - AGO_MS_MAX && range.end.0 <= now_ms + AGO_MS_MAX;
         let is_raw = matches!(selection.resolution, Resolution::Finest | Resolution::Aligned { .. });
         if selection.labels_only || !is_raw || !is_recent || span_ms <= 0 || span_ms > SPAN_MS_MAX {
             return Ok(None);
@@ -187,7 +187,7 @@ impl Recent {
             }),
         };
         let Some(mut window) = brought_to(window, store, selection, opening, kept.span_ms)? else { return Ok(None) };
-        window.cut_to(window.end_ms().max(range.end_ms) - kept.span_ms - 2 * SLACK_MS);
+        window.cut_to(window.end_ms().max(range.end.0) - kept.span_ms - 2 * SLACK_MS);
         let slice = window.slice(range);
         let is_too_large = self.bytes() + window.bytes() > BYTES_MAX;
         if is_too_large {
@@ -208,7 +208,7 @@ fn brought_to(
     opening: &Opening<'_>,
     span_ms: i64,
 ) -> Result<Option<Window>, SelectError> {
-    let TimeRange { start_ms, end_ms } = selection.range;
+    let (start_ms, end_ms) = (selection.range.start.0, selection.range.end.0);
     let read = |range: TimeRange| {
         let wanted = Selection { range, resolution: Resolution::Finest, ..selection.clone() };
         read_all(&*store.open(&wanted, opening)?)
@@ -218,14 +218,14 @@ fn brought_to(
             return Ok(Some(window));
         }
         if start_ms >= window.start_ms() {
-            let range = TimeRange { start_ms: window.end_ms(), end_ms };
+            let range = TimeRange::from_ms(window.end_ms(), end_ms);
             // Not with a new series, or with data that cannot be kept.
             if read(range)?.is_some_and(|newer| window.append(newer, end_ms)) {
                 return Ok(Some(window));
             }
         }
     }
-    let range = TimeRange { start_ms: end_ms.saturating_sub(span_ms + SLACK_MS), end_ms };
+    let range = TimeRange::from_ms(end_ms.saturating_sub(span_ms + SLACK_MS), end_ms);
     Ok(read(range)?.map(|series| Window::new(range, series)))
 }
 

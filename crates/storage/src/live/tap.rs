@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ogive_model::{Kind, SeriesId, Temporality, Value};
+use ogive_model::{Kind, SeriesId, Temporality, Value, WallMs, WallNs};
 use ogive_store::{Followed, Follower};
 use ogive_stream::cells::{Closed, Content, Feeder, Item, Sink, What};
 
@@ -25,7 +25,7 @@ impl Tap {
 
 impl Follower for Tap {
     fn begin(&mut self, followed: Followed<'_>) -> bool {
-        let Followed { watch, slot, series, def, applied_ms, .. } = followed;
+        let Followed { watch, slot, series, def, applied, .. } = followed;
         if def.meta.kind == Kind::Text {
             return false;
         }
@@ -35,31 +35,31 @@ impl Follower for Tap {
             return false;
         }
         let is_wide = !(1..=1_000).contains(&def.meta.width_ms);
-        let is_wanted = self.board.begin(watch, series, applied_ms, is_wide);
+        let is_wanted = self.board.begin(watch, series, applied.0, is_wide);
         if is_wanted {
             self.slots.insert(slot, series);
         }
         is_wanted
     }
 
-    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool) {
+    fn sample(&mut self, slot: u32, time: WallMs, value: Value, is_certain: bool) {
         let series = self.slots[&slot];
         let part = match value {
             Value::Histogram(part) => part,
             Value::FloatHistogram(_) => return self.board.unfit_series(series, Unfit::Kind),
             Value::Float(_) | Value::Text(_) => unreachable!("a series of histograms has no other values"),
         };
-        let item = Item { series, time_ns: time_ms.saturating_mul(1_000_000), what: What::Part(part) };
+        let item = Item { series, time_ns: time.to_ns().0, what: What::Part(part) };
         if is_certain && self.feeder.offer_unordered([item]).fed == 1 {
             self.board.counts.fed.add(1);
         } else {
-            self.board.doubt(series, time_ms);
+            self.board.doubt(series, time.0);
         }
     }
 
-    fn pass(&mut self, until_ns: i64) {
+    fn pass(&mut self, until: WallNs) {
         // If the ring is full, the next one reports it; a reader waiting for the second reads it from the store.
-        self.feeder.offer_until(until_ns);
+        self.feeder.offer_until(until.0);
     }
 }
 

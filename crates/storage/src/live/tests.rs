@@ -19,12 +19,12 @@ const EPOCH: i64 = 1_700_000_000;
 struct Wall;
 
 impl ogive_store::Clock for Wall {
-    fn now_ns(&self) -> u64 {
-        Clock::global().now()
+    fn now(&self) -> ogive_model::MonoNs {
+        ogive_model::MonoNs(Clock::global().now())
     }
 
-    fn wall_ns(&self) -> i64 {
-        (EPOCH + 60) * 1_000_000_000
+    fn wall(&self) -> ogive_model::WallNs {
+        ogive_model::WallNs((EPOCH + 60) * 1_000_000_000)
     }
 }
 
@@ -91,7 +91,7 @@ impl Rig {
         let closed = self.board.closed();
         // One that finds a full ring is reported again; later and later, as those that wait in a ring leave less room in it.
         for times in 0..120_u64 {
-            self.store.pass(Audience::Streams, (EPOCH + second) * 1_000_000_000 + 1);
+            self.store.pass(Audience::Streams, ogive_model::WallNs((EPOCH + second) * 1_000_000_000 + 1));
             for _ in 0..1 << times.min(10) {
                 if *closed.borrow() >= EPOCH + second {
                     return;
@@ -107,7 +107,7 @@ impl Rig {
         let end_ms = (EPOCH + second) * 1_000;
         let selection = Selection {
             matchers: matchers(),
-            range: TimeRange { start_ms: end_ms - 1_000, end_ms },
+            range: TimeRange::from_ms(end_ms - 1_000, end_ms),
             samples_max: 1_000_000,
             labels_only: false,
             resolution: Resolution::default(),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, SelectError, SeriesData, SeriesDef, SeriesSet, TextColumn, TimeRange,
+    WallMs,
 };
 
 /// See the module.
@@ -23,7 +24,7 @@ impl Window {
     pub(super) fn new(range: TimeRange, series: Vec<SeriesData>) -> Self {
         let series: Vec<Arc<SeriesData>> = series.into_iter().map(Arc::new).collect();
         let bytes = series.iter().map(|one| bytes_of(one)).sum();
-        Self { start_ms: range.start_ms, end_ms: range.end_ms, series, bytes }
+        Self { start_ms: range.start.0, end_ms: range.end.0, series, bytes }
     }
 
     pub(super) const fn start_ms(&self) -> i64 {
@@ -97,7 +98,7 @@ impl Window {
 
     /// The store's result for `range`; None when that extends beyond the window.
     pub(super) fn slice(&self, range: TimeRange) -> Option<Slice> {
-        if range.start_ms < self.start_ms || range.end_ms > self.end_ms {
+        if range.start < WallMs(self.start_ms) || range.end > WallMs(self.end_ms) {
             return None;
         }
         let (mut parts, mut sets, mut samples) = (Vec::<Part>::new(), Vec::<Range<usize>>::new(), 0);
@@ -120,7 +121,7 @@ impl Window {
 }
 
 fn inside(times: &[i64], range: TimeRange) -> Range<usize> {
-    times.partition_point(|time| *time <= range.start_ms)..times.partition_point(|time| *time <= range.end_ms)
+    times.partition_point(|time| *time <= range.start.0)..times.partition_point(|time| *time <= range.end.0)
 }
 
 /// Times, values and starts, which may be left out.
@@ -262,7 +263,7 @@ mod tests {
     impl Model {
         fn select(&self, range: TimeRange) -> Vec<SeriesData> {
             let mut found: BTreeMap<(Labels, u8), SeriesData> = BTreeMap::new();
-            for ((number, time), value) in self.0.iter().filter(|((_, time), _)| range.contains(*time)) {
+            for ((number, time), value) in self.0.iter().filter(|((_, time), _)| range.contains_ms(*time)) {
                 // Two kinds of one label set.
                 let labels = Labels::new([("__name__", "a"), ("n", &*(number / 2).to_string())]).unwrap();
                 let is_float = number % 2 == 0;
@@ -314,17 +315,17 @@ mod tests {
                 for (series, back, value) in samples {
                     model.0.insert((series, now + back), value);
                 }
-                let range = TimeRange { start_ms: now - span, end_ms: now };
+                let range = TimeRange::from_ms(now - span, now);
                 let mut window = kept.take().and_then(|mut window| {
                     window.cut_behind(oldest.map_or(i64::MAX, |oldest| oldest - 1));
-                    let newer = model.select(TimeRange { start_ms: window.end_ms(), end_ms: now.max(window.end_ms()) });
-                    let is_covered = window.start_ms() <= range.start_ms;
+                    let newer = model.select(TimeRange::from_ms(window.end_ms(), now.max(window.end_ms())));
+                    let is_covered = window.start_ms() <= range.start.0;
                     let end_ms = now.max(window.end_ms());
                     (is_covered && window.append(newer, end_ms)).then_some(window)
                 });
                 moved += usize::from(window.is_some());
                 let window = window.get_or_insert_with(|| {
-                    let wider = TimeRange { start_ms: now - span - 20, end_ms: now };
+                    let wider = TimeRange::from_ms(now - span - 20, now);
                     Window::new(wider, model.select(wider))
                 });
                 window.cut_to(now - 20);
@@ -334,11 +335,11 @@ mod tests {
                     prop_assert_eq!(slice.count(), found.chunk_by(|a, b| a.labels == b.labels).count());
                     prop_assert!(all(&slice).is_empty(), "each is given once");
                 } else {
-                    prop_assert!(range.start_ms < window.start_ms());
+                    prop_assert!(range.start.0 < window.start_ms());
                 }
                 let bytes: usize = window.series.iter().map(|one| bytes_of(one)).sum();
                 prop_assert!(window.bytes() >= bytes, "{} < {bytes}", window.bytes());
-                kept = Some(std::mem::replace(window, Window::new(TimeRange { start_ms: 0, end_ms: 0 }, Vec::new())));
+                kept = Some(std::mem::replace(window, Window::new(TimeRange::from_ms(0, 0), Vec::new())));
             }
             prop_assert!(moved <= 40);
         }

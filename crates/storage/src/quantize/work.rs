@@ -18,7 +18,7 @@ use ogive_model::{
     Batch, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesData,
     SeriesDef, Temporality, Tenant, TimeRange, Value,
 };
-use ogive_store::ingest::TIME_AHEAD_NS_MAX;
+use ogive_store::ingest::TIME_AHEAD_MAX;
 use ogive_stream::align::{self, Windows, window_end};
 
 use super::rule::matcher;
@@ -164,7 +164,7 @@ impl Work {
             marked.horizon_ms.store(horizon, Ordering::Relaxed);
         }
         // Samples may be ahead of the clock.
-        dirty.add(from, window_end(now + TIME_AHEAD_NS_MAX / 1_000_000, width));
+        dirty.add(from, window_end(now + TIME_AHEAD_MAX.to_ms().0, width));
         dirty.forget(horizon);
         drop(dirty);
         Turn {
@@ -184,7 +184,7 @@ impl Work {
         let matchers = vec![matcher(METRIC_NAME, WATERMARK), matcher("rule", &marked.rule.text)];
         let mut end_ms = now;
         for back in RECALL_MS {
-            let range = TimeRange { start_ms: now - back, end_ms };
+            let range = TimeRange::from_ms(now - back, end_ms);
             let found = self.select(&Tenant::default(), matchers.clone(), range).unwrap_or_default();
             let last =
                 found.iter().filter_map(|series| Some((*series.floats.times.last()?, *series.floats.values.last()?)));
@@ -238,7 +238,7 @@ impl Work {
             // Fresh data is marked separately, and has no cells yet.
             let until = closed.min(turn.fresh_ms).min(window_end(to.saturating_add(ahead), rule.width_ms)).max(to);
             let read_from_ms = from.saturating_sub(back);
-            let raw = self.select(&rule.tenant, rule.raw(), TimeRange { start_ms: read_from_ms, end_ms: until })?;
+            let raw = self.select(&rule.tenant, rule.raw(), TimeRange::from_ms(read_from_ms, until))?;
             let counts = |series: &SeriesData| {
                 let functions = rule.functions(series.meta.temporality);
                 let is_number = series.meta.kind == Kind::Float;
@@ -264,7 +264,7 @@ impl Work {
     }
 
     fn existing(&self, marked: &Marked, from: i64, to: i64) -> anyhow::Result<Existing> {
-        let found = self.select(&marked.rule.tenant, marked.rule.cells(), TimeRange { start_ms: from, end_ms: to })?;
+        let found = self.select(&marked.rule.tenant, marked.rule.cells(), TimeRange::from_ms(from, to))?;
         Ok(found.into_iter().map(|series| (series.labels.clone(), series)).collect())
     }
 
@@ -302,7 +302,7 @@ impl Work {
             return Ok(());
         }
         let Some((names, from, to)) = turn.rewrite.take() else { return Ok(()) };
-        let range = TimeRange { start_ms: from, end_ms: to };
+        let range = TimeRange::from_ms(from, to);
         let all: Vec<&String> = names.iter().collect();
         let mut selectors = Vec::new();
         for names in all.chunks(NAMES_MAX) {
@@ -338,7 +338,7 @@ impl Work {
         turn.dropped_ms = now;
         // Counters need the sample before their window.
         let until = until - marked.rule.lookback_ms;
-        let range = TimeRange { start_ms: before.saturating_sub(marked.rule.lookback_ms), end_ms: until };
+        let range = TimeRange::from_ms(before.saturating_sub(marked.rule.lookback_ms), until);
         let dropped = self.door.backend.delete(&marked.rule.tenant, &[marked.rule.raw()], range);
         dropped.map_err(|refusal| anyhow::anyhow!("{refusal}"))
     }

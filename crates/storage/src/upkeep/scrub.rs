@@ -3,6 +3,7 @@
 //! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
 //! is greater while one goes on.
 
+use ogive_model::WallMs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -107,7 +108,7 @@ impl Upkeep {
         let mut pacer = Pacer::new(self.clock, Arc::clone(rate), Arc::clone(&self.ending));
         let mut before = 0;
         let now_ms = self.clock.wall() / 1_000_000;
-        let scrubbed = self.store()?.scrub(now_ms, &mut |done, total| {
+        let scrubbed = self.store()?.scrub(WallMs(now_ms), &mut |done, total| {
             work.progress(done, total);
             let more = done - before;
             before = done;

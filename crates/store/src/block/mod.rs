@@ -30,7 +30,7 @@ pub use sealed::sealed;
 pub(crate) use series::Entry;
 pub use writer::{write, write_as};
 
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, TimeRange, WallMs};
 
 use crate::class::Classes;
 use crate::window::Window;
@@ -51,9 +51,9 @@ pub struct BlockMeta {
     /// All samples are inside.
     pub window: Window,
     /// Time of its first sample, milliseconds.
-    pub time_min: i64,
+    pub time_min: WallMs,
     /// Time of its last sample, milliseconds.
-    pub time_max: i64,
+    pub time_max: WallMs,
     /// Number of series.
     pub series: u64,
     /// Number of samples.
@@ -73,10 +73,15 @@ impl BlockMeta {
     /// About how many of its samples are inside `window`, as if they were spread evenly over its own.
     pub(crate) fn samples_inside(&self, window: Window) -> u64 {
         let (own, other) = (self.window.range(), window.range());
-        let common = own.end_ms.min(other.end_ms).saturating_sub(own.start_ms.max(other.start_ms)).max(0);
-        let length = own.end_ms.saturating_sub(own.start_ms).max(1);
-        debug_assert!(common <= length, "{common} ms of a window of {length} ms");
-        u64::try_from(u128::from(self.samples) * common as u128 / length as u128).unwrap_or(u64::MAX)
+        let common = own.end.min(other.end).since(own.start.max(other.start)).max(Ms::ZERO);
+        let length = own.length().max(Ms(1));
+        debug_assert!(common <= length, "{common} of a window of {length}");
+        u64::try_from(u128::from(self.samples) * common.0 as u128 / length.0 as u128).unwrap_or(u64::MAX)
+    }
+
+    /// The times of its samples.
+    pub(crate) fn times(&self) -> TimeRange {
+        TimeRange { start: self.time_min.saturating_sub(Ms(1)), end: self.time_max }
     }
 
     /// What retention has dropped from it.

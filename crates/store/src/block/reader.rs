@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
     Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
-    Temporality, TimeRange, Words,
+    Temporality, TimeRange, WallMs, Words,
 };
 use roaring::RoaringBitmap;
 
@@ -230,14 +230,14 @@ impl Block {
 
     /// Times of the first and the last sample.
     #[must_use]
-    pub const fn time_bounds(&self) -> (i64, i64) {
-        (self.summary.time_min, self.summary.time_max)
+    pub const fn time_bounds(&self) -> (WallMs, WallMs) {
+        (WallMs(self.summary.time_min), WallMs(self.summary.time_max))
     }
 
     /// Whether a sample of the block can be inside `range`.
     #[must_use]
     pub const fn overlaps(&self, range: TimeRange) -> bool {
-        range.start_ms < self.summary.time_max && self.summary.time_min <= range.end_ms
+        range.start.0 < self.summary.time_max && self.summary.time_min <= range.end.0
     }
 
     /// Number of series.
@@ -696,7 +696,7 @@ impl Block {
                         )
                     })?,
                 }
-            } else if range.contains(chunk.time_min) || range.contains(chunk.time_max) {
+            } else if range.contains_ms(chunk.time_min) || range.contains_ms(chunk.time_max) {
                 any = true;
             } else {
                 // The range is inside the chunk and may fall between two samples: only the times can show it.
@@ -967,10 +967,10 @@ impl Walk<'_> {
     }
 
     /// A time of the series after `after`, before which it has no sample after `after`.
-    pub(crate) fn next_time(&mut self, after: i64) -> Result<Option<i64>, Error> {
+    pub(crate) fn next_time(&mut self, WallMs(after): WallMs) -> Result<Option<WallMs>, Error> {
         let at = self.reader.seek(self.next)?;
         let chunk = self.reader.entries[at].chunks.iter().find(|chunk| chunk.time_max > after);
-        Ok(chunk.map(|chunk| chunk.time_min.max(after.saturating_add(1))))
+        Ok(chunk.map(|chunk| WallMs(chunk.time_min.max(after.saturating_add(1)))))
     }
 
     /// The samples of the series inside `range`.

@@ -37,7 +37,7 @@ pub(crate) struct ChunkEntry {
 impl ChunkEntry {
     /// Whether a sample of the chunk can be inside `range`.
     pub(crate) const fn touches(&self, range: TimeRange) -> bool {
-        range.start_ms < self.time_max && self.time_min <= range.end_ms
+        range.start.0 < self.time_max && self.time_min <= range.end.0
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
                 Ok(())
             }).unwrap();
             prop_assert!(rest.is_empty());
-            let range = TimeRange { start_ms: 0, end_ms: i64::MAX / 2 };
+            let range = TimeRange::from_ms(0, i64::MAX / 2);
             let touching = entries.iter().enumerate().filter(|(_, one)| one.chunks.iter().any(|chunk| chunk.touches(range)));
             let touching: Vec<_> = touching.map(|(at, one)| (at, (one.kind, one.temporality))).collect();
             let mut counted = Vec::new();

@@ -46,7 +46,7 @@ fn any_selection() -> impl Strategy<Value = Selection> {
     let range = (-60_000..200_000_i64, 0..100_000_i64, any::<bool>());
     (proptest::collection::vec(any_matcher(), 0..3), range, any::<bool>()).prop_map(
         |(matchers, (start, length, all), labels_only)| {
-            let range = if all { TimeRange::ALL } else { TimeRange { start_ms: start, end_ms: start + length } };
+            let range = if all { TimeRange::ALL } else { TimeRange::from_ms(start, start + length) };
             Selection { matchers, range, samples_max: usize::MAX, labels_only, resolution: Default::default() }
         },
     )
@@ -368,7 +368,7 @@ fn a_range_between_two_samples_has_no_series() {
     let block = Block::open(&disk, &path).unwrap();
     let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "requests_total").unwrap()];
     for (start_ms, end_ms, some) in [(2000, 3999, false), (1999, 3999, true), (2000, 4000, true), (0, 999, false)] {
-        let range = TimeRange { start_ms, end_ms };
+        let range = TimeRange::from_ms(start_ms, end_ms);
         let selection = Selection {
             matchers: matchers.clone(),
             range,
@@ -480,7 +480,7 @@ fn any_time_of_histograms_in_pages_is_read() {
     for start in (0..100).step_by(3) {
         for length in [1, 2, 31, 32, 33, 64, 100] {
             // Before the range, and up to its end.
-            let range = TimeRange { start_ms: start as i64 * 1000 - 1, end_ms: (start + length) as i64 * 1000 - 1 };
+            let range = TimeRange::from_ms(start as i64 * 1000 - 1, (start + length) as i64 * 1000 - 1);
             let found = select(&block, &Selection { range, ..everything() }).unwrap();
             let rows = start..100.min(start + length);
             assert_eq!(found[0].histograms.times, whole.times[rows.clone()], "{range:?}");

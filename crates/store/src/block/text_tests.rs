@@ -41,7 +41,7 @@ fn source(series: i64) -> Vec<SeriesData> {
 fn pieces(source: &[SeriesData]) -> Vec<SeriesData> {
     let cut = |data: &SeriesData| {
         let ranges = [(-1, 300_000), (300_000, 301_000), (301_000, i64::MAX)];
-        let part = |(start_ms, end_ms)| crate::testing::cut_to(data, TimeRange { start_ms, end_ms });
+        let part = |(start_ms, end_ms)| crate::testing::cut_to(data, TimeRange::from_ms(start_ms, end_ms));
         ranges.map(part).into_iter().filter(|part| !crate::tombstone::is_empty(part)).collect::<Vec<_>>()
     };
     source.iter().flat_map(cut).collect()

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, DiskFile};
-use ogive_model::{Kind, Labels, SeriesData, Temporality, Tenant};
+use ogive_model::{Kind, Labels, SeriesData, Temporality, Tenant, WallMs};
 
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::series::{self, ChunkEntry, Entry};
@@ -336,8 +336,8 @@ impl Writer {
             arrived: 0,
             cleaned: 0,
             rolled: 0,
-            time_min: self.summary.time_min,
-            time_max: self.summary.time_max,
+            time_min: WallMs(self.summary.time_min),
+            time_max: WallMs(self.summary.time_max),
             series: self.summary.series,
             samples: self.summary.samples,
             bytes: self.written,

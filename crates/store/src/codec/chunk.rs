@@ -188,8 +188,8 @@ impl<'a> Chunk<'a> {
 
     /// The samples inside `range`.
     pub(crate) fn rows(&self, range: TimeRange) -> Range<usize> {
-        let end = self.times.partition_point(|time| *time <= range.end_ms);
-        let start = self.times.partition_point(|time| *time <= range.start_ms);
+        let end = self.times.partition_point(|time| *time <= range.end.0);
+        let start = self.times.partition_point(|time| *time <= range.start.0);
         start.min(end)..end
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use ogive_journal::{Disk, Faults, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
 use ogive_model::{
-    Kind, MatchOp, Matcher, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, Tenant, TimeRange,
-    Verdict,
+    Kind, MatchOp, Matcher, Ms, Ns, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, Tenant,
+    TimeRange, Verdict, WallMs, WallNs,
 };
 
 use super::damage::{blocks, pick_places, pick_trailer, root};
@@ -164,7 +164,7 @@ impl Life {
             disks,
             mirror: None,
             store: None,
-            clock: Arc::new(ManualClock::new(BEGIN_MS * 1_000_000)),
+            clock: Arc::new(ManualClock::new(WallNs(BEGIN_MS * 1_000_000))),
             second: 0,
             sent: Vec::new(),
             acknowledged: BTreeSet::new(),
@@ -193,7 +193,7 @@ impl Life {
             journal_mark: Some(7),
             // The fewest, so that many lives see blocks become one.
             compact_blocks: 2,
-            window_ms: 40_000,
+            window: Ms(40_000),
             lateness: Duration::from_secs(20),
             rollups: vec![ROLLUP_MS as u32],
             retention: Retention { default: keep, ..Retention::default() },
@@ -336,7 +336,7 @@ impl Life {
     /// gone, and nothing else is there. Gives the batches that are there.
     fn verify(&mut self, rollups: bool) -> Option<BTreeSet<SentBatch>> {
         let after_ms = self.kept_after_ms();
-        let range = TimeRange { start_ms: after_ms, end_ms: i64::MAX };
+        let range = TimeRange::from_ms(after_ms, i64::MAX);
         let found = [self.must_read(0, range, Resolution::Finest)?, self.must_read(1, range, Resolution::Finest)?];
         let applied = self.applied(&found);
         let kept = |sent: &&SentBatch| sent.mark_ms() > after_ms;
@@ -363,16 +363,16 @@ impl Life {
     /// What rollups give is what the samples come to; and below the horizon no number is left.
     fn verify_rollups(&self, tenant: usize, applied: &BTreeSet<SentBatch>, deletions: &[&Deletion]) -> Option<()> {
         let start_ms = self.kept_after_ms().max(BEGIN_MS - 1_000_000).div_euclid(ROLLUP_MS) * ROLLUP_MS + ROLLUP_MS;
-        let range = TimeRange { start_ms, end_ms: BEGIN_MS + 1_000_000_000 };
-        let together = Resolution::Aligned { step_ms: ROLLUP_MS, use_as: RollupUse::Together };
+        let range = TimeRange::from_ms(start_ms, BEGIN_MS + 1_000_000_000);
+        let together = Resolution::Aligned { step: Ms(ROLLUP_MS), use_as: RollupUse::Together };
         let found = totals(&self.must_read(tenant, range, together)?);
         let expected = totals(&expected(tenant, applied, deletions, start_ms));
         assert_eq!(found, expected, "{}: rollups", self.story);
         let horizons = self.store().status().horizons;
         let raw = horizons.iter().find(|one| one.resolution_ms == 0 && one.tenant == tenants()[tenant]);
         if let Some(horizon) = raw {
-            assert!(horizon.until_ms <= self.kept_after_ms(), "{}: too much is gone", self.story);
-            let range = TimeRange { start_ms: i64::MIN, end_ms: horizon.until_ms };
+            assert!(horizon.until <= WallMs(self.kept_after_ms()), "{}: too much is gone", self.story);
+            let range = TimeRange::from_ms(i64::MIN, horizon.until.0);
             let left = self.must_read(tenant, range, Resolution::Width(0))?;
             // Texts have a retention of their own, and none here.
             let numbers: Vec<_> = left.iter().filter(|data| data.meta.kind != Kind::Text).collect();
@@ -428,7 +428,7 @@ impl Life {
             return;
         }
         let start_ms = BEGIN_MS + (self.second + from) * 1000;
-        let range = TimeRange { start_ms, end_ms: start_ms + seconds * 1000 };
+        let range = TimeRange::from_ms(start_ms, start_ms + seconds * 1000);
         let name = NAMES[what as usize % NAMES.len()];
         let deletion = Deletion { tenant: (what / 7 % 2) as usize, name, range, applied };
         let selectors = [vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()]];
@@ -453,7 +453,7 @@ impl Life {
             return;
         }
         // One that failed halfway is made anew by the next of its name.
-        if self.store().snapshot(&name, BEGIN_MS).is_ok() {
+        if self.store().snapshot(&name, WallMs(BEGIN_MS)).is_ok() {
             self.snapshots.insert(number, Moment { applied, deletions: self.deletions.clone() });
             self.sums.snapshots += 1;
         }
@@ -468,7 +468,7 @@ impl Life {
         (self.store, self.mirror) = (None, None);
         let disk = self.disk().unwrap();
         let kept = format!("before{}", self.sums.rollbacks);
-        snapshot::rollback(&*disk, &root(0), &format!("s{number}"), &kept, BEGIN_MS, false).unwrap();
+        snapshot::rollback(&*disk, &root(0), &format!("s{number}"), &kept, WallMs(BEGIN_MS), false).unwrap();
         drop(disk);
         self.mirror = None;
         self.sums.rollbacks += 1;
@@ -493,16 +493,16 @@ impl Life {
                 .unwrap_or_else(|error| panic!("{}: snapshot {number}: {error}", self.story));
             let store = Store::open(target.disk, &target.root, self.options(), Arc::clone(&self.clock) as _)
                 .unwrap_or_else(|error| panic!("{}: snapshot {number}: {error}", self.story));
-            let range = TimeRange { start_ms: self.kept_after_ms(), end_ms: i64::MAX };
+            let range = TimeRange::from_ms(self.kept_after_ms(), i64::MAX);
             let found = tenants().map(|of| select(&store, &of, range, Resolution::Finest).unwrap());
             let applied = self.applied(&found);
-            let kept = |sent: &&SentBatch| sent.mark_ms() > range.start_ms;
+            let kept = |sent: &&SentBatch| sent.mark_ms() > range.start.0;
             let lost: Vec<_> = moment.applied.iter().filter(kept).filter(|sent| !applied.contains(sent)).collect();
             let later: Vec<_> = applied.iter().filter(|sent| !moment.applied.contains(sent)).collect();
             assert!(lost.is_empty() && later.is_empty(), "{}: snapshot {number}: {lost:?} {later:?}", self.story);
             let deletions: Vec<&Deletion> = moment.deletions.iter().collect();
             for (tenant, found) in found.iter().enumerate() {
-                let expected = expected(tenant, &applied, &deletions, range.start_ms);
+                let expected = expected(tenant, &applied, &deletions, range.start.0);
                 assert!(*found == expected, "{}: snapshot {number}: {found:?}\n{expected:?}", self.story);
             }
         }
@@ -532,8 +532,10 @@ impl Life {
             self.disks[*at].flip_bit(&root(*at).join(path), *bit);
         }
         self.verify(false);
-        let scrubbed =
-            self.store().scrub(BEGIN_MS, &mut |_, _| Ok(())).unwrap_or_else(|error| panic!("{}: {error}", self.story));
+        let scrubbed = self
+            .store()
+            .scrub(WallMs(BEGIN_MS), &mut |_, _| Ok(()))
+            .unwrap_or_else(|error| panic!("{}: {error}", self.story));
         let (findings, stored) = (&scrubbed.findings, self.stored());
         assert_eq!(scrubbed.found, scrubbed.healed, "{}: {places:?}: {findings:?} of {stored:#?}", self.story);
         let bytes = |at: usize| blocks(&self.disks[at], at).into_values().collect::<Vec<_>>();
@@ -595,7 +597,7 @@ impl Life {
             Step::Settle => self.store().settle(),
             Step::Advance { seconds } => {
                 self.hear();
-                self.clock.advance(u64::from(seconds) * 1_000_000_000);
+                self.clock.advance(Ns(i64::from(seconds) * 1_000_000_000));
                 self.second += i64::from(seconds);
                 self.store().settle();
             }

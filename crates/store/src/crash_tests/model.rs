@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ogive_hist::Histogram;
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Reason, Sample, SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality,
-    Tenant, TimeRange, Value,
+    Tenant, TimeRange, Value, WallMs,
 };
 
 /// When lives begin; a multiple of every width that they use.
@@ -178,7 +178,7 @@ impl Deletion {
     fn hits(&self, sent: SentBatch, def: &SeriesDef, time_ms: i64) -> bool {
         self.tenant == sent.tenant()
             && def.labels.metric_name() == self.name
-            && self.range.contains(time_ms)
+            && self.range.contains(WallMs(time_ms))
             && self.applied.contains(&sent)
     }
 }

@@ -2,22 +2,22 @@
 
 use ogive_hist::Count;
 use ogive_model::wire::{BINS_MAX, TEXT_SAMPLE_BYTES_MAX};
-use ogive_model::{Kind, Reason, Sample, Value};
+use ogive_model::{Kind, Ns, Reason, Sample, Value, WallNs};
 
 /// 1970: nothing was measured before, and a time below it is a unit that was mistaken.
 pub const TIME_NS_MIN: i64 = 0;
 /// 24 hours ahead of the server's clock: a wrong time zone passes, a wrong unit does not.
-pub const TIME_AHEAD_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
+pub const TIME_AHEAD_MAX: Ns = Ns::from_secs(24 * 3600);
 
 /// The first rule that `sample`, of a series of `kind`, breaks.
 ///
 /// # Errors
 /// The rule as the reason to reject the sample.
-pub fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Reason> {
+pub fn check(sample: &Sample, kind: Kind, wall: WallNs) -> Result<(), Reason> {
     if sample.time_ns < TIME_NS_MIN {
         return Err(Reason::TimeTooOld);
     }
-    if sample.time_ns > wall_ns.saturating_add(TIME_AHEAD_NS_MAX) {
+    if sample.time_ns > wall.saturating_add(TIME_AHEAD_MAX).0 {
         return Err(Reason::TimeTooNew);
     }
     // 0 is not known, as on the wire.
@@ -58,7 +58,7 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000_000_000;
 
     fn at(time_ns: i64, value: Value, kind: Kind) -> Result<(), Reason> {
-        check(&Sample { series: 0, time_ns, start_ns: None, value }, kind, NOW)
+        check(&Sample { series: 0, time_ns, start_ns: None, value }, kind, WallNs(NOW))
     }
 
     #[test]
@@ -66,8 +66,8 @@ mod tests {
         let float = |time| at(time, Value::Float(1.0), Kind::Float);
         assert_eq!(float(-1), Err(Reason::TimeTooOld));
         assert_eq!(float(0), Ok(()));
-        assert_eq!(float(NOW + TIME_AHEAD_NS_MAX), Ok(()));
-        assert_eq!(float(NOW + TIME_AHEAD_NS_MAX + 1), Err(Reason::TimeTooNew));
+        assert_eq!(float(NOW + TIME_AHEAD_MAX.0), Ok(()));
+        assert_eq!(float(NOW + TIME_AHEAD_MAX.0 + 1), Err(Reason::TimeTooNew));
         assert_eq!(float(i64::MAX), Err(Reason::TimeTooNew));
     }
 
@@ -75,7 +75,7 @@ mod tests {
     fn a_start_is_before_its_time_and_not_below_zero() {
         let from = |start_ns| {
             let value = Value::Float(1.0);
-            check(&Sample { series: 0, time_ns: NOW, start_ns, value }, Kind::Float, NOW)
+            check(&Sample { series: 0, time_ns: NOW, start_ns, value }, Kind::Float, WallNs(NOW))
         };
         for good in [None, Some(0), Some(1), Some(NOW - 1)] {
             assert_eq!(from(good), Ok(()), "{good:?}");

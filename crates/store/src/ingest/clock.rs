@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use ogive_model::{MonoNs, Ns, WallNs};
+
 /// Where the store gets its time from.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since some instant; never falls.
-    fn now_ns(&self) -> u64;
-    /// Nanoseconds since the Unix epoch.
-    fn wall_ns(&self) -> i64;
+    /// Now, on a clock that never falls.
+    fn now(&self) -> MonoNs;
+    /// Now, on the wall clock, which may jump.
+    fn wall(&self) -> WallNs;
 }
 
 /// A clock that moves when it is instructed to.
@@ -18,36 +20,40 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `wall_ns`.
+    /// A clock that stands at `wall`.
     #[must_use]
-    pub const fn new(wall_ns: i64) -> Self {
-        Self { now_ns: AtomicU64::new(0), wall_ns: AtomicI64::new(wall_ns) }
+    pub const fn new(wall: WallNs) -> Self {
+        Self { now_ns: AtomicU64::new(0), wall_ns: AtomicI64::new(wall.0) }
     }
 
     /// Moves both times on.
-    pub fn advance(&self, by_ns: u64) {
+    ///
+    /// # Panics
+    /// When `by` is negative.
+    pub fn advance(&self, by: Ns) {
+        assert!(by >= Ns::ZERO, "a clock that never falls moves by {by}");
         // ORDERING: Relaxed; a time is a number by itself and publishes nothing.
-        self.now_ns.fetch_add(by_ns, Ordering::Relaxed);
-        self.wall_ns.fetch_add(by_ns.cast_signed(), Ordering::Relaxed);
+        self.now_ns.fetch_add(by.0.cast_unsigned(), Ordering::Relaxed);
+        self.wall_ns.fetch_add(by.0, Ordering::Relaxed);
     }
 }
 
 impl ManualClock {
-    /// Sets the wall clock forward or back by `by_ns`, with no time passing.
-    pub fn set(&self, by_ns: i64) {
+    /// Sets the wall clock forward or back by `by`, with no time passing.
+    pub fn set(&self, by: Ns) {
         // ORDERING: Relaxed, as in `advance`.
-        self.wall_ns.fetch_add(by_ns, Ordering::Relaxed);
+        self.wall_ns.fetch_add(by.0, Ordering::Relaxed);
     }
 }
 
 impl Clock for ManualClock {
-    fn now_ns(&self) -> u64 {
+    fn now(&self) -> MonoNs {
         // ORDERING: Relaxed, as in `advance`.
-        self.now_ns.load(Ordering::Relaxed)
+        MonoNs(self.now_ns.load(Ordering::Relaxed))
     }
 
-    fn wall_ns(&self) -> i64 {
+    fn wall(&self) -> WallNs {
         // ORDERING: Relaxed, as in `advance`.
-        self.wall_ns.load(Ordering::Relaxed)
+        WallNs(self.wall_ns.load(Ordering::Relaxed))
     }
 }

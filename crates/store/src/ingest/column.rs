@@ -48,8 +48,8 @@ impl<V: Pack> Part<V> {
             Self::Packed(packed) => {
                 let mut rows = V::unpack(packed);
                 debug_assert_eq!(rows.len(), packed.len(), "each row of a packed part comes back");
-                rows.truncate(rows.partition_point(|row| row.0 <= range.end_ms));
-                rows.drain(..rows.partition_point(|row| row.0 <= range.start_ms));
+                rows.truncate(rows.partition_point(|row| row.0 <= range.end.0));
+                rows.drain(..rows.partition_point(|row| row.0 <= range.start.0));
                 Cow::Owned(rows)
             }
         }
@@ -87,7 +87,7 @@ impl<V: Pack> Part<V> {
             Self::Rows(rows) => !within_rows(rows, range).is_empty(),
             Self::Packed(packed) => packed.is_in(range),
         };
-        range.contains(self.first()) || range.contains(self.last()) || inside()
+        range.contains_ms(self.first()) || range.contains_ms(self.last()) || inside()
     }
 
     /// Bytes allocated for a sealed part, with itself, its counters and its place.
@@ -114,8 +114,8 @@ impl<V: Pack> Part<V> {
 }
 
 fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
-    let from = rows.partition_point(|row| row.0 <= range.start_ms);
-    &rows[from..rows.partition_point(|row| row.0 <= range.end_ms).max(from)]
+    let from = rows.partition_point(|row| row.0 <= range.start.0);
+    &rows[from..rows.partition_point(|row| row.0 <= range.end.0).max(from)]
 }
 
 fn bytes_of<V: Pack>(rows: &Vec<(i64, V)>) -> usize {
@@ -317,8 +317,8 @@ pub(crate) fn holds<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> bool {
 }
 
 fn parts_in<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> impl Iterator<Item = &Arc<Part<V>>> {
-    let from = parts.partition_point(|part| part.last() <= range.start_ms);
-    let begun = parts[from..].iter().take_while(move |part| part.first() <= range.end_ms);
+    let from = parts.partition_point(|part| part.last() <= range.start.0);
+    let begun = parts[from..].iter().take_while(move |part| part.first() <= range.end.0);
     begun.filter(move |part| part.is_in(range))
 }
 
@@ -367,6 +367,7 @@ fn make_room<V>(rows: &mut Vec<(i64, V)>) {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::WallMs;
     use proptest::prelude::*;
 
     use super::*;
@@ -460,8 +461,8 @@ mod tests {
                 bytes += column.insert(*time, value, order, |there, value| *there += value);
             }
             prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
-            let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
-            let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();
+            let range = TimeRange::from_ms(bounds.0, bounds.1);
+            let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(WallMs(row.0))).collect();
             prop_assert_eq!(column.read(range).is_empty(), inside.is_empty());
             prop_assert_eq!(column.holds(range), !inside.is_empty());
             prop_assert_eq!(samples(&column.read(range), range), inside);

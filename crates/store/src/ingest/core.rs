@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use ogive_hist::Scheme;
 use ogive_journal::Position;
 use ogive_model::sequence::{Seen, SourceTable};
-use ogive_model::{Batch, Error as Bad, Kind, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
-use ogive_model::{Value, Verdict, wire};
+use ogive_model::{Batch, Error as Bad, Kind, MonoNs, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
+use ogive_model::{Value, Verdict, WallMs, WallNs, wire};
 
 use crate::class::Class;
 use crate::ingest::check::check;
@@ -59,7 +59,7 @@ pub(crate) struct Open {
     pending: HashSet<BatchKey>,
     placed: Vec<Placement>,
     pub(crate) bytes: usize,
-    pub(crate) begun_ns: u64,
+    pub(crate) begun: MonoNs,
 }
 
 impl Open {
@@ -110,8 +110,8 @@ pub(crate) struct Restored {
     pub(crate) samples: u64,
     /// Samples that cannot be applied now.
     pub(crate) lost: u64,
-    /// The first and the last time of its samples, milliseconds.
-    pub(crate) span: Option<(i64, i64)>,
+    /// The first and the last time of its samples.
+    pub(crate) span: Option<(WallMs, WallMs)>,
 }
 
 /// See the module.
@@ -195,22 +195,22 @@ impl Core {
 
     /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the
     /// one that stands for it. `known` are the numbers of the series that the batch names.
-    pub(crate) fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], known: &[u32], wall_ns: i64) -> Judged {
+    pub(crate) fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], known: &[u32], wall: WallNs) -> Judged {
         assert_eq!(ids.len(), batch.series.len(), "each declared series has its identity, if it is good");
         assert_eq!(known.len(), batch.known.len(), "each series that is named by its identity has its number");
         let mut places = vec![SampleTarget::Open; batch.series.len()];
         places.extend(known.iter().map(|number| self.place_at(*number, false)));
         let mut verdict = Verdict::default();
         // What the journal holds was accepted when it came.
-        let oldest_ms = if wall_ns == i64::MAX { [i64::MIN; Class::ALL.len()] } else { self.oldest.of(&batch.tenant) };
+        let oldest = if wall == WallNs::MAX { [WallMs::MIN; Class::ALL.len()] } else { self.oldest.of(&batch.tenant) };
         let Batch { tenant, series, samples, .. } = batch;
         for (sample, at) in samples.iter_mut().zip(0..) {
             let judged = match sample {
-                Ok(sample) if sample.time_ms() <= oldest_ms[self.class_of(sample, series, known) as usize] => {
+                Ok(sample) if WallMs(sample.time_ms()) <= oldest[self.class_of(sample, series, known) as usize] => {
                     Err(Reason::BeyondRetention)
                 }
                 Ok(sample) => {
-                    let judged = self.judge_one(sample, tenant, series, ids, &mut places, wall_ns);
+                    let judged = self.judge_one(sample, tenant, series, ids, &mut places, wall);
                     // Points of several series that are equal would count once where they meet.
                     if judged == Ok(true) {
                         sample.start_ns = None;
@@ -261,13 +261,13 @@ impl Core {
         series: &mut [Result<SeriesDef, Bad>],
         ids: &[Option<SeriesId>],
         places: &mut [SampleTarget],
-        wall_ns: i64,
+        wall: WallNs,
     ) -> Result<bool, Reason> {
         let index = sample.series as usize;
         let place = places.get_mut(index).ok_or(Reason::SeriesUnknown)?;
         if let SampleTarget::Open = place {
             let def = series[index].as_mut().map_err(|_| Reason::LabelsInvalid)?;
-            check(sample, def.meta.kind, wall_ns)?;
+            check(sample, def.meta.kind, wall)?;
             // Only now: a series is registered by its first sample that is accepted.
             let id = ids[index].expect("a good series has an id");
             *place = match self.resolve(id, tenant, def, &sample.value) {
@@ -275,12 +275,12 @@ impl Core {
                 Err(reason) => SampleTarget::No(reason),
             };
         } else if let SampleTarget::At { kind, .. } = *place {
-            check(sample, kind, wall_ns)?;
+            check(sample, kind, wall)?;
         }
         match *place {
             SampleTarget::At { number, delta, folded, .. } => {
                 if delta && let Some(scheme) = scheme_of(&sample.value) {
-                    self.registry.admit(number, scheme, sample.time_ms())?;
+                    self.registry.admit(number, scheme, WallMs(sample.time_ms()))?;
                 }
                 Ok(folded)
             }
@@ -409,8 +409,9 @@ impl Core {
         }
         let batch = Batch::decode(frame)?;
         let times = batch.samples.iter().flatten().map(Sample::time_ms);
-        let span = times
-            .fold(None, |span, time| Some(span.map_or((time, time), |(a, b): (i64, i64)| (a.min(time), b.max(time)))));
+        let span = times.map(WallMs).fold(None, |span, time| {
+            Some(span.map_or((time, time), |(a, b): (WallMs, WallMs)| (a.min(time), b.max(time))))
+        });
         let (samples, lost) = self.restore(batch, frame.len());
         Ok(Restored { samples, lost, span })
     }
@@ -428,7 +429,7 @@ impl Core {
             Err(_) => return (0, batch.samples.len() as u64),
         };
         // The clock may stand elsewhere now; what was accepted stays.
-        let judged = self.judge(&mut batch, &ids, &known, i64::MAX);
+        let judged = self.judge(&mut batch, &ids, &known, WallNs::MAX);
         self.place(batch, &judged, bytes);
         (judged.verdict.accepted, judged.verdict.rejected.len() as u64)
     }

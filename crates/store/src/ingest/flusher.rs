@@ -69,7 +69,7 @@ impl Flusher {
             clock: Arc::clone(clock),
             observer: options.observer.clone(),
             pending: None,
-            ladder: Ladder::new(options.window_ms),
+            ladder: Ladder::new(options.window),
             maintenance: Arc::clone(maintenance),
         }
     }
@@ -78,12 +78,12 @@ impl Flusher {
     pub(crate) fn run(mut self, bell: &Bell<FlushWish>, interval: Duration, retry: Duration) {
         let mut patience = interval;
         while let Some(answers) = bell.wait(patience) {
-            let begun = self.clock.now_ns();
+            let begun = self.clock.now();
             let flushed = self.flush();
             patience = if flushed.is_ok() { interval } else { retry.min(interval) };
             match (&self.observer, &flushed) {
                 (Some(observer), Ok(made)) if !made.is_empty() => {
-                    observer.flush(self.clock.now_ns().saturating_sub(begun));
+                    observer.flush(self.clock.now().since(begun));
                 }
                 (Some(observer), Err(error)) => observer.flush_failed(error),
                 _ => {}

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value};
+use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value, WallMs, WallNs};
 
 use crate::ingest::head::{FloatRow, Head, Owned, Placed};
 
@@ -48,8 +48,8 @@ pub struct Followed<'a> {
     pub tenant: &'a Tenant,
     /// What it is.
     pub def: &'a SeriesDef,
-    /// Samples up to this time, milliseconds, may have been applied before.
-    pub applied_ms: i64,
+    /// Samples up to this time may have been applied before.
+    pub applied: WallMs,
 }
 
 /// Hears of the samples of one shard. Called on the shard's thread, so it must not wait.
@@ -57,27 +57,27 @@ pub trait Follower: Send {
     /// A watch accepts a series. Says whether its samples are wanted.
     fn begin(&mut self, followed: Followed<'_>) -> bool;
     /// Whether a sample of this time is of any use to it: asked before one is copied for it.
-    fn wants(&self, time_ms: i64) -> bool {
-        let _ = time_ms;
+    fn wants(&self, time: WallMs) -> bool {
+        let _ = time;
         true
     }
     /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it shows.
-    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
+    fn sample(&mut self, slot: u32, time: WallMs, value: Value, is_certain: bool);
     /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was reported.
-    fn pass(&mut self, until_ns: i64);
+    fn pass(&mut self, until: WallNs);
 }
 
 /// Messages to a shard about the followers of one audience.
 pub(crate) enum Follow {
     /// Tell this one, and nobody from before.
     Begin(Box<dyn Follower>),
-    /// Samples up to `flushed_ms` may be in blocks.
+    /// Samples up to `flushed` may be in blocks.
     Watch {
         watch: Arc<Watch>,
-        flushed_ms: i64,
+        flushed: WallMs,
     },
     Unwatch(u64),
-    Pass(i64),
+    Pass(WallNs),
     /// Nobody is notified any more.
     End,
 }
@@ -127,7 +127,7 @@ impl Slots {
 pub(crate) struct Following {
     ears: Vec<Ear>,
     /// The newest time of what may be in blocks, as it was when a watch began.
-    flushed_ms: Option<i64>,
+    flushed: Option<WallMs>,
 }
 
 impl Following {
@@ -138,23 +138,22 @@ impl Following {
                 debug_assert!(self.ears.iter().all(|ear| ear.audience != audience), "one follower of {audience:?}");
                 self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: Slots::default() });
             }
-            Follow::Watch { watch, flushed_ms } => {
-                self.flushed_ms = self.flushed_ms.max(Some(flushed_ms));
+            Follow::Watch { watch, flushed } => {
+                self.flushed = self.flushed.max(Some(flushed));
                 let Some(ear) = self.ears.iter_mut().find(|ear| ear.audience == audience) else { return };
                 for slot in head.matching(watch.tenant.as_ref(), &watch.matchers) {
                     let owned = Arc::clone(head.owned(slot));
-                    let newest_ms = head.newest_ms(slot);
-                    let applied_ms = newest_ms.max(head.frozen_newest_ms()).max(self.flushed_ms);
-                    if ear.begin(&watch, slot, &owned, applied_ms.unwrap_or(i64::MIN)) {
+                    let applied = head.newest(slot).max(head.frozen_newest()).max(self.flushed);
+                    if ear.begin(&watch, slot, &owned, applied.unwrap_or(WallMs::MIN)) {
                         head.follow(slot, true);
                     }
                 }
                 ear.watches.push(watch);
             }
             Follow::Unwatch(id) => self.unwatch(head, audience, |watch| watch.id == id),
-            Follow::Pass(until_ns) => {
+            Follow::Pass(until) => {
                 if let Some(ear) = self.ears.iter_mut().find(|ear| ear.audience == audience) {
-                    ear.follower.pass(until_ns);
+                    ear.follower.pass(until);
                 }
             }
             Follow::End => self.end(head, audience),
@@ -187,13 +186,13 @@ impl Following {
     pub(crate) fn add_series(&mut self, head: &mut Head, slot: u32, owned: &Owned) {
         debug_assert!(!head.is_followed(slot), "nobody follows the new series in slot {slot} yet");
         // It may have been here before, and its samples be in blocks.
-        let applied_ms = head.frozen_newest_ms().max(self.flushed_ms).unwrap_or(i64::MIN);
+        let applied = head.frozen_newest().max(self.flushed).unwrap_or(WallMs::MIN);
         for ear in &mut self.ears {
             // Whoever followed the series that had this number before does not follow this one by that.
             ear.slots.remove(slot);
             for at in 0..ear.watches.len() {
                 let watch = Arc::clone(&ear.watches[at]);
-                if accepts(&watch, owned) && ear.begin(&watch, slot, owned, applied_ms) {
+                if accepts(&watch, owned) && ear.begin(&watch, slot, owned, applied) {
                     head.follow(slot, true);
                 }
             }
@@ -203,30 +202,32 @@ impl Following {
     /// Puts a number without a start into the head, and reports it: each counts.
     pub(crate) fn apply_float(&mut self, head: &mut Head, row: FloatRow) {
         let FloatRow { index: slot, time_ms, value } = row;
+        let time = WallMs(time_ms);
         head.apply_float(row);
         if self.ears.is_empty() || !head.is_followed(slot) {
             return;
         }
-        for ear in self.ears.iter_mut().filter(|ear| ear.wants(slot, time_ms)) {
-            ear.follower.sample(slot, time_ms, Value::Float(value), true);
+        for ear in self.ears.iter_mut().filter(|ear| ear.wants(slot, time)) {
+            ear.follower.sample(slot, time, Value::Float(value), true);
         }
     }
 
     /// Puts a sample into the head, and reports it when it counts; false when it is a point that was there already.
     pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
         let Placed { index: slot, time_ms, start_ms, .. } = placed;
-        if self.ears.is_empty() || !head.is_followed(slot) || !self.ears.iter().any(|ear| ear.wants(slot, time_ms)) {
+        let time = WallMs(time_ms);
+        if self.ears.is_empty() || !head.is_followed(slot) || !self.ears.iter().any(|ear| ear.wants(slot, time)) {
             return head.apply(placed);
         }
         let value = placed.value.clone();
         let is_new = head.apply(placed);
         if is_new {
-            let is_certain = start_ms == 0 || Some(time_ms) > head.frozen_newest_ms().max(self.flushed_ms);
-            let mut ears = self.ears.iter_mut().filter(|ear| ear.wants(slot, time_ms)).peekable();
+            let is_certain = start_ms == 0 || Some(time) > head.frozen_newest().max(self.flushed);
+            let mut ears = self.ears.iter_mut().filter(|ear| ear.wants(slot, time)).peekable();
             let mut value = Some(value);
             while let Some(ear) = ears.next() {
                 let value = if ears.peek().is_some() { value.clone() } else { value.take() };
-                ear.follower.sample(slot, time_ms, value.expect("taken by the last one"), is_certain);
+                ear.follower.sample(slot, time, value.expect("taken by the last one"), is_certain);
             }
         }
         is_new
@@ -234,15 +235,15 @@ impl Following {
 }
 
 impl Ear {
-    fn wants(&self, slot: u32, time_ms: i64) -> bool {
-        self.slots.contains(slot) && self.follower.wants(time_ms)
+    fn wants(&self, slot: u32, time: WallMs) -> bool {
+        self.slots.contains(slot) && self.follower.wants(time)
     }
 
     /// Whether the follower wants the series.
-    fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
+    fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied: WallMs) -> bool {
         debug_assert!(accepts(watch, owned), "watch {} does not ask for the series in slot {slot}", watch.id);
         let Owned { tenant, def } = owned;
-        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def, applied_ms };
+        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def, applied };
         let is_wanted = self.follower.begin(followed);
         if is_wanted {
             self.slots.insert(slot);
@@ -285,22 +286,22 @@ mod tests {
             self.0.begin(followed)
         }
 
-        fn wants(&self, time_ms: i64) -> bool {
-            time_ms > self.1
+        fn wants(&self, time: WallMs) -> bool {
+            time > WallMs(self.1)
         }
 
-        fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool) {
-            self.0.sample(slot, time_ms, value, is_certain);
+        fn sample(&mut self, slot: u32, time: WallMs, value: Value, is_certain: bool) {
+            self.0.sample(slot, time, value, is_certain);
         }
 
-        fn pass(&mut self, until_ns: i64) {
-            self.0.pass(until_ns);
+        fn pass(&mut self, until: WallNs) {
+            self.0.pass(until);
         }
     }
 
     #[test]
     fn what_a_follower_has_no_use_for_is_stored_and_not_reported() {
-        let clock = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let clock = Arc::new(ManualClock::new(WallNs(NOW_MS * 1_000_000)));
         let options = Options { shards: 1, ..Options::default() };
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
         let (ear, heard) = channel();
@@ -313,8 +314,8 @@ mod tests {
         store.watch(Audience::Streams, watch(1, tenant(), "a"));
         put(&store, 3, "a", None, 150);
         put(&store, 4, "a", None, 250);
-        store.pass(Audience::Detectors, 7);
-        store.pass(Audience::Streams, 7);
+        store.pass(Audience::Detectors, WallNs(7));
+        store.pass(Audience::Streams, WallNs(7));
         let samples = |heard: std::sync::mpsc::Receiver<FollowEvent>| -> Vec<FollowEvent> {
             let until = heard.into_iter().take_while(|heard| *heard != FollowEvent::Pass(7));
             until.filter(|heard| matches!(heard, FollowEvent::Sample(..))).collect()
@@ -341,16 +342,16 @@ mod tests {
 
     impl Follower for Listener {
         fn begin(&mut self, followed: Followed<'_>) -> bool {
-            self.0.send(FollowEvent::Begin(followed.watch, followed.series, followed.applied_ms)).unwrap();
+            self.0.send(FollowEvent::Begin(followed.watch, followed.series, followed.applied.0)).unwrap();
             true
         }
 
-        fn sample(&mut self, _: u32, time_ms: i64, _: Value, is_certain: bool) {
-            self.0.send(FollowEvent::Sample(time_ms - NOW_MS, is_certain)).unwrap();
+        fn sample(&mut self, _: u32, time: WallMs, _: Value, is_certain: bool) {
+            self.0.send(FollowEvent::Sample(time.0 - NOW_MS, is_certain)).unwrap();
         }
 
-        fn pass(&mut self, until_ns: i64) {
-            self.0.send(FollowEvent::Pass(until_ns)).unwrap();
+        fn pass(&mut self, until: WallNs) {
+            self.0.send(FollowEvent::Pass(until.0)).unwrap();
         }
     }
 
@@ -389,12 +390,12 @@ mod tests {
 
     #[test]
     fn a_follower_hears_what_is_new_of_what_is_watched() {
-        let clock = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let clock = Arc::new(ManualClock::new(WallNs(NOW_MS * 1_000_000)));
         let options = Options { shards: 1, ..Options::default() };
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
         let (ear, heard) = channel();
         let reported = || {
-            store.pass(Audience::Streams, 7);
+            store.pass(Audience::Streams, WallNs(7));
             heard.iter().take_while(|heard| *heard != FollowEvent::Pass(7)).collect::<Vec<_>>()
         };
         put(&store, 1, "a", None, 100);

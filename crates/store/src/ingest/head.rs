@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, METRIC_NAME, Matcher, SeriesData, SeriesDef, Temporality,
-    Tenant, TextColumn, TimeRange, Value,
+    Tenant, TextColumn, TimeRange, Value, WallMs,
 };
 
 use crate::block::Budget;
@@ -112,7 +112,7 @@ pub(crate) struct Head {
     histograms: LabelIndex,
     frozen: Vec<(u64, Arc<Frozen>)>,
     /// Time of the newest sample that was ever frozen.
-    frozen_newest_ms: Option<i64>,
+    frozen_newest: Option<WallMs>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
 }
@@ -236,7 +236,7 @@ impl Head {
             let Some(one) = one else { continue };
             let parts = one.samples.take();
             if !parts.is_empty() {
-                self.frozen_newest_ms = self.frozen_newest_ms.max(parts.last());
+                self.frozen_newest = self.frozen_newest.max(parts.last().map(WallMs));
                 series.push(FrozenSeries { slot: index as u32, owned: Arc::clone(&one.owned), parts });
             }
         }
@@ -338,14 +338,14 @@ impl Head {
     }
 
     /// Time of the newest sample of a series outside blocks.
-    pub(crate) fn newest_ms(&self, index: u32) -> Option<i64> {
+    pub(crate) fn newest(&self, index: u32) -> Option<WallMs> {
         let frozen = self.frozen.iter().filter_map(|(_, frozen)| frozen.read(index, TimeRange::ALL)?.last()).max();
-        self.at(index).samples.last().max(frozen)
+        self.at(index).samples.last().max(frozen).map(WallMs)
     }
 
     /// Time of the newest sample that was ever frozen.
-    pub(crate) const fn frozen_newest_ms(&self) -> Option<i64> {
-        self.frozen_newest_ms
+    pub(crate) const fn frozen_newest(&self) -> Option<WallMs> {
+        self.frozen_newest
     }
 }
 
@@ -605,17 +605,14 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
             let mut rest = &rows[..];
             while let Some(row) = rest.first() {
                 let window = of(row.0);
-                assert!(window.range().contains(row.0), "the sample at {} is cut by {window:?}", row.0);
-                rest = &rest[rest.partition_point(|row| row.0 <= window.end_ms())..];
+                assert!(window.range().contains_ms(row.0), "the sample at {} is cut by {window:?}", row.0);
+                rest = &rest[rest.partition_point(|row| row.0 <= window.end().0)..];
                 windows.push(window);
             }
         }
         windows.dedup();
     }
-    debug_assert!(
-        windows.is_sorted_by(|one, next| one.end_ms() <= next.start_ms),
-        "windows of a series ascend: {windows:?}"
-    );
+    debug_assert!(windows.is_sorted_by(|one, next| one.end() <= next.start), "windows of a series ascend: {windows:?}");
     windows
 }
 
@@ -721,7 +718,7 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
     let newest = all.iter().filter_map(|series| series.parts.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
-        for window in series.parts.windows(|time| ladder.of_flush(time, newest)) {
+        for window in series.parts.windows(|time| ladder.of_flush(WallMs(time), WallMs(newest))) {
             windows.entry((&series.owned.tenant, window)).or_default().push(series);
         }
     }

@@ -40,12 +40,12 @@ pub(crate) mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::Verdict;
 use ogive_model::sequence::SourceTable;
+use ogive_model::{Ms, Ns, Verdict};
 
 use crate::retention::Retention;
 
-pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN, check};
+pub use check::{TIME_AHEAD_MAX, TIME_NS_MIN, check};
 pub use clock::{Clock, ManualClock};
 pub(crate) use flush_wish::{FlushWish, Flushed};
 pub use follow::{Audience, Followed, Follower, Watch};
@@ -86,14 +86,14 @@ pub enum Refusal {
 /// Hears how long things took. Called on the store's threads, so it must not wait.
 pub trait Observer: Send + Sync {
     /// A journal fsync.
-    fn fsync(&self, _ns: u64) {}
+    fn fsync(&self, _took: Ns) {}
     /// A flush, from the marker to the truncated journal.
-    fn flush(&self, _ns: u64) {}
+    fn flush(&self, _took: Ns) {}
     /// A flush failed; it is tried again, and what it would have written stays in the journal.
     fn flush_failed(&self, _error: &crate::Error) {}
     /// The wall clock is so far ahead of the time that retention goes by, and nothing is dropped by it until it is confirmed; 0: it is
     /// no longer.
-    fn clock_doubted(&self, _lag_ms: i64) {}
+    fn clock_doubted(&self, _lag: Ms) {}
     /// The journal was replayed: what is marked now was stored before this start.
     fn recovered(&self, _sources: &SourceTable) {}
 }
@@ -134,7 +134,7 @@ pub struct Options {
     /// A flush that failed is tried again after this long.
     pub flush_retry: Duration,
     /// The shortest window of a block, milliseconds.
-    pub window_ms: i64,
+    pub window: Ms,
     /// How long after its end a window gets no more data but late data.
     pub lateness: Duration,
     /// Bytes of journal records after which a flush begins, so that a start after a crash replays no more than about that.
@@ -183,7 +183,7 @@ impl Default for Options {
             // A second: a full disk is looked at often, and costs nothing meanwhile.
             flush_retry: Duration::from_secs(1),
             // 2 h: twelve flushes; what a question about the last hours opens is one block or two.
-            window_ms: 2 * 3600 * 1000,
+            window: Ms::from_secs(2 * 3600),
             // 15 minutes: a sender that was cut off for a while; and a flush that came just before its end.
             lateness: Duration::from_secs(900),
             // 128 MiB: a second or two of one core.

@@ -119,7 +119,7 @@ impl Packed {
     pub(crate) fn is_in(&self, range: TimeRange) -> bool {
         let mut cursor = Cursor::new(&self.bytes);
         let times = get_integers(&mut cursor, usize::from(self.count)).expect("as it was packed");
-        times.iter().any(|time| range.contains(*time))
+        times.iter().any(|time| range.contains_ms(*time))
     }
 
     /// Bytes that it points to.

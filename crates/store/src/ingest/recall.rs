@@ -7,15 +7,15 @@
 //! are read once.
 //! Threads: the journal writer only.
 
-use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
+use ogive_model::{Ms, Ns, SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::Blocks;
 use crate::ingest::table::{Table, halves};
 
 /// An hour: longer than any usual interval between samples, so that only series that ended retire.
-pub(crate) const IDLE_NS: u64 = 3_600_000_000_000;
+pub(crate) const IDLE: Ns = Ns::from_secs(3_600);
 /// An hour, the time in which a series does not retire: samples of it came before the server ended.
-const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
+const RECENT: Ms = IDLE.to_ms();
 
 /// Where a series is described.
 struct SeriesLocation {
@@ -75,7 +75,7 @@ pub(crate) struct Recall {
 impl Recall {
     /// The series of those of `blocks` that have recent samples.
     pub(crate) fn of(blocks: &Blocks) -> Self {
-        Self { blocks: blocks.recent(RECENT_MS), known: None, failures: 0 }
+        Self { blocks: blocks.recent(RECENT), known: None, failures: 0 }
     }
 
     /// Blocks whose series could not be read since this was last asked.

@@ -12,15 +12,15 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use ogive_hist::Scheme;
-use ogive_model::{Kind, Labels, Reason, SeriesDef, SeriesId, Temporality, Tenant};
+use ogive_model::{Kind, Labels, MonoNs, Ns, Reason, SeriesDef, SeriesId, Temporality, Tenant, WallMs};
 
 use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
-use crate::ingest::recall::{IDLE_NS, Recall, RecalledSeries};
+use crate::ingest::recall::{IDLE, Recall, RecalledSeries};
 use crate::ingest::table::{Table, halves};
 use crate::order;
 
-const SECOND_NS: u64 = 1_000_000_000;
+const SECOND: Ns = Ns::from_secs(1);
 /// 10 minutes between looks at all series: 20 ms of a million.
 const RETIRE_INTERVAL_S: u32 = 600;
 /// A million series that retired are remembered, some 48 MiB; then all are forgotten, and may come back as something else.
@@ -50,9 +50,9 @@ struct Classes {
     /// One of them.
     current: Scheme,
     /// The latest cell of the current class.
-    latest_ms: i64,
+    latest: WallMs,
     /// The latest cell of any other class before it.
-    other_ms: i64,
+    other: WallMs,
 }
 
 struct RegisteredSeries {
@@ -134,7 +134,7 @@ impl Registry {
 
     /// Takes note of the series in blocks.
     pub(crate) fn remember(&mut self, recall: Recall) {
-        self.recall_until_s = self.now_s.saturating_add((IDLE_NS / SECOND_NS) as u32);
+        self.recall_until_s = self.now_s.saturating_add((IDLE / SECOND) as u32);
         self.recall = recall;
     }
 
@@ -166,8 +166,8 @@ impl Registry {
     }
 
     /// Tells the time.
-    pub(crate) fn tick(&mut self, now_ns: u64) {
-        self.now_s = u32::try_from(now_ns / SECOND_NS).unwrap_or(u32::MAX);
+    pub(crate) fn tick(&mut self, now: MonoNs) {
+        self.now_s = u32::try_from(now.0 / SECOND.0.cast_unsigned()).unwrap_or(u32::MAX);
     }
 
     /// Sets what is taken; gives what was set before.
@@ -294,29 +294,24 @@ impl Registry {
     /// Whether a cell of `scheme` at `time_ms` can merge with what may be there, and takes note of it. A series
     /// may go over to another scheme for later cells; a cell that is not later than the last one of another
     /// scheme is refused, since it could meet that one.
-    pub(crate) fn admit(&mut self, number: u32, scheme: &Scheme, time_ms: i64) -> Result<(), Reason> {
+    pub(crate) fn admit(&mut self, number: u32, scheme: &Scheme, time: WallMs) -> Result<(), Reason> {
         let known = self.known[number as usize].as_mut().expect("admitted after it was resolved");
         let Some(classes) = &mut known.classes else {
             let current = scheme.clone();
-            known.classes = Some(Box::new(Classes { current, latest_ms: time_ms, other_ms: i64::MIN }));
+            known.classes = Some(Box::new(Classes { current, latest: time, other: WallMs::MIN }));
             return Ok(());
         };
-        if time_ms <= classes.other_ms {
+        if time <= classes.other {
             return Err(Reason::SchemeConflict);
         }
         if order::class_order(&classes.current, scheme).is_eq() {
-            classes.latest_ms = classes.latest_ms.max(time_ms);
-        } else if time_ms > classes.latest_ms {
-            **classes = Classes { current: scheme.clone(), latest_ms: time_ms, other_ms: classes.latest_ms };
+            classes.latest = classes.latest.max(time);
+        } else if time > classes.latest {
+            **classes = Classes { current: scheme.clone(), latest: time, other: classes.latest };
         } else {
             return Err(Reason::SchemeConflict);
         }
-        debug_assert!(
-            classes.other_ms < classes.latest_ms,
-            "cells of two classes: {} {}",
-            classes.other_ms,
-            classes.latest_ms
-        );
+        debug_assert!(classes.other < classes.latest, "cells of two classes: {} {}", classes.other, classes.latest);
         Ok(())
     }
 
@@ -367,7 +362,7 @@ impl Registry {
         if self.retired.len() > RETIRED_MAX {
             self.retired.clear();
         }
-        let idle_s = (IDLE_NS / SECOND_NS) as u32;
+        let idle_s = (IDLE / SECOND) as u32;
         let ended = |known: &RegisteredSeries| known.seen_epoch < epoch && known.seen_s.saturating_add(idle_s) <= now;
         let numbers = self.known.iter().zip(0..).filter(|(known, _)| known.as_ref().is_some_and(ended));
         let numbers: Vec<u32> = numbers.map(|(_, number)| number).collect();
@@ -497,11 +492,11 @@ mod tests {
         let (ended, lives) = (def("a", Temporality::Delta), def("b", Temporality::Delta));
         let slot = resolve(&mut registry, &ended).unwrap();
         registry.keep().count();
-        registry.tick(IDLE_NS - 1);
+        registry.tick(MonoNs(IDLE.0 as u64 - 1));
         resolve(&mut registry, &lives).unwrap();
         registry.keep().count();
         assert_eq!(registry.mark(), [[0; 0]], "idle for less than an hour");
-        registry.tick(IDLE_NS + 600 * SECOND_NS);
+        registry.tick(MonoNs((IDLE + SECOND * 600).0 as u64));
         assert_eq!(registry.mark(), [[slot.index]]);
         assert_eq!(registry.mark(), [[0; 0]]);
         assert_eq!(registry.len(), 1);
@@ -516,9 +511,9 @@ mod tests {
         let series = def("a", Temporality::Delta);
         resolve(&mut registry, &series).unwrap();
         registry.keep().count();
-        registry.tick(10 * IDLE_NS);
+        registry.tick(MonoNs((IDLE * 10).0 as u64));
         assert_eq!(registry.mark(), [[0; 0]], "this mark is the one that parts its samples");
-        registry.tick(20 * IDLE_NS);
+        registry.tick(MonoNs((IDLE * 20).0 as u64));
         assert_eq!(registry.mark(), [[0]]);
     }
 
@@ -529,13 +524,17 @@ mod tests {
         resolve(&mut registry, &series).unwrap();
         let custom = |bound: f64| Scheme::custom(vec![bound]).unwrap();
         let mut check = |scheme: &Scheme, time| registry.admit(0, scheme, time).is_ok();
-        assert!(check(&custom(1.0), 10) && check(&custom(1.0), 5) && check(&custom(1.0), 10));
-        assert!(!check(&custom(2.0), 10) && !check(&custom(2.0), 7));
-        assert!(check(&custom(2.0), 11) && check(&custom(2.0), 12));
-        assert!(!check(&custom(1.0), 12) && !check(&custom(1.0), 10) && !check(&custom(2.0), 10));
-        assert!(check(&Scheme::Exp2 { scale: 3 }, 13) && check(&Scheme::Exp2 { scale: 5 }, 13));
+        assert!(check(&custom(1.0), WallMs(10)) && check(&custom(1.0), WallMs(5)) && check(&custom(1.0), WallMs(10)));
+        assert!(!check(&custom(2.0), WallMs(10)) && !check(&custom(2.0), WallMs(7)));
+        assert!(check(&custom(2.0), WallMs(11)) && check(&custom(2.0), WallMs(12)));
+        assert!(
+            !check(&custom(1.0), WallMs(12)) && !check(&custom(1.0), WallMs(10)) && !check(&custom(2.0), WallMs(10))
+        );
+        assert!(check(&Scheme::Exp2 { scale: 3 }, WallMs(13)) && check(&Scheme::Exp2 { scale: 5 }, WallMs(13)));
         let sketch = |gamma: f64| Scheme::gamma(gamma, 0.0).unwrap();
-        assert!(!check(&sketch(1.02), 13) && check(&sketch(1.02), 14) && check(&sketch(1.02), 14));
-        assert!(!check(&sketch(1.03), 14) && !check(&Scheme::log_linear2(7, 0, 1.0).unwrap(), 14));
+        assert!(
+            !check(&sketch(1.02), WallMs(13)) && check(&sketch(1.02), WallMs(14)) && check(&sketch(1.02), WallMs(14))
+        );
+        assert!(!check(&sketch(1.03), WallMs(14)) && !check(&Scheme::log_linear2(7, 0, 1.0).unwrap(), WallMs(14)));
     }
 }

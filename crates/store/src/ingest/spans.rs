@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use ogive_journal::{Position, SegmentRange};
-use ogive_model::TimeRange;
+use ogive_model::{TimeRange, WallMs};
 
-use crate::findings::MARGIN_MS;
+use crate::findings::MARGIN;
 
 /// See the module. In the order of the journal.
-pub(crate) struct Spans(Vec<(SegmentRange, Option<(i64, i64)>)>);
+pub(crate) struct Spans(Vec<(SegmentRange, Option<(WallMs, WallMs)>)>);
 
 impl Spans {
     pub(crate) fn new(segments: Vec<SegmentRange>) -> Self {
@@ -16,7 +16,7 @@ impl Spans {
     }
 
     /// A record holds samples of these times, first and last.
-    pub(crate) fn add(&mut self, position: Position, first: i64, last: i64) {
+    pub(crate) fn add(&mut self, position: Position, first: WallMs, last: WallMs) {
         debug_assert!(first <= last, "a record of the times {first} to {last}");
         let at = self.0.partition_point(|(segment, _)| segment.end <= position);
         if let Some((_, span)) = self.0.get_mut(at) {
@@ -30,16 +30,15 @@ impl Spans {
         let Range { start: from, end: to } = lost;
         let before = self.0.partition_point(|(segment, _)| segment.end.0 <= from);
         let behind = self.0.partition_point(|(segment, _)| segment.first.0 < to.max(from + 1)).max(before);
-        let mut known: Vec<(i64, i64)> = self.0[before..behind].iter().filter_map(|(_, span)| *span).collect();
+        let mut known: Vec<(WallMs, WallMs)> = self.0[before..behind].iter().filter_map(|(_, span)| *span).collect();
         if known.is_empty() {
             known.extend(self.0[..before].iter().rev().find_map(|(_, span)| *span));
             known.extend(self.0[behind..].iter().find_map(|(_, span)| *span));
         }
         let (first, last) = (known.iter().map(|span| span.0).min(), known.iter().map(|span| span.1).max());
-        let range = first.zip(last).map(|(first, last)| TimeRange {
-            start_ms: first.saturating_sub(MARGIN_MS),
-            end_ms: last.saturating_add(MARGIN_MS),
-        });
+        let range = first
+            .zip(last)
+            .map(|(first, last)| TimeRange { start: first.saturating_sub(MARGIN), end: last.saturating_add(MARGIN) });
         range.unwrap_or(TimeRange::ALL)
     }
 }
@@ -54,10 +53,10 @@ mod tests {
             |first, end| SegmentRange { path: "s".into(), first: Position(first), end: Position(end), bytes: 1 };
         let mut spans = Spans::new(vec![segment(0, 10), segment(10, 20), segment(20, 30)]);
         assert_eq!(spans.around(5..6), TimeRange::ALL);
-        spans.add(Position(3), 100, 200);
-        spans.add(Position(9), 50, 60);
-        spans.add(Position(25), 1000, 1001);
-        let range = |first: i64, last: i64| TimeRange { start_ms: first - MARGIN_MS, end_ms: last + MARGIN_MS };
+        spans.add(Position(3), WallMs(100), WallMs(200));
+        spans.add(Position(9), WallMs(50), WallMs(60));
+        spans.add(Position(25), WallMs(1000), WallMs(1001));
+        let range = |first: i64, last: i64| TimeRange { start: WallMs(first) - MARGIN, end: WallMs(last) + MARGIN };
         assert_eq!(spans.around(5..6), range(50, 200));
         assert_eq!(spans.around(12..14), range(50, 1001), "nothing of its segment could be read");
         assert_eq!(spans.around(5..22), range(50, 1001));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ogive_model::{Reason, Verdict};
+use ogive_model::{Ms, Reason, Verdict, WallMs};
 
 use crate::manifest::Horizon;
 
@@ -167,9 +167,9 @@ pub struct Status {
     /// The same, in blocks that were made of several: such a part is gone.
     pub written_clashes: u64,
     /// The time that retention goes by, milliseconds since 1970.
-    pub retention_clock_ms: i64,
+    pub retention_clock: WallMs,
     /// How far the wall clock is ahead of it and not confirmed, milliseconds.
-    pub retention_lag_ms: i64,
+    pub retention_lag: Ms,
     /// Whether something would be dropped if the wall clock were believed.
     pub drops_held: bool,
     /// What was dropped of each tenant and resolution, up to when.

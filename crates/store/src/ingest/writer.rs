@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position};
 use ogive_model::sequence::Seen;
-use ogive_model::{Batch, Reason, SeriesDef, SeriesId, Stamps, Step, Verdict, wire};
+use ogive_model::{Batch, MonoNs, Ns, Reason, SeriesDef, SeriesId, Stamps, Step, Verdict, WallMs, wire};
 
 use crate::findings::NewFinding;
 pub(crate) use crate::ingest::core::{Core, Mark, ids_of};
@@ -91,12 +91,12 @@ pub(crate) struct Writer {
     /// Bytes of records since the heads were parted, and how many are too many.
     pub(crate) unflushed_bytes: u64,
     pub(crate) unflushed_bytes_max: u64,
-    pub(crate) group_ns: u64,
+    pub(crate) group: Ns,
     /// The arrival that the journal said last; none when it says none.
-    pub(crate) arrived_ms: Option<i64>,
+    pub(crate) arrived: Option<WallMs>,
     /// Asks for a flush.
     pub(crate) want_flush: Box<dyn Fn() + Send>,
-    pub(crate) synced_ns: u64,
+    pub(crate) synced: MonoNs,
     /// Its space is not for batches.
     pub(crate) reserve: Arc<Reserve>,
 }
@@ -123,8 +123,8 @@ impl Writer {
         if self.core.open.replies.is_empty() {
             return None;
         }
-        let due = self.synced_ns.saturating_add(self.group_ns);
-        Some(Duration::from_nanos(due.saturating_sub(self.clock.now_ns())))
+        let due = self.synced.saturating_add(self.group);
+        Some(due.since(self.clock.now()).to_duration())
     }
 
     fn is_due(&self) -> bool {
@@ -132,10 +132,10 @@ impl Writer {
         if open.replies.is_empty() {
             return false;
         }
-        let now = self.clock.now_ns();
+        let now = self.clock.now();
         open.bytes >= GROUP_BYTES_MAX
-            || now >= open.begun_ns.saturating_add(self.group_ns)
-            || (now >= self.synced_ns.saturating_add(self.group_ns) && self.queue.len() == 0)
+            || now >= open.begun.saturating_add(self.group)
+            || (now >= self.synced.saturating_add(self.group) && self.queue.len() == 0)
     }
 
     fn obey(&mut self, command: Command) {
@@ -190,7 +190,7 @@ impl Writer {
 
     fn take_new(&mut self, mut submission: Submission, stamps: Option<Arc<dyn Stamps>>) {
         let Submission { batch, ids, .. } = &mut submission;
-        self.core.registry.tick(self.clock.now_ns());
+        self.core.registry.tick(self.clock.now());
         let fresh = self.core.registry.fresh_count();
         let known = match self.core.known(batch) {
             Ok(known) => known,
@@ -199,7 +199,7 @@ impl Writer {
                 return self.refuse(submission.reply, Refusal::UnknownSeries(unknown));
             }
         };
-        let judged = self.core.judge(batch, ids, &known, self.clock.wall_ns());
+        let judged = self.core.judge(batch, ids, &known, self.clock.wall());
         match self.append(submission, &judged) {
             Ok(reply) => self.answer(reply, judged.verdict, stamps),
             Err((reply, refusal)) => {
@@ -229,7 +229,7 @@ impl Writer {
         let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, judged));
         if let Err(error) = appended.and_then(|()| self.journal.append(&frame).map(|_| ())) {
             self.core.stats.journal_failures.add(1);
-            self.arrived_ms = self.arrived_ms.map(|_| i64::MIN);
+            self.arrived = self.arrived.map(|_| WallMs::MIN);
             return Err((reply, refusal(&error)));
         }
         assert!(!self.journal.is_poisoned(), "nobody is promised what a poisoned journal took");
@@ -241,16 +241,15 @@ impl Writer {
 
     /// Says when what follows arrived, once a millisecond.
     fn arrive(&mut self) -> Result<(), DiskError> {
-        let Some(before) = self.arrived_ms else { return Ok(()) };
-        let now_ns = self.clock.wall_ns();
-        let now_ms = now_ns.div_euclid(1_000_000);
-        if now_ms == before {
+        let Some(before) = self.arrived else { return Ok(()) };
+        let now = self.clock.wall();
+        if now.to_ms() == before {
             return Ok(());
         }
-        let frame = wire::encode_arrival(now_ns);
+        let frame = wire::encode_arrival(now.0);
         self.journal.append(&frame)?;
         self.core.open.bytes += frame.len();
-        self.arrived_ms = Some(now_ms);
+        self.arrived = Some(now.to_ms());
         Ok(())
     }
 
@@ -289,7 +288,7 @@ impl Writer {
         stamps.iter().for_each(|stamps| stamps.stamp(Step::Journaled));
         self.core.open.stamps.extend(stamps);
         if self.core.open.replies.is_empty() {
-            self.core.open.begun_ns = self.clock.now_ns();
+            self.core.open.begun = self.clock.now();
         }
         self.core.open.replies.push((reply, verdict));
     }
@@ -313,12 +312,12 @@ impl Writer {
         }
         // A duplicate may be of a batch that was replayed and is not durable yet.
         if self.core.open.bytes > 0 || self.journal.durable() < self.journal.next() {
-            let begun = self.clock.now_ns();
+            let begun = self.clock.now();
             sway();
             let synced = self.journal.sync();
-            self.synced_ns = self.clock.now_ns();
+            self.synced = self.clock.now();
             if let Some(observer) = &self.observer {
-                observer.fsync(self.synced_ns.saturating_sub(begun));
+                observer.fsync(self.synced.since(begun));
             }
             if let Err(error) = synced {
                 self.core.stats.journal_failures.add(1);
@@ -362,7 +361,7 @@ impl Writer {
         // Records that are not lost and say nothing, by position.
         let mut useless = Vec::new();
         let core = &mut self.core;
-        core.registry.tick(self.clock.now_ns());
+        core.registry.tick(self.clock.now());
         let limits = core.registry.limit(Limits::NONE);
         core.registry.replay(true);
         let replay = self.journal.replay::<crate::Error>(from, |position, frame| {

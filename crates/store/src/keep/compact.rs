@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_model::{Kind, Labels, SeriesData, SeriesMeta, Tenant, TimeRange};
+use ogive_model::{Kind, Labels, Ms, SeriesData, SeriesMeta, Tenant, TimeRange, WallMs};
 
 use crate::block::Walk;
 use crate::class::Classes;
@@ -29,7 +29,7 @@ pub(crate) struct Rules {
     /// Blocks of like size in a window that still gets data; below 2 nothing is compacted.
     pub(crate) fan: usize,
     /// Windows that end at or before this get no more data but late data.
-    pub(crate) closed_ms: i64,
+    pub(crate) closed: WallMs,
 }
 
 /// Blocks that should become one of `window`.
@@ -51,7 +51,7 @@ pub(crate) fn plan(
         return None;
     }
     let mut groups: BTreeMap<(&Tenant, u32, Classes), Vec<&BlockMeta>> = BTreeMap::new();
-    for meta in blocks.iter().filter(|meta| meta.window.length_ms > 0 && !apart(meta)) {
+    for meta in blocks.iter().filter(|meta| meta.window.has_length() && !apart(meta)) {
         groups.entry((&meta.tenant, meta.resolution_ms, meta.dropped())).or_default().push(meta);
     }
     groups.iter().find_map(|((_, resolution, _), group)| {
@@ -61,20 +61,20 @@ pub(crate) fn plan(
 
 fn plan_step(
     group: &[&BlockMeta],
-    length_ms: i64,
+    length: Ms,
     rules: &Rules,
     whole: impl Fn(&BlockMeta, Window) -> bool,
 ) -> Option<Job> {
     let mut windows: BTreeMap<Window, Vec<&BlockMeta>> = BTreeMap::new();
-    for meta in group.iter().filter(|meta| meta.window.length_ms <= length_ms) {
-        let window = Window::of(meta.window.end_ms(), length_ms);
+    for meta in group.iter().filter(|meta| meta.window.length <= length) {
+        let window = Window::of(meta.window.end(), length);
         // One that was cut by other windows, before they were configured anew, may begin in the window before.
-        if meta.window.start_ms >= window.start_ms {
+        if meta.window.start >= window.start {
             windows.entry(window).or_default().push(meta);
         }
     }
     windows.into_iter().find_map(|(window, blocks)| {
-        let least = match (window.end_ms() <= rules.closed_ms, length_ms == rules.ladder.base_ms()) {
+        let least = match (window.end() <= rules.closed, length == rules.ladder.base()) {
             (true, _) => 2,
             (false, true) => rules.fan,
             (false, false) => return None,
@@ -126,7 +126,7 @@ struct Open<'a> {
 /// All series of several blocks, merged, ascending by (labels, kind), each in pieces that ascend in time.
 pub(crate) struct Pieces<'a> {
     sources: Vec<Open<'a>>,
-    piece_ms: i64,
+    piece: Ms,
     /// Series that it says yes to are passed over.
     without: &'a dyn Fn(&Labels, Kind) -> bool,
     stop: &'a dyn Fn() -> bool,
@@ -134,7 +134,7 @@ pub(crate) struct Pieces<'a> {
     clash: &'a dyn Fn(merge::Clash),
     /// The series that is read now, and up to when it was read.
     current: Option<CurrentSeries>,
-    after: i64,
+    after: WallMs,
 }
 
 /// A series in the making.
@@ -146,13 +146,13 @@ struct CurrentSeries {
 }
 
 impl<'a> Pieces<'a> {
-    /// Pieces of at most `piece_ms`, aligned. `stop` is asked before each one and ends it all with an error.
+    /// Pieces of at most `piece`, aligned. `stop` is asked before each one and ends it all with an error.
     ///
     /// # Errors
     /// When an index cannot be read; the items have their own.
     pub(crate) fn new(
         sources: Vec<Source<'a>>,
-        piece_ms: i64,
+        piece: Ms,
         without: &'a dyn Fn(&Labels, Kind) -> bool,
         stop: &'a dyn Fn() -> bool,
         clash: &'a dyn Fn(merge::Clash),
@@ -162,7 +162,7 @@ impl<'a> Pieces<'a> {
             Ok(Open { walk: block.walk()?, resolution_ms, range, tombstones })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { sources, piece_ms, without, stop, clash, current: None, after: i64::MIN })
+        Ok(Self { sources, piece, without, stop, clash, current: None, after: WallMs::MIN })
     }
 
     /// The least series that any source stands at.
@@ -195,14 +195,14 @@ impl<'a> Pieces<'a> {
                 return Err(Error::Ending);
             }
             if self.current.is_none() {
-                self.after = i64::MIN;
+                self.after = WallMs::MIN;
                 self.current = self.find()?;
             }
             let Some(CurrentSeries { meta, having, .. }) = &self.current else { return Ok(None) };
-            let mut next: Option<i64> = None;
+            let mut next: Option<WallMs> = None;
             for at in having {
                 let Open { walk, range, .. } = &mut self.sources[*at];
-                let time = walk.next_time(self.after.max(range.start_ms))?.filter(|time| *time <= range.end_ms);
+                let time = walk.next_time(self.after.max(range.start))?.filter(|time| *time <= range.end);
                 next = [next, time].into_iter().flatten().min();
             }
             let Some(next) = next else {
@@ -211,7 +211,7 @@ impl<'a> Pieces<'a> {
                 continue;
             };
             debug_assert!(!having.is_empty(), "a series is one of a source");
-            let piece = Window::of(next, self.piece_ms).range();
+            let piece = Window::of(next, self.piece).range();
             let mut whole: Option<SeriesData> = None;
             for at in having {
                 if let Some(part) = self.sources[*at].read(piece)? {
@@ -221,8 +221,8 @@ impl<'a> Pieces<'a> {
                     }
                 }
             }
-            assert!(self.after < piece.end_ms, "pieces ascend: {piece:?} comes behind {}", self.after);
-            self.after = piece.end_ms;
+            assert!(self.after < piece.end, "pieces ascend: {piece:?} comes behind {}", self.after);
+            self.after = piece.end;
             if let Some(mut whole) = whole.filter(|whole| !is_empty(whole)) {
                 whole.meta = meta.clone();
                 return Ok(Some(whole));
@@ -233,8 +233,7 @@ impl<'a> Pieces<'a> {
 
 impl Open<'_> {
     fn read(&mut self, piece: TimeRange) -> Result<Option<SeriesData>, Error> {
-        let start_ms = piece.start_ms.max(self.range.start_ms);
-        let range = TimeRange { start_ms, end_ms: piece.end_ms.min(self.range.end_ms) };
+        let range = TimeRange { start: piece.start.max(self.range.start), end: piece.end.min(self.range.end) };
         let Some(mut data) = self.walk.read(range)? else { return Ok(None) };
         self.tombstones.iter().for_each(|tombstone| tombstone.strip(&mut data, self.resolution_ms));
         Ok(Some(data))
@@ -264,17 +263,17 @@ mod tests {
     const HOUR: i64 = 3_600_000;
 
     fn rules(fan: usize, closed_hour: i64) -> Rules {
-        Rules { ladder: Ladder::new(2 * HOUR), fan, closed_ms: closed_hour * HOUR }
+        Rules { ladder: Ladder::new(Ms(2 * HOUR)), fan, closed: WallMs(closed_hour * HOUR) }
     }
 
     /// A block of `bytes` in the window of `hours` that ends at `end`.
     fn of(id: u64, bytes: u64, end: i64, hours: i64) -> BlockMeta {
-        BlockMeta { window: Window::of(end * HOUR, hours * HOUR), bytes, ..meta(id) }
+        BlockMeta { window: Window::of(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, ..meta(id) }
     }
 
     fn planned(blocks: &[BlockMeta], rules: &Rules) -> Option<(Vec<u64>, i64, i64)> {
         let job = plan(blocks, rules, |_| false, |_, _| true)?;
-        Some((job.blocks.iter().map(|id| id.0).collect(), job.window.start_ms / HOUR, job.window.length_ms / HOUR))
+        Some((job.blocks.iter().map(|id| id.0).collect(), job.window.start.0 / HOUR, job.window.length.0 / HOUR))
     }
 
     #[test]
@@ -335,9 +334,9 @@ mod tests {
         let (mut next, mut written, mut flushed) = (0, 0, 0);
         for flush in 0..7 * 144_i64 {
             let end = (flush + 1) * 600_000;
-            blocks.push(BlockMeta { window: Window::of(end, 2 * HOUR), bytes: 1000, ..meta(next) });
+            blocks.push(BlockMeta { window: Window::of(WallMs(end), Ms(2 * HOUR)), bytes: 1000, ..meta(next) });
             (next, flushed) = (next + 1, flushed + 1000);
-            let rules = Rules { ladder: Ladder::new(2 * HOUR), fan: 6, closed_ms: end };
+            let rules = Rules { ladder: Ladder::new(Ms(2 * HOUR)), fan: 6, closed: WallMs(end) };
             while let Some(job) = plan(&blocks, &rules, |_| false, |_, _| true) {
                 let chosen = blocks.extract_if(.., |meta| job.blocks.contains(&meta.id));
                 let bytes = chosen.map(|meta| meta.bytes).sum();
@@ -365,7 +364,7 @@ mod tests {
                 Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|_, _| false, &|| false, &|_| ()).unwrap().collect();
+            let series = Pieces::new(several.iter().map(source).collect(), Ms(piece_ms), &|_, _| false, &|| false, &|_| ()).unwrap().collect();
             let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
@@ -390,7 +389,8 @@ mod tests {
         let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
         let (good, bad) = (open(0), open(1));
         let merge = |stop: &dyn Fn() -> bool| {
-            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, &|_, _| false, stop, &|_| ()).unwrap();
+            let pieces =
+                Pieces::new(vec![source(&good), source(&bad)], Ms(HOUR), &|_, _| false, stop, &|_| ()).unwrap();
             block::write(&disk, directory, BlockId(2), pieces)
         };
         assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));

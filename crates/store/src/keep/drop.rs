@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 
 use crate::class::{Class, Classes};
 use crate::manifest::{Horizon, Manifest};
@@ -17,12 +17,12 @@ use crate::retention::Retention;
 use crate::view::ends_by;
 use crate::{BlockId, BlockMeta};
 
-/// What should go: classes from the blocks of a tenant in one resolution whose windows end at or before `until_ms`.
+/// What should go: classes from the blocks of a tenant in one resolution whose windows end at or before `until`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) tenant: Tenant,
     pub(crate) resolution_ms: u32,
-    pub(crate) until_ms: i64,
+    pub(crate) until: WallMs,
     pub(crate) classes: Classes,
 }
 
@@ -31,7 +31,7 @@ impl Job {
     pub(crate) fn takes(&self, meta: &BlockMeta) -> bool {
         meta.tenant == self.tenant
             && meta.resolution_ms == self.resolution_ms
-            && ends_by(meta.window, self.until_ms)
+            && ends_by(meta.window, self.until)
             && !self.classes.without(meta.dropped()).is_empty()
     }
 
@@ -57,10 +57,10 @@ impl Job {
     fn raise(&self, manifest: &mut Manifest, resolution_ms: u32) {
         let of = |one: &&mut Horizon| one.tenant == self.tenant && one.resolution_ms == resolution_ms;
         match manifest.horizons.iter_mut().find(of) {
-            Some(horizon) => horizon.until_ms = horizon.until_ms.max(self.until_ms),
+            Some(horizon) => horizon.until = horizon.until.max(self.until),
             None => {
-                let Self { tenant, until_ms, .. } = self.clone();
-                manifest.horizons.push(Horizon { tenant, resolution_ms, until_ms });
+                let Self { tenant, until, .. } = self.clone();
+                manifest.horizons.push(Horizon { tenant, resolution_ms, until });
             }
         }
     }
@@ -70,26 +70,26 @@ impl Job {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds<'a> {
     pub(crate) retention: &'a Retention,
-    pub(crate) now_ms: i64,
+    pub(crate) now: WallMs,
     /// Windows that end after this stay.
-    pub(crate) closed_ms: i64,
+    pub(crate) closed: WallMs,
     /// Divides every horizon.
-    pub(crate) step_ms: i64,
+    pub(crate) step: Ms,
 }
 
 impl Bounds<'_> {
     /// Up to where the data of a tenant in one resolution is too old; `None` when it is kept for ever.
-    pub(crate) fn until_ms(&self, tenant: &Tenant, resolution_ms: u32) -> Option<i64> {
-        Some(self.behind(self.retention.of(tenant).age_ms(resolution_ms)?))
+    pub(crate) fn until(&self, tenant: &Tenant, resolution_ms: u32) -> Option<WallMs> {
+        Some(self.behind(self.retention.of(tenant).age_of(resolution_ms)?))
     }
 
-    /// As [`Bounds::until_ms`], of a class of raw samples.
-    fn until_of(&self, tenant: &Tenant, class: Class) -> Option<i64> {
-        Some(self.behind(self.retention.of(tenant).class_age_ms(class)?))
+    /// As [`Bounds::until`], of a class of raw samples.
+    fn until_of(&self, tenant: &Tenant, class: Class) -> Option<WallMs> {
+        Some(self.behind(self.retention.of(tenant).class_age(class)?))
     }
 
-    fn behind(&self, age_ms: i64) -> i64 {
-        self.floor(self.now_ms.saturating_sub(age_ms).min(self.closed_ms))
+    fn behind(&self, age: Ms) -> WallMs {
+        self.floor(self.now.saturating_sub(age).min(self.closed))
     }
 
     /// The classes that are too old in a block of raw samples.
@@ -99,10 +99,10 @@ impl Bounds<'_> {
         Class::ALL.into_iter().filter(is_too_old).collect()
     }
 
-    /// The last place at or before `time_ms` where a horizon may stand.
-    fn floor(&self, time_ms: i64) -> i64 {
-        let floor = time_ms.div_euclid(self.step_ms).saturating_mul(self.step_ms);
-        debug_assert!(floor <= time_ms, "a horizon at {floor} is behind {time_ms}");
+    /// The last place at or before `time` where a horizon may stand.
+    fn floor(&self, time: WallMs) -> WallMs {
+        let floor = time.align_down(self.step);
+        debug_assert!(floor <= time, "a horizon at {floor} is behind {time}");
         floor
     }
 }
@@ -114,13 +114,13 @@ pub(crate) fn plan(blocks: &[&BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(
         groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
     }
     let by_age = groups.iter().find_map(|((tenant, resolution_ms), group)| {
-        let too_old = bounds.until_ms(tenant, *resolution_ms)?;
+        let too_old = bounds.until(tenant, *resolution_ms)?;
         // A block that waits for its rollup keeps what is later, not what is before it.
         let waiting = group
             .iter()
             .filter(|meta| ends_by(meta.window, too_old) && !meta.dropped().holds(Class::Numbers) && !is_held(meta));
-        let until_ms = waiting.map(|meta| bounds.floor(meta.window.start_ms)).fold(too_old, i64::min);
-        some(group, Job { tenant: (*tenant).clone(), resolution_ms: *resolution_ms, until_ms, classes: NUMBERS })
+        let until = waiting.map(|meta| bounds.floor(meta.window.start)).fold(too_old, WallMs::min);
+        some(group, Job { tenant: (*tenant).clone(), resolution_ms: *resolution_ms, until, classes: NUMBERS })
     });
     let by_size = || {
         by_size(&groups, bounds).filter(|job| blocks.iter().filter(|meta| job.takes(meta)).all(|meta| is_held(meta)))
@@ -143,10 +143,10 @@ fn texts_by_age(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
     let raw = groups.iter().filter(|((_, resolution_ms), _)| *resolution_ms == 0);
     raw.flat_map(|group| Class::ALL[1..].iter().map(move |class| (group, *class))).find_map(
         |(((tenant, _), group), class)| {
-            let until_ms = bounds.until_of(tenant, class)?;
+            let until = bounds.until_of(tenant, class)?;
             some(
                 group,
-                Job { tenant: (*tenant).clone(), resolution_ms: 0, until_ms, classes: [class].into_iter().collect() },
+                Job { tenant: (*tenant).clone(), resolution_ms: 0, until, classes: [class].into_iter().collect() },
             )
         },
     )
@@ -169,12 +169,12 @@ fn by_size(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
         }
         let ((_, resolution_ms), group) = own().max_by_key(|(_, group)| bytes(group))?;
         let classes = of_size(*resolution_ms);
-        let has_some = |meta: &&&BlockMeta| meta.window.length_ms > 0 && !classes.without(meta.dropped()).is_empty();
-        let ends = group.iter().filter(has_some).map(|meta| meta.window.end_ms());
+        let has_some = |meta: &&&BlockMeta| meta.window.has_length() && !classes.without(meta.dropped()).is_empty();
+        let ends = group.iter().filter(has_some).map(|meta| meta.window.end());
         // Up to the next place where a horizon may stand.
-        let until_ms = bounds.floor(ends.min()?.saturating_add(bounds.step_ms - 1));
-        let job = || Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms, classes };
-        (until_ms <= bounds.closed_ms).then(job)
+        let until = bounds.floor(ends.min()?.saturating_add(bounds.step - Ms(1)));
+        let job = || Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until, classes };
+        (until <= bounds.closed).then(job)
     })
 }
 
@@ -191,16 +191,20 @@ mod tests {
     const HOUR: i64 = 3_600_000;
 
     fn of(id: u64, bytes: u64, end: i64, hours: i64, resolution_ms: u32) -> BlockMeta {
-        BlockMeta { window: Window::of(end * HOUR, hours * HOUR), bytes, resolution_ms, ..meta(id) }
+        BlockMeta { window: Window::of(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, resolution_ms, ..meta(id) }
     }
 
     fn planned(blocks: &[BlockMeta], keep: Keep, now: i64) -> Option<(u32, i64, Vec<u64>)> {
         let retention = Retention { default: keep, tenants: HashMap::new() };
         let (now_ms, closed_ms, step_ms) = (now * HOUR, now * HOUR - 1, 2 * HOUR);
         let all: Vec<&BlockMeta> = blocks.iter().collect();
-        let job = plan(&all, &Bounds { retention: &retention, now_ms, closed_ms, step_ms }, |meta| meta.id.0 < 90)?;
+        let job = plan(
+            &all,
+            &Bounds { retention: &retention, now: WallMs(now_ms), closed: WallMs(closed_ms), step: Ms(step_ms) },
+            |meta| meta.id.0 < 90,
+        )?;
         let gone = blocks.iter().filter(|meta| job.takes(meta)).map(|meta| meta.id.0).collect();
-        Some((job.resolution_ms, job.until_ms / HOUR, gone))
+        Some((job.resolution_ms, job.until.0 / HOUR, gone))
     }
 
     #[test]
@@ -239,10 +243,11 @@ mod tests {
     #[test]
     fn a_horizon_only_rises() {
         let mut manifest = Manifest { blocks: vec![of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0)], ..Manifest::default() };
-        let job = |until| Job { tenant: Tenant::default(), resolution_ms: 0, until_ms: until * HOUR, classes: NUMBERS };
+        let job =
+            |until| Job { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(until * HOUR), classes: NUMBERS };
         assert_eq!(job(2).apply(&mut manifest, &[(BlockId(0), None)]), (1, 10));
         assert_eq!(job(0).apply(&mut manifest, &[]), (0, 0));
-        assert_eq!(manifest.horizon(&Tenant::default(), 0), 2 * HOUR);
+        assert_eq!(manifest.horizon(&Tenant::default(), 0), WallMs(2 * HOUR));
         assert_eq!(manifest.blocks.len(), 1);
     }
 }

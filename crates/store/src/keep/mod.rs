@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ogive_model::{Kind, Labels, Selection, TimeRange};
+use ogive_model::{Kind, Labels, Ms, Ns, Selection, TimeRange, WallMs, WallNs};
 
 use crate::bell::Bell;
 use crate::block;
@@ -30,7 +30,7 @@ use crate::keep::drop::Bounds;
 use crate::keep::rollup::{ManifestRollups, RollupKey, RollupMemory};
 use crate::ledger::Ledger;
 use crate::retention::{Oldest, Retention};
-use crate::retention_clock::{NOTABLE_MS, RetentionClock};
+use crate::retention_clock::{NOTABLE, RetentionClock};
 use crate::roll::roll;
 use crate::sway::sway;
 use crate::view::View;
@@ -41,7 +41,7 @@ use crate::{BlockId, BlockMeta, Budget, Clash, Error};
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// 10 minutes until what failed is tried again: a block that cannot be read costs little of the disk's time.
-const TRY_AGAIN_NS: i64 = 600 * 1_000_000_000;
+const TRY_AGAIN: Ns = Ns::from_secs(600);
 
 /// A block of which texts are less than the sixteenth part, packed against unpacked, is not written again for their sake.
 const PACK_SHARE: u64 = 16;
@@ -67,7 +67,7 @@ pub(crate) struct Maintainer {
     /// See [`Rules::fan`].
     fan: usize,
     /// How long after its end a window closes.
-    lateness: Duration,
+    lateness: Ms,
     rollups: Vec<u32>,
     retention: Retention,
     oldest: Arc<Oldest>,
@@ -79,7 +79,7 @@ pub(crate) struct Maintainer {
     left_alone: HashSet<BlockId>,
     known: RollupMemory,
     /// When what failed is tried again, on the wall's clock.
-    try_again_ns: i64,
+    try_again: WallNs,
 }
 
 /// How a job went, and what to leave alone if it failed.
@@ -114,9 +114,9 @@ impl Maintainer {
             flusher: Arc::clone(&bells.flusher),
             stats: Arc::clone(stats),
             clock: Arc::clone(clock),
-            ladder: Ladder::new(options.window_ms),
+            ladder: Ladder::new(options.window),
             fan: options.compact_blocks,
-            lateness: options.lateness,
+            lateness: options.lateness.into(),
             rollups: options.rollups.clone(),
             retention: options.retention.clone(),
             oldest: Arc::clone(oldest),
@@ -125,7 +125,7 @@ impl Maintainer {
             is_doubted: false,
             left_alone: HashSet::new(),
             known: RollupMemory::default(),
-            try_again_ns: i64::MAX,
+            try_again: WallNs::MAX,
         }
     }
 
@@ -133,8 +133,8 @@ impl Maintainer {
     pub(crate) fn run(mut self) {
         let bell = Arc::clone(&self.bell);
         while let Some(answers) = bell.wait(INTERVAL) {
-            if self.clock.wall_ns() >= self.try_again_ns {
-                self.try_again_ns = i64::MAX;
+            if self.clock.wall() >= self.try_again {
+                self.try_again = WallNs::MAX;
                 self.left_alone.clear();
                 self.known.try_again();
             }
@@ -170,7 +170,7 @@ impl Maintainer {
             (Err(Error::Ending), _) => return false,
             (Err(_), job) => {
                 self.counters(&job).1.add(1);
-                self.try_again_ns = self.try_again_ns.min(self.clock.wall_ns().saturating_add(TRY_AGAIN_NS));
+                self.try_again = self.try_again.min(self.clock.wall().saturating_add(TRY_AGAIN));
                 match job {
                     Job::Cut(meta) | Job::Erase(meta) | Job::Pack(meta) => {
                         self.left_alone.insert(meta.id);
@@ -191,17 +191,17 @@ impl Maintainer {
     fn look_at_the_clock(&mut self) {
         // It is tried again at the next look.
         let _ = self.retention_clock.save(self.ledger.disk(), self.ledger.directory(), false);
-        let lag_ms = self.retention_clock.lag_ms();
-        let is_doubted = lag_ms >= NOTABLE_MS;
+        let lag = self.retention_clock.lag();
+        let is_doubted = lag >= NOTABLE;
         let view = self.ledger.view();
-        let bounds = self.bounds_at(self.clock.wall_ns().div_euclid(1_000_000));
+        let bounds = self.bounds_at(self.clock.wall().to_ms());
         let blocks: Vec<&BlockMeta> = view.manifest.blocks.iter().collect();
         let held = is_doubted && drop::plan(&blocks, &bounds, |_| true).is_some();
         self.stats.drops_held.set(u64::from(held));
         if is_doubted != self.is_doubted {
             self.is_doubted = is_doubted;
             if let Some(observer) = &self.observer {
-                observer.clock_doubted(if is_doubted { lag_ms } else { 0 });
+                observer.clock_doubted(if is_doubted { lag } else { Ms::ZERO });
             }
         }
     }
@@ -217,8 +217,8 @@ impl Maintainer {
 
     fn find(&self, view: &View) -> Option<Job> {
         let manifest = &*view.manifest;
-        let wall_ms = self.clock.wall_ns().div_euclid(1_000_000);
-        let closed_ms = wall_ms.saturating_sub(self.lateness.as_millis() as i64);
+        let wall = self.clock.wall().to_ms();
+        let closed = wall.saturating_sub(self.lateness);
         let alone = |meta: &BlockMeta| self.left_alone.contains(&meta.id);
         let first =
             |is: &dyn Fn(&BlockMeta) -> bool| manifest.blocks.iter().find(|meta| !alone(meta) && is(meta)).cloned();
@@ -234,14 +234,14 @@ impl Maintainer {
         }
         let bounds = self.bounds();
         let made = ManifestRollups::of(manifest, &self.rollups, self.ladder, bounds);
-        if let Some(due) = made.due(&self.rollups, wall_ms, closed_ms, &self.known) {
+        if let Some(due) = made.due(&self.rollups, wall, closed, &self.known) {
             return Some(Job::RollUp(due));
         }
         let blocks: Vec<&BlockMeta> = manifest.blocks.iter().filter(|meta| !alone(meta)).collect();
         if let Some(job) = drop::plan(&blocks, &bounds, |meta| made.holds(meta, &self.known)) {
             return Some(Job::Drop(job));
         }
-        let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
+        let rules = Rules { ladder: self.ladder, fan: self.fan, closed };
         // A rollup that is not fresh is about to be made again.
         let apart = |meta: &BlockMeta| alone(meta) || (meta.resolution_ms > 0 && !manifest.is_fresh(meta));
         // A rollup of a longer window passes for what holds all of it.
@@ -250,26 +250,26 @@ impl Maintainer {
         };
         compact::plan(&manifest.blocks, &rules, apart, whole)
             .map(Job::Compact)
-            .or_else(|| first(&|meta| self.is_to_be_packed(view, meta, closed_ms)).map(Job::Pack))
+            .or_else(|| first(&|meta| self.is_to_be_packed(view, meta, closed)).map(Job::Pack))
     }
 
     /// What retention keeps now.
     fn bounds(&self) -> Bounds<'_> {
-        self.bounds_at(self.retention_clock.now_ms())
+        self.bounds_at(self.retention_clock.now())
     }
 
-    fn bounds_at(&self, now_ms: i64) -> Bounds<'_> {
-        let closed_ms = now_ms.saturating_sub(self.lateness.as_millis() as i64);
-        debug_assert!(closed_ms <= now_ms, "a window closes no earlier than it ends: {closed_ms} {now_ms}");
-        let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
-        Bounds { retention: &self.retention, now_ms, closed_ms, step_ms }
+    fn bounds_at(&self, now: WallMs) -> Bounds<'_> {
+        let closed = now.saturating_sub(self.lateness);
+        debug_assert!(closed <= now, "a window closes no earlier than it ends: {closed} {now}");
+        let step = self.rollups.last().map_or(Ms::ZERO, |coarsest| Ms::from(*coarsest)).max(self.ladder.base());
+        Bounds { retention: &self.retention, now, closed, step }
     }
 
     /// Whether a block is as old as blocks of the longest window are and has texts that were packed in haste. Once it is
     /// written anew it has none.
-    fn is_to_be_packed(&self, view: &View, meta: &BlockMeta, closed_ms: i64) -> bool {
+    fn is_to_be_packed(&self, view: &View, meta: &BlockMeta, closed: WallMs) -> bool {
         meta.resolution_ms == 0
-            && Window::of(meta.window.end_ms(), self.longest_ms()).end_ms() <= closed_ms
+            && Window::of(meta.window.end(), self.longest()).end() <= closed
             && view.blocks.readable(meta.id).is_ok_and(|block| {
                 let texts = block.quick_text_bytes();
                 texts > 0 && texts >= meta.bytes / PACK_SHARE
@@ -277,13 +277,13 @@ impl Maintainer {
     }
 
     /// The longest window of samples as they came.
-    fn longest_ms(&self) -> i64 {
-        self.ladder.lengths(0).last().copied().unwrap_or(self.ladder.base_ms())
+    fn longest(&self) -> Ms {
+        self.ladder.lengths(0).last().copied().unwrap_or(self.ladder.base())
     }
 
     /// How hard the texts of a block of `window` are packed: those of the longest one are written for the last time.
     fn effort(&self, window: Window) -> Effort {
-        if window.length_ms >= self.longest_ms() { Effort::Hard } else { Effort::Quick }
+        if window.length >= self.longest() { Effort::Hard } else { Effort::Quick }
     }
 
     /// Packs the texts of a block harder.
@@ -306,13 +306,13 @@ impl Maintainer {
     /// Makes blocks of one window each of one that has none.
     fn cut(&self, view: &View, meta: &BlockMeta) -> JobResult {
         let mut made = Vec::new();
-        let mut after = meta.time_min.saturating_sub(1);
+        let mut after = meta.time_min.saturating_sub(Ms(1));
         while after < meta.time_max {
-            let window = self.ladder.of_flush(after.saturating_add(1), meta.time_max);
-            assert!(window.end_ms() > after, "{window:?} begins behind {after}");
+            let window = self.ladder.of_flush(after.saturating_add(Ms(1)), meta.time_max);
+            assert!(window.end() > after, "{window:?} begins behind {after}");
             let written = self.rewrite(view, &[meta], window.range(), self.effort(window))?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
-            after = window.end_ms();
+            after = window.end();
         }
         self.replace(&[meta.id], &made)
     }
@@ -323,10 +323,10 @@ impl Maintainer {
         let block = view.blocks.readable(meta.id)?;
         let mut hit = false;
         for tombstone in view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta)) {
-            let end_ms = tombstone.range.end_ms.saturating_add(i64::from(meta.resolution_ms));
+            let end = tombstone.range.end.saturating_add(meta.resolution_ms.into());
             let selection = Selection {
                 matchers: tombstone.matchers.clone(),
-                range: TimeRange { end_ms, ..tombstone.range },
+                range: TimeRange { end, ..tombstone.range },
                 samples_max: usize::MAX,
                 labels_only: true,
                 resolution: Default::default(),
@@ -363,7 +363,7 @@ impl Maintainer {
         let mut view = Arc::new(view.clone());
         if job.resolution_ms == 0 {
             // What was accepted before the bound rose is in memory: it is to be in blocks before they are looked at.
-            job.classes.each().for_each(|class| self.oldest.raise(&job.tenant, class, job.until_ms));
+            job.classes.each().for_each(|class| self.oldest.raise(&job.tenant, class, job.until));
             let (answer, flushed) = std::sync::mpsc::channel();
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
@@ -387,7 +387,7 @@ impl Maintainer {
         if !unread.is_empty() {
             self.stats.drop_failures.add(unread.len() as u64);
             self.left_alone.extend(unread);
-            self.try_again_ns = self.try_again_ns.min(self.clock.wall_ns().saturating_add(TRY_AGAIN_NS));
+            self.try_again = self.try_again.min(self.clock.wall().saturating_add(TRY_AGAIN));
         }
         let (mut blocks, mut bytes) = (0, 0);
         self.ledger.commit(None, |manifest| (blocks, bytes) = job.apply(manifest, &left))?;
@@ -415,28 +415,28 @@ impl Maintainer {
         let RollupKey { tenant, resolution_ms, window } = due;
         let finer = rollup::finer_than(&self.rollups, *resolution_ms);
         debug_assert!(finer < *resolution_ms, "cells of {resolution_ms} ms are made of finer ones, not of {finer} ms");
-        let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());
+        let horizon = view.manifest.horizon(tenant, finer).clamp(window.start, window.end());
         let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.window.meets(window);
         let mut sources = Vec::new();
         let mut old = Vec::new();
         for meta in view.manifest.blocks.iter().filter(of) {
             // Where the finer data is gone the old rollup is all that there is.
             let range = match meta.resolution_ms {
-                of if of == finer => TimeRange { start_ms: horizon, end_ms: window.end_ms() },
+                of if of == finer => TimeRange { start: horizon, end: window.end() },
                 of if of == *resolution_ms && window.holds(&meta.window) => {
                     old.push(meta.id);
-                    TimeRange { start_ms: window.start_ms, end_ms: horizon }
+                    TimeRange { start: window.start, end: horizon }
                 }
                 _ => continue,
             };
-            if range.start_ms < range.end_ms {
+            if range.start < range.end {
                 sources.push(self.source(view, meta, range)?);
             }
         }
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
-        let piece_ms = self.ladder.base_ms().max(i64::from(*resolution_ms));
+        let piece = self.ladder.base().max(Ms::from(*resolution_ms));
         let without = |_: &Labels, kind| kind == Kind::Text;
-        let pieces = Pieces::new(sources, piece_ms, &without, &stop, &clash)?;
+        let pieces = Pieces::new(sources, piece, &without, &stop, &clash)?;
         let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms, &clash)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
@@ -465,7 +465,7 @@ impl Maintainer {
             }));
         })?;
         if is_again {
-            self.known.made_again(due, self.clock.wall_ns().div_euclid(1_000_000));
+            self.known.made_again(due, self.clock.wall().to_ms());
         }
         Ok(())
     }
@@ -504,8 +504,8 @@ impl Maintainer {
         let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
         let resolution_ms = metas[0].resolution_ms;
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
-        let piece_ms = self.ladder.base_ms().max(i64::from(resolution_ms));
-        let pieces = Pieces::new(sources, piece_ms, without, &stop, &clash)?;
+        let piece = self.ladder.base().max(Ms::from(resolution_ms));
+        let pieces = Pieces::new(sources, piece, without, &stop, &clash)?;
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, resolution_ms, effort, pieces)?;

@@ -4,12 +4,12 @@
 //! its window arrives later; a coarser rollup is made after the finer one that it is based on. A rollup that was
 //! dropped, or that retention would drop and no kept coarser one needs, is never due: otherwise it would be made and
 //! dropped forever.
-//! Limits: one rollup is remade at most once in [`REST_MS`], so that late data in each flush does not cause a whole day
+//! Limits: one rollup is remade at most once in [`REST`], so that late data in each flush does not cause a whole day
 //! to be read each time. Meanwhile finer data answers in its place, and is not dropped for its age.
 
 use std::collections::{HashMap, HashSet};
 
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 
 use crate::BlockMeta;
 use crate::keep::drop::Bounds;
@@ -31,7 +31,7 @@ const TRIES_MAX: u32 = 144;
 
 /// An hour: six flushes with late data make a rollup again once. All rest up to the full hour, so that what is made of
 /// several finds them whole then, however steadily late data comes.
-pub(crate) const REST_MS: i64 = 3_600_000;
+pub(crate) const REST: Ms = Ms::from_secs(3_600);
 
 /// What is known of rollups that are no block: those that came out empty, with the generation that they saw, and those
 /// that failed, with how often.
@@ -42,7 +42,7 @@ pub(crate) struct RollupMemory {
     /// Those that failed and are left alone until [`RollupMemory::try_again`].
     waiting: HashSet<RollupKey>,
     /// Those that were made again, and up to when they rest, by the wall's clock.
-    resting: HashMap<RollupKey, i64>,
+    resting: HashMap<RollupKey, WallMs>,
 }
 
 impl RollupMemory {
@@ -52,15 +52,15 @@ impl RollupMemory {
     }
 
     /// A rollup that there was already was made anew.
-    pub(crate) fn made_again(&mut self, due: &RollupKey, wall_ms: i64) {
-        self.resting.retain(|_, until_ms| *until_ms > wall_ms);
-        self.resting.insert(due.clone(), (wall_ms.div_euclid(REST_MS) + 1) * REST_MS);
-        debug_assert!(self.rests(due, wall_ms), "{due:?} rests from {wall_ms} on");
+    pub(crate) fn made_again(&mut self, due: &RollupKey, wall: WallMs) {
+        self.resting.retain(|_, until| *until > wall);
+        self.resting.insert(due.clone(), wall.align_down(REST) + REST);
+        debug_assert!(self.rests(due, wall), "{due:?} rests from {wall} on");
     }
 
     /// A clock that was set back lets a rollup rest no longer than from now on.
-    fn rests(&self, due: &RollupKey, wall_ms: i64) -> bool {
-        let rests = |until_ms: &i64| wall_ms < *until_ms && until_ms.saturating_sub(wall_ms) <= REST_MS;
+    fn rests(&self, due: &RollupKey, wall: WallMs) -> bool {
+        let rests = |until: &WallMs| wall < *until && until.since(wall) <= REST;
         self.resting.get(due).is_some_and(rests)
     }
 
@@ -90,23 +90,23 @@ pub(crate) fn finer_than(rollups: &[u32], resolution_ms: u32) -> u32 {
 /// Rollups of one resolution by the shortest windows that they hold: up to what they saw, and their own window.
 type ByWindow<'a> = HashMap<(&'a Tenant, Window), (u64, Window)>;
 
-fn made(blocks: &[BlockMeta], resolution_ms: u32, length_ms: i64) -> ByWindow<'_> {
+fn made(blocks: &[BlockMeta], resolution_ms: u32, length: Ms) -> ByWindow<'_> {
     let mut made = HashMap::new();
     for meta in blocks.iter().filter(|meta| meta.resolution_ms == resolution_ms) {
-        for window in parts(meta.window, length_ms) {
+        for window in parts(meta.window, length) {
             made.insert((&meta.tenant, window), (meta.rolled, meta.window));
         }
     }
     made
 }
 
-/// The windows of `length_ms` that a window has a part of.
-fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
-    debug_assert!(length_ms > 0, "windows of {length_ms} ms");
-    let first = Window::of(window.start_ms.saturating_add(1), length_ms);
-    let count = if window.length_ms == 0 { 0 } else { (window.end_ms() - first.start_ms + length_ms - 1) / length_ms };
-    debug_assert!(count >= 0, "{window:?} has {count} windows of {length_ms} ms");
-    (0..count).map(move |at| Window { start_ms: first.start_ms + at * length_ms, length_ms })
+/// The windows of `length` that a window has a part of.
+fn parts(window: Window, length: Ms) -> impl Iterator<Item = Window> {
+    debug_assert!(length > Ms::ZERO, "windows of {length}");
+    let first = Window::of(window.start.saturating_add(Ms(1)), length);
+    let count = if window.has_length() { (window.end() - first.start + length - Ms(1)) / length } else { 0 };
+    debug_assert!(count >= 0, "{window:?} has {count} windows of {length}");
+    (0..count).map(move |at| Window { start: first.start + length * at, length })
 }
 
 /// The rollups that a manifest has.
@@ -121,7 +121,7 @@ pub(crate) struct ManifestRollups<'a> {
 struct Coarser<'a> {
     resolution_ms: u32,
     /// Their shortest window.
-    length_ms: i64,
+    length: Ms,
     made: ByWindow<'a>,
 }
 
@@ -129,22 +129,22 @@ impl<'a> ManifestRollups<'a> {
     /// `bounds` are what retention keeps now.
     pub(crate) fn of(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder, bounds: Bounds<'a>) -> Self {
         let of = rollups.iter().map(|coarser| {
-            let length_ms = ladder.lengths(*coarser)[0];
-            let made = made(&manifest.blocks, *coarser, length_ms);
-            (finer_than(rollups, *coarser), Coarser { resolution_ms: *coarser, length_ms, made })
+            let length = ladder.lengths(*coarser)[0];
+            let made = made(&manifest.blocks, *coarser, length);
+            (finer_than(rollups, *coarser), Coarser { resolution_ms: *coarser, length, made })
         });
         Self { manifest, bounds, of: of.collect() }
     }
 
-    /// Whether data up to `end_ms` is to be in the rollup to `resolution_ms`: it was not dropped there, and either it is kept or
+    /// Whether data up to `end` is to be in the rollup to `resolution_ms`: it was not dropped there, and either it is kept or
     /// a coarser one that keeps it is made of it.
-    fn is_wanted(&self, tenant: &Tenant, resolution_ms: u32, end_ms: i64) -> bool {
-        if end_ms <= self.manifest.horizon(tenant, resolution_ms) {
+    fn is_wanted(&self, tenant: &Tenant, resolution_ms: u32, end: WallMs) -> bool {
+        if end <= self.manifest.horizon(tenant, resolution_ms) {
             return false;
         }
-        let is_kept = self.bounds.until_ms(tenant, resolution_ms).is_none_or(|until_ms| until_ms < end_ms);
+        let is_kept = self.bounds.until(tenant, resolution_ms).is_none_or(|until| until < end);
         let coarser = || self.of.get(&resolution_ms).map(|coarser| coarser.resolution_ms);
-        is_kept || coarser().is_some_and(|coarser| self.is_wanted(tenant, coarser, end_ms))
+        is_kept || coarser().is_some_and(|coarser| self.is_wanted(tenant, coarser, end))
     }
 
     /// The rollup over `window` if it is to be and does not hold what is in a finer block. `made` are those to `resolution_ms`.
@@ -168,26 +168,26 @@ impl<'a> ManifestRollups<'a> {
                 due
             }
         };
-        let end_ms = due.window.end_ms().min(finer.window.range().end_ms);
-        self.is_wanted(&finer.tenant, resolution_ms, end_ms).then_some(due)
+        let end = due.window.end().min(finer.window.range().end);
+        self.is_wanted(&finer.tenant, resolution_ms, end).then_some(due)
     }
 
-    /// What is to be made first, at `wall_ms` with windows that ended by `closed_ms` closed.
-    pub(crate) fn due(&self, rollups: &[u32], wall_ms: i64, closed_ms: i64, known: &RollupMemory) -> Option<RollupKey> {
+    /// What is to be made first, at `wall` with windows that ended by `closed` closed.
+    pub(crate) fn due(&self, rollups: &[u32], wall: WallMs, closed: WallMs, known: &RollupMemory) -> Option<RollupKey> {
         rollups.iter().find_map(|resolution| {
             let finer = finer_than(rollups, *resolution);
-            let Coarser { length_ms, made, .. } = &self.of[&finer];
+            let Coarser { length, made, .. } = &self.of[&finer];
             let sources = self.manifest.blocks.iter().filter(|meta| meta.resolution_ms == finer);
             let mut missing = sources.flat_map(|meta| {
                 let horizon = self.manifest.horizon(&meta.tenant, finer);
-                let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
-                parts(meta.window, *length_ms)
+                let open = move |window: &Window| horizon < window.end() && window.end() <= closed;
+                parts(meta.window, *length)
                     .filter(open)
                     .filter_map(|window| self.needs(meta, *resolution, window, made, known))
             });
             // One that is made of a rollup which itself is to be made would pass for what holds all that there is.
             let is_whole = |due: &RollupKey| finer == 0 || self.reaches(&due.tenant, due.window, finer, known);
-            missing.find(|due| !known.waiting.contains(due) && !known.rests(due, wall_ms) && is_whole(due))
+            missing.find(|due| !known.waiting.contains(due) && !known.rests(due, wall) && is_whole(due))
         })
     }
 
@@ -207,8 +207,8 @@ impl<'a> ManifestRollups<'a> {
     fn holds_within(&self, meta: &BlockMeta, within: Window, known: &RollupMemory) -> bool {
         let Some(coarser) = self.of.get(&meta.resolution_ms) else { return true };
         let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
-        parts(meta.window, coarser.length_ms)
-            .filter(|window| window.end_ms() > horizon && window.meets(&within))
+        parts(meta.window, coarser.length)
+            .filter(|window| window.end() > horizon && window.meets(&within))
             .filter_map(|window| self.needs(meta, coarser.resolution_ms, window, &coarser.made, known))
             .all(|due| known.is_given_up(&due))
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Error as DiskError};
+use ogive_model::WallMs;
 
 use super::FILES_MAX;
 use crate::block::scrub::scrub_block;
@@ -146,10 +147,10 @@ impl Inventory {
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.files.len() <= FILES_MAX, "a reader takes no list of {} files", self.files.len());
         debug_assert!(self.files.is_sorted_by(|one, next| one.path < next.path), "a reader takes ascending paths");
-        let SnapshotInfo { name, created_ms, blocks, block_bytes, journal_bytes } = &self.info;
+        let SnapshotInfo { name, created, blocks, block_bytes, journal_bytes } = &self.info;
         let mut body = Vec::new();
         put_bytes(&mut body, name.as_bytes());
-        put_signed(&mut body, *created_ms);
+        put_signed(&mut body, created.0);
         [*blocks, *block_bytes, *journal_bytes].iter().for_each(|number| put_varint(&mut body, *number));
         put_varint(&mut body, self.files.len() as u64);
         for FileEntry { path, bytes, sha256 } in &self.files {
@@ -162,7 +163,7 @@ impl Inventory {
 
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
         let name = cursor.text()?.to_owned();
-        let created_ms = cursor.signed()?;
+        let created = WallMs(cursor.signed()?);
         let [blocks, block_bytes, journal_bytes] = [cursor.varint()?, cursor.varint()?, cursor.varint()?];
         let count = cursor.count(FILES_MAX, "files")?;
         let mut files = Vec::new();
@@ -171,7 +172,7 @@ impl Inventory {
             let sha256 = Sha256(cursor.take(32)?.try_into().expect("its size"));
             files.push(FileEntry { path, bytes, sha256 });
         }
-        let info = SnapshotInfo { name, created_ms, blocks, block_bytes, journal_bytes };
+        let info = SnapshotInfo { name, created, blocks, block_bytes, journal_bytes };
         Self { info, files }.checked().map_err(|error| cursor.broken(error.to_string()))
     }
 }

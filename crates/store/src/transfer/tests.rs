@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::{Disk, Member, SimulatedDisk};
+use ogive_model::WallMs;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,9 +26,9 @@ fn sender() -> SimulatedDisk {
     (0..30).for_each(|n| assert!(send(&store, n)));
     store.flush().unwrap();
     (30..40).for_each(|n| assert!(send(&store, n)));
-    store.snapshot("one", 1).unwrap();
+    store.snapshot("one", WallMs(1)).unwrap();
     (40..60).for_each(|n| assert!(send(&store, n)));
-    store.snapshot("two", 2).unwrap();
+    store.snapshot("two", WallMs(2)).unwrap();
     drop(store);
     disk
 }
@@ -252,7 +253,7 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let info = crate::SnapshotInfo {
         name: "monday".into(),
-        created_ms: 1_700_000_000_000,
+        created: WallMs(1_700_000_000_000),
         blocks: 0,
         block_bytes: 0,
         journal_bytes: 5,

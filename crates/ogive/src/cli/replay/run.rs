@@ -335,12 +335,12 @@ pub(crate) struct StoreCost {
 struct FixedClock(i64);
 
 impl ogive_store::Clock for FixedClock {
-    fn now_ns(&self) -> u64 {
-        Clock::global().now()
+    fn now(&self) -> ogive_model::MonoNs {
+        ogive_model::MonoNs(Clock::global().now())
     }
 
-    fn wall_ns(&self) -> i64 {
-        self.0
+    fn wall(&self) -> ogive_model::WallNs {
+        ogive_model::WallNs(self.0)
     }
 }
 

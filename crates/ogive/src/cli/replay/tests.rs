@@ -29,12 +29,12 @@ impl Wall {
 }
 
 impl ogive_store::Clock for Wall {
-    fn now_ns(&self) -> u64 {
-        ogive_probe::Clock::global().now()
+    fn now(&self) -> ogive_model::MonoNs {
+        ogive_model::MonoNs(ogive_probe::Clock::global().now())
     }
 
-    fn wall_ns(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+    fn wall(&self) -> ogive_model::WallNs {
+        ogive_model::WallNs(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -81,7 +81,7 @@ impl Select for Memory {
             if !selection.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name))) {
                 continue;
             }
-            let inside = samples.iter().filter(|(time, _)| selection.range.contains(**time));
+            let inside = samples.iter().filter(|(time, _)| selection.range.contains_ms(**time));
             let mut data = empty(labels);
             for (time, (value, start)) in inside.clone() {
                 left = left.checked_sub(1).ok_or(SelectError::TooManySamples { limit: selection.samples_max })?;
