@@ -177,7 +177,7 @@ drop = true
         check("20GiB", "much", &["line 5", "no number of bytes"]);
         check("site =", "check =", &["line 2", "check"]);
         check("level=debug", "level=(", &["line 13"]);
-        check("[[filter]]\nname = \"debug\"", "[[case]]\nline = \"x\"", &["unknown"]);
+        check("[[filter]]\nname = \"debug\"", "[[case]]\nline = \"x\"", &["line 13", "no [[filter]]"]);
         let said = Document::parse(&contents(WHOLE, Some(&SCRAPE.replace("job_name", "job_nam"))), ("", "edge.yml"));
         let said = said.unwrap_err().join("\n");
         assert!(said.contains("edge.yml:2:") && said.contains("job_name"), "{said}");
