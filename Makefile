@@ -94,7 +94,7 @@ lint: book
 
 # Nodes of Ogive over a real cluster of three nodes of Cassandra (2.6 GiB): kills, hangs, flipped bytes, the audit. Of it
 # CLUSTER_SHORT is part of `make test`.
-CLUSTER_SHORT := process:: audit::what tls:: two_clusters::a_process keeping::rollups
+CLUSTER_SHORT := process:: audit::what tls:: two_clusters::a_process
 
 test-cluster:
 	@scripts/need cargo cc java mvn python3
