@@ -9,10 +9,11 @@ import "./style.css";
 import { ApiError, acknowledge, backtest, endSilence, fetchAlertHours, fetchAlerts, fetchFindings, fetchSilences, makeSilence, serverNow } from "./api.ts";
 import { HOURS, compared, familiesOf, groupsOf, hoursOf, identity, ownLabels, shared, spans, type Alert, type AlertGroup, type Family, type Finding, type Silence, type Tested } from "./alertlist.ts";
 import { AlertPicture } from "./alertpicture.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatClock, formatCount, formatDate, formatDuration } from "./format.ts";
+import { poll } from "./poll.ts";
 import { DEFAULTS, formatState } from "./state.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 const EVERY_MS = 5_000;
 /** Hours change slowly, and cost a query. */
@@ -30,17 +31,11 @@ const pictures = new Map<string, AlertPicture>();
 /** Reasons that were begun, by the identity of their alert. */
 const reasons = new Map<string, string>();
 
-applyTheme();
-onSystemTheme(applyTheme);
-byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-byId("theme").addEventListener("click", toggleTheme);
+useTheme();
 listenToRules();
-void turn();
-
-async function turn(): Promise<void> {
-  if (!document.hidden && !writing) await load();
-  setTimeout(() => void turn(), EVERY_MS);
-}
+poll(async () => {
+  if (!writing) await load();
+}, EVERY_MS);
 
 async function load(): Promise<void> {
   const lost = byId("lost");

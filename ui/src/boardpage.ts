@@ -10,14 +10,14 @@ import "./board.css";
 import { ApiError, deleteBoard, fetchBoard, fetchBoards, fetchLabelValues, saveBoard, serverNow, type SavedBoard } from "./api.ts";
 import { ALL, boardOf, boardOfHash, boardToHash, filled, formatBoardState, nameOf, NEW_BOARD, parseBoardState, rowsOf, usualRange, type Board, type BoardState, type Panel, type Place } from "./board.ts";
 import { BoardGrid } from "./boardgrid.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatClock, formatDate } from "./format.ts";
 import { ofGrafana } from "./grafana.ts";
 import { drawNotices } from "./notices.ts";
 import { RangeBox } from "./rangebox.ts";
 import { readyBoards, readySelectors } from "./readyboards.ts";
 import { formatState, isLive, parseState, type Range } from "./state.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 /** A live board is asked for again this often, and a wall's. */
 const EVERY_MS = 10_000;
@@ -33,13 +33,7 @@ class BoardPage {
   private readonly ranges: RangeBox;
 
   constructor() {
-    applyTheme();
-    onSystemTheme(() => this.recolour());
-    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-    byId("theme").addEventListener("click", () => {
-      toggleTheme();
-      this.recolour();
-    });
+    useTheme(() => this.grid.repaint());
     this.ranges = new RangeBox((range) => this.change({ range }), () => this.span(), () => this.refresh());
     this.grid = new BoardGrid(byId("grid"), {
       changed: (panels) => this.edited({ ...(this.board as Board), panels }),
@@ -163,11 +157,6 @@ class BoardPage {
     if (this.board === null || document.hidden) return;
     this.grid.load(this.span(), this.values());
     if (isLive(this.range())) this.timer = setTimeout(() => this.refresh(), Math.max(EVERY_MS, (this.range() as { last: number }).last * 2));
-  }
-
-  private recolour(): void {
-    applyTheme();
-    this.grid.repaint();
   }
 
   private async drawVariables(board: Board): Promise<void> {

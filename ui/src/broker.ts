@@ -7,26 +7,19 @@
 
 import "./style.css";
 import { ApiError, fetchBroker, fetchStatus } from "./api.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
+import { poll } from "./poll.ts";
 import { blocks, condition, follow, outlook, type Broker, type Course, type Destination, type Gap, type Segment } from "./spool.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 const EVERY_MS = 2_000;
 
 /** Lags by destination. */
 let courses = new Map<string, Course>();
 
-applyTheme();
-onSystemTheme(applyTheme);
-byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-byId("theme").addEventListener("click", toggleTheme);
-void turn();
-
-async function turn(): Promise<void> {
-  if (!document.hidden) await ask();
-  setTimeout(() => void turn(), EVERY_MS);
-}
+useTheme();
+poll(ask, EVERY_MS);
 
 async function ask(): Promise<void> {
   const lost = byId("lost");

@@ -6,12 +6,13 @@
  */
 
 import "./style.css";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { FlameGraph } from "./flamegraph.ts";
 import { callsOf, differenceOf, pathOf, type Call, type Calls } from "./folded.ts";
 import { formatCount, formatShare } from "./format.ts";
 import { Landscape } from "./landscape.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { applyTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 /** As the command has it: 262,144 stacks of 1 KiB. */
 const FILE_MAX = 256 * 2 ** 20;
@@ -26,9 +27,7 @@ class FlamePage {
   private readonly graph = new FlameGraph(byId<HTMLCanvasElement>("flame"), (call) => this.choose(call), (call) => this.say(call));
 
   constructor() {
-    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-    byId("theme").addEventListener("click", () => (toggleTheme(), this.draw()));
-    onSystemTheme(() => (applyTheme(), this.draw()));
+    useTheme(() => this.draw());
     for (const part of ["now", "before"] as const) byId<HTMLInputElement>(`file-${part}`).addEventListener("change", (event) => void this.open(event.target as HTMLInputElement, part));
     byId("search").addEventListener("input", () => this.draw());
     byId("as-flame").addEventListener("click", () => this.become(false));

@@ -9,10 +9,11 @@
 import "./style.css";
 import "./fleet.css";
 import { ApiError, fetchBrokers } from "./api.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { arranged, COLUMNS, inSight, LEVEL, problems, STATES, versionText, type BrokerRow, type State } from "./fleetrows.ts";
 import { formatClock, formatCount, formatDate, formatDuration } from "./format.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { poll } from "./poll.ts";
+import { useTheme } from "./themebutton.ts";
 
 const EVERY_MS = 2_000;
 /** The height of a row in the style sheet. */
@@ -30,20 +31,12 @@ const table = byId("rows");
 const spacer = el("div", { class: "fleet-space", role: "rowgroup" });
 const heads = COLUMNS.map(({ key, title }) => el("div", { role: "columnheader", class: `cell ${key}` }, el("button", { type: "button", "data-sort": key, click: () => sort(key) }, title)));
 
-applyTheme();
-onSystemTheme(applyTheme);
-byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-byId("theme").addEventListener("click", toggleTheme);
+useTheme();
 byId("words").addEventListener("input", () => arrange());
 table.append(el("div", { class: "fleet-head", role: "rowgroup" }, el("div", { class: "fleet-row head", role: "row" }, ...heads)), spacer);
 table.addEventListener("scroll", () => draw(), { passive: true });
 new ResizeObserver(() => draw()).observe(table);
-void turn();
-
-async function turn(): Promise<void> {
-  if (!document.hidden) await ask();
-  setTimeout(() => void turn(), EVERY_MS);
-}
+poll(ask, EVERY_MS);
 
 async function ask(): Promise<void> {
   const lost = byId("lost");

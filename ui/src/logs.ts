@@ -8,14 +8,14 @@
 
 import "./style.css";
 import { fetchLogColumns, fetchLogs, serverNow } from "./api.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatClock, formatCount, formatValue } from "./format.ts";
 import { barText, barsOf, formatLogState, gridOf, parseLogState, stepOf, withField, type LogBar, type LogColumns, type LogLines, type LogState } from "./loglines.ts";
 import { lineRow } from "./logrow.ts";
 import { drawNotices } from "./notices.ts";
 import { RangeBox } from "./rangebox.ts";
 import { isLive } from "./state.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 const PAGE = "200";
 const BARS_MAX = 90;
@@ -38,8 +38,7 @@ class LogPage {
   private readonly ranges = new RangeBox((range) => this.change({ range }), () => this.span());
 
   constructor() {
-    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-    byId("theme").addEventListener("click", toggleTheme);
+    useTheme();
     byId("search-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.change({ search: byId<HTMLInputElement>("search").value.trim(), match: byId<HTMLInputElement>("match").value.trim() });
@@ -194,6 +193,4 @@ class LogPage {
   }
 }
 
-applyTheme();
-onSystemTheme(applyTheme);
 new LogPage();

@@ -42,7 +42,8 @@ import { parseSelector } from "./selector.ts";
 import { DEFAULTS, formatState, isLive, MORE_MAX, parseState, sameData, VIEWS, type Area, type Range, type Span, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
-import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { applyTheme, currentTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
 import { Waiting } from "./waiting.ts";
@@ -215,15 +216,7 @@ class Page {
     byId("series-button").addEventListener("click", () => this.openSeries(!byId("series").classList.contains("open")));
     byId("back").addEventListener("click", () => this.back());
     byId("live").addEventListener("click", () => this.toggleLive());
-    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-    byId("theme").addEventListener("click", () => {
-      toggleTheme();
-      this.repaint();
-    });
-    onSystemTheme(() => {
-      applyTheme();
-      this.repaint();
-    });
+    useTheme(() => this.repaint());
     window.addEventListener("popstate", () => {
       const next = parseState(location.search);
       const same = sameData(this.state, next);

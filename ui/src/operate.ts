@@ -8,19 +8,17 @@
 import "./style.css";
 import { ApiError, fetchCardinality, fetchDisks, fetchInstant, fetchQueries, fetchSenders, fetchSnapshots, fetchStatus, fetchTargets, fetchTsdb, serverNow, type Growth } from "./api.ts";
 import { queryLink as link, table } from "./datatable.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatClock, formatCompact, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
 import { changeOf, ledgerOf, pairSelector, sendersOf } from "./operations.ts";
 import { checks, cluster, configuration, gaps, logins, ops, queues, vector } from "./operateviews.ts";
+import { poll } from "./poll.ts";
 import { formatState, parseState } from "./state.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 
 const EVERY_MS = 5_000;
 
-applyTheme();
-onSystemTheme(applyTheme);
-byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-byId("theme").addEventListener("click", toggleTheme);
+useTheme();
 byId("grew-button").addEventListener("click", () => void part("grew", grew));
 byId("logins-button").addEventListener("click", () => void part("logins", logins));
 byId("ops-form").addEventListener("submit", (event) => {
@@ -28,15 +26,12 @@ byId("ops-form").addEventListener("submit", (event) => {
   void part("ops", ops);
 });
 void part("ops", ops);
-void turn();
+poll(all, EVERY_MS);
 
-async function turn(): Promise<void> {
-  if (!document.hidden) {
-    // Four parts are of one answer.
-    const status = fetchStatus();
-    await Promise.all([part("summary", () => summary(status)), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("cluster", () => cluster(status)), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", () => queues(status)), part("checks", checks), part("configuration", () => configuration(status))]);
-  }
-  setTimeout(() => void turn(), EVERY_MS);
+async function all(): Promise<void> {
+  // Four parts are of one answer.
+  const status = fetchStatus();
+  await Promise.all([part("summary", () => summary(status)), part("senders", protocols), part("each-sender", senders), part("queries", queries), part("cardinality", cardinality), part("targets", targets), part("cluster", () => cluster(status)), part("disks", disks), part("snapshots", snapshots), part("gaps", gaps), part("queues", () => queues(status)), part("checks", checks), part("configuration", () => configuration(status))]);
 }
 
 /** Draws one part; what fails leaves the others alone. */

@@ -7,12 +7,12 @@
 
 import "./style.css";
 import { ApiError, fetchInstant, serverNow, type Series } from "./api.ts";
-import { byId, el, icon } from "./dom.ts";
+import { byId, el } from "./dom.ts";
 import { formatCount, formatDuration, formatRate, formatShare, formatValue } from "./format.ts";
 import { drawNotices } from "./notices.ts";
 import { RangeBox } from "./rangebox.ts";
 import { DEFAULTS, formatState, isLive, parseRange, type Range } from "./state.ts";
-import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { useTheme } from "./themebutton.ts";
 import { BOX, edgeText, edgesOf, errorShare, findingsOf, heatmapAddress, layout, queries, type Edge, type FindingCount, type Place } from "./wiremap.ts";
 
 const AGAIN_MS = 5_000;
@@ -43,8 +43,7 @@ class ServicesPage {
   private readonly ranges = new RangeBox((range) => this.choose(range), () => this.span());
 
   constructor() {
-    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
-    byId("theme").addEventListener("click", toggleTheme);
+    useTheme();
     window.addEventListener("popstate", () => {
       this.range = parseRange(new URLSearchParams(location.search), DEFAULTS.range);
       this.load();
@@ -197,6 +196,4 @@ function table(names: readonly string[], rows: readonly HTMLElement[]): HTMLElem
   return el("table", { class: "rows" }, el("thead", {}, el("tr", {}, ...names.map((name) => el("th", {}, name)))), el("tbody", {}, ...rows));
 }
 
-applyTheme();
-onSystemTheme(applyTheme);
 new ServicesPage();
