@@ -37,12 +37,11 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// The record and its digest.
     pub(crate) fn encode(&self) -> Result<(i64, Vec<u8>), Error> {
-        let matcher = |one: &Matcher| json!([one.name, op_name(one.op), one.value]);
+        let matcher = |one: &Matcher| json!([one.name, one.op.as_str(), one.value]);
         let selectors: Vec<Value> =
             self.selectors.iter().map(|all| all.iter().map(matcher).collect::<Vec<_>>().into()).collect();
         let TimeRange { start, end } = self.range;
-        let (start_ms, end_ms) = (start.0, end.0);
-        let body = json!({"tenant": self.tenant.as_str(), "start": start_ms, "end": end_ms, "selectors": selectors});
+        let body = json!({"tenant": self.tenant.as_str(), "start": start.0, "end": end.0, "selectors": selectors});
         let body = body.to_string().into_bytes();
         if body.len() > BODY_BYTES_MAX {
             return Err(Error::Local(format!("the selectors take more than {BODY_BYTES_MAX} bytes; give fewer")));
@@ -81,22 +80,9 @@ impl Deletion {
 fn selector(value: &Value) -> Option<Vec<Matcher>> {
     let one = |value: &Value| {
         let text = |at: usize| value[at].as_str();
-        Matcher::new(text(0)?, op_of(text(1)?)?, text(2)?).ok()
+        Matcher::from_stored(text(0)?, MatchOp::parse(text(1)?)?, text(2)?).ok()
     };
     value.as_array()?.iter().map(one).collect()
-}
-
-const fn op_name(op: MatchOp) -> &'static str {
-    match op {
-        MatchOp::Equal => "=",
-        MatchOp::NotEqual => "!=",
-        MatchOp::Regex => "=~",
-        MatchOp::NotRegex => "!~",
-    }
-}
-
-fn op_of(name: &str) -> Option<MatchOp> {
-    [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex].into_iter().find(|op| op_name(*op) == name)
 }
 
 fn digest(at_us: i64, body: &[u8]) -> i64 {
@@ -129,7 +115,7 @@ impl Deletions {
         Ok(())
     }
 
-    /// Takes up all that the cluster says. What is known stays: one copy alone may not have it.
+    /// Takes up more; what is known stays, since one copy alone may not have it.
     pub(crate) fn learn(&self, found: Vec<Deletion>) {
         let mut all = self.all();
         for one in found {
@@ -137,13 +123,6 @@ impl Deletions {
                 all.push(one);
             }
         }
-        all.sort_by_key(|one| one.at_us);
-    }
-
-    /// Takes up one that was just made.
-    pub(crate) fn add(&self, one: Deletion) {
-        let mut all = self.all();
-        all.push(one);
         all.sort_by_key(|one| one.at_us);
     }
 

@@ -5,7 +5,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::{MatchOp, Matcher};
+use ogive_model::{Matcher};
 use ogive_query::ParseError;
 use ogive_query::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching,
@@ -98,12 +98,7 @@ fn number_text(value: f64) -> String {
 
 fn selected(selector: &VectorSelector) -> Value {
     let matcher = |matcher: &Matcher| {
-        let op = match matcher.op {
-            MatchOp::Equal => "=",
-            MatchOp::NotEqual => "!=",
-            MatchOp::Regex => "=~",
-            MatchOp::NotRegex => "!~",
-        };
+        let op = matcher.op.as_str();
         json!({"name": matcher.name, "value": matcher.value, "type": op})
     };
     let matchers: Vec<Value> = selector.matchers.iter().map(matcher).collect();

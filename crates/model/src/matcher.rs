@@ -17,6 +17,28 @@ pub enum MatchOp {
     NotRegex,
 }
 
+impl MatchOp {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Equal, Self::NotEqual, Self::Regex, Self::NotRegex];
+
+    /// As PromQL writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Regex => "=~",
+            Self::NotRegex => "!~",
+        }
+    }
+
+    /// What [`MatchOp::as_str`] gave.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.as_str() == text)
+    }
+}
+
 /// One condition; a missing label has the empty value.
 ///
 /// The regular expression is parsed once, when the matcher is made: a list of texts becomes a set, any other is compiled by a linear-time

@@ -165,12 +165,7 @@ fn is_plain_name(name: &str) -> bool {
 
 fn condition(matcher: &Matcher, out: &mut Formatter<'_>) -> fmt::Result {
     label(&matcher.name, out)?;
-    out.write_str(match matcher.op {
-        MatchOp::Equal => "=",
-        MatchOp::NotEqual => "!=",
-        MatchOp::Regex => "=~",
-        MatchOp::NotRegex => "!~",
-    })?;
+    out.write_str(matcher.op.as_str())?;
     quoted(&matcher.value, out)
 }
 

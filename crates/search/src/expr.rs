@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use ogive_model::words::{fold, spans};
-use ogive_model::{MatchOp, Matcher, Words};
+use ogive_model::{Matcher, Words};
 use regex::Regex;
 
 use crate::compare::{Amount, Order};
@@ -204,12 +204,7 @@ fn slashed(f: &mut fmt::Formatter<'_>, expression: &str) -> fmt::Result {
 fn braced(f: &mut fmt::Formatter<'_>, matchers: &[Matcher]) -> fmt::Result {
     f.write_str("{")?;
     for (at, matcher) in matchers.iter().enumerate() {
-        let sign = match matcher.op {
-            MatchOp::Equal => "=",
-            MatchOp::NotEqual => "!=",
-            MatchOp::Regex => "=~",
-            MatchOp::NotRegex => "!~",
-        };
+        let sign = matcher.op.as_str();
         write!(f, "{}{}{sign}{}", if at > 0 { ", " } else { "" }, Quoted(&matcher.name), Quoted(&matcher.value))?;
     }
     f.write_str("}")

@@ -191,12 +191,7 @@ fn written<'m>(matchers: impl Iterator<Item = &'m Matcher>) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
     let all: Vec<String> = matchers
         .map(|matcher| {
-            let operator = match matcher.op {
-                MatchOp::Equal => "=",
-                MatchOp::NotEqual => "!=",
-                MatchOp::Regex => "=~",
-                MatchOp::NotRegex => "!~",
-            };
+            let operator = matcher.op.as_str();
             format!("{}{operator}{}", quoted(&matcher.name), quoted(&matcher.value))
         })
         .collect();

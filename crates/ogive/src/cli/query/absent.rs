@@ -48,12 +48,7 @@ fn text(selector: &VectorSelector) -> String {
     let matchers: Vec<String> = (selector.matchers.iter())
         .filter(|matcher| !is_name(&matcher.name))
         .map(|matcher| {
-            let op = match matcher.op {
-                MatchOp::Equal => "=",
-                MatchOp::NotEqual => "!=",
-                MatchOp::Regex => "=~",
-                MatchOp::NotRegex => "!~",
-            };
+            let op = matcher.op.as_str();
             format!("{}{op}{:?}", matcher.name, matcher.value)
         })
         .collect();
