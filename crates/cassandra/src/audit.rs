@@ -19,6 +19,7 @@ use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Index;
 use crate::manifest::{self, Listed};
 use crate::schema::{Table, bucket, day};
+use crate::stored;
 use crate::waiting::all_of;
 
 /// 262,144 rows of some 64 bytes: 16 MiB. More are compared one part after another.
@@ -101,14 +102,13 @@ impl<'a> Audit<'a> {
     /// # Errors
     /// [`Error::Unavailable`] when no copy of a manifest answers.
     pub async fn minutes(&self, minutes: impl IntoIterator<Item = i32>) -> Result<Findings, Error> {
-        self.deletions.learn(self.cluster.deletions().await?);
+        self.deletions.learn_stored(self.cluster.deletions_as_are().await?)?;
         let (mut found, mut rows) = (Findings::default(), Vec::new());
         for minute in minutes {
             let (all, consistent) = self.cluster.manifests(minute).await?;
             found.copies_unknown += unanswered(consistent);
             for (writer, digest) in all {
-                let number = <[u8; 16]>::try_from(&writer[..]).map(u128::from_be_bytes);
-                let Ok(number) = number else { continue };
+                let Some(number) = stored::number(&writer) else { continue };
                 if self.writer.is_some_and(|one| one != number) {
                     continue;
                 }
@@ -235,14 +235,9 @@ impl Elsewhere {
         if let std::collections::hash_map::Entry::Vacant(place) = self.0.entry(minute) {
             let read = other.cells(*table, (*series, *bucket), (minute, minute), Copies::Majority).await;
             let mut pieces = BTreeMap::new();
-            for (_, source, sequence, digest, at_us, body) in read.map(|(rows, _)| rows).unwrap_or_default() {
-                let Ok(source) = <[u8; 16]>::try_from(source) else { continue };
-                let source = SourceId(u128::from_be_bytes(source));
-                let key = RowKey { series: *series, minute, source, sequence: sequence as u64 };
-                for mut piece in Fragment::decode(&key, digest, &body).unwrap_or_default() {
-                    piece.arrived_us = at_us;
-                    pieces.insert(piece.identity(), Arc::new(piece));
-                }
+            for row in read.map(|(rows, _)| rows).unwrap_or_default() {
+                let good = stored::pieces(*series, &row).unwrap_or_default();
+                pieces.extend(good.into_iter().map(|piece| (piece.identity(), piece)));
             }
             place.insert(pieces.into_values().collect());
         }

@@ -31,6 +31,7 @@ use crate::keeping::{Kept, kept_of};
 use crate::retry::NextCoordinator;
 use crate::schema::{self, Table, bucket};
 use crate::statements::{Prepared, Statements};
+use crate::stored::CellRow;
 use crate::waiting::all_of;
 use crate::{Address, Error};
 
@@ -106,9 +107,7 @@ pub struct Cluster {
     pub(crate) clock: Clock,
 }
 
-/// A row of cells: minute, source, sequence, digest, write time, body.
-pub(crate) type CellRow = (i32, Vec<u8>, i64, i64, i64, Vec<u8>);
-/// What orders it: minute, source, sequence, digest.
+/// What orders rows of cells: minute, source, sequence, digest.
 pub(crate) type CellKey = (i32, Vec<u8>, i64, i64);
 
 impl Cluster {

@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::{Kind, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange};
+use ogive_model::{Kind, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange, WallMs};
 
 use crate::Error;
 use crate::cluster::Cluster;
 use crate::keeping::Kept;
 use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
-use crate::schema::{BUCKET_MINUTES, Table, bucket};
+use crate::schema::{BUCKET_MINUTES, Table};
+use crate::spans::spans;
 use crate::wanted::Wanted;
 
 /// What a query asks for.
@@ -61,9 +62,8 @@ impl Asked {
     /// The hours of a series that lie in the range as a whole.
     fn hours(&self, days: &BTreeSet<i32>) -> Vec<i32> {
         let is_inside = |hour: &i32| {
-            let TimeRange { start, end } = range_of(*hour);
-            let (start_ms, end_ms) = (start.0, end.0);
-            self.range.start.0 <= start_ms && end_ms <= self.range.end.0
+            let hour = range_of(*hour);
+            self.range.start <= hour.start && hour.end <= self.range.end
         };
         // The first sample of a day may end the hour before it.
         let of_days = days.iter().flat_map(|day| day * 24 - 1..day * 24 + 24);
@@ -132,7 +132,7 @@ pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &A
 /// Whether a rollup is of the series as it is known, and nothing of its hour was deleted after it was made.
 fn is_usable(rollup: &Rollup, one: &Wanted, hour: i32) -> bool {
     let range = range_of(hour);
-    let meets = |other: &TimeRange| other.start.0 < range.end.0 && range.start.0 < other.end.0;
+    let meets = |other: &TimeRange| other.start < range.end && range.start < other.end;
     let is_deleted = one.hidden.iter().any(|(hidden, at_us)| *at_us >= rollup.made_us && meets(hidden));
     rollup.temporality == one.known.def.meta.temporality && !is_deleted
 }
@@ -142,9 +142,8 @@ async fn counts(cluster: &Cluster, one: &Wanted, hours: &BTreeSet<i32>) -> Resul
     let mut buckets: BTreeMap<i32, (i32, i32)> = BTreeMap::new();
     for hour in hours {
         let (first, last) = minutes_of(*hour);
-        for at in bucket(first)..=bucket(last) {
-            let (from, to) = (first.max(at * BUCKET_MINUTES), last.min(at * BUCKET_MINUTES + BUCKET_MINUTES - 1));
-            buckets.entry(at).or_insert((from, to)).1 = to;
+        for (bucket, span) in spans(first..=last, BUCKET_MINUTES) {
+            buckets.entry(bucket).or_insert(span).1 = span.1;
         }
     }
     let mut rows: BTreeMap<i32, i64> = BTreeMap::new();
@@ -177,17 +176,16 @@ pub(crate) fn choose(one: &mut Wanted, mut answers: Vec<Usable>, asked: &Asked) 
             hours.insert(hour);
         }
     }
-    let mut from = asked.range.start.0.max(horizon);
+    let mut from = asked.range.start.max(WallMs(horizon));
     for hour in hours {
-        let TimeRange { start, end } = range_of(hour);
-        let (start_ms, end_ms) = (start.0, end.0);
-        if start_ms > from {
-            one.raw.push(TimeRange::from_ms(from, start_ms));
+        let hour = range_of(hour);
+        if hour.start > from {
+            one.raw.push(TimeRange { start: from, end: hour.start });
         }
-        from = from.max(end_ms);
+        from = from.max(hour.end);
     }
-    if from < asked.range.end.0 {
-        one.raw.push(TimeRange::from_ms(from, asked.range.end.0));
+    if from < asked.range.end {
+        one.raw.push(TimeRange { start: from, end: asked.range.end });
     }
     Ok(())
 }

@@ -9,16 +9,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::{Disk, DiskFile, RealDisk};
-use ogive_model::{SeriesId, SourceId};
+use ogive_model::SeriesId;
 use ogive_probe::Clock;
 
-use crate::cluster::{CellRow, Cluster, Consistent, Copies, Reach};
+use crate::cluster::{Cluster, Consistent, Copies, Reach};
 use crate::copy_format::{Contents, HEAD_BYTES, MAGIC, Record};
 use crate::figures::Figures;
-use crate::fragment::{Fragment, RowKey};
+use crate::fragment::Fragment;
 use crate::index::{Index, Known};
 use crate::rollup::{Place, Rollup};
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, SHARDS, Table};
+use crate::spans::spans;
+use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
 use crate::{Address, Error};
 
@@ -194,8 +196,8 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
             for some in listed.chunks(SEGMENTS) {
                 let reading = some.iter().map(|(writer, digest)| cluster.segment((day, shard), writer, *digest));
                 for ((writer, digest), read) in some.iter().zip(all_of(reading.collect()).await) {
-                    let writer = <[u8; 16]>::try_from(&writer[..]).map(u128::from_be_bytes);
-                    let writer = writer.map_err(|_| Error::Corrupt("a segment of no writer".into()))?;
+                    let writer =
+                        stored::number(writer).ok_or_else(|| Error::Corrupt("a segment of no writer".into()))?;
                     if let Some((body,)) = read?.0.into_iter().next() {
                         put(Record::Segment { day, shard, writer, digest: *digest, body })?;
                     }
@@ -210,8 +212,7 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
 async fn series(cluster: &Cluster, known: &Arc<Known>, day: i32, is_first: bool) -> Result<(Vec<Record>, u64), Error> {
     let (mut out, mut damaged) = (Vec::new(), 0);
     let table = Table::of(&known.def);
-    for bucket in day * (DAY_MINUTES / BUCKET_MINUTES)..(day + 1) * (DAY_MINUTES / BUCKET_MINUTES) {
-        let span = (bucket * BUCKET_MINUTES, bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
+    for (bucket, span) in spans(day * DAY_MINUTES..=(day + 1) * DAY_MINUTES - 1, BUCKET_MINUTES) {
         let (rows, consistent) = cluster.cells(table, (known.id, bucket), span, Copies::Majority).await?;
         must_be_majority(consistent)?;
         let decoded: Vec<Option<Record>> = rows.iter().map(|row| record(table, known.id, row)).collect();
@@ -249,9 +250,9 @@ async fn series(cluster: &Cluster, known: &Arc<Known>, day: i32, is_first: bool)
 }
 
 /// A row that is what was written.
-fn record(table: Table, series: SeriesId, (minute, source, sequence, digest, at_us, body): &CellRow) -> Option<Record> {
-    let source = SourceId(u128::from_be_bytes(<[u8; 16]>::try_from(&source[..]).ok()?));
-    let key = RowKey { series, minute: *minute, source, sequence: *sequence as u64 };
+fn record(table: Table, series: SeriesId, row: &CellRow) -> Option<Record> {
+    let (.., digest, at_us, body) = row;
+    let key = stored::key(series, row).ok()?;
     Fragment::decode(&key, *digest, body).ok()?;
     Some(Record::Row { table, key, digest: *digest, at_us: *at_us, body: body.clone() })
 }

@@ -13,19 +13,21 @@ use std::time::Duration;
 
 use ogive_model::{
     Charge, Kind, Labels, Matcher, Ms, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection,
-    SeriesData, SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
+    SeriesData, SeriesId, SeriesSet, Tenant, TimeRange,
 };
 
-use crate::cluster::{CellRow, Cluster, Consistent, Copies};
+use crate::cluster::{Cluster, Consistent, Copies};
 use crate::coarse::{self, Asked, Usable};
 use crate::columns::{self, Pieces};
-use crate::fragment::{Fragment, Piece, RowKey};
+use crate::fragment::Piece;
 use crate::index::Known;
 use crate::keeping::Kept;
 use crate::rollup::HOUR_MS;
-use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, bucket, day, minute};
+use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day, minute};
 use crate::shared::Shared;
 use crate::site::Site;
+use crate::spans::spans_of_days;
+use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
 use crate::wanted::Wanted;
 use crate::{Error, sites};
@@ -117,15 +119,8 @@ async fn part(
     for (number, one) in some.iter().enumerate() {
         let days: Vec<i32> = one.days_at(at).collect();
         for minutes in one.raw.iter().map(|range| minutes(*range)) {
-            for day in &days {
-                let first = (day * DAY_MINUTES).max(*minutes.start());
-                let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
-                for bucket in (first <= last).then(|| bucket(first)..=bucket(last)).into_iter().flatten() {
-                    let from = first.max(bucket * BUCKET_MINUTES);
-                    let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
-                    places.push((number, bucket, (from, to)));
-                }
-            }
+            let spans = spans_of_days(&days, &minutes, (BUCKET_MINUTES, DAY_MINUTES));
+            places.extend(spans.map(|(bucket, span)| (number, bucket, span)));
         }
     }
     let pieces = some.iter().map(|_| Pieces::default()).collect();
@@ -157,17 +152,10 @@ async fn part(
 /// Takes up the rows that are what was written; gives how many are not.
 fn take(series: SeriesId, rows: Vec<CellRow>, pieces: &mut Pieces) -> u64 {
     let mut corrupt = 0;
-    for (minute, source, sequence, digest, at_us, body) in rows {
-        let source = <[u8; 16]>::try_from(source).ok().map(|source| SourceId(u128::from_be_bytes(source)));
-        let read = source.and_then(|source| {
-            Fragment::decode(&RowKey { series, minute, source, sequence: sequence as u64 }, digest, &body).ok()
-        });
-        match read {
-            Some(all) => all.into_iter().for_each(|mut piece| {
-                piece.arrived_us = at_us;
-                pieces.add(Arc::new(piece));
-            }),
-            None => corrupt += 1,
+    for row in &rows {
+        match stored::pieces(series, row) {
+            Ok(all) => all.into_iter().for_each(|piece| pieces.add(piece)),
+            Err(_) => corrupt += 1,
         }
     }
     corrupt

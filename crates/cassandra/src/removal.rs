@@ -4,17 +4,16 @@
 //! removed afterwards, as often as it takes. Rows of minutes that are deleted in part stay, and what is deleted of them stays hidden.
 //! Failure: without a majority of each cluster nothing is deleted.
 
-use std::ops::RangeInclusive;
-
 use ogive_model::{Matcher, Tenant, TimeRange};
 
 use crate::Error;
 use crate::cluster::Cluster;
 use crate::deletions::{Deletion, RECORDS_MAX};
 use crate::rollup::HOUR_MS;
-use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, bucket, day};
+use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day};
 use crate::shared::Shared;
 use crate::site::Site;
+use crate::spans::spans_of_days;
 use crate::waiting::all_of;
 
 /// 48 partitions at once.
@@ -43,7 +42,7 @@ pub(crate) async fn record(
     for (site, cluster) in clusters {
         let one = Deletion { at_us: cluster.now_us(), tenant: tenant.clone(), selectors: selectors.to_vec(), range };
         cluster.put_deletion(&one).await?;
-        site.deletions.add(one);
+        site.deletions.learn(vec![one]);
     }
     Ok(())
 }
@@ -58,8 +57,7 @@ pub(crate) async fn remove_all(shared: &Shared, site: &Site, cluster: &Cluster) 
 
 /// Removes the rows of a deletion.
 async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Deletion) -> Result<(), Error> {
-    let TimeRange { start, end } = deletion.range;
-    let (start_ms, end_ms) = (start.0, end.0);
+    let (start_ms, end_ms) = (deletion.range.start.0, deletion.range.end.0);
     // A minute holds the samples from its beginning on; a range those after its start.
     let first = minute_up(start_ms.saturating_add(1));
     let last = minute_up(end_ms.saturating_add(1)).saturating_sub(1);
@@ -73,15 +71,14 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
     for some in found.chunks(PARTITIONS) {
         let removing = some.iter().map(async |(known, days)| {
             let table = Table::of(&known.def);
-            for (bucket, span) in spans(days, first..=last, BUCKET_MINUTES, DAY_MINUTES, bucket) {
+            for (bucket, span) in spans_of_days(days, &(first..=last), (BUCKET_MINUTES, DAY_MINUTES)) {
                 cluster.remove_minutes(table, (known.id, bucket), span, deletion.at_us).await?;
             }
             if table != Table::Numbers {
                 return Ok(());
             }
             for table in Table::ROLLED {
-                let of = |hour| table.bucket_of_hour(hour);
-                for (bucket, span) in spans(days, hour_first..=hour_last, table.bucket_hours(), 24, of) {
+                for (bucket, span) in spans_of_days(days, &(hour_first..=hour_last), (table.bucket_hours(), 24)) {
                     cluster.remove_rollups(table, (known.id, bucket), span).await?;
                 }
             }
@@ -94,29 +91,6 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
         all_of(removing.collect()).await.into_iter().collect::<Result<Vec<()>, Error>>()?;
     }
     Ok(())
-}
-
-/// The buckets of some days, each with the first and the last place of it that is in a range.
-fn spans(
-    days: &[i32],
-    range: RangeInclusive<i32>,
-    length: i32,
-    of_day: i32,
-    bucket: impl Fn(i32) -> i32,
-) -> Vec<(i32, (i32, i32))> {
-    let mut out: Vec<(i32, (i32, i32))> = Vec::new();
-    for day in days {
-        let first = (day * of_day).max(*range.start());
-        let last = (day * of_day + of_day - 1).min(*range.end());
-        if first > last {
-            continue;
-        }
-        for at in bucket(first)..=bucket(last) {
-            let (from, to) = (first.max(at * length), last.min(at * length + length - 1));
-            out.push((at, (from, to)));
-        }
-    }
-    out
 }
 
 /// The minute that begins at a time or after it.
@@ -140,9 +114,5 @@ mod tests {
         assert_eq!((minute_up(30_001), minute_up(179_999 + 1) - 1), (1, 2));
         assert_eq!((minute_up(0), minute_up(i64::MAX) > 1_000_000, minute_up(i64::MIN) < 0), (0, true, true));
         assert_eq!((hour(HOUR_MS - 1), hour(HOUR_MS)), (0, 1));
-        let found = spans(&[0, 2], 100..=4_000, BUCKET_MINUTES, DAY_MINUTES, bucket);
-        assert_eq!(found[0], (0, (100, 359)));
-        assert_eq!(found.last(), Some(&(11, (3_960, 4_000))));
-        assert!(found.iter().all(|(_, (from, to))| day(*from) != 1 && day(*to) != 1));
     }
 }

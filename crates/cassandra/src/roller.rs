@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::SourceId;
 use ogive_probe::Clock;
 use ogive_store::rolled;
 use tokio::sync::watch;
@@ -16,13 +15,15 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::cluster::{Cluster, Consistent, Copies};
 use crate::columns::{self, Pieces};
-use crate::fragment::{Fragment, RowKey};
+use crate::deletions::Deletions;
 use crate::index::{Index, Known};
 use crate::manifest;
 use crate::rolling::Rolling;
 use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
-use crate::schema::{BUCKET_MINUTES, Table, bucket, day};
+use crate::schema::{BUCKET_MINUTES, Table, day};
 use crate::site::Site;
+use crate::spans::spans;
+use crate::stored;
 use crate::waiting::all_of;
 
 /// 16 hours of series at once: 1 MB each with a cell of 300 bytes a second.
@@ -84,7 +85,7 @@ impl Roller {
             tracing::debug!("rollups are tried again: {error}");
             return;
         }
-        let before = ((cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS)) as i32;
+        let before = settled_before(cluster);
         let waiting = self.site.rolling.waiting();
         let mut taken = 0;
         while taken < waiting {
@@ -116,10 +117,10 @@ impl Roller {
 /// # Errors
 /// [`Error::Unavailable`], and [`Error::Corrupt`] for an hour with a damaged row.
 pub async fn make_rollups(cluster: &Cluster, minutes: (i32, i32)) -> Result<u64, Error> {
-    let (rolling, deletions) = (Rolling::default(), crate::deletions::Deletions::default());
-    deletions.learn(cluster.deletions().await?);
+    let (rolling, deletions) = (Rolling::default(), Deletions::default());
+    deletions.learn_stored(cluster.deletions_as_are().await?)?;
     note_manifests(cluster, &rolling, minutes, None).await?;
-    let before = ((cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS)) as i32;
+    let before = settled_before(cluster);
     let mut count = 0;
     loop {
         let some = rolling.take(before, AT_ONCE);
@@ -133,6 +134,11 @@ pub async fn make_rollups(cluster: &Cluster, minutes: (i32, i32)) -> Result<u64,
     }
 }
 
+/// Hours before this one are over, and their rows have come.
+fn settled_before(cluster: &Cluster) -> i32 {
+    (cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS) as i32
+}
+
 /// Notes the hours of numbers that manifests name.
 async fn note_manifests(
     cluster: &Cluster,
@@ -143,7 +149,7 @@ async fn note_manifests(
     let (index, figures) = (Index::default(), crate::figures::Figures::default());
     for minute in from..=to {
         for (of, digest) in cluster.manifests(minute).await?.0 {
-            let Ok(of) = <[u8; 16]>::try_from(&of[..]).map(u128::from_be_bytes) else { continue };
+            let Some(of) = stored::number(&of) else { continue };
             if writer.is_some_and(|writer| writer != of) {
                 continue;
             }
@@ -164,30 +170,18 @@ async fn note_manifests(
     Ok(())
 }
 
-async fn make(
-    cluster: &Cluster,
-    deletions: &crate::deletions::Deletions,
-    known: &Arc<Known>,
-    hour: i32,
-) -> Result<Made, Error> {
+async fn make(cluster: &Cluster, deletions: &Deletions, known: &Arc<Known>, hour: i32) -> Result<Made, Error> {
     let made_us = cluster.now_us();
     let (mut pieces, mut rows) = (Pieces::default(), 0);
     let (first, last) = minutes_of(hour);
-    for at in bucket(first)..=bucket(last) {
-        let span = (first.max(at * BUCKET_MINUTES), last.min(at * BUCKET_MINUTES + BUCKET_MINUTES - 1));
+    for (at, span) in spans(first..=last, BUCKET_MINUTES) {
         let (found, consistent) = cluster.cells(Table::Numbers, (known.id, at), span, Copies::Majority).await?;
         if consistent != Consistent::Majority {
             return Err(Error::Unavailable("no majority answers".into()));
         }
         rows += found.len() as u32;
-        for (minute, source, sequence, digest, at_us, body) in found {
-            let source = <[u8; 16]>::try_from(source).map_err(|_| Error::Corrupt("a source of other bytes".into()))?;
-            let source = SourceId(u128::from_be_bytes(source));
-            let key = RowKey { series: known.id, minute, source, sequence: sequence as u64 };
-            for mut piece in Fragment::decode(&key, digest, &body)? {
-                piece.arrived_us = at_us;
-                pieces.add(Arc::new(piece));
-            }
+        for row in &found {
+            stored::pieces(known.id, row)?.into_iter().for_each(|piece| pieces.add(piece));
         }
     }
     let samples = pieces.samples(&[range_of(hour)], &deletions.hidden(known))?;

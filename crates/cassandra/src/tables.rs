@@ -8,6 +8,7 @@ use crate::deletions::Deletion;
 use crate::keeping::time_to_live;
 use crate::rollup::Place;
 use crate::schema::Table;
+use crate::stored::number;
 
 /// All repairs and all deletions are one partition.
 const PART: i32 = 0;
@@ -93,12 +94,6 @@ impl Cluster {
         Ok(self.read(&self.statements.read_deletions, (PART,), &(PART,)).await?.0)
     }
 
-    /// All deletions. One that cannot be read is an error: what it hides must not show.
-    pub(crate) async fn deletions(&self) -> Result<Vec<Deletion>, Error> {
-        let all = self.deletions_as_are().await?;
-        all.into_iter().map(|(at, digest, body)| Deletion::decode(at, digest, &body)).collect()
-    }
-
     /// Marks what a node wrote in a minute: not every copy is known to have it, and its spool has let go of it.
     pub(crate) async fn put_repair(&self, (minute, writer): (i32, u128)) -> Result<(), Error> {
         let put = self.statements.put_repair.at(Reach::Majority);
@@ -113,7 +108,6 @@ impl Cluster {
     /// What is marked, by minute and node.
     pub(crate) async fn repairs(&self) -> Result<Vec<(i32, u128)>, Error> {
         let (all, _): (Vec<(i32, Vec<u8>)>, _) = self.read(&self.statements.read_repairs, (PART,), &(PART,)).await?;
-        let number = |writer: &[u8]| <[u8; 16]>::try_from(writer).map(u128::from_be_bytes).ok();
         Ok(all.into_iter().filter_map(|(minute, writer)| Some((minute, number(&writer)?))).collect())
     }
 }
