@@ -456,8 +456,7 @@ impl Fleet {
     }
 
     /// Answers the poll of the broker that shows `token`: at once when there is something new, else after a while.
-    /// `is_beside`: it comes beside other requests, where few may wait. Gives the answer, and what of the report is worth an
-    /// entry in the audit.
+    /// `is_beside`: it comes beside other requests, where few may wait.
     ///
     /// # Errors
     /// The token is not accepted, or is not any more.

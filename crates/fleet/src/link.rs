@@ -132,7 +132,7 @@ fn said(reply: &Reply) -> String {
     format!("{text} ({})", reply.status)
 }
 
-/// Enrols a broker: its credential is kept when this returns. `ask` names the server, `text` is the ticket.
+/// Enrols a broker at the server `url` by the ticket `text`: its credential is kept when this returns.
 ///
 /// # Errors
 /// The ticket is not accepted, the server is another than that of the ticket, or the credential cannot be kept.

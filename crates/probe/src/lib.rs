@@ -49,7 +49,7 @@ pub use clock::{
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
-pub use process::ProcessMemory;
+pub use process::{ProcessMemory, process_cpu_ns};
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 pub use socket::socket_drops;
 #[cfg(feature = "tracing")]

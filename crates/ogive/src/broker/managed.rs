@@ -13,6 +13,7 @@ use ogive_door::filtered::FilteredBackend;
 use ogive_filter::Stage;
 use ogive_fleet::{Broker as Above, Destination as DestinationReport, Kept, Link, Order, Package, Report};
 use ogive_journal::RealDisk;
+use ogive_probe::{ProcessMemory, process_cpu_ns};
 use ogive_scrape::FedJobs;
 
 use super::config::{Config, Permission};
@@ -26,8 +27,6 @@ use crate::log_output;
 
 /// 5 minutes for a check that was asked for: longer than most timeouts.
 const CHECK_WAIT: Duration = Duration::from_secs(300);
-/// Ticks of a processor in a second, as Linux counts them for processes.
-const TICKS: f64 = 100.0;
 
 /// See the module.
 pub(super) struct Managed {
@@ -66,7 +65,7 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
     let clock = broker.context.clock;
     let managed = Managed {
         started_ms: broker.context.now_ms(),
-        cpu: Mutex::new((clock.now(), used_seconds().unwrap_or(0.0))),
+        cpu: Mutex::new((clock.now(), used_seconds())),
         broker,
         feeds,
         filters,
@@ -83,19 +82,8 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
 }
 
 /// Seconds of processors that this process used.
-fn used_seconds() -> Option<f64> {
-    let text = String::from_utf8(read_file(Path::new("/proc/self/stat")).ok()?).ok()?;
-    // The name may have spaces and parentheses in it.
-    let rest = text.rsplit_once(')')?.1;
-    let ticks = |at: usize| rest.split_whitespace().nth(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS)
-}
-
-/// Bytes of memory that this process holds.
-fn memory_bytes() -> Option<u64> {
-    let text = String::from_utf8(read_file(Path::new("/proc/self/status")).ok()?).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10)
+fn used_seconds() -> f64 {
+    process_cpu_ns().unwrap_or(0) as f64 / 1e9
 }
 
 /// A configuration that was read completely.
@@ -152,7 +140,7 @@ impl Managed {
 
     /// Processors used since the last report.
     fn cpu(&self) -> f64 {
-        let (now_ns, used) = (self.broker.context.clock.now(), used_seconds().unwrap_or(0.0));
+        let (now_ns, used) = (self.broker.context.clock.now(), used_seconds());
         let mut last = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         let (passed, spent) = (now_ns.saturating_sub(last.0) as f64 / 1e9, used - last.1);
         *last = (now_ns, used);
@@ -206,7 +194,7 @@ impl Above for Managed {
             spool_bytes_max: self.broker.limits().bytes_max,
             gap_samples,
             cpu: self.cpu(),
-            memory_bytes: memory_bytes().unwrap_or(0),
+            memory_bytes: ProcessMemory::now().map_or(0, |memory| memory.resident_bytes),
             // ORDERING: Relaxed; a figure for people.
             checks: self.checks.load(Ordering::Relaxed),
             findings: self.findings(),

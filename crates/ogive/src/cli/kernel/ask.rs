@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ogive_kernel::ask::{Compiled, Observer, Options, Probe, Verb, compile_here, parse};
+use ogive_kernel::ask::{Compiled, Observer, Options, Verb, compile_here, parse};
 use ogive_probe::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::export::check_name;
-use super::tasks::{Tasks, online_cpus};
+use super::tasks::{Tasks, ticking_cpus};
 use crate::cli::advise::Files;
 use crate::cli::exit::EXIT_USAGE;
 use crate::cli::format::duration;
@@ -117,8 +117,7 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
 }
 
 fn start(compiled: Compiled, options: &Ask) -> anyhow::Result<Observer> {
-    let ticks = matches!(compiled.probe, Probe::Profile(_) | Probe::Interval(_));
-    let cpus = if ticks { online_cpus()? } else { Vec::new() };
+    let cpus = ticking_cpus(&compiled.probe)?;
     let options = Options { filter: options.tasks.filter()?, groups: options.groups, cpus };
     Observer::start(compiled, &options).context("the kernel does not answer this question")
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ogive_hist::Histogram;
 use ogive_kernel::Filter;
+use ogive_kernel::ask::Probe;
 
 use crate::cli::format::human;
 
@@ -59,6 +60,11 @@ pub(super) fn durations(times: &Histogram) -> serde_json::Value {
 /// Waits for `seconds`.
 pub(super) fn wait(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
+}
+
+/// The CPUs on which a question's clock ticks; none for one without a clock.
+pub(super) fn ticking_cpus(probe: &Probe) -> anyhow::Result<Vec<usize>> {
+    if matches!(probe, Probe::Profile(_) | Probe::Interval(_)) { online_cpus() } else { Ok(Vec::new()) }
 }
 
 /// CPUs that are there, those that this process may not use included.

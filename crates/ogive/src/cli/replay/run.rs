@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ogive_journal::SimulatedDisk;
 use ogive_model::Batch;
-use ogive_probe::{Clock, thread_cpu_ns};
+use ogive_probe::{Clock, process_cpu_ns, thread_cpu_ns};
 use ogive_store::{Options as StoreOptions, Refusal, Store};
 use ogive_stream::cells::{self, Closed, Content, Counts, Fed, Feeder, Item, Wait, stream};
 
@@ -360,7 +360,7 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<StoreCost> {
     let clock = Arc::new(FixedClock(recorded.last_ns.saturating_add(1_000_000_000)));
     let store = Store::open(Arc::new(SimulatedDisk::new(1)), std::path::Path::new("replay"), options, clock)?;
     let (sender, verdicts) = std::sync::mpsc::channel();
-    let (mut headed, mut waiting, from) = (StoreCost::default(), 0_usize, process_cpu_ns());
+    let (mut headed, mut waiting, from) = (StoreCost::default(), 0_usize, process_cpu_ns().unwrap_or(0));
     let mut declared = std::collections::HashSet::new();
     for frame in &recorded.frames {
         let mut batch = Batch::decode(frame).context("a frame that was read before")?;
@@ -388,14 +388,7 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<StoreCost> {
     for _ in 0..waiting {
         headed.accepted += verdicts.recv()??.accepted;
     }
-    (headed.cpu_ns, headed.head_bytes) = (process_cpu_ns().saturating_sub(from), store.status().head_bytes);
+    (headed.cpu_ns, headed.head_bytes) =
+        (process_cpu_ns().unwrap_or(0).saturating_sub(from), store.status().head_bytes);
     Ok(headed)
-}
-
-/// CPU time of the process in steps of a hundredth of a second; 0 where the system does not report it.
-fn process_cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields are counted from after the name, which may contain spaces.
-    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-    fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10_000_000
 }

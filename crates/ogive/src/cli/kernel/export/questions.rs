@@ -9,7 +9,7 @@ use ogive_kernel::ask::{Observer, Options, Probe, compile_here};
 use ogive_kernel::run_time::RunTime;
 use ogive_kernel::{Error, Filter};
 
-use super::super::tasks::online_cpus;
+use super::super::tasks::ticking_cpus;
 use super::kept::{Asked, Kept};
 use super::sent::Sent;
 use crate::cli::advise::Files;
@@ -118,8 +118,7 @@ impl Questions {
 fn answer(asked: &Asked, filter: &Filter, groups: u32) -> Result<Observer, String> {
     let compiled = compile_here(&asked.question, &Files).map_err(|error| error.to_string())?;
     let compiled = compiled.map_err(|mistake| format!("position {}: {}", mistake.at + 1, mistake.message))?;
-    let ticks = matches!(compiled.probe, Probe::Profile(_) | Probe::Interval(_));
-    let cpus = if ticks { online_cpus().map_err(|error| format!("{error:#}"))? } else { Vec::new() };
+    let cpus = ticking_cpus(&compiled.probe).map_err(|error| format!("{error:#}"))?;
     let options = Options { filter: filter.clone(), groups, cpus };
     Observer::start(compiled, &options).map_err(|error| error.to_string())
 }
