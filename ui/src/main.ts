@@ -44,7 +44,7 @@ import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme } from "./theme.ts";
 import { useTheme } from "./themebutton.ts";
-import { TracePanel, type Hint } from "./tracepanel.ts";
+import type { Hint, TracePanel } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
 import { Waiting } from "./waiting.ts";
 import type { WhyPanel } from "./whypanel.ts";
@@ -103,6 +103,7 @@ class Page {
   private viewsAfter: View[] = [];
   private more: More | null = null;
   private linesPanel: LinesPanel | null = null;
+  private traces: TracePanel | null = null;
   private whyPanel: WhyPanel | null = null;
   /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
   private stopped: Range | null = null;
@@ -127,7 +128,6 @@ class Page {
   private readonly marks: Marks;
   private readonly events: EventMarks;
   private readonly exemplars: Exemplars;
-  private readonly traces: TracePanel;
   private readonly waiting = new Waiting(byId("content"), byId("map").parentElement as HTMLElement);
 
   constructor() {
@@ -174,16 +174,6 @@ class Page {
       this.events.draw();
       this.exemplars.draw();
     };
-    this.traces = new TracePanel(byId("traces"), {
-      choose: (trace) => this.change({ trace }),
-      close: () => void this.closeTraces(),
-      ask: (query) => {
-        this.hint = { seconds: null, focus: true };
-        this.change({ query });
-        this.hint = undefined;
-      },
-      marked: () => this.map.marks.size > 0,
-    });
     this.listen();
     void this.picker.reload().then(() => {
       this.showTitle();
@@ -398,6 +388,25 @@ class Page {
     }
     const { query, lines, find } = this.state;
     await this.linesPanel.show(query, lines, find);
+  }
+
+  private async showTraces(hint: Hint | undefined): Promise<void> {
+    if (this.state.slow === null && this.traces === null) return;
+    if (this.traces === null) {
+      const { TracePanel } = await import("./tracepanel.ts");
+      this.traces ??= new TracePanel(byId("traces"), {
+        choose: (trace) => this.change({ trace }),
+        close: () => void this.closeTraces(),
+        ask: (query) => {
+          this.hint = { seconds: null, focus: true };
+          this.change({ query });
+          this.hint = undefined;
+        },
+        marked: () => this.map.marks.size > 0,
+      });
+    }
+    const { query, slow, trace } = this.state;
+    this.traces.show(query, slow, trace, hint);
   }
 
   /** Says what was unusual in a column; the picture is held, so that it stays where it was clicked. */
@@ -753,7 +762,7 @@ class Page {
     void this.showLines();
     // Until the data of another range have come, the lanes are those of the picture that is there.
     if (this.shown === "map") void this.showWhy();
-    this.traces.show(state.query, state.slow, state.trace, this.hint);
+    void this.showTraces(this.hint);
     void this.showExplanation();
     this.map.setOptions(this.options());
     this.multiples.setOptions(this.options());
