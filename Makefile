@@ -97,7 +97,7 @@ lint: book
 CLUSTER_SHORT := process:: audit::what tls:: two_clusters::a_process
 
 test-cluster:
-	@scripts/need cargo cc java mvn python3
+	@scripts/need cargo cc iptables java mvn python3
 	@scripts/need libelf
 	$(CARGO_TEST) --no-run --test system
 	OGIVE_BIN=$(CURDIR)/target/debug/ogive $(CARGO_TEST),ogive-cassandra/cluster-tests --test cluster -- \

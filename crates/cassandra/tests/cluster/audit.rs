@@ -13,19 +13,9 @@ fn audit(cluster: &Cluster, refill: bool) -> Findings {
     runtime().block_on(audit.minutes(now - 10..=now)).expect("a majority answers")
 }
 
-/// Removes what node 2 holds of the cells. Its commit log goes too: it would write the tables again.
+/// Removes what node 2 holds of the cells.
 fn empty_node_2(three: &Three, keyspace: &str) {
-    three.run(&["nodetool", "2", "drain"]);
-    three.run(&["kill", "2"]);
-    let log = three.tables(2).with_file_name("commitlog");
-    for segment in std::fs::read_dir(log).expect("the node has a commit log").flatten() {
-        std::fs::remove_file(segment.path()).expect("the node is dead");
-    }
-    let tables = std::fs::read_dir(three.tables(2).join(keyspace)).expect("the node has the keyspace");
-    for table in tables.flatten().filter(|table| table.file_name().to_string_lossy().starts_with("cells-")) {
-        std::fs::remove_dir_all(table.path()).expect("the node is dead");
-        std::fs::create_dir(table.path()).expect("its parent is there");
-    }
+    three.erase(2, keyspace, "cells-");
     three.run(&["start", "2"]);
 }
 

@@ -1,4 +1,6 @@
 //! The embedded store and a cluster, given the same samples, are the same store.
+//!
+//! `OGIVE_CONFORMANCE_MINUTES=540` makes them a million.
 
 use ogive_door::backend::Backend;
 use ogive_model::{Matcher, Opening, Resolution, Selection, SeriesData, Tenant, TimeRange};
@@ -28,7 +30,9 @@ fn two_nodes_over_a_cluster_answer_as_the_embedded_store() {
     let mut numbers = Numbers::seeded();
     // Two hours ago, over the end of a bucket of six hours.
     let from_s = 1_700_006_400 - 150;
-    let all = batches(&mut numbers, from_s, 5);
+    let minutes =
+        std::env::var("OGIVE_CONFORMANCE_MINUTES").map(|text| text.parse().expect("it is a number of minutes"));
+    let all = batches(&mut numbers, from_s, minutes.unwrap_or(5));
     let (one, two, reference) = (node(&address, &at("one")), node(&address, &at("two")), embedded(&at("store")));
     for batch in &all {
         store(&reference, batch.clone());
@@ -69,7 +73,8 @@ fn two_nodes_over_a_cluster_answer_as_the_embedded_store() {
     }
     let rows: u64 = three_nodes.iter().map(|node| fact(node, "cassandra_rows_total")).sum();
     let pieces: u64 = three_nodes.iter().map(|node| fact(node, "cassandra_pieces_total")).sum();
-    println!("{} batches, {pieces} pieces in {rows} rows", all.len());
+    let samples: usize = all.iter().map(|batch| batch.samples.len()).sum();
+    println!("{} batches of {samples} samples, {pieces} pieces in {rows} rows", all.len());
     assert!(rows > 0 && rows <= pieces);
 }
 

@@ -13,9 +13,9 @@ use ogive_model::{
 };
 
 use crate::cells::Numbers;
-use crate::support::{Three, driven, eventually, fact, node, send};
+use crate::support::{Three, driven, eventually, fact, list, node, send};
 
-const SERIES: usize = 20;
+pub(crate) const SERIES: usize = 20;
 const FROM_S: i64 = 1_700_000_000;
 
 fn def(at: usize) -> SeriesDef {
@@ -135,30 +135,53 @@ fn two_of_three_nodes_killed_under_load_lose_nothing() {
     println!("killed {first} and {second}: {} batches acknowledged, 0 lost, 0 doubled", acknowledged.len());
 }
 
-/// A node of Cassandra hangs: nothing fails, and nothing is lost.
+/// The one that is left of three loses its disk as well. What it alone had comes again from the spool; what it had together with one
+/// of the others when they died is in doubt, and the audit writes it again to all.
 #[test]
-fn a_node_that_hangs_holds_nobody_up() {
+fn a_last_copy_whose_disk_is_lost_takes_nothing_along() {
     let three = Three::up();
-    let address = three.keyspace();
+    let address = ogive_cassandra::Address { audit: std::time::Duration::from_secs(1), ..three.keyspace() };
     let directory = tempfile::tempdir().unwrap();
     let node = node(&address, directory.path());
-    assert!(
-        !during(&node, 1, || eventually("rows", || (fact(&node, "cassandra_rows_total") > 0).then_some(()))).is_empty()
-    );
-    driven(&node);
-    three.run(&["pause", "3"]);
-    let before = fact(&node, "cassandra_rows_total");
-    let acknowledged = during(&node, 100_000, || {
-        eventually("a majority takes rows while one hangs", || {
-            (fact(&node, "cassandra_rows_total") >= before + SERIES as u64).then_some(())
+    let mut numbers = Numbers::seeded();
+    let last = 1 + numbers.below(3) as usize;
+    let others: Vec<String> = (1..=3).filter(|one| *one != last).map(|one| one.to_string()).collect();
+    let acknowledged = during(&node, 1, || {
+        eventually("rows are there", || (fact(&node, "cassandra_rows_total") > 0).then_some(()));
+        others.iter().for_each(|one| three.run(&["kill", one]));
+        let before = fact(&node, "cassandra_visible_rows_total");
+        eventually("the one that is left takes rows of each series", || {
+            (fact(&node, "cassandra_visible_rows_total") >= before + SERIES as u64).then_some(())
         });
+        three.erase(last, &address.keyspace, "");
     });
+    assert!(!node.is_driven(), "nobody is left");
+    three.run(&["start", &last.to_string()]);
+    others.iter().for_each(|one| three.run(&["start", one]));
     driven(&node);
-    let (found, _) = read(&node).expect("a majority answers");
-    three.run(&["resume", "3"]);
-    for sequence in &acknowledged {
-        assert!(found["0"].contains(&(*sequence as i64, 1.0)), "{sequence}");
-    }
+    eventually("every copy is known to have every row", || (fact(&node, "spool_records_doubted") == 0).then_some(()));
+    let other = tempfile::tempdir().unwrap();
+    let fresh = crate::support::node(&address, other.path());
+    assert_same(&read(&fresh).expect("a majority answers").0, &expected(&acknowledged));
+    println!(
+        "node {last} was the last and lost its disk: {} batches acknowledged, 0 lost, 0 doubled",
+        acknowledged.len()
+    );
+}
+
+/// Says what is missing or not meant, and not everything that is there.
+pub(crate) fn assert_same(found: &Work, expected: &Work) {
+    let without = |all: &Work, others: &Work| -> Vec<(String, i64, f64)> {
+        let of = |(worker, rows): (&String, &Vec<(i64, f64)>)| {
+            let others = others.get(worker).cloned().unwrap_or_default();
+            let rows = rows.iter().filter(|row| !others.contains(row));
+            rows.map(|(second, value)| (worker.clone(), *second, *value)).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(of).collect()
+    };
+    let (missing, wrong) = (without(expected, found), without(found, expected));
+    assert!(missing.is_empty() && wrong.is_empty(), "missing: {missing:?}; wrong: {wrong:?}");
+    assert_eq!(found, expected, "each once");
 }
 
 /// The node's own process has only its spool when the cluster is away: a start on the same directory drives it.
@@ -184,9 +207,6 @@ fn a_spool_that_was_not_driven_is_driven_by_the_next_start() {
 
 /// Files of the cells of a keyspace on a node.
 fn data_files(three: &Three, number: usize, keyspace: &str) -> Vec<PathBuf> {
-    let list = |path: &Path| -> Vec<PathBuf> {
-        std::fs::read_dir(path).map_or_else(|_| Vec::new(), |all| all.flatten().map(|one| one.path()).collect())
-    };
     let is_cells = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cells-"));
     let tables = list(&three.tables(number).join(keyspace)).into_iter().filter(is_cells);
     tables.flat_map(|table| list(&table)).filter(|path| path.to_string_lossy().ends_with("-Data.db")).collect()

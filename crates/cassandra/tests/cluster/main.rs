@@ -11,6 +11,8 @@ mod keeping;
 mod login;
 mod process;
 mod promql;
+mod silence;
 mod support;
 mod tls;
+mod two_brokers;
 mod two_clusters;

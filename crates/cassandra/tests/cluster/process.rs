@@ -30,12 +30,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(store: &str, directory: &Path) -> Self {
-        let mut child = Command::new(binary())
-            .args(["serve", "--listen", "127.0.0.1:0", "--no-crash-reports", "--store", store, "--data"])
-            .arg(directory)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("OGIVE_BIN runs");
+        let directory = directory.to_str().expect("the path is UTF-8");
+        Self::run(&["serve", "--listen", "127.0.0.1:0", "--no-crash-reports", "--store", store, "--data", directory])
+    }
+
+    /// `ogive` in a role that says where it serves.
+    pub(crate) fn run(arguments: &[&str]) -> Self {
+        let mut child = Command::new(binary()).args(arguments).stderr(Stdio::piped()).spawn().expect("OGIVE_BIN runs");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let serving = lines.find_map(|line| {
             let line = line.expect("it is text");

@@ -179,6 +179,27 @@ impl Three {
         self.directory.join(format!("node{node}/log/system.log"))
     }
 
+    /// Kills a node and removes what it holds of the tables of a keyspace that begin with `table`; its commit log and its hints
+    /// would write them again, and go too.
+    pub(crate) fn erase(&self, node: usize, keyspace: &str, table: &str) {
+        let number = node.to_string();
+        // What it knows of itself and of its peers stays.
+        self.run(&["nodetool", &number, "drain"]);
+        self.run(&["kill", &number]);
+        for name in ["commitlog", "hints"] {
+            for file in list(&self.tables(node).with_file_name(name)) {
+                std::fs::remove_file(file).expect("the node is dead");
+            }
+        }
+        let is_meant = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(table));
+        let tables: Vec<PathBuf> = list(&self.tables(node).join(keyspace)).into_iter().filter(is_meant).collect();
+        assert!(!tables.is_empty(), "the node has the keyspace");
+        for path in tables {
+            std::fs::remove_dir_all(&path).expect("the node is dead");
+            std::fs::create_dir(&path).expect("its parent is there");
+        }
+    }
+
     /// A new keyspace with our tables.
     pub(crate) fn keyspace(&self) -> Address {
         let name = new_keyspace();
@@ -187,6 +208,11 @@ impl Three {
         runtime().block_on(Cluster::init(&address)).expect("the tables are made");
         address
     }
+}
+
+/// What is in a directory; nothing where there is none.
+pub(crate) fn list(path: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(path).map_or_else(|_| Vec::new(), |all| all.flatten().map(|one| one.path()).collect())
 }
 
 pub(crate) fn runtime() -> &'static tokio::runtime::Runtime {
