@@ -108,6 +108,13 @@ size_t ogive_hist_encode_base64(const ogive_hist *hist, char *text, size_t capac
 ogive_hist *ogive_hist_decode(const uint8_t *bytes, size_t length, ogive_repairs *repairs, const char **error);
 ogive_hist *ogive_hist_decode_base64(const char *text, size_t length, ogive_repairs *repairs, const char **error);
 
+/* Reads HdrHistogram's encoding of version 2, plain or compressed (docs/formats/hdrhistogram.md). unit is the value of one recorded
+ * unit: 1e-9 makes nanoseconds seconds. Each count goes to the bin that holds the middle of its own; sum and extremes are not
+ * known. NULL when it cannot be read, or unfolds to more than 16 MiB: error, if given, then says why. */
+ogive_hist *ogive_hist_decode_hdr(const uint8_t *bytes, size_t length, double unit, const char **error);
+/* As above, of a text in base64: a line of an interval log has it. */
+ogive_hist *ogive_hist_decode_hdr_base64(const char *text, size_t length, double unit, const char **error);
+
 /* Where in a foreign bucket its samples are placed. */
 typedef enum { OGIVE_PLACE_HIGH, OGIVE_PLACE_LOW, OGIVE_PLACE_MID, OGIVE_PLACE_HARMONIC_MEAN } ogive_placement;
 typedef struct {

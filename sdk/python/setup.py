@@ -22,7 +22,7 @@ setup(
     ext_modules=[
         Extension(
             "ogive.libogive_hist",
-            sources=[str(C / "src" / f"{part}.c") for part in ("bin", "codec", "histogram", "placement", "recorder", "statistics")],
+            sources=[str(C / "src" / f"{part}.c") for part in ("bin", "codec", "hdr", "histogram", "placement", "recorder", "statistics")],
             extra_compile_args=["-std=c11", "-O2", "-ffp-contract=off"],
         )
     ],

@@ -97,30 +97,45 @@ ogive_hist *ogive_hist_decode(const uint8_t *bytes, size_t length, ogive_repairs
   return hist;
 }
 
-ogive_hist *ogive_hist_decode_base64(const char *text, size_t length, ogive_repairs *repairs, const char **error) {
+uint8_t *ogive_from_base64(const char *text, size_t length, size_t *filled, bool *loose, const char **why) {
   uint8_t *bytes = malloc(length / 4 * 3 + 3);
-  if (bytes == NULL) return refused(NULL, error, "no memory");
-  size_t filled = 0, digits = 0, padding = 0;
-  bool loose = false;
+  if (bytes == NULL) {
+    *why = "no memory";
+    return NULL;
+  }
+  size_t digits = 0, padding = 0;
+  bool spaced = false;
   uint32_t held = 0;
-  const char *why = NULL;
-  for (size_t at = 0; at < length && why == NULL; at++) {
+  *why = NULL;
+  *filled = 0;
+  for (size_t at = 0; at < length && *why == NULL; at++) {
     const char *digit = text[at] == 0 ? NULL : strchr(ALPHABET, text[at]);
     if (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
-      loose = true;
+      spaced = true;
     } else if (text[at] == '=' && digits % 4 + padding < 4 && digits % 4 >= 2) {
       padding++;
     } else if (digit == NULL || padding > 0) {
-      why = "a character is not of base64";
+      *why = "a character is not of base64";
     } else {
       held = held << 6 | (uint32_t)(digit - ALPHABET);
-      if (++digits % 4 != 1) bytes[filled++] = (uint8_t)(held >> (6 - 2 * ((digits - 1) % 4)));
+      if (++digits % 4 != 1) bytes[(*filled)++] = (uint8_t)(held >> (6 - 2 * ((digits - 1) % 4)));
     }
   }
-  if (why == NULL && digits % 4 == 1) why = "the text is no whole number of bytes in base64";
-  loose = loose || padding < (4 - digits % 4) % 4;
+  if (*why == NULL && digits % 4 == 1) *why = "the text is no whole number of bytes in base64";
+  if (loose != NULL) *loose = spaced || padding < (4 - digits % 4) % 4;
+  if (*why == NULL) return bytes;
+  free(bytes);
+  return NULL;
+}
+
+ogive_hist *ogive_hist_decode_base64(const char *text, size_t length, ogive_repairs *repairs, const char **error) {
+  size_t filled;
+  bool loose;
+  const char *why;
+  uint8_t *bytes = ogive_from_base64(text, length, &filled, &loose, &why);
+  if (bytes == NULL) return refused(NULL, error, why);
   ogive_repairs found;
-  ogive_hist *hist = why != NULL ? refused(NULL, error, why) : ogive_hist_decode(bytes, filled, &found, error);
+  ogive_hist *hist = ogive_hist_decode(bytes, filled, &found, error);
   free(bytes);
   if (hist == NULL) return NULL;
   if (found.trailing_bytes > 0) return refused(hist, error, "bytes are left behind the last bin");

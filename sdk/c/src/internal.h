@@ -28,5 +28,8 @@ bool ogive_add(ogive_hist *hist, int key, uint64_t n);
 uint64_t ogive_saturating(uint64_t a, uint64_t b);
 /* The entries that are numbers. */
 const ogive_entry *ogive_numbers(const ogive_hist *hist, size_t *length);
+/* The bytes of a text in base64, to be freed; loose, if given: whether there was white space, or padding was missing. NULL, and
+ * why, for another text. */
+uint8_t *ogive_from_base64(const char *text, size_t length, size_t *filled, bool *loose, const char **why);
 
 #endif

@@ -64,7 +64,11 @@ func TestVectors(t *testing.T) {
 			}
 		}
 	}
-	fmt.Printf("go: %d passed, %d failed\n", passed, failed)
+	hdrPassed, hdrFailures := checkHdr(hdrFile(os.Getenv("OGIVE_VECTORS_DIR")))
+	for _, err := range hdrFailures {
+		t.Errorf("HdrHistogram, %v", err)
+	}
+	fmt.Printf("go: %d passed, %d failed\n", passed+hdrPassed, failed+len(hdrFailures))
 }
 
 func isDirectory(path string) bool {

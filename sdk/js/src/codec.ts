@@ -103,8 +103,8 @@ export function encodeBase64(histogram: Histogram): string {
   return text;
 }
 
-/** Reads the base64 form. White space and missing padding are read and reported; bytes behind the last bin are an error. */
-export function decodeBase64(text: string): { histogram: Histogram; repairs: Repairs } {
+/** The bytes of a text in base64, read with white space and without padding too, which is reported. Throws FormatError. */
+export function bytesOfBase64(text: string): { bytes: Uint8Array; isLoose: boolean } {
   const dense = text.replace(/[ \t\r\n]/g, "");
   const digits = dense.replace(/={1,2}$/, "");
   const padding = dense.length - digits.length;
@@ -122,8 +122,14 @@ export function decodeBase64(text: string): { histogram: Histogram; repairs: Rep
       bytes.push((held >> bits) & 255);
     }
   }
-  const { histogram, repairs } = decode(Uint8Array.from(bytes));
+  return { bytes: Uint8Array.from(bytes), isLoose: dense.length < text.length || padding < needed };
+}
+
+/** Reads the base64 form. White space and missing padding are read and reported; bytes behind the last bin are an error. */
+export function decodeBase64(text: string): { histogram: Histogram; repairs: Repairs } {
+  const { bytes, isLoose } = bytesOfBase64(text);
+  const { histogram, repairs } = decode(bytes);
   if (repairs.trailingBytes > 0) throw new FormatError(`${repairs.trailingBytes} bytes are left behind the last bin`);
-  repairs.looseBase64 = dense.length < text.length || padding < needed;
+  repairs.looseBase64 = isLoose;
   return { histogram, repairs };
 }

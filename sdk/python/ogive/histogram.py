@@ -1,11 +1,13 @@
 """Histograms of the LogLinear10 scheme, and a recorder of durations, over the C library."""
 
+import base64
 import ctypes
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from . import hdr
 from .library import LIBRARY as C
 from .library import Bin, Bucket, Repairs, byref, c_char_p, c_double, c_uint64
 
@@ -236,6 +238,33 @@ class Histogram:
         if hist is None:
             raise FormatError((error.value or b"").decode())
         return cls._own(hist), repairs
+
+    @classmethod
+    def from_hdr(cls, data: bytes, unit: float) -> "Histogram":
+        """Reads HdrHistogram's encoding of version 2, plain or compressed, as its libraries in all languages write it.
+
+        `unit` is the value of one recorded unit: 1e-9 makes nanoseconds seconds. Each count goes to the bin that holds the middle of
+        its own; sum and extremes are not known. Raises FormatError for another form, one that is cut, or a compressed one that unfolds
+        to more than 16 MiB.
+        """
+        error = c_char_p()
+        try:
+            plain = hdr.plain(data)
+        except ValueError as refused:
+            raise FormatError(str(refused)) from None
+        hist = C.ogive_hist_decode_hdr(plain, len(plain), unit, byref(error))
+        if hist is None:
+            raise FormatError((error.value or b"").decode())
+        return cls._own(hist)
+
+    @classmethod
+    def from_hdr_base64(cls, text: str, unit: float) -> "Histogram":
+        """As from_hdr, of a text in base64: a line of an interval log has it."""
+        try:
+            data = base64.b64decode(text.strip(), validate=True)
+        except ValueError as refused:
+            raise FormatError(str(refused)) from None
+        return cls.from_hdr(data, unit)
 
     @classmethod
     def from_buckets(cls, placement: str, buckets: Iterable[tuple[int, float, float]]) -> "Histogram":

@@ -81,6 +81,7 @@ for _name, _result, *_arguments in [
     ("hist_encode_base64", c_size_t, _HIST, c_char_p, c_size_t),
     ("hist_decode", _HIST, c_char_p, c_size_t, POINTER(Repairs), POINTER(c_char_p)),
     ("hist_decode_base64", _HIST, c_char_p, c_size_t, POINTER(Repairs), POINTER(c_char_p)),
+    ("hist_decode_hdr", _HIST, c_char_p, c_size_t, c_double, POINTER(c_char_p)),
     ("hist_from_buckets", _HIST, c_int, POINTER(Bucket), c_size_t),
     ("recorder_new", c_void_p),
     ("recorder_free", None, c_void_p),

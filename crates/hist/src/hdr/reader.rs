@@ -16,7 +16,8 @@ use crate::{Bins, Error, Histogram, Scheme};
 pub fn decode(bytes: &[u8], unit: f64) -> Result<Histogram, Error> {
     let mut input = Input { bytes, at: 0 };
     let mut cookie = input.number("the cookie")?;
-    if DOUBLES.contains(&cookie) {
+    let is_doubles = DOUBLES.contains(&cookie);
+    if is_doubles {
         let _digits: u32 = input.number("the digits of a histogram of doubles")?;
         input.take(8, "the range of a histogram of doubles")?;
         cookie = input.number("the cookie")?;
@@ -26,9 +27,9 @@ pub fn decode(bytes: &[u8], unit: f64) -> Result<Histogram, Error> {
         let plain = inflate(input.take(length as usize, "the compressed form")?, input.at)?;
         let mut input = Input { bytes: &plain, at: 0 };
         let cookie = input.number("the cookie")?;
-        return decode_plain(cookie, &mut input, unit);
+        return decode_plain(cookie, &mut input, unit, is_doubles);
     }
-    decode_plain(cookie, &mut input, unit)
+    decode_plain(cookie, &mut input, unit, is_doubles)
 }
 
 /// Decodes the base64 of any of the forms.
@@ -67,8 +68,8 @@ struct Header {
     word: Option<usize>,
 }
 
-fn decode_plain(cookie: u32, input: &mut Input<'_>, unit: f64) -> Result<Histogram, Error> {
-    let header = header(cookie, input, unit)?;
+fn decode_plain(cookie: u32, input: &mut Input<'_>, unit: f64, is_doubles: bool) -> Result<Histogram, Error> {
+    let header = header(cookie, input, unit, is_doubles)?;
     let length = header.payload.unwrap_or(input.bytes.len() - input.at);
     let (start, payload) = (input.at, input.take(length, "the counts")?);
     let mut counts = Input { bytes: &input.bytes[..start + payload.len()], at: start };
@@ -105,7 +106,7 @@ fn decode_plain(cookie: u32, input: &mut Input<'_>, unit: f64) -> Result<Histogr
     Ok(histogram)
 }
 
-fn header(cookie: u32, input: &mut Input<'_>, unit: f64) -> Result<Header, Error> {
+fn header(cookie: u32, input: &mut Input<'_>, unit: f64, is_doubles: bool) -> Result<Header, Error> {
     let version = PLAIN.iter().position(|plain| *plain == cookie & !WORD_SIZE_MASK);
     let Some(version) = version else {
         return Err(Error::Hdr { offset: input.at - 4, reason: "the first bytes are not those of an HdrHistogram" });
@@ -123,6 +124,8 @@ fn header(cookie: u32, input: &mut Input<'_>, unit: f64) -> Result<Header, Error
     let least = u64::from_be_bytes(input.array("the least value")?);
     input.take(if version == 2 { 16 } else { 8 }, "the highest value")?;
     let ratio = if version == 2 { 1.0 } else { f64::from_be_bytes(input.array("the ratio")?) };
+    // Of integers it has no meaning, and hdr-histogram-js writes an integer there.
+    let ratio = if is_doubles { ratio } else { 1.0 };
     let Some(grouping) = GROUPINGS.get(digits as usize) else {
         return Err(Error::Hdr { offset: offset - 4, reason: "there are more than five significant digits" });
     };

@@ -311,6 +311,7 @@ class VectorsTest {
         }
       }
     }
+    passed += HdrVectors.check(directory, failures);
     System.out.println("java: " + passed + " passed, " + failures.size() + " failed");
     assertTrue(passed > 0, "no vectors");
     assertEquals(List.of(), failures.stream().limit(5).toList());
