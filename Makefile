@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: needed book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-guard bench-peers bench-peers-short bench-record schema clean
+.PHONY: needed book package test-package run run-cluster test-cluster build ui test test-quick test-live-long test-rust test-sdk sdk-docs test-ui test-e2e lint bench-guard bench-peers bench-peers-short bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -50,7 +50,7 @@ test-package: package
 RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq dovecot dropbear go h2load java jq libelf llvm-strip mariadbd memcached \
 	monitoring-plugins mvn nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter \
 	python3 rabbitmq-server redis-server rsyslogd script tcpdump
-SDK_NEEDS := c++ cc chromium cmake flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv
+SDK_NEEDS := c++ cc chromium cmake doxygen flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv zlib
 
 # What the tests need is installed beside the first checks, which need little of it.
 test:
@@ -121,6 +121,11 @@ test-sdk: ui
 	@scripts/need $(SDK_NEEDS)
 	$(CARGO_TEST) --no-run --test system
 	sdk/test
+
+# The API reference of each SDK by its language's own tool, into target/sdk/docs. `make test-sdk` makes it too.
+sdk-docs:
+	@scripts/need cc doxygen go java mvn node npm python3-venv
+	sdk/docs
 
 # The wire observer against servers of the JVM, which Maven brings: Kafka, Cassandra, and one of MongoDB's protocol.
 test-live-long:

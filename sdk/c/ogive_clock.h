@@ -36,8 +36,11 @@
 extern "C" {
 #endif
 
+/* The size of a clock page. */
 #define OG_CLOCK_PAGE_BYTES 4096
-#define OG_CLOCK_MAGIC UINT64_C(0x4b4c43455649474f) /* "OGIVECLK" */
+/* The first word of a clock page, "OGIVECLK". */
+#define OG_CLOCK_MAGIC UINT64_C(0x4b4c43455649474f)
+/* The version of the page that is read here. */
 #define OG_CLOCK_VERSION 1
 
 /* What ticks are ticks of. */
@@ -49,34 +52,40 @@ enum {
 };
 
 /* Where readings come from. */
-enum { OG_CLOCK_MODE_OS = 0, OG_CLOCK_MODE_COUNTER = 1 };
+enum {
+    OG_CLOCK_MODE_OS = 0,     /* the operating system's clock */
+    OG_CLOCK_MODE_COUNTER = 1 /* the processor's counter */
+};
 
+/* A clock; zeros are the operating system's. */
 typedef struct og_clock {
     const uint64_t *words; /* the page, or NULL */
     uint32_t source;       /* one of the above; 0 is taken for OG_CLOCK_OS */
 } og_clock;
 
+/* A reading with its bound. */
 typedef struct og_clock_bounded {
     uint64_t ns;     /* on the CLOCK_MONOTONIC line */
     uint64_t err_ns; /* CLOCK_MONOTONIC was within this of it */
     uint16_t epoch;  /* an interval between two epochs means nothing */
-    uint8_t mode;
+    uint8_t mode;    /* OG_CLOCK_MODE_OS or OG_CLOCK_MODE_COUNTER */
 } og_clock_bounded;
 
+/* What a clock and its publisher report. */
 typedef struct og_clock_state {
-    uint8_t mode;
-    uint32_t source;
-    uint32_t process; /* the publisher */
-    uint16_t epoch;
-    uint64_t err_ns;
-    uint64_t frequency_hz; /* 0 before it is known */
-    uint64_t quantum_ticks;
-    uint64_t published;
-    uint64_t age_ns; /* since the last calibration sample */
-    uint64_t calibrations;
-    uint64_t fallbacks;
-    uint64_t backsteps;
-    uint64_t cpu_offset_ns;
+    uint8_t mode;           /* OG_CLOCK_MODE_OS or OG_CLOCK_MODE_COUNTER */
+    uint32_t source;        /* as of og_clock */
+    uint32_t process;       /* the publisher */
+    uint16_t epoch;         /* an interval between two epochs means nothing */
+    uint64_t err_ns;        /* CLOCK_MONOTONIC is within this */
+    uint64_t frequency_hz;  /* 0 before it is known */
+    uint64_t quantum_ticks; /* the least step of the counter */
+    uint64_t published;     /* segments so far */
+    uint64_t age_ns;        /* since the last calibration sample */
+    uint64_t calibrations;  /* samples so far */
+    uint64_t fallbacks;     /* changes to the operating system's clock */
+    uint64_t backsteps;     /* publications that came late */
+    uint64_t cpu_offset_ns; /* how far the counters of two processors differ at most */
 } og_clock_state;
 
 /* Words of the page, and of a slot. */

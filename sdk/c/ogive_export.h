@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+/* What measures and sends. */
 typedef struct ogive_exporter ogive_exporter;
 
 /* Zeros, or no options at all, are what most programs want. Everything is copied. */
@@ -32,18 +33,20 @@ typedef struct {
   size_t keep_bytes;         /* for batches that wait: 16 MiB when 0. The oldest then make room, counted */
   /* Called from the exporter's thread, once for each kind of failure until the server takes a batch again. */
   void (*on_error)(void *context, const char *message);
-  void *context;
+  void *context; /* for on_error */
 } ogive_export_options;
 
 /* In samples: taken is acknowledged + waiting + rejected + all that was dropped. */
 typedef struct {
-  uint64_t taken, acknowledged, waiting;
+  uint64_t taken;            /* from the recorders */
+  uint64_t acknowledged;     /* stored by the server */
+  uint64_t waiting;          /* in batches that are kept */
   uint64_t rejected;         /* the server said why, and so did on_error */
   uint64_t dropped_full;     /* older than what keep_bytes holds */
   uint64_t dropped_refused;  /* of batches that the server would never take */
   uint64_t dropped_shutdown; /* not acknowledged before the shutdown ended */
   uint64_t dropped_memory;   /* there was no memory for the batch */
-  size_t waiting_bytes;
+  size_t waiting_bytes;      /* of the batches that are kept */
 } ogive_export_status;
 
 /* Begins to export to a server such as http://127.0.0.1:6448. */
@@ -60,6 +63,7 @@ bool ogive_exporter_gauge(ogive_exporter *exporter, const char *name, const char
 bool ogive_exporter_counter(ogive_exporter *exporter, const char *name, const char *const *labels,
                             double (*read)(void *context), void *context, const char **error);
 
+/* What has become of the samples so far. */
 void ogive_exporter_status(ogive_exporter *exporter, ogive_export_status *status);
 
 /* Takes the cell that has begun, sends what waits for at most so many milliseconds, and frees the exporter with its recorders.

@@ -58,6 +58,7 @@ static inline void ogive_recorder_record_inline(ogive_recorder *recorder, uint64
 }
 
 #if !defined(OGIVE_NO_INLINE)
+/* The record, compiled into its caller; (ogive_recorder_record)(recorder, nanoseconds) is the call. */
 #define ogive_recorder_record(recorder, nanoseconds) ogive_recorder_record_inline(recorder, nanoseconds)
 #endif
 #endif

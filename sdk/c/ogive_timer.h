@@ -36,25 +36,30 @@ static inline uint64_t ogive_now_ns(void) {
 static inline void ogive_recorder_since(ogive_recorder *recorder, uint64_t start) {
   ogive_recorder_record(recorder, ogive_now_ns() - start);
 }
+/* As above, of any number of threads. */
 static inline void ogive_recorder_since_shared(ogive_recorder *recorder, uint64_t start) {
   ogive_recorder_record_shared(recorder, ogive_now_ns() - start);
 }
 
+/* A time that has begun. */
 typedef struct {
   ogive_recorder *recorder; /* NULL when it has counted */
-  uint64_t start;
+  uint64_t start;           /* of ogive_now_ns */
 } ogive_timer;
 
+/* Begins a time. */
 static inline ogive_timer ogive_timer_begin(ogive_recorder *recorder) {
   ogive_timer timer;
   timer.recorder = recorder;
   timer.start = ogive_now_ns();
   return timer;
 }
+/* Counts it. */
 static inline void ogive_timer_end(ogive_timer *timer) {
   ogive_recorder_since(timer->recorder, timer->start);
   timer->recorder = NULL;
 }
+/* Counts it, of any number of threads. */
 static inline void ogive_timer_end_shared(ogive_timer *timer) {
   ogive_recorder_since_shared(timer->recorder, timer->start);
   timer->recorder = NULL;
@@ -69,7 +74,9 @@ static inline void ogive_timer_end_shared(ogive_timer *timer) {
 #define OGIVE_TIME_BY_(recorder_, end, name) \
   for (ogive_timer name = ogive_timer_begin(recorder_); name.recorder != NULL; end(&name))
 
+/* Times the statement or the block behind it. */
 #define OGIVE_TIME(recorder) OGIVE_TIME_BY_(recorder, ogive_timer_end, OGIVE_TIMER_NAME(__LINE__))
+/* As above, of any number of threads. */
 #define OGIVE_TIME_SHARED(recorder) OGIVE_TIME_BY_(recorder, ogive_timer_end_shared, OGIVE_TIMER_NAME(__LINE__))
 
 #ifdef __cplusplus
@@ -85,11 +92,15 @@ class ogive_scope_timer {
  private:
   ogive_timer timer_;
 };
+/* Times the rest of the scope, however it is left. */
 #define OGIVE_TIME_SCOPE(recorder) ogive_scope_timer<ogive_timer_end> OGIVE_TIMER_NAME(__LINE__)(recorder)
+/* As above, of any number of threads. */
 #define OGIVE_TIME_SCOPE_SHARED(recorder) ogive_scope_timer<ogive_timer_end_shared> OGIVE_TIMER_NAME(__LINE__)(recorder)
 #elif defined(__GNUC__)
+/* Times the rest of the scope, however it is left. */
 #define OGIVE_TIME_SCOPE(recorder) \
   __attribute__((cleanup(ogive_timer_end))) ogive_timer OGIVE_TIMER_NAME(__LINE__) = ogive_timer_begin(recorder)
+/* As above, of any number of threads. */
 #define OGIVE_TIME_SCOPE_SHARED(recorder) \
   __attribute__((cleanup(ogive_timer_end_shared))) ogive_timer OGIVE_TIMER_NAME(__LINE__) = ogive_timer_begin(recorder)
 #endif

@@ -22,6 +22,7 @@ import (
 // Source says what ticks are ticks of.
 type Source uint32
 
+// What [Clock.Source] may say.
 const (
 	TSCLfence Source = 1 // an ordered read is lfence; rdtsc
 	TSCRdtscp Source = 2 // an ordered read is rdtscp

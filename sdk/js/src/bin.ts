@@ -1,8 +1,10 @@
 // Bins of the LogLinear10 scheme, by the rule of docs/formats/openhistogram.md.
 
-/** A bin as its byte form holds it: `val` is ten times the mantissa of the edge nearer zero, with the sign. */
+/** A bin as its byte form holds it. */
 export interface Bin {
+  /** Ten times the mantissa of the edge nearer zero, with the sign: 10 to 99, -99 to -10; 0 is the zero bin, -1 the NaN bin. */
   readonly val: number;
+  /** The decimal exponent of that edge. */
   readonly exp: number;
 }
 

@@ -11,19 +11,37 @@ export class FormatError extends Error {}
 
 /** What a reader had to mend. */
 export interface Repairs {
+  /** Bins that the format does not know, which were left out. */
   invalidBins: number;
+  /** Samples in the bins that were left out. */
   invalidSamples: bigint;
+  /** Bins with a count of 0. */
   emptyBins: number;
+  /** Zero bins with an exponent. */
   oddZeroBins: number;
+  /** Bins that were there already, which were added. */
   duplicateBins: number;
+  /** Bins below the one before. */
   unsortedBins: number;
+  /** Counts of more bytes than they need. */
   wideCounts: number;
+  /** Bins that were declared and are behind the end. */
   missingBins: number;
+  /** Bytes behind the last bin. */
   trailingBytes: number;
+  /** Whether there was white space, or padding was missing. */
   looseBase64: boolean;
 }
 
 const widthOf = (count: bigint): number => Math.max(1, Math.ceil(count.toString(16).length / 2));
+
+/** A histogram, and what had to be mended to read it. */
+export interface Read {
+  /** What was read. */
+  histogram: Histogram;
+  /** What was mended. */
+  repairs: Repairs;
+}
 
 /** The canonical byte form. */
 export function encode(histogram: Histogram): Uint8Array {
@@ -42,7 +60,7 @@ export function encode(histogram: Histogram): Uint8Array {
 }
 
 /** Reads the byte form: more than a canonical writer writes, and says what it mended. Throws FormatError. */
-export function decode(bytes: Uint8Array): { histogram: Histogram; repairs: Repairs } {
+export function decode(bytes: Uint8Array): Read {
   const repairs: Repairs = {
     invalidBins: 0, invalidSamples: 0n, emptyBins: 0, oddZeroBins: 0, duplicateBins: 0, unsortedBins: 0, wideCounts: 0,
     missingBins: 0, trailingBytes: 0, looseBase64: false,
@@ -126,7 +144,7 @@ export function bytesOfBase64(text: string): { bytes: Uint8Array; isLoose: boole
 }
 
 /** Reads the base64 form. White space and missing padding are read and reported; bytes behind the last bin are an error. */
-export function decodeBase64(text: string): { histogram: Histogram; repairs: Repairs } {
+export function decodeBase64(text: string): Read {
   const { bytes, isLoose } = bytesOfBase64(text);
   const { histogram, repairs } = decode(bytes);
   if (repairs.trailingBytes > 0) throw new FormatError(`${repairs.trailingBytes} bytes are left behind the last bin`);

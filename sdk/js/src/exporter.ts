@@ -22,11 +22,17 @@ export interface ExporterOptions {
 
 /** What an exporter did, in samples: taken is always acknowledged + waiting + all dropped + all rejected. */
 export interface Status {
+  /** From the recorders. */
   taken: number;
+  /** Stored by the server. */
   acknowledged: number;
+  /** In batches that are kept. */
   waiting: number;
+  /** Bytes of the batches that are kept. */
   waitingBytes: number;
+  /** Given up, by the reason. */
   dropped: Record<string, number>;
+  /** Refused by the server, by its reason. */
   rejected: Record<string, number>;
 }
 

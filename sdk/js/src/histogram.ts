@@ -8,8 +8,11 @@ const saturating = (sum: bigint): bigint => (sum > COUNT_MAX ? COUNT_MAX : sum);
 
 /** What is known of the samples beside their bins. */
 export interface Exact {
+  /** The sum of the samples. */
   readonly sum: number;
+  /** The least sample. */
   readonly min: number;
+  /** The greatest sample. */
   readonly max: number;
 }
 
@@ -111,7 +114,7 @@ export class Histogram {
     for (const entry of this.entries()) if (entry[0] !== NAN_KEY) yield entry;
   }
 
-  /** The bin at whose end at least `rank` samples that are numbers have passed, or the last; the samples below it and in it. */
+  /** @internal The bin at whose end at least `rank` samples that are numbers have passed, or the last; the samples below it and in it. */
   find(rank: number): { key: Key; below: number; count: number } {
     let [key, below, count] = [0, 0, 0];
     for (let at = this.#keys[0] === NAN_KEY ? 1 : 0; at < this.#keys.length && (below + count < rank || count === 0); at += 1) {

@@ -1,6 +1,6 @@
 /** Ogive for JavaScript: histograms, recorders, and an exporter that sends each sample exactly once. */
 export { type Bin, binOf, binOfInteger, binOfLabel, labelOfBin, NAN_BIN, ZERO_BIN } from "./bin.js";
-export { decode, decodeBase64, encode, encodeBase64, FormatError, type Repairs } from "./codec.js";
+export { decode, decodeBase64, encode, encodeBase64, FormatError, type Read, type Repairs } from "./codec.js";
 export { decodeHdr, decodeHdrBase64 } from "./hdr.js";
 export { type Exact, Histogram } from "./histogram.js";
 export { Exporter, type ExporterOptions, type Status } from "./exporter.js";

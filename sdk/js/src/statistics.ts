@@ -5,8 +5,11 @@ import { COUNT_MAX, type Histogram } from "./histogram.js";
 
 /** An estimate with what is certain: the sample of its rank lies between lo and hi. */
 export interface Quantile {
+  /** The estimate. */
   readonly value: number;
+  /** The lower edge of the bin of the sample. */
   readonly lo: number;
+  /** The upper edge of the bin of the sample. */
   readonly hi: number;
 }
 

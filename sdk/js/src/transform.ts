@@ -33,8 +33,11 @@ export function compressedBelow(histogram: Histogram, exponent: number): Histogr
 
 /** A bucket of another scheme, with its own count. */
 export interface ForeignBucket {
+  /** Samples of this bucket alone. */
   readonly count: bigint | number;
+  /** Its lower edge. */
   readonly lower: number;
+  /** Its upper edge. */
   readonly upper: number;
 }
 

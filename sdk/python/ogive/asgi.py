@@ -25,6 +25,7 @@ class Middleware:
         self._lock = threading.Lock()
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        """Passes a connection on to the application, and times it if it is a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -18,15 +18,25 @@ public final class Codec {
 
   /** What a reader had to mend. */
   public static final class Repairs {
+    /** Bins that the format does not know, which were left out. */
     public int invalidBins;
+    /** Samples in the bins that were left out, an unsigned long. */
     public long invalidSamples;
+    /** Bins with a count of 0. */
     public int emptyBins;
+    /** Zero bins with an exponent. */
     public int oddZeroBins;
+    /** Bins that were there already, which were added. */
     public int duplicateBins;
+    /** Bins below the one before. */
     public int unsortedBins;
+    /** Counts of more bytes than they need. */
     public int wideCounts;
+    /** Bins that were declared and are behind the end. */
     public int missingBins;
+    /** Bytes behind the last bin. */
     public int trailingBytes;
+    /** Whether there was white space, or padding was missing. */
     public boolean looseBase64;
 
     /** Whether nothing was mended. */

@@ -4,9 +4,13 @@ import java.util.List;
 
 /** Where in a bucket of another scheme its samples are placed. */
 public enum Placement {
+  /** At its upper edge. */
   HIGH,
+  /** At its lower edge. */
   LOW,
+  /** In the middle. */
   MID,
+  /** At the harmonic mean of its edges. */
   HARMONIC_MEAN;
 
   /** A bucket of another scheme, such as a classic Prometheus histogram's, with its own count. */

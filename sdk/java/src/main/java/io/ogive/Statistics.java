@@ -31,7 +31,7 @@ public final class Statistics {
     }
   }
 
-  /** The q quantile, 0 <= q <= 1: rank max(1, ceil(q n)). Null without samples or with another q. */
+  /** The q quantile, {@code 0 <= q <= 1}: rank max(1, ceil(q n)). Null without samples or with another q. */
   public static Quantile quantile(Histogram h, double q) {
     double n = total(h);
     if (!(q >= 0 && q <= 1) || n == 0) {
