@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { freePort, open, shared, viewWhen } from "./harness.ts";
 
 const PROMETHEUS = resolve(import.meta.dirname, "../../target/peers/prometheus");
@@ -17,9 +17,9 @@ const SCRAPES = 40;
 
 const all = shared();
 
-/** What Prometheus itself says of an expression that is one number; null while it is none. */
-async function ask(url: string, query: string): Promise<number | null> {
-  const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`);
+/** What Prometheus itself says of an expression that is one number, now or at a time; null while it is none. */
+async function ask(url: string, query: string, time = Date.now() / 1000): Promise<number | null> {
+  const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query, time: String(time) })}`);
   const { data } = (await answer.json()) as { data?: { result: { value: [number, string] }[] } };
   const value = data?.result[0]?.value[1];
   return value === undefined ? null : Number(value);
@@ -46,16 +46,16 @@ describe.skipIf(!existsSync(PROMETHEUS))("a Prometheus 3 that sends what it scra
       child.once("exit", () => done());
       child.kill("SIGTERM");
     });
-    const scrapes = `count_over_time(up[1h])`;
-    await expect.poll(() => ask(url, scrapes).catch(() => null), { timeout: 120_000, interval: 500 }).toBeGreaterThan(SCRAPES);
+    const scrapes = async (): Promise<boolean> => ((await ask(url, "count_over_time(up[1h])").catch(() => null)) ?? 0) > SCRAPES;
+    await vi.waitUntil(scrapes, { timeout: 180_000, interval: 500 });
     // Each scrape is a request that the next one finds counted: the first and the last of the range have been scraped.
     const counts = `histogram_count(${NAME}{handler="/metrics"})`;
     end = Math.floor(Date.now() / 1000) - 5;
     start = end - 25;
-    const at = async (t: number): Promise<number> => (await ask(url, `${counts} @ ${t}`)) ?? Number.NaN;
+    const at = async (t: number): Promise<number> => (await ask(url, counts, t)) ?? Number.NaN;
     requests = (await at(end)) - (await at(start));
     expect(requests).toBeGreaterThan(20);
-  });
+  }, 200_000);
 
   afterAll(async () => {
     await stop();
