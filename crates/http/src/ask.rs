@@ -4,6 +4,7 @@
 //! when its deadline passes, and when the client has gone (then this future is dropped).
 
 use ogive_crash::activity::Work;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -69,6 +70,33 @@ impl Cancel {
             }
         }
         Ok(set.warnings())
+    }
+
+    /// What `map` makes of each series of a selection, in their order and on `threads` threads, each series charged while it is in
+    /// use; and warnings about what is missing from them, one sentence each.
+    pub(super) fn map_series<T: Send>(
+        &self,
+        store: &dyn Select,
+        selection: &Selection,
+        threads: usize,
+        map: &(dyn Fn(SeriesData) -> T + Sync),
+    ) -> Result<(Vec<T>, Vec<String>), ApiError> {
+        let set = self.opening(|opening| store.open(selection, opening))?;
+        self.fit(set.count(), set.samples_about());
+        let part = |numbers: Range<usize>| {
+            let mut out = Vec::with_capacity(numbers.len());
+            for number in numbers {
+                self.check()?;
+                for series in set.take(number)? {
+                    let _held = self.charge(series_bytes(&series))?;
+                    out.push(map(series));
+                }
+            }
+            Ok::<_, ApiError>(out)
+        };
+        let parts = ogive_query::on_threads(0..set.count(), threads, &part);
+        let mapped = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok((mapped.into_iter().flatten().collect(), set.warnings()))
     }
 
     /// The complete selection, charged until the charge is dropped.

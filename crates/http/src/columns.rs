@@ -344,7 +344,7 @@ impl SeriesSet for SpySet<'_> {
 /// Notes the units of the series that have histograms.
 fn note(units: &Mutex<Units>, found: &[SeriesData]) {
     let mut units = units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
+    found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(&series.meta.unit));
 }
 
 impl Columns {

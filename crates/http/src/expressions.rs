@@ -5,7 +5,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::{Matcher};
+use ogive_model::Matcher;
 use ogive_query::ParseError;
 use ogive_query::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching,

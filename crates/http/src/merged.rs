@@ -1,7 +1,6 @@
 //! Sums of histograms of either kind of count, and the units of the series that they are of.
 
 use ogive_hist::{Count, Histogram};
-use ogive_model::SeriesData;
 
 /// A selection may read 50,000,000 bins, twelve bytes each: the same 600 MB that a query may take.
 pub(super) const BINS_READ_MAX: usize = 50_000_000;
@@ -56,10 +55,10 @@ impl Merged {
 pub(super) struct Units(Option<String>, bool);
 
 impl Units {
-    pub(super) fn add(&mut self, series: &SeriesData) {
+    pub(super) fn add(&mut self, unit: &str) {
         match &self.0 {
-            None => self.0 = Some(series.meta.unit.clone()),
-            Some(unit) => self.1 |= *unit != series.meta.unit,
+            None => self.0 = Some(unit.to_owned()),
+            Some(known) => self.1 |= known != unit,
         }
     }
 

@@ -36,6 +36,14 @@ pub(super) struct Sources {
     pub(super) warnings: Vec<String>,
 }
 
+/// What was made of each series of a selector.
+#[derive(Debug)]
+pub(super) struct MappedSources<T> {
+    pub(super) list: Vec<T>,
+    pub(super) unit: String,
+    pub(super) warnings: Vec<String>,
+}
+
 /// Which cells: those that end in (from, end].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {

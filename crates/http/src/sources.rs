@@ -13,7 +13,7 @@ use super::ask::Cancel;
 use super::classic_buckets;
 use super::error::ApiError;
 use super::merged::{BINS_READ_MAX, Merged, Units};
-use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, at_share, cancelled, spacing};
+use super::source_cells::{Cell, LOOKBACK_MS, MappedSources, Source, Sources, Span, at_share, cancelled, spacing};
 
 /// Reads the cells of a selector: of its histograms, or if there are none, of the classic buckets with its name.
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
@@ -40,7 +40,7 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
             out.numbers += usize::from(!series.floats.times.is_empty());
             continue;
         }
-        units.add(&series);
+        units.add(&series.meta.unit);
         out.list.push(source(series, span));
     }
     out.unit = units.common();
@@ -53,6 +53,41 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
         }
     }
     Ok(out)
+}
+
+/// As [`read`], but each series is only held until `map` has made something of it, which it does on `threads` threads.
+pub(super) fn map<T: Send>(
+    store: &dyn Select,
+    matchers: &[Matcher],
+    span: Span,
+    (cancel, threads): (&Cancel, usize),
+    map: &(dyn Fn(&Source) -> T + Sync),
+) -> Result<MappedSources<T>, ApiError> {
+    let selection = Selection {
+        matchers: matchers.to_vec(),
+        // Cumulative series may be among them.
+        range: TimeRange::from_ms(span.from_ms.saturating_sub(LOOKBACK_MS), span.end_ms),
+        samples_max: BINS_READ_MAX,
+        labels_only: false,
+        resolution: span.resolution,
+    };
+    let (all, warnings) = cancel.map_series(store, &selection, threads, &|series| {
+        let is_there = series.histograms.times.last().is_some_and(|last| *last > span.from_ms);
+        is_there.then(|| (series.meta.unit.clone(), map(&source(series, span))))
+    })?;
+    let (mut list, mut units) = (Vec::new(), Units::default());
+    for (unit, mapped) in all.into_iter().flatten() {
+        units.add(&unit);
+        list.push(mapped);
+    }
+    if list.is_empty()
+        && let Some(matchers) = classic_buckets::matchers(matchers)
+    {
+        let found = classic_buckets::read(store, matchers, span, cancel)?;
+        let list = found.list.iter().map(map).collect();
+        return Ok(MappedSources { list, unit: found.unit, warnings: found.warnings });
+    }
+    Ok(MappedSources { list, unit: units.common(), warnings })
 }
 
 /// The cells of one series that end in the span.

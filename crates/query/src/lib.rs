@@ -27,10 +27,12 @@ mod eval;
 mod lexer;
 mod parser;
 mod printer;
+mod threads;
 
 pub use annotations::{Annotation, Annotations, Level};
 pub use classic::{BOUNDS_MAX, ClassicViews};
 pub use error::{Error, ParseError};
 pub use eval::{Engine, EngineOptions, series_bytes};
 pub use parser::{DEPTH_MAX, OPERATORS_MAX, PATTERNS_MAX, TEXT_BYTES_MAX, parse};
+pub use threads::on_threads;
 pub use value::{MemoryCharge, QueryResult, QueryStats, Value};

@@ -23,7 +23,7 @@ use super::merged::Merged;
 use super::params::Params;
 use super::resolution::resolution;
 use super::shape::{Shape, shape};
-use super::source_cells::{Source, Span, cancelled};
+use super::source_cells::{Source, Span};
 use super::sources;
 pub(super) use related::get as related;
 use shares::{Ranking, Row, SeriesShare};
@@ -111,16 +111,13 @@ fn answer(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Vec<u8>, ApiErr
         end_ms: end_ms.saturating_sub(offset_ms),
         resolution: wanted.resolution.unwrap_or(aligned),
     };
-    let found = sources::read(&*app.backend.of(&wanted.tenant), leaf.matchers, span, cancel)?;
-    let mut series = Vec::with_capacity(found.list.len());
-    for source in &found.list {
-        cancelled(cancel)?;
-        series.push(counted(source, offset_ms, area));
-    }
-    let ranking = shares::rank(&series);
+    let work = (cancel, app.engine.options().threads);
+    let store = app.backend.of(&wanted.tenant);
+    let found = sources::map(&*store, leaf.matchers, span, work, &|source| counted(source, offset_ms, area))?;
+    let ranking = shares::rank(&found.list);
     let rows: Vec<_> = ranking.rows.iter().take(wanted.rows).map(|row| written(row, &ranking)).collect();
     let data = json!({
-        "inside": ranking.inside, "outside": ranking.outside, "series": series.len(), "unit": found.unit,
+        "inside": ranking.inside, "outside": ranking.outside, "series": found.list.len(), "unit": found.unit,
         "compared": ranking.compared, "complete": !ranking.is_cut, "rows": rows,
     });
     Ok(json!({"status": "success", "data": data, "warnings": found.warnings}).to_string().into_bytes())

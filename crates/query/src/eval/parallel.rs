@@ -17,6 +17,7 @@ use super::fetched::{hint_resets, size};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
 use crate::ast::VectorSelector;
+use crate::threads::on_threads;
 use crate::{Annotations, Error};
 
 /// 64 series for each thread and wave: a day of samples every 30 s is then 3 MB, which stays in a processor's cache; starting a thread,
@@ -88,7 +89,7 @@ impl<'a> Evaluator<'a> {
             share
         };
         for begin in (0..count).step_by(WAVE * threads) {
-            let shares = waved(begin..count.min(begin + WAVE * threads), threads, &share);
+            let shares = on_threads(begin..count.min(begin + WAVE * threads), threads, &share);
             for share in shares {
                 self.take_share(share, sink)?;
             }
@@ -107,23 +108,6 @@ impl<'a> Evaluator<'a> {
         share.rows.into_iter().try_for_each(|row| sink(self, row))?;
         share.error.map_or(Ok(()), Err)
     }
-}
-
-/// The results of `share` for each part of `numbers`, one part for each thread.
-fn waved<T: Send>(numbers: Range<usize>, threads: usize, share: &(dyn Fn(Range<usize>) -> T + Sync)) -> Vec<T> {
-    let length = numbers.len().div_ceil(threads).max(1);
-    let parts: Vec<Range<usize>> =
-        numbers.clone().step_by(length).map(|from| from..numbers.end.min(from + length)).collect();
-    let Some((own, others)) = parts.split_first() else { return Vec::new() };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = others.iter().map(|part| scope.spawn(|| share(part.clone()))).collect();
-        let mut out = vec![share(own.clone())];
-        for other in others {
-            // A panic there continues here, as without threads.
-            out.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        out
-    })
 }
 
 impl<T> Share<T> {
@@ -168,7 +152,7 @@ mod tests {
         for threads in 1..6 {
             for count in 0..40 {
                 let found: Vec<usize> =
-                    waved(3..3 + count, threads, &|part| part.collect::<Vec<_>>()).into_iter().flatten().collect();
+                    on_threads(3..3 + count, threads, &|part| part.collect::<Vec<_>>()).into_iter().flatten().collect();
                 assert_eq!(found, (3..3 + count).collect::<Vec<_>>(), "{threads} threads");
             }
         }
