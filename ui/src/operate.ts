@@ -42,6 +42,8 @@ async function part(id: string, make: () => Promise<Node[]>): Promise<void> {
     box.replaceChildren(...nodes);
   } catch (cause) {
     const text = cause instanceof ApiError ? cause.message : String(cause);
+    // What this server does not have is no problem of it.
+    if (cause instanceof ApiError && cause.status === 404) return box.replaceChildren(el("p", { class: "note" }, `${text.charAt(0).toUpperCase()}${text.slice(1)}.`));
     const why = box.querySelector(".panel-why") ?? el("p", { class: "panel-why problem" });
     why.textContent = text;
     box.append(why);

@@ -87,7 +87,7 @@ export async function cluster(asked: Asked): Promise<Node[]> {
   const nodes = clusters.flatMap((one) => one.nodes.map((each): Cell[] => [each.address, one.name, each.datacentre ?? "–", each.rack ?? "–", condition(each.connected, "connected", "not connected")]));
   return [
     el("h2", {}, "Cluster"),
-    el("p", { class: "note" }, `This is node ${node}; ${formatCount(spool_records)} records wait in its spool of ${formatValue(spool_bytes, "By", 3)}.`),
+    el("p", { class: "note" }, `This is node ${node}; ${spool_records === 1 ? "1 record waits" : `${formatCount(spool_records)} records wait`} in its spool of ${formatValue(spool_bytes, "By", 3)}.`),
     ...table(["Cluster", "State", "Copies", "Records behind", "Rows lost", "Copies missing", "Copies unknown", "Minutes to repair", "Conflicts", "Damaged rows read"], rows, "No cluster is known."),
     ...table(["Node", "Cluster", "Data centre", "Rack", "State"], nodes, "No cluster was reached yet."),
   ];
