@@ -15,10 +15,12 @@ use ogive_model::wire::{decode_definitions, encode_definitions};
 use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant};
 use ogive_probe::Clock;
 use ogive_store::merge;
+use roaring::RoaringBitmap;
 use twox_hash::XxHash3_64;
 
 use crate::cluster::{Cluster, Consistent};
 use crate::columns::empty;
+use crate::postings::Postings;
 use crate::schema::{SHARDS, shard};
 use crate::waiting::all_of;
 use crate::{Error, figures::Figures};
@@ -39,8 +41,8 @@ const LEVEL: i32 = 3;
 const FETCHES: usize = 64;
 /// What a series takes in memory beside its labels.
 const SERIES_BYTES: u64 = 256;
-/// What a series takes in a day's set.
-const ENTRY_BYTES: u64 = 32;
+/// What a series takes in a day's set, at most.
+const ENTRY_BYTES: u64 = 4;
 
 /// A series of a tenant.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +64,8 @@ pub(crate) type Found = (Arc<Known>, Vec<i32>);
 
 #[derive(Debug, Default)]
 struct Day {
-    series: HashSet<SeriesId>,
+    /// By their number in memory.
+    series: RoaringBitmap,
     segments: HashSet<(i16, Vec<u8>, i64)>,
     refreshed: Option<u64>,
 }
@@ -70,11 +73,68 @@ struct Day {
 #[derive(Debug, Default)]
 struct State {
     days: BTreeMap<i32, Day>,
-    known: HashMap<SeriesId, Arc<Known>>,
+    known: Numbered,
     /// Days that have a segment in the cluster.
     stored: Vec<i32>,
     stored_at: Option<u64>,
-    bytes: u64,
+}
+
+/// The series in memory, numbered as they came.
+#[derive(Debug, Default)]
+struct Numbered {
+    list: Vec<Arc<Known>>,
+    numbers: HashMap<SeriesId, u32>,
+    postings: Postings,
+    label_bytes: u64,
+}
+
+impl Numbered {
+    fn get(&self, id: SeriesId) -> Option<&Arc<Known>> {
+        self.numbers.get(&id).map(|number| self.at(*number))
+    }
+
+    fn at(&self, number: u32) -> &Arc<Known> {
+        &self.list[number as usize]
+    }
+
+    /// The number of a series, which is added if it is new, and joined with what is known of it otherwise.
+    fn add(&mut self, one: Arc<Known>) -> u32 {
+        if let Some(number) = self.numbers.get(&one.id) {
+            let before = &mut self.list[*number as usize];
+            if !covers(&before.def, &one.def) {
+                *before = joined(before, &one);
+            }
+            return *number;
+        }
+        let number = u32::try_from(self.list.len()).expect("four billion series do not fit into memory");
+        self.label_bytes += one.def.labels.memory_bytes() as u64;
+        self.postings.add(&one.tenant, &one.def.labels, number);
+        self.numbers.insert(one.id, number);
+        self.list.push(one);
+        number
+    }
+
+    fn bytes(&self) -> u64 {
+        self.label_bytes + self.list.len() as u64 * SERIES_BYTES + self.postings.bytes()
+    }
+}
+
+impl State {
+    fn bytes(&self) -> u64 {
+        let entries: u64 = self.days.values().map(|day| day.series.len()).sum();
+        self.known.bytes() + entries * ENTRY_BYTES
+    }
+
+    /// Forgets other days, and the series that have samples on no other.
+    fn forget_except(&mut self, days: &RangeInclusive<i32>) {
+        self.days.retain(|day, _| days.contains(day));
+        let known = std::mem::take(&mut self.known);
+        // Those that stay get numbers anew.
+        for day in self.days.values_mut() {
+            let series = std::mem::take(&mut day.series);
+            day.series = series.into_iter().map(|number| self.known.add(Arc::clone(known.at(number)))).collect();
+        }
+    }
 }
 
 /// See the module.
@@ -97,67 +157,55 @@ impl Index {
 
     /// Bytes in memory, about.
     pub(crate) fn bytes(&self) -> u64 {
-        self.state().bytes
+        self.state().bytes()
     }
 
     /// Number of series in memory.
     pub(crate) fn count(&self) -> usize {
-        self.state().known.len()
+        self.state().known.list.len()
     }
 
     /// A series, if it is in memory.
     pub(crate) fn known(&self, id: SeriesId) -> Option<Arc<Known>> {
-        self.state().known.get(&id).map(Arc::clone)
+        self.state().known.get(id).map(Arc::clone)
     }
 
     /// The series in memory that have samples on a day, of all tenants.
     pub(crate) fn of_day(&self, day: i32) -> Vec<Arc<Known>> {
         let state = self.state();
-        let ids = state.days.get(&day).into_iter().flat_map(|day| &day.series);
-        ids.filter_map(|id| state.known.get(id).map(Arc::clone)).collect()
+        let numbers = state.days.get(&day).into_iter().flat_map(|day| &day.series);
+        numbers.map(|number| Arc::clone(state.known.at(number))).collect()
     }
 
     /// Whether a series is known to have samples on a day, as it is.
     pub(crate) fn holds(&self, day: i32, known: &Known) -> bool {
         let state = self.state();
-        let is_there = state.days.get(&day).is_some_and(|day| day.series.contains(&known.id));
-        is_there && state.known.get(&known.id).is_some_and(|one| covers(&one.def, &known.def))
+        let Some(number) = state.known.numbers.get(&known.id) else { return false };
+        let is_there = state.days.get(&day).is_some_and(|day| day.series.contains(*number));
+        is_there && covers(&state.known.at(*number).def, &known.def)
     }
 
     /// Takes up what is in a segment.
     pub(crate) fn learn(&self, day: i32, all: impl IntoIterator<Item = Arc<Known>>) {
         let mut state = self.state();
-        let State { days, known, bytes, .. } = &mut *state;
+        let State { days, known, .. } = &mut *state;
         let day = days.entry(day).or_default();
         for one in all {
-            if day.series.insert(one.id) {
-                *bytes += ENTRY_BYTES;
-            }
-            match known.get_mut(&one.id) {
-                Some(before) if covers(&before.def, &one.def) => {}
-                Some(before) => *before = joined(before, &one),
-                None => {
-                    *bytes += SERIES_BYTES + one.def.labels.memory_bytes() as u64;
-                    known.insert(one.id, one);
-                }
-            }
+            day.series.insert(known.add(one));
         }
     }
 
     /// The series that `matchers` accept, with those of `days` on which each has samples.
     pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher], days: &RangeInclusive<i32>) -> Vec<Found> {
         let state = self.state();
-        let mut found: HashMap<SeriesId, Found> = HashMap::new();
+        let selected = state.known.postings.select(tenant, matchers);
+        let mut found: BTreeMap<u32, Vec<i32>> = BTreeMap::new();
         for (number, day) in state.days.range(days.clone()) {
-            for id in &day.series {
-                if let Some((_, days)) = found.get_mut(id) {
-                    days.push(*number);
-                } else if let Some(known) = state.known.get(id).filter(|one| one.is_selected(tenant, matchers)) {
-                    found.insert(*id, (Arc::clone(known), vec![*number]));
-                }
+            for series in &selected & &day.series {
+                found.entry(series).or_default().push(*number);
             }
         }
-        found.into_values().collect()
+        found.into_iter().map(|(series, days)| (Arc::clone(state.known.at(series)), days)).collect()
     }
 
     /// Reads from the cluster what other nodes wrote of `days` since the last time.
@@ -229,15 +277,9 @@ impl Index {
     /// Forgets days outside of `days` when all together take too much.
     fn make_room(&self, days: &RangeInclusive<i32>) {
         let mut state = self.state();
-        if state.bytes <= BYTES_MAX {
-            return;
+        if state.bytes() > BYTES_MAX {
+            state.forget_except(days);
         }
-        state.days.retain(|day, _| days.contains(day));
-        let kept: HashSet<SeriesId> = state.days.values().flat_map(|day| day.series.iter().copied()).collect();
-        state.known.retain(|id, _| kept.contains(id));
-        let entries: usize = state.days.values().map(|day| day.series.len()).sum();
-        let labels: u64 = state.known.values().map(|one| SERIES_BYTES + one.def.labels.memory_bytes() as u64).sum();
-        state.bytes = labels + entries as u64 * ENTRY_BYTES;
     }
 }
 
@@ -352,6 +394,31 @@ mod tests {
         assert_eq!(hosts(2..=9, &own, ".+"), [("a".into(), vec![2])]);
         assert_eq!(hosts(1..=1, &own, "b"), [("b".into(), vec![1])]);
         assert_eq!(hosts(1..=9, &Tenant::new("t").unwrap(), "a"), [("a".into(), vec![2])]);
+    }
+
+    #[test]
+    fn days_that_stay_keep_their_series_when_others_make_room() {
+        let index = Index::default();
+        let of_host = |host: usize| known("", &host.to_string(), Temporality::Gauge);
+        index.learn(1, (0..1_000).map(of_host));
+        index.learn(2, (900..1_100).map(of_host));
+        let before = index.bytes();
+        // As if there were too much.
+        index.state().forget_except(&(2..=2));
+        assert!(index.bytes() < before / 2, "{} of {before}", index.bytes());
+        let mut hosts: Vec<usize> = index
+            .find(&Tenant::default(), &[], &(0..=9))
+            .iter()
+            .map(|(one, days)| {
+                assert_eq!(*days, [2]);
+                one.def.labels.get("host").parse().unwrap()
+            })
+            .collect();
+        hosts.sort_unstable();
+        assert_eq!(hosts, (900..1_100).collect::<Vec<_>>());
+        let one = [Matcher::new("host", MatchOp::Equal, "1099").unwrap()];
+        assert_eq!(index.find(&Tenant::default(), &one, &(2..=2)).len(), 1);
+        assert_eq!((index.count(), index.known(of_host(1).id)), (200, None));
     }
 
     #[test]

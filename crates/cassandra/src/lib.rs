@@ -33,6 +33,7 @@ mod manifest;
 mod mutations;
 mod node;
 mod pending;
+mod postings;
 mod read;
 mod removal;
 mod retry;

@@ -124,7 +124,8 @@ fn the_commands_make_and_check_the_tables() {
     assert!(code != 0 && printed.contains("127.0.0.1:1"), "{code}: {printed}");
 }
 
-/// A node of ours is killed three times while both take batches: each answers with everything, once, and the audit agrees.
+/// A node of ours is killed three times while both take batches, and a third one is added: each answers with everything, once, and the
+/// audit agrees.
 #[test]
 fn an_ogive_node_killed_under_load_loses_and_doubles_nothing() {
     let three = Three::up();
@@ -134,7 +135,7 @@ fn an_ogive_node_killed_under_load_loses_and_doubles_nothing() {
     let (a, b) = (directory.path().join("a"), directory.path().join("b"));
     let (first, second) = (Server::start(&store, &a), Server::start(&store, &b));
     let addresses = [&first, &second].map(|one| Mutex::new(one.address.clone()));
-    let (end, mut first) = (AtomicBool::new(false), Some(first));
+    let (end, mut first, mut third) = (AtomicBool::new(false), Some(first), None);
     let sent = std::thread::scope(|scope| {
         let loads = [scope.spawn(|| load(&addresses[0], 1, &end)), scope.spawn(|| load(&addresses[1], 2, &end))];
         for _ in 0..3 {
@@ -145,13 +146,14 @@ fn an_ogive_node_killed_under_load_loses_and_doubles_nothing() {
             addresses[0].lock().unwrap().clone_from(&again.address);
             first = Some(again);
         }
+        third = Some(Server::start(&store, &directory.path().join("c")));
         std::thread::sleep(Duration::from_secs(1));
         // ORDERING: Relaxed; see `load`.
         end.store(true, Ordering::Relaxed);
         loads.map(|load| load.join().unwrap())
     });
-    let first = first.expect("it was started again");
-    for server in [&first, &second] {
+    let (first, third) = (first.expect("it was started again"), third.expect("it was added"));
+    for server in [&first, &second, &third] {
         for (source, sent) in [(1, sent[0]), (2, sent[1])] {
             eventually("each node answers with everything, once", || {
                 let found = sum(&server.address, source);
