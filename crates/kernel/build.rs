@@ -21,6 +21,7 @@ const SOURCES: &[&[u8]] = &[
     include_bytes!("bpf/bins.h"),
     include_bytes!("bpf/kernel.h"),
     include_bytes!("bpf/slots.h"),
+    include_bytes!("bpf/snapshot.h"),
     include_bytes!("bpf/usdt.h"),
     include_bytes!("bpf/watch.h"),
 ];

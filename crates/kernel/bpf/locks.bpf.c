@@ -7,11 +7,11 @@
  * one it counts in slot 0, `other`. A copy of the stack goes to user space when a slot is taken, to be unwound there.
  */
 #include "slots.h"
+#include "snapshot.h"
 #include "watch.h"
 
 #define FRAMES 16
 #define USER_STACK (1 << 8)
-#define STACK_BYTES 8192
 /* Locks that one thread holds at a time and has waited for; more overwrite the oldest. */
 #define HOLDS 4
 
@@ -44,17 +44,11 @@ struct thread {
 	u32 next_held, reserved;
 	struct held held[HOLDS];
 };
-struct snapshot {
-	u32 slot, tgid, tid, length;
-	u64 ip, sp, bp;
-	char stack[STACK_BYTES];
-};
 
 TASK_STORAGE(threads, struct thread);
 HASH(slots, 64, struct place, u32);
 ARRAY(locks, 1, struct lock);
 HASH(pairs, 4096, struct pair, struct pair_sum);
-RING(snapshots, 1 << 20);
 /* Pairs and snapshots that found no room. */
 ARRAY(lost, 2, u64);
 
@@ -151,32 +145,6 @@ int on_waking(u64 *ctx)
 	return 0;
 }
 
-static __attribute__((noinline)) void send_stack(struct pt_regs *registers, u32 slot, u64 ids)
-{
-	struct snapshot *snapshot = ring_reserve(&snapshots, sizeof(struct snapshot), 0);
-	if (!snapshot) {
-		count_one(&lost, 1);
-		return;
-	}
-	snapshot->slot = slot;
-	snapshot->tgid = ids >> 32;
-	snapshot->tid = (u32)ids;
-	snapshot->ip = registers->ip;
-	snapshot->sp = registers->sp;
-	snapshot->bp = registers->bp;
-	/* The stack may end before. */
-	snapshot->length = STACK_BYTES;
-	if (read_user(snapshot->stack, STACK_BYTES, (void *)snapshot->sp)) {
-		snapshot->length = STACK_BYTES / 4;
-		if (read_user(snapshot->stack, STACK_BYTES / 4, (void *)snapshot->sp)) {
-			snapshot->length = STACK_BYTES / 16;
-			if (read_user(snapshot->stack, STACK_BYTES / 16, (void *)snapshot->sp))
-				snapshot->length = 0;
-		}
-	}
-	ring_submit(snapshot, 0);
-}
-
 /* The slot of an address and the frames that lead there. */
 INLINE u32 slot_of(u64 *ctx, struct task_struct *task, struct pt_regs *registers, u64 address)
 {
@@ -189,8 +157,8 @@ INLINE u32 slot_of(u64 *ctx, struct task_struct *task, struct pt_regs *registers
 			hash = (hash ^ frames[at]) * 0x100000001b3ull;
 	struct place place = { .address = address, .tgid = task->tgid, .frames = (u32)(hash ^ (hash >> 32)) };
 	u32 is_new = 0, slot = slot_in(&slots, &place, &is_new);
-	if (is_new)
-		send_stack(registers, slot, current_ids());
+	if (is_new && !send_stack(registers, slot, current_ids()))
+		count_one(&lost, 1);
 	return slot;
 }
 

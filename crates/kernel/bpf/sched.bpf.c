@@ -12,6 +12,7 @@
  * one value of an array, so that one read takes all of its bins.
  */
 #include "slots.h"
+#include "snapshot.h"
 #include "watch.h"
 
 /* Histograms of a slot, after which come those of the causes. */
@@ -49,7 +50,7 @@ struct thread {
 struct herd {
 	u64 took;
 	s64 call;
-	u32 tid, tgid, woken, reserved;
+	u32 tid, tgid, woken, number;
 	char comm[16];
 };
 
@@ -70,6 +71,8 @@ struct cpu {
 PERCPU_ARRAY(cpus, 1, struct cpu);
 RING(herds, 65536);
 ARRAY(lost_herds, 1, u64);
+/* By which a herd and its snapshot know each other. */
+ARRAY(herd_numbers, 1, u64);
 /* Switches and wake-ups that were not shown and are known by the scheduler's notes. */
 ARRAY(unseen, 1, u64);
 
@@ -455,8 +458,14 @@ int on_return(u64 *ctx)
 	herd.took = thread->call_at ? clock_ns() - thread->call_at : 0;
 	read_kernel(herd.comm, sizeof(herd.comm), task->comm);
 	thread->woken = 0;
+	u32 zero = 0;
+	u64 *numbers = map_lookup(&herd_numbers, &zero);
+	if (numbers)
+		herd.number = (u32)__sync_fetch_and_add(numbers, 1);
 	if (ring_output(&herds, &herd, sizeof(herd), 0))
 		count_one(&lost_herds, 0);
+	else
+		send_stack((void *)ctx[0], herd.number, current_ids());
 	return 0;
 }
 

@@ -53,6 +53,8 @@ pub mod scale;
 #[cfg(feature = "bpf")]
 pub mod sched;
 #[cfg(feature = "bpf")]
+mod snapshots;
+#[cfg(feature = "bpf")]
 pub mod stacks;
 #[cfg(feature = "bpf")]
 pub mod symbols;

@@ -9,20 +9,16 @@
 //! taken.
 //! Failure: stacks are symbolised while the process lives; afterwards they have no names.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
-use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
-use ogive_crash::stack::{Memory, Walker, modules};
+use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
-use ogive_journal::RealDisk;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value};
 use crate::run_time::RunTime;
-use crate::symbols::Symbols;
+use crate::snapshots::{self, Unwinder};
 use crate::wait_kind::WaitKind;
 use crate::{Error, Filter, Grouping};
 
@@ -36,12 +32,6 @@ pub const PLACE_BYTES: usize = KINDS * BINS_BYTES;
 
 /// Most places that can be asked for: 64 MiB.
 pub const PLACES_MAX: u32 = 4096;
-
-/// Bytes of a snapshot before its stack: `struct snapshot`.
-const SNAPSHOT_HEAD: usize = 4 * 4 + 3 * 8;
-
-/// 64 processes whose tables are in memory, some MB each; beyond, all are read again.
-const WALKERS_MAX: usize = 64;
 
 /// What is observed.
 #[derive(Clone, Debug)]
@@ -104,9 +94,7 @@ pub struct Lost {
 /// Observes waits while it lives.
 pub struct Locks {
     loaded: Loaded,
-    maps: fn(u32) -> String,
-    walkers: HashMap<u32, Walker>,
-    symbols: Symbols,
+    unwinder: Unwinder,
     /// By slot.
     frames: HashMap<u32, Vec<String>>,
     seen: HashMap<u32, Seen>,
@@ -153,14 +141,7 @@ impl Locks {
             free(&loaded, slot)?;
         }
         loaded.attach(&[])?;
-        Ok(Self {
-            loaded,
-            maps: options.maps,
-            walkers: HashMap::new(),
-            symbols: Symbols::new(),
-            frames: HashMap::new(),
-            seen: HashMap::new(),
-        })
+        Ok(Self { loaded, unwinder: Unwinder::new(options.maps), frames: HashMap::new(), seen: HashMap::new() })
     }
 
     /// What the programs cost, by name.
@@ -174,35 +155,9 @@ impl Locks {
     /// # Errors
     /// When the kernel's ring cannot be read.
     pub fn look_up(&mut self) -> Result<(), Error> {
-        for snapshot in self.snapshots()? {
-            if self.walkers.len() >= WALKERS_MAX {
-                self.walkers.clear();
-            }
-            let Snapshot { slot, process, registers, stack } = snapshot;
-            let walker = self.walkers.entry(process).or_insert_with(|| walker_of(process, &(self.maps)(process)));
-            let mut memory = Memory::default();
-            memory.add(registers[1], &stack);
-            let addresses = walker.addresses(registers, &memory);
-            self.frames.insert(slot, self.symbols.of_process(process, &addresses));
-        }
-        // What is mapped later has tables then.
-        self.walkers.clear();
+        let snapshots = snapshots::drain(&self.loaded)?;
+        self.frames.extend(self.unwinder.names(snapshots));
         Ok(())
-    }
-
-    fn snapshots(&self) -> Result<Vec<Snapshot>, Error> {
-        let snapshots = Rc::new(RefCell::new(Vec::new()));
-        let into = snapshots.clone();
-        let map = self.loaded.map("snapshots");
-        let mut builder = RingBufferBuilder::new();
-        let take = move |bytes: &[u8]| {
-            into.borrow_mut().push(Snapshot::parse(bytes));
-            0
-        };
-        builder.add(&map, take).map_err(failed("stacks"))?;
-        let ring = builder.build().map_err(failed("stacks"))?;
-        ring.consume().map_err(failed("stacks"))?;
-        Ok(snapshots.take())
     }
 
     /// Every place since the last time, the longest waits first; pairs are those since the beginning. `lives` says whether a process is
@@ -318,33 +273,4 @@ struct Place {
 /// Offers a slot to the next new place.
 fn free(loaded: &Loaded, slot: u32) -> Result<(), Error> {
     loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
-}
-
-/// The tables of a process; none of one that has ended.
-fn walker_of(process: u32, maps: &str) -> Walker {
-    let mut modules = modules(maps);
-    for module in &mut modules {
-        // As the process sees it: it may be in a container.
-        module.path = format!("/proc/{process}/root{}", module.path);
-    }
-    Walker::open(&RealDisk, &modules)
-}
-
-/// A copy of the stack of a thread that waited: `struct snapshot`.
-struct Snapshot {
-    slot: u32,
-    process: u32,
-    /// Instruction, stack and frame pointer.
-    registers: [u64; 3],
-    stack: Vec<u8>,
-}
-
-impl Snapshot {
-    fn parse(bytes: &[u8]) -> Self {
-        let mut fields = Fields(bytes);
-        let (slot, process, _tid, length) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
-        let registers = [fields.u64(), fields.u64(), fields.u64()];
-        let stack = &bytes[SNAPSHOT_HEAD..];
-        Self { slot, process, registers, stack: stack[..stack.len().min(length as usize)].to_vec() }
-    }
 }

@@ -14,6 +14,7 @@ use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value, values_of_cpus};
 use crate::run_time::RunTime;
+use crate::snapshots::{self, Unwinder};
 use crate::{CAUSES, Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o"));
@@ -44,6 +45,12 @@ pub const INTERRUPTS: [&str; 13] = [
     "lateness",
 ];
 
+/// 1 MiB: the stacks of 120 herds between two drains; further ones have none.
+const SNAPSHOTS_BYTES: u32 = 1 << 20;
+
+/// The least that a ring may have, in which no stack finds room.
+const PAGE_BYTES: u32 = 4096;
+
 /// The programs that herds need.
 const HERD_PROGRAMS: &[&str] = &["on_waking", "on_call", "on_return"];
 /// The programs that interrupts need.
@@ -70,11 +77,20 @@ pub struct Options {
     pub herd_min: u32,
     /// Whether interrupts, soft interrupts and the lateness of timers are measured.
     pub interrupts: bool,
+    /// The text of `/proc/PID/maps`, empty when the process has ended: with it, herds have the stacks of who woke them.
+    pub maps: Option<fn(u32) -> String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { filter: Filter::Everything, grouping: Grouping::Process, groups: 64, herd_min: 0, interrupts: true }
+        Self {
+            filter: Filter::Everything,
+            grouping: Grouping::Process,
+            groups: 64,
+            herd_min: 0,
+            interrupts: true,
+            maps: None,
+        }
     }
 }
 
@@ -148,6 +164,8 @@ pub struct Herd {
     pub woken: u32,
     /// How long the call took; 0 where it is no futex.
     pub took_ns: u64,
+    /// The functions that lead to the call, innermost first: none where they are not asked for, or the process has ended.
+    pub frames: Vec<String>,
 }
 
 /// What was measured since the last time.
@@ -192,6 +210,7 @@ pub struct Scheduler {
     loaded: Loaded,
     herds_off: bool,
     interrupts_off: bool,
+    unwinder: Option<Unwinder>,
     options: Options,
     seen: Vec<Option<Seen>>,
     seen_interrupts: Vec<(Bins, Vec<u64>)>,
@@ -237,6 +256,7 @@ impl Scheduler {
             ("names", slots),
             ("worsts", slots),
             ("histograms", slots * KINDS as u32),
+            ("snapshots", if options.herd_min > 0 && options.maps.is_some() { SNAPSHOTS_BYTES } else { PAGE_BYTES }),
         ];
         let mut loaded =
             Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &without, sizes: &sizes })?;
@@ -249,6 +269,7 @@ impl Scheduler {
             loaded,
             herds_off: false,
             interrupts_off: false,
+            unwinder: options.maps.map(Unwinder::new),
             options,
             seen,
             seen_interrupts: Vec::new(),
@@ -448,7 +469,12 @@ impl Scheduler {
         ring.consume().map_err(failed("herds"))?;
         let lost = Fields(&value(&self.loaded.map("lost_herds"), 0, "lost herds")?).u64();
         let lost = lost.wrapping_sub(std::mem::replace(&mut self.seen_lost, lost));
-        Ok((herds.take(), lost))
+        let mut herds: Vec<NumberedHerd> = herds.take();
+        if let Some(unwinder) = &mut self.unwinder {
+            let mut frames = unwinder.names(snapshots::drain(&self.loaded)?);
+            herds.iter_mut().for_each(|one| one.herd.frames = frames.remove(&one.number).unwrap_or_default());
+        }
+        Ok((herds.into_iter().map(|one| one.herd).collect(), lost))
     }
 
     fn comm(&self, slot: u32) -> Result<String, Error> {
@@ -459,13 +485,19 @@ impl Scheduler {
     }
 }
 
-/// `struct herd`.
-fn herd(bytes: &[u8]) -> Herd {
+/// A herd, and the number of its snapshot: `struct herd`.
+struct NumberedHerd {
+    number: u32,
+    herd: Herd,
+}
+
+fn herd(bytes: &[u8]) -> NumberedHerd {
     let mut fields = Fields(bytes);
-    let (took_ns, call, tid, tgid, woken, _) =
+    let (took_ns, call, tid, tgid, woken, number) =
         (fields.u64(), fields.u64(), fields.u32(), fields.u32(), fields.u32(), fields.u32());
     let call = u32::try_from(call).map_or_else(|_| "none".to_owned(), crate::syscalls::name_of);
-    Herd { tid, tgid, comm: fields.comm(), call, woken, took_ns }
+    let herd = Herd { tid, tgid, comm: fields.comm(), call, woken, took_ns, frames: Vec::new() };
+    NumberedHerd { number, herd }
 }
 
 /// Offers a slot to the next new group.

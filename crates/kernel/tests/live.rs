@@ -273,7 +273,8 @@ fn a_broadcast_to_64_waiters_is_a_herd_of_64() {
         return;
     }
     let program = work_named("herd");
-    let options = Options { filter: named(&program), herd_min: 16, ..Options::default() };
+    let maps: fn(u32) -> String = |process| std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let options = Options { filter: named(&program), herd_min: 16, maps: Some(maps), ..Options::default() };
     let mut scheduler = Scheduler::start(options).unwrap();
     let mut work = Work::start_as(&program, &["herd", "64"]);
     work.line();
@@ -282,6 +283,8 @@ fn a_broadcast_to_64_waiters_is_a_herd_of_64() {
     assert_eq!(drained.lost_herds, 0);
     let largest = drained.herds.iter().max_by_key(|herd| herd.woken).expect("a herd");
     assert_eq!((largest.woken, largest.comm.as_str(), largest.call.as_str()), (64, "herder", "futex"));
+    // Who called the C library, which woke them, and who called that.
+    assert!(largest.frames.starts_with(&["pthread_cond_broadcast", "herd", "main"].map(str::to_owned)), "{largest:?}");
 }
 
 /// Seconds that interrupts and the hypervisor took from all CPUs since the machine started (proc(5): irq, softirq, steal).

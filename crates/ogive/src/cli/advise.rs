@@ -122,8 +122,14 @@ mod herds {
     impl Herds {
         pub(super) fn start(process: Option<u32>) -> Result<Self, String> {
             let filter = process.map_or(Filter::Everything, Filter::Process);
-            let options =
-                Options { filter, grouping: Grouping::Process, groups: 1, herd_min: HERD_MIN, interrupts: false };
+            let options = Options {
+                filter,
+                grouping: Grouping::Process,
+                groups: 1,
+                herd_min: HERD_MIN,
+                interrupts: false,
+                maps: None,
+            };
             Scheduler::start(options).map(Self).map_err(|error| error.to_string())
         }
 

@@ -10,6 +10,7 @@ use ogive_kernel::sched::{Drained, GROUPS_MAX, Group, Herd, Interrupt, Options, 
 use ogive_kernel::{CAUSES, Grouping};
 use serde_json::{Value, json};
 
+use super::locks::maps;
 use super::tasks::{Tasks, durations, quantile, wait};
 use crate::cli::format::{human, thousands};
 
@@ -66,7 +67,14 @@ struct Sums {
 pub(super) fn run(options: &Sched) -> anyhow::Result<ExitCode> {
     let grouping = options.by.grouping();
     let filter = options.tasks.filter()?;
-    let asked = Options { filter, grouping, groups: options.groups, herd_min: options.herds, interrupts: true };
+    let asked = Options {
+        filter,
+        grouping,
+        groups: options.groups,
+        herd_min: options.herds,
+        interrupts: true,
+        maps: Some(maps),
+    };
     let mut scheduler = Scheduler::start(asked)?;
     let lives = |id: u64| grouping == Grouping::Cgroup || Path::new(&format!("/proc/{id}")).exists();
     let mut sums = Sums::default();
@@ -150,7 +158,14 @@ impl Sums {
         for herd in self.herds.iter().take(10) {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let took = human(herd.took_ns as f64 / 1e9, "s");
-            println!("herd of {}: {} ({}) in {}, {took}", herd.woken, herd.comm, herd.tid, herd.call);
+            println!(
+                "herd of {}: {} ({}) in {}, {took}{}",
+                herd.woken,
+                herd.comm,
+                herd.tid,
+                herd.call,
+                path(&herd.frames)
+            );
         }
         if self.lost_herds > 0 {
             println!("{} herds did not fit between two readings", self.lost_herds);
@@ -159,7 +174,7 @@ impl Sums {
 
     fn object(&self) -> Value {
         let interrupt = |interrupt: &Interrupt| json!({ "kind": interrupt.kind, "took": durations(&interrupt.took), "cpus_ns": interrupt.cpus_ns });
-        let herd = |herd: &Herd| json!({ "tid": herd.tid, "pid": herd.tgid, "comm": herd.comm, "call": herd.call, "woken": herd.woken, "took_ns": herd.took_ns });
+        let herd = |herd: &Herd| json!({ "tid": herd.tid, "pid": herd.tgid, "comm": herd.comm, "call": herd.call, "woken": herd.woken, "took_ns": herd.took_ns, "frames": herd.frames });
         json!({
             "groups": self.groups.values().map(object).collect::<Vec<_>>(),
             "interrupts": self.interrupts.iter().map(interrupt).collect::<Vec<_>>(),
@@ -168,6 +183,11 @@ impl Sums {
             "unseen": self.unseen,
         })
     }
+}
+
+/// The functions that lead there, the nearest first.
+fn path(frames: &[String]) -> String {
+    if frames.is_empty() { String::new() } else { format!(", from {}", frames.join(" < ")) }
 }
 
 fn add_group(sum: &mut Group, more: Group) {

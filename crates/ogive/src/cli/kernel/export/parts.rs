@@ -194,5 +194,6 @@ fn scheduler_options(settings: &Settings, is_shed: &impl Fn(&str) -> bool) -> Op
         groups: settings.groups,
         herd_min: if has("herds") { settings.herd_min } else { 0 },
         interrupts: has("interrupts"),
+        maps: None,
     }
 }
