@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::brokers::{broker, url};
+use crate::common::terminal::Terminal;
 use crate::common::{Server, eventually};
 
 /// The program whose work is known, of the observer's own tests.
@@ -409,5 +410,69 @@ fn mistakes_in_the_table_are_found() {
     ] {
         let (is_fine, error) = check(table);
         assert!(!is_fine && error.contains(said), "{table}: {error}");
+    }
+}
+
+/// The threads and their voluntary switches on a screen of `ogive kernel micro`.
+fn switches(screen: &str) -> Vec<u64> {
+    let head = screen.lines().position(|line| line.contains("TID COMM")).unwrap_or_else(|| panic!("{screen}"));
+    let rows = screen.lines().skip(head + 1).take_while(|line| !line.contains("q quit"));
+    // A name may have spaces: from the right, VCX is the fifth.
+    rows.filter_map(|line| line.split_whitespace().rev().nth(4)?.parse().ok()).collect()
+}
+
+#[test]
+fn microstates_are_a_live_table_that_is_sorted_by_keys() {
+    if !is_possible() {
+        return;
+    }
+    let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
+    let mut terminal = Terminal::start("kernel micro");
+    let screen = terminal.until("the busiest thread first", |screen| {
+        let text = screen.contents();
+        let first = text.lines().nth(1).is_some_and(|line| line.contains(" yes "));
+        screen.alternate_screen() && first && text.contains("threads by busy or ready")
+    });
+    assert!(screen.lines().count() > 2, "{screen}");
+    terminal.press(b"v");
+    terminal.until("the order of switches", |screen| {
+        let text = screen.contents();
+        let switches = switches(&text);
+        text.contains("threads by VCX") && switches.len() > 2 && switches.is_sorted_by(|a, b| a >= b) && switches[0] > 0
+    });
+    terminal.press(b"q");
+    assert!(terminal.end());
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    // A pipe gets a second of it.
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "micro", "--rows", "3"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.starts_with("    PID ") && text.lines().count() == 4, "{text}");
+}
+
+#[test]
+fn the_same_words_in_four_languages_take_ever_more_calls() {
+    if !is_possible() {
+        return;
+    }
+    let compare = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/complexity/compare");
+    let output = Command::new(compare).env("OGIVE", env!("CARGO_BIN_EXE_ogive")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    if text.contains("uprobe") {
+        println!("SKIPPED: uprobes do not work here: {text}");
+        return;
+    }
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next().expect("a language").to_owned();
+        (name, words.map(|word| word.parse().unwrap_or_else(|_| panic!("{text}"))).collect::<Vec<u64>>())
+    };
+    let rows: Vec<(String, Vec<u64>)> = text.lines().skip(1).map(row).collect();
+    let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["C", "Perl", "Python", "Java"]);
+    for column in 0..3 {
+        let counts: Vec<u64> = rows.iter().map(|(_, counts)| counts[column]).collect();
+        assert!(counts[0] > 0 && counts.is_sorted_by(|a, b| a < b), "{text}");
     }
 }

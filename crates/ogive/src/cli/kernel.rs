@@ -15,7 +15,6 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::terminal::Terminal;
 pub(crate) use export::{KernelOptions, KernelRole};
 
 /// Measures the scheduler, threads and system calls with programs inside the kernel.
@@ -43,11 +42,11 @@ pub(crate) enum Kernel {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &Kernel, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &Kernel) -> anyhow::Result<ExitCode> {
     match command {
         Kernel::Doctor(options) => doctor::run(options),
         Kernel::Sched(options) => sched::run(options),
-        Kernel::Micro(options) => micro::run(options, terminal),
+        Kernel::Micro(options) => micro::run(options),
         Kernel::Calls(options) => calls::run(options),
         Kernel::Export(options) => export::run(options),
         Kernel::Locks(options) => locks::run(options),

@@ -236,7 +236,7 @@ pub fn run() -> ExitCode {
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),
         Command::Scale(options) => scale::run(options, &terminal),
-        Command::Kernel(command) => kernel::run(command, &terminal),
+        Command::Kernel(command) => kernel::run(command),
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),
         Command::Man { directory } => pages_of_manual(directory),

@@ -1,0 +1,72 @@
+//! The table of microstates on a terminal, anew each second, until a key ends it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use ogive_kernel::micro::{Microstates, Thread};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+use ratatui::{DefaultTerminal, Frame};
+
+use super::since;
+use super::table::{HEAD, SORTS, Sort, row};
+
+/// 50 ms: a key takes effect before a person notices a delay.
+const KEY_WAIT: Duration = Duration::from_millis(50);
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shows what happens in each second. Returns when a key ends it.
+pub(super) fn run(observed: &Microstates) -> anyhow::Result<()> {
+    let mut screen = ratatui::try_init().context("taking the terminal")?;
+    let outcome = watch(&mut screen, observed);
+    ratatui::restore();
+    outcome
+}
+
+fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result<()> {
+    let (mut before, mut sort) = (observed.read()?, Sort::default());
+    let (mut threads, mut read_at) = (Vec::new(), Instant::now());
+    let mut is_new = true;
+    loop {
+        if read_at.elapsed() >= INTERVAL {
+            let now = observed.read()?;
+            read_at = Instant::now();
+            (threads, before, is_new) = (since(&before, &now), now, true);
+        }
+        if std::mem::take(&mut is_new) {
+            sort.sort(&mut threads);
+            screen.draw(|frame| paint(frame, &threads, sort))?;
+        }
+        if !event::poll(KEY_WAIT)? {
+            continue;
+        }
+        match event::read()? {
+            Event::Key(key) => match key.code {
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                KeyCode::Char(pressed) => {
+                    if let Some(found) = Sort::of_key(pressed) {
+                        (sort, is_new) = (found, true);
+                    }
+                }
+                _ => {}
+            },
+            Event::Resize(..) => is_new = true,
+            _ => {}
+        }
+    }
+}
+
+fn paint(frame: &mut Frame<'_>, threads: &[Thread], sort: Sort) {
+    let [main, bottom] = Layout::vertical([Constraint::Min(2), Constraint::Length(1)]).areas(frame.area());
+    let head = Line::from(HEAD).style(Style::new().add_modifier(Modifier::BOLD));
+    let rows = threads.iter().take(usize::from(main.height).saturating_sub(1)).map(|thread| Line::from(row(thread)));
+    frame.render_widget(Paragraph::new(std::iter::once(head).chain(rows).collect::<Vec<_>>()), main);
+    let keys: Vec<String> = SORTS.iter().map(|(key, name, _)| format!("{key} {name}")).collect();
+    let foot = format!("{} threads by {}; sort by  {}    q quit", threads.len(), sort.name(), keys.join("  "));
+    frame.render_widget(Paragraph::new(foot), bottom);
+}
