@@ -23,6 +23,8 @@ pub enum Protocol {
     Gelf,
     /// Beats and Logstash's lumberjack.
     Beats,
+    /// Journals of systemd.
+    Journald,
     /// InfluxDB's line protocol.
     Influx,
     /// HTTPTrap, of Circonus' clients.
@@ -45,7 +47,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -56,6 +58,7 @@ impl Protocol {
         Self::Syslog,
         Self::Gelf,
         Self::Beats,
+        Self::Journald,
         Self::Influx,
         Self::Httptrap,
         Self::Irondb,
@@ -80,6 +83,7 @@ impl Protocol {
             Self::Syslog => "syslog",
             Self::Gelf => "gelf",
             Self::Beats => "beats",
+            Self::Journald => "journald",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",
             Self::Irondb => "irondb",

@@ -56,6 +56,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", Write, Write),
     ("/opentelemetry.proto.collector.logs.v1.LogsService/Export", Write, Write),
     ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", Write, Write),
+    ("/upload", Write, Write),
     ("/write", Write, Write),
     ("/api/v2/write", Write, Write),
     // A valid secret in the address is enough: see `check`.

@@ -204,11 +204,18 @@ async fn next_within(stream: &mut BodyDataStream, arriving: &ArrivalGuard) -> Re
     tokio::select! {
         piece = next(stream) => piece,
         () = arriving.requested() => Err(ApiError::busy(GAVE_WAY)),
-        () = tokio::time::sleep(STALL) => Err(ApiError {
-            status: axum::http::StatusCode::REQUEST_TIMEOUT,
-            ..ApiError::bad_data(format!("no byte of the body arrived for {} s; send it again", STALL.as_secs()))
-        }),
+        () = tokio::time::sleep(STALL) => Err(stalled()),
     }
+}
+
+fn stalled() -> ApiError {
+    let sentence = format!("no byte of the body arrived for {} s; send it again", STALL.as_secs());
+    ApiError { status: axum::http::StatusCode::REQUEST_TIMEOUT, ..ApiError::bad_data(sentence) }
+}
+
+/// The next piece of a body that is taken as it comes, and may be of any length; none at its end.
+pub(super) async fn piece(stream: &mut BodyDataStream) -> Result<Option<Bytes>, ApiError> {
+    tokio::time::timeout(STALL, next(stream)).await.map_err(|_| stalled())?
 }
 
 async fn next(stream: &mut BodyDataStream) -> Result<Option<Bytes>, ApiError> {

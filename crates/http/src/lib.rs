@@ -48,6 +48,7 @@ mod httptrap;
 mod influx;
 mod irondb;
 mod irondb_rules;
+mod journald;
 mod limits;
 mod listener;
 mod live;
@@ -228,6 +229,7 @@ pub fn router(app: App) -> Router {
         .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(otlp::metrics))
         .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(otlp::logs))
         .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(otlp::traces))
+        .route("/upload", post(journald::post))
         .route("/write", post(influx::write_v1))
         .route("/api/v2/write", post(influx::write_v2))
         .route("/ping", get(influx::ping))

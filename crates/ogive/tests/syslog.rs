@@ -1,6 +1,7 @@
-//! Syslog of real senders (nginx, rsyslog, logger), GELF and Beats, and what filters make of their lines: what was sent is what is stored.
+//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats and journals, and what filters make of their lines: what was sent is what is stored.
 
 mod beats;
+mod journald;
 mod shippers;
 
 use std::collections::BTreeSet;

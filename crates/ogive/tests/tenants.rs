@@ -38,6 +38,7 @@ enum Body {
     Logs,
     Traces,
     Lines,
+    Journal,
 }
 
 use Case::{Count, Labels, Other, RemoteRead, Server as Whole, Stream, Takes};
@@ -123,6 +124,7 @@ const CASES: &[(&str, Case)] = &[
     ("/opentelemetry.proto.collector.logs.v1.LogsService/Export", Takes(Body::Logs)),
     ("/api/v1/otlp/v1/traces", Takes(Body::Traces)),
     ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", Takes(Body::Traces)),
+    ("/upload", Takes(Body::Journal)),
     ("/write", Takes(Body::Lines)),
     ("/api/v2/write", Takes(Body::Lines)),
     ("/query", Other),
@@ -316,6 +318,11 @@ fn body(kind: Body, name: &str) -> (String, Vec<u8>) {
             // Each name is another span.
             "traceId": format!("{:0>32}", name.trim_start_matches(|letter: char| !letter.is_ascii_digit())),
             "spanId": "00000000000000a1", "startTimeUnixNano": format!("{}000000", t - 5), "endTimeUnixNano": format!("{t}000000")}]}]}]})),
+        Body::Journal => {
+            let entry =
+                format!("__CURSOR=s=1;i=1\n__REALTIME_TIMESTAMP={t}000\nSYSLOG_IDENTIFIER={name}\nMESSAGE=said\n\n");
+            (String::new(), entry.into_bytes())
+        }
         Body::Lines => (String::new(), format!("{name} value=1 {t}000000\n").into_bytes()),
     }
 }
@@ -332,6 +339,7 @@ fn what_a_tenant_brings_is_its_own_by_every_way() {
         assert!([200, 204].contains(&status), "{route}: {status} {said}");
         let selector = match kind {
             Body::Logs => format!("log{{otel_scope_name=\"{name}\"}}"),
+            Body::Journal => format!("log{{job=\"{name}\"}}"),
             Body::Traces => format!("traces_span_seconds{{span_name=\"{name}\"}}"),
             _ => name.clone(),
         };

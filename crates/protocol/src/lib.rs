@@ -18,6 +18,7 @@ pub mod gelf;
 pub mod graphite;
 pub mod inflate;
 pub mod influx;
+pub mod journald;
 pub mod lines;
 mod members;
 #[cfg(test)]

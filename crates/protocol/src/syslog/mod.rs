@@ -19,7 +19,7 @@ pub use message::Message;
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// Names of facilities, by number (RFC 5424, section 6.2.1).
-const FACILITIES: [&str; 24] = [
+pub(crate) const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
     "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
