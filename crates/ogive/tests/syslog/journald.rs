@@ -27,7 +27,7 @@ fn entry(at: u64, time_us: u64) -> Vec<u8> {
 }
 
 fn message(at: u64) -> String {
-    if at % 10 == 0 { format!("work {at}\nof two lines") } else { format!("work {at}") }
+    if at.is_multiple_of(10) { format!("work {at}\nof two lines") } else { format!("work {at}") }
 }
 
 /// A journal with so many entries, as systemd writes it.

@@ -1,9 +1,9 @@
 //! `ogive kernel micro`: where each thread's time goes.
 
+mod difference;
 mod screen;
 mod table;
 
-use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use ogive_kernel::CAUSES;
 use ogive_kernel::micro::{Microstates, Thread};
 use serde_json::{Value, json};
 
+use self::difference::since;
 use self::table::{HEAD, Sort, row};
 use super::tasks::{Tasks, wait};
 
@@ -50,14 +51,6 @@ pub(super) fn run(options: &Micro) -> anyhow::Result<ExitCode> {
         threads.iter().take(options.rows).for_each(|thread| println!("{}", row(thread)));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What happened between two readings.
-fn since(before: &[Thread], now: &[Thread]) -> Vec<Thread> {
-    let known: HashMap<u32, &Thread> = before.iter().map(|thread| (thread.tid, thread)).collect();
-    // A reused number belongs to a younger thread.
-    let earlier = |thread: &Thread| known.get(&thread.tid).filter(|known| known.wall_ns <= thread.wall_ns).copied();
-    now.iter().map(|thread| earlier(thread).map_or_else(|| thread.clone(), |known| thread.since(known))).collect()
 }
 
 fn object(thread: &Thread) -> Value {

@@ -1,9 +1,10 @@
-//! The table of microstates on a terminal, anew each second, until a key ends it.
+//! The table of microstates on a terminal, drawn each second, until a key ends it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_kernel::micro::{Microstates, Thread};
+use ogive_probe::Clock;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
@@ -11,13 +12,14 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 
-use super::since;
+use super::difference::since;
 use super::table::{HEAD, SORTS, Sort, row};
 
 /// 50 ms: a key takes effect before a person notices a delay.
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
-const INTERVAL: Duration = Duration::from_secs(1);
+/// 1 s.
+const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Shows what happens in each second. Returns when a key ends it.
 pub(super) fn run(observed: &Microstates) -> anyhow::Result<()> {
@@ -29,12 +31,12 @@ pub(super) fn run(observed: &Microstates) -> anyhow::Result<()> {
 
 fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result<()> {
     let (mut before, mut sort) = (observed.read()?, Sort::default());
-    let (mut threads, mut read_at) = (Vec::new(), Instant::now());
+    let (mut threads, mut read_at) = (Vec::new(), Clock::global().now());
     let mut is_new = true;
     loop {
-        if read_at.elapsed() >= INTERVAL {
+        if Clock::global().now().saturating_sub(read_at) >= INTERVAL_NS {
             let now = observed.read()?;
-            read_at = Instant::now();
+            read_at = Clock::global().now();
             (threads, before, is_new) = (since(&before, &now), now, true);
         }
         if std::mem::take(&mut is_new) {
