@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::advise;
-use super::terminal::Terminal;
 
 /// Reports what /proc and /sys say about the machine's setup; everything else needs a binary built with the feature
 /// `kernel`.
@@ -15,7 +14,7 @@ pub(crate) enum Kernel {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &Kernel, _: &Terminal) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &Kernel) -> anyhow::Result<ExitCode> {
     let Kernel::Advise(options) = command;
     advise::run(options)
 }
