@@ -12,6 +12,13 @@
 #define PLAIN 0x1c849303u
 #define COMPRESSED 0x1c849304u
 #define COOKIE_MASK 0xffffff0fu
+/* Those of other forms, masked as well: versions 1 and 0 with their compressed forms, and histograms of doubles. */
+#define PLAIN_1 0x1c849301u
+#define COMPRESSED_1 0x1c849302u
+#define PLAIN_0 0x1c849308u
+#define COMPRESSED_0 0x1c849309u
+#define DOUBLES 0x0c72120eu
+#define COMPRESSED_DOUBLES 0x0c72120fu
 
 #define HEADER_BYTES 40
 /* 16 MiB: all 835,584 counts that five digits can have, at nine bytes, twice. */
@@ -55,7 +62,8 @@ static double middle(grid of, uint64_t index) {
   double units = (double)(index - ((uint64_t)exponent << of.grouping)) * width + (width > 1 ? width / 2 : 0);
   /* Of a unit that is one n-th: 5 units of 1e-3 are 0.005. */
   double parts = 1 / of.unit;
-  if (parts < 9007199254740992.0) parts = (double)(int64_t)(parts + 0.5);
+  /* From 2^52 on doubles are whole. */
+  if (parts < 4503599627370496.0) parts = (double)(int64_t)(parts + 0.5);
   return parts > 1 && 1 / parts == of.unit ? units / parts : units * of.unit;
 }
 
@@ -73,8 +81,26 @@ static bool take_number(const uint8_t **at, const uint8_t *end, int64_t *number)
   return false;
 }
 
+/* Why a form with these first bytes is not read. */
+static const char *stranger(uint32_t cookie) {
+  switch (cookie) {
+  case PLAIN_0:
+  case PLAIN_1:
+  case COMPRESSED_0:
+  case COMPRESSED_1:
+    return "the form is of version 0 or 1, and only version 2 is read: encode it with a current HdrHistogram, or import its log with "
+           "ogive import hdr-log";
+  case DOUBLES:
+  case COMPRESSED_DOUBLES:
+    return "the form is a histogram of doubles, and only those of integers are read: import its log with ogive import hdr-log";
+  default:
+    return "the first bytes are not those of an HdrHistogram of version 2";
+  }
+}
+
 static const char *header(const uint8_t *bytes, size_t length, double unit, grid *of) {
-  if (cookie_of(bytes, length) != PLAIN) return "the first bytes are not those of an HdrHistogram of version 2";
+  uint32_t cookie = cookie_of(bytes, length);
+  if (cookie != PLAIN) return stranger(cookie);
   if (length < HEADER_BYTES) return "the input ends inside the header";
   uint32_t digits = (uint32_t)big_endian(bytes + 12, 4);
   uint64_t least = big_endian(bytes + 16, 8);

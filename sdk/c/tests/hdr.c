@@ -15,7 +15,10 @@ static const char *checked(const json_t *record, bool is_refused) {
   static char text[1 << 16];
   const char *error = NULL;
   ogive_hist *hist = read(record, &error);
-  if (hist == NULL) return is_refused && error != NULL ? NULL : error;
+  if (hist == NULL) {
+    const char *says = json_string_value(json_object_get(record, "says"));
+    return is_refused && error != NULL && strstr(error, says == NULL ? "" : says) != NULL ? NULL : error;
+  }
   size_t length = ogive_hist_encode_base64(hist, text, sizeof text);
   double sum;
   bool is_exact = ogive_hist_exact_sum(hist, &sum);

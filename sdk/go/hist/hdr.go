@@ -72,6 +72,17 @@ func hdrCookie(data []byte) uint32 {
 	return binary.BigEndian.Uint32(data) & hdrCookieMask
 }
 
+// hdrStranger says why a form with these first bytes is not read.
+func hdrStranger(data []byte) string {
+	switch hdrCookie(data) {
+	case 0x1c849301, 0x1c849302, 0x1c849308, 0x1c849309:
+		return "the form is of version 0 or 1: encode it with a current HdrHistogram, or import its log with ogive import hdr-log"
+	case 0x0c72124e & hdrCookieMask, 0x0c72124f & hdrCookieMask:
+		return "the form is a histogram of doubles, and only those of integers are read: import its log with ogive import hdr-log"
+	}
+	return "the first bytes are others"
+}
+
 func inflateHdr(data []byte) ([]byte, error) {
 	if len(data) < 8 || uint64(binary.BigEndian.Uint32(data[4:])) > uint64(len(data)-8) {
 		return nil, fmt.Errorf("%w: the compressed form, at byte 8 of %d", ErrTruncated, len(data))
@@ -98,7 +109,7 @@ type hdrGrid struct {
 
 func parseHdrHeader(data []byte, unit float64) (hdrGrid, error) {
 	if hdrCookie(data) != hdrPlain {
-		return hdrGrid{}, fmt.Errorf("%w: the first bytes are others", ErrHdr)
+		return hdrGrid{}, fmt.Errorf("%w: %s", ErrHdr, hdrStranger(data))
 	}
 	if len(data) < hdrHeaderBytes {
 		return hdrGrid{}, fmt.Errorf("%w: the header, %d bytes of %d", ErrTruncated, len(data), hdrHeaderBytes)

@@ -2,9 +2,11 @@ package hist
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // hdrFile is vectors/hdrhistogram/read.json, also when OGIVE_VECTORS_DIR names a directory that has none.
@@ -21,8 +23,8 @@ func isFile(path string) bool {
 }
 
 type hdrRecord struct {
-	Name, Hdr, OpenHistogram string
-	Unit                     float64
+	Name, Hdr, OpenHistogram, Says string
+	Unit                           float64
 }
 
 // checkHdr reads every record of HdrHistogram's forms: how many are right, and what is wrong with others.
@@ -47,9 +49,12 @@ func checkHdr(path string) (passed int, failures []error) {
 	}
 	for _, r := range file.Refused {
 		_, err := DecodeHdrBase64(r.Hdr, r.Unit)
-		if err == nil {
-			judge(r, fmt.Errorf("it was read"))
-		} else {
+		switch {
+		case err == nil:
+			judge(r, errors.New("it was read"))
+		case !strings.Contains(err.Error(), r.Says):
+			judge(r, fmt.Errorf("the error does not name %q: %w", r.Says, err))
+		default:
 			judge(r, nil)
 		}
 	}

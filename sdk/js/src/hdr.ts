@@ -7,6 +7,9 @@ import { Histogram } from "./histogram.js";
 // First bytes, without the word size, which has no meaning in version 2.
 const PLAIN = 0x1c849303;
 const COMPRESSED = 0x1c849304;
+// Those of other forms: versions 1 and 0, and histograms of doubles.
+const OLD = [0x1c849301, 0x1c849302, 0x1c849308, 0x1c849309];
+const DOUBLES = [0x0c72120e, 0x0c72120f];
 const HEADER_BYTES = 40;
 /** 16 MiB: all 835,584 counts that five digits can have, at nine bytes, twice. */
 const PLAIN_BYTES_MAX = 16 * 2 ** 20;
@@ -37,6 +40,15 @@ export async function decodeHdrBase64(text: string, unit: number): Promise<Histo
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 const cookieOf = (bytes: Uint8Array): number => (bytes.length < 4 ? 0 : (viewOf(bytes).getUint32(0) & 0xffffff0f) >>> 0);
+
+/** Why a form with these first bytes is not read. */
+function stranger(cookie: number): string {
+  if (OLD.includes(cookie))
+    return "the form is of version 0 or 1, and only version 2 is read: encode it with a current HdrHistogram, or import its log with ogive import hdr-log";
+  if (DOUBLES.includes(cookie))
+    return "the form is a histogram of doubles, and only those of integers are read: import its log with ogive import hdr-log";
+  return "the first bytes are not those of an HdrHistogram of version 2";
+}
 
 async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
   const length = bytes.length < 8 ? Infinity : viewOf(bytes).getUint32(4);
@@ -79,7 +91,7 @@ function decodePlain(bytes: Uint8Array, unit: number): Histogram {
 }
 
 function headerOf(bytes: Uint8Array, unit: number): Grid {
-  if (cookieOf(bytes) !== PLAIN) throw new FormatError("the first bytes are not those of an HdrHistogram of version 2");
+  if (cookieOf(bytes) !== PLAIN) throw new FormatError(stranger(cookieOf(bytes)));
   if (bytes.length < HEADER_BYTES) throw new FormatError(`the input of ${bytes.length} bytes ends inside the header`);
   const fields = viewOf(bytes);
   const grouping = GROUPINGS[fields.getUint32(12)];

@@ -17,10 +17,11 @@ const HERE = new URL("..", import.meta.url).pathname;
 const PAGE = `<!doctype html><title>items</title><h1>Items</h1><script type="importmap">
 {"imports": {"ogive": "/dist/esm/index.js", "flatbuffers": "/node_modules/flatbuffers/mjs/flatbuffers.js"}}</script>
 <script type="module">
-import { Exporter, observePage } from "ogive";
+import * as ogive from "ogive";
+const { Exporter, observePage } = ogive;
 const exporter = new Exporter(location.origin, { intervalMs: 10_000, labels: { service: "shop" } });
 observePage(exporter, { route: "/items", requestRoute: (url) => (url.pathname.startsWith("/api/items/") ? "/api/items/:id" : null) });
-Object.assign(globalThis, { exporter });
+Object.assign(globalThis, { exporter, ogive });
 for (const id of [1, 2, 3]) await (await fetch("/api/items/" + id)).text();
 await (await fetch("/other")).text();
 globalThis.ready = true;
@@ -50,6 +51,17 @@ function site(ogive, served) {
   });
 }
 
+/** HdrHistogram's forms as the browser reads them, by its own DecompressionStream. */
+async function readsHdr(tab) {
+  const { records, refused } = JSON.parse(readFileSync(join(HERE, "../../vectors/hdrhistogram/read.json"), "utf8"));
+  const forms = [...records, ...refused];
+  const found = await tab.evaluate((given) => {
+    const outcome = (error) => (error instanceof ogive.FormatError ? "refused" : String(error));
+    return Promise.all(given.map(({ hdr, unit }) => ogive.decodeHdrBase64(hdr, unit).then(ogive.encodeBase64, outcome)));
+  }, forms);
+  assert.deepEqual(found, forms.map(({ openhistogram = "refused" }) => openhistogram));
+}
+
 test("a page's timings arrive when its user leaves, each once", { skip }, async () => {
   const server = await Server.start();
   const exporter = new Exporter(server.url, { labels: { service: "shop" } });
@@ -60,6 +72,7 @@ test("a page's timings arrive when its user leaves, each once", { skip }, async 
   const tab = await browser.newPage();
   await tab.goto(`http://127.0.0.1:${web.address().port}/items`);
   await tab.waitForFunction(() => globalThis.ready);
+  await readsHdr(tab);
   // A beacon that is sent again under its number, as by a page that came back, counts once.
   await tab.waitForFunction(() => performance.getEntriesByType("navigation")[0].loadEventEnd > 0);
   await tab.evaluate(async () => {

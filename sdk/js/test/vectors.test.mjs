@@ -217,9 +217,10 @@ async function hdrVectors(given, failures) {
   const own = new URL("../../../vectors/hdrhistogram/read.json", import.meta.url).pathname;
   const { records, refused } = JSON.parse(readFileSync(existsSync(inner) ? inner : own, "utf8"));
   let passed = 0;
-  for (const { name, hdr, unit, openhistogram = "refused" } of [...records, ...refused]) {
+  for (const { name, hdr, unit, says = "", openhistogram = "refused" } of [...records, ...refused]) {
     const read = (histogram) => (histogram.exact === null ? ogive.encodeBase64(histogram) : "a form with a sum");
-    const found = await ogive.decodeHdrBase64(hdr, unit).then(read, (error) => (error instanceof ogive.FormatError ? "refused" : String(error)));
+    const found = await ogive.decodeHdrBase64(hdr, unit).then(read, (error) =>
+      error instanceof ogive.FormatError && error.message.includes(says) ? "refused" : String(error));
     if (found === openhistogram) passed += 1;
     else failures.push(`HdrHistogram, ${name}: ${found}`);
   }

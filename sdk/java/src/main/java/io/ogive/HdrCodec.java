@@ -71,13 +71,26 @@ public final class HdrCodec {
       double width = Math.scalb(1.0, exponent + shift);
       double units = (index - ((long) exponent << grouping)) * width + Math.floor(width / 2);
       // Of a unit that is one n-th: 5 units of 1e-3 are 0.005.
-      double parts = Math.rint(1 / unit);
+      double parts = 1 / unit;
+      // From 2^52 on doubles are whole.
+      parts = parts < 0x1p52 ? Math.floor(parts + 0.5) : parts;
       return Bin.keyOf(parts > 1 && 1 / parts == unit ? units / parts : units * unit);
     }
   }
 
   private static int cookie(byte[] bytes) {
     return bytes.length < 4 ? 0 : ByteBuffer.wrap(bytes).getInt() & COOKIE_MASK;
+  }
+
+  /** Why a form with these first bytes is not read. */
+  private static String stranger(int cookie) {
+    return switch (cookie) {
+      case 0x1c849301, 0x1c849302, 0x1c849308, 0x1c849309 -> "the form is of version 0 or 1, and only version 2 is read:"
+          + " encode it with a current HdrHistogram, or import its log with ogive import hdr-log";
+      case 0x0c72124e & COOKIE_MASK, 0x0c72124f & COOKIE_MASK -> "the form is a histogram of doubles, and only those of integers are read:"
+          + " import its log with ogive import hdr-log";
+      default -> "the first bytes are not those of an HdrHistogram of version 2";
+    };
   }
 
   private static byte[] inflate(byte[] bytes) throws FormatException {
@@ -113,7 +126,7 @@ public final class HdrCodec {
 
   private static Grid header(byte[] plain, double unit) throws FormatException {
     if (cookie(plain) != PLAIN) {
-      throw new FormatException("the first bytes are not those of an HdrHistogram of version 2");
+      throw new FormatException(stranger(cookie(plain)));
     }
     if (plain.length < HEADER_BYTES) {
       throw new FormatException("the input of " + plain.length + " bytes ends inside the header");

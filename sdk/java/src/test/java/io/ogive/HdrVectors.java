@@ -25,7 +25,8 @@ final class HdrVectors {
           Histogram read = HdrCodec.decodeBase64(record.get("hdr").asText(), record.get("unit").asDouble());
           found = read.isSumExact() ? "a form with a sum" : Codec.encodeBase64(read);
         } catch (Codec.FormatException error) {
-          found = list.equals("refused") ? "refused" : error.getMessage();
+          boolean named = error.getMessage().contains(record.path("says").asText(""));
+          found = list.equals("refused") && named ? "refused" : error.getMessage();
         }
         if (found.equals(expected)) {
           passed++;
