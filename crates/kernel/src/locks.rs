@@ -18,7 +18,7 @@ use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value};
 use crate::run_time::RunTime;
-use crate::snapshots::{self, Unwinder};
+use crate::snapshots::{Snapshot, Unwinder};
 use crate::wait_kind::WaitKind;
 use crate::{Error, Filter, Grouping};
 
@@ -155,7 +155,7 @@ impl Locks {
     /// # Errors
     /// When the kernel's ring cannot be read.
     pub fn look_up(&mut self) -> Result<(), Error> {
-        let snapshots = snapshots::drain(&self.loaded)?;
+        let snapshots = Snapshot::drain(&self.loaded)?;
         self.frames.extend(self.unwinder.names(snapshots));
         Ok(())
     }

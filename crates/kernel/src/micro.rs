@@ -2,11 +2,7 @@
 //!
 //! Invariants: the states partition time, so that their sum is [`Thread::wall_ns`]; every switch is counted.
 
-use std::cell::RefCell;
 use std::io::Read as _;
-use std::rc::Rc;
-
-use libbpf_rs::RingBufferBuilder;
 
 use crate::fields::Fields;
 use crate::filter::Config;
@@ -130,20 +126,9 @@ impl Microstates {
     /// # Errors
     /// When the kernel's ring cannot be read.
     pub fn take_ended(&mut self) -> Result<(Vec<Thread>, u64), Error> {
-        let failed = |error: libbpf_rs::Error| Error::Read { what: "threads that ended", reason: format!("{error:#}") };
-        let ended = Rc::new(RefCell::new(Vec::new()));
-        let into = ended.clone();
-        let map = self.loaded.map("ended");
-        let mut builder = RingBufferBuilder::new();
-        let take = move |bytes: &[u8]| {
-            into.borrow_mut().push(thread(bytes));
-            0
-        };
-        builder.add(&map, take).map_err(failed)?;
-        let ring = builder.build().map_err(failed)?;
-        ring.consume().map_err(failed)?;
+        let ended = self.loaded.records("ended", "threads that ended", thread)?;
         let lost = Fields(&value(&self.loaded.map("lost_ends"), 0, "threads that ended")?).u64();
-        Ok((ended.take(), lost - std::mem::replace(&mut self.lost, lost)))
+        Ok((ended, lost - std::mem::replace(&mut self.lost, lost)))
     }
 
     /// Every observed thread that lives, by process and thread.

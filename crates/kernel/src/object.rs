@@ -1,9 +1,11 @@
 //! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
 
+use std::cell::RefCell;
 use std::os::fd::{AsFd as _, IntoRawFd as _};
+use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramMut};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramMut, RingBufferBuilder};
 
 use perf_event::Builder;
 use perf_event::events::Software;
@@ -177,6 +179,31 @@ impl Loaded {
     /// A map that the object has.
     pub(crate) fn map(&self, name: &str) -> impl MapCore + '_ {
         self.object.maps().find(|map| map.name() == name).expect("a map of our own object")
+    }
+
+    /// What came in a ring since the last time, each record as `parse` reads it.
+    ///
+    /// # Errors
+    /// [`Error::Read`] of `what` when the ring cannot be read.
+    pub(crate) fn records<T: 'static>(
+        &self,
+        ring: &str,
+        what: &'static str,
+        parse: fn(&[u8]) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let failed = |error: libbpf_rs::Error| Error::Read { what, reason: format!("{error:#}") };
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let into = records.clone();
+        let map = self.map(ring);
+        let mut builder = RingBufferBuilder::new();
+        let take = move |bytes: &[u8]| {
+            into.borrow_mut().push(parse(bytes));
+            0
+        };
+        builder.add(&map, take).map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        ring.consume().map_err(failed)?;
+        Ok(records.take())
     }
 
     /// The link of an attached program.

@@ -4,17 +4,14 @@
 //! group that has ended frees its place at the next drain. Each costs [`GROUP_BYTES`] in the kernel. Herds that do not
 //! fit between two drains are counted as lost.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::object::{Loaded, Plan, value, values_of_cpus};
 use crate::run_time::RunTime;
-use crate::snapshots::{self, Unwinder};
+use crate::snapshots::{Snapshot, Unwinder};
 use crate::{CAUSES, Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o"));
@@ -456,22 +453,11 @@ impl Scheduler {
         if self.options.herd_min == 0 {
             return Ok((Vec::new(), 0));
         }
-        let herds = Rc::new(RefCell::new(Vec::new()));
-        let into = herds.clone();
-        let map = self.loaded.map("herds");
-        let mut builder = RingBufferBuilder::new();
-        let take = move |bytes: &[u8]| {
-            into.borrow_mut().push(herd(bytes));
-            0
-        };
-        builder.add(&map, take).map_err(failed("herds"))?;
-        let ring = builder.build().map_err(failed("herds"))?;
-        ring.consume().map_err(failed("herds"))?;
+        let mut herds = self.loaded.records("herds", "herds", herd)?;
         let lost = Fields(&value(&self.loaded.map("lost_herds"), 0, "lost herds")?).u64();
         let lost = lost.wrapping_sub(std::mem::replace(&mut self.seen_lost, lost));
-        let mut herds: Vec<NumberedHerd> = herds.take();
         if let Some(unwinder) = &mut self.unwinder {
-            let mut frames = unwinder.names(snapshots::drain(&self.loaded)?);
+            let mut frames = unwinder.names(Snapshot::drain(&self.loaded)?);
             herds.iter_mut().for_each(|one| one.herd.frames = frames.remove(&one.number).unwrap_or_default());
         }
         Ok((herds.into_iter().map(|one| one.herd).collect(), lost))

@@ -2,11 +2,8 @@
 //!
 //! Failure: a stack has names only while its process lives.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
-use libbpf_rs::RingBufferBuilder;
 use ogive_crash::stack::{Memory, Walker, modules};
 use ogive_journal::RealDisk;
 
@@ -32,6 +29,14 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Those that came since the last time.
+    ///
+    /// # Errors
+    /// When the kernel's ring cannot be read.
+    pub(crate) fn drain(loaded: &Loaded) -> Result<Vec<Self>, Error> {
+        loaded.records("snapshots", "stacks", Self::parse)
+    }
+
     fn parse(bytes: &[u8]) -> Self {
         let mut fields = Fields(bytes);
         let (number, process, _tid, length) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
@@ -39,26 +44,6 @@ impl Snapshot {
         let stack = &bytes[HEAD_BYTES..];
         Self { number, process, registers, stack: stack[..stack.len().min(length as usize)].to_vec() }
     }
-}
-
-/// Those that came since the last time.
-///
-/// # Errors
-/// When the kernel's ring cannot be read.
-pub(crate) fn drain(loaded: &Loaded) -> Result<Vec<Snapshot>, Error> {
-    let failed = |error: libbpf_rs::Error| Error::Read { what: "stacks", reason: format!("{error:#}") };
-    let snapshots = Rc::new(RefCell::new(Vec::new()));
-    let into = snapshots.clone();
-    let map = loaded.map("snapshots");
-    let mut builder = RingBufferBuilder::new();
-    let take = move |bytes: &[u8]| {
-        into.borrow_mut().push(Snapshot::parse(bytes));
-        0
-    };
-    builder.add(&map, take).map_err(failed)?;
-    let ring = builder.build().map_err(failed)?;
-    ring.consume().map_err(failed)?;
-    Ok(snapshots.take())
 }
 
 /// Unwinds and names.
