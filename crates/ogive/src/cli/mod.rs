@@ -35,6 +35,7 @@ mod import;
 pub(crate) mod kernel;
 #[cfg(not(feature = "kernel"))]
 mod kernel_files;
+mod keys;
 mod logs;
 mod offline;
 mod offline_backtest;

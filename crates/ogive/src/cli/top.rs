@@ -12,7 +12,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
@@ -23,6 +22,7 @@ use self::reading::Reading;
 use self::view::{Sort, View};
 use super::client::Server;
 use super::format::duration;
+use super::keys::Request;
 use super::terminal::Terminal;
 
 /// 50 ms: a key takes effect before a person notices a delay.
@@ -123,22 +123,15 @@ fn watch(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the reader of the server has ended"),
         }
-        if !event::poll(KEY_WAIT)? {
-            continue;
-        }
-        match event::read()? {
-            Event::Key(key) => match key.code {
-                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
-                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
-                KeyCode::Char(pressed) => {
-                    if let Some(found) = Sort::of(pressed) {
-                        (sort, is_new) = (found, true);
-                    }
+        match Request::within(KEY_WAIT)? {
+            Some(Request::End) => return Ok(()),
+            Some(Request::Key(pressed)) => {
+                if let Some(found) = Sort::of(pressed) {
+                    (sort, is_new) = (found, true);
                 }
-                _ => {}
-            },
-            Event::Resize(..) => is_new = true,
-            _ => {}
+            }
+            Some(Request::Draw) => is_new = true,
+            None => {}
         }
     }
 }

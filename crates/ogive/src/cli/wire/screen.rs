@@ -12,7 +12,7 @@ use std::time::Duration;
 use ogive_hist::Histogram;
 use ogive_probe::Clock;
 use ogive_wire::{Class, Endpoint};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
@@ -24,6 +24,7 @@ use super::measures::Measures;
 use super::series::quantile;
 use super::{names, table};
 use crate::cli::format::{human, thousands};
+use crate::cli::keys::Request;
 
 /// The longest single wait for a key: the most that the screen's end is delayed.
 const WAIT: Duration = Duration::from_millis(50);
@@ -129,21 +130,17 @@ impl Screen {
     /// Waits for a key that requests something.
     pub(super) async fn wish(&mut self) -> KeyRequest {
         loop {
-            match self.keys.recv().await {
-                Some(Event::Key(key)) => match key.code {
-                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return KeyRequest::End,
-                    KeyCode::Char('q') | KeyCode::Esc => return KeyRequest::End,
-                    KeyCode::Char(pressed) => {
-                        if let Some((_, sort, _)) = Sort::KEYS.iter().find(|(key, ..)| *key == pressed) {
-                            self.sort = *sort;
-                            return KeyRequest::Draw;
-                        }
+            let Some(event) = self.keys.recv().await else { return std::future::pending().await };
+            match Request::from_event(&event) {
+                Some(Request::End) => return KeyRequest::End,
+                Some(Request::Key(pressed)) => {
+                    if let Some((_, sort, _)) = Sort::KEYS.iter().find(|(key, ..)| *key == pressed) {
+                        self.sort = *sort;
+                        return KeyRequest::Draw;
                     }
-                    _ => {}
-                },
-                Some(Event::Resize(..)) => return KeyRequest::Draw,
-                Some(_) => {}
-                None => return std::future::pending().await,
+                }
+                Some(Request::Draw) => return KeyRequest::Draw,
+                None => {}
             }
         }
     }

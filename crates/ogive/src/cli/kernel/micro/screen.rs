@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ogive_kernel::micro::{Microstates, Thread};
 use ogive_probe::Clock;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
@@ -14,6 +13,7 @@ use ratatui::{DefaultTerminal, Frame};
 
 use super::difference::since;
 use super::table::{HEAD, SORTS, Sort, row};
+use crate::cli::keys::Request;
 
 /// 50 ms: a key takes effect before a person notices a delay.
 const KEY_WAIT: Duration = Duration::from_millis(50);
@@ -43,22 +43,15 @@ fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result
             sort.sort(&mut threads);
             screen.draw(|frame| paint(frame, &threads, sort))?;
         }
-        if !event::poll(KEY_WAIT)? {
-            continue;
-        }
-        match event::read()? {
-            Event::Key(key) => match key.code {
-                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
-                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
-                KeyCode::Char(pressed) => {
-                    if let Some(found) = Sort::of_key(pressed) {
-                        (sort, is_new) = (found, true);
-                    }
+        match Request::within(KEY_WAIT)? {
+            Some(Request::End) => return Ok(()),
+            Some(Request::Key(pressed)) => {
+                if let Some(found) = Sort::of_key(pressed) {
+                    (sort, is_new) = (found, true);
                 }
-                _ => {}
-            },
-            Event::Resize(..) => is_new = true,
-            _ => {}
+            }
+            Some(Request::Draw) => is_new = true,
+            None => {}
         }
     }
 }
