@@ -18,7 +18,7 @@ use ogive_door::counters::Protocol;
 use ogive_door::ingest_path::{OnTheWay, Publisher};
 use ogive_door::room::Share;
 use ogive_door::submission;
-use ogive_model::{Tenant, Verdict};
+use ogive_model::{Batch, Tenant, Verdict};
 use ogive_protocol::Gather;
 use ogive_protocol::journald::{Entries, Entry};
 use ogive_protocol::lines::Fault;
@@ -122,7 +122,7 @@ impl<'a> Upload<'a> {
                 return Ok(());
             }
         };
-        let batch = self.gather.take(identity.source, identity.sequence, &self.tenant);
+        let mut batch = self.gather.take(identity.source, identity.sequence, &self.tenant);
         while self.open.len() >= OPEN_MAX || self.open_bytes >= OPEN_BYTES_MAX {
             self.settle_first().await?;
         }
@@ -130,7 +130,7 @@ impl<'a> Upload<'a> {
         let bytes = frame.len() + ogive_protocol::batch_bytes(&batch);
         loop {
             let way = self.app.meters.ingest.begin_made();
-            match submission::submitted(self.app, Protocol::Journald, batch.clone(), frame.clone(), &way, None) {
+            match submission::submitted(self.app, Protocol::Journald, batch, frame.clone(), &way, None) {
                 Ok(receiver) => {
                     self.open.push_back(Open { receiver, way, bytes });
                     self.open_bytes += bytes;
@@ -139,6 +139,7 @@ impl<'a> Upload<'a> {
                 Err(Refusal::Busy) => tokio::time::sleep(AGAIN).await,
                 Err(refusal) => return Err(refused(&refusal)),
             }
+            batch = Batch::decode(&frame).expect("what was encoded here is a batch");
         }
     }
 
