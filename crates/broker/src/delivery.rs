@@ -221,9 +221,12 @@ impl Delivery {
             return self.gather(most, Lane::Backlog, |this| Ok(this.retry.usual()));
         }
         let few = Most { jobs: most.jobs.min(self.slow_together), ..most };
-        let slow = self.gather(few, Lane::Backlog, |this| Ok(this.retry.slow(this.turn)))?;
-        if !slow.is_empty() {
-            return Ok(slow);
+        // Alternately first, so that many that fail do not hold up the others while each has failed only a few times.
+        if self.turn.is_multiple_of(2) {
+            let slow = self.gather(few, Lane::Backlog, |this| Ok(this.retry.slow(this.turn)))?;
+            if !slow.is_empty() {
+                return Ok(slow);
+            }
         }
         if !self.retry.is_full() {
             let jobs = self.next_of_lanes(board, disk, turn, most)?;

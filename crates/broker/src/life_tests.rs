@@ -457,6 +457,42 @@ fn a_batch_that_always_fails_holds_up_no_other() {
     assert_eq!(broker.deliveries[0].lag(&board).records, 1);
 }
 
+/// Each of a dozen had failed only a few times, so that one of them was always due: nothing else was sent for minutes.
+#[test]
+fn many_that_fail_leave_every_second_request_to_the_others() {
+    let disk = SimulatedDisk::new(12);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 12).unwrap();
+    let board = broker.spool.board();
+    let request = |broker: &mut Broker, jobs: usize| {
+        let most = Most { jobs, bytes: 1_000_000 };
+        broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap()
+    };
+    let (many, end) = (broker.deliveries[0].lag(&board).records, board.end());
+    for _ in 0..2 {
+        // All are on their way, and all fail.
+        let mut jobs = Vec::new();
+        while (jobs.len() as u64) < many {
+            jobs.extend(request(&mut broker, 64));
+        }
+        jobs.into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
+    }
+    broker.append(&mut world, 5).unwrap();
+    let others = broker.deliveries[0].lag(&board).records - many;
+    let (mut seen, mut requests) = (BTreeSet::new(), 0);
+    while (seen.len() as u64) < others {
+        for job in request(&mut broker, 1) {
+            let Job::Record(entry, _) = &job else { panic!("nothing was given up") };
+            seen.extend(Some(entry.position).filter(|position| *position >= end));
+            broker.deliveries[0].failed(job, true);
+        }
+        requests += 1;
+        assert!(requests < 1_000, "{} of {others} records were sent", seen.len());
+    }
+    // Each is sent, and sent again at once; then one of the many.
+    assert!(requests <= 3 * others + 1, "{requests} requests for {others} records");
+}
+
 /// A queue's server that came back after a minute got what had waited one by one, each with the confirmation of its own.
 #[test]
 fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
