@@ -17,7 +17,7 @@ use ogive_cassandra::{Address, Cluster, Node, Options};
 use ogive_door::backend::{Backend, Refusal, Stamps, Step};
 use ogive_hist::Histogram;
 use ogive_model::{
-    Batch, Kind, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant,
+    Batch, BatchId, Kind, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
     TimeRange, Value, Verdict,
 };
 use ogive_probe::Clock;
@@ -94,7 +94,7 @@ fn cell(series: usize, second: i64) -> Box<Histogram> {
     Box::new(histogram)
 }
 
-fn batch(series: &[Result<SeriesDef, String>], from_s: i64, (source, sequence): (SourceId, u64)) -> Batch {
+fn batch(series: &[Result<SeriesDef, String>], from_s: i64, BatchId { source, sequence }: BatchId) -> Batch {
     let places = 0..series.len();
     let samples = places.flat_map(|place| {
         (from_s..from_s + SECONDS_A_BATCH).map(move |second| {
@@ -124,8 +124,10 @@ fn write(node: &Node, count: usize, from_s: i64, seconds: i64) -> Written {
     let cpu = || (cpu_seconds("self"), pids.iter().map(|pid| cpu_seconds(pid)).sum::<f64>());
     // Made before the clock runs: a sender's work is not the node's.
     let batches = (from_s..from_s + seconds).step_by(SECONDS_A_BATCH as usize).enumerate();
-    let mut batches =
-        batches.map(|(at, from)| batch(&series, from, (source, at as u64 + 1))).collect::<Vec<_>>().into_iter();
+    let mut batches = batches
+        .map(|(at, from)| batch(&series, from, BatchId { source, sequence: at as u64 + 1 }))
+        .collect::<Vec<_>>()
+        .into_iter();
     let (before, begin) = (cpu(), Instant::now());
     let mut waiting: std::collections::VecDeque<(Instant, Receiver<Result<Verdict, Refusal>>)> =
         std::collections::VecDeque::new();

@@ -17,8 +17,10 @@ use crate::deletions::Deletions;
 use crate::figures::Figures;
 use crate::fragment::{Fragment, Piece, RowKey};
 use crate::index::Index;
+use crate::keys::ManifestKey;
 use crate::manifest::{self, Listed};
 use crate::schema::{Table, bucket, day};
+use crate::spans::BucketSpan;
 use crate::stored;
 use crate::waiting::all_of;
 
@@ -115,7 +117,10 @@ impl<'a> Audit<'a> {
                 found.manifests += 1;
                 let (bodies, _) = self.cluster.manifest(minute, &writer, digest).await?;
                 // Of several copies' bodies one may be damaged.
-                match bodies.iter().find_map(|(body,)| manifest::decode((minute, number), body).ok()) {
+                match bodies
+                    .iter()
+                    .find_map(|(body,)| manifest::decode(ManifestKey { minute, writer: number }, body).ok())
+                {
                     Some((table, named)) => rows.extend(named.into_iter().map(|row| (table, row))),
                     None => found.manifests_corrupt += 1,
                 }
@@ -148,7 +153,8 @@ impl<'a> Audit<'a> {
         let (table, series, bucket) = *place;
         let minutes = rows.iter().map(|(key, _)| key.minute);
         let (first, last) = (minutes.clone().min().unwrap_or(0), minutes.max().unwrap_or(0));
-        let copies = self.cluster.keys_of_copies(table, (series, bucket), (first, last)).await?;
+        let span = BucketSpan { bucket, first, last };
+        let copies = self.cluster.keys_of_copies(table, series, span).await?;
         let copies: Vec<Option<HashSet<CellKey>>> =
             copies.into_iter().map(|copy| copy.map(|keys| keys.into_iter().collect())).collect();
         let unknown = copies.iter().filter(|copy| copy.is_none()).count() as u64;
@@ -184,7 +190,7 @@ impl<'a> Audit<'a> {
             return Ok(false);
         }
         let day = day(key.minute);
-        self.index.refresh(self.cluster, &(day..=day), (&Figures::default(), Clock::global())).await?;
+        self.index.refresh(self.cluster, &(day..=day), &Figures::default(), Clock::global()).await?;
         let known = self.index.known(key.series);
         Ok(known.is_some_and(|known| self.deletions.covers(&known, key.minute)))
     }
@@ -206,7 +212,8 @@ impl<'a> Audit<'a> {
 
     /// Writes a row to every copy from what one of them holds; whether all have it.
     async fn again(&self, (table, series, bucket): &Place, (key, digest): &Listed) -> bool {
-        let read = self.cluster.cells(*table, (*series, *bucket), (key.minute, key.minute), Copies::All).await;
+        let span = BucketSpan { bucket: *bucket, first: key.minute, last: key.minute };
+        let read = self.cluster.cells(*table, *series, span, Copies::All).await;
         let Ok((rows, _)) = read else { return false };
         let wanted = cell_key(&(*key, *digest));
         let good = rows.into_iter().find_map(|(minute, source, sequence, found, at_us, body)| {
@@ -233,7 +240,8 @@ impl Elsewhere {
     /// Ascending by source and number. Nothing when the other does not answer.
     async fn pieces(&mut self, other: &Cluster, (table, series, bucket): &Place, minute: i32) -> &[Arc<Piece>] {
         if let std::collections::hash_map::Entry::Vacant(place) = self.0.entry(minute) {
-            let read = other.cells(*table, (*series, *bucket), (minute, minute), Copies::Majority).await;
+            let span = BucketSpan { bucket: *bucket, first: minute, last: minute };
+            let read = other.cells(*table, *series, span, Copies::Majority).await;
             let mut pieces = BTreeMap::new();
             for row in read.map(|(rows, _)| rows).unwrap_or_default() {
                 let good = stored::pieces(*series, &row).unwrap_or_default();

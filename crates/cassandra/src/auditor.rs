@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::audit::Audit;
 use crate::cluster::Cluster;
+use crate::keys::ManifestKey;
 use crate::schema::minute;
 use crate::site::Site;
 
@@ -58,7 +59,7 @@ impl Auditor {
         let (minutes, old) = self.site.audited.due(now, minute_ago(cluster, SETTLED.min(self.site.address.audit)));
         // Nobody can tell any more which rows a copy lacks.
         for minute in old {
-            let marked = cluster.put_repair((minute, self.writer)).await;
+            let marked = cluster.put_repair(self.key(minute)).await;
             tracing::warn!(
                 "a copy may lack what was written in minute {minute}, a day ago: nodetool repair -full ({marked:?})"
             );
@@ -86,7 +87,7 @@ impl Auditor {
     /// Marks what the spool wants to let go of.
     async fn release(&self, cluster: &Cluster) {
         for minute in self.site.to_release() {
-            match cluster.put_repair((minute, self.writer)).await {
+            match cluster.put_repair(self.key(minute)).await {
                 Ok(()) => {
                     self.site.audited.written(minute);
                     self.site.released(minute);
@@ -102,7 +103,7 @@ impl Auditor {
     /// Takes the marks off minutes of which every copy has everything.
     async fn settled(&self, cluster: &Cluster, minutes: &[i32]) {
         for minute in self.site.settle(minutes) {
-            if let Err(error) = cluster.remove_repair((minute, self.writer)).await {
+            if let Err(error) = cluster.remove_repair(self.key(minute)).await {
                 tracing::debug!("minute {minute} was repaired, and is still marked: {error}");
                 self.site.released(minute);
             }
@@ -113,11 +114,15 @@ impl Auditor {
     async fn recall(&self, cluster: &Cluster) -> Result<(), Error> {
         let now = minute_ago(cluster, Duration::ZERO);
         (now - START_MINUTES..=now).for_each(|minute| self.site.audited.written(minute));
-        for (minute, _) in cluster.repairs().await?.into_iter().filter(|(_, writer)| *writer == self.writer) {
+        for ManifestKey { minute, .. } in cluster.repairs().await?.into_iter().filter(|key| key.writer == self.writer) {
             self.site.audited.written(minute);
             self.site.released(minute);
         }
         Ok(())
+    }
+
+    fn key(&self, minute: i32) -> ManifestKey {
+        ManifestKey { minute, writer: self.writer }
     }
 }
 

@@ -28,8 +28,10 @@ use scylla::statement::unprepared::Statement;
 
 use crate::fragment::Fragment;
 use crate::keeping::{Kept, kept_of};
+use crate::keys::{ManifestKey, ShardKey};
 use crate::retry::NextCoordinator;
 use crate::schema::{self, Table, bucket};
+use crate::spans::BucketSpan;
 use crate::statements::{Prepared, Statements};
 use crate::stored::CellRow;
 use crate::waiting::all_of;
@@ -243,7 +245,8 @@ impl Cluster {
     /// Makes a segment of the label index durable, and then its day known.
     pub(crate) async fn put_segment(
         &self,
-        (day, shard, writer): (i32, i16, u128),
+        ShardKey { day, shard }: ShardKey,
+        writer: u128,
         digest: i64,
         body: &[u8],
     ) -> Result<(), Error> {
@@ -253,16 +256,17 @@ impl Cluster {
         self.execute(self.statements.put_day.at(reach), (0_i32, day)).await.map(drop)
     }
 
-    /// The rows of a series from one minute to another, both included, in one bucket.
+    /// The rows of a series.
     pub(crate) async fn cells(
         &self,
         table: Table,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
+        series: SeriesId,
+        span: BucketSpan,
         copies: Copies,
     ) -> Result<(Vec<CellRow>, Consistent), Error> {
         let (id, statement) = (series.0.to_be_bytes(), &self.statements.raw(table).read);
-        let (values, partition) = ((&id[..], bucket, from, to), (&id[..], bucket));
+        let BucketSpan { bucket, first, last } = span;
+        let (values, partition) = ((&id[..], bucket, first, last), (&id[..], bucket));
         match copies {
             Copies::Majority => self.read(statement, values, &partition).await,
             Copies::All => self.union(statement, values, &partition).await,
@@ -277,18 +281,18 @@ impl Cluster {
     pub(crate) async fn keys_of_copies(
         &self,
         table: Table,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
+        series: SeriesId,
+        span: BucketSpan,
     ) -> Result<Vec<Option<Vec<CellKey>>>, Error> {
-        let id = series.0.to_be_bytes();
+        let (id, BucketSpan { bucket, first, last }) = (series.0.to_be_bytes(), span);
         let keys = &self.statements.raw(table).keys;
-        let all = self.copies(keys, (&id[..], bucket, from, to), &(&id[..], bucket)).await?;
+        let all = self.copies(keys, (&id[..], bucket, first, last), &(&id[..], bucket)).await?;
         all.into_iter().map(|result| result.ok().map(rows).transpose()).collect()
     }
 
     pub(crate) async fn put_manifest(
         &self,
-        (minute, writer): (i32, u128),
+        ManifestKey { minute, writer }: ManifestKey,
         digest: i64,
         body: &[u8],
     ) -> Result<(), Error> {
@@ -316,13 +320,16 @@ impl Cluster {
     }
 
     /// Writer and digest of the segments of a day and shard.
-    pub(crate) async fn segments(&self, day: i32, shard: i16) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
+    pub(crate) async fn segments(
+        &self,
+        ShardKey { day, shard }: ShardKey,
+    ) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
         self.read(&self.statements.list_segments, (day, shard), &(day, shard)).await
     }
 
     pub(crate) async fn segment(
         &self,
-        (day, shard): (i32, i16),
+        ShardKey { day, shard }: ShardKey,
         writer: &[u8],
         digest: i64,
     ) -> Result<(Vec<(Vec<u8>,)>, Consistent), Error> {

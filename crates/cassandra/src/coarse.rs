@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::keeping::Kept;
 use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
 use crate::schema::{BUCKET_MINUTES, Table};
-use crate::spans::spans;
+use crate::spans::{BucketSpan, spans};
 use crate::wanted::Wanted;
 
 /// What a query asks for.
@@ -95,12 +95,13 @@ pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &A
     let mut found: BTreeMap<(Table, i32), Rollup> = BTreeMap::new();
     for table in Table::ROLLED {
         let wanted = plan.iter().filter(|(_, tables)| tables.contains(&table)).map(|(hour, _)| *hour);
-        let mut buckets: BTreeMap<i32, (i32, i32)> = BTreeMap::new();
+        let mut buckets: BTreeMap<i32, BucketSpan> = BTreeMap::new();
         for hour in wanted {
-            buckets.entry(table.bucket_of_hour(hour)).or_insert((hour, hour)).1 = hour;
+            let bucket = table.bucket_of_hour(hour);
+            buckets.entry(bucket).or_insert(BucketSpan { bucket, first: hour, last: hour }).last = hour;
         }
-        for (bucket, span) in buckets {
-            for (hour, body) in cluster.rollups(table, (one.known.id, bucket), span).await?.0 {
+        for span in buckets.into_values() {
+            for (hour, body) in cluster.rollups(table, one.known.id, span).await?.0 {
                 // A damaged one is as good as none: the samples are there, or another copy of it.
                 let Ok(rollup) = Rollup::decode(&Place { series: one.known.id, table, hour }, &body) else { continue };
                 if is_usable(&rollup, one, hour)
@@ -139,16 +140,16 @@ fn is_usable(rollup: &Rollup, one: &Wanted, hour: i32) -> bool {
 
 /// How many rows each of some hours has.
 async fn counts(cluster: &Cluster, one: &Wanted, hours: &BTreeSet<i32>) -> Result<BTreeMap<i32, i64>, Error> {
-    let mut buckets: BTreeMap<i32, (i32, i32)> = BTreeMap::new();
+    let mut buckets: BTreeMap<i32, BucketSpan> = BTreeMap::new();
     for hour in hours {
         let (first, last) = minutes_of(*hour);
-        for (bucket, span) in spans(first..=last, BUCKET_MINUTES) {
-            buckets.entry(bucket).or_insert(span).1 = span.1;
+        for span in spans(first..=last, BUCKET_MINUTES) {
+            buckets.entry(span.bucket).or_insert(span).last = span.last;
         }
     }
     let mut rows: BTreeMap<i32, i64> = BTreeMap::new();
-    for (bucket, span) in buckets {
-        rows.extend(cluster.counts((one.known.id, bucket), span).await?);
+    for span in buckets.into_values() {
+        rows.extend(cluster.counts(one.known.id, span).await?);
     }
     let of = |hour: &i32| {
         let (first, last) = minutes_of(*hour);

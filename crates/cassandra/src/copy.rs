@@ -17,9 +17,10 @@ use crate::copy_format::{Contents, HEAD_BYTES, MAGIC, Record};
 use crate::figures::Figures;
 use crate::fragment::Fragment;
 use crate::index::{Index, Known};
+use crate::keys::ShardKey;
 use crate::rollup::{Place, Rollup};
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, SHARDS, Table};
-use crate::spans::spans;
+use crate::spans::{BucketSpan, spans};
 use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
 use crate::{Address, Error};
@@ -157,7 +158,7 @@ async fn write_once(cluster: &Cluster, record: &Record) -> Result<bool, Error> {
             cluster.put_rollup(place, body, how.seconds).await?;
         }
         Record::Segment { day, shard, writer, digest, body } => {
-            cluster.put_segment((*day, *shard, *writer), *digest, body).await?;
+            cluster.put_segment(ShardKey { day: *day, shard: *shard }, *writer, *digest, body).await?;
         }
         Record::Deletion { at_us, digest, body } => cluster.put_deletion_as_is(*at_us, *digest, body).await?,
         Record::End(_) => {}
@@ -177,7 +178,7 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
     let (mut damaged, mut before) = (0, (i32::MIN, HashSet::new()));
     for day in &days {
         let index = Index::default();
-        index.refresh(cluster, &(*day..=*day), (&Figures::default(), Clock::global())).await?;
+        index.refresh(cluster, &(*day..=*day), &Figures::default(), Clock::global()).await?;
         let all = index.of_day(*day);
         for some in all.chunks(PARTITIONS) {
             let is_new = |known: &Known| before.0 != day - 1 || !before.1.contains(&known.id);
@@ -192,9 +193,10 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
     }
     for day in days {
         for shard in 0..SHARDS {
-            let listed = cluster.segments(day, shard).await?.0;
+            let key = ShardKey { day, shard };
+            let listed = cluster.segments(key).await?.0;
             for some in listed.chunks(SEGMENTS) {
-                let reading = some.iter().map(|(writer, digest)| cluster.segment((day, shard), writer, *digest));
+                let reading = some.iter().map(|(writer, digest)| cluster.segment(key, writer, *digest));
                 for ((writer, digest), read) in some.iter().zip(all_of(reading.collect()).await) {
                     let writer =
                         stored::number(writer).ok_or_else(|| Error::Corrupt("a segment of no writer".into()))?;
@@ -212,15 +214,15 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
 async fn series(cluster: &Cluster, known: &Arc<Known>, day: i32, is_first: bool) -> Result<(Vec<Record>, u64), Error> {
     let (mut out, mut damaged) = (Vec::new(), 0);
     let table = Table::of(&known.def);
-    for (bucket, span) in spans(day * DAY_MINUTES..=(day + 1) * DAY_MINUTES - 1, BUCKET_MINUTES) {
-        let (rows, consistent) = cluster.cells(table, (known.id, bucket), span, Copies::Majority).await?;
+    for span in spans(day * DAY_MINUTES..=(day + 1) * DAY_MINUTES - 1, BUCKET_MINUTES) {
+        let (rows, consistent) = cluster.cells(table, known.id, span, Copies::Majority).await?;
         must_be_majority(consistent)?;
         let decoded: Vec<Option<Record>> = rows.iter().map(|row| record(table, known.id, row)).collect();
         if decoded.iter().all(Option::is_some) {
             out.extend(decoded.into_iter().flatten());
             continue;
         }
-        let (rows, _) = cluster.cells(table, (known.id, bucket), span, Copies::All).await?;
+        let (rows, _) = cluster.cells(table, known.id, span, Copies::All).await?;
         let mut seen = HashSet::new();
         let mut keys = HashSet::new();
         for row in &rows {
@@ -238,7 +240,8 @@ async fn series(cluster: &Cluster, known: &Arc<Known>, day: i32, is_first: bool)
         let first = if is_first { day * 24 - 1 } else { day * 24 };
         for table in Table::ROLLED {
             for bucket in table.bucket_of_hour(first)..=table.bucket_of_hour(day * 24 + 23) {
-                let (rows, _) = cluster.rollups(table, (known.id, bucket), (first, day * 24 + 23)).await?;
+                let span = BucketSpan { bucket, first, last: day * 24 + 23 };
+                let (rows, _) = cluster.rollups(table, known.id, span).await?;
                 let place = |hour| Place { series: known.id, table, hour };
                 // A damaged one is made again of the rows.
                 let good = rows.into_iter().filter(|(hour, body)| Rollup::decode(&place(*hour), body).is_ok());

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::cluster::{Cluster, Reach, Written};
 use crate::fragment::Fragment;
 use crate::index::{self, Known};
+use crate::keys::ManifestKey;
 use crate::manifest::{self, Listed};
 use crate::pending::Group;
 use crate::schema::{Table, day, minute};
@@ -214,8 +215,8 @@ impl Driver {
         }
         for (day, all) in new {
             for segment in index::segments(day, &all).expect("labels that were taken are encoded") {
-                let place = (segment.day, segment.shard, self.writer);
-                self.again(|_| self.cluster().put_segment(place, segment.digest, &segment.body)).await;
+                self.again(|_| self.cluster().put_segment(segment.key, self.writer, segment.digest, &segment.body))
+                    .await;
                 self.site.figures.segments.add(1);
             }
             self.site.index.learn(day, all);
@@ -224,14 +225,15 @@ impl Driver {
 
     /// Makes durable which rows were written, and when.
     async fn write_manifests(&self, written: BTreeMap<Table, Vec<Listed>>) -> i32 {
-        let place = (minute(self.cluster().now_us().div_euclid(1_000)), self.writer);
+        let minute = minute(self.cluster().now_us().div_euclid(1_000));
+        let key = ManifestKey { minute, writer: self.writer };
         for (table, rows) in written {
-            for one in manifest::manifests(place, table, rows).expect("memory is compressed into memory") {
-                self.again(|_| self.cluster().put_manifest(place, one.digest, &one.body)).await;
+            for one in manifest::manifests(key, table, rows).expect("memory is compressed into memory") {
+                self.again(|_| self.cluster().put_manifest(key, one.digest, &one.body)).await;
             }
         }
-        self.site.audited.written(place.0);
-        place.0
+        self.site.audited.written(minute);
+        minute
     }
 
     async fn write_row(&self, row: &Fragment, how: &Written) {

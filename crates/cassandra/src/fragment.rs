@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
-use ogive_model::{Batch, Sample, SeriesDef, SeriesId, SourceId, WallNs};
+use ogive_model::{Batch, BatchId, Sample, SeriesDef, SeriesId, SourceId, WallNs};
 use twox_hash::XxHash3_64;
 
 use crate::Error;
@@ -312,7 +312,7 @@ pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
         let entry = found.entry(id).or_insert_with(|| Split { id, def: def.clone(), pieces: Vec::new() });
         // A series that a batch declares twice goes on with the next part.
         let mut part = entry.pieces.iter().filter(|piece| piece.minute == minute).count() as u32;
-        dropped += frames(id, (source, sequence), samples, &mut |frame| {
+        dropped += frames(id, BatchId { source, sequence }, samples, &mut |frame| {
             let arrived_us = arrival_ms.saturating_mul(1_000);
             entry.pieces.push(Arc::new(Piece { source, sequence, part, minute, arrived_us, frame }));
             part += 1;
@@ -324,7 +324,7 @@ pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
 /// Frames of at most [`PIECE_BYTES_MAX`] bytes, or of one sample. Gives how many samples fit none.
 fn frames(
     id: SeriesId,
-    (source, sequence): (SourceId, u64),
+    BatchId { source, sequence }: BatchId,
     mut samples: Vec<Sample>,
     put: &mut dyn FnMut(Arc<[u8]>),
 ) -> u64 {
@@ -341,7 +341,7 @@ fn frames(
         _ => {
             let mut first: Vec<Sample> = batch.samples.into_iter().flatten().collect();
             let second = first.split_off(count / 2);
-            frames(id, (source, sequence), first, put) + frames(id, (source, sequence), second, put)
+            frames(id, BatchId { source, sequence }, first, put) + frames(id, BatchId { source, sequence }, second, put)
         }
     }
 }

@@ -20,6 +20,7 @@ use twox_hash::XxHash3_64;
 
 use crate::cluster::{Cluster, Consistent};
 use crate::columns::empty;
+use crate::keys::ShardKey;
 use crate::postings::Postings;
 use crate::schema::{SHARDS, shard};
 use crate::waiting::all_of;
@@ -144,8 +145,7 @@ pub(crate) struct Index(Mutex<State>);
 /// A segment to be written.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) day: i32,
-    pub(crate) shard: i16,
+    pub(crate) key: ShardKey,
     pub(crate) digest: i64,
     pub(crate) body: Vec<u8>,
 }
@@ -213,7 +213,8 @@ impl Index {
         &self,
         cluster: &Cluster,
         days: &RangeInclusive<i32>,
-        (figures, clock): (&Figures, Clock),
+        figures: &Figures,
+        clock: Clock,
     ) -> Result<Vec<Consistent>, Error> {
         let mut reached = Vec::new();
         let is_fresh = |at: Option<u64>| at.is_some_and(|at| clock.now().saturating_sub(at) < FRESH_NS);
@@ -232,7 +233,8 @@ impl Index {
         };
         for day in stale {
             let begun = clock.now();
-            let shards: Vec<_> = (0..SHARDS).map(|shard| self.refresh_shard(cluster, (day, shard), figures)).collect();
+            let shards: Vec<_> =
+                (0..SHARDS).map(|shard| self.refresh_shard(cluster, ShardKey { day, shard }, figures)).collect();
             for shard in all_of(shards).await {
                 reached.extend(shard?);
             }
@@ -244,10 +246,11 @@ impl Index {
     async fn refresh_shard(
         &self,
         cluster: &Cluster,
-        (day, shard): (i32, i16),
+        key: ShardKey,
         figures: &Figures,
     ) -> Result<Vec<Consistent>, Error> {
-        let (listed, consistent) = cluster.segments(day, shard).await?;
+        let ShardKey { day, shard } = key;
+        let (listed, consistent) = cluster.segments(key).await?;
         let mut reached = vec![consistent];
         let new: Vec<(Vec<u8>, i64)> = {
             let state = self.state();
@@ -256,7 +259,7 @@ impl Index {
             listed.into_iter().filter(is_new).collect()
         };
         for some in new.chunks(FETCHES) {
-            let fetches = some.iter().map(|(writer, digest)| cluster.segment((day, shard), writer, *digest)).collect();
+            let fetches = some.iter().map(|(writer, digest)| cluster.segment(key, writer, *digest)).collect();
             for ((writer, digest), fetched) in some.iter().zip(all_of(fetches).await) {
                 let (rows, consistent) = fetched?;
                 reached.push(consistent);
@@ -309,25 +312,25 @@ pub(crate) fn segments(day: i32, all: &[Arc<Known>]) -> Result<Vec<Segment>, Err
     for ((shard, _), mut group) in groups {
         group.sort_unstable_by_key(|one| one.id);
         for some in group.chunks(SEGMENT_SERIES_MAX) {
-            encode((day, shard), some, &mut out)?;
+            encode(ShardKey { day, shard }, some, &mut out)?;
         }
     }
     Ok(out)
 }
 
-fn encode((day, shard): (i32, i16), some: &[&Arc<Known>], out: &mut Vec<Segment>) -> Result<(), Error> {
+fn encode(key: ShardKey, some: &[&Arc<Known>], out: &mut Vec<Segment>) -> Result<(), Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::Local(format!("a segment of the index: {error}"));
     let frame = encode_definitions(&some[0].tenant, some.iter().map(|one| &one.def)).map_err(|error| wrong(&error))?;
     if frame.len() > SEGMENT_BYTES_MAX && some.len() > 1 {
         let (first, second) = some.split_at(some.len() / 2);
-        encode((day, shard), first, out)?;
-        return encode((day, shard), second, out);
+        encode(key, first, out)?;
+        return encode(key, second, out);
     }
     if frame.len() > UNFOLDED_BYTES_MAX {
         return Err(wrong(&format!("{} bytes of labels in one series", frame.len())));
     }
     let body = zstd::bulk::compress(&frame, LEVEL).map_err(|error| wrong(&error))?;
-    out.push(Segment { day, shard, digest: XxHash3_64::oneshot(&frame) as i64, body });
+    out.push(Segment { key, digest: XxHash3_64::oneshot(&frame) as i64, body });
     Ok(())
 }
 

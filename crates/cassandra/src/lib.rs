@@ -27,6 +27,7 @@ mod fragment;
 mod hidden;
 mod index;
 mod keeping;
+mod keys;
 mod manifest;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]

@@ -11,6 +11,7 @@ use twox_hash::XxHash3_64;
 
 use crate::Error;
 use crate::fragment::RowKey;
+use crate::keys::ManifestKey;
 use crate::schema::Table;
 
 const VERSION: u8 = 1;
@@ -34,42 +35,42 @@ pub(crate) struct Manifest {
 }
 
 /// The manifests of rows of a table that `writer` wrote in a minute.
-pub(crate) fn manifests(place: (i32, u128), table: Table, mut rows: Vec<Listed>) -> Result<Vec<Manifest>, Error> {
+pub(crate) fn manifests(key: ManifestKey, table: Table, mut rows: Vec<Listed>) -> Result<Vec<Manifest>, Error> {
     rows.sort_unstable();
     rows.dedup();
-    rows.chunks(ROWS_MAX).map(|rows| encode(place, table, rows)).collect()
+    rows.chunks(ROWS_MAX).map(|rows| encode(key, table, rows)).collect()
 }
 
-fn encode(place: (i32, u128), table: Table, rows: &[Listed]) -> Result<Manifest, Error> {
+fn encode(key: ManifestKey, table: Table, rows: &[Listed]) -> Result<Manifest, Error> {
     assert!((1..=ROWS_MAX).contains(&rows.len()), "{} rows", rows.len());
     let mut plain = Vec::with_capacity(rows.len() * ROW_BYTES);
-    for (key, digest) in rows {
-        plain.extend_from_slice(&key.series.0.to_be_bytes());
-        plain.extend_from_slice(&key.source.0.to_be_bytes());
-        plain.extend_from_slice(&key.sequence.to_le_bytes());
+    for (row, digest) in rows {
+        plain.extend_from_slice(&row.series.0.to_be_bytes());
+        plain.extend_from_slice(&row.source.0.to_be_bytes());
+        plain.extend_from_slice(&row.sequence.to_le_bytes());
         plain.extend_from_slice(&digest.to_le_bytes());
-        plain.extend_from_slice(&key.minute.to_le_bytes());
+        plain.extend_from_slice(&row.minute.to_le_bytes());
     }
     let compressed = zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Local(error.to_string()))?;
     let mut body = vec![VERSION, table.code(), 0, 0];
     body.extend_from_slice(&(rows.len() as u32).to_le_bytes());
     body.extend_from_slice(&[0; 4]);
     body.extend_from_slice(&compressed);
-    let checksum = checksum(place, &body);
+    let checksum = checksum(key, &body);
     body[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     let digest = XxHash3_64::oneshot_with_seed(u64::from(table.code()), &plain) as i64;
     Ok(Manifest { digest, body })
 }
 
 /// The rows that a manifest names, and whose table they are in.
-pub(crate) fn decode(place: (i32, u128), body: &[u8]) -> Result<(Table, Vec<Listed>), Error> {
+pub(crate) fn decode(key: ManifestKey, body: &[u8]) -> Result<(Table, Vec<Listed>), Error> {
     let corrupt = |what: &str| Error::Corrupt(format!("a manifest: {what}"));
     let header = body.first_chunk::<HEADER_BYTES>().ok_or_else(|| corrupt("it is shorter than its header"))?;
     let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
     if header[0] != VERSION {
         return Err(corrupt(&format!("version {} is not one that is read here", header[0])));
     }
-    if number(8) != checksum(place, body) {
+    if number(8) != checksum(key, body) {
         return Err(corrupt("its checksum is not that of its bytes and its key"));
     }
     let table = Table::raw_from_code(header[1]).ok_or_else(|| corrupt("its rows are in no table that is known"))?;
@@ -93,7 +94,7 @@ fn listed(bytes: &[u8]) -> Listed {
 }
 
 /// CRC32C of the key and everything of the body but the checksum itself.
-fn checksum((minute, writer): (i32, u128), body: &[u8]) -> u32 {
+fn checksum(ManifestKey { minute, writer }: ManifestKey, body: &[u8]) -> u32 {
     let sum = crc32c::crc32c_append(crc32c::crc32c(&minute.to_le_bytes()), &writer.to_be_bytes());
     crc32c::crc32c_append(crc32c::crc32c_append(sum, &body[..8]), &body[HEADER_BYTES..])
 }
@@ -102,18 +103,20 @@ fn checksum((minute, writer): (i32, u128), body: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    const KEY: ManifestKey = ManifestKey { minute: 3, writer: 4 };
+
     /// Changed bytes whose checksum fits all the same, so that what stands behind it is reached.
     #[test]
     fn sealed_nonsense_is_rows_or_an_error() {
-        let body = manifests((3, 4), Table::Logs, rows(20)).unwrap().remove(0).body;
+        let body = manifests(KEY, Table::Logs, rows(20)).unwrap().remove(0).body;
         let mut read = 0;
         crate::mutations::mutations(&body, 20_000, 5, &[], |changed| {
             let mut changed = changed.to_vec();
             if changed.len() >= HEADER_BYTES {
-                let checksum = checksum((3, 4), &changed);
+                let checksum = checksum(KEY, &changed);
                 changed[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
             }
-            if let Ok((_, rows)) = decode((3, 4), &changed) {
+            if let Ok((_, rows)) = decode(KEY, &changed) {
                 assert!((1..=ROWS_MAX).contains(&rows.len()));
                 read += 1;
             }
@@ -136,30 +139,30 @@ mod tests {
         for (count, manifests_expected) in [(1, 1), (ROWS_MAX as u64, 1), (ROWS_MAX as u64 + 1, 2)] {
             let mut all = rows(count);
             all.extend(rows(count));
-            let written = manifests((3, 4), Table::Logs, all).unwrap();
+            let written = manifests(KEY, Table::Logs, all).unwrap();
             assert_eq!(written.len(), manifests_expected);
-            let mut read: Vec<Listed> = written.iter().flat_map(|one| decode((3, 4), &one.body).unwrap().1).collect();
+            let mut read: Vec<Listed> = written.iter().flat_map(|one| decode(KEY, &one.body).unwrap().1).collect();
             let mut expected = rows(count);
             expected.sort_unstable();
             read.sort_unstable();
             assert_eq!(read, expected);
         }
-        assert!(manifests((3, 4), Table::Logs, Vec::new()).unwrap().is_empty());
+        assert!(manifests(KEY, Table::Logs, Vec::new()).unwrap().is_empty());
     }
 
     #[test]
     fn a_changed_byte_and_another_key_are_corrupt() {
-        let body = manifests((3, 4), Table::Logs, rows(20)).unwrap().remove(0).body;
-        let bad = |place, body: &[u8]| assert!(matches!(decode(place, body), Err(Error::Corrupt(_))));
+        let body = manifests(KEY, Table::Logs, rows(20)).unwrap().remove(0).body;
+        let bad = |key, body: &[u8]| assert!(matches!(decode(key, body), Err(Error::Corrupt(_))));
         for at in 0..body.len() {
             for bit in 0..8 {
                 let mut body = body.clone();
                 body[at] ^= 1 << bit;
-                bad((3, 4), &body);
+                bad(KEY, &body);
             }
-            bad((3, 4), &body[..at]);
+            bad(KEY, &body[..at]);
         }
-        bad((4, 4), &body);
-        bad((3, 5), &body);
+        bad(ManifestKey { minute: 4, ..KEY }, &body);
+        bad(ManifestKey { writer: 5, ..KEY }, &body);
     }
 }

@@ -26,7 +26,7 @@ use crate::rollup::HOUR_MS;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day, minute};
 use crate::shared::Shared;
 use crate::site::Site;
-use crate::spans::spans_of_days;
+use crate::spans::{BucketSpan, spans_of_days};
 use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
 use crate::wanted::Wanted;
@@ -110,27 +110,23 @@ fn silent(site: &Site, why: &dyn std::fmt::Display) -> String {
 }
 
 /// What a cluster has of some series.
-async fn part(
-    (at, site, cluster): (usize, &Site, &Cluster),
-    some: &[Wanted],
-    first_copies: Copies,
-) -> Result<Part, Error> {
-    let mut places: Vec<(usize, i32, (i32, i32))> = Vec::new();
+async fn part(at: usize, site: &Site, cluster: &Cluster, some: &[Wanted], first_copies: Copies) -> Result<Part, Error> {
+    let mut places: Vec<(usize, BucketSpan)> = Vec::new();
     for (number, one) in some.iter().enumerate() {
         let days: Vec<i32> = one.days_at(at).collect();
         for minutes in one.raw.iter().map(|range| minutes(*range)) {
-            let spans = spans_of_days(&days, &minutes, (BUCKET_MINUTES, DAY_MINUTES));
-            places.extend(spans.map(|(bucket, span)| (number, bucket, span)));
+            let spans = spans_of_days(&days, &minutes, BUCKET_MINUTES, DAY_MINUTES);
+            places.extend(spans.map(|span| (number, span)));
         }
     }
     let pieces = some.iter().map(|_| Pieces::default()).collect();
     let mut part = Part { pieces, reached: Vec::new(), corrupt: 0 };
     for places in places.chunks(PARTITIONS) {
         let table = |number: usize| Table::of(&some[number].known.def);
-        let reads = places.iter().map(|(number, bucket, span)| {
-            cluster.cells(table(*number), (some[*number].known.id, *bucket), *span, first_copies)
-        });
-        for ((number, bucket, span), read) in places.iter().zip(all_of(reads.collect()).await) {
+        let reads = places
+            .iter()
+            .map(|(number, span)| cluster.cells(table(*number), some[*number].known.id, *span, first_copies));
+        for ((number, span), read) in places.iter().zip(all_of(reads.collect()).await) {
             let (rows, consistent) = read?;
             part.reached.push(consistent);
             site.figures.unions.add(u64::from(consistent != Consistent::Majority));
@@ -139,7 +135,7 @@ async fn part(
             part.corrupt += bad;
             if bad > 0 && consistent == Consistent::Majority {
                 // The others may have the rows as they were written.
-                let (rows, consistent) = cluster.cells(table(*number), (series, *bucket), *span, Copies::All).await?;
+                let (rows, consistent) = cluster.cells(table(*number), series, *span, Copies::All).await?;
                 part.reached.push(consistent);
                 take(series, rows, &mut part.pieces[*number]);
             }
@@ -216,7 +212,7 @@ impl View<'_> {
         let asked = self.asked(doubts)?;
         let refreshed = self.answered(&asked, doubts, async |_, site, cluster| {
             site.refresh(cluster, self.shared.clock).await?;
-            site.index.refresh(cluster, &days, (&site.figures, self.shared.clock)).await
+            site.index.refresh(cluster, &days, &site.figures, self.shared.clock).await
         })?;
         let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
         let key = |known: &Known| (known.def.labels.clone(), known.def.meta.kind);
@@ -325,7 +321,7 @@ impl View<'_> {
         if !asked.is_empty() {
             let copies = if self.is_live(range) { Copies::One } else { Copies::Majority };
             let parts =
-                self.answered(&asked, doubts, async |at, site, cluster| part((at, site, cluster), some, copies).await)?;
+                self.answered(&asked, doubts, async |at, site, cluster| part(at, site, cluster, some, copies).await)?;
             for (_, part) in parts {
                 part.reached.into_iter().for_each(|one| doubts.reached(one));
                 doubts.corrupt += part.corrupt;

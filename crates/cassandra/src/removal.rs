@@ -62,7 +62,7 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
     let first = minute_up(start_ms.saturating_add(1));
     let last = minute_up(end_ms.saturating_add(1)).saturating_sub(1);
     let days = day(first.saturating_sub(60))..=day(last.saturating_add(60));
-    site.index.refresh(cluster, &days, (&site.figures, shared.clock)).await?;
+    site.index.refresh(cluster, &days, &site.figures, shared.clock).await?;
     let mut found = Vec::new();
     for matchers in &deletion.selectors {
         found.extend(site.index.find(&deletion.tenant, matchers, &days));
@@ -71,15 +71,15 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
     for some in found.chunks(PARTITIONS) {
         let removing = some.iter().map(async |(known, days)| {
             let table = Table::of(&known.def);
-            for (bucket, span) in spans_of_days(days, &(first..=last), (BUCKET_MINUTES, DAY_MINUTES)) {
-                cluster.remove_minutes(table, (known.id, bucket), span, deletion.at_us).await?;
+            for span in spans_of_days(days, &(first..=last), BUCKET_MINUTES, DAY_MINUTES) {
+                cluster.remove_minutes(table, known.id, span, deletion.at_us).await?;
             }
             if table != Table::Numbers {
                 return Ok(());
             }
             for table in Table::ROLLED {
-                for (bucket, span) in spans_of_days(days, &(hour_first..=hour_last), (table.bucket_hours(), 24)) {
-                    cluster.remove_rollups(table, (known.id, bucket), span).await?;
+                for span in spans_of_days(days, &(hour_first..=hour_last), table.bucket_hours(), 24) {
+                    cluster.remove_rollups(table, known.id, span).await?;
                 }
             }
             // What is left of the first and of the last hour.

@@ -5,6 +5,7 @@
 //! Limits: [`AT_ONCE`] hours of series are in memory at once.
 //! Failure: an hour that cannot be read now waits for the next turn; one with a damaged row gets no rollup.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::cluster::{Cluster, Consistent, Copies};
 use crate::columns::{self, Pieces};
 use crate::deletions::Deletions;
 use crate::index::{Index, Known};
+use crate::keys::ManifestKey;
 use crate::manifest;
 use crate::rolling::Rolling;
 use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
@@ -77,7 +79,7 @@ impl Roller {
     /// What this node wrote before it was started may have no rollup yet.
     async fn recall(&self, cluster: &Cluster) -> Result<(), Error> {
         let now = crate::schema::minute(cluster.now_us().div_euclid(1_000));
-        note_manifests(cluster, &self.site.rolling, (now - START_MINUTES, now), Some(self.writer)).await
+        note_manifests(cluster, &self.site.rolling, now - START_MINUTES..=now, Some(self.writer)).await
     }
 
     async fn turn(&self, cluster: &Cluster) {
@@ -116,7 +118,7 @@ impl Roller {
 ///
 /// # Errors
 /// [`Error::Unavailable`], and [`Error::Corrupt`] for an hour with a damaged row.
-pub async fn make_rollups(cluster: &Cluster, minutes: (i32, i32)) -> Result<u64, Error> {
+pub async fn make_rollups(cluster: &Cluster, minutes: RangeInclusive<i32>) -> Result<u64, Error> {
     let (rolling, deletions) = (Rolling::default(), Deletions::default());
     deletions.learn_stored(cluster.deletions_as_are().await?)?;
     note_manifests(cluster, &rolling, minutes, None).await?;
@@ -143,23 +145,24 @@ fn settled_before(cluster: &Cluster) -> i32 {
 async fn note_manifests(
     cluster: &Cluster,
     rolling: &Rolling,
-    (from, to): (i32, i32),
+    minutes: RangeInclusive<i32>,
     writer: Option<u128>,
 ) -> Result<(), Error> {
     let (index, figures) = (Index::default(), crate::figures::Figures::default());
-    for minute in from..=to {
+    for minute in minutes {
         for (of, digest) in cluster.manifests(minute).await?.0 {
             let Some(of) = stored::number(&of) else { continue };
             if writer.is_some_and(|writer| writer != of) {
                 continue;
             }
             let (bodies, _) = cluster.manifest(minute, &of.to_be_bytes(), digest).await?;
-            let named = bodies.iter().find_map(|(body,)| manifest::decode((minute, of), body).ok());
+            let named =
+                bodies.iter().find_map(|(body,)| manifest::decode(ManifestKey { minute, writer: of }, body).ok());
             let Some((Table::Numbers, rows)) = named else { continue };
             for (key, _) in rows {
                 if index.known(key.series).is_none() {
                     let day = day(key.minute);
-                    index.refresh(cluster, &(day..=day), (&figures, Clock::global())).await?;
+                    index.refresh(cluster, &(day..=day), &figures, Clock::global()).await?;
                 }
                 if let Some(known) = index.known(key.series) {
                     rolling.written(&known, [key.minute]);
@@ -174,8 +177,8 @@ async fn make(cluster: &Cluster, deletions: &Deletions, known: &Arc<Known>, hour
     let made_us = cluster.now_us();
     let (mut pieces, mut rows) = (Pieces::default(), 0);
     let (first, last) = minutes_of(hour);
-    for (at, span) in spans(first..=last, BUCKET_MINUTES) {
-        let (found, consistent) = cluster.cells(Table::Numbers, (known.id, at), span, Copies::Majority).await?;
+    for span in spans(first..=last, BUCKET_MINUTES) {
+        let (found, consistent) = cluster.cells(Table::Numbers, known.id, span, Copies::Majority).await?;
         if consistent != Consistent::Majority {
             return Err(Error::Unavailable("no majority answers".into()));
         }

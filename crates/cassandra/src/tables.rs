@@ -6,8 +6,10 @@ use crate::Error;
 use crate::cluster::{Cluster, Consistent, Reach, Written, rows};
 use crate::deletions::Deletion;
 use crate::keeping::time_to_live;
+use crate::keys::ManifestKey;
 use crate::rollup::Place;
 use crate::schema::Table;
+use crate::spans::BucketSpan;
 use crate::stored::number;
 
 /// All repairs and all deletions are one partition.
@@ -25,29 +27,25 @@ impl Cluster {
         time_to_live(self.kept().of(table), age_s).map(|seconds| Written { table, at_us, seconds })
     }
 
-    /// How many rows each minute of a series has, from one to another, both included, in one bucket. Minutes without rows are left out.
-    pub(crate) async fn counts(
-        &self,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
-    ) -> Result<Vec<(i32, i64)>, Error> {
-        let id = series.0.to_be_bytes();
+    /// How many rows each minute of a series has. Minutes without rows are left out.
+    pub(crate) async fn counts(&self, series: SeriesId, span: BucketSpan) -> Result<Vec<(i32, i64)>, Error> {
+        let (id, BucketSpan { bucket, first, last }) = (series.0.to_be_bytes(), span);
         let count = &self.statements.raw(Table::Numbers).count;
         // Of one copy alone a count means nothing, so there is no union.
-        rows(self.execute(&count.majority, (&id[..], bucket, from, to)).await?)
+        rows(self.execute(&count.majority, (&id[..], bucket, first, last)).await?)
     }
 
     /// Removes the rows of some minutes that arrived at `at_us` or before.
     pub(crate) async fn remove_minutes(
         &self,
         table: Table,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
+        series: SeriesId,
+        span: BucketSpan,
         at_us: i64,
     ) -> Result<(), Error> {
-        let id = series.0.to_be_bytes();
+        let (id, BucketSpan { bucket, first, last }) = (series.0.to_be_bytes(), span);
         let remove = self.statements.raw(table).remove.at(Reach::Majority);
-        self.execute(remove, (at_us, &id[..], bucket, from, to)).await.map(drop)
+        self.execute(remove, (at_us, &id[..], bucket, first, last)).await.map(drop)
     }
 
     pub(crate) async fn put_rollup(&self, place: &Place, body: &[u8], seconds: i32) -> Result<(), Error> {
@@ -60,23 +58,18 @@ impl Cluster {
     pub(crate) async fn rollups(
         &self,
         table: Table,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
+        series: SeriesId,
+        span: BucketSpan,
     ) -> Result<(Vec<(i32, Vec<u8>)>, Consistent), Error> {
-        let id = series.0.to_be_bytes();
-        self.read(&self.statements.rolled(table).read, (&id[..], bucket, from, to), &(&id[..], bucket)).await
+        let (id, BucketSpan { bucket, first, last }) = (series.0.to_be_bytes(), span);
+        self.read(&self.statements.rolled(table).read, (&id[..], bucket, first, last), &(&id[..], bucket)).await
     }
 
     /// Removes the rollups of some hours of a bucket that are there now.
-    pub(crate) async fn remove_rollups(
-        &self,
-        table: Table,
-        (series, bucket): (SeriesId, i32),
-        (from, to): (i32, i32),
-    ) -> Result<(), Error> {
-        let id = series.0.to_be_bytes();
+    pub(crate) async fn remove_rollups(&self, table: Table, series: SeriesId, span: BucketSpan) -> Result<(), Error> {
+        let (id, BucketSpan { bucket, first, last }) = (series.0.to_be_bytes(), span);
         let remove = self.statements.rolled(table).remove.at(Reach::Majority);
-        self.execute(remove, (&id[..], bucket, from, to)).await.map(drop)
+        self.execute(remove, (&id[..], bucket, first, last)).await.map(drop)
     }
 
     pub(crate) async fn put_deletion(&self, one: &Deletion) -> Result<(), Error> {
@@ -95,19 +88,20 @@ impl Cluster {
     }
 
     /// Marks what a node wrote in a minute: not every copy is known to have it, and its spool has let go of it.
-    pub(crate) async fn put_repair(&self, (minute, writer): (i32, u128)) -> Result<(), Error> {
+    pub(crate) async fn put_repair(&self, ManifestKey { minute, writer }: ManifestKey) -> Result<(), Error> {
         let put = self.statements.put_repair.at(Reach::Majority);
         self.execute(put, (PART, minute, &writer.to_be_bytes()[..])).await.map(drop)
     }
 
-    pub(crate) async fn remove_repair(&self, (minute, writer): (i32, u128)) -> Result<(), Error> {
+    pub(crate) async fn remove_repair(&self, ManifestKey { minute, writer }: ManifestKey) -> Result<(), Error> {
         let remove = self.statements.remove_repair.at(Reach::Majority);
         self.execute(remove, (PART, minute, &writer.to_be_bytes()[..])).await.map(drop)
     }
 
-    /// What is marked, by minute and node.
-    pub(crate) async fn repairs(&self) -> Result<Vec<(i32, u128)>, Error> {
+    /// What is marked.
+    pub(crate) async fn repairs(&self) -> Result<Vec<ManifestKey>, Error> {
         let (all, _): (Vec<(i32, Vec<u8>)>, _) = self.read(&self.statements.read_repairs, (PART,), &(PART,)).await?;
-        Ok(all.into_iter().filter_map(|(minute, writer)| Some((minute, number(&writer)?))).collect())
+        let key = |(minute, writer): (i32, Vec<u8>)| Some(ManifestKey { minute, writer: number(&writer)? });
+        Ok(all.into_iter().filter_map(key).collect())
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ogive_export::Measured;
-use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{BatchId, Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 use tokio::sync::oneshot;
 
 use crate::Door;
@@ -107,7 +107,7 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
 
 /// Stores an entry of `time_ns` under a number of its own, so that the same entry may be stored again; false when the store did not accept
 /// it in time, or the server is stopping.
-pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: (SourceId, u64)) -> bool {
+pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: BatchId) -> bool {
     for _ in 0..TRIES {
         if stored(door, entry, time_ns, number).await {
             return true;
@@ -120,7 +120,7 @@ pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: (SourceId, 
     false
 }
 
-async fn stored(door: &Door, entry: &Entry, time_ns: i64, (source, sequence): (SourceId, u64)) -> bool {
+async fn stored(door: &Door, entry: &Entry, time_ns: i64, BatchId { source, sequence }: BatchId) -> bool {
     let Some(series) = entry.series() else { return false };
     let value = Measured { series, time_ns, value: Value::Text(entry.bounded_text()) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict};
 pub use ogive_model::{Reader, Stamps, Step};
 
 use crate::own_value::OwnValue;
@@ -98,7 +98,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// The numbers of requests without times that it had when it was opened, as [`crate::numbers::recalled`] finds them.
-    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+    fn arrivals(&self) -> Vec<BatchId> {
         Vec::new()
     }
 

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use ogive_model::{Batch, Sample, SourceId, Verdict, wire};
+use ogive_model::{Batch, BatchId, Sample, SourceId, Verdict, wire};
 
 use crate::room::UNFOLDED_KIB;
 
@@ -80,7 +80,7 @@ fn by_series(batch: &Batch, limit: usize) -> Vec<Range<usize>> {
 }
 
 fn piece(whole: &Batch, range: Range<usize>) -> Batch {
-    let (source, sequence) = number(whole, &range);
+    let BatchId { source, sequence } = number(whole, &range);
     let mut piece = Batch { source, sequence, tenant: whole.tenant.clone(), ..Batch::default() };
     let mut places = HashMap::new();
     let samples = || whole.samples[range.clone()].iter();
@@ -106,13 +106,13 @@ fn piece(whole: &Batch, range: Range<usize>) -> Batch {
     piece
 }
 
-fn number(whole: &Batch, range: &Range<usize>) -> (SourceId, u64) {
+fn number(whole: &Batch, range: &Range<usize>) -> BatchId {
     if range.end == whole.samples.len() {
-        return (whole.source, whole.sequence);
+        return whole.id();
     }
     let about = format!("samples {} to {}", range.start, range.end);
     let source = ogive_protocol::fingerprint(&whole.tenant, &about, &whole.source.0.to_le_bytes());
-    (SourceId(source), whole.sequence)
+    BatchId { source: SourceId(source), sequence: whole.sequence }
 }
 
 /// Why something is too much for one batch, and into how many parts to cut it.

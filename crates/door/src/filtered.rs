@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ogive_filter::{Filtered, Outcome, Part, Stage};
-use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict};
 
 use crate::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps};
 use crate::own_value::OwnValue;
@@ -163,7 +163,7 @@ impl Backend for FilteredBackend {
         self.inner.correct(tenant, selectors, range)
     }
 
-    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+    fn arrivals(&self) -> Vec<BatchId> {
         self.inner.arrivals()
     }
 
@@ -243,7 +243,7 @@ mod tests {
     use std::sync::mpsc;
 
     use ogive_filter::File;
-    use ogive_model::{Kind, Reason, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Value};
+    use ogive_model::{Kind, Reason, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 
     use super::*;
     use crate::memory::Memory;

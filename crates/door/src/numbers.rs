@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ogive_export::random_source;
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Reason, SourceId, Value, Verdict};
+use ogive_model::{Batch, BatchId, Reason, SourceId, Value, Verdict};
 
 /// 256 sources of 1,024 requests: 260,000, a request a second for three days or a hundred for 40 minutes, in 4 MiB at most.
 const CONTENT_SOURCES: u128 = 256;
@@ -64,9 +64,9 @@ pub fn is_forgotten(verdict: &Verdict) -> bool {
 }
 
 /// Two requests of one second get one number once in 2^40 pairs.
-fn number(sources: u128, fingerprint: u128, seconds: u32) -> (SourceId, u64) {
+fn number(sources: u128, fingerprint: u128, seconds: u32) -> BatchId {
     let source = SourceId(sources | ((fingerprint >> 64) % CONTENT_SOURCES));
-    (source, u64::from(seconds) << 32 | u64::from(fingerprint as u32))
+    BatchId { source, sequence: u64::from(seconds) << 32 | u64::from(fingerprint as u32) }
 }
 
 fn seconds(time_ns: i64) -> u32 {
@@ -90,19 +90,17 @@ impl Numbers {
     }
 
     /// `arrivals` are the numbers that the store had before this start, as [`recalled`] finds them.
-    pub fn recalling(mut arrivals: Vec<(SourceId, u64)>) -> Self {
-        arrivals.sort_unstable_by_key(|(_, sequence)| *sequence);
+    pub fn recalling(mut arrivals: Vec<BatchId>) -> Self {
+        arrivals.sort_unstable_by_key(|id| id.sequence);
         let mut known = Arrivals::default();
-        arrivals
-            .into_iter()
-            .for_each(|(source, sequence)| known.put(key(source, sequence), None, (sequence >> 32) as u32));
+        arrivals.into_iter().for_each(|id| known.put(key(id), None, (id.sequence >> 32) as u32));
         Self { source: random_source(), next: AtomicU64::new(0), arrivals: Mutex::new(known) }
     }
 
     /// The source and the sequence of the next batch.
-    pub fn next(&self) -> (SourceId, u64) {
+    pub fn next(&self) -> BatchId {
         // ORDERING: Relaxed; only that no two get the same number matters.
-        (self.source, self.next.fetch_add(1, Ordering::Relaxed))
+        BatchId { source: self.source, sequence: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Whether batches of `source` have numbers that were given here or at a broker, to requests that bring none.
@@ -111,35 +109,36 @@ impl Numbers {
     }
 
     /// The number of a request, the same when it is retried.
-    pub fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
+    pub fn of_content(&self, content: Content, now_ns: i64) -> BatchId {
         self.of_content_within(content, AGAIN_SECONDS, now_ns)
     }
 
     /// As [`Numbers::of_content`], for a request whose sender stops retrying after `again_seconds`, at most five minutes: later the same
     /// bytes are another request.
-    pub fn of_content_within(&self, content: Content, again_seconds: u32, now_ns: i64) -> (SourceId, u64) {
+    pub fn of_content_within(&self, content: Content, again_seconds: u32, now_ns: i64) -> BatchId {
         let Content { fingerprint, time_ns } = content;
         if let Some(time_ns) = time_ns {
             return number(CONTENT, fingerprint, seconds(time_ns));
         }
         let now = seconds(now_ns);
-        let (source, sequence) = number(ARRIVAL, fingerprint, now);
+        let id = number(ARRIVAL, fingerprint, now);
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = arrivals.first(key(source, sequence), (fingerprint >> 32) as u64, again_seconds, now);
-        (source, u64::from(first) << 32 | u64::from(sequence as u32))
+        let first = arrivals.first(key(id), (fingerprint >> 32) as u64, again_seconds, now);
+        BatchId { sequence: u64::from(first) << 32 | u64::from(id.sequence as u32), ..id }
     }
 }
 
 /// The numbers of requests without times that `sources` has.
-pub fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
+pub fn recalled(sources: &SourceTable) -> Vec<BatchId> {
     let is_arrival = |source: &SourceId| source.0 & !(CONTENT_SOURCES - 1) == ARRIVAL;
     let each = sources.iter().filter(|(source, _)| is_arrival(source));
     each.map(|(source, sequences)| (source, sequences.runs()))
         .flat_map(|(source, runs)| {
             // A sender that numbers batches of its own from such a source makes long runs.
             let from = |first: u64, last: u64| first.max(last.saturating_sub(ARRIVALS_MAX as u64 - 1));
-            runs.iter()
-                .flat_map(move |(first, last)| (from(*first, *last)..=*last).map(move |sequence| (source, sequence)))
+            runs.iter().flat_map(move |(first, last)| {
+                (from(*first, *last)..=*last).map(move |sequence| BatchId { source, sequence })
+            })
         })
         .collect()
 }
@@ -147,7 +146,7 @@ pub fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
 /// The part of a fingerprint that a number contains: 8 bits of the source, 32 of the sequence.
 type Key = u64;
 
-fn key(source: SourceId, sequence: u64) -> Key {
+fn key(BatchId { source, sequence }: BatchId) -> Key {
     u64::from(source.0 as u8) << 32 | u64::from(sequence as u32)
 }
 
@@ -215,13 +214,13 @@ mod tests {
         let numbers = Numbers::new();
         let of = |fingerprint: u128, time_ns: i64| numbers.of_content(timed(fingerprint, time_ns), 0);
         let time_ns = NOW + 123_456_789;
-        let (source, sequence) = of(7 << 64 | 5, time_ns);
+        let BatchId { source, sequence } = of(7 << 64 | 5, time_ns);
         assert_eq!((source.0 & 0xff, sequence), (7, 1_700_000_000 << 32 | 5));
-        assert_eq!(of(7 << 64 | 5, time_ns), (source, sequence));
-        assert_ne!(of(7 << 64 | 6, time_ns).1, sequence);
-        assert_ne!(of(8 << 64 | 5, time_ns).0, source);
-        assert!(of(5, time_ns + SECOND).1 > sequence, "later ones are forgotten later");
-        assert_eq!(of(5, -1).1, 5);
+        assert_eq!(of(7 << 64 | 5, time_ns), BatchId { source, sequence });
+        assert_ne!(of(7 << 64 | 6, time_ns).sequence, sequence);
+        assert_ne!(of(8 << 64 | 5, time_ns).source, source);
+        assert!(of(5, time_ns + SECOND).sequence > sequence, "later ones are forgotten later");
+        assert_eq!(of(5, -1).sequence, 5);
     }
 
     #[test]
@@ -234,7 +233,7 @@ mod tests {
         assert_eq!((of(5, NOW + SECOND), of(5, NOW + again)), (first, first));
         assert_ne!(of(6, NOW + SECOND), first);
         let later = of(5, NOW + again + SECOND);
-        assert!(later.1 > first.1, "{later:?} after {first:?}");
+        assert!(later.sequence > first.sequence, "{later:?} after {first:?}");
         // It is that of its second time now.
         assert_eq!(of(5, NOW + 2 * again), later);
     }
@@ -256,7 +255,7 @@ mod tests {
         let before = Numbers::new();
         let content = |fingerprint: u128| Content { fingerprint, time_ns: None };
         let marked: Vec<_> = (0..300).map(|at| before.of_content(content(at << 64 | at), NOW + at as i64)).collect();
-        marked.iter().for_each(|(source, sequence)| table.mark(&Tenant::default(), *source, *sequence));
+        marked.iter().for_each(|id| table.mark(&Tenant::default(), id.source, id.sequence));
         table.mark(&Tenant::default(), SourceId(1), 1);
         let after = Numbers::recalling(recalled(&table));
         for (at, number) in (0..300).zip(marked) {
@@ -269,7 +268,7 @@ mod tests {
         let mut table = SourceTable::default();
         (0..ARRIVALS_MAX as u64 + 10).for_each(|sequence| table.mark(&Tenant::default(), SourceId(ARRIVAL), sequence));
         let recalled = recalled(&table);
-        assert_eq!((recalled.len(), recalled[0]), (ARRIVALS_MAX, (SourceId(ARRIVAL), 10)));
+        assert_eq!((recalled.len(), recalled[0]), (ARRIVALS_MAX, BatchId { source: SourceId(ARRIVAL), sequence: 10 }));
     }
 
     #[test]

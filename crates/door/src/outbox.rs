@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ogive_model::wire::SERIES_MAX;
-use ogive_model::{Batch, Sample, SourceId, Tenant, Value};
+use ogive_model::{Batch, BatchId, Sample, Tenant, Value};
 use ogive_stream::Cell;
 use tokio::sync::{Notify, watch};
 
@@ -184,7 +184,7 @@ fn parts(
     mut batch: Batch,
     tenant: &Tenant,
     series_max: usize,
-    mut number: impl FnMut() -> (SourceId, u64),
+    mut number: impl FnMut() -> BatchId,
 ) -> (Vec<Frame>, u64) {
     batch.tenant = tenant.clone();
     let (mut out, mut lost, mut left) = (Vec::new(), 0, vec![batch]);
@@ -195,7 +195,7 @@ fn parts(
         let fits = batch.series.len() <= series_max.min(SERIES_MAX);
         let is_one = samples <= 1;
         if fits || is_one {
-            (batch.source, batch.sequence) = *free.get_or_insert_with(&mut number);
+            BatchId { source: batch.source, sequence: batch.sequence } = *free.get_or_insert_with(&mut number);
             match batch.encode() {
                 Ok(bytes) => {
                     free = None;
@@ -237,7 +237,7 @@ fn halves(batch: Batch) -> [Batch; 2] {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality};
+    use ogive_model::{Kind, SeriesDef, SeriesMeta, SourceId, Temporality};
 
     use super::*;
 
@@ -265,7 +265,7 @@ mod tests {
                 ..Batch::default()
             };
             let mut numbers = 0..;
-            let number = || (SourceId(7), numbers.next().unwrap());
+            let number = || BatchId { source: SourceId(7), sequence: numbers.next().unwrap() };
             let (parts, found) = parts(batch, &Tenant::new("t").unwrap(), series_max, number);
             assert_eq!((parts.len(), found), (frames, lost));
             let mut times = Vec::new();

@@ -14,8 +14,8 @@ use axum::response::Response;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 use ogive_model::{
-    Batch, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality,
-    Tenant, TimeRange, Value,
+    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
+    Temporality, Tenant, TimeRange, Value,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -307,7 +307,7 @@ async fn store(app: &App, tenant: &Tenant, name: &str, time_ms: i64, text: Strin
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let def = SeriesDef::new([(METRIC_NAME, METRIC), ("board", name)], meta)
         .map_err(|error| ApiError::bad_data(error.to_string()))?;
-    let (source, sequence) = app.numbers.next();
+    let BatchId { source, sequence } = app.numbers.next();
     let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     batch.series.push(Ok(def));
     let time_ns = time_ms.saturating_mul(1_000_000);

@@ -16,8 +16,8 @@ use ogive_door::audit::{self, Entry};
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 use ogive_model::{
-    Batch, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality,
-    TimeRange, Value,
+    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
+    Temporality, TimeRange, Value,
 };
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -86,7 +86,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
         return Err(ApiError::bad_data(format!("{} events; send 1 to {EVENTS_MAX} at once", events.len())));
     }
     let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let (source, sequence) = app.numbers.next();
+    let BatchId { source, sequence } = app.numbers.next();
     let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     let mut noted = String::new();
     for (at, event) in events.iter().enumerate() {

@@ -9,7 +9,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Kind, Reason, SourceId, Tenant, Verdict};
+use ogive_model::{BatchId, Kind, Reason, Tenant, Verdict};
 use ogive_protocol::parts::Layout;
 use ogive_protocol::remote_write::{DecodedRequest, Metadata, v1, v2};
 
@@ -44,7 +44,7 @@ struct Message {
     /// None once it is divided.
     held: Option<ChargedBody>,
     tenant: Tenant,
-    number: (SourceId, u64),
+    number: BatchId,
     /// Whether the number is derived from the bytes.
     is_of_content: bool,
 }
@@ -144,7 +144,7 @@ impl Message {
         let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
-        (read.batch.source, read.batch.sequence) = self.number;
+        BatchId { source: read.batch.source, sequence: read.batch.sequence } = self.number;
     }
 
     fn bytes(&self) -> &[u8] {
@@ -190,7 +190,7 @@ impl Message {
                 held.unpack()?;
             }
             let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
-            let (source, sequence) = self.number;
+            let BatchId { source, sequence } = self.number;
             let known = (whose == SeriesNaming::Known).then_some(&self.app.written);
             let learn = |reported: &Metadata<'_>| {
                 self.app.metadata.learn(&self.tenant, reported.family, reported.kind, reported.help, reported.unit);

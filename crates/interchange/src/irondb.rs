@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use ogive_irondb::intake::Intake;
 use ogive_irondb::tsv::{self, Line};
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{BatchId, Tenant};
 
 use crate::{Batches, Error, batches, lines};
 
@@ -25,7 +25,7 @@ impl Open {
 
     fn close(&mut self, out: &mut Batches<'_>) -> Result<(), Error> {
         let Self { intake, places, .. } = std::mem::replace(self, Self::new());
-        let taken = intake.finish(&Tenant::default(), (SourceId::default(), 0));
+        let taken = intake.finish(&Tenant::default(), BatchId::default());
         if places.is_empty() { Ok(()) } else { out.batch(taken.batch, places) }
     }
 }

@@ -1,6 +1,6 @@
 //! A body of any way to write.
 
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{BatchId, Tenant};
 
 use crate::graphite::lines as graphite;
 use crate::intake::{Intake, Refused, Taken};
@@ -27,7 +27,7 @@ pub enum Encoding {
 ///
 /// # Errors
 /// [`Refused`]; then nothing of the body is accepted.
-pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: (SourceId, u64)) -> Result<Taken, Refused> {
+pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: BatchId) -> Result<Taken, Refused> {
     let mut intake = Intake::new(body.len());
     let mut metrics = None;
     match encoding {

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, STALE, Sample, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, BatchId, Kind, STALE, Sample, SeriesMeta, Temporality, Tenant, Value};
 use ogive_protocol::lines::{Fault, Faults};
 use ogive_protocol::{Error, Gather, untyped};
 use ogive_stream::Key;
@@ -89,7 +89,7 @@ impl Intake {
 
     /// The accepted records, as the batch `sequence` of `source`.
     #[must_use]
-    pub fn finish(mut self, tenant: &Tenant, (source, sequence): (SourceId, u64)) -> Taken {
+    pub fn finish(mut self, tenant: &Tenant, BatchId { source, sequence }: BatchId) -> Taken {
         self.out.batch = self.gather.take(source, sequence, tenant);
         self.out
     }

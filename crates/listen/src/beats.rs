@@ -18,7 +18,7 @@ use ogive_door::counters::{Ledger, Protocol};
 use ogive_door::ingest_path::Publisher;
 use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::submission::stored_whole;
-use ogive_model::{Batch, Tenant};
+use ogive_model::{Batch, BatchId, Tenant};
 use ogive_protocol::beats::feed;
 use ogive_protocol::beats::frames::{FrameError, Frames, acknowledgement};
 use ogive_protocol::lines::Fault;
@@ -182,7 +182,8 @@ impl Beats {
 
     /// Gives the batch the number that its content has.
     fn numbered(&self, batch: &mut Batch, content: Content) -> Vec<u8> {
-        (batch.source, batch.sequence) = self.door.numbers.of_content(content, self.door.clock.wall());
+        BatchId { source: batch.source, sequence: batch.sequence } =
+            self.door.numbers.of_content(content, self.door.clock.wall());
         batch.encode().expect("a piece is within the limits of a batch")
     }
 }

@@ -9,7 +9,16 @@ use crate::{Error, Reason, Sample, SeriesDef, SeriesId, Tenant};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u128);
 
-/// Series and samples under one `(source, sequence)`.
+/// What makes two batches of a tenant the same one: sent again, it is not taken again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BatchId {
+    /// The sender.
+    pub source: SourceId,
+    /// Rises by one from batch to batch of a source.
+    pub sequence: u64,
+}
+
+/// Series and samples under one [`BatchId`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The sender.
@@ -27,6 +36,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Its identity among the batches of its tenant.
+    #[must_use]
+    pub fn id(&self) -> BatchId {
+        BatchId { source: self.source, sequence: self.sequence }
+    }
+
     /// The reasons of samples that no message of the batch contains: the sample or its series breaks a rule, or it has
     /// no series.
     pub fn left_out(&self) -> impl Iterator<Item = Reason> + '_ {

@@ -23,7 +23,7 @@ pub mod verdict;
 pub mod wire;
 pub mod words;
 
-pub use batch::{Batch, SourceId};
+pub use batch::{Batch, BatchId, SourceId};
 pub use error::Error;
 pub use exemplar::Exemplar;
 pub use labels::{Labels, METRIC_NAME};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_model::STALE;
 use ogive_model::{
-    Batch, Error, Exemplar, Kind, Labels, METRIC_NAME, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId,
+    Batch, BatchId, Error, Exemplar, Kind, Labels, METRIC_NAME, Reason, Sample, SeriesDef, SeriesId, SeriesMeta,
     Temporality, Tenant, Value,
 };
 use ogive_protocol::exposition::{Exposition, Point, Value as Shown};
@@ -415,7 +415,7 @@ pub(super) fn flipped(items: &[Item], rejected: &[(u32, Reason)]) -> Vec<Item> {
 }
 
 /// The items as one batch.
-pub(super) fn batch(items: &[Item], tenant: &Tenant, (source, sequence): (SourceId, u64)) -> Batch {
+pub(super) fn batch(items: &[Item], tenant: &Tenant, BatchId { source, sequence }: BatchId) -> Batch {
     let declared = items.iter().filter(|item| matches!(item.name, Name::Declared(_))).count() as u32;
     let mut out = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     for item in items {

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::sequence::{Seen, SourceTable};
-use ogive_model::{Batch, Matcher, Ms, Ns, SourceId, Tenant, TimeRange, WallMs};
+use ogive_model::{Batch, BatchId, Matcher, Ms, Ns, Tenant, TimeRange, WallMs};
 use ogive_probe::Clock;
 use ogive_store::{DeletionScope, Observer, Options, Store, TenantLimits};
 
 use crate::disk_space;
 use crate::keeping::Keeping;
 use crate::late::Watches;
-use crate::late_log::{self, Identity};
+use crate::late_log;
 use crate::limits::IngestLimits as Limits;
 use crate::live::{self, Live};
 use crate::quantize::Marks;
@@ -28,7 +28,7 @@ pub struct Embedded {
     upkeep: Upkeep,
     live: Arc<Live>,
     /// The requests without times that it had when it was opened.
-    arrivals: Vec<(SourceId, u64)>,
+    arrivals: Vec<BatchId>,
     /// The windows marked for the quantizer.
     marks: Option<Arc<Marks>>,
     /// The progress of senders, by this server's clock.
@@ -157,9 +157,9 @@ struct StoreMeters {
     /// Why blocks could not be written, as last reported; None when they were.
     flush_problem: Mutex<Option<String>>,
     /// Requests without times that were stored before this start.
-    arrivals: Mutex<Vec<(SourceId, u64)>>,
+    arrivals: Mutex<Vec<BatchId>>,
     /// Batches that were in flight when the previous process ended; after recovery, those of them that the store has.
-    in_flight: Mutex<Vec<(Tenant, Identity)>>,
+    in_flight: Mutex<Vec<(Tenant, BatchId)>>,
 }
 
 impl Observer for StoreMeters {
@@ -188,7 +188,7 @@ impl Observer for StoreMeters {
 
     fn recovered(&self, sources: &SourceTable) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = ogive_door::numbers::recalled(sources);
-        let has = |(tenant, (source, sequence)): &(Tenant, Identity)| {
+        let has = |(tenant, BatchId { source, sequence }): &(Tenant, BatchId)| {
             sources.seen(tenant, *source, *sequence) == Seen::Duplicate
         };
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).retain(has);
@@ -268,7 +268,7 @@ impl Backend for Embedded {
         out
     }
 
-    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+    fn arrivals(&self) -> Vec<BatchId> {
         self.arrivals.clone()
     }
 

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Batch, Kind, Matcher, Sample, SeriesDef, Tenant, Verdict};
+use ogive_model::{Batch, BatchId, Kind, Matcher, Sample, SeriesDef, Tenant, Verdict};
 
-use crate::late_log::{Identity, LateLog};
+use crate::late_log::LateLog;
 pub use crate::late_sample::{Key, LateSample};
 
 /// 100,000 late samples: twenty requests; of histograms some 50 MB.
@@ -33,7 +33,7 @@ pub struct Watches {
     inner: Mutex<Inner>,
     count: AtomicUsize,
     /// The batches in flight at the end of the previous process that the store has.
-    stored: HashSet<(Tenant, Identity)>,
+    stored: HashSet<(Tenant, BatchId)>,
 }
 
 #[derive(Default)]
@@ -94,13 +94,13 @@ pub struct Arrival {
 impl Watches {
     /// Of the batches that were in flight when the process before ended, the store has `stored`.
     #[must_use]
-    pub(crate) fn new(stored: HashSet<(Tenant, Identity)>) -> Self {
+    pub(crate) fn new(stored: HashSet<(Tenant, BatchId)>) -> Self {
         Self { stored, ..Self::default() }
     }
 
     /// The batches in flight at the end of the previous process that the store has.
     #[must_use]
-    pub const fn stored(&self) -> &HashSet<(Tenant, Identity)> {
+    pub const fn stored(&self) -> &HashSet<(Tenant, BatchId)> {
         &self.stored
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, DiskFile, Error as DiskError, RealDisk};
-use ogive_model::{Batch, SourceId, Tenant};
+use ogive_model::{Batch, BatchId, SourceId, Tenant};
 
 use crate::late_sample::{Key, LateSample};
 
@@ -30,9 +30,6 @@ pub(crate) const COMPACT_BYTES: u64 = 1 << 20;
 /// 1,024 batches of 24 bytes: 24 KiB are written with each new file.
 const DONE_MAX: usize = 1_024;
 
-/// The sender of a batch, and its sequence number.
-pub(crate) type Identity = (SourceId, u64);
-
 /// A record of the log.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Record {
@@ -45,12 +42,12 @@ pub(crate) enum Record {
     /// Everything that was answered is in requests once the next batch of the forward's file has a greater number.
     Taken(u64),
     /// Batches that were forwarded.
-    Done(Vec<Identity>),
+    Done(Vec<BatchId>),
 }
 
 /// A batch of a log.
 struct Entry {
-    identity: Identity,
+    identity: BatchId,
     late: Vec<(u32, LateSample)>,
     is_stored: bool,
 }
@@ -61,7 +58,7 @@ struct Contents {
     /// By arrival.
     in_flight: BTreeMap<u64, Entry>,
     stored: Vec<Entry>,
-    done: VecDeque<Identity>,
+    done: VecDeque<BatchId>,
 }
 
 /// The position of a forward: what it sends next, and up to where it has read.
@@ -82,8 +79,8 @@ pub struct LateLog {
     file: Box<dyn DiskFile>,
     bytes: u64,
     /// Submitted and not answered, by arrival.
-    in_flight: BTreeMap<u64, Identity>,
-    done: VecDeque<Identity>,
+    in_flight: BTreeMap<u64, BatchId>,
+    done: VecDeque<BatchId>,
     /// The position of the last [`Record::Taken`], with what was in flight there.
     taken: Option<(u64, Vec<u64>)>,
     has_failed: bool,
@@ -97,15 +94,15 @@ pub fn path_of(data: &Path, name: &str) -> PathBuf {
 
 /// The batches that were in flight when the previous process ended, of all logs in `data`.
 #[must_use]
-pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, Identity)> {
+pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, BatchId)> {
     let files = RealDisk.list(&data.join(DIRECTORY)).unwrap_or_default();
     let mut out = Vec::new();
     for path in files {
         let Ok(bytes) = RealDisk.read(&path) else { continue };
-        let mut open: BTreeMap<u64, (Tenant, Identity)> = BTreeMap::new();
+        let mut open: BTreeMap<u64, (Tenant, BatchId)> = BTreeMap::new();
         for (record, _) in records(&bytes) {
             match record {
-                Record::Submitted(id, batch) => drop(open.insert(id, (batch.tenant, (batch.source, batch.sequence)))),
+                Record::Submitted(id, batch) => drop(open.insert(id, (batch.tenant.clone(), batch.id()))),
                 Record::Answered(id, _) => drop(open.remove(&id)),
                 _ => {}
             }
@@ -123,7 +120,7 @@ impl LateLog {
     pub fn open(
         path: &Path,
         place: Place,
-        stored: &HashSet<(Tenant, Identity)>,
+        stored: &HashSet<(Tenant, BatchId)>,
         tenant: &Tenant,
     ) -> Result<(Self, Vec<LateSample>), DiskError> {
         let Place { source, sequence, until_ms } = place;
@@ -153,7 +150,7 @@ impl LateLog {
             return;
         }
         if self.append(&Record::Submitted(arrival, batch_of(batch, late))) {
-            self.in_flight.insert(arrival, (batch.source, batch.sequence));
+            self.in_flight.insert(arrival, batch.id());
         }
     }
 
@@ -261,7 +258,7 @@ impl Contents {
     }
 
     /// Of what is in flight, batches that the store has are stored unless they were before; the rest was never answered and is retried.
-    fn answer(&mut self, has: impl Fn(Identity) -> bool) {
+    fn answer(&mut self, has: impl Fn(BatchId) -> bool) {
         for (_, entry) in std::mem::take(&mut self.in_flight) {
             let is_known = self.done.contains(&entry.identity)
                 || self.stored.iter().any(|stored| stored.is_stored && stored.identity == entry.identity);
@@ -279,7 +276,7 @@ impl Contents {
         }
         // Arrivals of the process count up from zero.
         for (id, entry) in (0..).map(|at| u64::MAX - at).zip(&self.stored) {
-            let (source, sequence) = entry.identity;
+            let BatchId { source, sequence } = entry.identity;
             let batch = Batch { source, sequence, ..Batch::default() };
             put(&mut out, &Record::Submitted(id, batch_of(&batch, &entry.late)));
             put(&mut out, &Record::Answered(id, Some(Vec::new())));
@@ -299,11 +296,11 @@ impl Entry {
         let late = (0..)
             .zip(samples)
             .filter_map(|(at, sample)| Some((at, LateSample { key: key(sample.series)?, sample: sample.clone() })));
-        Self { identity: (batch.source, batch.sequence), late: late.collect(), is_stored: false }
+        Self { identity: batch.id(), late: late.collect(), is_stored: false }
     }
 }
 
-fn know(done: &mut VecDeque<Identity>, identity: Identity) {
+fn know(done: &mut VecDeque<BatchId>, identity: BatchId) {
     if done.len() == DONE_MAX {
         done.pop_front();
     }
@@ -372,7 +369,7 @@ pub(crate) fn put(out: &mut Vec<u8>, record: &Record) {
         }
         Record::Done(identities) => {
             payload.push(6);
-            for (source, sequence) in identities {
+            for BatchId { source, sequence } in identities {
                 payload.extend_from_slice(&source.0.to_le_bytes());
                 number(&mut payload, *sequence);
             }
@@ -417,7 +414,10 @@ fn record(payload: &[u8]) -> Option<Record> {
             let identity = |bytes: &[u8; 24]| {
                 let (source, sequence) = bytes.split_at(16);
                 let source = u128::from_le_bytes(source.try_into().expect("they are sixteen"));
-                (SourceId(source), u64::from_le_bytes(sequence.try_into().expect("they are eight")))
+                BatchId {
+                    source: SourceId(source),
+                    sequence: u64::from_le_bytes(sequence.try_into().expect("they are eight")),
+                }
             };
             Record::Done(all.iter().map(identity).collect())
         }

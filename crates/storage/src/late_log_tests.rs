@@ -7,11 +7,12 @@ use std::sync::Arc;
 use ogive_journal::{Disk, RealDisk};
 
 use ogive_model::{
-    Batch, Kind, MatchOp, Matcher, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, Verdict,
+    Batch, BatchId, Kind, MatchOp, Matcher, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant,
+    Value, Verdict,
 };
 
 use crate::late::{Watch, Watches};
-use crate::late_log::{COMPACT_BYTES, Identity, LateLog, Place, Record, in_flight, path_of, put, read_any};
+use crate::late_log::{COMPACT_BYTES, LateLog, Place, Record, in_flight, path_of, put, read_any};
 use crate::late_sample::Key;
 
 const SOURCE: SourceId = SourceId(9);
@@ -41,7 +42,10 @@ struct Process {
 
 impl Process {
     fn start(path: &Path, (sequence, until): (u64, i64), stored: &[u64]) -> Self {
-        let stored = stored.iter().map(|sequence| (Tenant::default(), (SourceId(1), *sequence))).collect();
+        let stored = stored
+            .iter()
+            .map(|sequence| (Tenant::default(), BatchId { source: SourceId(1), sequence: *sequence }))
+            .collect();
         let all = Arc::new(Watches::new(stored));
         let tenant = Tenant::default();
         let log =
@@ -90,7 +94,7 @@ fn what_was_acknowledged_is_there_after_a_kill_once() {
     // In flight: of a batch that is stored, of one that is not, and of one that was there before.
     let flights = [5, 6, 2].map(|sequence| first.all.arrival(&batch(sequence, &[sequence as i64])).unwrap());
     std::mem::forget(flights);
-    let of = |all: Vec<(Tenant, Identity)>| all.into_iter().map(|(_, (_, sequence))| sequence).collect::<Vec<_>>();
+    let of = |all: Vec<(Tenant, BatchId)>| all.into_iter().map(|(_, id)| id.sequence).collect::<Vec<_>>();
     assert_eq!(of(in_flight(directory.path())), [5, 6, 2]);
     // The file was not written: what was taken comes again. Twice: this start is killed before it does anything.
     for _ in 0..2 {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ogive_detect::rules::{Sample as RuleSample, Storage};
 use ogive_hist::CounterReset;
-use ogive_model::{Batch, Kind, Sample, Select, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{Batch, BatchId, Kind, Sample, Select, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 use ogive_query::value::Point;
 
 use ogive_door::Door;
@@ -35,7 +35,7 @@ impl Storage for ServerStorage<'_> {
         let most = BATCH_SAMPLES.min(self.door.batch_series_max).max(1);
         let mut samples = samples.into_iter().peekable();
         while samples.peek().is_some() {
-            let (source, sequence) = self.door.numbers.next();
+            let BatchId { source, sequence } = self.door.numbers.next();
             let mut batch = Batch { source, sequence, tenant: self.tenant.clone(), ..Batch::default() };
             let mut places = HashMap::new();
             for sample in samples.by_ref().take(most) {

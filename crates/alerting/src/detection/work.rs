@@ -13,8 +13,8 @@ use ogive_detect::detectors::feed::feed;
 use ogive_detect::detectors::forecasts::Forecasts;
 use ogive_detect::detectors::monitor::{FORGOTTEN_MS, Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
-    Batch, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection, SeriesData,
-    SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallNs,
+    Batch, BatchId, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection,
+    SeriesData, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallNs,
 };
 use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
@@ -307,7 +307,7 @@ impl Work {
     fn keep(&self, tenant: &Tenant, found: &[&Reported]) -> anyhow::Result<()> {
         let series_max = (self.door.batch_series_max / 2).max(1);
         for found in found.chunks(series_max) {
-            let (source, sequence) = self.door.numbers.next();
+            let BatchId { source, sequence } = self.door.numbers.next();
             let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
             for one in found {
                 let value = f64::from(u8::from(one.finding.is_active));

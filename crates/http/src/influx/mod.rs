@@ -12,7 +12,7 @@ mod version;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use ogive_model::{SourceId, Tenant, Verdict};
+use ogive_model::{BatchId, Tenant, Verdict};
 use ogive_protocol::influx::{self, DecodedBody, Precision};
 use ogive_protocol::parts::Layout;
 use serde_json::json;
@@ -198,7 +198,7 @@ struct Message {
     tenant: Tenant,
     database: String,
     precision: Precision,
-    number: (SourceId, u64),
+    number: BatchId,
     /// Whether the number is derived from the bytes.
     is_of_content: bool,
     /// Lines of the request in front of its first.
@@ -243,7 +243,7 @@ impl Message {
             let label = Some((&*rules.db_label, &*self.database)).filter(|(name, _)| !name.is_empty());
             let now_ns = self.app.clock.wall();
             let options = influx::Options { precision: self.precision, now_ns, names: rules.names, label };
-            let (source, sequence) = self.number;
+            let BatchId { source, sequence } = self.number;
             match influx::read(self.bytes(), &self.tenant, source, sequence, &options) {
                 Ok(read) => Ok((self, Ok(DecodedMessage { read, unfolded }))),
                 Err(error) => Ok((self, Err(TooMuch::new(error.to_string())))),
@@ -259,7 +259,7 @@ impl Message {
         let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
-        (read.batch.source, read.batch.sequence) = self.number;
+        BatchId { source: read.batch.source, sequence: read.batch.sequence } = self.number;
     }
 }
 

@@ -13,8 +13,8 @@ use ogive_door::submission::stored;
 use ogive_irondb::identity::{CHECK, CHECK_TAGS};
 use ogive_irondb::name;
 use ogive_model::{
-    Batch, Kind, METRIC_NAME, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange,
-    Value,
+    Batch, BatchId, Kind, METRIC_NAME, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
+    TimeRange, Value,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -141,7 +141,7 @@ async fn store(app: &App, check: &str, tenant: Tenant, tags: &BTreeSet<String>) 
     let series = series.map_err(|error| ApiError::internal(error.to_string()))?;
     let value = Value::Text(serde_json::to_string(tags).expect("texts are JSON"));
     let sample = Sample { series: 0, time_ns: app.clock.wall(), start_ns: None, value };
-    let (source, sequence) = app.numbers.next();
+    let BatchId { source, sequence } = app.numbers.next();
     let batch =
         Batch { source, sequence, tenant, series: vec![Ok(series)], known: Vec::new(), samples: vec![Ok(sample)] };
     let mut way = app.meters.ingest.begin();

@@ -15,7 +15,7 @@ mod slow;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{BatchId, Tenant};
 use ogive_protocol::otlp::{self as protocol, Context, DecodedRequest, SpanNotes, SpanRules, json};
 use ogive_protocol::parts::Layout;
 use serde_json::json as object;
@@ -188,7 +188,7 @@ struct Message {
     /// None once it is divided.
     body: Option<ChargedBody>,
     tenant: Tenant,
-    number: (SourceId, u64),
+    number: BatchId,
     /// Whether the number is derived from the bytes.
     is_of_content: bool,
 }
@@ -300,7 +300,7 @@ impl Message {
     /// Its contents, or why it is too large.
     fn read(&self, whose: SeriesNaming) -> Result<Result<DecodedMessage, TooMuch>, ApiError> {
         let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
-        let (source, sequence) = self.number;
+        let BatchId { source, sequence } = self.number;
         let context = Context {
             tenant: &self.tenant,
             source,
@@ -385,7 +385,7 @@ impl Message {
         let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
-        (read.batch.source, read.batch.sequence) = self.number;
+        BatchId { source: read.batch.source, sequence: read.batch.sequence } = self.number;
     }
 }
 

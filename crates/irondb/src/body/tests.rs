@@ -1,5 +1,7 @@
 use super::*;
 use crate::metric_list::tests::{bins, first, second};
+use ogive_model::SourceId;
+
 use crate::mutations::mutations;
 
 /// Seeded changes of good bodies of every encoding end in records or in an error, and never in a panic.
@@ -20,10 +22,11 @@ fn changed_bodies_never_panic() {
         (Encoding::Json(Form::Histogram), json.clone().into_bytes()),
         (Encoding::Json(Form::Numeric), json.into_bytes()),
     ] {
-        let good = read(&encoding, &body, &Tenant::default(), (SourceId(1), 1)).expect("it is good");
+        let good = read(&encoding, &body, &Tenant::default(), BatchId { source: SourceId(1), sequence: 1 })
+            .expect("it is good");
         assert!(good.records > 0 && good.faults.total() == 0, "{encoding:?}");
         mutations(&body, 20_000, 4, &[], |body| {
-            if let Ok(taken) = read(&encoding, body, &Tenant::default(), (SourceId(1), 1)) {
+            if let Ok(taken) = read(&encoding, body, &Tenant::default(), BatchId { source: SourceId(1), sequence: 1 }) {
                 assert!(taken.batch.samples.len() <= 64 + body.len() / 8);
             }
         });

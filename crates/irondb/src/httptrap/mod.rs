@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, Sample, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, BatchId, Kind, Sample, SeriesMeta, Temporality, Tenant, Value};
 use ogive_protocol::lines::{Fault, Faults, Names, Pairs};
 use ogive_protocol::{Error, Gather, untyped};
 use ogive_stream::Key;
@@ -81,7 +81,7 @@ pub enum Refused {
 pub fn read(
     body: &[u8],
     tenant: &Tenant,
-    (source, sequence): (SourceId, u64),
+    BatchId { source, sequence }: BatchId,
     options: &Options<'_>,
     accepts: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Trapped, Refused> {

@@ -1,4 +1,5 @@
 use ogive_hist::openhistogram;
+use ogive_model::SourceId;
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +9,9 @@ const CHECK: &str = "8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e";
 
 fn trapped(body: &str) -> Result<Trapped, Refused> {
     let options = Options { check: CHECK, now_ns: NOW_NS, names: Names::Utf8 };
-    read(body.as_bytes(), &Tenant::default(), (SourceId(1), 1), &options, &mut |name| name != "refused")
+    read(body.as_bytes(), &Tenant::default(), BatchId { source: SourceId(1), sequence: 1 }, &options, &mut |name| {
+        name != "refused"
+    })
 }
 
 /// Each sample as `labels without the check @ milliseconds after NOW = value`, histograms by their bins.
@@ -137,6 +140,6 @@ proptest! {
         body.truncate(body.len() - cut % 40);
         body.extend(noise);
         let options = Options { check: CHECK, now_ns: NOW_NS, names: Names::Underscore };
-        let _ = read(&body, &Tenant::default(), (SourceId(1), 1), &options, &mut |_| true);
+        let _ = read(&body, &Tenant::default(), BatchId { source: SourceId(1), sequence: 1 }, &options, &mut |_| true);
     }
 }

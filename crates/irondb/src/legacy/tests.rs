@@ -1,4 +1,4 @@
-use ogive_model::{SourceId, Tenant, Value};
+use ogive_model::{BatchId, SourceId, Tenant, Value};
 
 use super::*;
 
@@ -7,7 +7,7 @@ const CHECK: &str = "ae0f7f90-2a6b-481c-9cf5-21a31837020e";
 fn taken(form: Form, body: &str) -> Result<crate::intake::Taken, Refused> {
     let mut intake = Intake::new(body.len());
     read(form, body.as_bytes(), &mut intake)?;
-    Ok(intake.finish(&Tenant::default(), (SourceId(1), 1)))
+    Ok(intake.finish(&Tenant::default(), BatchId { source: SourceId(1), sequence: 1 }))
 }
 
 /// Each sample as `labels @ seconds (its start) = value`.

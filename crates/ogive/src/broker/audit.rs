@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use ogive_export::Measured;
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
-use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{BatchId, Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 
 use super::config::Config;
 use super::shared::Broker;
@@ -45,7 +45,7 @@ fn changed(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Con
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let labels = [(METRIC_NAME, METRIC), ("broker", &config.name), ("file", &file)];
     let series = SeriesDef::new(labels, meta).context("the file's name is no label")?;
-    let (source, sequence) = door.numbers.next();
+    let BatchId { source, sequence } = door.numbers.next();
     let value = Measured { series, time_ns: time_ms * 1_000_000, value: Value::Text(text) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
     let way = door.meters.ingest.begin_made();

@@ -1,5 +1,6 @@
 //! `ogive cluster`: the tables in Apache Cassandra that `ogive serve --store` needs.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -100,17 +101,17 @@ async fn audit(stores: &[Address], since: Duration, refill: bool) -> anyhow::Res
             println!("{}/{}:", store.hosts.join(","), store.keyspace);
         }
         let other = clusters.iter().enumerate().find(|(other, _)| *other != at).map(|(_, cluster)| cluster);
-        is_whole &= audit_one((cluster, other), since, refill).await?;
+        is_whole &= audit_one(cluster, other, since, refill).await?;
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
 /// The minutes since 1970 that lie in the last `since`.
-fn minutes(since: Duration) -> (i32, i32) {
+fn minutes(since: Duration) -> RangeInclusive<i32> {
     let minute =
         |ago: Duration| (ogive_probe::Clock::global().wall() / 60_000_000_000) as i32 - (ago.as_secs() / 60) as i32;
     // A clock of another node may be a minute ahead.
-    (minute(since), minute(Duration::ZERO) + 1)
+    minute(since)..=minute(Duration::ZERO) + 1
 }
 
 async fn rollup(stores: &[Address], since: Duration) -> anyhow::Result<ExitCode> {
@@ -123,13 +124,8 @@ async fn rollup(stores: &[Address], since: Duration) -> anyhow::Result<ExitCode>
 }
 
 /// Whether every copy holds every row.
-async fn audit_one(
-    (cluster, other): (&Cluster, Option<&Cluster>),
-    since: Duration,
-    refill: bool,
-) -> anyhow::Result<bool> {
-    let (first, last) = minutes(since);
-    let found = Audit::new(cluster, other, None, refill).minutes(first..=last).await?;
+async fn audit_one(cluster: &Cluster, other: Option<&Cluster>, since: Duration, refill: bool) -> anyhow::Result<bool> {
+    let found = Audit::new(cluster, other, None, refill).minutes(minutes(since)).await?;
     println!("{} rows in {} manifests, {} rows lost", found.rows, found.manifests, found.lost);
     println!("{} copies hold them; {} miss theirs", found.copies, found.copies_missing);
     if found.copies_unknown > 0 {

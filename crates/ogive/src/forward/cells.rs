@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ogive_model::{Batch, HistogramValue, Sample, SeriesData, SeriesDef, SourceId, Tenant, Value};
+use ogive_model::{Batch, BatchId, HistogramValue, Sample, SeriesData, SeriesDef, Tenant, Value};
 
 use super::config::Form;
 use super::state::Request;
@@ -17,7 +17,7 @@ pub(super) fn requests(
     series: Vec<SeriesData>,
     form: Form,
     tenant: &Tenant,
-    (source, sequence): (SourceId, u64),
+    BatchId { source, sequence }: BatchId,
 ) -> anyhow::Result<(Vec<Request>, u64)> {
     let (mut out, mut unfit): (Vec<Request>, u64) = (Vec::new(), 0);
     for part in parts(series) {
@@ -40,7 +40,7 @@ pub(super) fn requests(
                 }
                 written.body
             }
-            Form::Batch => batch(&part, tenant, (source, sequence + out.len() as u64)).encode()?,
+            Form::Batch => batch(&part, tenant, BatchId { source, sequence: sequence + out.len() as u64 }).encode()?,
         };
         out.push(Request { samples, body });
     }
@@ -51,7 +51,7 @@ pub(super) fn requests(
 pub(super) fn late(
     samples: Vec<(SeriesDef, Sample)>,
     tenant: &Tenant,
-    (source, sequence): (SourceId, u64),
+    BatchId { source, sequence }: BatchId,
 ) -> anyhow::Result<Vec<Request>> {
     let mut out = Vec::new();
     for part in samples.chunks(SAMPLES_MAX) {
@@ -91,7 +91,7 @@ fn parts(series: Vec<SeriesData>) -> Vec<Vec<SeriesData>> {
     out
 }
 
-fn batch(series: &[SeriesData], tenant: &Tenant, (source, sequence): (SourceId, u64)) -> Batch {
+fn batch(series: &[SeriesData], tenant: &Tenant, BatchId { source, sequence }: BatchId) -> Batch {
     let mut out = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     for (at, one) in series.iter().enumerate() {
         out.series.push(SeriesDef::new(one.labels.iter(), one.meta.clone()));

@@ -4,7 +4,7 @@
 //! it was taken; the file moves on only behind an answer. So each cell is sent at least once, and whoever knows numbers or times again counts it once.
 //! Failure: a file that is not what was written is an error; who removes it begins at now.
 
-use ogive_model::SourceId;
+use ogive_model::{BatchId, SourceId};
 
 use super::config::Form;
 
@@ -41,6 +41,11 @@ pub(super) struct Request {
 }
 
 impl State {
+    /// The next batch's.
+    pub(super) fn next(&self) -> BatchId {
+        BatchId { source: self.source, sequence: self.sequence }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut fields = self.source.0.to_le_bytes().to_vec();
         fields.extend_from_slice(&self.sequence.to_le_bytes());

@@ -157,8 +157,7 @@ impl Work {
         let found = self.resolved(late);
         let (mut corrected, mut left_out) = (0, 0);
         if self.forward.form == Form::Batch {
-            let identity = (self.state.source, self.state.sequence);
-            let mut requests = cells::late(found, &self.forward.tenant, identity)?;
+            let mut requests = cells::late(found, &self.forward.tenant, self.state.next())?;
             let room = state::REQUESTS_MAX - self.state.requests.len().min(state::REQUESTS_MAX);
             dropped += requests.drain(room.min(requests.len())..).map(|one| u64::from(one.samples)).sum::<u64>();
             corrected = requests.iter().map(|one| u64::from(one.samples)).sum();
@@ -239,7 +238,7 @@ impl Work {
         }
         let (next_ms, series) = self.read(until_ms, closed_ms.min(until_ms + CATCH_UP_MS))?;
         let Forward { form, tenant, .. } = &self.forward;
-        let (requests, unfit) = cells::requests(series, *form, tenant, (self.state.source, self.state.sequence))?;
+        let (requests, unfit) = cells::requests(series, *form, tenant, self.state.next())?;
         self.change(|figure| figure.samples_unfit += unfit);
         if requests.len() > state::REQUESTS_MAX {
             bail!("{} requests of one turn, above {}", requests.len(), state::REQUESTS_MAX);

@@ -9,7 +9,7 @@ use ogive_model::{
     Batch, Error as SeriesError, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Temporality,
     Value,
 };
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{BatchId, Tenant};
 
 use super::known::{Declared, Ids, Key, KeySeed};
 use super::{Counts, Native, Sample as Sampled};
@@ -52,7 +52,12 @@ pub(super) struct Builder<'k> {
 }
 
 impl<'k> Builder<'k> {
-    pub(super) fn new(tenant: &Tenant, (source, sequence): (SourceId, u64), ids: Option<&'k Ids>, body: usize) -> Self {
+    pub(super) fn new(
+        tenant: &Tenant,
+        BatchId { source, sequence }: BatchId,
+        ids: Option<&'k Ids>,
+        body: usize,
+    ) -> Self {
         let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
         let read = DecodedRequest {
             batch,

@@ -1,6 +1,6 @@
 //! Version 1.0: each series has its labels as strings.
 
-use ogive_model::{Error as SeriesError, Kind, Labels, SourceId, Tenant};
+use ogive_model::{BatchId, Error as SeriesError, Kind, Labels, SourceId, Tenant};
 
 use super::batch::{Builder, held_or};
 use super::known::KnownSeries;
@@ -170,7 +170,7 @@ pub fn read(
     mut learn: impl FnMut(&Metadata<'_>),
 ) -> Result<DecodedRequest, Error> {
     let ids = known.map(KnownSeries::ids);
-    let mut builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
+    let mut builder = Builder::new(tenant, BatchId { source, sequence }, ids.as_deref(), message.len());
     for part in parts(message) {
         match part? {
             Part::Series(series) => take(&mut builder, &series)?,

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 
-use ogive_model::{Error as SeriesError, Kind, Labels, METRIC_NAME, MetricKind, SourceId, Tenant};
+use ogive_model::{BatchId, Error as SeriesError, Kind, Labels, METRIC_NAME, MetricKind, SourceId, Tenant};
 use twox_hash::XxHash3_128;
 
 use super::batch::{Builder, held_or};
@@ -198,7 +198,7 @@ pub fn read(
 ) -> Result<DecodedRequest, Error> {
     let request = Request::read(message)?;
     let ids = known.map(KnownSeries::ids);
-    let builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
+    let builder = Builder::new(tenant, BatchId { source, sequence }, ids.as_deref(), message.len());
     let hashes = request.symbols().iter().map(|symbol| XxHash3_128::oneshot(symbol.as_bytes())).collect();
     let mut reader = Reader {
         symbols: request.symbols(),

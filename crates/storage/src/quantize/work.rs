@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesData,
-    SeriesDef, Temporality, Tenant, TimeRange, Value,
+    Batch, BatchId, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection,
+    SeriesData, SeriesDef, Temporality, Tenant, TimeRange, Value,
 };
 use ogive_store::ingest::TIME_AHEAD_MAX;
 use ogive_stream::align::{self, Windows, window_end};
@@ -272,7 +272,7 @@ impl Work {
         let mut writes = writes.into_iter().peekable();
         let series_max = BATCH_SAMPLES.min(self.door.batch_series_max).max(1);
         while writes.peek().is_some() {
-            let (source, sequence) = self.door.numbers.next();
+            let BatchId { source, sequence } = self.door.numbers.next();
             let mut batch = Batch { source, sequence, tenant: marked.rule.tenant.clone(), ..Batch::default() };
             let (mut places, mut corrections) = (HashMap::new(), 0);
             while batch.samples.len() < BATCH_SAMPLES && batch.series.len() < series_max {
