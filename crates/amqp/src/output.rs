@@ -114,7 +114,7 @@ impl Publisher {
         for frame in frames {
             if waiting.messages.len() >= WINDOW || waiting.bytes >= WINDOW_BYTES {
                 // Half of them at once: for one by one, both sides would wake for each.
-                self.settle(waiting, (WINDOW / 2, WINDOW_BYTES / 2), tell).await?;
+                self.settle(waiting, WINDOW / 2, WINDOW_BYTES / 2, tell).await?;
             }
             let size = frame.as_ref().len();
             let mut message: UnderWay<'a> =
@@ -127,14 +127,15 @@ impl Publisher {
             waiting.bytes += size;
             waiting.messages.push_back((message, size));
         }
-        self.settle(waiting, (0, 0), tell).await
+        self.settle(waiting, 0, 0, tell).await
     }
 
     /// Waits until no more than these messages and bytes are under way.
     async fn settle(
         &self,
         waiting: &mut InFlight<'_>,
-        (messages, bytes): (usize, usize),
+        messages: usize,
+        bytes: usize,
         tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {
         while waiting.messages.len() > messages || waiting.bytes > bytes {

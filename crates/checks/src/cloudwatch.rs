@@ -194,7 +194,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wal
         let mut next = None;
         for _ in 0..PAGES_MAX {
             let body = question(ask, &queries, wall_ns, next.as_deref());
-            let page = page(network, run, ask, (&secret, wall_ns), &body).await?;
+            let page = page(network, run, ask, &secret, wall_ns, &body).await?;
             values = page.counted(values)?;
             page.tell(run, ask, &queries, &mut counts);
             next = page.next.filter(|token| !token.is_empty());
@@ -293,7 +293,8 @@ async fn page(
     network: &Network,
     run: &mut Run,
     ask: &MetricQuery,
-    (secret, wall_ns): (&str, i64),
+    secret: &str,
+    wall_ns: i64,
     body: &str,
 ) -> Result<Page, Failure> {
     let request = request(ask, secret, wall_ns, body)?;

@@ -107,7 +107,7 @@ pub(super) async fn run(run: &mut Run, external: &External) -> Result<(), Failur
     let status = child.wait().await?;
     // It was waited for, so its number may become another's.
     group.0 = None;
-    judged(run, external, status, (&String::from_utf8_lossy(&output), &String::from_utf8_lossy(&errors)))
+    judged(run, external, status, &String::from_utf8_lossy(&output), &String::from_utf8_lossy(&errors))
 }
 
 /// Everything that is printed, if that is not too much.
@@ -120,12 +120,7 @@ async fn bounded(from: impl AsyncRead + Unpin) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-fn judged(
-    run: &mut Run,
-    external: &External,
-    status: ExitStatus,
-    (output, errors): (&str, &str),
-) -> Result<(), Failure> {
+fn judged(run: &mut Run, external: &External, status: ExitStatus, output: &str, errors: &str) -> Result<(), Failure> {
     let line = match external.is_plugin {
         true => perfdata::headline(output),
         false => output.lines().next().unwrap_or_default(),

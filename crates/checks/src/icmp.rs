@@ -35,8 +35,10 @@ struct Socket {
 pub(super) async fn run(
     network: &Network,
     run: &mut Run,
-    (host, count): (&str, u32),
-    (timeout, clock): (Duration, Clock),
+    host: &str,
+    count: u32,
+    timeout: Duration,
+    clock: Clock,
 ) -> Result<(), Failure> {
     let address = network.resolve(run, host, 0).await?[0].ip();
     run.phase("wait");

@@ -427,20 +427,18 @@ impl Shared {
             Probe::Tcp(place) => network.connect(run, place).await.map(drop),
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Probe::Dns(dns) => dns::run(network, run, dns).await,
-            Probe::Icmp { host, count } => {
-                icmp::run(network, run, (host, *count), (check.timeout, self.door.clock)).await
-            }
+            Probe::Icmp { host, count } => icmp::run(network, run, host, *count, check.timeout, self.door.clock).await,
             Probe::Postgres(login) => postgres::run(network, run, login).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
-            Probe::Memcached(place, trust) => memcached::run(network, run, (place, trust.as_ref())).await,
+            Probe::Memcached(place, trust) => memcached::run(network, run, place, trust.as_ref()).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,
             Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
             Probe::Command(external) => command::run(run, external).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]
             Probe::Lua(script) => {
-                let means = (&self.scripts, self.network.files);
-                lua::run(means, run, (&check.name, script), check.timeout).await
+                let files = self.network.files;
+                lua::run(&self.scripts, files, run, &check.name, script, check.timeout).await
             }
         }
     }

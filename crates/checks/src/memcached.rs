@@ -16,7 +16,8 @@ const STATISTICS_MAX: usize = 1_000;
 pub(super) async fn run(
     network: &Network,
     run: &mut Run,
-    (place, trust): (&HostAndPort, Option<&Trust>),
+    place: &HostAndPort,
+    trust: Option<&Trust>,
 ) -> Result<(), Failure> {
     let mut stream = BufReader::new(network.open(run, place, trust).await?);
     run.phase("query");

@@ -73,7 +73,7 @@ impl Steps {
             if name.is_empty() || steps.iter().any(|step| step.name == name) {
                 return Err(of("give each step a name of its own".into()));
             }
-            let mut step = Step::of(table, &url, (&common, redirects)).map_err(of)?;
+            let mut step = Step::of(table, &url, &common, redirects).map_err(of)?;
             (step.http.token, step.http.trust) = (token.clone(), trust.clone());
             step.check_words(&known).map_err(of)?;
             if let Some((twice, _)) = step.keep.iter().find(|(kept, _)| matches!(kept.as_str(), "user" | "password")) {
@@ -90,7 +90,8 @@ impl Step {
     fn of(
         table: StepTable,
         url: &Uri,
-        (common, redirects): (&BTreeMap<String, String>, Option<u32>),
+        common: &BTreeMap<String, String>,
+        redirects: Option<u32>,
     ) -> Result<Self, String> {
         let StepTable { name, target, method, headers, body, form, status, body_regex, redirects: own, extract, keep } =
             table;
@@ -180,7 +181,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, steps: &Steps, clock: 
     for step in &steps.steps {
         let from = clock.now();
         run.step(&step.name);
-        let done = one(network, run, step, (&mut words, &mut jar)).await;
+        let done = one(network, run, step, &mut words, &mut jar).await;
         // A step without an answer has no latency, as a run has none.
         if done.as_ref().err().is_none_or(|failure| failure.reason.is_answer()) {
             run.step_seconds(&step.name, clock.now().saturating_sub(from));
@@ -190,12 +191,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, steps: &Steps, clock: 
     Ok(())
 }
 
-async fn one(
-    network: &Network,
-    run: &mut Run,
-    step: &Step,
-    (words, jar): (&mut Words, &mut Jar),
-) -> Result<(), Failure> {
+async fn one(network: &Network, run: &mut Run, step: &Step, words: &mut Words, jar: &mut Jar) -> Result<(), Failure> {
     let content = |sentence: String| Failure::new(Reason::Content, sentence);
     let http = step.request(words).map_err(content)?;
     let (status, body) = fetch(network, run, &http, Some(jar)).await?;

@@ -63,7 +63,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn take(&mut self, (origins, known): (&[Option<u32>], &[u32]), outcome: Result<Verdict, Refusal>) {
+    fn take(&mut self, origins: &[Option<u32>], known: &[u32], outcome: Result<Verdict, Refusal>) {
         self.waiting -= 1;
         match outcome {
             Ok(verdict) => {
@@ -142,7 +142,7 @@ impl Backend for FilteredBackend {
             let of_part = Arc::new((origins, known));
             let take = |answers: &Mutex<Answers>, of_part: &(Vec<Option<u32>>, Vec<u32>), outcome| {
                 let (origins, known) = of_part;
-                answers.lock().unwrap_or_else(PoisonError::into_inner).take((origins, known), outcome);
+                answers.lock().unwrap_or_else(PoisonError::into_inner).take(origins, known, outcome);
             };
             let (to, of) = (answers.clone(), of_part.clone());
             let reply: Reply = Box::new(move |outcome| take(&to, &of, outcome));

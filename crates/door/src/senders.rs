@@ -170,13 +170,7 @@ pub struct Senders(Mutex<Table>);
 
 impl Senders {
     /// Counts what became of a batch of `samples`, the one with the number `sequence` of its source.
-    pub fn count(
-        &self,
-        sender: &Sender,
-        sequence: u64,
-        (samples, outcome): (u64, &Result<Verdict, Refusal>),
-        now_ns: i64,
-    ) {
+    pub fn count(&self, sender: &Sender, sequence: u64, samples: u64, outcome: &Result<Verdict, Refusal>, now_ns: i64) {
         self.change(sender, now_ns, |row| {
             row.account.add(samples, outcome);
             // One that was refused comes again under its number.
@@ -256,9 +250,9 @@ mod tests {
         let senders = Senders::default();
         let rejected = vec![(0, Reason::TimeTooNew), (3, Reason::TimeTooNew), (4, Reason::KindConflict)];
         let mixed = Ok(Verdict { accepted: 5, duplicate: 2, folded: 1, rejected });
-        senders.count(&sender("a", None), 7, (10, &mixed), 1);
-        senders.count(&sender("a", None), 3, (7, &Err(Refusal::Busy)), 5);
-        senders.count(&sender("b", None), 1, (4, &accepted(4)), 3);
+        senders.count(&sender("a", None), 7, 10, &mixed, 1);
+        senders.count(&sender("a", None), 3, 7, &Err(Refusal::Busy), 5);
+        senders.count(&sender("b", None), 1, 4, &accepted(4), 3);
         senders.unreadable(&sender("a", None), "malformed", 6);
         senders.duplicate(&sender("b", None), 3, 3);
         let (rows, forgotten) = senders.rows(None);
@@ -284,7 +278,7 @@ mod tests {
     fn numbers_that_never_came_are_missing_until_they_come() {
         let senders = Senders::default();
         let missing = |numbers: &[u64]| {
-            numbers.iter().for_each(|number| senders.count(&sender("a", Some(9)), *number, (1, &accepted(1)), 1));
+            numbers.iter().for_each(|number| senders.count(&sender("a", Some(9)), *number, 1, &accepted(1), 1));
             senders.rows(None).0[0].1.missing
         };
         assert_eq!(missing(&[40, 41, 39]), 0, "what is below the first is not known to be missing");
@@ -326,7 +320,7 @@ mod tests {
     fn a_refused_batch_comes_again_under_its_number() {
         let senders = Senders::default();
         for (number, outcome) in [(1, accepted(1)), (2, Err(Refusal::Busy)), (3, accepted(1)), (2, accepted(1))] {
-            senders.count(&sender("a", Some(1)), number, (1, &outcome), 1);
+            senders.count(&sender("a", Some(1)), number, 1, &outcome, 1);
         }
         let (rows, _) = senders.rows(None);
         assert_eq!((rows[0].1.missing, rows[0].1.accepted, rows[0].1.refused["busy"]), (0, 3, 1));
@@ -336,7 +330,7 @@ mod tests {
     fn who_was_silent_longest_is_forgotten_and_the_sum_stays() {
         let senders = Senders::default();
         for at in 0..=SENDERS_MAX as u64 {
-            senders.count(&sender(&format!("s{at}"), None), 0, (2, &accepted(2)), 1 + at as i64);
+            senders.count(&sender(&format!("s{at}"), None), 0, 2, &accepted(2), 1 + at as i64);
         }
         let (rows, forgotten) = senders.rows(None);
         assert_eq!((rows.len(), &*rows[0].0.name), (SENDERS_MAX, &*format!("s{SENDERS_MAX}")));

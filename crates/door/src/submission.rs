@@ -139,7 +139,7 @@ impl LedgerEntry {
 
     fn answered(&self, outcome: &Result<Verdict, Refusal>) {
         self.counters.of(self.sender.protocol).batch(self.samples, outcome);
-        self.counters.senders.count(&self.sender, self.sequence, (self.samples, outcome), self.clock.wall());
+        self.counters.senders.count(&self.sender, self.sequence, self.samples, outcome, self.clock.wall());
     }
 }
 

@@ -304,7 +304,8 @@ impl Cells {
             let (value, exemplar) = match value {
                 State::Count(count) => (Value::Float(count as f64), None),
                 State::Histogram(histogram, largest) => {
-                    let exemplar = largest.and_then(|largest| exemplar(&series, tenant, largest));
+                    let exemplar =
+                        largest.and_then(|(value, time_ns, line)| exemplar(&series, tenant, value, time_ns, line));
                     (Value::Histogram(histogram), exemplar)
                 }
             };
@@ -313,7 +314,7 @@ impl Cells {
     }
 }
 
-fn exemplar(series: &SeriesDef, tenant: u16, (value, time_ns, line): (f64, i64, String)) -> Option<MeasuredSample> {
+fn exemplar(series: &SeriesDef, tenant: u16, value: f64, time_ns: i64, line: String) -> Option<MeasuredSample> {
     let labels = if line.is_empty() { Labels::empty() } else { Labels::new([("line", line)]).ok()? };
     let text = Exemplar { labels, value }.to_text().ok()?;
     Some(MeasuredSample { series: Exemplar::series(&series.labels), time_ns, tenant, value: Value::Text(text) })

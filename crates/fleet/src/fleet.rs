@@ -120,7 +120,8 @@ impl Fleet {
         directories: Vec<PathBuf>,
         restrict: Restrict,
         validate: Validate,
-        (counters, now_ms): (Arc<Counters>, i64),
+        counters: Arc<Counters>,
+        now_ms: i64,
     ) -> Result<Self, Error> {
         let records = Records::new(disk, directories, restrict);
         let key = records.read::<Vec<u8>>("key.json")?.map(|pkcs8| SigningKey::parse(&pkcs8));
@@ -184,7 +185,8 @@ impl Fleet {
         group: &str,
         contents: Contents,
         base: Option<u64>,
-        (by, why): (&str, &str),
+        by: &str,
+        why: &str,
         now_ms: i64,
     ) -> Result<Applied, Error> {
         contents.check_size().map_err(Error::Wrong)?;
@@ -212,10 +214,10 @@ impl Fleet {
     ///
     /// # Errors
     /// There is no such version, or it is not valid any more.
-    pub fn rollback(&self, group: &str, version: u64, (by, why): (&str, &str), now_ms: i64) -> Result<Applied, Error> {
+    pub fn rollback(&self, group: &str, version: u64, by: &str, why: &str, now_ms: i64) -> Result<Applied, Error> {
         let package = self.version(group, Some(version))?;
         let why = if why.is_empty() { format!("rollback to version {version}") } else { why.to_owned() };
-        self.apply(group, package.contents, None, (by, &why), now_ms)
+        self.apply(group, package.contents, None, by, &why, now_ms)
     }
 
     /// A version of a group, or the one in force.
@@ -464,7 +466,8 @@ impl Fleet {
         &self,
         token: &str,
         poll: Poll,
-        (address, is_beside): (String, bool),
+        address: String,
+        is_beside: bool,
         clock: Clock,
     ) -> Result<Answer, Error> {
         let at_once = poll.at_once;

@@ -138,7 +138,9 @@ fn said(reply: &Reply) -> String {
 /// The ticket is not accepted, the server is another than that of the ticket, or the credential cannot be kept.
 pub fn enrol(
     kept: &Kept,
-    (url, text, name): (&str, &str, &str),
+    url: &str,
+    text: &str,
+    name: &str,
     options: &LinkOptions,
     read: ReadFile,
 ) -> Result<Credential, String> {
@@ -172,9 +174,11 @@ impl Link {
     /// A link whose last good version runs when this returns.
     pub fn open(
         kept: Arc<Kept>,
-        (options, read): (LinkOptions, ReadFile),
+        options: LinkOptions,
+        read: ReadFile,
         broker: Arc<dyn Broker>,
-        (counters, clock): (Arc<Counters>, Clock),
+        counters: Arc<Counters>,
+        clock: Clock,
     ) -> std::io::Result<Self> {
         let (tasks, queue) = mpsc::channel::<(Task, Way)>();
         let (worker, keeps) = (broker.clone(), kept.clone());

@@ -248,8 +248,8 @@ fn judge_ticket(
     ticket: &str,
     now_ms: i64,
 ) -> Result<(), (LoginFailure, ApiError)> {
-    let address = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let grant = app.web.ticket(ticket, now_ms, address).map_err(|Denied { why, message }| match why {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let grant = app.web.ticket(ticket, now_ms, path, query).map_err(|Denied { why, message }| match why {
         LoginFailure::TicketScope => (why, ApiError::forbidden(message)),
         _ => (why, ApiError::unauthorized(message)),
     })?;

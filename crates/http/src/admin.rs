@@ -56,7 +56,7 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
             )));
         }
     };
-    blocking("the request", move || deleted(&app, &params, (&selectors, range), snapshots)).await
+    blocking("the request", move || deleted(&app, &params, &selectors, range, snapshots)).await
 }
 
 /// What is done about snapshots that may contain the deleted data.
@@ -73,7 +73,8 @@ enum Snapshots {
 fn deleted(
     app: &App,
     params: &Params,
-    (selectors, range): (&[Vec<Matcher>], TimeRange),
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
     snapshots: Snapshots,
 ) -> Result<Response, ApiError> {
     let backend = &app.backend;

@@ -114,7 +114,8 @@ impl Cancel {
     pub(super) fn each_definition(
         &self,
         store: &dyn Select,
-        (matchers, range): (&[Matcher], TimeRange),
+        matchers: &[Matcher],
+        range: TimeRange,
         mut each: impl FnMut(SeriesDef) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
         let (matchers, resolution) = (matchers.to_vec(), Resolution::default());

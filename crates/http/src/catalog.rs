@@ -57,7 +57,7 @@ impl SeriesFilter {
         mut each: impl FnMut(SeriesDef) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
         let reader = self.reader(app);
-        self.matchers.iter().try_for_each(|matchers| cancel.each_definition(&reader, (matchers, self.range), &mut each))
+        self.matchers.iter().try_for_each(|matchers| cancel.each_definition(&reader, matchers, self.range, &mut each))
     }
 
     /// How many items of a list are enough to know whether there are more than the limit.

@@ -46,7 +46,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLAT_BUFFER)], body).into_response());
     }
     let body =
-        pieces::stream(&app, timeout_ms, move |app, cancel, out| write(app, (cancel, out), &params.tenant, &selection));
+        pieces::stream(&app, timeout_ms, move |app, cancel, out| write(app, cancel, out, &params.tenant, &selection));
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 
@@ -65,7 +65,7 @@ fn frame(app: &App, cancel: &Cancel, tenant: &Tenant, selection: &Selection) -> 
 }
 
 /// Writes the samples as they are read, and then the series to which they belong.
-fn write(app: &App, (cancel, out): (&Cancel, &Out), tenant: &Tenant, selection: &Selection) -> Result<(), ApiError> {
+fn write(app: &App, cancel: &Cancel, out: &Out, tenant: &Tenant, selection: &Selection) -> Result<(), ApiError> {
     // Only reading shows what is too large; it is then refused before anything was sent. Reading is a small part of the cost.
     let mut declared_bytes = 0;
     cancel.each_series(&*app.backend.of(tenant), selection, |series| {

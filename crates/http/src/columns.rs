@@ -239,8 +239,9 @@ fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Re
     let own = app.backend.of(&wanted.tenant);
     let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
     let spy = UnitRecorder { store: &store, units: Mutex::default() };
-    let range = (grid.start_ms, grid.end_ms, grid.step_ms);
-    let result = cancel.engine(app).range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
+    let Grid { start_ms, end_ms, step_ms, .. } = grid;
+    let engine = cancel.engine(app);
+    let result = engine.range_until(&spy, &wanted.query, start_ms, end_ms, step_ms, &|| cancel.is_set())?;
     let Value::Matrix(series) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };

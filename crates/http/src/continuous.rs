@@ -97,7 +97,7 @@ pub(super) async fn get(
     }
     let after = last_event(&headers)?;
     let guard = Guard::new(&app, asker, &headers, &params.tenant);
-    let plan = ask(&app, None, move |_, _| plan(query, params, (step_ms, lateness_ms))).await?;
+    let plan = ask(&app, None, move |_, _| plan(query, params, step_ms, lateness_ms)).await?;
     Ok(started(app, plan, guard, after))
 }
 
@@ -123,7 +123,7 @@ fn within(params: &Params, name: &str, usual: i64, range: std::ops::RangeInclusi
 }
 
 /// Reads the expression, where queries are read.
-fn plan(query: String, params: Params, (step_ms, lateness_ms): (i64, i64)) -> Result<Plan, ApiError> {
+fn plan(query: String, params: Params, step_ms: i64, lateness_ms: i64) -> Result<Plan, ApiError> {
     let expr = ogive_query::parse(&query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let (mut selectors, mut looks_ahead) = (Vec::new(), false);
@@ -152,7 +152,7 @@ fn plan(query: String, params: Params, (step_ms, lateness_ms): (i64, i64)) -> Re
         }
     }
     let tenant = params.tenant.clone();
-    let evaluate = Box::new(move |app: &App, cancel: &Cancel, time_ms| value((app, cancel), &query, &params, time_ms));
+    let evaluate = Box::new(move |app: &App, cancel: &Cancel, time_ms| value(app, cancel, &query, &params, time_ms));
     let (reads_texts, kept_steps, read) = (false, 1, "/api/v1/query_range");
     Ok(Plan { tenant, evaluate, step_ms, lateness_ms, selectors, reads_texts, looks_ahead, kept_steps, read })
 }
@@ -371,7 +371,7 @@ impl Continuous {
 }
 
 /// The value as in `/api/v1/query`.
-fn value((app, cancel): (&App, &Cancel), query: &str, params: &Params, time_ms: i64) -> Result<Vec<u8>, ApiError> {
+fn value(app: &App, cancel: &Cancel, query: &str, params: &Params, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let recent = app.live.as_ref().map(|live| &**live.recent());
     let reader = RecentReader::new(app.backend.of(&params.tenant), recent, &params.tenant);
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     fn planned(query: &str) -> Result<(Vec<String>, bool), String> {
-        let plan = plan(query.to_owned(), Params::parse(b""), (1_000, 0)).map_err(|error| error.message)?;
+        let plan = plan(query.to_owned(), Params::parse(b""), 1_000, 0).map_err(|error| error.message)?;
         let text = |matchers: &Vec<Matcher>| {
             let one = |matcher: &Matcher| format!("{}={}", matcher.name, matcher.value);
             matchers.iter().map(one).collect::<Vec<_>>().join(",")

@@ -83,12 +83,16 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
         let until_ms = ((from_ms.div_euclid(SLICE_MS) + 1) * SLICE_MS).min(run.end_ms);
         let mut series: Vec<SeriesData> = Vec::new();
         let mut slice = cancel.charge(0)?;
-        cancel.each_series(&*app.backend.of(&params.tenant), &selection(run, (from_ms, until_ms)), |one| {
-            slice.grow(series_bytes(&one))?;
-            series.push(one);
-            Ok(())
-        })?;
-        let found = feed(&mut monitor, &params.tenant, &series, (from_ms, until_ms));
+        cancel.each_series(
+            &*app.backend.of(&params.tenant),
+            &selection(run, TimeRange::from_ms(from_ms, until_ms)),
+            |one| {
+                slice.grow(series_bytes(&one))?;
+                series.push(one);
+                Ok(())
+            },
+        )?;
+        let found = feed(&mut monitor, &params.tenant, &series, from_ms, until_ms);
         findings.extend(found.iter().map(document));
         if findings.len() > FINDINGS_MAX {
             return Err(ApiError::execution(format!(
@@ -102,10 +106,10 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
     Ok((findings, monitor.series()))
 }
 
-fn selection(run: &Run, (start_ms, end_ms): (i64, i64)) -> Selection {
+fn selection(run: &Run, range: TimeRange) -> Selection {
     Selection {
         matchers: run.matchers.clone(),
-        range: TimeRange::from_ms(start_ms, end_ms),
+        range,
         samples_max: SAMPLES_MAX,
         labels_only: false,
         resolution: Resolution::Width(0),
@@ -115,7 +119,7 @@ fn selection(run: &Run, (start_ms, end_ms): (i64, i64)) -> Selection {
 /// The outlier among the values of a label, or this range compared with the same range a week before.
 fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(Vec<Value>, usize), ApiError> {
     let label = run.siblings.as_deref();
-    let (now, unit) = merged(app, cancel, params, run, (run.start_ms, run.end_ms), label)?;
+    let (now, unit) = merged(app, cancel, params, run, TimeRange::from_ms(run.start_ms, run.end_ms), label)?;
     let mut findings: Vec<Reported> = Vec::new();
     if let Some(label) = label {
         for (others, members) in &now {
@@ -130,7 +134,8 @@ fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(V
         }
     }
     if run.is_week {
-        let (before, _) = merged(app, cancel, params, run, (run.start_ms - WEEK_MS, run.end_ms - WEEK_MS), label)?;
+        let (before, _) =
+            merged(app, cancel, params, run, TimeRange::from_ms(run.start_ms - WEEK_MS, run.end_ms - WEEK_MS), label)?;
         for (labels, members) in &now {
             for (value, histogram) in members {
                 let Some(week_ago) = before.get(labels).and_then(|members| members.get(value)) else { continue };
@@ -155,7 +160,7 @@ fn merged(
     cancel: &Cancel,
     params: &Params,
     run: &Run,
-    range: (i64, i64),
+    range: TimeRange,
     label: Option<&str>,
 ) -> Result<(Siblings, String), ApiError> {
     let (mut out, mut unit) = (Siblings::new(), String::new());

@@ -41,7 +41,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
             if cancel.is_set() {
                 return Err(ApiError::timeout("the query was cancelled"));
             }
-            find(cancel, &*store, (matchers, range), &mut found)?;
+            find(cancel, &*store, matchers, range, &mut found)?;
         }
         Ok(answer(&found))
     });
@@ -52,7 +52,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 fn find(
     cancel: &Cancel,
     store: &dyn Reader,
-    (matchers, range): (&[Matcher], TimeRange),
+    matchers: &[Matcher],
+    range: TimeRange,
     found: &mut ExemplarTexts,
 ) -> Result<(), ApiError> {
     // Their series have the same labels but for the name.

@@ -125,7 +125,7 @@ pub(super) async fn apply(
     let ApplyBody { toml, scrape, why, base } = read(&app, request, APPLY_BYTES_MAX).await?;
     let contents = Contents { toml, scrape };
     let (of, who, group) = (now_ms(&app), by.clone(), name.clone());
-    let work = move || Ok(fleet.apply(&group, contents, base, (&who, &why), of));
+    let work = move || Ok(fleet.apply(&group, contents, base, &who, &why, of));
     let applied = blocking("the configuration", work).await?;
     applied_as(&app, "fleet_apply", &name, &by, applied)
 }
@@ -147,7 +147,7 @@ pub(super) async fn rollback(
     let (fleet, by) = (fleet(&app)?, asker(&request));
     let RollbackBody { version, why } = read(&app, request, REQUEST_BYTES_MAX).await?;
     let (of, who, group) = (now_ms(&app), by.clone(), name.clone());
-    let work = move || Ok(fleet.rollback(&group, version, (&who, &why), of));
+    let work = move || Ok(fleet.rollback(&group, version, &who, &why, of));
     let applied = blocking("the configuration", work).await?;
     applied_as(&app, "fleet_rollback", &name, &by, applied)
 }
@@ -274,7 +274,7 @@ pub(super) async fn poll(
     let poll: Poll = read(&app, request, POLL_BYTES_MAX).await?;
     let mut ending = app.ending.clone();
     let answered = tokio::select! {
-        answered = fleet.poll(&token, poll, (address, own.is_none()), app.clock) => answered.map_err(refused)?,
+        answered = fleet.poll(&token, poll, address, own.is_none(), app.clock) => answered.map_err(refused)?,
         // What it finds is a lock, which no wait may outlive.
         () = async { drop(ending.wait_for(|ending| *ending).await) } => {
             return Err(ApiError::unavailable("the server is ending; poll again"));

@@ -250,7 +250,7 @@ async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver
     let first = tokio::time::sleep(door.first_head);
     let (Ok(remote), Ok(local)) = (stream.stream().peer_addr(), stream.stream().local_addr()) else { return };
     let (slot, mut peer) = (stream.slot(), Peer { remote, local, certificate: None });
-    let Some(tls) = door.web.tls() else { return converse(stream, (&door, slot, peer), first, ending).await };
+    let Some(tls) = door.web.tls() else { return converse(stream, &door, slot, peer, first, ending).await };
     let mut first = Box::pin(first);
     let shaken = tokio::select! {
         shaken = shake(stream, tls) => shaken,
@@ -261,7 +261,7 @@ async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver
         Ok(stream) => {
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = shown.map(crate::web::certificate_name);
-            converse(stream, (&door, slot, peer), first, ending).await;
+            converse(stream, &door, slot, peer, first, ending).await;
         }
         Err(()) => door.web.turned_away(LoginFailure::Tls),
     }
@@ -293,7 +293,9 @@ fn work<B>(request: &Request<B>) -> Work {
 /// Answers requests until the connection ends or is evicted. `first` is the deadline of the first request.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    (door, slot, peer): (&Door, Arc<Slot>, Peer),
+    door: &Door,
+    slot: Arc<Slot>,
+    peer: Peer,
     first: impl Future<Output = ()>,
     mut ending: watch::Receiver<bool>,
 ) {

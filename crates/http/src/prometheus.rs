@@ -26,7 +26,7 @@ pub(super) const POINTS_MAX: i64 = 11_000;
 pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
-    evaluated(&app, params, (time_ms, 1), move |engine, reported, cancel| {
+    evaluated(&app, params, time_ms, 1, move |engine, reported, cancel| {
         engine.instant_until(reported, &query, time_ms, &|| cancel.is_set())
     })
     .await
@@ -34,18 +34,19 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
 
 pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
-    let range = range(&params)?;
-    evaluated(&app, params, (range.0, range.2), move |engine, reported, cancel| {
-        engine.range_until(reported, &query, range, &|| cancel.is_set())
+    let (start_ms, end_ms, step_ms) = range(&params)?;
+    evaluated(&app, params, start_ms, step_ms, move |engine, reported, cancel| {
+        engine.range_until(reported, &query, start_ms, end_ms, step_ms, &|| cancel.is_set())
     })
     .await
 }
 
-/// Answers with the result of `evaluate`; `steps` are the first one and the distance to the next, in milliseconds.
+/// Answers with the result of `evaluate`.
 async fn evaluated(
     app: &App,
     params: Params,
-    steps: (i64, i64),
+    start_ms: i64,
+    step_ms: i64,
     evaluate: impl FnOnce(&Engine, &StoreAtResolution<'_>, &Cancel) -> Result<QueryResult, ogive_query::Error>
     + Send
     + 'static,
@@ -58,7 +59,7 @@ async fn evaluated(
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
         let result = evaluate(&engine, &StoreAtResolution { store: &store, resolution, cancel }, cancel)?;
-        let stats = stats.map(|stats| stats.end(app, &result, steps));
+        let stats = stats.map(|stats| stats.end(app, &result, start_ms, step_ms));
         Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });
     let (answer, held) = answer.await?;

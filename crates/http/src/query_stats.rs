@@ -34,7 +34,7 @@ impl Stats {
     }
 
     /// The evaluation ended with `result`; its first instant and the step between two, milliseconds.
-    pub(super) fn end(self, app: &App, result: &QueryResult, (start, step): (i64, i64)) -> serde_json::Value {
+    pub(super) fn end(self, app: &App, result: &QueryResult, start: i64, step: i64) -> serde_json::Value {
         let ended = app.clock.now();
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
         let (queue, eval) = (seconds(self.requested, self.begun), seconds(self.begun, ended));

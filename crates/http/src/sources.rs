@@ -60,7 +60,8 @@ pub(super) fn map<T: Send>(
     store: &dyn Select,
     matchers: &[Matcher],
     span: Span,
-    (cancel, threads): (&Cancel, usize),
+    cancel: &Cancel,
+    threads: usize,
     map: &(dyn Fn(&Source) -> T + Sync),
 ) -> Result<MappedSources<T>, ApiError> {
     let selection = Selection {

@@ -194,13 +194,14 @@ fn next_width(width_ms: i64, found: &[FoundText]) -> i64 {
 
 /// The definitions of the series that `matchers` accept; charged for as long as the response lives.
 pub(super) fn named(
-    (cancel, store): (&Cancel, &dyn Reader),
+    cancel: &Cancel,
+    store: &dyn Reader,
     matchers: &[Matcher],
     range: TimeRange,
     wanted: impl Fn(&SeriesDef) -> bool,
 ) -> Result<Vec<SeriesDef>, ApiError> {
     let mut found = Vec::new();
-    cancel.each_definition(store, (matchers, range), |series| {
+    cancel.each_definition(store, matchers, range, |series| {
         if wanted(&series) {
             cancel.hold(size_of::<SeriesDef>() + series.labels.memory_bytes())?;
             found.push(series);

@@ -74,7 +74,9 @@ impl<'t> Batches<'t> {
         place: u64,
         key: u128,
         define: impl FnOnce() -> Result<SeriesDef, String>,
-        (start_ns, time_ns, value): (Option<i64>, i64, Value),
+        start_ns: Option<i64>,
+        time_ns: i64,
+        value: Value,
     ) -> Result<(), Error> {
         let bytes = SAMPLE_BYTES + value_bytes(&value);
         if self.open.places.len() == SAMPLES_MAX || self.bytes + bytes > BYTES_MAX {

@@ -112,7 +112,7 @@ pub fn read(input: &mut dyn BufRead, meaning: &LogSettings, out: &mut Batches<'_
             Some(true) => serde_json::from_str::<Vec<Entry>>(line),
         };
         match entries {
-            Ok(entries) => entries.into_iter().try_for_each(|entry| put(number, entry, (&name, &more), meaning, out)),
+            Ok(entries) => entries.into_iter().try_for_each(|entry| put(number, entry, &name, &more, meaning, out)),
             Err(error) => {
                 out.bad(number, "line_malformed", &error.to_string());
                 Ok(())
@@ -124,7 +124,8 @@ pub fn read(input: &mut dyn BufRead, meaning: &LogSettings, out: &mut Batches<'_
 fn put(
     number: u64,
     (time, period, bins): Entry,
-    (name, more): (&str, &BTreeMap<String, String>),
+    name: &str,
+    more: &BTreeMap<String, String>,
     meaning: &LogSettings,
     out: &mut Batches<'_>,
 ) -> Result<(), Error> {
@@ -155,5 +156,5 @@ fn put(
         SeriesDef::new(&labels, meta).map_err(|error| error.to_string())
     };
     let value = Value::Histogram(Box::new(histogram));
-    out.sample(number, key, define, (Some(from as i64 * 1_000_000), to as i64 * 1_000_000, value))
+    out.sample(number, key, define, Some(from as i64 * 1_000_000), to as i64 * 1_000_000, value)
 }

@@ -111,7 +111,7 @@ fn samples(number: u64, row: &Row, plan: &Plan, options: &Options, out: &mut Bat
         };
         let metric = name.unwrap_or(metric);
         let define = || table::series(metric, &labels, options);
-        out.sample(number, hash(key, metric), define, (None, time_ns, Value::Float(value)))?;
+        out.sample(number, hash(key, metric), define, None, time_ns, Value::Float(value))?;
     }
     Ok(())
 }

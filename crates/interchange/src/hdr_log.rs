@@ -56,6 +56,6 @@ pub fn read(input: &mut dyn BufRead, meaning: &LogSettings, out: &mut Batches<'_
             SeriesDef::new(labels, meta).map_err(|error| error.to_string())
         };
         let times = (Some(from.round() as i64 * 1_000_000), to.round() as i64 * 1_000_000);
-        out.sample(number, key, define, (times.0, times.1, Value::Histogram(Box::new(interval.histogram))))
+        out.sample(number, key, define, times.0, times.1, Value::Histogram(Box::new(interval.histogram)))
     })
 }

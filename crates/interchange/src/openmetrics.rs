@@ -33,7 +33,7 @@ pub fn read(input: &mut dyn BufRead, out: &mut Batches<'_>) -> Result<(), Error>
             let define = || SeriesDef::new(one.series.labels(), one.meta.clone()).map_err(|error| error.to_string());
             // The key is made of the bytes that name the series, and of what a type changes.
             let key = one.series.key() ^ one.meta.temporality as u128;
-            out.sample(number, key, define, (None, time_ns, Value::Float(one.value)))
+            out.sample(number, key, define, None, time_ns, Value::Float(one.value))
         }
     })
 }

@@ -131,7 +131,7 @@ fn ours(before: u64, batch: &RecordBatch, out: &mut Batches<'_>) -> Result<(), E
             let pairs = pairs().chain([(METRIC_NAME, name.value(row))]);
             SeriesDef::new(pairs, meta).map_err(|error| error.to_string())
         };
-        out.sample(place, key, define, (start_ns, time_ns, sample))?;
+        out.sample(place, key, define, start_ns, time_ns, sample)?;
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ fn others(
             };
             let metric = name.as_deref().unwrap_or(metric);
             let define = || table::series(metric, &labels, options);
-            out.sample(place, hash(key, metric), define, (None, time_ns, Value::Float(value)))?;
+            out.sample(place, hash(key, metric), define, None, time_ns, Value::Float(value))?;
         }
     }
     Ok(())

@@ -90,7 +90,7 @@ pub fn read(input: &mut dyn BufRead, out: &mut Batches<'_>) -> Result<(), Error>
             };
             let define =
                 || SeriesDef::new(&parsed.metric, meta_of_name(Kind::Float, name)).map_err(|error| error.to_string());
-            out.sample(number, key, define, (None, time_ns, Value::Float(value.0)))?;
+            out.sample(number, key, define, None, time_ns, Value::Float(value.0))?;
         }
         Ok(())
     })

@@ -114,7 +114,7 @@ impl Bound {
             let outbox = Outbox::new(door.clone(), protocol, self.options.line_tenant.clone());
             let intake = intake(&self.options, door, protocol, &outbox);
             for socket in sockets {
-                running.socket(socket, (&self.options, protocol), &intake, &ending)?;
+                running.socket(socket, &self.options, protocol, &intake, &ending)?;
             }
             let (end_sending, sending) = watch::channel(false);
             let sender = tokio::spawn(outbox.clone().run(sending));
@@ -182,7 +182,8 @@ impl Running {
     fn socket(
         &mut self,
         socket: Socket,
-        (options, protocol): (&Options, Protocol),
+        options: &Options,
+        protocol: Protocol,
         intake: &Arc<dyn Intake>,
         ending: &watch::Receiver<bool>,
     ) -> anyhow::Result<()> {

@@ -61,7 +61,8 @@ impl Observer {
     pub fn start(
         backend: Arc<dyn Backend>,
         meters: Arc<Meters>,
-        (counters, metadata): (Arc<Counters>, Arc<Metadata>),
+        counters: Arc<Counters>,
+        metadata: Arc<Metadata>,
         clock: Clock,
         kernel: AskKernel,
     ) -> anyhow::Result<Self> {
@@ -384,10 +385,15 @@ mod tests {
         let meters = Arc::<Meters>::default();
         let metadata = Arc::new(Metadata::new(sink.clone(), Clock::global()));
         metadata.learn(&Tenant::default(), "m", MetricKind::Gauge, "A metric.", "");
-        let reported = (Arc::default(), metadata);
-        let observer =
-            Observer::start(sink.clone(), meters.clone(), reported, Clock::global(), Box::new(Kernel::default))
-                .unwrap();
+        let observer = Observer::start(
+            sink.clone(),
+            meters.clone(),
+            Arc::default(),
+            metadata,
+            Clock::global(),
+            Box::new(Kernel::default),
+        )
+        .unwrap();
         meters.query(5);
         observer.stop();
         let batches = sink.batches.lock().unwrap();

@@ -65,7 +65,7 @@ pub(crate) struct Document {
 
 impl Document {
     /// Reads a configuration. `toml` and `scrape` are the names of its files in messages.
-    pub(crate) fn parse(contents: &Contents, (toml, scrape): (&str, &str)) -> Result<Self, Vec<String>> {
+    pub(crate) fn parse(contents: &Contents, toml: &str, scrape: &str) -> Result<Self, Vec<String>> {
         contents.check_size().map_err(|why| vec![why])?;
         let (document, mut mistakes) = match Self::parse_toml(&contents.toml) {
             Ok(document) => (Some(document), Vec::new()),
@@ -101,7 +101,7 @@ impl Document {
 
 /// Whether brokers would take a configuration.
 pub(crate) fn validate(contents: &Contents) -> Result<(), Vec<String>> {
-    Document::parse(contents, ("the TOML", "the scrape configuration")).map(drop)
+    Document::parse(contents, "the TOML", "the scrape configuration").map(drop)
 }
 
 /// Reads the TOML of a group, for who only wants to know whether it is good; what is wrong with it, a sentence each.
@@ -153,12 +153,12 @@ drop = true
 
     #[test]
     fn a_whole_configuration_is_read() {
-        let document = Document::parse(&contents(WHOLE, Some(SCRAPE)), ("a", "b")).unwrap();
+        let document = Document::parse(&contents(WHOLE, Some(SCRAPE)), "a", "b").unwrap();
         assert_eq!(document.labels, [("site".to_owned(), "fra".to_owned())]);
         assert_eq!(document.limits.spool_bytes_max, Some(20 << 30));
         assert_eq!(document.limits.spool_age_max, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!((document.checks.len(), document.filters.len()), (1, 1));
-        assert!(Document::parse(&contents("", None), ("a", "b")).is_ok());
+        assert!(Document::parse(&contents("", None), "a", "b").is_ok());
     }
 
     #[test]
@@ -166,7 +166,7 @@ drop = true
         let check = |from: &str, to: &str, expected: &[&str]| {
             let text = WHOLE.replacen(from, to, 1);
             assert_ne!(text, WHOLE);
-            let said = Document::parse(&contents(&text, None), ("edge.toml", "")).unwrap_err().join("\n");
+            let said = Document::parse(&contents(&text, None), "edge.toml", "").unwrap_err().join("\n");
             for word in expected {
                 assert!(said.contains(word), "{word:?} is not in {said:?}");
             }
@@ -178,7 +178,7 @@ drop = true
         check("site =", "check =", &["line 2", "check"]);
         check("level=debug", "level=(", &["line 13"]);
         check("[[filter]]\nname = \"debug\"", "[[case]]\nline = \"x\"", &["line 13", "no [[filter]]"]);
-        let said = Document::parse(&contents(WHOLE, Some(&SCRAPE.replace("job_name", "job_nam"))), ("", "edge.yml"));
+        let said = Document::parse(&contents(WHOLE, Some(&SCRAPE.replace("job_name", "job_nam"))), "", "edge.yml");
         let said = said.unwrap_err().join("\n");
         assert!(said.contains("edge.yml:2:") && said.contains("job_name"), "{said}");
         let twice = format!("{WHOLE}[[check]]\nname = \"shop\"\nkind = \"tcp\"\ntarget = \"h:1\"\n");

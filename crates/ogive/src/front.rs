@@ -191,8 +191,8 @@ impl Front {
         let backend = filtering::before(self.filters, backend);
         let metadata = Arc::new(Metadata::new(backend.clone(), clock));
         let numbers = Numbers::recalling(backend.arrivals());
-        let reported = (counters.clone(), metadata.clone());
-        let observer = Observer::start(backend.clone(), meters.clone(), reported, clock, kernel)?;
+        let (backends, figures) = (backend.clone(), counters.clone());
+        let observer = Observer::start(backends, meters.clone(), figures, metadata.clone(), clock, kernel)?;
         let (end, ending) = watch::channel(false);
         let door = Arc::new(Door {
             backend,

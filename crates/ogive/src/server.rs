@@ -115,7 +115,9 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let quantizer = marks.map(start).transpose()?;
     let detector = Detector::start(
         &options.detection,
-        (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection), store.store()),
+        Arc::clone(&ready.app.door),
+        Arc::clone(&ready.app.detection),
+        store.store(),
         ready.runtime.handle().clone(),
     )?;
     let start = |rules: Alerting| rules.start(alerting_context(&ready, &upkeep, &store));
@@ -173,8 +175,9 @@ pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
 /// What brokers under this server shall do, beside its data.
 pub(crate) fn open_fleet(options: &Options, front: &Front) -> anyhow::Result<Arc<Fleet>> {
     let directories = options.data.iter().map(|data| data.join("fleet")).collect();
-    let counters = (front.counters.clone(), front.clock.wall().div_euclid(1_000_000));
-    let opened = Fleet::open(Arc::new(RealDisk), directories, restrict, fleet::validate, counters);
+    let (disk, counters) = (Arc::new(RealDisk), front.counters.clone());
+    let now_ms = front.clock.wall().div_euclid(1_000_000);
+    let opened = Fleet::open(disk, directories, restrict, fleet::validate, counters, now_ms);
     let opened = opened.context("cannot read the configurations of brokers")?;
     opened.damaged().iter().for_each(|damaged| tracing::error!("fleet: {damaged}"));
     Ok(Arc::new(opened))

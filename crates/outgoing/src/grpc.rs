@@ -74,7 +74,7 @@ impl Caller {
     ///
     /// # Errors
     /// A sentence on what of it is wrong.
-    pub fn new((to, method): (&str, &str), options: CallOptions<'_>) -> Result<Self, String> {
+    pub fn new(to: &str, method: &str, options: CallOptions<'_>) -> Result<Self, String> {
         let to: Uri = to.parse().map_err(|error| format!("{to:?}: {error}"))?;
         let origin = Origin::of(&to)?;
         let scheme = if origin.is_tls { "https" } else { "http" };

@@ -75,7 +75,7 @@ impl<'a> ClassicViews<'a> {
         }
         let mut held = Charge::default();
         let mut read = |selection: &Selection| read_all(self.store, selection, opening);
-        let made = self.with_views(selection, &mut read, (opening, &mut held))?;
+        let made = self.with_views(selection, &mut read, opening, &mut held)?;
         let made = ReadSeries::from(made);
         opening.check(made.count())?;
         Ok(Box::new(made.holding(held)))
@@ -182,7 +182,8 @@ impl<'a> ClassicViews<'a> {
         &self,
         selection: &Selection,
         read: &mut ReadStore<'_>,
-        (opening, held): (&Opening<'_>, &mut Charge),
+        opening: &Opening<'_>,
+        held: &mut Charge,
     ) -> Result<Partial, SelectError> {
         let mut found = read(selection)?;
         let stored = found.series.len();
@@ -190,7 +191,7 @@ impl<'a> ClassicViews<'a> {
         let mut left = selection.samples_max;
         for view in self.views(&selection.matchers, selection.range)? {
             let requested = ViewRequest { view: &view, selection, left };
-            let made = requested.series(read, &mut found.warnings, (opening, held))?;
+            let made = requested.series(read, &mut found.warnings, opening, held)?;
             left -= made.iter().map(|one| one.floats.times.len()).sum::<usize>();
             found.series.extend(made);
         }
@@ -205,13 +206,12 @@ impl Select for ClassicViews<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         let mut read =
             |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
-        let unbounded = (&Opening::UNBOUNDED, &mut Charge::default());
-        Ok(self.with_views(selection, &mut read, unbounded)?.series)
+        Ok(self.with_views(selection, &mut read, &Opening::UNBOUNDED, &mut Charge::default())?.series)
     }
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
-        let unbounded = (&Opening::UNBOUNDED, &mut Charge::default());
-        self.with_views(selection, &mut |selection| self.store.select_partial(selection), unbounded)
+        let mut read = |selection: &Selection| self.store.select_partial(selection);
+        self.with_views(selection, &mut read, &Opening::UNBOUNDED, &mut Charge::default())
     }
 
     fn open<'s>(
@@ -235,7 +235,7 @@ impl Select for ClassicViews<'_> {
         let mut read = |selection: &Selection| read_all(self.store, selection, opening);
         for view in self.views(matchers, range)? {
             let requested = ViewRequest { view: &view, selection: &selection, left: usize::MAX };
-            let made = requested.series(&mut read, &mut Vec::new(), (opening, &mut held))?;
+            let made = requested.series(&mut read, &mut Vec::new(), opening, &mut held)?;
             found.extend(made.into_iter().map(|one| one.labels));
         }
         // For as long as the budget lives, and the list with it.
@@ -277,7 +277,8 @@ impl ViewRequest<'_> {
         &self,
         read: &mut ReadStore<'_>,
         warnings: &mut Vec<String>,
-        (opening, held): (&Opening<'_>, &mut Charge),
+        opening: &Opening<'_>,
+        held: &mut Charge,
     ) -> Result<Vec<SeriesData>, SelectError> {
         let matchers = of_base(&self.selection.matchers, &self.view.base);
         let listing = self.selection.labels_only;

@@ -132,7 +132,7 @@ fn limits_and_cancellation_hold_for_all_threads_together() {
         let requested = std::sync::atomic::AtomicUsize::new(0);
         // ORDERING: Relaxed; a count.
         let late = || requested.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20;
-        let found = engine(threads).range_until(&store, "sum(work)", (5_000, 60_000, 5_000), &late);
+        let found = engine(threads).range_until(&store, "sum(work)", 5_000, 60_000, 5_000, &late);
         assert!(matches!(found, Err(Error::Cancelled)), "{threads} threads: {found:?}");
     }
 }

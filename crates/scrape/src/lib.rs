@@ -127,14 +127,15 @@ impl Scraping {
         });
         async move {
             if let Some((Ok(hangup), reloads)) = requested {
-                self.scrape((door, view), hangup, reloads).await;
+                self.scrape(door, view, hangup, reloads).await;
             }
         }
     }
 
     async fn scrape(
         mut self,
-        (door, view): (Arc<Door>, Arc<View>),
+        door: Arc<Door>,
+        view: Arc<View>,
         mut hangup: Signal,
         mut reloads: mpsc::Receiver<Reload>,
     ) {

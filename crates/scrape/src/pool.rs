@@ -183,7 +183,7 @@ impl Work {
             cache
         });
         let scrape =
-            Scrape::new(self.context.clone(), self.job.clone(), self.tls.clone(), (self.view.clone(), view.clone()));
+            Scrape::new(self.context.clone(), self.job.clone(), self.tls.clone(), self.view.clone(), view.clone());
         let task = tokio::spawn(scrape.run(cache, stopping, forced));
         self.running.insert(number, Running { view, stop, forced: force, task });
     }

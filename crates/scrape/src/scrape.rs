@@ -63,7 +63,8 @@ impl Scrape {
         context: Arc<Context>,
         job: Arc<Job>,
         tls: Arc<rustls::ClientConfig>,
-        (pool, view): (Arc<PoolView>, Arc<TargetView>),
+        pool: Arc<PoolView>,
+        view: Arc<TargetView>,
     ) -> Self {
         let client = Client::new(job.access.clone(), context.files, tls);
         let recorder = Recorder::default();
@@ -165,11 +166,11 @@ impl Scrape {
             }
             last.error = sentence;
             let items = self.cache.end_all(self.job.track_timestamps, time_ns);
-            store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
+            store(&self.context, &self.job, &self.view.target, &mut self.cache, items, None).await;
         }
         report.is_up = last.error.is_empty();
         let items = self.cache.report(&self.job.tenant, Some(report), time_ns);
-        store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
+        store(&self.context, &self.job, &self.view.target, &mut self.cache, items, None).await;
         self.view.set(last);
     }
 
@@ -204,7 +205,7 @@ impl Scrape {
             }
         }
         self.learn(&read, last);
-        store(&self.context, &self.job, &self.view.target, &mut self.cache, (round.items, Some(&read))).await;
+        store(&self.context, &self.job, &self.view.target, &mut self.cache, round.items, Some(&read)).await;
         Ok(())
     }
 
@@ -236,7 +237,7 @@ impl Scrape {
         let now_ns = context.door.clock.wall().div_euclid(1_000_000) * 1_000_000;
         let mut items = cache.end_all(job.track_timestamps, now_ns);
         items.extend(cache.report(&job.tenant, None, now_ns));
-        store(context, job, target, cache, (items, None)).await;
+        store(context, job, target, cache, items, None).await;
     }
 }
 
@@ -284,7 +285,8 @@ async fn store(
     job: &Job,
     target: &Target,
     cache: &mut Cache,
-    (items, read): (Vec<Item>, Option<&Exposition<'_>>),
+    items: Vec<Item>,
+    read: Option<&Exposition<'_>>,
 ) {
     let rules = Rules { job, labels: &target.labels, tenant: &job.tenant, interval: target.interval };
     for chunk in items.chunks(BATCH_SAMPLES_MAX) {

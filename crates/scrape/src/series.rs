@@ -190,7 +190,7 @@ impl Cache {
                 !point.has_native || !rules.job.natives || rules.job.classics
             };
             if is_wanted {
-                self.point(rules, (at, point), now_ns, &mut round)?;
+                self.point(rules, at, point, now_ns, &mut round)?;
             }
         }
         self.end_missing(rules, now_ns, &mut round);
@@ -200,7 +200,8 @@ impl Cache {
     fn point(
         &mut self,
         rules: &Rules<'_>,
-        (at, point): (usize, &Point<'_>),
+        at: usize,
+        point: &Point<'_>,
         now_ns: i64,
         round: &mut Round,
     ) -> Result<(), String> {

@@ -41,7 +41,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(path: &Path, (sequence, until): (u64, i64), stored: &[u64]) -> Self {
+    fn start(path: &Path, sequence: u64, until: i64, stored: &[u64]) -> Self {
         let stored = stored
             .iter()
             .map(|sequence| (Tenant::default(), BatchId { source: SourceId(1), sequence: *sequence }))
@@ -81,7 +81,7 @@ fn file() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn what_was_acknowledged_is_there_after_a_kill_once() {
     let (directory, path) = file();
-    let first = Process::start(&path, (1, 1_000), &[]);
+    let first = Process::start(&path, 1, 1_000, &[]);
     first.stored(1, &[100]);
     assert_eq!(first.late(1), [100, 100]);
     first.stored(2, &[200, 5_000]);
@@ -98,21 +98,21 @@ fn what_was_acknowledged_is_there_after_a_kill_once() {
     assert_eq!(of(in_flight(directory.path())), [5, 6, 2]);
     // The file was not written: what was taken comes again. Twice: this start is killed before it does anything.
     for _ in 0..2 {
-        let next = Process::start(&path, (1, 1_000), &[5, 2]);
+        let next = Process::start(&path, 1, 1_000, &[5, 2]);
         let mut found = next.watch.take(1).0.iter().map(|late| late.sample.time_ms()).collect::<Vec<_>>();
         found.sort_unstable();
         assert_eq!(found, [5, 5, 100, 100, 200, 200, 300]);
     }
     // It was written: what was taken then does not.
-    let next = Process::start(&path, (1, 1_000), &[]);
+    let next = Process::start(&path, 1, 1_000, &[]);
     next.late(1);
     next.stored(7, &[700]);
-    let mut next = Process::start(&path, (2, 1_000), &[]);
+    let mut next = Process::start(&path, 2, 1_000, &[]);
     assert_eq!(next.late(2), [700, 700]);
     next.watch.settle_taken();
     // A batch that is known to have been forwarded and was in flight again.
     std::mem::forget(next.all.arrival(&batch(7, &[700])).unwrap());
-    next = Process::start(&path, (3, 1_000), &[7]);
+    next = Process::start(&path, 3, 1_000, &[7]);
     assert_eq!(next.late(3), [0; 0]);
 }
 
@@ -120,7 +120,7 @@ fn what_was_acknowledged_is_there_after_a_kill_once() {
 #[test]
 fn what_was_read_is_not_late_after_a_kill() {
     let (_directory, path) = file();
-    let first = Process::start(&path, (1, 1_000), &[]);
+    let first = Process::start(&path, 1, 1_000, &[]);
     first.watch.begin(1_000, 2_000);
     first.watch.settle();
     first.stored(1, &[900, 1_500]);
@@ -128,15 +128,15 @@ fn what_was_read_is_not_late_after_a_kill() {
     first.watch.settle();
     assert!(first.watch.commit(false));
     first.stored(2, &[1_600]);
-    assert_eq!(Process::start(&path, (1, 2_000), &[]).late(1), [900, 900, 1_600, 1_600]);
+    assert_eq!(Process::start(&path, 1, 2_000, &[]).late(1), [900, 900, 1_600, 1_600]);
     // The file says that nothing of it was read.
-    assert_eq!(Process::start(&path, (1, 1_000), &[]).late(1), [900, 900]);
+    assert_eq!(Process::start(&path, 1, 1_000, &[]).late(1), [900, 900]);
 }
 
 #[test]
 fn a_log_is_cut_down_and_keeps_what_is_in_flight() {
     let (_directory, path) = file();
-    let first = Process::start(&path, (1, 1_000_000), &[]);
+    let first = Process::start(&path, 1, 1_000_000, &[]);
     let times: Vec<i64> = (1..5_000).collect();
     let flight = first.all.arrival(&batch(1, &[400])).unwrap();
     let mut sequence = 2;
@@ -150,7 +150,7 @@ fn a_log_is_cut_down_and_keeps_what_is_in_flight() {
     first.watch.settle_taken();
     assert!(RealDisk.length(&path).unwrap() < COMPACT_BYTES / 2);
     first.stored(sequence + 1, &[600]);
-    assert_eq!(Process::start(&path, (2, 1_000_000), &[]).late(2), [400, 400, 500, 500, 600, 600]);
+    assert_eq!(Process::start(&path, 2, 1_000_000, &[]).late(2), [400, 400, 500, 500, 600, 600]);
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn the_documented_example_holds() {
 #[test]
 fn a_log_that_is_cut_or_damaged_ends_there() {
     let (_directory, path) = file();
-    let first = Process::start(&path, (1, 1_000), &[]);
+    let first = Process::start(&path, 1, 1_000, &[]);
     first.stored(1, &[100]);
     let whole = RealDisk.length(&path).unwrap() as usize;
     first.stored(2, &[200]);
     let bytes = RealDisk.read(&path).unwrap();
     for at in 0..bytes.len() {
         RealDisk.replace(&path, &bytes[..at]).unwrap();
-        let found = Process::start(&path, (1, 1_000), &[]).late(1);
+        let found = Process::start(&path, 1, 1_000, &[]).late(1);
         assert_eq!(found, if at < whole { vec![] } else { vec![100, 100] }, "cut at {at}");
         let mut flipped = bytes.clone();
         flipped[at] ^= 0x10;

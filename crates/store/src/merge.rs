@@ -418,7 +418,8 @@ mod tests {
                     &mut held.floats.times,
                     &mut held.floats.values,
                     &mut held.floats.starts,
-                    ((*time, *value, start), delta),
+                    (*time, *value, start),
+                    delta,
                     |a, b| a + b,
                     |a, b| order::floats(*a, *b),
                 );
@@ -430,7 +431,8 @@ mod tests {
                     &mut column.times,
                     &mut column.values,
                     &mut column.starts,
-                    ((*time, value.clone(), start), delta),
+                    (*time, value.clone(), start),
+                    delta,
                     |mut a, b| {
                         order::merge_cell(&mut a, b);
                         a
@@ -462,7 +464,8 @@ mod tests {
         times: &mut Vec<i64>,
         values: &mut Vec<T>,
         starts: &mut Vec<i64>,
-        ((time, value, start), delta): ((i64, T, i64), bool),
+        (time, value, start): (i64, T, i64),
+        delta: bool,
         join: impl Fn(T, T) -> T,
         order: impl Fn(&T, &T) -> std::cmp::Ordering,
     ) {

@@ -69,7 +69,8 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
 pub(super) fn notice(
     tenant: &Tenant,
     due: &DueAlert,
-    (expr, valid_until_ms): (&str, i64),
+    expr: &str,
+    valid_until_ms: i64,
     options: &AlertingOptions,
     lane: u64,
 ) -> Notice {

@@ -54,11 +54,13 @@ pub(super) fn alerts<'g>(
         .collect();
     active.sort_by_key(|(_, _, alert)| (std::cmp::Reverse(alert.state), std::cmp::Reverse(alert.active_at_ms)));
     active.truncate(LISTED_MAX);
-    active.into_iter().map(|(group, spec, alert)| alert_json((group, spec, alert), tenant, quiet, external)).collect()
+    active.into_iter().map(|(group, spec, alert)| alert_json(group, spec, alert, tenant, quiet, external)).collect()
 }
 
 fn alert_json(
-    (group, spec, alert): (&Group, &RuleSpec, &Alert),
+    group: &Group,
+    spec: &RuleSpec,
+    alert: &Alert,
     tenant: &Tenant,
     quiet: &Quiet<'_>,
     external: &[(String, String)],

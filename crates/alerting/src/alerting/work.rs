@@ -258,7 +258,7 @@ impl Work {
         let lane = group.number().wrapping_add(crc32c::crc32c(short_name(&tenant).as_bytes()).into());
         let notices: Vec<Notice> = due
             .iter()
-            .map(|one| notice(&tenant, one, (&group.rules[one.rule].spec.expr, valid_until_ms), &self.options, lane))
+            .map(|one| notice(&tenant, one, &group.rules[one.rule].spec.expr, valid_until_ms, &self.options, lane))
             .collect();
         let is_changed = !notices.is_empty() || !outcome.transitions.is_empty();
         let mut state = lock(&self.state);
@@ -268,7 +268,7 @@ impl Work {
         state.counts.rejected += *storage.rejected.borrow();
         state.generation += 1;
         self.hand_over(&mut state, notices);
-        put_back(&mut state, (&tenant, group), (slot_ms, version));
+        put_back(&mut state, &tenant, group, slot_ms, version);
         if is_changed || slot_ms - state.saved_at_ms >= KEEP_EVERY_MS {
             state.wanted = state.generation;
             drop(state);
@@ -622,7 +622,7 @@ fn active(groups: &[Arc<Group>]) -> (u64, u64) {
 }
 
 /// Puts a tenant's group back that was evaluated for a slot, with rules of a version.
-fn put_back(state: &mut State, (tenant, group): (&Tenant, Group), (slot_ms, version): (i64, u64)) {
+fn put_back(state: &mut State, tenant: &Tenant, group: Group, slot_ms: i64, version: u64) {
     let is_reloaded = state.version != version;
     let same = |slot: &&mut Slot| slot.is_busy && slot.is_of(tenant, &group);
     let Some(slot) = state.slots.iter_mut().find(same) else { return };

@@ -133,7 +133,7 @@ impl Feed {
     }
 
     /// Removes and returns what closed in (`from_ms`, `until_ms`], by tenant, if that is certain; older samples were late and are dropped.
-    pub(super) fn closed(&self, (from_ms, until_ms): (i64, i64)) -> Option<BTreeMap<Tenant, ClosedCells>> {
+    pub(super) fn closed(&self, from_ms: i64, until_ms: i64) -> Option<BTreeMap<Tenant, ClosedCells>> {
         let (mut is_certain, mut parts) = (true, Vec::new());
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -384,7 +384,7 @@ mod tests {
         assert!(!feed.wait(1_000, Duration::from_millis(1)), "the other shard has not passed");
         b.pass(WallNs(1_000_000_000));
         assert!(feed.wait(1_000, Duration::ZERO));
-        let closed = feed.closed((0, 1_000)).expect("certain").remove(&Tenant::default()).unwrap();
+        let closed = feed.closed(0, 1_000).expect("certain").remove(&Tenant::default()).unwrap();
         let total: Vec<(i64, u64)> = closed
             .judged
             .iter()
@@ -399,8 +399,8 @@ mod tests {
             (closed.judged.len(), closed.limited[0].1, &closed.limited[0].0.floats.values[..]),
             (2, 100.0, &[7.0][..])
         );
-        assert!(feed.closed((0, 1_000)).expect("certain").is_empty());
-        let late = feed.closed((1_000, 2_000)).expect("certain");
+        assert!(feed.closed(0, 1_000).expect("certain").is_empty());
+        let late = feed.closed(1_000, 2_000).expect("certain");
         assert_eq!(late[&Tenant::default()].judged[0].histograms.times, [2_000]);
     }
 
@@ -419,7 +419,7 @@ mod tests {
         feed.skip(SAMPLES as i64 - 10);
         let after = feed.memory_bytes();
         assert!(after - before < 256 << 10, "{before} {during} {after}");
-        assert_eq!(feed.closed((0, SAMPLES as i64)).expect("certain").len(), 1, "what was not skipped is there");
+        assert_eq!(feed.closed(0, SAMPLES as i64).expect("certain").len(), 1, "what was not skipped is there");
     }
 
     #[test]
@@ -430,13 +430,13 @@ mod tests {
         assert!(!begin(&mut tap, JUDGED, 2, "b", Kind::Histogram), "beyond the limit");
         assert_eq!(feed.refused(), 1);
         tap.sample(1, WallMs(1_500), cell(1.0), false);
-        assert!(feed.closed((0, 1_000)).is_some());
-        assert!(feed.closed((1_000, 2_000)).is_none(), "it may count twice");
-        assert!(feed.closed((2_000, 3_000)).is_some(), "once");
+        assert!(feed.closed(0, 1_000).is_some());
+        assert!(feed.closed(1_000, 2_000).is_none(), "it may count twice");
+        assert!(feed.closed(2_000, 3_000).is_some(), "once");
         let other = Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0].into() });
         tap.sample(1, WallMs(4_000), cell(1.0), true);
         tap.sample(1, WallMs(4_000), Value::Histogram(Box::new(other)), true);
-        assert!(feed.closed((3_000, 4_000)).is_none(), "bins that do not fit each other");
+        assert!(feed.closed(3_000, 4_000).is_none(), "bins that do not fit each other");
     }
 
     /// A load of four million samples of the past took a seventh of the server's processor time here, for nothing.
@@ -449,9 +449,9 @@ mod tests {
         feed.skip(1_000);
         assert!(!tap.wants(WallMs(1_000)) && tap.wants(WallMs(1_001)));
         tap.sample(1, WallMs(1_500), Value::Float(1.0), false);
-        assert!(feed.closed((1_000, 2_000)).is_none());
+        assert!(feed.closed(1_000, 2_000).is_none());
         assert!(tap.wants(WallMs(1_001)), "it is read again, and more of it may come until then");
-        assert!(feed.closed((1_000, 2_000)).is_some());
+        assert!(feed.closed(1_000, 2_000).is_some());
         assert!(!tap.wants(WallMs(2_000)) && tap.wants(WallMs(2_001)));
         feed.skip(500);
         assert!(!tap.wants(WallMs(2_000)), "what is gone does not come back");
@@ -469,14 +469,10 @@ mod tests {
         assert!(begin(&mut tap, JUDGED, 2, "b", Kind::Float));
         tap.sample(1, WallMs(2_000), Value::Float(1.0), true);
         tap.sample(2, WallMs(2_000), Value::Float(1.0), true);
-        assert_eq!(
-            feed.closed((1_000, 2_000)).expect("certain")[&Tenant::default()].judged.len(),
-            1,
-            "b took its place"
-        );
+        assert_eq!(feed.closed(1_000, 2_000).expect("certain")[&Tenant::default()].judged.len(), 1, "b took its place");
         feed.forget(2_001);
         tap.sample(1, WallMs(3_000), Value::Float(1.0), true);
-        assert_eq!(feed.closed((2_000, 3_000)).expect("certain")[&Tenant::default()].judged.len(), 1, "a is back");
+        assert_eq!(feed.closed(2_000, 3_000).expect("certain")[&Tenant::default()].judged.len(), 1, "a is back");
     }
 
     #[test]
@@ -490,8 +486,8 @@ mod tests {
         }
         assert!(lock(&feed.shards[0]).uncertain.is_empty(), "at its value");
         tap.sample(1, WallMs(5_000), Value::Float(1.0), true);
-        assert!(feed.closed((0, 2_000)).is_some(), "what is whole is given");
-        assert!(feed.closed((2_000, 5_000)).is_none(), "one above");
+        assert!(feed.closed(0, 2_000).is_some(), "what is whole is given");
+        assert!(feed.closed(2_000, 5_000).is_none(), "one above");
         feed.skip(5_000);
         assert_eq!(lock(&feed.shards[0]).bytes, 0);
     }

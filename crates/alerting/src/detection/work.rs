@@ -69,7 +69,9 @@ impl Detector {
     /// An invalid selector or limit, or no thread can be created.
     pub fn start(
         options: &Options,
-        (door, board, store): (Arc<Door>, Arc<Board>, Arc<Store>),
+        door: Arc<Door>,
+        board: Arc<Board>,
+        store: Arc<Store>,
         runtime: tokio::runtime::Handle,
     ) -> anyhow::Result<Option<Self>> {
         let matchers =
@@ -172,7 +174,7 @@ impl Work {
             let is_live = done_ms >= followed_ms;
             let until_ms = closed_ms.min(done_ms + slice_ms);
             if until_ms > done_ms {
-                let done = self.step((done_ms, until_ms), is_live, began_ms);
+                let done = self.step(done_ms, until_ms, is_live, began_ms);
                 self.figures.watermark_ms = until_ms;
                 match done {
                     Ok(()) => {
@@ -206,9 +208,8 @@ impl Work {
     }
 
     /// Judges what closed in (from, until]; findings from before `began_ms` are stored already.
-    fn step(&mut self, range: (i64, i64), is_live: bool, began_ms: i64) -> anyhow::Result<()> {
-        let (from_ms, until_ms) = range;
-        let closed = if is_live && self.pass(until_ms) { self.feed.closed(range) } else { None };
+    fn step(&mut self, from_ms: i64, until_ms: i64, is_live: bool, began_ms: i64) -> anyhow::Result<()> {
+        let closed = if is_live && self.pass(until_ms) { self.feed.closed(from_ms, until_ms) } else { None };
         let seconds = (until_ms - from_ms).unsigned_abs() / 1_000;
         let (mut closed, unread) = match closed {
             Some(closed) => {
@@ -240,7 +241,7 @@ impl Work {
             let ClosedCells { judged, limited } = closed.remove(tenant).unwrap_or_default();
             let before = judges.monitor.series();
             judges.monitor.set_series_max(self.series_max.saturating_sub(all - before));
-            let mut found = feed(&mut judges.monitor, tenant, &judged, range);
+            let mut found = feed(&mut judges.monitor, tenant, &judged, from_ms, until_ms);
             all += judges.monitor.series() - before.min(judges.monitor.series());
             found.extend(judges.forecast(tenant, &limited, until_ms));
             let own = (is_counted || !found.is_empty()).then(|| TenantUsage::of(&judges.monitor));
@@ -336,7 +337,7 @@ impl Judges {
         for (one, limit) in limited {
             let id = SeriesId::of(tenant, one.meta.kind, &one.labels);
             for (time_ms, value) in one.floats.times.iter().zip(&one.floats.values) {
-                self.forecasts.sample(id, (&one.labels, &one.meta.unit), *limit, (*time_ms, *value));
+                self.forecasts.sample(id, &one.labels, &one.meta.unit, *limit, *time_ms, *value);
             }
         }
         self.forecasts.advance(until_ms)

@@ -72,9 +72,11 @@ impl Script {
 
 /// Runs the script of the check `name` in the process that the check has, or in a new one.
 pub(super) async fn run(
-    (processes, files): (&Processes, Files),
+    processes: &Processes,
+    files: Files,
     run: &mut Run,
-    (name, script): (&str, &Script),
+    name: &str,
+    script: &Script,
     timeout: Duration,
 ) -> Result<(), Failure> {
     run.phase("script");

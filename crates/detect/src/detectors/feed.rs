@@ -14,7 +14,8 @@ pub fn feed(
     monitor: &mut Monitor,
     tenant: &Tenant,
     series: &[SeriesData],
-    (from_ms, until_ms): (i64, i64),
+    from_ms: i64,
+    until_ms: i64,
 ) -> Vec<Reported> {
     let ids: Vec<SeriesId> = series.iter().map(|one| SeriesId::of(tenant, one.meta.kind, &one.labels)).collect();
     let mut order: Vec<(i64, usize, usize)> = Vec::new();

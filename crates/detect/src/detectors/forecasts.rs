@@ -46,7 +46,7 @@ impl Forecasts {
     }
 
     /// A value of a series with a limit, at `time_ms`; those of a series come in order of time.
-    pub fn sample(&mut self, id: SeriesId, (labels, unit): (&Labels, &str), limit: f64, (time_ms, value): (i64, f64)) {
+    pub fn sample(&mut self, id: SeriesId, labels: &Labels, unit: &str, limit: f64, time_ms: i64, value: f64) {
         if !value.is_finite() {
             return;
         }
@@ -130,7 +130,7 @@ mod tests {
         let mut out = Vec::new();
         for minute in 1..=minutes {
             let now = NOON + minute * 60_000;
-            forecasts.sample(SeriesId(1), (&labels, ""), limit, (now, value(minute)));
+            forecasts.sample(SeriesId(1), &labels, "", limit, now, value(minute));
             for one in forecasts.advance(now) {
                 out.push((minute / 60, one.finding.is_active, one.finding.sentence));
             }
@@ -165,7 +165,7 @@ mod tests {
         let mut forecasts = Forecasts::default();
         let labels = Labels::new([("__name__", "x")]).unwrap();
         for id in 0..=SERIES_MAX as u128 {
-            forecasts.sample(SeriesId(id), (&labels, ""), 0.0, (NOON, 1.0));
+            forecasts.sample(SeriesId(id), &labels, "", 0.0, NOON, 1.0);
         }
         assert_eq!((forecasts.refused(), forecasts.series.len()), (1, SERIES_MAX));
     }

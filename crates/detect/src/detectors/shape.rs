@@ -127,10 +127,10 @@ impl Edges {
         let below_end = indexes[..end].partition_point(|index| *index < cuts[0] - 1);
         let below = sum(0, below_end);
         let total = below + sum(below_end, end) + more;
-        (total > 0.0).then(|| self.of(above, below, (total, median_near(bins, below_end, (below, total)))))
+        (total > 0.0).then(|| self.of(above, below, total, median_near(bins, below_end, below, total)))
     }
 
-    fn of(&self, above: [f64; 4], below: f64, (total, median): (f64, f32)) -> Shares {
+    fn of(&self, above: [f64; 4], below: f64, total: f64, median: f32) -> Shares {
         #[expect(clippy::cast_possible_truncation, reason = "shares")]
         let share = |part: f64| (part / total) as f32;
         let is_high = f32::from(median > self.median_high);
@@ -184,7 +184,7 @@ impl Edges {
             }
             below += if bucket.hi < f64::from(quantiles[0]) { count } else { 0.0 };
         }
-        (total > 0.0).then(|| self.of(above, below, (total, median(cell))))
+        (total > 0.0).then(|| self.of(above, below, total, median(cell)))
     }
 }
 
@@ -601,7 +601,7 @@ fn sum_of<C: Count>(counts: &[C]) -> f64 {
 }
 
 /// As [`median`], for decimal bins of numbers above zero; the search starts at bin `near`, which has `below` samples before it.
-fn median_near<C: Count>(bins: &Bins<C>, near: usize, (below, total): (f64, f64)) -> f32 {
+fn median_near<C: Count>(bins: &Bins<C>, near: usize, below: f64, total: f64) -> f32 {
     let (indexes, counts, half) = (bins.indexes(), bins.counts(), total / 2.0);
     let (mut at, mut before) = (near, below);
     while at > 0 && before >= half {
@@ -611,7 +611,8 @@ fn median_near<C: Count>(bins: &Bins<C>, near: usize, (below, total): (f64, f64)
     for (index, count) in indexes[at..].iter().zip(&counts[at..]) {
         let count = count.to_f64();
         if count > 0.0 && before + count >= half {
-            return within(Scheme::LogLinear10.bounds(true, *index), (half - before) / count);
+            let (lo, hi) = Scheme::LogLinear10.bounds(true, *index);
+            return within(lo, hi, (half - before) / count);
         }
         before += count;
     }
@@ -625,7 +626,7 @@ fn median<C: Count>(cell: &Histogram<C>) -> f32 {
     for bucket in cell.buckets() {
         let count = bucket.count.to_f64();
         if count > 0.0 && below + count >= half {
-            return within((bucket.lo, bucket.hi), (half - below) / count);
+            return within(bucket.lo, bucket.hi, (half - below) / count);
         }
         below += count;
     }
@@ -633,7 +634,7 @@ fn median<C: Count>(cell: &Histogram<C>) -> f32 {
 }
 
 /// The value at `share` of a bin.
-fn within((lo, hi): (f64, f64), share: f64) -> f32 {
+fn within(lo: f64, hi: f64, share: f64) -> f32 {
     let (lo, hi) = (lo.max(-f64::from(f32::MAX)), hi.min(f64::from(f32::MAX)));
     #[expect(clippy::cast_possible_truncation, reason = "24 bits are finer than a bin")]
     {

@@ -219,12 +219,12 @@ impl Tested {
             }
         }
         let again = past.again();
-        let times = (time_ms, self.group.query_offset_ms);
+        let offset_ms = self.group.query_offset_ms;
         for (rule, shadows) in self.group.rules.iter().zip(&mut self.shadows) {
             let begin = again.position();
             for shadow in shadows {
                 again.rewind(begin);
-                if let Ok(outcome) = shadow.rule.evaluate(&again, times, self.group.limit, context) {
+                if let Ok(outcome) = shadow.rule.evaluate(&again, time_ms, offset_ms, self.group.limit, context) {
                     let fires = |one: &&Transition| one.to == AlertState::Firing;
                     shadow.fired += outcome.transitions.iter().filter(fires).count();
                 }

@@ -140,7 +140,7 @@ impl Group {
     ) -> Result<(usize, Vec<Transition>), String> {
         let (offset_ms, limit) = (self.query_offset_ms, self.limit);
         let rule = &mut self.rules[number];
-        let outcome = rule.evaluate(storage, (time_ms, offset_ms), limit, context)?;
+        let outcome = rule.evaluate(storage, time_ms, offset_ms, limit, context)?;
         let now: BTreeSet<Labels> = outcome.samples.iter().map(|sample| sample.labels.clone()).collect();
         let mut samples = outcome.samples;
         samples.extend(ends(std::mem::take(&mut rule.previous), &now, time_ms - offset_ms));

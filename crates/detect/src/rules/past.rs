@@ -149,10 +149,10 @@ impl<'a> Past<'a> {
             return Ok(found);
         }
         let last = time_ms + (AHEAD - 1).min((self.end_ms - time_ms).max(0) / step_ms) * step_ms;
-        let range = context.engine.range_until(self.behind, expr, (time_ms, last, step_ms), context.cancelled);
+        let range = context.engine.range_until(self.behind, expr, time_ms, last, step_ms, context.cancelled);
         match range {
             Ok(result) => {
-                let mut ahead = Ahead::new(result.value, result.held, (time_ms, last, step_ms));
+                let mut ahead = Ahead::new(result.value, result.held, time_ms, last, step_ms);
                 let found = ahead.take(time_ms, step_ms).unwrap_or_default();
                 self.ahead.borrow_mut().insert(key, ahead);
                 Ok(found)
@@ -165,7 +165,7 @@ impl<'a> Past<'a> {
 }
 
 impl Ahead {
-    fn new(value: Value, held: MemoryCharge, (from_ms, last_ms, step_ms): (i64, i64, i64)) -> Self {
+    fn new(value: Value, held: MemoryCharge, from_ms: i64, last_ms: i64, step_ms: i64) -> Self {
         let count = usize::try_from((last_ms - from_ms) / step_ms).unwrap_or(0) + 1;
         let mut instants: Vec<Vec<InstantSample>> = vec![Vec::new(); count];
         let series = if let Value::Matrix(series) = value { series } else { Vec::new() };

@@ -115,14 +115,15 @@ impl Rule {
     pub(crate) fn evaluate(
         &mut self,
         storage: &dyn Storage,
-        (time_ms, offset_ms): (i64, i64),
+        time_ms: i64,
+        offset_ms: i64,
         limit: usize,
         context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
         let found = self.found(storage, time_ms - offset_ms, context)?;
         match self.spec.kind {
             RuleKind::Record => self.record(found.elements, time_ms - offset_ms, limit),
-            RuleKind::Alert => self.alert(storage.select(), found, (time_ms, offset_ms), limit, context),
+            RuleKind::Alert => self.alert(storage.select(), found, time_ms, offset_ms, limit, context),
         }
     }
 
@@ -174,7 +175,8 @@ impl Rule {
         &mut self,
         store: &dyn Select,
         mut found: ExpressionValues,
-        (time_ms, offset_ms): (i64, i64),
+        time_ms: i64,
+        offset_ms: i64,
         limit: usize,
         context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
@@ -213,7 +215,7 @@ impl Rule {
             Some(_) => self.alerts.iter().map(|(labels, alert)| (labels.clone(), self.fate(alert, &found))).collect(),
             None => BTreeMap::new(),
         };
-        self.step(&present, &fates, (time_ms, offset_ms), limit)
+        self.step(&present, &fates, time_ms, offset_ms, limit)
     }
 
     /// Records what has data, and adds an element for what had data and has none, where the rule alerts on that.
@@ -291,7 +293,8 @@ impl Rule {
         &mut self,
         present: &BTreeSet<Labels>,
         fates: &BTreeMap<Labels, MissingElement>,
-        (time_ms, offset_ms): (i64, i64),
+        time_ms: i64,
+        offset_ms: i64,
         limit: usize,
     ) -> Result<Outcome, String> {
         let (hold, keep) = (self.spec.for_ms, self.spec.keep_firing_for_ms);

@@ -111,9 +111,10 @@ fn answer(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Vec<u8>, ApiErr
         end_ms: end_ms.saturating_sub(offset_ms),
         resolution: wanted.resolution.unwrap_or(aligned),
     };
-    let work = (cancel, app.engine.options().threads);
+    let threads = app.engine.options().threads;
     let store = app.backend.of(&wanted.tenant);
-    let found = sources::map(&*store, leaf.matchers, span, work, &|source| counted(source, offset_ms, area))?;
+    let found =
+        sources::map(&*store, leaf.matchers, span, cancel, threads, &|source| counted(source, offset_ms, area))?;
     let ranking = shares::rank(&found.list);
     let rows: Vec<_> = ranking.rows.iter().take(wanted.rows).map(|row| written(row, &ranking)).collect();
     let data = json!({

@@ -79,7 +79,7 @@ fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<RelatedResult, A
     let store = app.backend.of(&wanted.tenant);
     let (mut own, mut jobs) = (BTreeSet::new(), BTreeSet::new());
     let range = TimeRange::from_ms(start_ms, end_ms);
-    cancel.each_definition(&*store, (leaf.matchers, range), |definition| {
+    cancel.each_definition(&*store, leaf.matchers, range, |definition| {
         own.insert(definition.labels.metric_name().to_owned());
         let job = definition.labels.get(JOB);
         if !job.is_empty() {

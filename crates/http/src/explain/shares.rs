@@ -59,19 +59,18 @@ pub(super) fn rank(series: &[SeriesShare]) -> Ranking {
     if inside <= 0.0 || outside <= 0.0 {
         return ranking;
     }
-    let mut values: HashMap<(&str, &str), (f64, f64, usize)> = HashMap::new();
+    let mut values: HashMap<(&str, &str), Sum> = HashMap::new();
     for one in series {
         for label in one.labels.iter().filter(|label| label.0 != METRIC_NAME) {
             if values.len() >= VALUES_MAX && !values.contains_key(&label) {
                 ranking.is_cut = true;
                 continue;
             }
-            let sum = values.entry(label).or_default();
-            *sum = (sum.0 + one.inside, sum.1 + one.outside, sum.2 + 1);
+            values.entry(label).or_default().add(one);
         }
     }
     ranking.compared = values.len();
-    let rows = values.into_iter().filter(|(_, sum)| sum.2 < series.len());
+    let rows = values.into_iter().filter(|(_, sum)| sum.series < series.len());
     let singles = rows.map(|((name, value), sum)| ranking.row(vec![(name.into(), value.into())], sum));
     let mut singles: Vec<Row> = singles.filter(Row::is_sure).collect();
     sort(&mut singles);
@@ -80,6 +79,22 @@ pub(super) fn rank(series: &[SeriesShare]) -> Ranking {
     ranking.rows.extend(pairs);
     sort(&mut ranking.rows);
     ranking
+}
+
+/// Of some series.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    inside: f64,
+    outside: f64,
+    series: usize,
+}
+
+impl Sum {
+    fn add(&mut self, one: &SeriesShare) {
+        self.inside += one.inside;
+        self.outside += one.outside;
+        self.series += 1;
+    }
 }
 
 /// Pairs of the best values that explain more than either value.
@@ -94,10 +109,8 @@ fn pairs(ranking: &mut Ranking, singles: &[Row], series: &[SeriesShare]) -> Vec<
             }
             ranking.compared += 1;
             let both = |one: &&SeriesShare| one.labels.get(a) == av && one.labels.get(b) == bv;
-            let sum = series
-                .iter()
-                .filter(both)
-                .fold((0.0, 0.0, 0), |sum, one| (sum.0 + one.inside, sum.1 + one.outside, sum.2 + 1));
+            let mut sum = Sum::default();
+            series.iter().filter(both).for_each(|one| sum.add(one));
             let mut labels = vec![(a.clone(), av.clone()), (b.clone(), bv.clone())];
             labels.sort();
             let row = ranking.row(labels, sum);
@@ -115,7 +128,7 @@ fn sort(rows: &mut [Row]) {
 }
 
 impl Ranking {
-    fn row(&self, labels: Vec<(String, String)>, (inside, outside, series): (f64, f64, usize)) -> Row {
+    fn row(&self, labels: Vec<(String, String)>, Sum { inside, outside, series }: Sum) -> Row {
         let (p, q) = (inside / self.inside, outside / self.outside);
         let error = Z * (p * (1.0 - p) / self.inside + q * (1.0 - q) / self.outside).max(0.0).sqrt();
         Row { labels, inside, outside, series, difference: (p - q - error, p - q + error) }

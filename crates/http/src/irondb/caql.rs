@@ -176,14 +176,20 @@ impl Source for Streams<'_> {
         let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
         let range = TimeRange::from_ms(wanted.since_ms.saturating_sub(1), wanted.grid.end_ms());
         let asked = find::Wanted { account: self.account, query, range };
-        let scope = (self.app, self.cancel);
-        let found = find::find(scope, self.tenant, &asked).map_err(|error| error.message)?;
+        let (app, cancel) = (self.app, self.cancel);
+        let found = find::find(app, cancel, self.tenant, &asked).map_err(|error| error.message)?;
         let fitting = found.iter().filter(|found| found.kinds.contains(&wanted.kind)).take(wanted.limit);
         let column = |found: &find::MatchedStream| {
             let identity = &found.identity;
-            let stream = (identity, wanted.kind);
-            let slots = (wanted.grid, wanted.since_ms);
-            let column = fetch::column(scope, self.tenant, stream, slots, (wanted.transform, &[]));
+            let asked = fetch::ColumnRequest {
+                identity,
+                kind: wanted.kind,
+                grid: wanted.grid,
+                since_ms: wanted.since_ms,
+                transform: wanted.transform,
+                params: &[],
+            };
+            let column = fetch::column(app, cancel, self.tenant, &asked);
             let column = column.map_err(|error| error.message)?;
             Ok(Output { label: identity.canonical(), tags: fetch::tags(identity), column })
         };

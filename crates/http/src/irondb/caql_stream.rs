@@ -103,13 +103,13 @@ fn plan(standing: Standing, lateness_ms: i64) -> Result<Plan, ApiError> {
         looks_ahead,
         kept_steps: KEPT_PERIODS,
         read: "/extension/lua/public/caql_v1",
-        evaluate: Box::new(move |app, cancel, end_ms| standing.period((app, cancel), end_ms)),
+        evaluate: Box::new(move |app, cancel, end_ms| standing.period(app, cancel, end_ms)),
     })
 }
 
 impl Standing {
     /// The period that ends at `end_ms`.
-    fn period(&self, (app, cancel): (&App, &Cancel), end_ms: i64) -> Result<Vec<u8>, ApiError> {
+    fn period(&self, app: &App, cancel: &Cancel, end_ms: i64) -> Result<Vec<u8>, ApiError> {
         cancel.check()?;
         let last = Grid { start_ms: end_ms - self.period_ms, period_ms: self.period_ms, count: 1 };
         let start_ms = self.begin_ms.min(last.start_ms);

@@ -42,7 +42,7 @@ static CHANGING: Mutex<()> = Mutex::const_new(());
 pub(super) type Tags = BTreeMap<String, Vec<String>>;
 
 /// The tags of every check, or of one.
-pub(super) fn read((app, cancel): (&App, &Cancel), tenant: &Tenant, check: Option<&str>) -> Result<Tags, ApiError> {
+pub(super) fn read(app: &App, cancel: &Cancel, tenant: &Tenant, check: Option<&str>) -> Result<Tags, ApiError> {
     let mut matchers = vec![equal(METRIC_NAME, CHECK_TAGS)];
     matchers.extend(check.map(|check| equal(CHECK, check)));
     let resolution = Resolution::Finest;
@@ -70,7 +70,7 @@ pub(super) async fn get(State(app): State<App>, Path(check): Path<String>, reque
     let tags = async move {
         let (check, tenant) = (paths::check(&check)?, params::tenant(request.headers())?.unwrap_or_default());
         let wanted = check.clone();
-        let mut tags = ask(&app, None, move |app, cancel| read((app, cancel), &tenant, Some(&wanted))).await?;
+        let mut tags = ask(&app, None, move |app, cancel| read(app, cancel, &tenant, Some(&wanted))).await?;
         Ok(json!({check.clone(): tags.remove(&check).unwrap_or_default()}))
     };
     answer::of(tags.await)
@@ -122,7 +122,7 @@ async fn change_to(
 ) -> Result<serde_json::Value, ApiError> {
     let _one_at_a_time = CHANGING.lock().await;
     let (wanted, whose) = (check.clone(), tenant.clone());
-    let before = ask(app, None, move |app, cancel| read((app, cancel), &whose, Some(&wanted))).await?;
+    let before = ask(app, None, move |app, cancel| read(app, cancel, &whose, Some(&wanted))).await?;
     let before: BTreeSet<String> = before.into_values().flatten().collect();
     let mut after = before.clone();
     change(&mut after);

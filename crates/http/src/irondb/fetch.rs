@@ -40,7 +40,7 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
     let wanted = wanted.map_err(ApiError::bad_data)?;
     let grid = wanted.grid;
     let timeout_ms = asked.timeout_ms;
-    let outputs = ask(app, timeout_ms, move |app, cancel| evaluated((app, cancel), &asked.tenant, wanted)).await?;
+    let outputs = ask(app, timeout_ms, move |app, cancel| evaluated(app, cancel, &asked.tenant, wanted)).await?;
     if wants_flat {
         let body = df4::flatbuffer(grid, &outputs);
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, df4::CONTENT_TYPE)], body).into_response());
@@ -48,10 +48,10 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
     Ok(json_answer(StatusCode::OK, df4::json(grid, &outputs).to_string()))
 }
 
-fn evaluated(scope: (&App, &Cancel), tenant: &Tenant, wanted: Wanted) -> Result<Vec<Output>, ApiError> {
+fn evaluated(app: &App, cancel: &Cancel, tenant: &Tenant, wanted: Wanted) -> Result<Vec<Output>, ApiError> {
     let mut outputs = Vec::new();
     for stream in &wanted.streams {
-        outputs.push(one(scope, tenant, stream, wanted.grid)?);
+        outputs.push(one(app, cancel, tenant, stream, wanted.grid)?);
     }
     for reduction in &wanted.reductions {
         let all = reduce(outputs, wanted.grid, &reduction.method, &reduction.params, &reduction.label);
@@ -61,12 +61,19 @@ fn evaluated(scope: (&App, &Cancel), tenant: &Tenant, wanted: Wanted) -> Result<
 }
 
 /// The column of a stream that a request names.
-fn one(scope: (&App, &Cancel), tenant: &Tenant, stream: &Stream, grid: Grid) -> Result<Output, ApiError> {
+fn one(app: &App, cancel: &Cancel, tenant: &Tenant, stream: &Stream, grid: Grid) -> Result<Output, ApiError> {
     let uuid = paths::check(&stream.uuid)?;
     let identity = Identity::parse(&uuid, &stream.name)
         .map_err(|fault| ApiError::bad_data(format!("the metric's name {:?}: {fault}", stream.name)))?;
-    let slots = (grid, grid.start_ms);
-    let column = column(scope, tenant, (&identity, &stream.kind), slots, (&stream.transform, &stream.params))?;
+    let asked = ColumnRequest {
+        identity: &identity,
+        kind: &stream.kind,
+        grid,
+        since_ms: grid.start_ms,
+        transform: &stream.transform,
+        params: &stream.params,
+    };
+    let column = column(app, cancel, tenant, &asked)?;
     let label = if stream.label.is_empty() { identity.canonical() } else { stream.label.clone() };
     Ok(Output { label, tags: tags(&identity), column })
 }
@@ -80,18 +87,30 @@ pub(super) fn tags(identity: &Identity) -> Vec<(String, String)> {
 /// Numbers of three instants before the slots: a change of changes needs them, anything else fewer.
 const NEIGHBOURS: usize = 3;
 
-/// A stream in slots of a range that began at `since_ms`, as if all of the range were evaluated. Without a stated kind, the only
-/// existing kind is used.
+/// A stream in the slots of a range.
+pub(super) struct ColumnRequest<'a> {
+    pub(super) identity: &'a Identity,
+    /// Empty: the only one that the stream has.
+    pub(super) kind: &'a str,
+    pub(super) grid: Grid,
+    /// When the range began, of which these slots may be a part: they are as if all of it were evaluated.
+    pub(super) since_ms: i64,
+    pub(super) transform: &'a str,
+    /// Those of the transform.
+    pub(super) params: &'a [String],
+}
+
+/// The column of a stream.
 pub(super) fn column(
-    (app, cancel): (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     tenant: &Tenant,
-    (identity, kind): (&Identity, &str),
-    (grid, since_ms): (Grid, i64),
-    (name, params): (&str, &[String]),
+    asked: &ColumnRequest<'_>,
 ) -> Result<Column, ApiError> {
+    let ColumnRequest { identity, kind, grid, since_ms, transform: name, params } = *asked;
     let read = |from_ms: i64| {
-        let range = (from_ms.saturating_sub(BEFORE_MS), grid.end_ms());
-        streams::read((app, cancel), tenant, identity, range)
+        let from_ms = from_ms.saturating_sub(BEFORE_MS);
+        streams::read(app, cancel, tenant, identity, from_ms, grid.end_ms())
     };
     let mut stream = read(grid.start_ms)?;
     if since_ms < grid.start_ms && !has_neighbours(&stream, kind, name, grid.start_ms) {

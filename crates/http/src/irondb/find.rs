@@ -50,13 +50,14 @@ pub(super) struct Wanted {
 
 /// Every stream that `wanted` finds.
 pub(super) fn find(
-    (app, cancel): (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     tenant: &Tenant,
     wanted: &Wanted,
 ) -> Result<Vec<MatchedStream>, ApiError> {
-    let tags = check_tags::read((app, cancel), tenant, None)?;
+    let tags = check_tags::read(app, cancel, tenant, None)?;
     let mut all: BTreeMap<Identity, Vec<&'static str>> = BTreeMap::new();
-    cancel.each_definition(&*app.backend.of(tenant), (&matchers(&wanted.query), wanted.range), |series| {
+    cancel.each_definition(&*app.backend.of(tenant), &matchers(&wanted.query), wanted.range, |series| {
         let kind = match series.meta.kind {
             Kind::Histogram => "histogram",
             Kind::Text => "text",
@@ -80,7 +81,7 @@ pub(super) fn find(
     })?;
     let mut out = Vec::new();
     for (identity, kinds) in all {
-        if let Some(found) = fitting((app, cancel), tenant, wanted, (identity, kinds, &tags))? {
+        if let Some(found) = fitting(app, cancel, tenant, wanted, identity, kinds, &tags)? {
             out.push(found);
         }
     }
@@ -89,10 +90,13 @@ pub(super) fn find(
 
 /// A stream, if the query finds it.
 fn fitting(
-    (app, cancel): (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     tenant: &Tenant,
     wanted: &Wanted,
-    (identity, kinds, tags): (Identity, Vec<&'static str>, &Tags),
+    identity: Identity,
+    kinds: Vec<&'static str>,
+    tags: &Tags,
 ) -> Result<Option<MatchedStream>, ApiError> {
     cancel.check()?;
     let check_tags = tags.get(&identity.check).cloned().unwrap_or_default();
@@ -102,7 +106,7 @@ fn fitting(
         return Ok(None);
     }
     if wanted.query.asks_activity() {
-        let found = streams::read((app, cancel), tenant, &identity, (0, i64::MAX / 2))?;
+        let found = streams::read(app, cancel, tenant, &identity, 0, i64::MAX / 2)?;
         let times = times(&found);
         let Some((first, last)) = times.first().zip(times.last()) else { return Ok(None) };
         candidate.activity = Some((first / 1_000, last / 1_000));
@@ -184,7 +188,7 @@ async fn answered(
         let asked = AccountRequest::new(&request)?;
         let wanted = wanted(&asked, &account)?;
         ask(&app, asked.timeout_ms, move |app, cancel| {
-            let found = find((app, cancel), &asked.tenant, &wanted)?;
+            let found = find(app, cancel, &asked.tenant, &wanted)?;
             let count = found.len();
             Ok((make(app, cancel, &asked, found)?, count, count > asked.limit))
         })
@@ -218,7 +222,7 @@ pub(super) async fn tags(State(app): State<App>, Path(account): Path<String>, re
                 "category": "reconnoiter", "type": found.kind(), "account_id": identity.account,
             });
             if wants("activity") || wants("latest") {
-                let stream = streams::read((app, cancel), &asked.tenant, identity, (0, i64::MAX / 2))?;
+                let stream = streams::read(app, cancel, &asked.tenant, identity, 0, i64::MAX / 2)?;
                 if wants("activity") {
                     item["activity"] =
                         activity(&times(&stream)).into_iter().map(|(from, to)| json!([from, to])).collect();

@@ -74,7 +74,7 @@ async fn listed(
         drop(request);
         let wanted = wanted(&asked)?;
         let (timeout_ms, limit) = (asked.timeout_ms, asked.limit);
-        let found = move |app: &App, cancel: &Cancel| find((app, cancel), &asked.tenant, &wanted);
+        let found = move |app: &App, cancel: &Cancel| find(app, cancel, &asked.tenant, &wanted);
         let mut list = make(ask(&app, timeout_ms, found).await?);
         let count = list.len();
         list.truncate(limit);
@@ -216,7 +216,7 @@ async fn drawn(app: &App, scope: &Scope, read: Result<(AccountRequest, Lookup), 
     let answered = async {
         let (asked, lookup) = read?;
         let account = account(&scope.account)?;
-        ask(app, asked.timeout_ms, move |app, cancel| points((app, cancel), &asked, account, &lookup)).await
+        ask(app, asked.timeout_ms, move |app, cancel| points(app, cancel, &asked, account, &lookup)).await
     };
     answer::of(answered.await)
 }
@@ -227,15 +227,24 @@ fn step_s(span_s: i64) -> i64 {
     STEPS_S.into_iter().find(is_fine).unwrap_or(STEPS_S[STEPS_S.len() - 1])
 }
 
-fn points(scope: (&App, &Cancel), asked: &AccountRequest, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
+/// Where the numbers of a column are.
+#[derive(Clone, Copy)]
+struct Slots {
+    start_ms: i64,
+    step_ms: i64,
+    count: usize,
+}
+
+fn points(app: &App, cancel: &Cancel, asked: &AccountRequest, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
     let step_s = step_s(lookup.end_s.saturating_sub(lookup.start_s));
     let start_ms = lookup.start_s.div_euclid(step_s).saturating_mul(step_s * 1_000);
     let count = paths::periods(start_ms, lookup.end_s.saturating_mul(1_000), step_s * 1_000)?;
     let end_ms = start_ms + step_s * 1_000 * count as i64;
+    let slots = Slots { start_ms, step_ms: step_s * 1_000, count };
     let mut all = Map::new();
     for leaf in &lookup.leaves {
-        scope.1.hold((count + 1) * size_of::<Json>() + leaf.label.len())?;
-        let column = column(scope, asked, account, leaf, (start_ms, step_s * 1_000, count))?;
+        cancel.hold((count + 1) * size_of::<Json>() + leaf.label.len())?;
+        let column = column(app, cancel, asked, account, leaf, slots)?;
         all.insert(leaf.label.clone(), column);
     }
     Ok(json!({"from": start_ms / 1_000, "to": end_ms / 1_000, "step": step_s, "series": all}))
@@ -243,19 +252,20 @@ fn points(scope: (&App, &Cancel), asked: &AccountRequest, account: i64, lookup: 
 
 /// The numbers of every stream with this name, in steps.
 fn column(
-    scope: (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     asked: &AccountRequest,
     account: i64,
     leaf: &Leaf,
-    (start_ms, step_ms, count): (i64, i64, usize),
+    Slots { start_ms, step_ms, count }: Slots,
 ) -> Result<Json, ApiError> {
     let end_ms = start_ms + step_ms * count as i64;
     let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms);
     let wanted = Wanted { account, query: leaf.name.query(), range };
     let mut numbers = Vec::new();
-    for found in find(scope, &asked.tenant, &wanted)? {
+    for found in find(app, cancel, &asked.tenant, &wanted)? {
         if leaf.name.is(&found.identity) {
-            numbers.extend(streams::read(scope, &asked.tenant, &found.identity, (start_ms, end_ms))?.numbers());
+            numbers.extend(streams::read(app, cancel, &asked.tenant, &found.identity, start_ms, end_ms)?.numbers());
         }
     }
     numbers.sort_by_key(|point| point.time_ms);

@@ -38,7 +38,7 @@ pub(super) async fn raw(State(app): State<App>, request: Request) -> Response {
         let [_, uuid, name] = asked.parts(3)[..] else { return Err(ApiError::bad_data("ask for /raw/UUID/METRIC")) };
         let (start_ms, end_ms) = range(asked)?;
         let streams = paths::streams(uuid, name)?;
-        let found = streams::read_one((app, cancel), &asked.tenant, &streams, (start_ms, end_ms.saturating_add(1)))?;
+        let found = streams::read_one(app, cancel, &asked.tenant, &streams, start_ms, end_ms.saturating_add(1))?;
         let rows = found.points.iter().take(asked.limit);
         Ok(rows.map(|point| json!([point.time_ms, number(point.value)])).collect())
     })
@@ -60,7 +60,7 @@ pub(super) async fn rollup(State(app): State<App>, request: Request) -> Response
             period_ms.ok_or_else(|| ApiError::bad_data(format!("rollup_span {span:?} is not such as 60s")))?;
         let kind = asked.params.get("type").unwrap_or("average");
         let streams = paths::streams(uuid, name)?;
-        let found = numbers(app, cancel, asked, (&streams, start_ms, end_ms, period_ms))?;
+        let found = numbers(app, cancel, asked, &streams, start_ms, end_ms, period_ms)?;
         let rows = found.iter().take(asked.limit).enumerate();
         let row = |(at, found): (usize, &Option<Rollup>)| {
             let time = seconds(start_ms + period_ms * at as i64);
@@ -76,11 +76,14 @@ fn numbers(
     app: &App,
     cancel: &Cancel,
     asked: &AccountRequest,
-    (streams, start_ms, end_ms, period_ms): (&[Identity], i64, i64, i64),
+    streams: &[Identity],
+    start_ms: i64,
+    end_ms: i64,
+    period_ms: i64,
 ) -> Result<Vec<Option<Rollup>>, ApiError> {
     let count = periods(start_ms, end_ms, period_ms)?;
-    let range = (start_ms.saturating_sub(BEFORE_MS), end_ms);
-    let found = streams::read_one((app, cancel), &asked.tenant, streams, range)?;
+    let from_ms = start_ms.saturating_sub(BEFORE_MS);
+    let found = streams::read_one(app, cancel, &asked.tenant, streams, from_ms, end_ms)?;
     Ok(rollups(&found.numbers(), start_ms, period_ms, count))
 }
 
@@ -103,7 +106,7 @@ pub(super) async fn histogram(State(app): State<App>, request: Request) -> Respo
         let period_ms = milliseconds(period, "the period")?;
         let count = periods(start_ms, end_ms, period_ms)?;
         let streams = paths::streams(uuid, name)?;
-        let found = streams::read_one((app, cancel), &asked.tenant, &streams, (start_ms, end_ms))?;
+        let found = streams::read_one(app, cancel, &asked.tenant, &streams, start_ms, end_ms)?;
         let merged = merged(&found, start_ms, period_ms, count);
         let rows = merged.iter().enumerate().filter_map(|(at, histogram)| Some((at, histogram.as_ref()?)));
         let row = |(at, histogram): (usize, &Histogram<u64>)| {
@@ -134,13 +137,13 @@ pub(super) async fn read(State(app): State<App>, request: Request) -> Response {
         match parts[..] {
             [_, start, end, uuid, ..] if ogive_irondb::httptrap::parse_uuid(uuid).is_some() => {
                 let name = asked.parts(5).get(4).copied().unwrap_or_default();
-                texts(app, cancel, asked, (start, end, uuid, name))
+                texts(app, cancel, asked, start, end, uuid, name)
             }
             [_, start, end, period, uuid, kind, name] => {
                 let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);
                 let period_ms = milliseconds(period, "the period")?;
                 let streams = paths::streams(uuid, name)?;
-                let found = numbers(app, cancel, asked, (&streams, start_ms, end_ms, period_ms))?;
+                let found = numbers(app, cancel, asked, &streams, start_ms, end_ms, period_ms)?;
                 let rows = found.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?)));
                 let row = |(at, found)| Ok(json!([seconds(start_ms + period_ms * at as i64), field(found, kind)?]));
                 rows.map(row).collect()
@@ -158,15 +161,20 @@ fn texts(
     app: &App,
     cancel: &Cancel,
     asked: &AccountRequest,
-    (start, end, uuid, name): (&str, &str, &str, &str),
+    start: &str,
+    end: &str,
+    uuid: &str,
+    name: &str,
 ) -> Result<Json, ApiError> {
     let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);
     let streams = paths::streams(uuid, name)?;
     let found = streams::read_one(
-        (app, cancel),
+        app,
+        cancel,
         &asked.tenant,
         &streams,
-        (TEXT_BEFORE.max(start_ms.saturating_sub(YEAR_MS)), end_ms),
+        TEXT_BEFORE.max(start_ms.saturating_sub(YEAR_MS)),
+        end_ms,
     )?;
     let mut changes: Vec<&(i64, String)> = found.texts.iter().collect();
     changes.dedup_by(|later, earlier| later.1 == earlier.1);

@@ -53,13 +53,15 @@ pub(super) fn equal(name: &str, value: &str) -> Matcher {
 
 /// The first of `streams` that has anything from `start_ms` to before `end_ms`.
 pub(super) fn read_one(
-    (app, cancel): (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     tenant: &Tenant,
     streams: &[Identity],
-    (start_ms, end_ms): (i64, i64),
+    start_ms: i64,
+    end_ms: i64,
 ) -> Result<Stream, ApiError> {
     for stream in streams {
-        let found = read((app, cancel), tenant, stream, (start_ms, end_ms))?;
+        let found = read(app, cancel, tenant, stream, start_ms, end_ms)?;
         if !found.is_empty() {
             return Ok(found);
         }
@@ -69,10 +71,12 @@ pub(super) fn read_one(
 
 /// The contents of a stream from `start_ms` to before `end_ms`.
 pub(super) fn read(
-    (app, cancel): (&App, &Cancel),
+    app: &App,
+    cancel: &Cancel,
     tenant: &Tenant,
     stream: &Identity,
-    (start_ms, end_ms): (i64, i64),
+    start_ms: i64,
+    end_ms: i64,
 ) -> Result<Stream, ApiError> {
     let matchers = vec![equal(METRIC_NAME, &stream.base), equal(identity::CHECK, &stream.check)];
     let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms.saturating_add(CELL_MS));

@@ -77,7 +77,7 @@ async fn what_comes_twice_counts_once_and_of_one_tenant() {
 }
 
 /// The last period of each value and correction of a stream that resumes after `after`, up to the period that ends at `last`.
-async fn streamed(node: &Node, query: &str, (after, last): (i64, i64)) -> BTreeMap<i64, Value> {
+async fn streamed(node: &Node, query: &str, after: i64, last: i64) -> BTreeMap<i64, Value> {
     let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let path = format!("/extension/lua/public/caql_v1/stream?q={encoded}&start_time={BEGIN}&period=60");
     let request = Request::get(path).header("last-event-id", after.to_string()).body(Body::empty()).unwrap();
@@ -140,7 +140,7 @@ async fn streamed_periods_are_those_of_an_answer() {
             "find('*') | forecasting:holt_winters(0.5, 0.3, 0.1, 2M, period=3M)",
             "find:histogram('h') | histogram:rolling(3M) | histogram:percentile(50, 99)",
         ] {
-            let periods = streamed(&node, query, (T - 1_200, T)).await;
+            let periods = streamed(&node, query, T - 1_200, T).await;
             assert!(periods.len() >= 20, "{query}: {}", periods.len());
             for (end, period) in periods.into_iter().filter(|(end, _)| *end > BEGIN) {
                 let body = json!({"q": query, "start_time": BEGIN, "end_time": end, "period": 60}).to_string();

@@ -159,8 +159,8 @@ fn groups(rows: &[Series], wanted: &ColumnQuery) -> Result<Groups, ApiError> {
 fn of_expression(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let own = app.backend.of(&wanted.tenant);
     let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
-    let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
-    let result = app.engine.range_until(&store, &wanted.query, range, &|| cancel.is_set())?;
+    let ColumnQuery { query, start_ms, end_ms, step_ms, .. } = wanted;
+    let result = app.engine.range_until(&store, query, *start_ms, *end_ms, *step_ms, &|| cancel.is_set())?;
     let Value::Matrix(rows) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };

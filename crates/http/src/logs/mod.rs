@@ -61,7 +61,8 @@ fn search(params: &Params) -> Result<(Query, Vec<Vec<Matcher>>), ApiError> {
 
 /// The series of texts that one of `selectors` selects, and whose labels the query may find.
 fn series(
-    (cancel, store): (&Cancel, &dyn Reader),
+    cancel: &Cancel,
+    store: &dyn Reader,
     query: &Query,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
@@ -70,7 +71,7 @@ fn series(
     let mut out = BTreeSet::new();
     for selector in if selectors.is_empty() { &any[..] } else { selectors } {
         let matchers: Vec<Matcher> = selector.iter().chain(&of_query).cloned().collect();
-        let found = named((cancel, store), &matchers, range, |series| series.meta.kind == Kind::Text)?;
+        let found = named(cancel, store, &matchers, range, |series| series.meta.kind == Kind::Text)?;
         out.extend(found.into_iter().map(|series| series.labels));
     }
     Ok(out)
@@ -116,7 +117,7 @@ impl LineQuery {
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<Lines, ApiError> {
-        let series = series((cancel, store), &self.query, &self.selectors, self.range)?;
+        let series = series(cancel, store, &self.query, &self.selectors, self.range)?;
         let (mut out, mut bytes, mut full) = (Lines::default(), 0, Ok(()));
         let (range, direction, cursor) = (self.range, self.direction, self.cursor);
         let words = words(&self.query);
@@ -155,7 +156,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
         let store = app.backend.of(&params.tenant);
-        let series = series((cancel, &*store), &query, &selectors, range)?;
+        let series = series(cancel, &*store, &query, &selectors, range)?;
         let (mut columns, mut scanned, mut from_ms) = (BTreeMap::<i64, Counts>::new(), Scanned::default(), None);
         let (store, direction) = (&*store, Direction::Backward);
         let scan = Scan { store, cancel, series: &series, range, direction, cursor: None, words: words(&query) };

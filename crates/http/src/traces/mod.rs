@@ -77,7 +77,7 @@ impl TraceFilter {
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
-        let series = series::wanted((cancel, store), &self.selectors, self.range)?;
+        let series = series::wanted(cancel, store, &self.selectors, self.range)?;
         let mut out = Traces { series: series.len(), ..Traces::default() };
         let (range, cursor) = (self.range, self.cursor);
         let scan = Scan { store, cancel, series: &series, range, direction: Direction::Backward, cursor, words: None };
@@ -92,7 +92,7 @@ impl TraceFilter {
         whole(missing)?;
         self.cut(&mut out);
         let named = out.list.iter().map(|read| read.found.labels.clone()).collect();
-        Ok((out, series::explained((cancel, store), &named, self.range)?))
+        Ok((out, series::explained(cancel, store, &named, self.range)?))
     }
 
     fn take(&self, out: &mut Traces, read: ParsedText) {
@@ -131,7 +131,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
         let store = app.backend.of(&params.tenant);
-        let series = series::wanted((cancel, &*store), &selectors, range)?;
+        let series = series::wanted(cancel, &*store, &selectors, range)?;
         let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);
         let each = |found: FoundText, _| {
             if examined == EXAMINED_MAX {

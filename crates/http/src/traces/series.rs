@@ -38,19 +38,20 @@ fn matchers_of(node: &Expr) -> Option<Vec<Matcher>> {
 /// The series of texts for `range`: those that are selected, and those that explain selected histograms. Without selectors, all with
 /// the name of slow traces.
 pub(super) fn wanted(
-    (cancel, store): (&Cancel, &dyn Reader),
+    cancel: &Cancel,
+    store: &dyn Reader,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<BTreeSet<Labels>, ApiError> {
     let of_name = [matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?];
-    let slow = named((cancel, store), &of_name, range, |series| series.meta.kind == Kind::Text)?;
+    let slow = named(cancel, store, &of_name, range, |series| series.meta.kind == Kind::Text)?;
     let slow: BTreeSet<Labels> = slow.into_iter().map(|series| series.labels).collect();
     if selectors.is_empty() {
         return Ok(slow);
     }
     let mut out = BTreeSet::new();
     for matchers in selectors {
-        for series in named((cancel, store), matchers, range, |_| true)? {
+        for series in named(cancel, store, matchers, range, |_| true)? {
             match series.meta.kind {
                 Kind::Text => {
                     out.insert(series.labels);
@@ -69,7 +70,8 @@ pub(super) fn wanted(
 
 /// The histogram that each of these series of slow traces explains, if it has a cell in the range.
 pub(super) fn explained(
-    (cancel, store): (&Cancel, &dyn Reader),
+    cancel: &Cancel,
+    store: &dyn Reader,
     slow: &BTreeSet<Labels>,
     range: TimeRange,
 ) -> Result<BTreeMap<Labels, Labels>, ApiError> {
@@ -78,7 +80,7 @@ pub(super) fn explained(
     for name in names {
         for metric in trace_series::metric_names(name).into_iter().flatten() {
             let of_name = [matcher(METRIC_NAME, MatchOp::Equal, &metric)?];
-            let found = named((cancel, store), &of_name, range, |series| series.meta.kind == Kind::Histogram)?;
+            let found = named(cancel, store, &of_name, range, |series| series.meta.kind == Kind::Histogram)?;
             let found: BTreeSet<Labels> = found.into_iter().map(|series| series.labels).collect();
             for labels in slow.iter().filter(|labels| labels.metric_name() == name) {
                 let histogram = trace_series::histogram_labels(labels, &metric);

@@ -146,8 +146,8 @@ impl Web {
     }
 
     /// The grant of the holder of a ticket at an address: its path and its query.
-    pub(crate) fn ticket(&self, text: &str, now_ms: i64, address: (&str, &str)) -> Result<Grant, Denied> {
-        self.current().tickets.check(text, now_ms, address)
+    pub(crate) fn ticket(&self, text: &str, now_ms: i64, path: &str, query: &str) -> Result<Grant, Denied> {
+        self.current().tickets.check(text, now_ms, path, query)
     }
 
     /// A new ticket and its id.

@@ -88,12 +88,12 @@ impl Block<'_> {
             let is_first = from == min_time || !is_sane;
             let is_last = !is_sane || to >= max_time;
             // What a block says of its times is not what bounds them.
-            let window = (if is_first { i64::MIN } else { from }, if is_last { i64::MAX } else { to });
+            let (first, end) = (if is_first { i64::MIN } else { from }, if is_last { i64::MAX } else { to });
             let mut place = 0;
             index.each(self.index, &mut |read| {
                 place += 1;
                 match read {
-                    Ok(entry) => self.series(place, &entry, &tombstones, window, out),
+                    Ok(entry) => self.series(place, &entry, &tombstones, first, end, out),
                     Err(what) if is_first => {
                         out.bad(place, "series_damaged", &what);
                         Ok(())
@@ -114,7 +114,8 @@ impl Block<'_> {
         place: u64,
         entry: &Entry,
         tombstones: &Tombstones,
-        (from, to): (i64, i64),
+        from: i64,
+        to: i64,
         out: &mut Batches<'_>,
     ) -> Result<(), Error> {
         for chunk in entry.chunks.iter().filter(|chunk| chunk.first_ms < to && chunk.last_ms >= from) {
@@ -172,5 +173,5 @@ fn sample(place: u64, entry: &Entry, time_ms: i64, point: Point, out: &mut Batch
     let key = u128::from(entry.reference) * 64 + meta.kind as u128 * 8 + meta.temporality as u128;
     let labels = || entry.labels.iter().map(|(name, value)| (&**name, &**value));
     let define = || SeriesDef::new(labels(), meta.clone()).map_err(|error| error.to_string());
-    out.sample(place, key, define, (None, time_ns, value))
+    out.sample(place, key, define, None, time_ns, value)
 }

@@ -189,7 +189,7 @@ impl Reader<'_> {
         // A sample with a time is recognised by it when it is sent again.
         let is_point = temporality == Temporality::Delta && metric.time_ms.is_some();
         let start_ns = is_point.then(|| time_ns.saturating_sub(POINT_NS));
-        let stored = self.store_histogram(name, histogram, temporality, (start_ns, time_ns))?;
+        let stored = self.store_histogram(name, histogram, temporality, start_ns, time_ns)?;
         self.out.untimed += u64::from(stored.is_ok() && metric.time_ms.is_none());
         Ok(stored)
     }
@@ -199,7 +199,8 @@ impl Reader<'_> {
         name: &str,
         histogram: Histogram<u64>,
         temporality: Temporality,
-        (start_ns, time_ns): (Option<i64>, i64),
+        start_ns: Option<i64>,
+        time_ns: i64,
     ) -> Result<Result<u64, Fault>, Error> {
         let meta = SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 0 };
         match self.series(name, meta)? {

@@ -124,7 +124,7 @@ pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mista
     if let Some(filter) = &question.filter {
         match compiler.value(filter, 0)? {
             Value::Text => return Err(Mistake::new(filter.at, "a filter is a number; compare the text with ==")),
-            _ => compiler.emit(filter.at, Op::Require, 0, (0, 0), 0)?,
+            _ => compiler.emit(filter.at, Op::Require, 0, 0, 0, 0)?,
         }
     }
     let mut is_duration = false;
@@ -133,7 +133,7 @@ pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mista
             Value::Text => return Err(Mistake::new(value.at, "a text is a key, and no number")),
             found => is_duration = found == Value::Number { is_duration: true },
         }
-        compiler.emit(value.at, Op::Value, 0, (0, 0), 0)?;
+        compiler.emit(value.at, Op::Value, 0, 0, 0, 0)?;
     }
     let mut keys = Vec::new();
     for (index, (text, key)) in (0..).zip(&question.keys) {
@@ -144,7 +144,7 @@ pub fn compile(question: &Question, types: &dyn Types) -> Result<Compiled, Mista
             Value::Call => KeyKind::Call,
             Value::Text => KeyKind::Text,
         };
-        compiler.emit(key.at, Op::Key, index, (0, 0), i64::from(kind == KeyKind::Text))?;
+        compiler.emit(key.at, Op::Key, index, 0, 0, i64::from(kind == KeyKind::Text))?;
         keys.push((text.clone(), kind));
     }
     Ok(Compiled {
@@ -221,7 +221,7 @@ const ALWAYS: [(&str, Context); 5] = [
 ];
 
 impl Compiler<'_> {
-    fn emit(&mut self, at: usize, op: Op, to: u8, (a, b): (u8, u8), number: i64) -> Result<(), Mistake> {
+    fn emit(&mut self, at: usize, op: Op, to: u8, a: u8, b: u8, number: i64) -> Result<(), Mistake> {
         self.push(at, Instruction { op, to, a, b, size: 0, number })
     }
 
@@ -259,14 +259,14 @@ impl Compiler<'_> {
         Self::room(at, to, 1)?;
         match &expression.form {
             Form::Number { value, is_duration } => {
-                self.emit(at, Op::Constant, to, (0, 0), *value)?;
+                self.emit(at, Op::Constant, to, 0, 0, *value)?;
                 Ok(Place::Value(Value::Number { is_duration: *is_duration }))
             }
             Form::Text(text) => self.text(at, text, to).map(Place::Value),
             Form::Name(name) => match self.record.iter().find(|field| field.name == *name) {
                 Some(field) => {
                     let (offset, shape) = (field.offset, field.shape.clone());
-                    self.emit(at, Op::Argument, to, (0, 0), 0)?;
+                    self.emit(at, Op::Argument, to, 0, 0, 0)?;
                     Ok(Place::Memory { offset, shape })
                 }
                 None => self.name(at, name, to).map(Place::Value),
@@ -287,13 +287,13 @@ impl Compiler<'_> {
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         for (register, word) in (to..).zip(bytes.chunks_exact(8)) {
             let word = i64::from_ne_bytes(word.try_into().expect("eight bytes"));
-            self.emit(at, Op::Constant, register, (0, 0), word)?;
+            self.emit(at, Op::Constant, register, 0, 0, word)?;
         }
         Ok(Value::Text)
     }
 
     fn context(&mut self, at: usize, which: Context, to: u8) -> Result<(), Mistake> {
-        self.emit(at, Op::Context, to, (0, 0), which as i64)
+        self.emit(at, Op::Context, to, 0, 0, which as i64)
     }
 
     fn name(&mut self, at: usize, name: &str, to: u8) -> Result<Value, Mistake> {
@@ -309,7 +309,7 @@ impl Compiler<'_> {
         match name {
             "comm" => {
                 Self::room(at, to, TEXT_REGISTERS)?;
-                self.emit(at, Op::CommText, to, (0, 0), 0)?;
+                self.emit(at, Op::CommText, to, 0, 0, 0)?;
                 Ok(Value::Text)
             }
             "task" => {
@@ -354,7 +354,7 @@ impl Compiler<'_> {
         }
         self.used = self.used.max(index + 1);
         self.needs_call |= matches!(self.probe, Probe::Function { at_return: true, .. });
-        self.emit(at, Op::Argument, to, (0, 0), index as i64)?;
+        self.emit(at, Op::Argument, to, 0, 0, index as i64)?;
         match self.arguments.get(index).map(|(_, shape)| shape.clone()) {
             Some(Shape::Pointer(structure)) => Ok(Value::Pointer(Some(structure))),
             Some(Shape::Address) => Ok(Value::Pointer(None)),

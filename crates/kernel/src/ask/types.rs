@@ -84,7 +84,8 @@ impl Usdt {
     /// When there is no such probe, it is outside of the file, or in more places than are observed.
     pub fn of_notes(
         section: &[u8],
-        (provider, name): (&str, &str),
+        provider: &str,
+        name: &str,
         machine: Machine,
         base: u64,
         offset: impl Fn(u64) -> Option<u64>,

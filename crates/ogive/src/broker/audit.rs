@@ -24,13 +24,13 @@ const METRIC: &str = "ogive_config_change";
 /// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that accepts nothing now records it at the
 /// next start or reload: a full disk does not stop a broker from delivering what it holds.
 /// `by`: what made the broker read it.
-pub(super) fn tell(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
-    if let Err(error) = changed(door, broker, (path, by), config) {
+pub(super) fn tell(door: &Door, broker: &Broker, path: &Path, by: &str, config: &Config) {
+    if let Err(error) = changed(door, broker, path, by, config) {
         tracing::warn!("the change of the configuration is recorded later: {error:#}");
     }
 }
 
-fn changed(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) -> anyhow::Result<()> {
+fn changed(door: &Door, broker: &Broker, path: &Path, by: &str, config: &Config) -> anyhow::Result<()> {
     let last = config.spool.directory.join("config.last");
     let before = match RealDisk.read(&last) {
         Ok(bytes) => read(&String::from_utf8_lossy(&bytes)),

@@ -146,11 +146,6 @@ impl DestinationContext {
     pub(super) fn now_ms(&self) -> i64 {
         self.clock.wall().div_euclid(1_000_000)
     }
-
-    /// Nanoseconds that pass, and the wall clock in milliseconds.
-    pub(super) fn times(&self) -> (u64, i64) {
-        (self.clock.now(), self.now_ms())
-    }
 }
 
 /// See the module.

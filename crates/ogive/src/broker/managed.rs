@@ -74,9 +74,9 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
         runtime: ready.runtime.handle().clone(),
         checks: AtomicU64::new(0),
     };
-    let counters = (ready.app.counters.clone(), clock);
-    let link =
-        Link::open(kept, (fleet.link(), read_file), Arc::new(managed), counters).context("cannot start a thread")?;
+    let counters = ready.app.counters.clone();
+    let link = Link::open(kept, fleet.link(), read_file, Arc::new(managed), counters, clock)
+        .context("cannot start a thread")?;
     link.start(ended.clone()).context("cannot start a thread")?;
     Ok(())
 }
@@ -99,7 +99,7 @@ impl Managed {
         let invalid = |why: String| ("invalid", why);
         let group = &package.group;
         let names = (format!("{group}.toml"), PathBuf::from(format!("{group}.yml")));
-        let document = Document::parse(&package.contents, (&names.0, &names.1.display().to_string()));
+        let document = Document::parse(&package.contents, &names.0, &names.1.display().to_string());
         let mut document = document.map_err(|mistakes| invalid(mistakes.join("\n")))?;
         self.permit(&document, package, &names.1)?;
         let mut labels = document.labels.clone();

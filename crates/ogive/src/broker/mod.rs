@@ -117,7 +117,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
     let (feeds, own_filters) = (front.feeds.take(), front.filter_names());
     let backend: Arc<dyn Backend> = if feeds.is_some() { filters.clone() } else { running.spooling.clone() };
     let ready = front.before(backend, role, kernel)?;
-    audit::tell(&ready.app, &running.broker, (path, "start"), &config);
+    audit::tell(&ready.app, &running.broker, path, "start", &config);
     let ended = Arc::new(AtomicBool::new(false));
     if let Some(feeds) = feeds {
         let parts = managed::Parts { broker: running.broker.clone(), feeds, filters, own_filters };
@@ -127,7 +127,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         let _in_the_runtime = ready.runtime.enter();
         signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?
     };
-    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), (config.clone(), marks), hangup));
+    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), config.clone(), marks, hangup));
     let spool = config.spool.directory.display();
     let runtime = ready.serve(&format!("as broker {} with its spool in {spool}", config.name))?;
     // ORDERING: Relaxed; the flag guards nothing.
@@ -285,7 +285,8 @@ async fn reload(
     running: Arc<Running>,
     app: http::App,
     path: PathBuf,
-    (started, mut marks): (Config, Marks),
+    started: Config,
+    mut marks: Marks,
     mut hangup: Signal,
 ) {
     let mut ending = app.ending.clone();
@@ -307,7 +308,7 @@ async fn reload(
                 let keys = waiting.join(", ");
                 tracing::warn!("{keys} changes only with a restart; destinations and limits are in force");
             }
-            audit::tell(&shared, &running.broker, (&path, "signal HUP"), &config);
+            audit::tell(&shared, &running.broker, &path, "signal HUP", &config);
             Ok(marks)
         };
         let read = tokio::task::spawn_blocking(again).await;

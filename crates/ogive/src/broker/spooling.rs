@@ -154,12 +154,12 @@ const NOTABLE_MS: i64 = 600_000;
 
 impl AgeClock {
     /// From the newest batch of the spool on, which is not ahead of the wall clock.
-    fn new(newest_ms: Option<i64>, (now_ns, wall_ms): (u64, i64)) -> Self {
+    fn new(newest_ms: Option<i64>, now_ns: u64, wall_ms: i64) -> Self {
         Self { at_ms: newest_ms.unwrap_or(wall_ms).min(wall_ms), looked_ns: now_ns, is_told: false }
     }
 
     /// Milliseconds since 1970; and whether it was not reported yet that the wall clock is far ahead.
-    fn look(&mut self, (now_ns, wall_ms): (u64, i64)) -> (i64, bool) {
+    fn look(&mut self, now_ns: u64, wall_ms: i64) -> (i64, bool) {
         let passed_ms = now_ns.saturating_sub(self.looked_ns) / 1_000_000;
         if passed_ms > 0 {
             let alone_ms = self.at_ms.saturating_add(i64::try_from(passed_ms * 2).unwrap_or(i64::MAX));
@@ -174,7 +174,7 @@ impl AgeClock {
 
 fn age_clock(broker: &Broker) -> AgeClock {
     let newest_ms = broker.context.board.segments().iter().filter_map(|segment| segment.arrival_last_ms).max();
-    AgeClock::new(newest_ms, broker.context.times())
+    AgeClock::new(newest_ms, broker.context.clock.now(), broker.context.now_ms())
 }
 
 /// The work of the group commit for a broker's spool.
@@ -226,8 +226,9 @@ impl Owner {
     }
 
     fn limit(&mut self, spool: &mut Spool) -> anyhow::Result<()> {
-        let until = self.broker.context.clock.now() + TURN.as_nanos() as u64;
-        let (now_ms, tell) = self.age_clock.look(self.broker.context.times());
+        let now_ns = self.broker.context.clock.now();
+        let until = now_ns + TURN.as_nanos() as u64;
+        let (now_ms, tell) = self.age_clock.look(now_ns, self.broker.context.now_ms());
         if tell && self.broker.limits().age_ms_max.is_some() {
             tracing::warn!(
                 "spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
@@ -267,14 +268,14 @@ mod tests {
     /// The wall clock jumped thirty days ahead, and the whole spool was older than `age-max`.
     #[test]
     fn a_clock_that_jumps_ages_the_spool_no_faster_than_time_passes() {
-        let mut clock = AgeClock::new(Some(10 * HOUR), (0, 10 * HOUR));
-        assert_eq!(clock.look((HOUR_NS, 11 * HOUR)), (11 * HOUR, false));
-        assert_eq!(clock.look((HOUR_NS, 700 * HOUR)), (11 * HOUR, true));
-        assert_eq!(clock.look((2 * HOUR_NS, 701 * HOUR)), (13 * HOUR, false), "told once");
-        assert_eq!(clock.look((2 * HOUR_NS, 12 * HOUR)), (12 * HOUR, false), "never ahead of the wall clock");
+        let mut clock = AgeClock::new(Some(10 * HOUR), 0, 10 * HOUR);
+        assert_eq!(clock.look(HOUR_NS, 11 * HOUR), (11 * HOUR, false));
+        assert_eq!(clock.look(HOUR_NS, 700 * HOUR), (11 * HOUR, true));
+        assert_eq!(clock.look(2 * HOUR_NS, 701 * HOUR), (13 * HOUR, false), "told once");
+        assert_eq!(clock.look(2 * HOUR_NS, 12 * HOUR), (12 * HOUR, false), "never ahead of the wall clock");
         // A broker that was down for a day goes on where its spool ends.
-        let mut late = AgeClock::new(Some(10 * HOUR), (0, 34 * HOUR));
-        assert_eq!(late.look((12 * HOUR_NS, 46 * HOUR)), (34 * HOUR, true));
-        assert_eq!(late.look((24 * HOUR_NS, 58 * HOUR)), (58 * HOUR, false));
+        let mut late = AgeClock::new(Some(10 * HOUR), 0, 34 * HOUR);
+        assert_eq!(late.look(12 * HOUR_NS, 46 * HOUR), (34 * HOUR, true));
+        assert_eq!(late.look(24 * HOUR_NS, 58 * HOUR), (58 * HOUR, false));
     }
 }

@@ -90,7 +90,7 @@ fn enrol(url: &str, ticket: &str, path: &Path, name: Option<&str>) -> anyhow::Re
     let directory = fleet.directory(&config.spool);
     let kept = Kept::open(Arc::new(RealDisk), directory.clone(), files::restrict)?;
     let name = name.unwrap_or(&config.name);
-    let enroled = ogive_fleet::enrol(&kept, (url, ticket, name), &fleet.link(), read_file);
+    let enroled = ogive_fleet::enrol(&kept, url, ticket, name, &fleet.link(), read_file);
     let enroled = enroled.map_err(anyhow::Error::msg).context("this broker is not enrolled")?;
     println!("{name} is enrolled in the group {}; its credential is in {}", enroled.group, directory.display());
     if config.fleet.is_none() {

@@ -69,17 +69,17 @@ pub(crate) fn run(command: &Disk) -> anyhow::Result<ExitCode> {
         },
         Disk::Add { directory, server, rate, json } => {
             let request = json!({"path": absolute(directory)?, "rate": rate});
-            filled(server, ("/v1/disks/add", &request), directory, *json)
+            filled(server, "/v1/disks/add", &request, directory, *json)
         }
         Disk::Replace { old, new, server, rate, json } => {
             let request = json!({"old": absolute(old)?, "new": absolute(new)?, "rate": rate});
-            filled(server, ("/v1/disks/replace", &request), new, *json)
+            filled(server, "/v1/disks/replace", &request, new, *json)
         }
     }
 }
 
 /// Requests that a directory be filled, and waits until it is.
-fn filled(server: &Server, (path, request): (&str, &Value), new: &Path, json: bool) -> anyhow::Result<ExitCode> {
+fn filled(server: &Server, path: &str, request: &Value, new: &Path, json: bool) -> anyhow::Result<ExitCode> {
     if let Err(failure) = server.post(path, request) {
         return Ok(failure.report());
     }

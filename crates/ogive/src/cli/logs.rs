@@ -165,7 +165,7 @@ impl Logs {
         let (mut lines, limit) = (Vec::new(), self.limit as usize);
         let mut cursor = None;
         loop {
-            let page = self.page((start, end), "backward", (limit - lines.len()).min(PAGE), cursor.as_deref())?;
+            let page = self.page(start, end, "backward", (limit - lines.len()).min(PAGE), cursor.as_deref())?;
             lines.extend(page.lines);
             cursor = page.next;
             if lines.len() >= limit || cursor.is_none() {
@@ -176,7 +176,8 @@ impl Logs {
 
     fn page(
         &self,
-        (start, end): (&str, &str),
+        start: &str,
+        end: &str,
         direction: &str,
         limit: usize,
         cursor: Option<&str>,
@@ -218,7 +219,7 @@ impl Logs {
         let (start, end, mut cursor) = (seconds(tail.from_ms), seconds(end_ms), None);
         let mut seen = HashMap::new();
         loop {
-            let page = self.page((&start, &end), "forward", PAGE, cursor.as_deref())?;
+            let page = self.page(&start, &end, "forward", PAGE, cursor.as_deref())?;
             for line in &page.lines {
                 let count = seen.entry(key(line)).or_insert(0_u64);
                 *count += 1;

@@ -52,12 +52,12 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// A line chart with its legend.
 pub(super) fn lines(series: &[Line], unit: &str, terminal: &Terminal) -> String {
-    let Some(times) = across(series) else { return "nothing to draw\n".into() };
-    chart(series, unit, widest_gap(series), &time_axis(times, terminal), terminal)
+    let Some((first, last)) = across(series) else { return "nothing to draw\n".into() };
+    chart(series, unit, widest_gap(series), &time_axis(first, last, terminal), terminal)
 }
 
 /// Curves over an axis other than time, in marks that can be distinguished without colours; `ends` are the texts of the axis.
-pub(super) fn curves(series: &[Line], (from, to): (&str, &str), terminal: &Terminal) -> String {
+pub(super) fn curves(series: &[Line], from: &str, to: &str, terminal: &Terminal) -> String {
     let terminal = Terminal { unicode: false, ..terminal.clone() };
     let between = (terminal.width - AXIS).saturating_sub(from.len() + to.len()).max(1);
     // Points of a measurement are not joined; those of a curve are closer to each other than a mark is wide.
@@ -72,7 +72,7 @@ fn across(series: &[Line]) -> Option<(f64, f64)> {
 /// Lines over an axis; points further apart than `gap` are not joined.
 fn chart(series: &[Line], unit: &str, gap: f64, axis: &str, terminal: &Terminal) -> String {
     let values = ends(series.iter().flat_map(|line| &line.points).map(|point| point.1));
-    let (Some(times), Some((low, high))) = (across(series), values) else {
+    let (Some((first, last)), Some((low, high))) = (across(series), values) else {
         return "nothing to draw\n".into();
     };
     // A flat line is drawn in the middle.
@@ -82,8 +82,8 @@ fn chart(series: &[Line], unit: &str, gap: f64, axis: &str, terminal: &Terminal)
     for (number, line) in series.iter().enumerate() {
         let finite: Vec<(f64, f64)> = line.points.iter().copied().filter(|point| point.1.is_finite()).collect();
         let place = |point: (f64, f64)| {
-            let across = share(point.0, times) * (canvas.dots_across() - 1) as f64;
-            let up = share(point.1, (low, high)) * (canvas.dots_up() - 1) as f64;
+            let across = share(point.0, first, last) * (canvas.dots_across() - 1) as f64;
+            let up = share(point.1, low, high) * (canvas.dots_up() - 1) as f64;
             (across.round() as i64, up.round() as i64)
         };
         let places: Vec<(i64, i64)> = finite.iter().map(|point| place(*point)).collect();
@@ -114,7 +114,7 @@ fn widest_gap(series: &[Line]) -> f64 {
     gaps.fold(f64::INFINITY, f64::min) * 1.5
 }
 
-fn share(value: f64, (low, high): (f64, f64)) -> f64 {
+fn share(value: f64, low: f64, high: f64) -> f64 {
     if high > low { (value - low) / (high - low) } else { 0.5 }
 }
 
@@ -128,7 +128,7 @@ fn paint(mark: char, color: u8, colored: bool, unicode: bool) -> String {
 }
 
 /// The first and the last time under a picture.
-fn time_axis((from, to): (f64, f64), terminal: &Terminal) -> String {
+fn time_axis(from: f64, to: f64, terminal: &Terminal) -> String {
     let text = |time: f64| utc((time * 1e9) as i64);
     let (from, to) = (text(from), text(to));
     let between = (terminal.width - AXIS).saturating_sub(from.chars().count() + to.chars().count()).max(1);
@@ -233,7 +233,7 @@ impl Clock {
 pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Terminal) -> String {
     let filled = || heat.iter().filter(|one| one.count > 0.0);
     let positive = ends(filled().flat_map(|one| [one.lo, one.hi]).filter(|value| *value > 0.0));
-    let (Some(times), Some((low, high))) = (ends(heat.iter().map(|one| one.time)), positive) else {
+    let (Some((first, last)), Some((low, high))) = (ends(heat.iter().map(|one| one.time)), positive) else {
         return format!("{name}\nnothing to draw\n");
     };
     let axis = (low.ln(), high.ln());
@@ -247,7 +247,7 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
     for one in filled() {
         let column = clock.at(one.time) * columns / clock.moments;
         // Values that are not above zero are in the lowest row.
-        let row = |value: f64| share(value.max(low).min(high).ln(), axis) * rows as f64;
+        let row = |value: f64| share(value.max(low).min(high).ln(), axis.0, axis.1) * rows as f64;
         let (from, to) = (row(one.lo), row(one.hi));
         for row in from as usize..=(to.ceil() as usize).saturating_sub(1).max(from as usize).min(rows - 1) {
             let part = if to > from { (to.min((row + 1) as f64) - from.max(row as f64)) / (to - from) } else { 1.0 };
@@ -269,7 +269,7 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
         let text: String = shades.map(|count| shade((count / most).sqrt(), terminal).repeat(repeat)).collect();
         out += &format!("{label:>9} {}{}\n", bar(terminal), text.trim_end());
     }
-    out + &time_axis(times, &Terminal { width: AXIS + columns * repeat, ..terminal.clone() })
+    out + &time_axis(first, last, &Terminal { width: AXIS + columns * repeat, ..terminal.clone() })
 }
 
 fn shade(share: f64, terminal: &Terminal) -> String {

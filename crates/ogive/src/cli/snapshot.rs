@@ -129,7 +129,7 @@ pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
         Snapshot::Send(options) => return super::snapshot_send::send(options),
         Snapshot::Receive(options) => return super::snapshot_send::receive(options),
         Snapshot::Rollback { name, data, keep_deletions, yes, json } => {
-            return rollback((name, data), *keep_deletions, *yes, *json);
+            return rollback(name, data, *keep_deletions, *yes, *json);
         }
         Snapshot::Clone { name, data, from, server, json } => {
             let data = absolute(data)?;
@@ -203,7 +203,7 @@ fn stopped(directories: &[PathBuf]) -> anyhow::Result<Option<MirrorDisk>> {
     if directories.is_empty() { Ok(None) } else { Ok(Some(open_mirror(directories, false)?.0)) }
 }
 
-fn rollback((name, data): (&str, &[PathBuf]), keep_deletions: bool, yes: bool, json: bool) -> anyhow::Result<ExitCode> {
+fn rollback(name: &str, data: &[PathBuf], keep_deletions: bool, yes: bool, json: bool) -> anyhow::Result<ExitCode> {
     if data.is_empty() {
         eprintln!("ogive: stop the server, then say which directories: ogive snapshot rollback {name} --data DIR");
         return Ok(ExitCode::from(2));

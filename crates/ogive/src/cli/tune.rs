@@ -82,7 +82,8 @@ pub(crate) fn run(options: &Tune) -> anyhow::Result<ExitCode> {
             costs.push(quantize(&recorded, how)?);
         }
     }
-    let rows: Vec<Row> = counts.iter().zip(&costs).map(|(counts, costs)| row(*counts, costs)).collect();
+    let rows: Vec<Row> =
+        counts.iter().zip(&costs).map(|((listeners, shards), costs)| row(*listeners, *shards, costs)).collect();
     let best = recommended(&rows);
     if options.json {
         let row = |row: &Row| {
@@ -108,7 +109,7 @@ pub(crate) fn run(options: &Tune) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn row((listeners, shards): (usize, usize), costs: &[Cost]) -> Row {
+fn row(listeners: usize, shards: usize, costs: &[Cost]) -> Row {
     let sorted = |rate: fn(&Cost) -> f64| {
         let mut rates: Vec<f64> = costs.iter().map(rate).collect();
         rates.sort_by(f64::total_cmp);

@@ -42,7 +42,7 @@ pub(super) fn client(forward: &Forward, files: Files) -> anyhow::Result<(Forward
             identity_pem: chain.as_deref().zip(key.as_deref()),
             answer_bytes_max: ANSWER_BYTES_MAX as usize,
         };
-        let caller = Caller::new((&forward.url, EXPORT), options);
+        let caller = Caller::new(&forward.url, EXPORT, options);
         let caller = caller.map_err(|error| anyhow::anyhow!("forward {}: {error}", forward.name))?;
         return Ok((ForwardClient::Grpc(caller), marks));
     }

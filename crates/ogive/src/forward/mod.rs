@@ -162,7 +162,7 @@ impl Shared {
             .with_context(|| format!("{} cannot be read; remove it, and the forward begins at now", path.display()))?;
         let watch = self.watch(&forward, &state, former)?;
         let (stop, stopped) = channel();
-        let mut work = Work::new(self.door.clone(), (forward.clone(), client), (path, state), watch);
+        let mut work = Work::new(self.door.clone(), forward.clone(), client, path, state, watch);
         let name = format!("forward {}", forward.name);
         let run = move || {
             work.run(&stopped);

@@ -84,8 +84,10 @@ impl Work {
     /// Called within the runtime.
     pub(super) fn new(
         door: Arc<Door>,
-        (forward, client): (Forward, ForwardClient),
-        (path, state): (PathBuf, State),
+        forward: Forward,
+        client: ForwardClient,
+        path: PathBuf,
+        state: State,
         watch: Watch,
     ) -> Self {
         let saved_ms = state.until_ms;
@@ -184,7 +186,7 @@ impl Work {
             late.iter().filter(|late| matches!(late.key, Key::Known(_))).map(|late| late.sample.time_ms()).collect();
         let mut known: HashMap<SeriesId, SeriesDef> = HashMap::new();
         if let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) {
-            let found = self.select((*first - 1, *last), true);
+            let found = self.select(*first - 1, *last, true);
             let found = found.unwrap_or_else(|error| {
                 tracing::warn!("forward {}: late samples are not forwarded: {error}", self.forward.name);
                 Vec::new()
@@ -281,7 +283,7 @@ impl Work {
         loop {
             self.watch.begin(from_ms, to_ms);
             self.watch.settle();
-            match self.select((from_ms, to_ms), false) {
+            match self.select(from_ms, to_ms, false) {
                 Ok(series) if self.watch.commit(attempt == ATTEMPTS) => return Ok((to_ms, series)),
                 Ok(_) => attempt += 1,
                 Err(SelectError::TooManySamples { .. }) if to_ms - from_ms > SECOND_MS => {
@@ -298,7 +300,7 @@ impl Work {
         }
     }
 
-    fn select(&self, (from_ms, to_ms): (i64, i64), labels_only: bool) -> Result<Vec<SeriesData>, SelectError> {
+    fn select(&self, from_ms: i64, to_ms: i64, labels_only: bool) -> Result<Vec<SeriesData>, SelectError> {
         let (mut out, mut known) = (Vec::new(), HashSet::new());
         for matchers in &self.forward.matchers {
             let selection = Selection {

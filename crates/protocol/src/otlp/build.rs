@@ -107,7 +107,8 @@ impl<'k> Builder<'k> {
         &mut self,
         origin: Option<u32>,
         series: u32,
-        (start_ns, time_ns): (u64, u64),
+        start_ns: u64,
+        time_ns: u64,
         value: Value,
     ) -> Result<(), Error> {
         let Ok(time_ns) = i64::try_from(time_ns) else {

@@ -82,7 +82,7 @@ impl From<'_> {
             (0, observed_ns) => observed_ns,
             (time_ns, _) => time_ns,
         };
-        builder.push(Some(number), series, (0, time_ns), Value::Text(text))
+        builder.push(Some(number), series, 0, time_ns, Value::Text(text))
     }
 
     fn define(&self, severity: &'static str) -> Result<SeriesDef, ogive_model::Error> {

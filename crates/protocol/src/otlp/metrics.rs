@@ -87,7 +87,7 @@ impl Reader<'_> {
                 SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
             labels.map(|labels| SeriesDef { labels, meta })
         })?;
-        self.builder.push(None, number, (0, latest_ns), Value::Float(1.0))
+        self.builder.push(None, number, 0, latest_ns, Value::Float(1.0))
     }
 
     /// The latest time of a point of `metric`.
@@ -121,12 +121,12 @@ impl Reader<'_> {
                 Err(error) => return self.builder.reject(Some(number), error.into()),
             }
         }
-        let covers = (point.start_ns, point.time_ns);
+        let (start_ns, time_ns) = (point.start_ns, point.time_ns);
         let value = match point.value() {
             Ok(value) => value,
             Err(fault) => return self.builder.reject(Some(number), fault),
         };
-        let of = Of { metric, point: &point, identity, number, covers };
+        let of = Of { metric, point: &point, identity, number, start_ns, time_ns };
         match value {
             PointValue::Nothing if temporality == Temporality::Delta => {
                 self.builder.read.unrecorded += 1;
@@ -143,12 +143,12 @@ impl Reader<'_> {
 
     fn push(&mut self, of: &Of<'_>, kind: Kind, temporality: Temporality, value: Value) -> Result<(), Error> {
         let options = self.options;
-        let (start_ns, time_ns) = of.covers;
+        let (start_ns, time_ns) = (of.start_ns, of.time_ns);
         if temporality == Temporality::Delta && (start_ns == 0 || start_ns == time_ns) {
             self.builder.read.fragments += 1;
         }
-        let series = self.builder.series(of.identity, || of.define(options, ("", None), kind, temporality))?;
-        self.builder.push(Some(of.number), series, of.covers, value)?;
+        let series = self.builder.series(of.identity, || of.define(options, "", None, kind, temporality))?;
+        self.builder.push(Some(of.number), series, start_ns, time_ns, value)?;
         self.exemplars(of)
     }
 
@@ -182,8 +182,8 @@ impl Reader<'_> {
         let identity = quantile.map_or(identity, |quantile| identity.part(quantile.to_bits()));
         let temporality = if quantile.is_some() { Temporality::Gauge } else { Temporality::Cumulative };
         let options = self.options;
-        let series = self.builder.series(identity, || of.define(options, (end, quantile), Kind::Float, temporality))?;
-        self.builder.push(Some(of.number), series, of.covers, Value::Float(value))
+        let series = self.builder.series(identity, || of.define(options, end, quantile, Kind::Float, temporality))?;
+        self.builder.push(Some(of.number), series, of.start_ns, of.time_ns, Value::Float(value))
     }
 
     /// The exemplars of a point: texts of a series beside its own.
@@ -200,10 +200,10 @@ impl Reader<'_> {
                 }
             };
             let time_ns = if time_ns == 0 { of.point.time_ns } else { time_ns };
-            let series = self.builder.series(of.identity.with(b"exemplar"), || {
-                Ok(StoredExemplar::series(&of.labels(options, ("", None))?))
-            })?;
-            self.builder.push(None, series, (0, time_ns), Value::Text(text))?;
+            let series = self
+                .builder
+                .series(of.identity.with(b"exemplar"), || Ok(StoredExemplar::series(&of.labels(options, "", None)?)))?;
+            self.builder.push(None, series, 0, time_ns, Value::Text(text))?;
         }
         Ok(())
     }
@@ -229,20 +229,22 @@ struct Of<'a> {
     point: &'a Point<'a>,
     identity: Identity,
     number: u32,
-    covers: (u64, u64),
+    start_ns: u64,
+    time_ns: u64,
 }
 
 impl Of<'_> {
-    /// The series of this point whose name ends in the first of `part`, with the second as its quantile.
+    /// The series of this point whose name ends in `end`.
     fn define(
         &self,
         options: &Options,
-        part: (&str, Option<f64>),
+        end: &str,
+        quantile: Option<f64>,
         kind: Kind,
         temporality: Temporality,
     ) -> Result<SeriesDef, SeriesError> {
-        let labels = self.labels(options, part)?;
-        let unit = if part.0 == "_count" { "" } else { self.metric.unit };
+        let labels = self.labels(options, end, quantile)?;
+        let unit = if end == "_count" { "" } else { self.metric.unit };
         if unit.len() > SeriesDef::UNIT_BYTES_MAX {
             return Err(SeriesError::TooLarge {
                 what: "a unit's bytes",
@@ -253,7 +255,7 @@ impl Of<'_> {
         Ok(SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: unit.to_owned(), width_ms: 0 } })
     }
 
-    fn labels(&self, options: &Options, (end, quantile): (&str, Option<f64>)) -> Result<Labels, SeriesError> {
+    fn labels(&self, options: &Options, end: &str, quantile: Option<f64>) -> Result<Labels, SeriesError> {
         let Metric { resource, scope, .. } = self.metric;
         let mut pairs = Pairs::new(options.translation);
         resource.promote(&mut pairs, options)?;

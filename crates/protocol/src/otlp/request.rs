@@ -135,7 +135,7 @@ fn numbers(series: &SeriesData) -> (u32, Vec<u8>, u32) {
     let (mut out, floats) = (Vec::new(), &series.floats);
     for (row, (time, value)) in floats.times.iter().zip(&floats.values).enumerate() {
         let mut point = Vec::new();
-        times(&mut point, (start_ns(series, &floats.starts, row, *time), *time));
+        times(&mut point, start_ns(series, &floats.starts, row, *time), *time);
         write::double(&mut point, 4, *value);
         attributes(&mut point, 7, &series.labels);
         write::bytes(&mut out, 1, &point);
@@ -149,7 +149,7 @@ fn numbers(series: &SeriesData) -> (u32, Vec<u8>, u32) {
     (7, out, 0)
 }
 
-fn times(out: &mut Vec<u8>, (start_ns, time_ms): (u64, i64)) {
+fn times(out: &mut Vec<u8>, start_ns: u64, time_ms: i64) {
     if start_ns > 0 {
         fixed64(out, 2, start_ns);
     }
@@ -162,11 +162,11 @@ fn distributions(series: &SeriesData) -> (u32, Vec<u8>, u32) {
         matches!(value, HistogramValue::Integer(histogram) if matches!(histogram.scheme, Scheme::Custom { .. }))
     });
     for (row, (time, value)) in histograms.times.iter().zip(&histograms.values).enumerate() {
-        let times = (start_ns(series, &histograms.starts, row, *time), *time);
+        let start_ns = start_ns(series, &histograms.starts, row, *time);
         let point = match value {
             _ if series.meta.temporality == Temporality::Gauge => None,
             HistogramValue::Float(_) => None,
-            HistogramValue::Integer(histogram) => point(histogram, times, &series.labels, is_explicit),
+            HistogramValue::Integer(histogram) => point(histogram, start_ns, *time, &series.labels, is_explicit),
         };
         match point {
             Some(point) => write::bytes(&mut out, 1, &point),
@@ -180,9 +180,15 @@ fn distributions(series: &SeriesData) -> (u32, Vec<u8>, u32) {
 }
 
 /// A point of the metric's shape; none when the distribution has the other one.
-fn point(histogram: &Histogram<u64>, when: (u64, i64), labels: &Labels, is_explicit: bool) -> Option<Vec<u8>> {
+fn point(
+    histogram: &Histogram<u64>,
+    start_ns: u64,
+    time_ms: i64,
+    labels: &Labels,
+    is_explicit: bool,
+) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    times(&mut out, when);
+    times(&mut out, start_ns, time_ms);
     match (&histogram.scheme, is_explicit) {
         (Scheme::Custom { bounds }, true) => {
             attributes(&mut out, 9, labels);

@@ -184,7 +184,7 @@ impl Reader<'_, '_> {
         let operation =
             Operation { name: if is_folded { FOLDED } else { span.name }, kind: span.kind(), status: span.status() };
         let identity = from.identity.with(operation.name.as_bytes()).part(span.kind << 8 | span.status);
-        self.count(from, identity, operation, number, (took_ns, span.end_ns))?;
+        self.count(from, identity, operation, number, took_ns, span.end_ns)?;
         match judged.limit_ns {
             Some(limit_ns) => self.slow(from, identity, operation, &span, limit_ns),
             None => Ok(()),
@@ -198,7 +198,8 @@ impl Reader<'_, '_> {
         identity: Identity,
         operation: Operation<'_>,
         number: u32,
-        (took_ns, end_ns): (u64, u64),
+        took_ns: u64,
+        end_ns: u64,
     ) -> Result<(), Error> {
         let mut cell = Histogram::<u64>::new(Scheme::LogLinear10);
         cell.record(took_ns as f64 / 1e9);
@@ -211,7 +212,7 @@ impl Reader<'_, '_> {
         };
         let series = self.builder.series(identity, || from.define(context, operation, METRIC, meta))?;
         self.builder.read.fragments += 1;
-        self.builder.push(Some(number), series, (0, cell_of(end_ns)), Value::Histogram(Box::new(cell)))
+        self.builder.push(Some(number), series, 0, cell_of(end_ns), Value::Histogram(Box::new(cell)))
     }
 
     fn slow(
@@ -232,7 +233,7 @@ impl Reader<'_, '_> {
         let context = self.context;
         let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let series = self.builder.series(identity.with(b"slow"), || from.define(context, operation, SLOW, meta))?;
-        self.builder.push(None, series, (0, cell_of(span.end_ns)), Value::Text((self.rules.text)(&slow)))
+        self.builder.push(None, series, 0, cell_of(span.end_ns), Value::Text((self.rules.text)(&slow)))
     }
 }
 

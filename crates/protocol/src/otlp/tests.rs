@@ -121,7 +121,8 @@ fn buckets(offset: i64, counts: &[u64]) -> Vec<u8> {
 fn exponential(
     count: u64,
     scale: i64,
-    (zero, threshold): (u64, f64),
+    zero: u64,
+    threshold: f64,
     positive: (i64, &[u64]),
     negative: (i64, &[u64]),
 ) -> Vec<u8> {
@@ -243,7 +244,7 @@ fn histograms_stay_what_they_are() {
         &[
             metric("a", "s", 9, &data(&[explicit(6, 2.5, &[1, 0, 5], &[0.1, 0.5])], 1, 0)),
             metric("b", "s", 9, &data(&[explicit(6, 2.5, &[], &[])], 2, 0)),
-            metric("c", "s", 10, &data(&[exponential(12, 3, (2, 0.25), (-4, &[1, 0, 4]), (7, &[5]))], 1, 0)),
+            metric("c", "s", 10, &data(&[exponential(12, 3, 2, 0.25, (-4, &[1, 0, 4]), (7, &[5]))], 1, 0)),
         ],
     );
     let read = read(&body);
@@ -354,18 +355,18 @@ fn nothing_recorded_ends_a_series_or_is_counted() {
 fn each_bad_point_has_its_own_verdict() {
     let bad = [
         // Scales that no histogram has.
-        (10, exponential(1, -11, (0, 0.0), (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
-        (10, exponential(1, 21, (0, 0.0), (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
-        (10, exponential(1, 1 << 40, (0, 0.0), (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
+        (10, exponential(1, -11, 0, 0.0, (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
+        (10, exponential(1, 21, 0, 0.0, (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
+        (10, exponential(1, 1 << 40, 0, 0.0, (0, &[1]), (0, &[])), Reason::HistogramInvalid, "-10..=20"),
         // Counts that do not add up.
-        (10, exponential(5, 3, (1, 0.0), (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "the bins hold 3"),
-        (10, exponential(2, 3, (1, 0.0), (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "the bins hold 3"),
-        (10, exponential(1, 3, (u64::MAX, 0.0), (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "2^64"),
+        (10, exponential(5, 3, 1, 0.0, (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "the bins hold 3"),
+        (10, exponential(2, 3, 1, 0.0, (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "the bins hold 3"),
+        (10, exponential(1, 3, u64::MAX, 0.0, (0, &[1]), (0, &[1])), Reason::HistogramInvalid, "2^64"),
         (9, explicit(7, 2.5, &[1, 0, 5], &[0.1, 0.5]), Reason::HistogramInvalid, "the bins hold 6"),
         // Bins that are nowhere, thresholds that are none.
-        (10, exponential(1, 3, (0, 0.0), (i64::from(i32::MAX), &[1]), (0, &[])), Reason::HistogramInvalid, "32 bits"),
-        (10, exponential(1, 3, (0, -1.0), (0, &[1]), (0, &[])), Reason::HistogramInvalid, "threshold"),
-        (10, exponential(1, 3, (0, f64::NAN), (0, &[1]), (0, &[])), Reason::HistogramInvalid, "threshold"),
+        (10, exponential(1, 3, 0, 0.0, (i64::from(i32::MAX), &[1]), (0, &[])), Reason::HistogramInvalid, "32 bits"),
+        (10, exponential(1, 3, 0, -1.0, (0, &[1]), (0, &[])), Reason::HistogramInvalid, "threshold"),
+        (10, exponential(1, 3, 0, f64::NAN, (0, &[1]), (0, &[])), Reason::HistogramInvalid, "threshold"),
         // Bounds.
         (9, explicit(1, 1.0, &[0, 0, 1], &[0.5, 0.1]), Reason::HistogramInvalid, "ascend"),
         (9, explicit(1, 1.0, &[0, 0, 1], &[0.5, f64::INFINITY]), Reason::HistogramInvalid, "finite"),
@@ -535,7 +536,7 @@ fn mutated_requests_are_read_or_refused() {
         &[
             metric("a", "s", 7, &data(&[point], 2, 1)),
             metric("b", "s", 9, &data(&[explicit(6, 2.5, &[1, 0, 5], &[0.1, 0.5])], 1, 0)),
-            metric("c", "s", 10, &data(&[exponential(12, 3, (2, 0.25), (-4, &[1, 0, 4]), (7, &[5]))], 1, 0)),
+            metric("c", "s", 10, &data(&[exponential(12, 3, 2, 0.25, (-4, &[1, 0, 4]), (7, &[5]))], 1, 0)),
             metric("d", "s", 11, &data(&[message(|out| fixed(out, 3, TIME))], 1, 0)),
         ],
     );
@@ -565,7 +566,7 @@ proptest! {
         let (low, high) = scheme.bounds(true, index);
         prop_assert!(low < value && value <= high);
         let otlp = i64::from(index) - 1;
-        let point = exponential(count, scale, (0, 0.0), (otlp, &[count]), (0, &[]));
+        let point = exponential(count, scale, 0, 0.0, (otlp, &[count]), (0, &[]));
         let read = read(&request(&[], &[metric("m", "", 10, &data(&[point], 1, 0))]));
         let Value::Histogram(histogram) = &reported(&read)[0].2.value else { panic!() };
         prop_assert_eq!(histogram.positive.iter().collect::<Vec<_>>(), [(index, count)]);

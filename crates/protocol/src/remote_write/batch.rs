@@ -141,7 +141,7 @@ impl<'k> Builder<'k> {
         Sampled { time_ms, start_ms, value }: Sampled,
     ) -> Result<(), Error> {
         self.time_ms = time_ms;
-        self.take(series, Kind::Float, (time_ms, start_ms), Ok(Value::Float(value)))
+        self.take(series, Kind::Float, time_ms, start_ms, Ok(Value::Float(value)))
     }
 
     pub(super) fn take_histogram(
@@ -155,7 +155,7 @@ impl<'k> Builder<'k> {
         });
         self.time_ms = time_ms;
         let value = value.map_err(|rule| (Reason::HistogramInvalid, rule.to_owned()));
-        self.take(series, Kind::Histogram, (time_ms, start_ms), value)
+        self.take(series, Kind::Histogram, time_ms, start_ms, value)
     }
 
     pub(super) fn take_exemplar(
@@ -171,18 +171,19 @@ impl<'k> Builder<'k> {
             error => (Reason::LabelsInvalid, error.to_string()),
         });
         let time_ms = if time_ms == 0 { self.time_ms } else { time_ms };
-        self.take(series, Kind::Text, (time_ms, 0), text)
+        self.take(series, Kind::Text, time_ms, 0, text)
     }
 
     fn take(
         &mut self,
         series: u32,
         kind: Kind,
-        times: (i64, i64),
+        time_ms: i64,
+        start_ms: i64,
         value: Result<Value, (Reason, String)>,
     ) -> Result<(), Error> {
         self.room.take(sample_bytes(value.as_ref().map_err(|(reason, _)| reason)))?;
-        self.read.take(series, kind, times, value);
+        self.read.take(series, kind, time_ms, start_ms, value);
         Ok(())
     }
 
@@ -227,13 +228,7 @@ impl DecodedRequest {
         self.batch.series.push(named);
     }
 
-    fn take(
-        &mut self,
-        series: u32,
-        kind: Kind,
-        (time_ms, start_ms): (i64, i64),
-        value: Result<Value, (Reason, String)>,
-    ) {
+    fn take(&mut self, series: u32, kind: Kind, time_ms: i64, start_ms: i64, value: Result<Value, (Reason, String)>) {
         let index = self.batch.samples.len() as u32;
         let sample = match (value, time_ms.checked_mul(1_000_000)) {
             (Ok(value), Some(time_ns)) => {

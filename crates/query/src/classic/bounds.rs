@@ -54,12 +54,12 @@ impl Bounds {
             let scheme = match value {
                 HistogramValue::Integer(one) => {
                     let zero = one.zero > 0;
-                    take(&mut spans, &one.scheme, (&one.positive, &one.negative), (zero, one.zero_threshold));
+                    take(&mut spans, &one.scheme, &one.positive, &one.negative, zero, one.zero_threshold);
                     &one.scheme
                 }
                 HistogramValue::Float(one) => {
                     let zero = one.zero > 0.0;
-                    take(&mut spans, &one.scheme, (&one.positive, &one.negative), (zero, one.zero_threshold));
+                    take(&mut spans, &one.scheme, &one.positive, &one.negative, zero, one.zero_threshold);
                     &one.scheme
                 }
             };
@@ -139,8 +139,10 @@ struct Span {
 fn take<C: Copy + PartialOrd + Default>(
     spans: &mut BTreeMap<Family, Span>,
     scheme: &Scheme,
-    (positive, negative): (&Bins<C>, &Bins<C>),
-    (zero, threshold): (bool, f64),
+    positive: &Bins<C>,
+    negative: &Bins<C>,
+    zero: bool,
+    threshold: f64,
 ) where
     Bins<C>: Ends,
 {

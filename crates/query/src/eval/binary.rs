@@ -52,24 +52,24 @@ impl Evaluator<'_> {
             let single = Grid::single(grid.start);
             let ranged = std::mem::replace(&mut self.ranged, false);
             let mut value = self.eval(base, single);
-            for (at, link) in links[..once].iter().enumerate() {
+            for (at, (binary, span)) in links[..once].iter().enumerate() {
                 self.bins_needed = needs(at);
-                value = value.and_then(|left| self.linked(left, *link, single));
+                value = value.and_then(|left| self.linked(left, binary, *span, single));
             }
             self.ranged = ranged;
             self.repeated(value?, grid.count)?
         } else {
             self.eval(base, grid)?
         };
-        for (at, link) in links.iter().enumerate().skip(once) {
+        for (at, (binary, span)) in links.iter().enumerate().skip(once) {
             self.bins_needed = needs(at);
-            left = self.linked(left, *link, grid)?;
+            left = self.linked(left, binary, *span, grid)?;
         }
         Ok(left)
     }
 
     /// The result of an operator over the value on its left and its right operand.
-    fn linked(&mut self, left: Output, (binary, span): (&Binary, Span), grid: Grid) -> Result<Output, Error> {
+    fn linked(&mut self, left: Output, binary: &Binary, span: Span, grid: Grid) -> Result<Output, Error> {
         self.check_cancelled()?;
         let right = self.eval(&binary.right, grid)?;
         self.operated(binary, span, left, right, grid)

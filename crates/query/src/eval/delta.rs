@@ -31,7 +31,8 @@ pub(crate) fn merged_cells(
     series: &RangeSeries,
     function: &str,
     grid: Grid,
-    (row, site): (&mut Row, &mut Site<'_>),
+    row: &mut Row,
+    site: &mut Site<'_>,
 ) -> Result<bool, Error> {
     let per_second = match function {
         "rate" => true,

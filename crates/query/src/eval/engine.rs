@@ -56,7 +56,7 @@ impl Engine {
         end_ms: i64,
         step_ms: i64,
     ) -> Result<QueryResult, Error> {
-        self.range_until(store, query, (start_ms, end_ms, step_ms), &never)
+        self.range_until(store, query, start_ms, end_ms, step_ms, &never)
     }
 
     /// As [`Engine::instant`]; ends with [`Error::Cancelled`] soon after `cancelled` returns true.
@@ -87,7 +87,9 @@ impl Engine {
         &self,
         store: &dyn Select,
         query: &str,
-        (start_ms, end_ms, step_ms): (i64, i64, i64),
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;

@@ -44,7 +44,8 @@ impl FloatRow {
         memory: &Arc<Memory>,
         series: &SeriesData,
         grid: Grid,
-        (shift, lookback): (Shift, i64),
+        shift: Shift,
+        lookback: i64,
     ) -> Result<Self, Error> {
         assert!(series.histograms.times.is_empty(), "histograms have no place in a row of floats");
         let mut row = Self::reserved(memory, series.labels.clone(), false, grid.count)?;

@@ -83,7 +83,7 @@ impl<'a> Evaluator<'a> {
                 if cancelled() {
                     return Err(Error::Cancelled);
                 }
-                share.take(set, (number, read), evaluate, (&held, &memory))
+                share.take(set, number, read, evaluate, &held, &memory)
             });
             share.error = outcome.err();
             share
@@ -119,9 +119,11 @@ impl<T> Share<T> {
     fn take(
         &mut self,
         set: &dyn SeriesSet,
-        (number, read): (usize, &SeriesRead),
+        number: usize,
+        read: &SeriesRead,
         evaluate: &Evaluate<'_, T>,
-        (held, memory): (&AtomicUsize, &Arc<Memory>),
+        held: &AtomicUsize,
+        memory: &Arc<Memory>,
     ) -> Result<(), Error> {
         for mut one in joined(set.take(number)?) {
             let size = size(&one);

@@ -75,9 +75,9 @@ impl RangeCall<'_> {
         let differ = series.floats_delta != series.histograms_delta;
         let mut row = Row::reserved(self.memory, series.labels.clone(), series.drop_name, self.grid.count)?;
         if differ && delta::merges(self.name) {
-            self.cells_of_parts(windows, series, (&mut row, site))?;
+            self.cells_of_parts(windows, series, &mut row, site)?;
         } else {
-            self.cells(windows, series, (&mut row, site))?;
+            self.cells(windows, series, &mut row, site)?;
         }
         Ok((!row.is_blank()).then_some(row))
     }
@@ -93,7 +93,7 @@ impl RangeCall<'_> {
         let kernel = self.kernel_of(series);
         let mut at = vec![0.0; self.parameters.len()];
         for (step, window) in windows.of(series, self.grid).enumerate() {
-            match self.answer(kernel, (step, window), &mut at, site)? {
+            match self.answer(kernel, step, window, &mut at, site)? {
                 None => row.push(None),
                 Some(Point::Float(value)) if !is_stale(value) => row.push(Some(value)),
                 Some(_) => return Ok(None),
@@ -113,7 +113,8 @@ impl RangeCall<'_> {
     fn answer(
         &self,
         kernel: RangeKernel,
-        (step, window): (usize, Option<Window<'_>>),
+        step: usize,
+        window: Option<Window<'_>>,
         at: &mut [f64],
         site: &mut Site<'_>,
     ) -> Result<Cell, Error> {
@@ -132,16 +133,11 @@ impl RangeCall<'_> {
     }
 
     /// Adds the results for a series whose floats and histograms are both cells, or both not, where that matters.
-    fn cells(
-        &self,
-        windows: Windows,
-        series: &RangeSeries,
-        (row, site): (&mut Row, &mut Site<'_>),
-    ) -> Result<(), Error> {
+    fn cells(&self, windows: Windows, series: &RangeSeries, row: &mut Row, site: &mut Site<'_>) -> Result<(), Error> {
         let Self { name, grid, .. } = *self;
         if series.floats_delta
             && series.histograms_delta
-            && delta::merged_cells(windows, series, name, grid, (row, site))?
+            && delta::merged_cells(windows, series, name, grid, row, site)?
         {
             return Ok(());
         }
@@ -151,7 +147,7 @@ impl RangeCall<'_> {
         let series = floats.as_ref().unwrap_or(series);
         let mut at = vec![0.0; self.parameters.len()];
         for (step, window) in windows.of(series, grid).enumerate() {
-            row.push(self.answer(kernel, (step, window), &mut at, site)?)?;
+            row.push(self.answer(kernel, step, window, &mut at, site)?)?;
         }
         if row.cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
             self.check_name(series, site);
@@ -165,13 +161,14 @@ impl RangeCall<'_> {
         &self,
         windows: Windows,
         series: &RangeSeries,
-        (row, site): (&mut Row, &mut Site<'_>),
+        row: &mut Row,
+        site: &mut Site<'_>,
     ) -> Result<(), Error> {
         let blank = || Row::reserved(self.memory, series.labels.clone(), false, self.grid.count);
         let (floats, histograms) = series.parts();
         let (mut of_floats, mut of_histograms) = (blank()?, blank()?);
-        self.cells(windows, &floats, (&mut of_floats, site))?;
-        self.cells(windows, &histograms, (&mut of_histograms, site))?;
+        self.cells(windows, &floats, &mut of_floats, site)?;
+        self.cells(windows, &histograms, &mut of_histograms, site)?;
         let answers = of_floats.cells.into_iter().zip(of_histograms.cells);
         for (window, (float, histogram)) in windows.of(series, self.grid).zip(answers) {
             let mixed = window.is_some_and(|window| !window.floats.is_empty() && !window.histograms.is_empty());

@@ -141,7 +141,8 @@ fn samples_of(window: &Window<'_>) -> Series {
 
 /// A range vector over the rows of a subquery.
 pub(crate) fn from_subquery(
-    (series, held): (Vec<RangeSeries>, Charge),
+    series: Vec<RangeSeries>,
+    held: Charge,
     range_ms: i64,
     shift: Shift,
 ) -> (Windows, RangeSource) {

@@ -187,7 +187,7 @@ impl<'a> Evaluator<'a> {
         let mut rows = Vec::new();
         let mut samples = 0;
         let memory = Arc::clone(&self.memory);
-        let make = |series: &SeriesData, lookback| instant_row(&memory, series, grid, (shift, lookback), give);
+        let make = |series: &SeriesData, lookback| instant_row(&memory, series, grid, shift, lookback, give);
         self.each_picked(selector, shift, grid, &make, &mut |evaluator, row: Row| {
             samples += row.samples();
             rows.push(row);
@@ -289,12 +289,13 @@ pub(super) fn any_instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
     grid: Grid,
-    (shift, lookback): (Shift, i64),
+    shift: Shift,
+    lookback: i64,
 ) -> Result<AnyRow, Error> {
     if series.histograms.times.is_empty() {
-        return FloatRow::newest(memory, series, grid, (shift, lookback)).map(AnyRow::Floats);
+        return FloatRow::newest(memory, series, grid, shift, lookback).map(AnyRow::Floats);
     }
-    instant_row(memory, series, grid, (shift, lookback), PickedField::Value).map(AnyRow::Cells)
+    instant_row(memory, series, grid, shift, lookback, PickedField::Value).map(AnyRow::Cells)
 }
 
 /// What `give` chooses of the newest samples of `series` at the instants of `grid`, within the last `lookback` milliseconds.
@@ -302,7 +303,8 @@ pub(super) fn instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,
     grid: Grid,
-    (shift, lookback): (Shift, i64),
+    shift: Shift,
+    lookback: i64,
     give: PickedField,
 ) -> Result<Row, Error> {
     let (mut float_place, mut histogram_place) = (TimeCursor::default(), TimeCursor::default());

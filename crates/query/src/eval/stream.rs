@@ -24,7 +24,7 @@ use crate::ast::{Edges, Expr, ExprKind};
 const SEEN_BYTES: usize = 96;
 
 /// Makes the row of the newest samples of a series, with a shift and a lookback.
-type PickRow<T> = fn(&Arc<Memory>, &SeriesData, Grid, (Shift, i64)) -> Result<T, Error>;
+type PickRow<T> = fn(&Arc<Memory>, &SeriesData, Grid, Shift, i64) -> Result<T, Error>;
 
 /// How rows of one kind are made.
 struct Makers<T> {
@@ -39,8 +39,8 @@ struct Makers<T> {
 impl<'a> Evaluator<'a> {
     /// Passes the rows of the vector `expr` to `sink`, in order.
     pub(crate) fn each_row(&mut self, expr: &Expr, grid: Grid, sink: &mut RowSink<'_, 'a>) -> Result<(), Error> {
-        let picked = |memory: &Arc<Memory>, series: &SeriesData, grid, place| {
-            instant_row(memory, series, grid, place, PickedField::Value)
+        let picked = |memory: &Arc<Memory>, series: &SeriesData, grid, shift, lookback| {
+            instant_row(memory, series, grid, shift, lookback, PickedField::Value)
         };
         let range: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
         self.each_made(expr, grid, &Makers { picked, range, whole: |row| row }, sink)
@@ -72,7 +72,7 @@ impl<'a> Evaluator<'a> {
             ExprKind::VectorSelector(selector) if !once && selector.edges == Edges::Plain => {
                 let shift = self.shift(&selector.shift)?;
                 let memory = Arc::clone(&self.memory);
-                let make = |series: &SeriesData, lookback| (makers.picked)(&memory, series, grid, (shift, lookback));
+                let make = |series: &SeriesData, lookback| (makers.picked)(&memory, series, grid, shift, lookback);
                 self.each_picked(selector, shift, grid, &make, sink)
             }
             ExprKind::Call(call) if !once && let Some(kernel) = functions::range_kernel(call.function.name) => {

@@ -44,7 +44,7 @@ impl Evaluator<'_> {
             held.absorb(of_row);
             series.push(one);
         }
-        Ok(from_subquery((series, held), range_ms, shift))
+        Ok(from_subquery(series, held, range_ms, shift))
     }
 }
 

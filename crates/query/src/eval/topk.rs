@@ -35,9 +35,9 @@ impl Evaluator<'_> {
             return Ok(Vec::new());
         }
         if aggregate.op == AggregateOp::LimitRatio {
-            self.check_ratio(aggregate, parameter, (least, most))?;
+            self.check_ratio(aggregate, parameter, least, most)?;
         } else {
-            check_count(parameter, (least, most))?;
+            check_count(parameter, least, most)?;
         }
         let mut order: Vec<usize> = Vec::new();
         let _flags = self.memory.charge(rows.len().saturating_mul(grid.count + size_of::<Vec<bool>>()))?;
@@ -105,7 +105,7 @@ impl Evaluator<'_> {
         present
     }
 
-    fn check_ratio(&mut self, aggregate: &Aggregate, ratios: &[f64], (least, most): (f64, f64)) -> Result<(), Error> {
+    fn check_ratio(&mut self, aggregate: &Aggregate, ratios: &[f64], least: f64, most: f64) -> Result<(), Error> {
         if ratios.iter().any(|ratio| ratio.is_nan()) {
             return Err(Error::evaluate("Ratio value is NaN"));
         }
@@ -121,7 +121,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn check_count(counts: &[f64], (least, most): (f64, f64)) -> Result<(), Error> {
+fn check_count(counts: &[f64], least: f64, most: f64) -> Result<(), Error> {
     if counts.iter().any(|count| count.is_nan()) {
         return Err(Error::evaluate("Parameter value is NaN"));
     }

@@ -80,7 +80,7 @@ impl Parser<'_> {
         let modifiers = self.modifiers()?;
         let right = self.expression(if op == BinaryOp::Power { POWER_STRENGTH } else { strength(op) + 1 })?;
         let vectors = [&left.expr, &right.expr].iter().all(|side| side.value_type() == ValueType::Vector);
-        self.check_modifiers(op, (op_span, left.expr.span), &modifiers, vectors)?;
+        self.check_modifiers(op, op_span, left.expr.span, &modifiers, vectors)?;
         let mut matching = modifiers.matching;
         if op.is_set() {
             matching.cardinality = Cardinality::ManyToMany;
@@ -194,7 +194,8 @@ impl Parser<'_> {
     fn check_modifiers(
         &self,
         op: BinaryOp,
-        (op_span, span): (Span, Span),
+        op_span: Span,
+        span: Span,
         found: &Modifiers,
         vectors: bool,
     ) -> Result<(), ParseError> {

@@ -78,7 +78,8 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
             login: login(
                 scrape.basic_auth,
                 scrape.authorization,
-                (scrape.bearer_token, scrape.bearer_token_file),
+                scrape.bearer_token,
+                scrape.bearer_token_file,
                 directory,
             )?,
             tls: tls(scrape.tls_config.unwrap_or_default(), directory)?,
@@ -187,7 +188,7 @@ fn http(raw: raw::HttpSd, directory: &Path) -> Result<HttpSource, String> {
         url: raw.url,
         refresh: raw.refresh_interval.map_or(INTERVAL, |Time(time)| time).max(Duration::from_secs(1)),
         access: Access {
-            login: login(raw.basic_auth, raw.authorization, (None, None), directory)?,
+            login: login(raw.basic_auth, raw.authorization, None, None, directory)?,
             tls: tls(raw.tls_config.unwrap_or_default(), directory)?,
             redirects: raw.follow_redirects != Some(false),
             headers: headers(raw.http_headers, directory)?,
@@ -208,7 +209,8 @@ fn secret(key: &str, here: Option<Text>, file: Option<String>, directory: &Path)
 fn login(
     basic: Option<raw::BasicAuth>,
     authorization: Option<raw::Authorization>,
-    (token, token_file): (Option<Text>, Option<String>),
+    token: Option<Text>,
+    token_file: Option<String>,
     directory: &Path,
 ) -> Result<Login, String> {
     let token = secret("bearer_token", token, token_file, directory)?;

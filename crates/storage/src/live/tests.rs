@@ -65,7 +65,7 @@ impl Rig {
         self.store.watch(Audience::Streams, Watch { id, tenant: Some(Tenant::default()), matchers: matchers() });
     }
 
-    fn send(&self, sequence: u64, series: SeriesDef, (start_ms, time_ms): (Option<i64>, i64), value: Value) -> Verdict {
+    fn send(&self, sequence: u64, series: SeriesDef, start_ms: Option<i64>, time_ms: i64, value: Value) -> Verdict {
         let ns = |ms: i64| (EPOCH * 1_000 + ms) * 1_000_000;
         let sample = Sample { series: 0, time_ns: ns(time_ms), start_ns: start_ms.map(ns), value };
         let batch = Batch {
@@ -80,9 +80,15 @@ impl Rig {
         verdict.recv().unwrap().unwrap()
     }
 
-    fn put(&mut self, series: usize, times: (Option<i64>, i64), values: &[f64]) -> Verdict {
+    fn put(&mut self, series: usize, start_ms: Option<i64>, time_ms: i64, values: &[f64]) -> Verdict {
         self.sequence += 1;
-        self.send(self.sequence, def(series, Temporality::Delta), times, Value::Histogram(Box::new(of(values))))
+        self.send(
+            self.sequence,
+            def(series, Temporality::Delta),
+            start_ms,
+            time_ms,
+            Value::Histogram(Box::new(of(values))),
+        )
     }
 
     /// Lets seconds pass, and waits until they are reported.
@@ -162,28 +168,27 @@ fn shown(histogram: &Histogram) -> (u64, [Option<f64>; 3], Vec<(f64, u64)>) {
 #[test]
 fn what_counts_is_in_the_cells_once_and_what_does_not_is_not() {
     let mut rig = Rig::new(2, 2, 64);
-    rig.put(0, (None, 300), &[1.0]);
+    rig.put(0, None, 300, &[1.0]);
     rig.watch(1);
-    assert_eq!(rig.put(0, (Some(1_000), 1_500), &[2.0]).accepted, 1);
-    assert_eq!(rig.put(0, (Some(1_000), 1_500), &[2.0]).duplicate, 1, "the same point");
-    assert_eq!(rig.put(1, (None, 1_500), &[4.0]).accepted, 1, "a series that is new");
-    let again =
-        rig.send(rig.sequence, def(1, Temporality::Delta), (None, 1_600), Value::Histogram(Box::new(of(&[8.0]))));
+    assert_eq!(rig.put(0, Some(1_000), 1_500, &[2.0]).accepted, 1);
+    assert_eq!(rig.put(0, Some(1_000), 1_500, &[2.0]).duplicate, 1, "the same point");
+    assert_eq!(rig.put(1, None, 1_500, &[4.0]).accepted, 1, "a series that is new");
+    let again = rig.send(rig.sequence, def(1, Temporality::Delta), None, 1_600, Value::Histogram(Box::new(of(&[8.0]))));
     assert_eq!(again.duplicate, 1, "the same number");
     let other = |rig: &mut Rig, time_ms| {
         rig.sequence += 1;
         let value = Histogram::new(Scheme::Custom { bounds: [1.0].into() });
-        rig.send(rig.sequence, def(1, Temporality::Delta), (None, time_ms), Value::Histogram(Box::new(value)))
+        rig.send(rig.sequence, def(1, Temporality::Delta), None, time_ms, Value::Histogram(Box::new(value)))
     };
     assert_eq!(other(&mut rig, 1_400).rejected.len(), 1, "bins that do not fit what is there");
-    rig.put(1, (None, 2_200), &[4.0]);
+    rig.put(1, None, 2_200, &[4.0]);
     assert_eq!(other(&mut rig, 2_600).accepted, 1, "later ones may, but one cell cannot hold both");
     rig.pass(3);
     assert_eq!(rig.certain(1, 1..=2), [2], "the watch began within the first");
     assert_eq!(rig.board.answer(1, EPOCH + 3), Answer::Ask(None));
     let Answer::Column(Some(second)) = rig.board.answer(1, EPOCH + 2) else { panic!() };
     assert_eq!((second.count, second.sum), (2, Some(6.0)));
-    rig.put(0, (None, 1_900), &[16.0]);
+    rig.put(0, None, 1_900, &[16.0]);
     rig.pass(4);
     assert_eq!(rig.certain(1, 2..=2), [2], "late, and merged");
     let expected = [("live_fed_total", 5), ("live_late_total", 1), ("live_doubts_total", 1)];
@@ -195,10 +200,10 @@ fn what_counts_is_in_the_cells_once_and_what_does_not_is_not() {
 fn a_point_that_may_be_in_a_block_is_not_counted_twice() {
     let mut rig = Rig::new(1, 1, 64);
     rig.watch(1);
-    rig.put(0, (Some(1_000), 1_500), &[2.0]);
+    rig.put(0, Some(1_000), 1_500, &[2.0]);
     rig.store.flush().unwrap();
-    assert_eq!(rig.put(0, (Some(1_000), 1_500), &[2.0]).accepted, 1, "the head does not know it any more");
-    rig.put(0, (Some(1_500), 2_500), &[4.0]);
+    assert_eq!(rig.put(0, Some(1_000), 1_500, &[2.0]).accepted, 1, "the head does not know it any more");
+    rig.put(0, Some(1_500), 2_500, &[4.0]);
     rig.pass(3);
     assert_eq!(rig.certain(1, 1..=3), [1, 3]);
     assert_eq!(rig.stored(2).unwrap().count, 1);
@@ -210,7 +215,7 @@ fn a_full_ring_loses_nothing_in_silence() {
     let mut rig = Rig::new(1, 1, 1);
     rig.watch(1);
     for at in 0..200 {
-        rig.put(at % 7, (None, 1_000 + at as i64 * 5), &[1.0]);
+        rig.put(at % 7, None, 1_000 + at as i64 * 5, &[1.0]);
     }
     rig.pass(3);
     let (fed, doubts) = (rig.board.counts.fed.get(), rig.board.counts.doubts.get());
@@ -222,10 +227,10 @@ fn a_full_ring_loses_nothing_in_silence() {
 #[test]
 fn a_watch_that_cells_cannot_answer_says_so() {
     let mut rig = Rig::new(1, 1, 64);
-    rig.put(0, (None, 100), &[1.0]);
+    rig.put(0, None, 100, &[1.0]);
     rig.watch(1);
     rig.sequence += 1;
-    rig.send(rig.sequence, def(1, Temporality::Cumulative), (None, 1_500), Value::Histogram(Box::new(of(&[1.0]))));
+    rig.send(rig.sequence, def(1, Temporality::Cumulative), None, 1_500, Value::Histogram(Box::new(of(&[1.0]))));
     rig.pass(2);
     assert_eq!(rig.board.answer(1, EPOCH + 2), Answer::Ask(Some(board::Unfit::Kind)));
     assert_eq!(rig.board.counts.series.get(), 0);
@@ -287,7 +292,7 @@ proptest! {
             for act in acts {
                 match act {
                     Act::Put { series, start, time, value } => {
-                        rig.put(series, (start, time), &vec![f64::from(value) / 8.0; value.into()]);
+                        rig.put(series, start, time, &vec![f64::from(value) / 8.0; value.into()]);
                     }
                     Act::Flush => _ = rig.store.flush().unwrap(),
                     Act::Pass if passed < 10 => {

@@ -123,7 +123,7 @@ impl Run<'_> {
                 }
                 Node::Branch { kind, pipe, body, otherwise } => {
                     let declared = self.variables.len();
-                    let flow = self.branch(*kind, pipe, (body, otherwise), dot)?;
+                    let flow = self.branch(*kind, pipe, body, otherwise, dot)?;
                     self.variables.truncate(declared);
                     if flow != Flow::Next {
                         return Ok(flow);
@@ -155,12 +155,13 @@ impl Run<'_> {
         &mut self,
         kind: BranchKind,
         pipe: &Pipe,
-        (body, otherwise): (&[Node], &[Node]),
+        body: &[Node],
+        otherwise: &[Node],
         dot: &Value,
     ) -> Result<Flow, String> {
         let value = self.pipe(pipe, dot)?;
         if kind == BranchKind::Range {
-            return self.range(pipe, &value, (body, otherwise), dot);
+            return self.range(pipe, &value, body, otherwise, dot);
         }
         self.bind(pipe, std::slice::from_ref(&value));
         match (value.is_true(), kind) {
@@ -174,7 +175,8 @@ impl Run<'_> {
         &mut self,
         pipe: &Pipe,
         value: &Value,
-        (body, otherwise): (&[Node], &[Node]),
+        body: &[Node],
+        otherwise: &[Node],
         dot: &Value,
     ) -> Result<Flow, String> {
         let declared = self.variables.len();

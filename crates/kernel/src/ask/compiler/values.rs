@@ -43,8 +43,8 @@ impl Compiler<'_> {
             Shape::Bits { first, count } => {
                 read(8, 0)?;
                 Self::room(at, to, 2)?;
-                self.emit(at, Op::Constant, to + 1, (0, 0), i64::from(*first))?;
-                self.emit(at, Op::ShiftRight, to, (to, to + 1), 0)?;
+                self.emit(at, Op::Constant, to + 1, 0, 0, i64::from(*first))?;
+                self.emit(at, Op::ShiftRight, to, to, to + 1, 0)?;
                 self.mask(at, *count, to)?;
                 Ok(Value::Number { is_duration: false })
             }
@@ -52,16 +52,16 @@ impl Compiler<'_> {
             Shape::Address => read(8, 0).map(|()| Value::Pointer(None)),
             Shape::Letters => {
                 Self::room(at, to, TEXT_REGISTERS)?;
-                self.emit(at, Op::Text, to, (to, 0), number)?;
+                self.emit(at, Op::Text, to, to, 0, number)?;
                 Ok(Value::Text)
             }
             Shape::FarLetters { is_relative } => {
                 Self::room(at, to, TEXT_REGISTERS)?;
                 self.push(at, Instruction { op: Op::Load, to: to + 1, a: to, b: 0, size: 4, number })?;
                 self.mask(at, 16, to + 1)?;
-                self.emit(at, Op::Add, to, (to, to + 1), 0)?;
+                self.emit(at, Op::Add, to, to, to + 1, 0)?;
                 let from = if *is_relative { number + 4 } else { 0 };
-                self.emit(at, Op::Text, to, (to, 0), from)?;
+                self.emit(at, Op::Text, to, to, 0, from)?;
                 Ok(Value::Text)
             }
             Shape::Structure(structure) => {
@@ -80,7 +80,7 @@ impl Compiler<'_> {
                 Probe::Record { category, .. } => category == "syscalls",
                 probe => !matches!(probe, Probe::Point(_)),
             };
-            self.emit(at, Op::Text, to, (to, if is_user { FROM_USER } else { 0 }), 0)?;
+            self.emit(at, Op::Text, to, to, if is_user { FROM_USER } else { 0 }, 0)?;
             return Ok(Value::Text);
         }
         let Some((_, bits, is_signed)) = CASTS.iter().find(|(known, ..)| *known == name) else {
@@ -102,27 +102,27 @@ impl Compiler<'_> {
             return self.mask(at, bits, to);
         }
         Self::room(at, to, 2)?;
-        self.emit(at, Op::Constant, to + 1, (0, 0), i64::from(64 - bits))?;
-        self.emit(at, Op::ShiftLeft, to, (to, to + 1), 0)?;
-        self.emit(at, Op::ShiftRight, to, (to, to + 1), 0)
+        self.emit(at, Op::Constant, to + 1, 0, 0, i64::from(64 - bits))?;
+        self.emit(at, Op::ShiftLeft, to, to, to + 1, 0)?;
+        self.emit(at, Op::ShiftRight, to, to, to + 1, 0)
     }
 
     fn mask(&mut self, at: usize, bits: u32, to: u8) -> Result<(), Mistake> {
         Self::room(at, to, 2)?;
         let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
-        self.emit(at, Op::Constant, to + 1, (0, 0), mask.cast_signed())?;
-        self.emit(at, Op::BitAnd, to, (to, to + 1), 0)
+        self.emit(at, Op::Constant, to + 1, 0, 0, mask.cast_signed())?;
+        self.emit(at, Op::BitAnd, to, to, to + 1, 0)
     }
 
     pub(super) fn unary(&mut self, at: usize, operator: Unary, operand: &Expression, to: u8) -> Result<Value, Mistake> {
         let found = self.number(operand, to)?;
         Self::room(at, to, 2)?;
         let constant = if operator == Unary::Complement { -1 } else { 0 };
-        self.emit(at, Op::Constant, to + 1, (0, 0), constant)?;
+        self.emit(at, Op::Constant, to + 1, 0, 0, constant)?;
         match operator {
-            Unary::Not => self.emit(at, Op::Equal, to, (to, to + 1), 0)?,
-            Unary::Negative => self.emit(at, Op::Subtract, to, (to + 1, to), 0)?,
-            Unary::Complement => self.emit(at, Op::BitXor, to, (to, to + 1), 0)?,
+            Unary::Not => self.emit(at, Op::Equal, to, to, to + 1, 0)?,
+            Unary::Negative => self.emit(at, Op::Subtract, to, to + 1, to, 0)?,
+            Unary::Complement => self.emit(at, Op::BitXor, to, to, to + 1, 0)?,
         }
         let is_duration = operator == Unary::Negative && found == Value::Number { is_duration: true };
         Ok(Value::Number { is_duration })
@@ -148,11 +148,12 @@ impl Compiler<'_> {
         };
         // a > b is b < a, and a <= b is not b < a.
         let is_swapped = matches!(operator, Binary::Greater | Binary::LessOrEqual);
-        self.emit(at, op, to, if is_swapped { (next, to) } else { (to, next) }, 0)?;
+        let (a, b) = if is_swapped { (next, to) } else { (to, next) };
+        self.emit(at, op, to, a, b, 0)?;
         if matches!(operator, Binary::NotEqual | Binary::LessOrEqual | Binary::GreaterOrEqual) {
             Self::room(at, to, 2)?;
-            self.emit(at, Op::Constant, to + 1, (0, 0), 0)?;
-            self.emit(at, Op::Equal, to, (to, to + 1), 0)?;
+            self.emit(at, Op::Constant, to + 1, 0, 0, 0)?;
+            self.emit(at, Op::Equal, to, to, to + 1, 0)?;
         }
         let both = first == Value::Number { is_duration: true } && second == first;
         Ok(Value::Number { is_duration: both && matches!(operator, Binary::Add | Binary::Subtract) })

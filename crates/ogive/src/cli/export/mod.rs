@@ -71,11 +71,11 @@ pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
     // Samples may come from clocks that are ahead: the server accepts 10 minutes.
     let end_ms = options.end.unwrap_or_else(|| ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 3_600_000);
     let parts = if options.format == Format::Openmetrics { Parts::Series } else { Parts::Time };
-    let mut reading =
-        match Reading::new(&options.server, &options.selector, (options.start.unwrap_or(0), end_ms), parts) {
-            Ok(reading) => reading,
-            Err(failure) => return Ok(failure.report()),
-        };
+    let mut reading = match Reading::new(&options.server, &options.selector, options.start.unwrap_or(0), end_ms, parts)
+    {
+        Ok(reading) => reading,
+        Err(failure) => return Ok(failure.report()),
+    };
     let written = match (&options.output, options.format) {
         (Some(path), Format::Parquet) => whole(path, |file| tables::parquet(file, &mut reading)),
         (Some(path), Format::Arrow) => whole(path, |file| tables::arrow(file, &mut reading)),

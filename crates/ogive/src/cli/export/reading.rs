@@ -26,7 +26,8 @@ pub(super) enum Parts {
 pub(super) struct Reading<'s> {
     session: Session<'s>,
     matchers: Vec<Matcher>,
-    range: (i64, i64),
+    start_ms: i64,
+    end_ms: i64,
     parts: Parts,
     metrics: Vec<String>,
     seen: BTreeSet<Labels>,
@@ -52,17 +53,23 @@ impl From<Failure> for End {
 type Take<'t> = dyn FnMut(&Batch) -> anyhow::Result<()> + 't;
 
 impl<'s> Reading<'s> {
-    pub(super) fn new(server: &'s Server, selector: &str, range: (i64, i64), parts: Parts) -> Result<Self, Failure> {
+    pub(super) fn new(
+        server: &'s Server,
+        selector: &str,
+        start_ms: i64,
+        end_ms: i64,
+        parts: Parts,
+    ) -> Result<Self, Failure> {
         let parsed = ogive_query::parse(selector).map_err(|error| Failure::Usage(format!("{selector}: {error}")))?;
         let ExprKind::VectorSelector(parsed) = parsed.kind else {
             return Err(Failure::Usage(format!("{selector} is no plain selector such as up{{job=\"a\"}}")));
         };
         let session = server.session()?;
         let (seen, series, failure) = (BTreeSet::new(), 0, None);
-        let mut out =
-            Self { session, matchers: parsed.matchers, range, parts, metrics: Vec::new(), seen, series, failure };
+        let matchers = parsed.matchers;
+        let mut out = Self { session, matchers, start_ms, end_ms, parts, metrics: Vec::new(), seen, series, failure };
         let matched = written(out.matchers.iter());
-        let [start, end] = [range.0, range.1].map(seconds);
+        let [start, end] = [start_ms, end_ms].map(seconds);
         let params = [("match[]", &*matched), ("start", &*start), ("end", &*end), ("classic_views", "false")];
         let found = out.list("/api/v1/label/__name__/values", &params)?;
         out.metrics = found.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -112,12 +119,12 @@ impl<'s> Reading<'s> {
         let others = self.matchers.iter().filter(|matcher| matcher.name != METRIC_NAME);
         let selector = written(std::iter::once(&name).chain(others));
         if self.parts == Parts::Time {
-            return self.range(&selector, self.range, None, take);
+            return self.range(&selector, self.start_ms, self.end_ms, None, take);
         }
-        match self.cells(&selector, self.range) {
+        match self.cells(&selector, self.start_ms, self.end_ms) {
             Ok(batch) => self.give(batch, None, take),
             Err(failure) if is_too_much(&failure) => {
-                let [start, end] = [self.range.0, self.range.1].map(seconds);
+                let [start, end] = [self.start_ms, self.end_ms].map(seconds);
                 let params = [("match[]", &*selector), ("start", &*start), ("end", &*end), ("classic_views", "false")];
                 for found in self.list("/api/v1/series", &params)? {
                     let pairs = found.as_object().into_iter().flatten();
@@ -127,7 +134,8 @@ impl<'s> Reading<'s> {
                         .iter()
                         .map(|(name, value)| Matcher::new(name, MatchOp::Equal, value).expect("no pattern"))
                         .collect();
-                    self.range(&written(matchers.iter()), self.range, Some(&labels), take)?;
+                    let selector = written(matchers.iter());
+                    self.range(&selector, self.start_ms, self.end_ms, Some(&labels), take)?;
                 }
                 Ok(())
             }
@@ -139,16 +147,17 @@ impl<'s> Reading<'s> {
     fn range(
         &mut self,
         selector: &str,
-        (start_ms, end_ms): (i64, i64),
+        start_ms: i64,
+        end_ms: i64,
         only: Option<&Labels>,
         take: &mut Take<'_>,
     ) -> Result<(), End> {
-        match self.cells(selector, (start_ms, end_ms)) {
+        match self.cells(selector, start_ms, end_ms) {
             Ok(batch) => self.give(batch, only, take),
             Err(failure) if is_too_much(&failure) && end_ms - start_ms > PART_MS_MIN => {
                 let middle = start_ms + (end_ms - start_ms) / 2;
-                self.range(selector, (start_ms, middle), only, take)?;
-                self.range(selector, (middle + 1, end_ms), only, take)
+                self.range(selector, start_ms, middle, only, take)?;
+                self.range(selector, middle + 1, end_ms, only, take)
             }
             Err(failure) => Err(failure.into()),
         }
@@ -170,7 +179,7 @@ impl<'s> Reading<'s> {
         take(&batch).map_err(End::Writer)
     }
 
-    fn cells(&self, selector: &str, (start_ms, end_ms): (i64, i64)) -> Result<Batch, Failure> {
+    fn cells(&self, selector: &str, start_ms: i64, end_ms: i64) -> Result<Batch, Failure> {
         let [start, end] = [start_ms, end_ms].map(seconds);
         let params = [("match[]", selector), ("start", &*start), ("end", &*end)];
         let frame = self.session.get("/v1/cells", &params, FRAME)?;

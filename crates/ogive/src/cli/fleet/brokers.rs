@@ -75,8 +75,10 @@ fn table(rows: &[Value], now_ms: i64) -> String {
 
 /// `ogive fleet ticket`.
 pub(super) fn ticket(
-    (group, broker): (&str, Option<&str>),
-    (expires_ms, lifetime_ms): (i64, i64),
+    group: &str,
+    broker: Option<&str>,
+    expires_ms: i64,
+    lifetime_ms: i64,
     server: &Server,
 ) -> anyhow::Result<ExitCode> {
     let body = json!({"group": group, "broker": broker, "expires_ms": expires_ms, "lifetime_ms": lifetime_ms});

@@ -57,7 +57,7 @@ fn read_group(path: &Path, group: String) -> Result<GroupFiles, Vec<String>> {
     let is_there = (FILES.list)(&path.with_file_name("*.yml")).is_ok_and(|all| all.contains(&scrape_path));
     let scrape = is_there.then(|| file_text(read_file, &scrape_path, CONTENTS_BYTES_MAX)).transpose().map_err(one)?;
     let contents = Contents { toml, scrape };
-    Document::parse(&contents, (&path.display().to_string(), &scrape_path.display().to_string()))?;
+    Document::parse(&contents, &path.display().to_string(), &scrape_path.display().to_string())?;
     Ok(GroupFiles { group, path: path.to_owned(), contents })
 }
 
@@ -142,7 +142,7 @@ fn changed_lines(old: &str, new: &str) -> Vec<String> {
 }
 
 /// `ogive fleet rollback`.
-pub(super) fn rollback((group, version): (&str, u64), why: &str, server: &Server) -> anyhow::Result<ExitCode> {
+pub(super) fn rollback(group: &str, version: u64, why: &str, server: &Server) -> anyhow::Result<ExitCode> {
     if let Err(why) = check_name(group) {
         eprintln!("ogive: {why}");
         return Ok(ExitCode::from(EXIT_USAGE));
@@ -184,8 +184,10 @@ pub(super) fn list(server: &Server, is_json: bool) -> anyhow::Result<ExitCode> {
 
 /// `ogive fleet show`.
 pub(super) fn show(
-    (group, version): (&str, Option<u64>),
-    (scrape, history): (bool, bool),
+    group: &str,
+    version: Option<u64>,
+    scrape: bool,
+    history: bool,
     server: &Server,
 ) -> anyhow::Result<ExitCode> {
     if let Err(why) = check_name(group) {

@@ -127,14 +127,14 @@ pub(crate) fn run(command: &FleetCommand) -> anyhow::Result<ExitCode> {
     match command {
         FleetCommand::Apply { directory, why, server } => groups::apply(directory, why, server),
         FleetCommand::Diff { directory, server } => groups::diff(directory, server),
-        FleetCommand::Rollback { group, earlier, why, server } => groups::rollback((group, *earlier), why, server),
+        FleetCommand::Rollback { group, earlier, why, server } => groups::rollback(group, *earlier, why, server),
         FleetCommand::List { server, json } => groups::list(server, *json),
         FleetCommand::Show { group, revision, scrape, history, server } => {
-            groups::show((group, *revision), (*scrape, *history), server)
+            groups::show(group, *revision, *scrape, *history, server)
         }
         FleetCommand::Brokers { server, json } => brokers::list(server, *json),
         FleetCommand::Ticket { group, broker, expires, lifetime, server } => {
-            brokers::ticket((group, broker.as_deref()), (*expires, *lifetime), server)
+            brokers::ticket(group, broker.as_deref(), *expires, *lifetime, server)
         }
         FleetCommand::Revoke { broker, server } => brokers::revoke(broker, server),
         FleetCommand::Ask { broker, order, wait } => brokers::ask(broker, order, *wait),

@@ -151,7 +151,7 @@ pub(crate) fn quantize(recorded: &Recorded, how: ReplayOptions) -> anyhow::Resul
             .enumerate()
             .map(|(at, feeder)| {
                 let (barrier, measured) = (&barrier, &measured);
-                scope.spawn(move || feed(recorded, how, (at, feeder), barrier, measured))
+                scope.spawn(move || feed(recorded, how, at, feeder, barrier, measured))
             })
             .collect();
         let fed: anyhow::Result<Vec<_>> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
@@ -242,7 +242,8 @@ struct Feeding<'a> {
 fn feed(
     recorded: &Recorded,
     how: ReplayOptions,
-    (at, feeder): (usize, Feeder),
+    at: usize,
+    feeder: Feeder,
     barrier: &std::sync::Barrier,
     measured: &AtomicU64,
 ) -> anyhow::Result<(OfFeeder, u64)> {
@@ -287,7 +288,7 @@ impl Feeding<'_> {
             let (source, decoded) = recorded.items(&recorded.frames[*frame], shift_ns, items)?;
             if let Some(speed) = how.speed {
                 let arrival = how.by_arrival.then(|| recorded.arrivals[*frame]);
-                pace(items, (recorded, arrival), speed, clock.now().saturating_sub(started));
+                pace(items, recorded, arrival, speed, clock.now().saturating_sub(started));
             }
             if let Some(random) = random {
                 random.shuffle(items);
@@ -314,7 +315,7 @@ impl Feeding<'_> {
 }
 
 /// Sleeps until a frame is due: by its arrival, or by the newest of `items`.
-fn pace(items: &[Item], (recorded, arrival): (&Recorded, Option<i64>), speed: f64, passed_ns: u64) {
+fn pace(items: &[Item], recorded: &Recorded, arrival: Option<i64>, speed: f64, passed_ns: u64) {
     let first_ns = arrival.map_or(recorded.first_ns, |_| recorded.arrivals[0]);
     let Some(newest_ns) = arrival.or_else(|| items.iter().map(|item| item.time_ns).max()) else { return };
     let due_ns = (newest_ns.saturating_sub(first_ns) as f64 / speed) as u64;

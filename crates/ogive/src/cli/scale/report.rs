@@ -106,7 +106,7 @@ impl Report {
         lines.push(line("the law", self.law.as_ref().map(law).unwrap_or_default()));
         lines.push(line("measured", points.iter().map(|point| (point.workers, point.throughput)).collect()));
         lines.retain(|line| !line.points.is_empty());
-        plot::curves(&lines, ("1", &format!("{most} workers")), terminal)
+        plot::curves(&lines, "1", &format!("{most} workers"), terminal)
     }
 
     fn words(&self) -> String {

@@ -20,8 +20,11 @@ impl Counters {
     pub(super) fn add(
         &mut self,
         export: Option<&Export>,
-        (name, service, protocol): (&'static str, Endpoint, &'static str),
-        (label, value): (&str, &'static str),
+        name: &'static str,
+        service: Endpoint,
+        protocol: &'static str,
+        label: &str,
+        value: &'static str,
     ) {
         if export.is_none() {
             return;

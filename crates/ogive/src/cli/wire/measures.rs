@@ -109,8 +109,8 @@ impl Output for Measures {
 
     fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
         let service = self.services.of(path.server);
-        let of = ("ogive_wire_unanswered_total", service, exchange.protocol);
-        self.counters.add(self.export.as_ref(), of, ("why", why.name()));
+        let (protocol, value) = (exchange.protocol, why.name());
+        self.counters.add(self.export.as_ref(), "ogive_wire_unanswered_total", service, protocol, "why", value);
         if why != Unanswered::ByDesign {
             self.edges.failed(self.export.as_ref(), path.client.ip, service, exchange);
         }
@@ -119,8 +119,8 @@ impl Output for Measures {
 
     fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
         let service = self.services.of(path.server);
-        let of = ("ogive_wire_discarded_total", service, exchange.protocol);
-        self.counters.add(self.export.as_ref(), of, ("reason", reason.name()));
+        let (protocol, value) = (exchange.protocol, reason.name());
+        self.counters.add(self.export.as_ref(), "ogive_wire_discarded_total", service, protocol, "reason", value);
         self.discarded[reason as usize] += 1;
     }
 
@@ -130,8 +130,8 @@ impl Output for Measures {
 
     fn finding(&mut self, finding: &Finding) {
         let service = self.services.of(finding.path.server);
-        let of = ("ogive_wire_finding", service, finding.protocol.unwrap_or("tcp"));
-        self.counters.add(self.export.as_ref(), of, ("kind", finding.kind.name()));
+        let (protocol, value) = (finding.protocol.unwrap_or("tcp"), finding.kind.name());
+        self.counters.add(self.export.as_ref(), "ogive_wire_finding", service, protocol, "kind", value);
         *self.finding_counts.entry(finding.kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(*finding);

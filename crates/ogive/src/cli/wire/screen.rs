@@ -164,7 +164,7 @@ impl Screen {
         operations.sort_by(|(a, left), (b, right)| order(sort, left, right).then_with(|| a.cmp(b)));
         let findings: Vec<String> = measures.findings.iter().rev().take(MAX_FINDINGS).map(table::sentence).collect();
         let all: u64 = measures.finding_counts.values().sum();
-        self.terminal.draw(|frame| paint(frame, head, &operations, sort, (&findings, all)))?;
+        self.terminal.draw(|frame| paint(frame, head, &operations, sort, &findings, all))?;
         Ok(())
     }
 }
@@ -221,7 +221,7 @@ fn scale(operations: &[(OperationKey, Operation)]) -> (f64, f64) {
 }
 
 /// A histogram on a logarithmic scale, the tallest bar full; a bar with any count is visible.
-fn bars(times: &Histogram, (low, high): (f64, f64)) -> String {
+fn bars(times: &Histogram, low: f64, high: f64) -> String {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut counts = [0_u64; BARS];
     let width = (high.log10() - low.log10()) / BARS as f64;
@@ -242,7 +242,8 @@ fn paint(
     head: &str,
     operations: &[(OperationKey, Operation)],
     sort: Sort,
-    (findings, all): (&[String], u64),
+    findings: &[String],
+    all: u64,
 ) {
     let finding_lines = u16::try_from(findings.len() + usize::from(!findings.is_empty())).unwrap_or(0);
     let areas = Layout::vertical([
@@ -253,8 +254,8 @@ fn paint(
     ]);
     let [top, middle, below, bottom] = areas.areas(frame.area());
     frame.render_widget(Paragraph::new(head).style(Style::new().add_modifier(Modifier::BOLD)), top);
-    let scale = scale(operations);
-    let span = format!("{} to {}", human(scale.0, "s"), human(scale.1, "s"));
+    let (low, high) = scale(operations);
+    let span = format!("{} to {}", human(low, "s"), human(high, "s"));
     let columns = ["service", "protocol", "operation", "rate", "p50", "p99", "max", "errors", &span];
     let sorted = Sort::KEYS.iter().find(|(_, by, _)| *by == sort).map_or("", |(.., name)| *name);
     let header = columns.map(|name| {
@@ -272,7 +273,7 @@ fn paint(
             table::quantile_text(&measured.times, 0.99),
             measured.times.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
             if measured.errors == 0 { "-".to_owned() } else { thousands(measured.errors) },
-            bars(&measured.times, scale),
+            bars(&measured.times, low, high),
         ])
     });
     let widths = [
@@ -320,7 +321,7 @@ mod tests {
         ];
         let mut terminal = Terminal::new(TestBackend::new(140, 12)).unwrap();
         let findings = ["connection refused after 1 ms  10.0.0.2:1 > 10.0.0.1:81".to_owned()];
-        terminal.draw(|frame| paint(frame, "eth0  12 packets", &operations, Sort::High, (&findings, 7))).unwrap();
+        terminal.draw(|frame| paint(frame, "eth0  12 packets", &operations, Sort::High, &findings, 7)).unwrap();
         let text = terminal.backend().to_string();
         for part in
             ["eth0  12 packets", "10.0.0.1:5432", "SELECT ?", "50", "20", "findings: 7", "connection refused", "q quit"]
@@ -345,9 +346,9 @@ mod tests {
     #[test]
     fn bars_stand_where_the_times_are() {
         let times = operation(&[1, 1_000_000], 0, 0.0).times;
-        let text: Vec<char> = bars(&times, (1e-6, 10.0)).chars().collect();
+        let text: Vec<char> = bars(&times, 1e-6, 10.0).chars().collect();
         assert_eq!(text.len(), BARS);
         assert_eq!((text[0], text[BARS * 6 / 7]), ('█', '█'), "{text:?}");
-        assert_eq!(bars(&Histogram::log_linear(), (1e-6, 1.0)).trim(), "");
+        assert_eq!(bars(&Histogram::log_linear(), 1e-6, 1.0).trim(), "");
     }
 }

@@ -120,7 +120,7 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Optio
     let mut result = right.clone();
     combined(subtract(&mut result, &left), Operation::Subtraction, window, site)?;
     if kind.counter {
-        add_resets(&mut result, window, (first, last), (&left, &right), site)?;
+        add_resets(&mut result, window, first, last, &left, &right, site)?;
     }
     if kind.per_second {
         divide(&mut result, window.seconds());
@@ -150,8 +150,10 @@ fn between(window: &Window<'_>, index: usize, time: i64, counter: bool, site: &m
 fn add_resets(
     result: &mut Hist,
     window: &Window<'_>,
-    (first, last): (usize, usize),
-    (left, right): (&Hist, &Hist),
+    first: usize,
+    last: usize,
+    left: &Hist,
+    right: &Hist,
     site: &mut Site<'_>,
 ) -> Option<()> {
     let (times, values) = (window.histogram_times(), window.histogram_values());
