@@ -14,11 +14,13 @@ use serde::Deserialize;
 use super::command::External;
 use super::dns::Dns;
 use super::greeting::{self, Greeting};
+use super::grpc::Grpc;
 use super::plan::GAP_MIN;
 use super::raw::Raw;
 use super::request::Http;
 use super::steps::Steps;
 use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, tls, trust};
+use super::websocket::WebSocket;
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
 use ogive_text::near::suggestion;
@@ -35,8 +37,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 19] = [
     "http",
+    "grpc",
+    "websocket",
     "tcp",
     "tls",
     "dns",
@@ -97,6 +101,8 @@ impl PartialEq for Check {
 pub(super) enum Probe {
     Http(Box<Http>),
     Steps(Box<Steps>),
+    Grpc(Box<Grpc>),
+    WebSocket(Box<WebSocket>),
     Tcp(HostAndPort),
     Tls(HostAndPort, Trust),
     Dns(Dns),
@@ -273,6 +279,8 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
     match raw.kind.as_str() {
         "http" if raw.step.is_some() => Steps::of(raw).map(|steps| Probe::Steps(Box::new(steps))),
         "http" => Http::of(raw).map(|http| Probe::Http(Box::new(http))),
+        "grpc" => Grpc::of(raw).map(|grpc| Probe::Grpc(Box::new(grpc))),
+        "websocket" => WebSocket::of(raw).map(|socket| Probe::WebSocket(Box::new(socket))),
         "tcp" => Ok(Probe::Tcp(place(&target(raw)?, None)?)),
         "tls" => Ok(Probe::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
         "dns" => dns(raw).map(Probe::Dns),
@@ -442,6 +450,9 @@ mod tests {
             ("http", "target = 'http://x/'\nstatus = [99]", "status 99 is none"),
             ("http", "target = 'http://x/'\nredirects = 11", "redirects 11 is above 10"),
             ("dns", "target = 'x'", "query is missing"),
+            ("dns", "query = 'x'\nexpect = true", "expected a string or a list of strings"),
+            ("tcp", "target = 'x:1'\nservice = 's'", "service means nothing to the kind tcp"),
+            ("http", "target = 'http://x/'\nexpect_regex = 'x'", "expect_regex means nothing to the kind http"),
             ("dns", "query = 'x'\nrecord = 'Q'", "record \"Q\" is none"),
             ("dns", "query = 'a..b'", "query"),
             ("tcp", "target = 'x'", "is not HOST:PORT"),
@@ -473,6 +484,7 @@ mod tests {
     #[test]
     fn a_password_in_an_address_is_no_label() {
         assert_eq!(without_login("amqp://u:p@h:1/x"), "amqp://h:1/x");
+        assert_eq!(without_login("wss://u:p@h/x?y@z"), "wss://h/x?y@z");
         assert_eq!(without_login("h:1"), "h:1");
         assert_eq!(without_login("http://h/a@b"), "http://h/a@b");
     }

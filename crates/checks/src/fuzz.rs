@@ -15,7 +15,8 @@ use super::extract::{Answer, report};
 use super::json_path::JsonPath;
 use super::net::Stream;
 use super::run::Run;
-use super::{certificate, cloudwatch, dns, greeting, http, icmp, memcached, ntp, perfdata, postgres, redis};
+use super::websocket;
+use super::{certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, ntp, perfdata, postgres, redis};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -114,6 +115,23 @@ pub fn http(bytes: &[u8]) {
     });
 }
 
+/// An answer of the health service.
+pub fn grpc(bytes: &[u8]) {
+    let _ = grpc::serving(bytes);
+}
+
+/// Frames of WebSocket, until a message that is expected and the pong behind it.
+pub fn websocket(bytes: &[u8]) {
+    let table =
+        "[[check]]\nname = 'a'\nkind = 'websocket'\ntarget = 'ws://a.example/'\nexpect = 'ok'\nexpect_regex = '\\d'\n";
+    let Probe::WebSocket(check) = requested(table) else { unreachable!("it is of that kind") };
+    let _ = done(async {
+        let mut socket = websocket::socket(said(bytes)).await;
+        websocket::find(&mut socket, &check, &mut 0).await?;
+        websocket::ping(&mut socket).await
+    });
+}
+
 /// A page of `GetMetricData`.
 pub fn cloudwatch(bytes: &[u8]) {
     let table = "[[check]]\nname = 'a'\nkind = 'cloudwatch'\nregion = 'eu-west-1'\naccess_key_id = 'i'\nsecret_access_key = 's'\n\
@@ -207,6 +225,13 @@ mod tests {
         smoke(http, b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nok 1", 3_000, b" :/\r\n0;aA.?#\xff");
         let page = br#"{"MetricDataResults":[{"Id":"m0","Timestamps":[1.7e9,1700000300],"Values":[1.5,-2e3]}],"NextToken":"x"}"#;
         smoke(cloudwatch, page, 3_000, TEXT);
+    }
+
+    #[test]
+    fn frames_and_states_of_health_may_be_anything() {
+        smoke(grpc, b"\x10\x05\x22\x01x\x2d\0\0\0\0\x08\x01", 3_000, &[]);
+        let frames = b"\x81\x02no\x89\x01x\x01\x01o\x80\x03k 1\x8a\x08abcdefgh\x88\x04\x03\xe8ok";
+        smoke(websocket, frames, 3_000, b"\x81\x82\x88\x89\x8a\0\x7e\x7f\xff");
     }
 
     #[test]

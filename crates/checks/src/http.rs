@@ -3,6 +3,8 @@
 //!
 //! Limits: [`BODY_BYTES_MAX`]. The rest of a body is not read; a pattern must match within the limit.
 
+use std::path::Path;
+
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -99,15 +101,21 @@ async fn request(network: &Network, http: &Http, url: &Uri, method: &Method) -> 
             request = request.header(name, value);
         }
         if let Some(path) = &http.token {
-            let token = network.words(&Secret::In(path.clone())).await?;
-            let value = HeaderValue::try_from(format!("Bearer {token}"));
-            let mut value = value.map_err(|_| local("the token has characters that no header may have".into()))?;
-            value.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, value);
+            request = request.header(header::AUTHORIZATION, bearer(network, path).await?);
         }
     }
     let body = if is_first && *method == http.method { http.body.clone() } else { String::new() };
     request.body(Body::from(body)).map_err(|error| local(error.to_string()))
+}
+
+/// What the header `Authorization` says with the token of a file.
+pub(super) async fn bearer(network: &Network, path: &Path) -> Result<HeaderValue, Failure> {
+    let token = network.words(&Secret::In(path.to_owned())).await?;
+    let value = HeaderValue::try_from(format!("Bearer {token}"));
+    let wrong = "the token has characters that no header may have";
+    let mut value = value.map_err(|_| Failure::new(Reason::Local, wrong))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Sends a request on a connection of its own and waits for the head of the answer.
@@ -147,7 +155,7 @@ pub(super) async fn body(mut response: Response<Incoming>, bytes_max: usize) -> 
     Ok(BodyOutcome { bytes, is_cut: false })
 }
 
-fn of_hyper(error: &hyper::Error) -> Failure {
+pub(super) fn of_hyper(error: &hyper::Error) -> Failure {
     let reason = if error.is_parse() { Reason::Protocol } else { Reason::Closed };
     let mut sentence = error.to_string();
     if let Some(cause) = std::error::Error::source(error) {

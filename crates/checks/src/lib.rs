@@ -2,8 +2,8 @@
 //!
 //! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
-//! - `http`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`, `command`, `cloudwatch`, `lua`: the
-//!   kinds of checks; `net`, `lines`: what they share.
+//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`,
+//!   `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -28,6 +28,7 @@ mod extract;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod greeting;
+mod grpc;
 mod http;
 mod icmp;
 mod json_path;
@@ -50,6 +51,8 @@ mod run;
 mod sigv4;
 mod steps;
 mod target;
+mod upgrade;
+mod websocket;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -424,6 +427,10 @@ impl Shared {
         match &check.ask {
             Probe::Http(http) => http::run(network, run, http).await,
             Probe::Steps(steps) => steps::run(network, run, steps, self.door.clock).await,
+            Probe::Grpc(grpc) => grpc::run(network, run, grpc, check.timeout).await,
+            Probe::WebSocket(socket) => {
+                websocket::run(network, run, socket, check.timeout, self.door.clock).await
+            }
             Probe::Tcp(place) => network.connect(run, place).await.map(drop),
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Probe::Dns(dns) => dns::run(network, run, dns).await,

@@ -109,7 +109,8 @@ impl Network {
         let witness = Arc::new(witness.map_err(|sentence| Failure::new(Reason::Local, sentence))?);
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| Failure::new(Reason::Local, error.to_string()))?;
-        let config = config.dangerous().with_custom_certificate_verifier(witness.clone()).with_no_client_auth();
+        let mut config = config.dangerous().with_custom_certificate_verifier(witness.clone()).with_no_client_auth();
+        config.alpn_protocols.extend(trust.protocol.map(|protocol| protocol.as_bytes().to_vec()));
         let host = trust.server_name.as_deref().unwrap_or(host).to_owned();
         let name = ServerName::try_from(host).map_err(|error| Failure::new(Reason::Tls, error.to_string()))?;
         let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ogive_outgoing::Secret;
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A table as it is written.
 #[derive(Clone, Default, PartialEq, Deserialize)]
@@ -31,7 +32,11 @@ pub(super) struct Raw {
     pub(super) insecure: Option<bool>,
     pub(super) query: Option<String>,
     pub(super) record: Option<String>,
+    #[serde(default, deserialize_with = "one_or_more")]
     pub(super) expect: Option<Vec<String>>,
+    pub(super) expect_regex: Option<String>,
+    pub(super) send: Option<String>,
+    pub(super) service: Option<String>,
     pub(super) count: Option<u32>,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
@@ -113,6 +118,34 @@ pub(super) struct Kept {
     pub(super) json: Option<String>,
 }
 
+/// A text, or a list of texts.
+fn one_or_more<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    from.deserialize_any(OneOrMore).map(Some)
+}
+
+/// Reads what [`one_or_more`] describes. An untagged enum would not say what was wrong.
+struct OneOrMore;
+
+impl<'a> Visitor<'a> for OneOrMore {
+    type Value = Vec<String>;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(vec![text.to_owned()])
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut out = Vec::new();
+        while let Some(text) = list.next_element()? {
+            out.push(text);
+        }
+        Ok(out)
+    }
+}
+
 fn average() -> Vec<String> {
     vec!["Average".into()]
 }
@@ -143,6 +176,9 @@ impl Raw {
             ("query", self.query.is_some()),
             ("record", self.record.is_some()),
             ("expect", self.expect.is_some()),
+            ("expect_regex", self.expect_regex.is_some()),
+            ("send", self.send.is_some()),
+            ("service", self.service.is_some()),
             ("count", self.count.is_some()),
             ("user", self.user.is_some()),
             ("password", self.password.is_some()),

@@ -76,15 +76,21 @@ impl Http {
         if redirects > REDIRECTS_MAX {
             return Err(format!("redirects {redirects} is above {REDIRECTS_MAX}"));
         }
-        let headers: Vec<(String, String)> = keys.headers.unwrap_or_default().into_iter().collect();
-        for (name, value) in &headers {
-            HeaderName::try_from(name).map_err(|_| format!("header {name:?} is none"))?;
-            HeaderValue::try_from(value).map_err(|_| format!("the value of header {name:?} is none"))?;
-        }
+        let headers = headers(keys.headers)?;
         let (body, extract) = (keys.body.unwrap_or_default(), Extract::all(keys.extract)?);
         let (token, trust) = (None, Trust::default());
         Ok(Self { url, method, headers, token, body, status, pattern, redirects, trust, extract })
     }
+}
+
+/// The headers of a request, each of which may be sent.
+pub(super) fn headers(table: Option<BTreeMap<String, String>>) -> Result<Vec<(String, String)>, String> {
+    let headers: Vec<(String, String)> = table.unwrap_or_default().into_iter().collect();
+    for (name, value) in &headers {
+        HeaderName::try_from(name).map_err(|_| format!("header {name:?} is none"))?;
+        HeaderValue::try_from(value).map_err(|_| format!("the value of header {name:?} is none"))?;
+    }
+    Ok(headers)
 }
 
 /// The address that a check is aimed at.

@@ -22,6 +22,8 @@ pub(super) struct Trust {
     pub(super) authorities: Option<PathBuf>,
     pub(super) server_name: Option<String>,
     pub(super) insecure: bool,
+    /// The protocol that is offered within TLS (ALPN), for those whose servers ask for it.
+    pub(super) protocol: Option<&'static str>,
 }
 
 /// A server that wants to know who asks.
@@ -63,6 +65,7 @@ pub(super) fn trust(raw: &mut Raw) -> Trust {
         authorities: raw.ca_file.take(),
         server_name: raw.server_name.take(),
         insecure: raw.insecure.take().unwrap_or(false),
+        protocol: None,
     }
 }
 

@@ -1,13 +1,16 @@
-//! Calls of gRPC with one message each way, over one HTTP/2 connection that is kept.
+//! Calls of gRPC with one message each way, over one HTTP/2 connection: [`Connection`] over any open stream, [`Caller`]
+//! over one that it opens and keeps.
 //!
-//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Threads: a call waits on the thread that makes it; the connection is a task of
-//! the runtime. Limits: [`CallOptions::answer_bytes_max`] of an answer.
-//! Failure: after a call without an answer the connection is made anew by the next one.
+//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Threads: a call of a [`Caller`] waits on the thread that makes it; the
+//! connection is a task of the runtime. Limits: [`CallOptions::answer_bytes_max`] of an answer.
+//! Failure: after a call without an answer the connection is made again by the next one.
 
+use std::error::Error as _;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -17,8 +20,10 @@ use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Origin, authorities, authority, certificates};
@@ -49,7 +54,7 @@ pub struct Caller {
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
     answer_bytes_max: usize,
-    connection: Mutex<Option<SendRequest<Body>>>,
+    connection: Mutex<Option<Connection>>,
 }
 
 /// How a call ended: with a status of github.com/grpc/grpc/blob/master/doc/statuscodes.md, and a message when that is 0.
@@ -63,8 +68,128 @@ pub struct CallResult {
     pub message: Vec<u8>,
 }
 
-impl std::fmt::Debug for Caller {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// One call.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Whom it is for and which method: `http://host:port/package.Service/Method`, or https.
+    pub url: &'a Uri,
+    /// The value of `Authorization`.
+    pub authorization: Option<&'a HeaderValue>,
+    /// What is sent.
+    pub message: &'a [u8],
+    /// How long the server may take, as it is asked to; nothing here waits for it.
+    pub timeout: Duration,
+    /// The largest answer that is read.
+    pub answer_bytes_max: usize,
+}
+
+/// Why a call has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// It cannot be sent as it is.
+    Request(String),
+    /// The connection did not come about or failed.
+    Connection(hyper::Error),
+    /// The server answered with a status of HTTP and none of gRPC.
+    Http(StatusCode),
+    /// The answer is longer than this.
+    TooLong(usize),
+    /// The answer is none of gRPC.
+    Malformed(String),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(sentence) | Self::Malformed(sentence) => out.write_str(sentence),
+            Self::Connection(error) => match error.source() {
+                Some(cause) => write!(out, "{error}: {cause}"),
+                None => write!(out, "{error}"),
+            },
+            Self::Http(status) => write!(out, "the server answered {status}, which no server of gRPC does"),
+            Self::TooLong(bytes_max) => write!(out, "the answer has more than {bytes_max} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// HTTP/2 over an open stream, whose other end may know nothing of it. It ends when this is dropped.
+pub struct Connection {
+    sender: SendRequest<Body>,
+    task: JoinHandle<Result<(), hyper::Error>>,
+}
+
+impl Connection {
+    /// Begins HTTP/2 on `stream`; the connection is a task of the current runtime.
+    ///
+    /// # Errors
+    /// The stream is closed.
+    pub async fn open<S>(stream: S) -> Result<Self, CallError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(CallError::Connection)?;
+        Ok(Self { sender, task: tokio::spawn(connection) })
+    }
+
+    /// Sends a call and waits for its answer.
+    ///
+    /// # Errors
+    /// There is no answer, or none of gRPC. Nothing more can be called then.
+    pub async fn call(&mut self, call: Call<'_>) -> Result<CallResult, CallError> {
+        let request = request(&call)?;
+        let sent = self.sender.send_request(request).await;
+        let (head, body) = match sent {
+            Ok(answer) => answer.into_parts(),
+            Err(error) => return Err(self.cause(error).await),
+        };
+        if head.status != StatusCode::OK {
+            return Err(CallError::Http(head.status));
+        }
+        let collected = Limited::new(body, call.answer_bytes_max).collect().await;
+        let collected = collected.map_err(|error| match error.downcast::<hyper::Error>() {
+            Ok(error) => CallError::Connection(*error),
+            Err(error) if error.is::<LengthLimitError>() => CallError::TooLong(call.answer_bytes_max),
+            Err(error) => CallError::Malformed(error.to_string()),
+        })?;
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        let status = if trailers.contains_key("grpc-status") { &trailers } else { &head.headers };
+        ended(status, &collected.to_bytes()).map_err(CallError::Malformed)
+    }
+
+    /// Why a request got no answer: one that the connection's end overtook does not say, the connection does.
+    async fn cause(&mut self, error: hyper::Error) -> CallError {
+        if !error.is_canceled() && !error.is_closed() {
+            return CallError::Connection(error);
+        }
+        match (&mut self.task).await {
+            Ok(Err(cause)) => CallError::Connection(cause),
+            _ => CallError::Connection(error),
+        }
+    }
+}
+
+fn request(call: &Call<'_>) -> Result<Request<Body>, CallError> {
+    let mut request = Request::post(call.url.clone())
+        .version(Version::HTTP_2)
+        .header(header::CONTENT_TYPE, "application/grpc+proto")
+        .header(header::TE, "trailers")
+        .header(header::USER_AGENT, AGENT)
+        .header("grpc-accept-encoding", "identity")
+        // At most eight digits: of milliseconds a day.
+        .header("grpc-timeout", format!("{}m", call.timeout.as_millis().clamp(1, 86_400_000)));
+    if let Some(login) = call.authorization {
+        request = request.header(header::AUTHORIZATION, login);
+    }
+    let body = Body::new(framed(call.message).map_err(CallError::Request)?);
+    request.body(body).map_err(|error| CallError::Request(error.to_string()))
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Caller").field("url", &self.url).finish_non_exhaustive()
     }
 }
@@ -100,13 +225,20 @@ impl Caller {
     /// A sentence when there is no answer, or none of gRPC.
     pub fn call(&self, runtime: &Handle, message: &[u8], timeout: Duration) -> Result<CallResult, String> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = connection.take().filter(|open| !open.is_closed());
+        let open = connection.take().filter(|open| !open.sender.is_closed());
+        let call = Call {
+            url: &self.url,
+            authorization: self.authorization.as_ref(),
+            message,
+            timeout,
+            answer_bytes_max: self.answer_bytes_max,
+        };
         let call = async {
             let mut open = match open {
                 Some(open) => open,
                 None => self.connect().await?,
             };
-            let ended = self.exchange(&mut open, message, timeout).await?;
+            let ended = open.call(call).await.map_err(|error| self.wrong(error))?;
             Ok::<_, String>((ended, open))
         };
         let call = async { tokio::time::timeout(timeout, call).await };
@@ -116,59 +248,22 @@ impl Caller {
         Ok(ended)
     }
 
-    fn wrong(&self, error: impl std::fmt::Display) -> String {
+    fn wrong(&self, error: impl fmt::Display) -> String {
         format!("{}: {error}", self.url)
     }
 
-    async fn connect(&self) -> Result<SendRequest<Body>, String> {
+    async fn connect(&self) -> Result<Connection, String> {
         let Origin { host, port, .. } = &self.origin;
         let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| self.wrong(error))?;
         let _ = stream.set_nodelay(true);
-        let builder = http2::Builder::new(TokioExecutor::new());
-        // It ends when the sender is dropped.
-        if let Some(tls) = &self.tls {
+        let opened = if let Some(tls) = &self.tls {
             let name = ServerName::try_from(host.clone()).map_err(|error| self.wrong(error))?;
             let stream = TlsConnector::from(tls.clone()).connect(name, stream).await;
-            let stream = TokioIo::new(stream.map_err(|error| self.wrong(error))?);
-            let (sender, connection) = builder.handshake(stream).await.map_err(|error| self.wrong(error))?;
-            tokio::spawn(connection);
-            Ok(sender)
+            Connection::open(stream.map_err(|error| self.wrong(error))?).await
         } else {
-            let (sender, connection) =
-                builder.handshake(TokioIo::new(stream)).await.map_err(|error| self.wrong(error))?;
-            tokio::spawn(connection);
-            Ok(sender)
-        }
-    }
-
-    async fn exchange(
-        &self,
-        open: &mut SendRequest<Body>,
-        message: &[u8],
-        timeout: Duration,
-    ) -> Result<CallResult, String> {
-        let mut request = Request::post(self.url.clone())
-            .version(Version::HTTP_2)
-            .header(header::CONTENT_TYPE, "application/grpc+proto")
-            .header(header::TE, "trailers")
-            .header(header::USER_AGENT, AGENT)
-            .header("grpc-accept-encoding", "identity")
-            // At most eight digits: of milliseconds a day.
-            .header("grpc-timeout", format!("{}m", timeout.as_millis().clamp(1, 86_400_000)));
-        if let Some(login) = &self.authorization {
-            request = request.header(header::AUTHORIZATION, login);
-        }
-        let request = request.body(Body::new(framed(message)?)).map_err(|error| self.wrong(error))?;
-        open.ready().await.map_err(|error| self.wrong(error))?;
-        let (head, body) = open.send_request(request).await.map_err(|error| self.wrong(error))?.into_parts();
-        if head.status != StatusCode::OK {
-            return Err(self.wrong(format_args!("answered {} and is no server of gRPC for it", head.status)));
-        }
-        let collected = Limited::new(body, self.answer_bytes_max).collect().await;
-        let collected = collected.map_err(|error| self.wrong(error))?;
-        let trailers = collected.trailers().cloned().unwrap_or_default();
-        let status = if trailers.contains_key("grpc-status") { &trailers } else { &head.headers };
-        ended(status, &collected.to_bytes()).map_err(|error| self.wrong(error))
+            Connection::open(stream).await
+        };
+        opened.map_err(|error| self.wrong(error))
     }
 }
 
