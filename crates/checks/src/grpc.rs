@@ -207,6 +207,7 @@ fn unanswered(error: &CallError) -> Failure {
     let reason = match error {
         CallError::Request(_) => Reason::Local,
         CallError::Connection(error) if is_gone(error) => Reason::Closed,
+        CallError::Interrupted(_) => Reason::Closed,
         CallError::Http(_) => Reason::Status,
         CallError::TooLong(_) => Reason::Limit,
         _ => Reason::Protocol,

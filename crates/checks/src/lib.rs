@@ -428,9 +428,7 @@ impl Shared {
             Probe::Http(http) => http::run(network, run, http).await,
             Probe::Steps(steps) => steps::run(network, run, steps, self.door.clock).await,
             Probe::Grpc(grpc) => grpc::run(network, run, grpc, check.timeout).await,
-            Probe::WebSocket(socket) => {
-                websocket::run(network, run, socket, check.timeout, self.door.clock).await
-            }
+            Probe::WebSocket(socket) => websocket::run(network, run, socket, check.timeout, self.door.clock).await,
             Probe::Tcp(place) => network.connect(run, place).await.map(drop),
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Probe::Dns(dns) => dns::run(network, run, dns).await,

@@ -3,8 +3,11 @@
 
 mod commands;
 mod greetings;
+mod grpc;
 mod steps;
+mod websocket;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -68,6 +71,15 @@ fn gauge(server: &Server, metric: &str, check: &str, is_it: impl Fn(f64) -> bool
 /// Waits until a text of a check holds `words`.
 fn says(server: &Server, metric: &str, check: &str, words: &str) {
     eventually(&format!("{check} says {words}"), || texts(server, metric, check).contains(words).then_some(()));
+}
+
+/// The ports that a client says, each in a line behind a name.
+fn ports(client: &mut clients::Client, count: usize) -> BTreeMap<String, u16> {
+    let named = |line: String| {
+        let (name, port) = line.split_once(' ').expect("a name and a port");
+        (name.to_owned(), port.parse().expect("a port"))
+    };
+    (0..count).map(|_| named(client.line())).collect()
 }
 
 /// Why a check was not up.

@@ -89,8 +89,10 @@ pub struct Call<'a> {
 pub enum CallError {
     /// It cannot be sent as it is.
     Request(String),
-    /// The connection did not come about or failed.
+    /// The connection did not come about, or failed before an answer began.
     Connection(hyper::Error),
+    /// An answer began and broke off.
+    Interrupted(hyper::Error),
     /// The server answered with a status of HTTP and none of gRPC.
     Http(StatusCode),
     /// The answer is longer than this.
@@ -103,7 +105,7 @@ impl fmt::Display for CallError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(sentence) | Self::Malformed(sentence) => out.write_str(sentence),
-            Self::Connection(error) => match error.source() {
+            Self::Connection(error) | Self::Interrupted(error) => match error.source() {
                 Some(cause) => write!(out, "{error}: {cause}"),
                 None => write!(out, "{error}"),
             },
@@ -151,7 +153,7 @@ impl Connection {
         }
         let collected = Limited::new(body, call.answer_bytes_max).collect().await;
         let collected = collected.map_err(|error| match error.downcast::<hyper::Error>() {
-            Ok(error) => CallError::Connection(*error),
+            Ok(error) => CallError::Interrupted(*error),
             Err(error) if error.is::<LengthLimitError>() => CallError::TooLong(call.answer_bytes_max),
             Err(error) => CallError::Malformed(error.to_string()),
         })?;
