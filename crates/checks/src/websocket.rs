@@ -107,7 +107,8 @@ impl WebSocket {
         let parts = self.expect.iter().map(|part| format!("contain {part:?}"));
         let pattern = self.pattern.iter().map(|pattern| format!("match {:?}", pattern.as_str()));
         let wanted: Vec<String> = parts.chain(pattern).collect();
-        let sentence = format!("{count} messages came, and none was one to {}", wanted.join(" and "));
+        let messages = if count == 1 { "1 message".to_owned() } else { format!("{count} messages") };
+        let sentence = format!("{messages} came, and none was one to {}", wanted.join(" and "));
         Failure::new(Reason::Content, sentence)
     }
 }

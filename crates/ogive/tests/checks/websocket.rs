@@ -116,7 +116,7 @@ fn what_does_not_speak_as_it_should_is_told_with_its_reason() {
         ("strange", "protocol", "protocol: "),
         ("nowhere", "status", "the answer to the handshake has status 404 Not Found"),
         ("forged", "protocol", "no Sec-WebSocket-Accept that belongs to the key"),
-        ("content", "content", "1 messages came, and none was one to contain \\\"bye\\\""),
+        ("content", "content", "1 message came, and none was one to contain \\\"bye\\\""),
         ("dismissive", "status", "closed the connection with the code 1008: \\\"not today\\\""),
     ] {
         has(&server, check, result);
