@@ -217,8 +217,14 @@ fn unanswered(error: &CallError) -> Failure {
 
 /// Whether the connection broke; otherwise what came over it was wrong.
 fn is_gone(error: &hyper::Error) -> bool {
-    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
-    error.is_canceled() || error.is_closed() || causes.any(|cause| cause.is::<std::io::Error>())
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        if found.is::<std::io::Error>() {
+            return true;
+        }
+        cause = found.source();
+    }
+    error.is_canceled() || error.is_closed()
 }
 
 #[cfg(test)]
