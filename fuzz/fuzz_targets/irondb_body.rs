@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use ogive_irondb::body::{Encoding, read};
 use ogive_irondb::graphite::lines::Sender;
 use ogive_irondb::legacy::Form;
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{BatchId, SourceId, Tenant};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, body)) = bytes.split_first() else { return };
@@ -22,7 +22,12 @@ fuzz_target!(|bytes: &[u8]| {
             name: "fuzz".into(),
         }),
     ];
-    if let Ok(taken) = read(&all[usize::from(*kind) % all.len()], body, &Tenant::default(), (SourceId(1), 1)) {
+    if let Ok(taken) = read(
+        &all[usize::from(*kind) % all.len()],
+        body,
+        &Tenant::default(),
+        BatchId { source: SourceId(1), sequence: 1 },
+    ) {
         assert!(taken.batch.samples.iter().all(Result::is_ok));
     }
 });
