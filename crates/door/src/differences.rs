@@ -29,8 +29,8 @@ pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
         let mut words = key.split('.');
         match words.next() {
             Some("check") => words.any(|word| SECRET_KEYS.contains(&word)),
-            // HTTPTrap checks, each with its secret.
-            first => first == Some("httptrap"),
+            // HTTPTrap checks, each with its secret, and the key of Fluent Forward.
+            first => matches!(first, Some("httptrap" | "fluent-shared-key")),
         }
     };
     let of = |(key, value): &(String, String)| {

@@ -23,6 +23,8 @@ pub enum Protocol {
     Gelf,
     /// Beats and Logstash's lumberjack.
     Beats,
+    /// The Forward protocol of Fluentd and Fluent Bit.
+    Fluent,
     /// Journals of systemd.
     Journald,
     /// InfluxDB's line protocol.
@@ -47,7 +49,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -58,6 +60,7 @@ impl Protocol {
         Self::Syslog,
         Self::Gelf,
         Self::Beats,
+        Self::Fluent,
         Self::Journald,
         Self::Influx,
         Self::Httptrap,
@@ -83,6 +86,7 @@ impl Protocol {
             Self::Syslog => "syslog",
             Self::Gelf => "gelf",
             Self::Beats => "beats",
+            Self::Fluent => "fluent",
             Self::Journald => "journald",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",

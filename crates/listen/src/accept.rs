@@ -12,6 +12,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::beats::Beats;
 use super::connection::{self, Rules, Stream, until};
+use super::fluent::Fluent;
 use super::intake::Intake;
 
 /// When so many files are open that no connection is taken, it is tried again after this.
@@ -30,6 +31,8 @@ pub(super) enum Reader {
     Lines(Arc<dyn Intake>, Rules),
     /// Windows of events, which are acknowledged.
     Beats(Arc<Beats>),
+    /// Messages of entries, which are acknowledged where that is asked for.
+    Fluent(Arc<Fluent>),
 }
 
 impl Reader {
@@ -37,6 +40,7 @@ impl Reader {
         match self {
             Self::Lines(intake, _) => intake.lost(reason, count),
             Self::Beats(beats) => beats.lost(reason, count),
+            Self::Fluent(fluent) => fluent.lost(reason, count),
         }
     }
 
@@ -44,6 +48,7 @@ impl Reader {
         match self {
             Self::Lines(intake, rules) => connection::serve(stream, intake, rules, ending).await,
             Self::Beats(beats) => beats.serve(stream, ending).await,
+            Self::Fluent(fluent) => fluent.serve(stream, ending).await,
         }
     }
 }

@@ -7,27 +7,25 @@
 //! Threads: a task for each connection, which reads on when a piece is stored.
 //! Limits: those of the stream ([`ogive_protocol::beats::frames`]); [`LARGE_MESSAGES`] connections hold more than [`SMALL_BYTES`];
 //! a client that is silent inside a window for [`PATIENCE`] is disconnected, others after the options' idle time.
-//! Failure: a store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`].
+//! Failure: that of [`DurableStore`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_door::Door;
-use ogive_door::backend::Refusal;
 use ogive_door::counters::{Ledger, Protocol};
-use ogive_door::ingest_path::Publisher;
-use ogive_door::numbers::{Content, is_forgotten};
-use ogive_door::submission::stored_whole;
-use ogive_model::{Batch, BatchId, Tenant};
+use ogive_door::numbers::Content;
+use ogive_model::Tenant;
 use ogive_protocol::beats::feed;
 use ogive_protocol::beats::frames::{FrameError, Frames, acknowledgement};
 use ogive_protocol::lines::Fault;
 use ogive_protocol::{Gather, beats, fingerprint};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::Options;
 use super::connection::{LARGE_MESSAGES, READ_BYTES, SMALL_BYTES, Stream, until};
+use super::durable::{DurableStore, PATIENCE, written};
 
 /// 5,000 events of a window are stored at once: an fsync costs each a microsecond. Beats' windows have 2,048 at most.
 const PIECE_EVENTS: usize = 5_000;
@@ -38,21 +36,12 @@ const PIECE_BYTES: usize = 4 << 20;
 /// 3 s: clients give up after 30 s without a word, unless configured otherwise.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
 
-/// 30 s, as long as clients try to write.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// 5 ms: a store or a spool empties its queue in some ten.
-const AGAIN: Duration = Duration::from_millis(5);
-
-/// 1 s: somebody has to make room.
-const AGAIN_FULL: Duration = Duration::from_secs(1);
-
 /// Whether a connection goes on.
 type GoesOn = bool;
 
 /// What the connections of Beats share.
 pub(super) struct Beats {
-    door: Arc<Door>,
+    durable: DurableStore,
     tenant: Tenant,
     idle: Duration,
     /// [`KEEP_ALIVE`], or less for tests.
@@ -63,11 +52,12 @@ pub(super) struct Beats {
 impl Beats {
     pub(super) fn new(door: Arc<Door>, options: &Options) -> Self {
         let large = Arc::new(Semaphore::new(LARGE_MESSAGES));
-        Self { door, tenant: options.line_tenant.clone(), idle: options.idle(), keep_alive: KEEP_ALIVE, large }
+        let durable = DurableStore::new(door, Protocol::Beats);
+        Self { durable, tenant: options.line_tenant.clone(), idle: options.idle(), keep_alive: KEEP_ALIVE, large }
     }
 
     fn ledger(&self) -> &Ledger {
-        self.door.counters.of(Protocol::Beats)
+        self.durable.ledger()
     }
 
     pub(super) fn lost(&self, reason: &'static str, count: u64) {
@@ -110,7 +100,7 @@ impl Beats {
     ) -> Result<GoesOn, FrameError> {
         loop {
             let limit = if permit.is_some() { usize::MAX } else { SMALL_BYTES };
-            let now_ns = self.door.clock.wall();
+            let now_ns = self.durable.door.clock.wall();
             // Compressed bytes may be much to read.
             let step = tokio::task::block_in_place(|| {
                 window.add(&mut bytes, limit, now_ns, |fault| self.lost(fault.as_str(), 1))
@@ -150,55 +140,11 @@ impl Beats {
 
     /// Stores a piece; false when this server ends before it is.
     async fn stored(&self, mut piece: Piece, ending: &watch::Receiver<bool>) -> bool {
-        let mut batch = piece.gather.take(Default::default(), 0, &self.tenant);
+        let batch = piece.gather.take(Default::default(), 0, &self.tenant);
         let fingerprint = || fingerprint(&self.tenant, "beats", &piece.fingerprints);
-        let Some(mut content) = Content::of_all(&batch, piece.is_timed, fingerprint) else { return true };
-        let mut frame = self.numbered(&mut batch, content);
-        loop {
-            let way = self.door.meters.ingest.begin_made();
-            let pause = match stored_whole(&self.door, Protocol::Beats, batch, frame.clone(), &way).await {
-                // Later events came meanwhile, as when a client sends old files: then it is known by when it came.
-                Ok(verdict) if is_forgotten(&verdict) && content.time_ns.is_some() => {
-                    content.time_ns = None;
-                    batch = decoded(&frame);
-                    frame = self.numbered(&mut batch, content);
-                    continue;
-                }
-                Ok(_) => {
-                    self.door.meters.ingest.finish(way, Publisher::Of(Protocol::Beats));
-                    return true;
-                }
-                // The ledger has counted it as refused, and nothing would change that.
-                Err(Refusal::TooLarge(_) | Refusal::UnknownSeries { .. }) => return true,
-                Err(Refusal::Busy) => AGAIN,
-                Err(Refusal::DiskFull(_) | Refusal::Failed(_)) => AGAIN_FULL,
-            };
-            if until(ending, tokio::time::sleep(pause)).await.is_none() {
-                return false;
-            }
-            batch = decoded(&frame);
-        }
+        let Some(content) = Content::of_all(&batch, piece.is_timed, fingerprint) else { return true };
+        self.durable.store(batch, Some(content), ending).await
     }
-
-    /// Gives the batch the number that its content has.
-    fn numbered(&self, batch: &mut Batch, content: Content) -> Vec<u8> {
-        BatchId { source: batch.source, sequence: batch.sequence } =
-            self.door.numbers.of_content(content, self.door.clock.wall());
-        batch.encode().expect("a piece is within the limits of a batch")
-    }
-}
-
-fn decoded(frame: &[u8]) -> Batch {
-    Batch::decode(frame).expect("what was encoded here is a batch")
-}
-
-/// Writes an acknowledgement; false when the client does not take it.
-async fn written(stream: &mut impl Stream, acknowledgement: &[u8]) -> bool {
-    let writing = async {
-        stream.write_all(acknowledgement).await?;
-        stream.flush().await
-    };
-    matches!(tokio::time::timeout(PATIENCE, writing).await, Ok(Ok(())))
 }
 
 /// What comes of bytes that were added.
@@ -284,11 +230,12 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use ogive_door::backend::Refusal;
     use ogive_door::memory::Memory;
     use ogive_door::metadata::Metadata;
     use ogive_door::numbers::Numbers;
     use ogive_probe::Clock;
-    use tokio::io::DuplexStream;
+    use tokio::io::{AsyncWriteExt, DuplexStream};
 
     use super::*;
 

@@ -30,7 +30,7 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// At the end, what a sender wrote before is read for so long.
-const LAST_READ: Duration = Duration::from_millis(50);
+pub(super) const LAST_READ: Duration = Duration::from_millis(50);
 
 /// A connection holds this much of a message without asking.
 pub(super) const SMALL_BYTES: usize = syslog::MESSAGE_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! Sockets of StatsD, Graphite, syslog, GELF and Beats.
+//! Sockets of StatsD, Graphite, syslog, GELF, Beats and Fluent Forward.
 //!
 //! Invariants: everything that arrived before shutdown is stored before the store closes. Each line is either accepted
 //! or counted by reason.
@@ -14,9 +14,12 @@ mod address;
 mod beats;
 mod connection;
 mod datagram;
+mod durable;
+mod fluent;
 mod gelf;
 mod intake;
 mod options;
+mod shared_key;
 mod texts;
 
 use std::sync::Arc;
@@ -36,12 +39,14 @@ pub use address::Address;
 use address::Socket;
 use beats::Beats;
 use connection::{LARGE_MESSAGES, Layout, Rules};
+use fluent::Fluent;
 use gelf::Gelf;
 use intake::{Common, Graphite, Intake, Statsd};
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::outbox::Outbox;
 pub use options::Options;
+pub use shared_key::SharedKey;
 use texts::Texts;
 
 /// Graphite's samples wait this long for company in their batch.
@@ -68,16 +73,17 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         (Protocol::Syslog, "--syslog", &options.syslog),
         (Protocol::Gelf, "--gelf", &options.gelf),
         (Protocol::Beats, "--beats", &options.beats),
+        (Protocol::Fluent, "--fluent", &options.fluent),
     ] {
         if matches!(protocol, Protocol::Statsd | Protocol::Graphite)
             && addresses.iter().any(|address| matches!(address, Address::Tls(_)))
         {
-            anyhow::bail!("{option} is not taken with TLS; --syslog, --gelf and --beats are");
+            anyhow::bail!("{option} is not taken with TLS; --syslog, --gelf, --beats and --fluent are");
         }
         let mut sockets = Vec::new();
         for address in addresses {
             sockets.extend(match protocol {
-                Protocol::Beats => address.connections(option)?.bind(option)?,
+                Protocol::Beats | Protocol::Fluent => address.connections(option)?.bind(option)?,
                 _ => address.bind(option)?,
             });
         }
@@ -104,10 +110,9 @@ impl Bound {
         let mut running =
             Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new(), tls };
         for Sockets { protocol, sockets } in self.protocols {
-            if protocol == Protocol::Beats {
-                let beats = Arc::new(Beats::new(door.clone(), &self.options));
+            if let Some(reader) = acknowledging(protocol, door, &self.options) {
                 for socket in sockets {
-                    running.connections(socket, Reader::Beats(beats.clone()), &self.options, &ending)?;
+                    running.connections(socket, reader.clone(), &self.options, &ending)?;
                 }
                 continue;
             }
@@ -122,6 +127,15 @@ impl Bound {
             running.intakes.push(Pipeline { intake, outbox, end_sending, sender, handing });
         }
         Ok(running)
+    }
+}
+
+/// What reads the connections of a protocol with acknowledgements.
+fn acknowledging(protocol: Protocol, door: &Arc<Door>, options: &Options) -> Option<Reader> {
+    match protocol {
+        Protocol::Beats => Some(Reader::Beats(Arc::new(Beats::new(door.clone(), options)))),
+        Protocol::Fluent => Some(Reader::Fluent(Arc::new(Fluent::new(door.clone(), options)))),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ use ogive_model::Tenant;
 use ogive_protocol::lines::Names;
 
 use super::address::Address;
+use super::shared_key::SharedKey;
 
 /// Who else may send: StatsD, Graphite, InfluxDB and HTTPTrap clients.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,11 +32,18 @@ pub struct Options {
     /// durable: HOST:PORT (TCP), tls:HOST:PORT with the certificate from --web-config, or unix-stream:PATH.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_BEATS", value_delimiter = ',')]
     pub beats: Vec<Address>,
+    /// Accept Fluentd's and Fluent Bit's Forward protocol here (also Docker's fluentd log driver) and store entries as lines,
+    /// acknowledged when they are durable; addresses as for --beats.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_FLUENT", value_delimiter = ',')]
+    pub fluent: Vec<Address>,
+    /// Key that clients of --fluent have to know (shared_key of Fluentd, Shared_Key of Fluent Bit).
+    #[arg(long, value_name = "KEY", env = "OGIVE_FLUENT_SHARED_KEY", hide_env_values = true)]
+    pub fluent_shared_key: Option<SharedKey>,
     /// Names from StatsD, Graphite and InfluxDB: underscore turns a.b-c into a_b_c; utf8 keeps it (PromQL then
     /// needs quotes: {"a.b-c"}).
     #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
     pub line_names: Names,
-    /// Tenant for data received by StatsD, Graphite, syslog, GELF and Beats.
+    /// Tenant for data received by StatsD, Graphite, syslog, GELF, Beats and Fluent Forward.
     #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
     pub line_tenant: Tenant,
     /// Accept comma-separated StatsD values (1,2|h), which hot-shots sends for arrays.
@@ -47,7 +55,7 @@ pub struct Options {
     /// Live StatsD series; further ones fold into ogive_overflow.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_STATSD_SERIES")]
     pub statsd_series: usize,
-    /// Open connections per StatsD, Graphite, syslog, GELF or Beats address.
+    /// Open connections per StatsD, Graphite, syslog, GELF, Beats or Fluent Forward address.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, env = "OGIVE_LINE_CONNECTIONS")]
     pub line_connections: usize,
     /// Seconds after which an idle connection is closed.

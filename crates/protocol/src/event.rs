@@ -1,4 +1,4 @@
-//! A log event of syslog, GELF, Beats or a journal as a series `log` and the text of a sample.
+//! A log event of syslog, GELF, Beats, Fluent Forward or a journal as a series `log` and the text of a sample.
 //!
 //! Format: docs/formats/log.md. An event without attributes is stored as its body alone.
 
@@ -15,6 +15,19 @@ const NAME: &str = "log";
 
 /// Names of syslog's severities, by number; other protocols use the same numbers.
 pub(crate) const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "error", "warning", "notice", "info", "debug"];
+
+/// The severity that a program's word for it means; empty when it means none.
+pub(crate) fn severity(word: &str) -> &'static str {
+    let word = word.to_ascii_lowercase();
+    match word.as_str() {
+        "warn" => "warning",
+        "err" => "error",
+        "critical" | "fatal" => "crit",
+        "information" => "info",
+        "trace" => "debug",
+        word => SEVERITIES.into_iter().find(|severity| *severity == word).unwrap_or_default(),
+    }
+}
 
 /// What the series of an event is named by; what an event does not say is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

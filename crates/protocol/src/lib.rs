@@ -13,6 +13,7 @@ mod error;
 mod event;
 pub mod exposition;
 pub mod families;
+pub mod fluent;
 mod gather;
 pub mod gelf;
 pub mod graphite;
@@ -21,6 +22,7 @@ pub mod influx;
 pub mod journald;
 pub mod lines;
 mod members;
+mod msgpack;
 #[cfg(test)]
 mod mutations;
 pub mod otlp;

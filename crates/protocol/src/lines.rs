@@ -290,6 +290,13 @@ pub(crate) fn seconds_ns(text: &str) -> Result<i64, Fault> {
     broken_seconds_ns(number(text, 0).map_err(|_| Fault::Time)?)
 }
 
+/// A time in whole seconds since the epoch and nanoseconds, as nanoseconds.
+pub(crate) fn whole_seconds_ns(seconds: u64, nanoseconds: u32) -> Result<i64, Fault> {
+    let seconds = i64::try_from(seconds).ok().filter(|seconds| *seconds < SECONDS_MAX).ok_or(Fault::Time)?;
+    let nanoseconds = Some(i64::from(nanoseconds)).filter(|part| *part < 1_000_000_000).ok_or(Fault::Time)?;
+    Ok(seconds * 1_000_000_000 + nanoseconds)
+}
+
 /// A time in seconds since the epoch, as nanoseconds.
 pub(crate) fn broken_seconds_ns(seconds: f64) -> Result<i64, Fault> {
     if !(0.0..SECONDS_MAX as f64).contains(&seconds) {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::Gather;
-use crate::event::{Origin, Record, SEVERITIES};
+use crate::event::{Origin, Record, severity};
 use crate::lines::Fault;
 use crate::members::members;
 
@@ -154,19 +154,6 @@ impl<'e> Event<'e> {
             fingerprint = fingerprint.wrapping_add(XxHash3_128::oneshot_with_seed(seed, value.as_bytes()));
         }
         (record.into_text(), fingerprint)
-    }
-}
-
-/// The severity that a program's word for it means; empty when it means none.
-fn severity(word: &str) -> &'static str {
-    let word = word.to_ascii_lowercase();
-    match word.as_str() {
-        "warn" => "warning",
-        "err" => "error",
-        "critical" | "fatal" => "crit",
-        "information" => "info",
-        "trace" => "debug",
-        word => SEVERITIES.into_iter().find(|severity| *severity == word).unwrap_or_default(),
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) fn map_json(out: &mut String, message: &[u8], number: u32, depth: usi
 }
 
 /// As people and Prometheus write it: with an exponent where plain digits would be many.
-fn decimal(number: f64) -> String {
+pub(crate) fn decimal(number: f64) -> String {
     match number.abs() {
         _ if number == f64::INFINITY => "+Inf".into(),
         _ if number == f64::NEG_INFINITY => "-Inf".into(),

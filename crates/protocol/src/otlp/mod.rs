@@ -25,7 +25,7 @@ mod tests;
 use ogive_model::Batch;
 
 pub use answer::{PartialSuccess, RETRY_INFO, partial_success, status};
-pub(crate) use any::quoted;
+pub(crate) use any::{decimal, quoted};
 pub use labels::Options;
 pub use logs::read as read_logs;
 pub use metrics::read as read_metrics;
