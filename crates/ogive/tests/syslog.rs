@@ -1,6 +1,7 @@
-//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats and journals, and what filters make of their lines: what was sent is what is stored.
+//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats, Fluent Forward and journals, and what filters make of their lines: what was sent is what is stored.
 
 mod beats;
+mod fluent;
 mod journald;
 mod shippers;
 

@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(split(&stream, size, 101), (vec![first.clone(), None, last.clone()], Ok(false)), "{size}");
         }
         // Four billion bytes that are announced take no memory.
-        let lie = [&[0xdb, 0xff, 0xff, 0xff, 0xff][..], &[b'z'; 50_000]].concat();
+        let lie = [&[0xdb_u8, 0xff, 0xff, 0xff, 0xff][..], &[b'z'; 50_000]].concat();
         assert_eq!(split(&lie, 1_000, 101), (vec![], Ok(true)));
     }
 

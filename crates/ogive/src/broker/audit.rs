@@ -70,7 +70,7 @@ mod tests {
     /// A broker.toml with checks in it: their passwords were reported as series to every destination, and stood beside the spool.
     #[test]
     fn secrets_of_checks_are_not_told() {
-        let text = "name = 'edge'\n[spool]\ndirectory = '/x'\n[[check]]\nname = 'a.b'\nkind = 'redis'\npassword = 'hunter2'\n\
+        let text = "name = 'edge'\nfluent-shared-key = 'hunter2'\n[spool]\ndirectory = '/x'\n[[check]]\nname = 'a.b'\nkind = 'redis'\npassword = 'hunter2'\n\
             password_file = '/p'\n[[check]]\nname = 'c'\nkind = 'http'\nbody = 'hunter2'\nheaders = {x = 'hunter2'}\n\
             [[check]]\nname = 'd'\nkind = 'lua'\narguments = {token = 'hunter2'}\n[[check]]\nname = 'e'\n\
             access_key_id = 'hunter2'\nsecret_access_key = 'hunter2'\n";
@@ -81,7 +81,7 @@ mod tests {
         {
             assert!(reported.contains(line), "{reported}");
         }
-        assert_eq!(reported.matches("(not shown)").count(), 6, "{reported}");
+        assert_eq!(reported.matches("(not shown)").count(), 7, "{reported}");
     }
 
     #[test]

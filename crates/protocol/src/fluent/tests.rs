@@ -50,7 +50,7 @@ fn packed_number(number: &serde_json::Number) -> Vec<u8> {
 }
 
 fn event_time(seconds: u32, nanoseconds: u32) -> Vec<u8> {
-    [&[0xd7, 0][..], &seconds.to_be_bytes(), &nanoseconds.to_be_bytes()].concat()
+    [&[0xd7_u8, 0][..], &seconds.to_be_bytes(), &nanoseconds.to_be_bytes()].concat()
 }
 
 fn list(parts: &[&[u8]]) -> Vec<u8> {
@@ -248,7 +248,7 @@ fn what_json_has_not_is_kept() {
 #[test]
 fn what_is_no_entry_is_a_fault() {
     let record = packed(&json!({"log": "x"}));
-    let nested = |depth: usize| [&[0x81, 0xa1, b'a'][..], &vec![0x91; depth], &[0x01]].concat();
+    let nested = |depth: usize| [&[0x81_u8, 0xa1, b'a'][..], &vec![0x91; depth], &[0x01]].concat();
     let many = |count: u32| {
         let pairs = (0..count).fold(Writer::default().map(count), |map, at| map.text(&at.to_string()).value(&[1]));
         pairs.into_bytes()

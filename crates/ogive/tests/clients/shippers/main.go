@@ -25,6 +25,8 @@ func fail(err error) {
 }
 
 func main() {
-	kinds := map[string]func([]string){"gelf": gelfMessages, "beats": beatsWindows, "beats-retries": beatsRetries}
+	kinds := map[string]func([]string){
+		"gelf": gelfMessages, "beats": beatsWindows, "beats-retries": beatsRetries, "fluent-retries": fluentRetries,
+	}
 	kinds[os.Args[1]](os.Args[2:])
 }
