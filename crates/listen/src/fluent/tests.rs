@@ -167,7 +167,7 @@ async fn a_client_that_does_not_know_the_shared_key_is_turned_away() {
         let rest = connected.rest().await;
         assert!(rest.starts_with(b"\x92\xa4HELO"), "{}", rest.escape_ascii());
         assert!(rest[HELO_BYTES..].starts_with(pong), "{}", rest.escape_ascii());
-        connected.served.await.unwrap();
+        (&mut connected.served).await.unwrap();
         assert_eq!((connected.fluent.durable.ledger().unreadable_total(), connected.accepted()), (1, 0));
     }
 }
