@@ -40,7 +40,7 @@ use config::Config;
 use context::Context;
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
-use ogive_door::reload::{Which, settled};
+use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
 use pool::{Caches, Pool};
 use scrape::Stop;
@@ -160,14 +160,7 @@ impl Scraping {
                 jobs.become_of(all(&own, &more)).await;
                 continue;
             }
-            let (paths, files, before) = (self.paths.clone(), self.files, self.config.marks.clone());
-            let load = move || {
-                let config = read(&paths, files)?;
-                let marks = config.marks.clone();
-                Ok((config, marks))
-            };
-            let reading = tokio::task::spawn_blocking(move || settled(&before, load)).await;
-            let read = reading.unwrap_or_else(|error| Err(error.to_string()));
+            let read = read_settled(self.paths.clone(), self.files, self.config.marks.clone()).await;
             let counters = &jobs.context.door.counters;
             counters.reloads.ended(Which::Scrape, read.is_ok());
             let by = if requested.is_some() { "POST /-/reload" } else { "signal HUP" };
@@ -232,6 +225,17 @@ fn read(paths: &[PathBuf], files: Files) -> Result<Config, String> {
     let config = config::load(paths, files)?;
     config.jobs.iter().try_for_each(|job| check_tls(job, files))?;
     Ok(config)
+}
+
+/// As [`read`], once nothing is being written to the files; `before` are their marks when they were last read.
+async fn read_settled(paths: Vec<PathBuf>, files: Files, before: Marks) -> Result<(Config, Marks), String> {
+    let load = move || {
+        let config = read(&paths, files)?;
+        let marks = config.marks.clone();
+        Ok((config, marks))
+    };
+    let reading = tokio::task::spawn_blocking(move || settled(&before, load)).await;
+    reading.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn check_tls(job: &config::Job, files: Files) -> Result<(), String> {

@@ -131,7 +131,8 @@ async fn what_wants_no_acknowledgement_is_stored_also_when_the_server_ends() {
     }
     // Equal messages are messages of their own, and one that is broken takes none with it.
     connected.client.write_all(&[&WITHOUT_CHUNK.repeat(10)[..], b"\xc1"].concat()).await.unwrap();
-    connected.end.send(true).unwrap();
+    // The broken one may have ended the connection before.
+    let _ = connected.end.send(true);
     assert_eq!(connected.rest().await, b"");
     connected.served.await.unwrap();
     let ledger = connected.fluent.durable.ledger();

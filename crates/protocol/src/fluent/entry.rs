@@ -116,6 +116,8 @@ fn time_ns(reader: &mut Reader<'_>) -> Result<Option<i64>, Fault> {
     let time_ns = match reader.token()? {
         Token::Nil => 0,
         Token::Unsigned(seconds) => whole_seconds_ns(seconds, 0)?,
+        // Go's package writes the numbers above zero as signed ones, too.
+        Token::Signed(seconds @ 0..) => whole_seconds_ns(seconds.unsigned_abs(), 0)?,
         Token::Float(seconds) => broken_seconds_ns(seconds)?,
         Token::Extension(length) => match *reader.bytes(length)? {
             [EVENT_TIME, a, b, c, d, e, f, g, h] => {

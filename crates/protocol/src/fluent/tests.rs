@@ -216,6 +216,8 @@ fn fields_become_labels_and_attributes() {
         1_500_000_000,
         r#"{"body":"","attributes":{"host":"","hostname":"h","msg":5}}"#,
     );
+    let signed = [&[0xd3][..], &5_i64.to_be_bytes()].concat();
+    check(&one(&signed, json!({"log": "x"})), r#"job="t""#, 5 * second, "x");
     // No time is the arrival, as Fluentd has it.
     for none in [vec![0], vec![0xc0], event_time(0, 0)] {
         check(&one(&none, json!({"log": "x"})), r#"job="t""#, NOW, "x");
