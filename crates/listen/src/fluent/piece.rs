@@ -94,6 +94,9 @@ mod tests {
         assert_eq!(of(b"c", ENTRY), of(b"c", ENTRY));
         assert_ne!(of(b"c", ENTRY), of(b"d", ENTRY));
         assert_ne!(of(b"c", ENTRY), of(b"c", Entry::Fields(b"\x02\x80")));
+        let mut other = Piece::default();
+        other.add("u", ENTRY, 1).unwrap();
+        assert_ne!(of(b"c", ENTRY), other.identity(b"c"), "it has another tag");
         piece.add("t", Entry::Fields(b"\xc0\x80"), 1).unwrap();
         assert!(!piece.is_timed(), "a nil is no time");
     }

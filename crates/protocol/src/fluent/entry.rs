@@ -6,7 +6,7 @@
 //! Invariants: an entry is a sample or one [`Fault`]; nothing of an entry that was taken is left out but its time and host.
 //! Limits: [`ENTRY_BYTES_MAX`] and [`TAG_BYTES_MAX`].
 
-use twox_hash::XxHash3_128;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::record::{Pair, json, pairs};
 use crate::Gather;
@@ -49,7 +49,7 @@ pub enum Entry<'e> {
 pub struct EntryIdentity {
     /// Whether it has a time of its own.
     pub is_timed: bool,
-    /// A hash of its bytes.
+    /// A hash of its tag and its bytes.
     pub fingerprint: u128,
     /// Bytes that were received or are stored, whichever are more.
     pub bytes: usize,
@@ -81,7 +81,7 @@ pub fn feed(tag: &str, entry: Entry<'_>, now_ns: i64, gather: &mut Gather) -> Re
     let text = fields.text(moment.metadata)?;
     let identity = EntryIdentity {
         is_timed: moment.time_ns.is_some(),
-        fingerprint: XxHash3_128::oneshot(bytes),
+        fingerprint: XxHash3_128::oneshot_with_seed(XxHash3_64::oneshot(tag.as_bytes()), bytes),
         bytes: bytes.len().max(text.len()),
     };
     fields.origin(tag).push(moment.time_ns.unwrap_or(now_ns), text, gather)?;
