@@ -83,7 +83,7 @@ fn stored(server: &Server) -> f64 {
 fn all_stored(server: &Server, rabbit: &Rabbit, count: f64) {
     let state = || {
         let queues = rabbit.control(&["list_queues", "-q", "name", "messages_ready", "messages_unacknowledged"]);
-        format!("{} stored; {queues}; {}", stored(server), server.get("/v1/status").1)
+        format!("{} stored; {queues}; {}; {}", stored(server), server.get("/v1/status").1, rabbit.log())
     };
     eventually_or(&format!("{count} samples are stored"), state, || (stored(server) >= count).then_some(()));
 }

@@ -113,6 +113,14 @@ impl Rabbit {
         })
     }
 
+    /// What it logged last.
+    pub(crate) fn log(&self) -> String {
+        let files = std::fs::read_dir(self.directory.join("log")).into_iter().flatten().flatten();
+        let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        let last = |text: String| text.lines().rev().take(100).map(|line| line.to_owned() + "\n").collect::<Vec<_>>();
+        texts.flat_map(|text| last(text).into_iter().rev()).collect()
+    }
+
     /// Leaves it no memory, and waits until it has noticed.
     pub(crate) fn block(&self) {
         self.control(&["set_vm_memory_high_watermark", "0"]);
