@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     let series = SeriesDef::new([("__name__", "log"), ("job", "nginx")], meta);
     let sample = |time_ns| Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Text(line.to_owned()) });
     let batch = Batch { series: vec![series], samples: vec![sample(1), sample(2)], ..Batch::default() };
-    if let Filtered::Changed(parts) = stage.apply(batch) {
+    if let Filtered::Changed(parts) = stage.apply(batch, 0) {
         for part in parts {
             assert_eq!(part.batch.samples.len(), part.origins.len());
             let _ = part.batch.encode();

@@ -7,8 +7,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ogive_filter::{Filtered, Outcome, Part, Stage};
+use ogive_filter::{Filtered, Outcome, Part, SessionOutcome, SessionReport, Stage};
 use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict};
+use ogive_probe::Clock;
 
 use crate::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps};
 use crate::own_value::OwnValue;
@@ -16,19 +17,26 @@ use crate::own_value::OwnValue;
 /// The series that counts what filters did.
 pub const METRIC: &str = "ogive_filter_events_total";
 
+/// The series that counts what became of lines of sessions.
+pub const SESSIONS_METRIC: &str = "ogive_filter_sessions_total";
+
+/// The series with the lines of sessions that wait for the other one.
+pub const SESSIONS_OPEN_METRIC: &str = "ogive_filter_sessions_open";
+
 /// See the module.
 pub struct FilteredBackend {
     stage: RwLock<Arc<Stage>>,
     inner: Arc<dyn Backend>,
+    clock: Clock,
 }
 
 impl FilteredBackend {
-    /// `inner` behind the filters of `stage`.
-    pub fn new(stage: Stage, inner: Arc<dyn Backend>) -> Self {
-        Self { stage: RwLock::new(Arc::new(stage)), inner }
+    /// `inner` behind the filters of `stage`; sessions expire by `clock`.
+    pub fn new(stage: Stage, inner: Arc<dyn Backend>, clock: Clock) -> Self {
+        Self { stage: RwLock::new(Arc::new(stage)), inner, clock }
     }
 
-    /// Replaces the filters; batches on their way go through those that they began with.
+    /// Replaces the filters; batches on their way go through those that they began with. Open sessions are forgotten.
     pub fn replace(&self, stage: Stage) {
         *self.stage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stage);
     }
@@ -47,6 +55,19 @@ impl FilteredBackend {
             Outcome::ALL.map(value)
         };
         self.stage().tallies().flat_map(of).collect()
+    }
+
+    /// What each rule for sessions did.
+    fn sessions(&self) -> Vec<OwnValue> {
+        let of = |SessionReport { filter, name, open, tally, .. }: SessionReport<'_>| {
+            let value = |outcome: SessionOutcome| {
+                let labels = [("filter", filter), ("session", name), ("outcome", outcome.name())];
+                OwnValue::counter(SESSIONS_METRIC, &labels, tally.get(outcome) as f64)
+            };
+            let open = OwnValue::gauge(SESSIONS_OPEN_METRIC, &[("filter", filter), ("session", name)], "", open as f64);
+            SessionOutcome::ALL.map(value).into_iter().chain([open]).collect::<Vec<_>>()
+        };
+        self.stage().sessions(self.clock.now()).flat_map(of).collect()
     }
 }
 
@@ -116,7 +137,7 @@ impl Backend for FilteredBackend {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let samples = batch.samples.len() as u64;
-        let parts = match self.stage().apply(batch) {
+        let parts = match self.stage().apply(batch, self.clock.now()) {
             Filtered::Untouched(batch) => return self.inner.submit(batch, frame, stamps, reply),
             Filtered::Changed(parts) => parts,
             Filtered::Unknown(unknown) => {
@@ -202,8 +223,10 @@ impl Backend for FilteredBackend {
             return facts;
         }
         let total = |outcome| stage.tallies().map(|(_, tally)| tally.get(outcome)).sum::<u64>() as f64;
+        let sessions_bytes: usize = stage.sessions(self.clock.now()).map(|session| session.memory_bytes).sum();
         for (name, value) in [
             ("filter_labels_bytes", stage.memory_bytes() as f64),
+            ("filter_sessions_bytes", sessions_bytes as f64),
             ("filter_dropped_total", total(Outcome::Dropped)),
             ("filter_unparsed_total", total(Outcome::Unparsed)),
             ("filter_numbers_total", total(Outcome::Numbers)),
@@ -218,7 +241,7 @@ impl Backend for FilteredBackend {
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        self.inner.own_values().into_iter().chain(self.outcomes()).collect()
+        self.inner.own_values().into_iter().chain(self.outcomes()).chain(self.sessions()).collect()
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {
@@ -243,7 +266,9 @@ mod tests {
     use std::sync::mpsc;
 
     use ogive_filter::File;
-    use ogive_model::{Kind, Reason, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+    use ogive_model::{
+        HistogramValue, Kind, Reason, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Value,
+    };
 
     use super::*;
     use crate::memory::Memory;
@@ -282,7 +307,8 @@ mod tests {
     fn backend(filters: &str) -> (FilteredBackend, Arc<Memory>) {
         let memory = Arc::new(Memory::default());
         let stage = Stage::new(File::parse(filters).unwrap().filters).unwrap();
-        (FilteredBackend::new(stage, memory.clone()), memory)
+        let clock = Clock::manual(1_000_000_000, 1_700_000_000_000_000_000);
+        (FilteredBackend::new(stage, memory.clone(), clock), memory)
     }
 
     fn text(job: &str) -> SeriesDef {
@@ -347,6 +373,81 @@ mod tests {
         // The same again: nothing changes, in neither tenant. What is dropped is dropped again.
         let verdict = submit(&backend, batch(&lines)).unwrap();
         assert_eq!(verdict, Verdict { accepted: 1, duplicate: 4, ..Verdict::default() });
+    }
+
+    const CALLS: &str = r#"
+        [[filter]]
+        name = "calls"
+        where = 'log{job="app"}'
+        parse = "logfmt"
+
+        [[filter.session]]
+        name = "call_seconds"
+        id = "id"
+        begin = "step=begin"
+        end = "step=end"
+        timeout = "1m"
+    "#;
+
+    /// A batch with a number of its own, and lines of a time.
+    fn numbered(sequence: u64, time_ms: i64, lines: &[&str]) -> Batch {
+        let mut batch = Batch { sequence, ..batch(lines) };
+        batch.samples.iter_mut().flatten().for_each(|sample| sample.time_ns = time_ms * 1_000_000);
+        batch
+    }
+
+    /// Durations in the store: their number and their sum.
+    fn durations(memory: &Memory) -> (u64, f64) {
+        let everything = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::from_ms(i64::MIN, i64::MAX),
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
+        let found = memory.of(&Tenant::default()).select(&everything).unwrap();
+        let (mut count, mut sum) = (0, 0.0);
+        for histogram in found.iter().flat_map(|series| &series.histograms.values) {
+            let HistogramValue::Integer(histogram) = histogram else { panic!("{histogram:?}") };
+            count += histogram.count;
+            sum += histogram.sum.unwrap();
+        }
+        (count, sum)
+    }
+
+    /// The batch with the duration was refused, came again, and came once more because its sender did not hear of it.
+    #[test]
+    fn a_session_counts_once_however_often_its_batches_come() {
+        let (backend, memory) = backend(CALLS);
+        let (begin, end) = (numbered(1, 5_000, &["id=a step=begin"]), numbered(2, 5_250, &["id=a step=end"]));
+        submit(&backend, end.clone()).unwrap();
+        *memory.refusal.lock().unwrap() = Some(Refusal::Busy);
+        assert_eq!(submit(&backend, begin.clone()), Err(Refusal::Busy));
+        *memory.refusal.lock().unwrap() = None;
+        assert_eq!(durations(&memory), (0, 0.0));
+        assert_eq!(submit(&backend, end.clone()).unwrap().duplicate, 1);
+        for duplicate in [0, 1, 1] {
+            assert_eq!(submit(&backend, begin.clone()).unwrap().duplicate, duplicate);
+            assert_eq!(submit(&backend, end.clone()).unwrap().duplicate, 1);
+            assert_eq!(durations(&memory), (1, 0.25));
+        }
+        let values = backend.own_values();
+        let value = |name: &str, outcome: &str| {
+            let found = values.iter().find(|value| value.name() == name && value.label("outcome") == outcome);
+            found.unwrap().value()
+        };
+        assert_eq!((value(SESSIONS_METRIC, "matched"), value(SESSIONS_OPEN_METRIC, "")), (1.0, 0.0));
+    }
+
+    #[test]
+    fn open_sessions_expire_by_the_clock() {
+        let (backend, memory) = backend(CALLS);
+        submit(&backend, numbered(1, 5_000, &["id=a step=begin", "id=b step=begin"])).unwrap();
+        backend.clock.advance(60_000_000_000);
+        submit(&backend, numbered(2, 5_500, &["id=a step=end"])).unwrap();
+        backend.clock.advance(1);
+        submit(&backend, numbered(3, 5_500, &["id=b step=end"])).unwrap();
+        assert_eq!(durations(&memory), (1, 0.5));
     }
 
     #[test]

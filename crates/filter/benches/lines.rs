@@ -52,7 +52,7 @@ fn main() {
         for ((_, stage, batch), seconds) in stages.iter().zip(&mut seconds) {
             let batch = batch.clone();
             let from = Instant::now();
-            black_box(stage.apply(black_box(batch)));
+            black_box(stage.apply(black_box(batch), 0));
             seconds.push(from.elapsed().as_secs_f64());
         }
     }

@@ -10,6 +10,9 @@ use serde::Deserialize;
 pub struct Case {
     /// The line, or several consecutive ones.
     pub(crate) line: Lines,
+    /// When each line comes, in seconds; a millisecond after each other when it is missing.
+    #[serde(default)]
+    pub(crate) at: Vec<f64>,
     /// Labels of its series; its name is `log` when it is not among them.
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,

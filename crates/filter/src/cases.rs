@@ -1,7 +1,8 @@
 //! Cases: lines, and what the filters of a file make of them. `ogive filter test` runs them.
 
 use crate::case::{Case, Lines, Stored};
-use crate::stage::{Filtered, Part, Stage};
+use crate::outgoing::Part;
+use crate::stage::{Filtered, Stage};
 use ogive_model::{
     Batch, Exemplar, Kind, Labels, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value,
 };
@@ -34,12 +35,17 @@ impl Case {
             Lines::More(lines) => lines,
         };
         let first = lines.first().ok_or("a case has a line")?;
+        if !self.at.is_empty() && self.at.len() != lines.len() {
+            return Err(format!("at has {} seconds for {} lines", self.at.len(), lines.len()));
+        }
+        // Each case begins without sessions.
+        stage.forget_sessions();
         let mut failures = Failures::default();
         let (_, fields) = stage.explain(labels.clone(), first.clone());
         for (name, expected) in &self.fields {
             failures.compare(&format!("the field {name}"), expected, fields.get(name).unwrap_or("(none)"));
         }
-        let parts = match stage.apply(batch(&labels, lines)) {
+        let parts = match stage.apply(self.batch(&labels, lines), 0) {
             Filtered::Changed(parts) => parts,
             Filtered::Untouched(batch) => {
                 vec![Part { origins: vec![None; batch.samples.len()], known: Vec::new(), batch }]
@@ -49,6 +55,20 @@ impl Case {
         self.compare_lines(&parts, &mut failures);
         self.compare_cells(&parts, &mut failures);
         Ok(failures.0)
+    }
+
+    fn batch(&self, labels: &Labels, lines: &[String]) -> Batch {
+        let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let sample = |(at, line): (usize, &String)| {
+            let after_ns = self.at.get(at).map_or(at as i64 * 1_000_000, |seconds| (seconds * 1e9).round() as i64);
+            let time_ns = TIME_NS.saturating_add(after_ns);
+            Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Text(line.clone()) })
+        };
+        Batch {
+            series: vec![Ok(SeriesDef { labels: labels.clone(), meta })],
+            samples: lines.iter().enumerate().map(sample).collect(),
+            ..Batch::default()
+        }
     }
 
     fn compare_lines(&self, parts: &[Part], failures: &mut Failures) {
@@ -105,19 +125,6 @@ impl Case {
             });
             failures.compare(&format!("the count {name}"), expected, counted.fold(0.0, |sum, count| sum + count));
         }
-    }
-}
-
-fn batch(labels: &Labels, lines: &[String]) -> Batch {
-    let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
-    let sample = |(at, line): (usize, &String)| {
-        let time_ns = TIME_NS + at as i64 * 1_000_000;
-        Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Text(line.clone()) })
-    };
-    Batch {
-        series: vec![Ok(SeriesDef { labels: labels.clone(), meta })],
-        samples: lines.iter().enumerate().map(sample).collect(),
-        ..Batch::default()
     }
 }
 

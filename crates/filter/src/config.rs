@@ -4,19 +4,21 @@
 //! Limits: [`FILE_BYTES_MAX`], [`FILTERS_MAX`], [`RULES_MAX`] entries of a list.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Mutex;
 
-use ogive_model::{METRIC_NAME, Tenant};
+use ogive_model::Tenant;
 use ogive_search::Query;
 use ogive_text::mistake::Mistake;
-use regex::Regex;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor, value};
 
 use crate::case::Case;
+use crate::extract::Extract;
+use crate::join::Join;
 use crate::mask::Mask;
-use crate::measure::{Kind, Measure, Unit};
+use crate::measure::Measure;
 use crate::parse::{Format, Parser, compile};
+use crate::rule::{RULES_MAX, RawCount, RawNumber, RawSession, is_name, templates, yes};
+use crate::session::Session;
 use crate::tally::Tally;
 use crate::template::Template;
 
@@ -25,18 +27,6 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// 256 filters: each line is checked by every one that selects its series.
 pub const FILTERS_MAX: usize = 256;
-
-/// 64 formats, masks, labels, numbers or counts of a filter.
-const RULES_MAX: usize = 64;
-
-/// 1,000 series for a number or a count by default: a route and a status of a large site.
-const SERIES_USUAL: usize = 1_000;
-
-/// 100,000 series of a number or a count at most: 3 MB of hashes.
-const SERIES_MAX: usize = 100_000;
-
-/// The prefix of the server's own metrics.
-pub(crate) const OWN_PREFIX: &str = "ogive_";
 
 /// A file.
 #[derive(Deserialize)]
@@ -55,13 +45,16 @@ struct Raw {
     name: String,
     #[serde(rename = "where")]
     wanted: String,
-    join: Option<String>,
+    join: Option<RawJoin>,
     #[serde(default)]
     mask: Vec<String>,
     #[serde(default, deserialize_with = "one_or_more")]
     parse: Vec<Format>,
     #[serde(default)]
     patterns: BTreeMap<String, String>,
+    #[serde(default)]
+    extract: Vec<RawExtract>,
+    time: Option<String>,
     drop: Option<Drop>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -75,6 +68,32 @@ struct Raw {
     number: Vec<RawNumber>,
     #[serde(default)]
     count: Vec<RawCount>,
+    #[serde(default)]
+    session: Vec<RawSession>,
+}
+
+/// An expression for the lines that go on, or whose pieces are joined.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawJoin {
+    Following(String),
+    Pieces { pieces: PiecesOf },
+}
+
+/// Who splits messages into pieces.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PiecesOf {
+    Container,
+}
+
+/// Fields out of a field or a label.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExtract {
+    from: Vec<String>,
+    #[serde(deserialize_with = "one_or_more")]
+    parse: Vec<Format>,
 }
 
 /// `true`, or a condition for lines to drop.
@@ -83,53 +102,6 @@ struct Raw {
 enum Drop {
     All(bool),
     Lines(String),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawNumber {
-    name: String,
-    field: String,
-    #[serde(default)]
-    unit: String,
-    #[serde(default)]
-    labels: RawLabels,
-    #[serde(default = "yes")]
-    exemplars: bool,
-    #[serde(default = "series_usual")]
-    series_max: usize,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawCount {
-    name: String,
-    #[serde(default)]
-    labels: RawLabels,
-    #[serde(default = "series_usual")]
-    series_max: usize,
-}
-
-/// Names of fields, or labels with their templates.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum RawLabels {
-    Fields(Vec<String>),
-    Templates(BTreeMap<String, String>),
-}
-
-impl Default for RawLabels {
-    fn default() -> Self {
-        Self::Fields(Vec::new())
-    }
-}
-
-const fn yes() -> bool {
-    true
-}
-
-const fn series_usual() -> usize {
-    SERIES_USUAL
 }
 
 /// One format, or a list of which the first that matches is used.
@@ -168,9 +140,12 @@ pub(crate) enum DropRule {
 pub struct Filter {
     pub(crate) name: String,
     pub(crate) wanted: Query,
-    pub(crate) join: Option<Regex>,
+    pub(crate) join: Option<Join>,
     pub(crate) masks: Vec<Mask>,
     pub(crate) parsers: Vec<Parser>,
+    pub(crate) extracts: Vec<Extract>,
+    /// The field with the line's own time.
+    pub(crate) time: Option<String>,
     pub(crate) drop: DropRule,
     pub(crate) labels: Vec<(String, Template)>,
     pub(crate) tenant: Option<Tenant>,
@@ -178,6 +153,7 @@ pub struct Filter {
     pub(crate) store: bool,
     pub(crate) last: bool,
     pub(crate) measures: Vec<Measure>,
+    pub(crate) sessions: Vec<Session>,
     pub(crate) tally: Tally,
 }
 
@@ -242,69 +218,43 @@ fn filters(text: &str, raw: Vec<toml::Spanned<Raw>>) -> Result<Vec<Filter>, Stri
     raw.into_iter().map(filter).collect()
 }
 
-/// Letters, digits, `_` and, but for labels, `:`.
-fn is_name(name: &str, also: char) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == also;
-    name.len() <= 200
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name.chars().all(is_part)
-}
-
-fn metric(name: &str) -> Result<(), String> {
-    match is_name(name, ':') && !name.starts_with(OWN_PREFIX) {
-        true => Ok(()),
-        false => {
-            Err(format!("{name:?} is no name of a metric: letters, digits and _, and not ogive_ at its beginning"))
-        }
-    }
-}
-
-fn label(name: &str) -> Result<(), String> {
-    match is_name(name, '_') && name != METRIC_NAME {
-        true => Ok(()),
-        false => Err(format!("{name:?} is no name of a label: letters, digits and _")),
-    }
-}
-
-fn templates(labels: BTreeMap<String, String>) -> Result<Vec<(String, Template)>, String> {
-    labels.into_iter().map(|(name, text)| label(&name).and_then(|()| Ok((name, Template::parse(&text)?)))).collect()
-}
-
-impl RawLabels {
-    fn templates(self) -> Result<Vec<(String, Template)>, String> {
+impl RawJoin {
+    fn compiled(self) -> Result<Join, String> {
         match self {
-            Self::Templates(labels) => templates(labels),
-            // A field's name may contain dots, a label's cannot.
-            Self::Fields(fields) => fields
-                .into_iter()
-                .map(|field| {
-                    let name: String = field.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-                    label(&name).map(|()| (name, Template::field(&field)))
-                })
-                .collect(),
+            Self::Following(expression) => compile(&expression).map(Join::Following),
+            Self::Pieces { pieces: PiecesOf::Container } => Ok(Join::Pieces),
         }
     }
 }
 
-fn measure(name: String, kind: Kind, labels: RawLabels, series_max: usize) -> Result<Measure, String> {
-    metric(&name)?;
-    let labels = labels.templates().map_err(|error| format!("{name:?}: {error}"))?;
-    let names: HashSet<_> = labels.iter().map(|(name, _)| name).collect();
-    if names.len() < labels.len() || labels.len() > RULES_MAX {
-        return Err(format!("{name:?} has a label twice, or more than {RULES_MAX}"));
+impl RawExtract {
+    fn compiled(self, patterns: &BTreeMap<String, String>) -> Result<Extract, String> {
+        let Self { from, parse } = self;
+        if [from.len(), parse.len()].iter().any(|entries| !(1..=RULES_MAX).contains(entries)) {
+            return Err(format!("from and parse have 1 to {RULES_MAX} entries"));
+        }
+        let parsers = parse.into_iter().map(|format| Parser::new(format, patterns));
+        Ok(Extract { from, parsers: parsers.collect::<Result<_, _>>()? })
     }
-    if !(1..=SERIES_MAX).contains(&series_max) {
-        return Err(format!("{name:?}: series-max is 1 to {SERIES_MAX}"));
-    }
-    Ok(Measure { id: 0, name, kind, labels, series_max, seen: Mutex::default() })
 }
 
-impl RawNumber {
-    fn measure(self) -> Result<Measure, String> {
-        let unit = Unit::parse(&self.unit).map_err(|error| format!("{:?}: {error}", self.name))?;
-        let kind = Kind::Number { field: self.field, unit, has_exemplars: self.exemplars };
-        measure(self.name, kind, self.labels, self.series_max)
+/// The rules, each with a name of its own: their counters have it.
+fn sessions(raw: Vec<RawSession>) -> Result<Vec<Session>, String> {
+    let sessions: Vec<Session> = raw.into_iter().map(RawSession::session).collect::<Result<_, _>>()?;
+    let mut names = HashSet::new();
+    let twice = sessions.iter().map(|session| session.measure.name.clone()).find(|name| !names.insert(name.clone()));
+    match twice {
+        Some(name) => Err(format!("there are two sessions {name:?}")),
+        None => Ok(sessions),
+    }
+}
+
+impl Raw {
+    /// Entries of its longest list.
+    fn entries(&self) -> usize {
+        let rules = self.number.len().max(self.count.len()).max(self.session.len());
+        let texts = self.mask.len().max(self.labels.len());
+        rules.max(texts).max(self.parse.len()).max(self.extract.len())
     }
 }
 
@@ -317,19 +267,18 @@ impl TryFrom<Raw> for Filter {
             return Err(format!("{name:?} is no name of a filter: letters, digits, _ and -"));
         }
         let place = |what: &str, error: String| format!("the filter {name:?}: {what}: {error}");
-        let lists = [raw.mask.len(), raw.parse.len(), raw.labels.len(), raw.number.len(), raw.count.len()];
-        if lists.iter().any(|entries| *entries > RULES_MAX) {
+        if raw.entries() > RULES_MAX {
             return Err(format!("the filter {name:?} has a list of more than {RULES_MAX} entries"));
         }
         let query = |what: &str, text: &str| Query::parse(text).map_err(|error| place(what, error.to_string()));
         let parsers = raw.parse.into_iter().map(|format| Parser::new(format, &patterns));
         let numbers = raw.number.into_iter().map(RawNumber::measure);
-        let counts =
-            raw.count.into_iter().map(|count| measure(count.name, Kind::Count, count.labels, count.series_max));
+        let counts = raw.count.into_iter().map(RawCount::measure);
+        let extracts = raw.extract.into_iter().map(|extract| extract.compiled(&patterns));
         let tenant = raw.tenant.map(|tenant| Tenant::new(&tenant).map_err(|error| place("tenant", error.to_string())));
         Ok(Self {
             wanted: query("where", &raw.wanted)?,
-            join: raw.join.map(|join| compile(&join)).transpose().map_err(|error| place("join", error))?,
+            join: raw.join.map(RawJoin::compiled).transpose().map_err(|error| place("join", error))?,
             masks: raw
                 .mask
                 .iter()
@@ -337,6 +286,8 @@ impl TryFrom<Raw> for Filter {
                 .collect::<Result<_, _>>()
                 .map_err(|error| place("mask", error))?,
             parsers: parsers.collect::<Result<_, _>>().map_err(|error| place("parse", error))?,
+            extracts: extracts.collect::<Result<_, _>>().map_err(|error| place("extract", error))?,
+            time: raw.time,
             drop: match raw.drop {
                 None | Some(Drop::All(false)) => DropRule::None,
                 Some(Drop::All(true)) => DropRule::All,
@@ -351,6 +302,7 @@ impl TryFrom<Raw> for Filter {
                 .chain(counts)
                 .collect::<Result<_, _>>()
                 .map_err(|error| place("number or count", error))?,
+            sessions: sessions(raw.session).map_err(|error| place("session", error))?,
             tally: Tally::default(),
             name: raw.name,
         })
@@ -372,6 +324,8 @@ mod tests {
             mask = ["email", "/id=[0-9]+/"]
             parse = ["access", { grok = "%{LEVEL:level}" }]
             patterns = { LEVEL = "[A-Z]+" }
+            extract = [{ from = ["path"], parse = { regex = "^/(?<site>[^/]+)" } }]
+            time = "time"
             drop = "path=/health"
             labels = { status = "{status}", host = "" }
             tenant = "web"
@@ -389,9 +343,19 @@ mod tests {
             name = "requests_total"
             labels = { class = "{status}x" }
 
+            [[filter.session]]
+            name = "call_seconds"
+            id = "call"
+            begin = "called"
+            end = "answered"
+            labels = { site = "{begin.site}", status = "{end.status}" }
+            timeout = "1m"
+            open-max = 100
+
             [[filter]]
             name = "rest"
             where = ""
+            join = { pieces = "container" }
             parse = { csv = { columns = ["a", "b"], separator = ";" } }
             drop = true
 
@@ -400,10 +364,12 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!((file.filters.len(), file.cases.len(), file.cases[0].0), (2, 1, 32));
+        assert_eq!((file.filters.len(), file.cases.len(), file.cases[0].0), (2, 1, 44));
         let web = &file.filters[0];
         assert_eq!((web.parsers.len(), web.masks.len(), web.measures.len(), web.store), (2, 2, 2, false));
         assert_eq!(web.measures[0].labels[1].0, "a_b");
+        assert_eq!((web.extracts.len(), web.sessions.len(), web.time.as_deref()), (1, 1, Some("time")));
+        assert!(matches!((&web.join, &file.filters[1].join), (Some(Join::Following(_)), Some(Join::Pieces))));
         assert!(matches!(file.filters[1].drop, DropRule::All));
     }
 
@@ -428,6 +394,17 @@ mod tests {
         check("[[filter.number]]\nname = 'a'\nfield = 'x'\nunit = 'furlong'", "furlong");
         check("[[filter.count]]\nname = 'a'\nseries-max = 0", "series-max");
         check("[[filter.count]]\nname = 'a'\nlabels = ['x.y', 'x_y']", "twice");
+        check("join = { pieces = 'words' }", "line 4");
+        check("extract = [{ from = [], parse = 'json' }]", "from and parse");
+        check("extract = [{ from = ['a'], parse = 'yaml' }]", "yaml");
+        let session = |more: &str| format!("[[filter.session]]\nname = 's'\nid = 'i'\nbegin = 'a'\n{more}\n");
+        check(&session(""), "end");
+        check(&session("end = ''"), "conditions");
+        check(&session("end = '('"), "end");
+        check(&session("end = 'b'\ntimeout = 'soon'"), "timeout");
+        check(&session("end = 'b'\ntimeout = '8d'"), "timeout is");
+        check(&session("end = 'b'\nopen-max = 100001"), "open-max");
+        check(&session("end = 'b'").repeat(2), "two sessions");
         let error = File::parse("[[filter]]\nname = \"a\"").unwrap_err();
         assert!(error.contains("where"), "{error}");
         assert!(File::parse(&" ".repeat(FILE_BYTES_MAX + 1)).is_err());

@@ -24,7 +24,7 @@ pub const CELLS_MAX: usize = 20_000;
 const EXEMPLAR_BYTES_MAX: usize = 1 << 10;
 
 /// 256 bytes of a label's value: longer ones are cut.
-const VALUE_BYTES_MAX: usize = 256;
+pub(crate) const VALUE_BYTES_MAX: usize = 256;
 
 /// The value of a rule's labels beyond its limit.
 pub const OTHER: &str = "other";
@@ -127,7 +127,9 @@ pub(crate) struct Measure {
 pub(crate) struct Measured<'e> {
     pub(crate) labels: &'e Labels,
     pub(crate) fields: &'e Fields,
+    /// What an exemplar has of it, and in which label.
     pub(crate) text: &'e str,
+    pub(crate) shown: &'static str,
     pub(crate) time_ns: i64,
     /// Its tenant, by index.
     pub(crate) tenant: u16,
@@ -145,8 +147,17 @@ struct Cell {
 #[derive(Debug)]
 enum State {
     Count(u64),
-    /// With the largest number and its line.
-    Histogram(Box<Histogram>, Option<(f64, i64, String)>),
+    /// With the largest number.
+    Histogram(Box<Histogram>, Option<Largest>),
+}
+
+/// The largest number of a cell, and what its exemplar has of its line.
+#[derive(Debug)]
+struct Largest {
+    value: f64,
+    time_ns: i64,
+    shown: &'static str,
+    text: String,
 }
 
 /// A sample that numbers became.
@@ -194,20 +205,24 @@ impl Measure {
         }
     }
 
+    /// Records a number that is in no field of the line.
+    pub(crate) fn record(&self, number: f64, line: &Measured<'_>, cells: &mut Cells, tally: &Tally) {
+        if let Kind::Number { has_exemplars, .. } = &self.kind {
+            self.number(number, *has_exemplars, line, cells, tally);
+        }
+    }
+
     fn number(&self, number: f64, has_exemplars: bool, line: &Measured<'_>, cells: &mut Cells, tally: &Tally) {
         let Some(Cell { value: State::Histogram(histogram, largest), .. }) = cells.find(self, line, tally) else {
             return;
         };
         histogram.record(number);
         tally.add(Outcome::Numbers, 1);
-        if has_exemplars && largest.as_ref().is_none_or(|(most, ..)| number > *most) {
-            let text = largest.take().map(|(.., mut text)| {
-                text.clear();
-                text
-            });
-            let mut text = text.unwrap_or_default();
+        if has_exemplars && largest.as_ref().is_none_or(|largest| number > largest.value) {
+            let mut text = largest.take().map(|largest| largest.text).unwrap_or_default();
+            text.clear();
             text.push_str(cut(line.text, EXEMPLAR_BYTES_MAX));
-            *largest = Some((number, line.time_ns, text));
+            *largest = Some(Largest { value: number, time_ns: line.time_ns, shown: line.shown, text });
         }
     }
 
@@ -304,8 +319,7 @@ impl Cells {
             let (value, exemplar) = match value {
                 State::Count(count) => (Value::Float(count as f64), None),
                 State::Histogram(histogram, largest) => {
-                    let exemplar =
-                        largest.and_then(|(value, time_ns, line)| exemplar(&series, tenant, value, time_ns, line));
+                    let exemplar = largest.and_then(|largest| exemplar(&series, tenant, largest));
                     (Value::Histogram(histogram), exemplar)
                 }
             };
@@ -314,8 +328,9 @@ impl Cells {
     }
 }
 
-fn exemplar(series: &SeriesDef, tenant: u16, value: f64, time_ns: i64, line: String) -> Option<MeasuredSample> {
-    let labels = if line.is_empty() { Labels::empty() } else { Labels::new([("line", line)]).ok()? };
+fn exemplar(series: &SeriesDef, tenant: u16, largest: Largest) -> Option<MeasuredSample> {
+    let Largest { value, time_ns, shown, text } = largest;
+    let labels = if text.is_empty() { Labels::empty() } else { Labels::new([(shown, text)]).ok()? };
     let text = Exemplar { labels, value }.to_text().ok()?;
     Some(MeasuredSample { series: Exemplar::series(&series.labels), time_ns, tenant, value: Value::Text(text) })
 }

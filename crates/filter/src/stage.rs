@@ -2,25 +2,26 @@
 //!
 //! Invariants: the samples that are no lines keep their order and their series; a line is in exactly one of the batches that come of
 //! it, or in none and counted. Batches for other tenants have the source and the sequence of the first: sequences are per tenant.
-//! Limits: [`EVENT_BYTES_MAX`] of lines that are joined, [`KNOWN_MAX`] series whose labels are remembered for senders that name series
-//! by their identity.
+//! Limits: [`KNOWN_MAX`] series whose labels are remembered for senders that name series by their identity.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use ogive_model::{
-    Batch, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, Value,
+    Batch, BatchId, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Tenant, Value,
 };
 use ogive_search::Line;
 
-use crate::config::{DropRule, FILTERS_MAX, Filter, OWN_PREFIX};
+use crate::config::{DropRule, FILTERS_MAX, Filter};
+use crate::event::Event;
 use crate::fields::Fields;
-use crate::measure::{Cells, Measured, MeasuredSample, value};
-use crate::parse::LINE_BYTES_MAX;
+use crate::measure::{Cells, Measured, value};
+use crate::outgoing::{Outgoing, Part};
+use crate::parse::{LINE_BYTES_MAX, member};
+use crate::rule::OWN_PREFIX;
+use crate::session::{Origin, SessionLine, SessionReport};
 use crate::tally::{Outcome, Tally};
-
-/// 256 KiB of lines that are joined: a stack trace of a thousand frames. Further lines start a new one.
-pub const EVENT_BYTES_MAX: usize = 256 << 10;
+use crate::time::instant_ns;
 
 /// 65,536 series of lines: 20 MB of labels.
 const KNOWN_MAX: usize = 1 << 16;
@@ -44,36 +45,20 @@ pub enum Filtered {
     Changed(Vec<Part>),
 }
 
-/// A batch, and for each of its samples the index of its original; None for samples made of numbers.
-#[derive(Debug)]
-pub struct Part {
-    /// To be stored.
-    pub batch: Batch,
-    /// As long as the batch's samples.
-    pub origins: Vec<Option<u32>>,
-    /// For each of the batch's `known` its index into the original `known`.
-    pub known: Vec<u32>,
-}
-
-/// A line on its way.
-#[derive(Debug)]
-pub(crate) struct Event {
-    sample: usize,
-    series: usize,
-    time_ns: i64,
-    pub(crate) text: String,
-    pub(crate) labels: Labels,
-    is_relabeled: bool,
-    is_joined: bool,
-    tenant: u16,
-    pub(crate) is_stored: bool,
-}
-
 /// State shared by the lines of a batch.
 struct Work {
     tenants: Vec<Tenant>,
     cells: Cells,
     fields: Fields,
+    /// None when lines are only explained: sessions do not see them.
+    arrival: Option<Arrival>,
+}
+
+/// A batch's number, and when it came.
+struct Arrival {
+    batch: BatchId,
+    /// Of a clock that only rises.
+    now_ns: u64,
 }
 
 impl Stage {
@@ -90,7 +75,9 @@ impl Stage {
             return Err(format!("there are two filters {:?}", twice.name));
         }
         let mut filters = filters;
-        let measures = filters.iter_mut().flat_map(|filter| &mut filter.measures);
+        let measures = filters.iter_mut().flat_map(|Filter { measures, sessions, .. }| {
+            measures.iter_mut().chain(sessions.iter_mut().map(|session| &mut session.measure))
+        });
         measures.enumerate().for_each(|(at, measure)| measure.id = at as u32);
         Ok(Self { filters, known: Mutex::default() })
     }
@@ -106,6 +93,21 @@ impl Stage {
         self.filters.iter().map(|filter| (&*filter.name, &filter.tally))
     }
 
+    /// What each rule for sessions did, after those that are too old at `now_ns` are gone.
+    pub fn sessions(&self, now_ns: u64) -> impl Iterator<Item = SessionReport<'_>> + '_ {
+        self.expire(now_ns);
+        self.filters.iter().flat_map(|filter| filter.sessions.iter().map(move |session| session.report(&filter.name)))
+    }
+
+    fn expire(&self, now_ns: u64) {
+        self.filters.iter().flat_map(|filter| &filter.sessions).for_each(|session| session.expire(now_ns));
+    }
+
+    /// Forgets every session, so that one case does not see those of another.
+    pub(crate) fn forget_sessions(&self) {
+        self.filters.iter().flat_map(|filter| &filter.sessions).for_each(|session| session.forget());
+    }
+
     /// Bytes of the labels that are remembered.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -113,9 +115,9 @@ impl Stage {
         known.values().map(|labels| labels.memory_bytes() + size_of::<(SeriesId, Labels)>()).sum()
     }
 
-    /// A batch through the filters.
+    /// A batch through the filters. `now_ns` is of a clock that only rises: by it sessions expire.
     #[must_use]
-    pub fn apply(&self, batch: Batch) -> Filtered {
+    pub fn apply(&self, batch: Batch, now_ns: u64) -> Filtered {
         let is_line = |sample: &Result<Sample, Reason>| matches!(sample, Ok(Sample { value: Value::Text(_), .. }));
         if self.filters.is_empty() || !batch.samples.iter().any(is_line) {
             return Filtered::Untouched(batch);
@@ -128,7 +130,8 @@ impl Stage {
         if applies.iter().all(Vec::is_empty) {
             return Filtered::Untouched(batch);
         }
-        self.filtered(batch, &series, &applies)
+        self.expire(now_ns);
+        self.filtered(batch, &series, &applies, now_ns)
     }
 
     /// The labels of every series that has lines for filters, by index; or the unknown identities.
@@ -169,9 +172,10 @@ impl Stage {
         series.iter().map(|labels| labels.as_ref().map(of).unwrap_or_default()).collect()
     }
 
-    fn filtered(&self, batch: Batch, series: &[Option<Labels>], applies: &[Vec<usize>]) -> Filtered {
+    fn filtered(&self, batch: Batch, series: &[Option<Labels>], applies: &[Vec<usize>], now_ns: u64) -> Filtered {
+        let arrival = Arrival { batch: batch.id(), now_ns };
         let Batch { source, sequence, tenant, series: declared, known, samples } = batch;
-        let mut work = Work { tenants: vec![tenant], cells: Cells::default(), fields: Fields::default() };
+        let mut work = Work::new(tenant, Some(arrival));
         let (mut events, mut others) = (Vec::new(), Vec::new());
         for (at, sample) in samples.into_iter().enumerate() {
             match sample {
@@ -184,11 +188,15 @@ impl Stage {
                 other => others.push((at, other)),
             }
         }
-        self.join(&mut events);
+        for filter in &self.filters {
+            if let Some(join) = &filter.join {
+                join.apply(&mut events, &filter.wanted, &filter.tally);
+            }
+        }
         for event in events.iter_mut().filter(|event| !event.is_joined) {
             self.run(event, Some(&applies[event.series]), &mut work);
         }
-        let mut out = Outgoing { declared, known, parts: Vec::new() };
+        let mut out = Outgoing::new(declared, known);
         let mut events = events.into_iter().filter(|event| !event.is_joined && event.is_stored).peekable();
         for (at, sample) in others {
             while let Some(event) = events.next_if(|event| event.sample < at) {
@@ -199,35 +207,6 @@ impl Stage {
         events.for_each(|event| out.event(event));
         work.cells.finish().for_each(|made| out.made(made));
         Filtered::Changed(out.finish(|batch| Batch { source, sequence, ..batch }, &work.tenants))
-    }
-
-    /// Puts the lines that go on together with the line before them, of the same series.
-    fn join(&self, events: &mut [Event]) {
-        for filter in &self.filters {
-            let Some(join) = &filter.join else { continue };
-            let mut heads: HashMap<usize, usize> = HashMap::new();
-            for at in 0..events.len() {
-                let event = &events[at];
-                if event.is_joined {
-                    continue;
-                }
-                let head = heads.get(&event.series).copied();
-                if let Some(head) = head
-                    && join.is_match(&event.text)
-                    && events[head].text.len() + event.text.len() < EVENT_BYTES_MAX
-                {
-                    let more = std::mem::take(&mut events[at].text);
-                    events[at].is_joined = true;
-                    events[head].text.push('\n');
-                    events[head].text.push_str(&more);
-                    filter.tally.add(Outcome::Joined, 1);
-                } else if filter.wanted.matches(&Line::new(&event.labels, &event.text)) {
-                    heads.insert(event.series, at);
-                } else {
-                    heads.remove(&event.series);
-                }
-            }
-        }
     }
 
     /// A line through the filters `applies`, or all.
@@ -243,17 +222,10 @@ impl Stage {
 
     /// The fields that the filters find in a line, and the resulting line.
     pub(crate) fn explain(&self, labels: Labels, text: String) -> (Event, Fields) {
-        let mut work = Work { tenants: vec![Tenant::default()], cells: Cells::default(), fields: Fields::default() };
+        let mut work = Work::new(Tenant::default(), None);
         let mut event = Event::new(0, 0, 0, text, labels);
         self.run(&mut event, None, &mut work);
         (event, work.fields)
-    }
-}
-
-impl Event {
-    fn new(sample: usize, series: usize, time_ns: i64, text: String, labels: Labels) -> Self {
-        let (is_relabeled, is_joined, tenant, is_stored) = (false, false, 0, true);
-        Self { sample, series, time_ns, text, labels, is_relabeled, is_joined, tenant, is_stored }
     }
 }
 
@@ -279,6 +251,7 @@ impl Filter {
             tally.add(Outcome::Routed, u64::from(event.tenant != 0));
         }
         if is_parsed {
+            self.read_time(event, &work.fields);
             self.relabel(event, &work.fields);
             self.measure(event, work);
         }
@@ -291,10 +264,25 @@ impl Filter {
 
     /// Extracts its numbers, counts it, and rewrites it.
     fn measure(&self, event: &mut Event, work: &mut Work) {
-        let Work { cells, fields, .. } = work;
-        let measured =
-            Measured { labels: &event.labels, fields, text: &event.text, time_ns: event.time_ns, tenant: event.tenant };
+        let Work { cells, fields, tenants, arrival } = work;
+        let measured = Measured {
+            labels: &event.labels,
+            fields,
+            text: &event.text,
+            shown: "line",
+            time_ns: event.time_ns,
+            tenant: event.tenant,
+        };
         self.measures.iter().for_each(|measure| measure.take(&measured, cells, &self.tally));
+        if let Some(Arrival { batch, now_ns }) = arrival {
+            for session in &self.sessions {
+                let origin = Origin { tenant: tenants[0].clone(), batch: *batch, sample: event.sample };
+                let tenant = &tenants[usize::from(event.tenant)];
+                let own_ns = event.own_ns.unwrap_or(event.time_ns);
+                let line = SessionLine { line: &measured, own_ns, tenant, origin, now_ns: *now_ns };
+                session.take(line, cells, &self.tally);
+            }
+        }
         if let Some(template) = &self.line {
             let mut line = String::new();
             if template.write(&mut line, |name| value(fields, &event.labels, name)) {
@@ -316,14 +304,31 @@ impl Filter {
 
     /// Extracts its fields; false when it matches none of the formats.
     fn parse(&self, event: &Event, fields: &mut Fields) -> bool {
-        if self.parsers.is_empty() {
-            return true;
+        if !self.parsers.is_empty() {
+            fields.clear();
+            let fits = event.text.len() <= LINE_BYTES_MAX
+                && self.parsers.iter().any(|parser| parser.read(&event.text, fields));
+            self.tally.add(Outcome::Unparsed, u64::from(!fits));
+            if !fits {
+                return false;
+            }
         }
-        fields.clear();
-        let fits =
-            event.text.len() <= LINE_BYTES_MAX && self.parsers.iter().any(|parser| parser.read(&event.text, fields));
-        self.tally.add(Outcome::Unparsed, u64::from(!fits));
-        fits
+        self.extracts.iter().for_each(|extract| extract.read(&event.labels, &event.text, fields));
+        true
+    }
+
+    /// Reads the line's own time.
+    fn read_time(&self, event: &mut Event, fields: &Fields) {
+        let Some(name) = &self.time else { return };
+        let own_ns = match value(fields, &event.labels, name) {
+            Some(text) => instant_ns(text),
+            None => match member(&event.text, std::slice::from_ref(name)) {
+                Some(text) => instant_ns(&text),
+                None => return,
+            },
+        };
+        self.tally.add(Outcome::TimesInvalid, u64::from(own_ns.is_none()));
+        event.own_ns = own_ns.or(event.own_ns);
     }
 
     fn drops(&self, event: &Event, fields: &Fields) -> bool {
@@ -359,6 +364,10 @@ impl Filter {
 }
 
 impl Work {
+    fn new(tenant: Tenant, arrival: Option<Arrival>) -> Self {
+        Self { tenants: vec![tenant], cells: Cells::default(), fields: Fields::default(), arrival }
+    }
+
     /// The index of a tenant: at most one for each filter, and the batch's own.
     fn tenant(&mut self, tenant: &Tenant) -> u16 {
         let at = self.tenants.iter().position(|known| known == tenant).unwrap_or_else(|| {
@@ -366,136 +375,5 @@ impl Work {
             self.tenants.len() - 1
         });
         at as u16
-    }
-}
-
-/// Where the series of a sample is declared.
-#[derive(Clone, Copy)]
-enum Declaration {
-    Declared(u32),
-    Known(u32),
-}
-
-/// The batch of one tenant while it is built.
-#[derive(Default)]
-struct Growing {
-    tenant: u16,
-    series: Vec<Result<SeriesDef, ogive_model::Error>>,
-    /// Where the series of the original batch are, by their indexes there.
-    places: HashMap<usize, Declaration>,
-    known: Vec<SeriesId>,
-    known_before: Vec<u32>,
-    by_labels: HashMap<(Kind, Labels), u32>,
-    samples: Vec<Result<(Declaration, Sample), Reason>>,
-    origins: Vec<Option<u32>>,
-}
-
-/// The output, by tenant.
-struct Outgoing {
-    declared: Vec<Result<SeriesDef, ogive_model::Error>>,
-    known: Vec<SeriesId>,
-    parts: Vec<Growing>,
-}
-
-impl Outgoing {
-    /// The index of the part of a tenant.
-    fn part(&mut self, tenant: u16) -> usize {
-        self.parts.iter().position(|part| part.tenant == tenant).unwrap_or_else(|| {
-            self.parts.push(Growing { tenant, ..Growing::default() });
-            self.parts.len() - 1
-        })
-    }
-
-    /// Adds a line, possibly with other labels.
-    fn event(&mut self, event: Event) {
-        let part = self.part(event.tenant);
-        let is_as_it_was = !event.is_relabeled && event.tenant == 0;
-        let place = if is_as_it_was {
-            self.place(part, event.series)
-        } else {
-            let meta = match self.declared.get(event.series) {
-                Some(Ok(series)) => series.meta.clone(),
-                _ => SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 },
-            };
-            Some(self.parts[part].declare(SeriesDef { labels: event.labels, meta }))
-        };
-        let sample = Sample { series: 0, time_ns: event.time_ns, start_ns: None, value: Value::Text(event.text) };
-        self.parts[part].push(place, Ok(sample), Some(event.sample as u32));
-    }
-
-    /// A sample that filters have nothing to do with.
-    fn other(&mut self, at: usize, sample: Result<Sample, Reason>) {
-        let part = self.part(0);
-        let place = sample.as_ref().ok().and_then(|sample| self.place(part, sample.series as usize));
-        self.parts[part].push(place, sample, Some(at as u32));
-    }
-
-    fn made(&mut self, made: MeasuredSample) {
-        let part = self.part(made.tenant);
-        let place = self.parts[part].declare(made.series);
-        let sample = Sample { series: 0, time_ns: made.time_ns, start_ns: None, value: made.value };
-        self.parts[part].push(Some(place), Ok(sample), None);
-    }
-
-    /// The place of a series of the original batch; None when it has none.
-    fn place(&mut self, part: usize, series: usize) -> Option<Declaration> {
-        let part = &mut self.parts[part];
-        if let Some(place) = part.places.get(&series) {
-            return Some(*place);
-        }
-        let place = match self.declared.get(series) {
-            Some(Ok(series)) => part.declare(series.clone()),
-            Some(Err(error)) => {
-                part.series.push(Err(error.clone()));
-                Declaration::Declared(part.series.len() as u32 - 1)
-            }
-            None => {
-                let before = series - self.declared.len();
-                part.known.push(*self.known.get(before)?);
-                part.known_before.push(before as u32);
-                Declaration::Known(part.known.len() as u32 - 1)
-            }
-        };
-        part.places.insert(series, place);
-        Some(place)
-    }
-
-    fn finish(self, number: impl Fn(Batch) -> Batch, tenants: &[Tenant]) -> Vec<Part> {
-        let part = |part: Growing| {
-            let Growing { tenant, series, known, known_before, samples, origins, .. } = part;
-            let declared = series.len() as u32;
-            let sample = |(place, sample): (Declaration, Sample)| Sample {
-                series: match place {
-                    Declaration::Declared(at) => at,
-                    Declaration::Known(at) => declared + at,
-                },
-                ..sample
-            };
-            let samples = samples.into_iter().map(|found| found.map(sample)).collect();
-            let tenant = tenants[usize::from(tenant)].clone();
-            let batch = number(Batch { tenant, series, known, samples, ..Batch::default() });
-            Part { batch, origins, known: known_before }
-        };
-        self.parts.into_iter().map(part).collect()
-    }
-}
-
-impl Growing {
-    fn declare(&mut self, series: SeriesDef) -> Declaration {
-        let Self { series: list, by_labels, .. } = self;
-        let at = *by_labels.entry((series.meta.kind, series.labels.clone())).or_insert_with(|| {
-            list.push(Ok(series));
-            list.len() as u32 - 1
-        });
-        Declaration::Declared(at)
-    }
-
-    fn push(&mut self, place: Option<Declaration>, sample: Result<Sample, Reason>, origin: Option<u32>) {
-        self.samples.push(match (place, sample) {
-            (Some(place), Ok(sample)) => Ok((place, sample)),
-            (None, Ok(_)) => Err(Reason::SeriesUnknown),
-            (_, Err(reason)) => Err(reason),
-        });
-        self.origins.push(origin);
     }
 }

@@ -31,11 +31,13 @@ pub enum Outcome {
     Folded,
     /// Labels that break a limit.
     LabelsInvalid,
+    /// Values that are no times where one belongs.
+    TimesInvalid,
 }
 
 impl Outcome {
     /// Every one.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Matched,
         Self::Dropped,
         Self::NotStored,
@@ -49,6 +51,7 @@ impl Outcome {
         Self::Counted,
         Self::Folded,
         Self::LabelsInvalid,
+        Self::TimesInvalid,
     ];
 
     /// The value of the label `outcome`.
@@ -68,6 +71,7 @@ impl Outcome {
             Self::Counted => "counted",
             Self::Folded => "folded",
             Self::LabelsInvalid => "labels_invalid",
+            Self::TimesInvalid => "times_invalid",
         }
     }
 }

@@ -55,6 +55,14 @@ impl Template {
         Self(vec![Piece::Field(name.to_owned())])
     }
 
+    /// The fields that it names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Field(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+
     /// Appends its text to `out`. A missing field is empty; returns false when it has fields and all of them are missing.
     pub(crate) fn write<'v>(&self, out: &mut String, value: impl Fn(&str) -> Option<&'v str>) -> bool {
         let (mut fields, mut found) = (0, 0);

@@ -30,7 +30,7 @@ fn batch(lines: &[(u32, &str)]) -> Batch {
 }
 
 fn apply(stage: &Stage, batch: Batch) -> Vec<Part> {
-    match stage.apply(batch) {
+    match stage.apply(batch, 0) {
         Filtered::Changed(parts) => parts,
         other => panic!("{other:?}"),
     }
@@ -190,7 +190,7 @@ fn try_all(bytes: &[u8]) {
     for (_, case) in &file.cases {
         let _ = case.run(&stage);
     }
-    if let Filtered::Changed(parts) = stage.apply(batch(&[(0, line), (1, line), (0, "\tgoes on")])) {
+    if let Filtered::Changed(parts) = stage.apply(batch(&[(0, line), (1, line), (0, "\tgoes on")]), 0) {
         for part in parts {
             assert_eq!(part.batch.samples.len(), part.origins.len());
             part.batch.encode().unwrap();

@@ -7,6 +7,7 @@ use anyhow::Context;
 use ogive_door::backend::Backend;
 use ogive_door::filtered::FilteredBackend;
 use ogive_filter::{FILE_BYTES_MAX, File, Filter, NAMES, Stage};
+use ogive_probe::Clock;
 
 use crate::cli::{config_file, read_file};
 
@@ -59,6 +60,6 @@ pub(crate) fn file(name: &str) -> anyhow::Result<File> {
 }
 
 /// `backend` behind `stage`, if that has any filter.
-pub(crate) fn before(stage: Stage, backend: Arc<dyn Backend>) -> Arc<dyn Backend> {
-    if stage.is_empty() { backend } else { Arc::new(FilteredBackend::new(stage, backend)) }
+pub(crate) fn before(stage: Stage, backend: Arc<dyn Backend>, clock: Clock) -> Arc<dyn Backend> {
+    if stage.is_empty() { backend } else { Arc::new(FilteredBackend::new(stage, backend, clock)) }
 }

@@ -188,7 +188,7 @@ impl Front {
     /// Connects `backend` to the ports; nothing is accepted before [`Ready::serve`].
     pub(crate) fn before(self, backend: Arc<dyn Backend>, role: Role, kernel: AskKernel) -> anyhow::Result<Ready> {
         let Self { runtime, clock, meters, counters, web, listeners, urls, lines, fetching, .. } = self;
-        let backend = filtering::before(self.filters, backend);
+        let backend = filtering::before(self.filters, backend, clock);
         let metadata = Arc::new(Metadata::new(backend.clone(), clock));
         let numbers = Numbers::recalling(backend.arrivals());
         let (backends, figures) = (backend.clone(), counters.clone());

@@ -4,9 +4,11 @@
 //! Limits: [`LINE_BYTES_MAX`] of a line, those of [`Fields`], [`expression::EXPRESSION_BYTES_MAX`] of an expression.
 
 mod access;
+mod container;
 mod csv;
 mod expression;
 mod grok;
+mod klog;
 mod nginx_error;
 mod pairs;
 
@@ -19,6 +21,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::fields::Fields;
+pub(crate) use container::{Piece, PieceShape};
 use csv::Csv;
 pub(crate) use expression::compile;
 use pairs::Pairs;
@@ -38,6 +41,10 @@ pub(crate) enum Format {
     Access,
     /// The error log of nginx.
     NginxError,
+    /// Container runtimes: CRI, and Docker's json-file.
+    Container,
+    /// Kubernetes' own programs.
+    Klog,
     /// Columns with a separator, quoted as RFC 4180 has it.
     Csv(Csv),
     /// Pairs with other separators than those of logfmt.
@@ -55,6 +62,8 @@ pub(crate) enum Parser {
     Logfmt,
     Access,
     NginxError,
+    Container,
+    Klog,
     Csv(Csv),
     Pairs(Pairs),
     Expression(Expression),
@@ -75,6 +84,8 @@ impl Parser {
             Format::Logfmt => Self::Logfmt,
             Format::Access => Self::Access,
             Format::NginxError => Self::NginxError,
+            Format::Container => Self::Container,
+            Format::Klog => Self::Klog,
             Format::Csv(csv) => Self::Csv(csv.checked()?),
             Format::KeyValue(pairs) => Self::Pairs(pairs.checked()?),
             Format::Grok(pattern) => {
@@ -107,6 +118,8 @@ impl Parser {
             Self::Logfmt => each(&message, fields, before),
             Self::Access => access::read(&message, fields).is_some(),
             Self::NginxError => nginx_error::read(&message, fields).is_some(),
+            Self::Container => container::read(&message, fields),
+            Self::Klog => klog::read(&message, fields).is_some(),
             Self::Csv(csv) => csv.read(&message, fields),
             Self::Pairs(pairs) => pairs.read(&message, fields),
             Self::Expression(expression) => expression.read(&message, fields),
@@ -129,6 +142,23 @@ fn message(line: &str) -> Cow<'_, str> {
         ControlFlow::Break(())
     });
     body.map_or(Cow::Borrowed(line), Cow::Owned)
+}
+
+/// The first member of a line in JSON that has one of these names, or is an attribute that has one.
+pub(crate) fn member(line: &str, names: &[String]) -> Option<String> {
+    if line.len() > LINE_BYTES_MAX || !line.starts_with('{') {
+        return None;
+    }
+    let mut found = None;
+    each_field(line, &mut |member, value| {
+        let attribute = member.strip_prefix("attributes.");
+        if names.iter().any(|name| name == member || attribute == Some(name.as_str())) {
+            found = Some(value.to_owned());
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    found
 }
 
 /// The fields of JSON and logfmt; false when there are none.

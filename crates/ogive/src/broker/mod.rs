@@ -113,7 +113,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         fleet: None,
     };
     // Behind the filters of the broker's own files.
-    let filters = Arc::new(FilteredBackend::new(Stage::default(), running.spooling.clone()));
+    let filters = Arc::new(FilteredBackend::new(Stage::default(), running.spooling.clone(), front.clock));
     let (feeds, own_filters) = (front.feeds.take(), front.filter_names());
     let backend: Arc<dyn Backend> = if feeds.is_some() { filters.clone() } else { running.spooling.clone() };
     let ready = front.before(backend, role, kernel)?;
