@@ -9,7 +9,7 @@ use crate::parse::{LINE_BYTES_MAX, Parser, member};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Extract {
-    /// Names of fields, labels or members of a record; the first that is there is read.
+    /// Names of fields, labels or members of a record; the first that fits is read.
     pub(crate) from: Vec<String>,
     /// The first that fits is used.
     pub(crate) parsers: Vec<Parser>,
@@ -18,10 +18,18 @@ pub(crate) struct Extract {
 impl Extract {
     /// Adds the fields that it finds. They stand behind those that are there, which win where names are equal.
     pub(crate) fn read(&self, labels: &Labels, line: &str, fields: &mut Fields) {
-        let known = self.from.iter().find_map(|name| value(fields, labels, name)).map(str::to_owned);
-        let Some(text) = known.or_else(|| member(line, &self.from)) else { return };
-        if text.len() <= LINE_BYTES_MAX {
-            let _ = self.parsers.iter().any(|parser| parser.read(&text, fields));
+        for name in &self.from {
+            let text = value(fields, labels, name).map(str::to_owned);
+            if text.is_some_and(|text| self.fits(&text, fields)) {
+                return;
+            }
         }
+        if let Some(text) = member(line, &self.from) {
+            self.fits(&text, fields);
+        }
+    }
+
+    fn fits(&self, text: &str, fields: &mut Fields) -> bool {
+        text.len() <= LINE_BYTES_MAX && self.parsers.iter().any(|parser| parser.read(text, fields))
     }
 }

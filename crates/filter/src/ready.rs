@@ -1,7 +1,7 @@
 //! The filters that come with Ogive (the directory `filters`), by name.
 
 /// Their names.
-pub const NAMES: [&str; 5] = ["nginx", "apache", "postgresql", "sshd", "systemd"];
+pub const NAMES: [&str; 6] = ["nginx", "apache", "postgresql", "sshd", "systemd", "kubernetes"];
 
 /// The text of the filter called `name`.
 #[must_use]
@@ -12,6 +12,7 @@ pub fn text(name: &str) -> Option<&'static str> {
         "postgresql" => include_str!("../../../filters/postgresql.toml"),
         "sshd" => include_str!("../../../filters/sshd.toml"),
         "systemd" => include_str!("../../../filters/systemd.toml"),
+        "kubernetes" => include_str!("../../../filters/kubernetes.toml"),
         _ => return None,
     })
 }

@@ -198,6 +198,57 @@ fn try_all(bytes: &[u8]) {
     }
 }
 
+/// Pieces of a container's messages, cut and changed anywhere: joined or not, what is stored can be encoded.
+#[test]
+fn any_pieces_end() {
+    let stage = stage("[[filter]]\nname = 'x'\nwhere = ''\njoin = { pieces = 'container' }\nparse = 'container'");
+    let lines = [
+        "2026-01-01T00:00:00Z stdout P a\\ \n2026-01-01T00:00:01Z stdout F b",
+        "{\"log\":\"a\\\\\",\"stream\":\"stdout\",\"time\":\"1\"}\n{\"log\":\"b\\n\",\"stream\":\"stdout\",\"time\":\"2\"}",
+        "{\"body\":\"2026-01-01T00:00:00Z stderr P \\\"a\"}\n{\"body\":\"2026-01-01T00:00:00Z stderr F b\"}",
+    ];
+    for good in lines {
+        mutations::mutations(good.as_bytes(), 500, 5, mutations::TEXT, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let lines: Vec<(u32, &str)> = text.split('\n').map(|line| (0, line)).collect();
+            for Part { batch, origins, .. } in apply(&stage, batch(&lines)) {
+                assert_eq!(batch.samples.len(), origins.len());
+                batch.encode().unwrap();
+            }
+        });
+    }
+    assert!(tally(&stage, "x", Outcome::Joined) > 100);
+}
+
+/// Pieces of a message are joined up to a limit: what goes on then is a message of its own.
+#[test]
+fn pieces_are_joined_within_bounds_and_by_their_stream() {
+    let stage = stage("[[filter]]\nname = 'x'\nwhere = '{job=\"a\"}'\njoin = { pieces = 'container' }");
+    let piece = |flag: &str, stream: &str, text: &str| format!("2026-01-01T00:00:00Z {stream} {flag} {text}");
+    let large = "x".repeat(EVENT_BYTES_MAX / 2);
+    let given = [
+        piece("P", "stdout", "a"),
+        piece("P", "stderr", "b"),
+        piece("F", "stdout", "c"),
+        piece("F", "stderr", "d"),
+        piece("P", "stdout", &large),
+        piece("P", "stdout", &large),
+        piece("F", "stdout", "e"),
+        piece("F", "stdout", "f"),
+    ];
+    let given: Vec<(u32, &str)> = given.iter().map(|line| (0, &**line)).collect();
+    let found = lines(&apply(&stage, batch(&given)));
+    let expected = [
+        piece("F", "stdout", "ac"),
+        piece("F", "stderr", "bd"),
+        piece("P", "stdout", &large),
+        piece("F", "stdout", &format!("{large}e")),
+        piece("F", "stdout", "f"),
+    ];
+    assert_eq!(found, expected.map(|line| format!("a: {line}")));
+    assert_eq!(tally(&stage, "x", Outcome::Joined), 3);
+}
+
 #[test]
 fn any_filter_and_any_line_end() {
     for name in ogive_filter::NAMES {
@@ -217,12 +268,19 @@ fn any_filter_and_any_line_end() {
         ("parse = 'logfmt'", r#"took=1.5ms level=info msg="a \" b" x=y"#),
         ("parse = { csv = { columns = ['took', 'b'] } }", r#"1.5,"a ""b"" c""#),
         ("parse = { key-value = { separator = ':', between = ';' } }", "took: 1.5; b: \"c\""),
+        ("parse = 'container'\ntime = 'time'", "2026-01-01T00:00:00.000000000Z stdout F took=1 a message"),
+        (
+            "parse = 'container'\nextract = [{ from = ['message', 'log'], parse = ['klog', 'logfmt'] }]",
+            r#"{"log":"took=1 b=2\n","stream":"stdout","attrs":{"b":"x"},"time":"2026-01-01T00:00:00Z"}"#,
+        ),
+        ("parse = 'klog'", r#"I0101 00:00:00.000000 1 file.go:12] "msg \"x\"" took="1.5ms" b=2"#),
         ("parse = { grok = '%{IP:ip} %{NUMBER:took} %{QS:q} %{GREEDYDATA:rest}' }", r#"::1 1.5 "a" rest"#),
     ];
     for (parse, line) in formats {
         let file = format!(
             "[[filter]]\nname = 'x'\nwhere = ''\njoin = '^\\s'\nmask = ['email', 'card', 'password']\n{parse}\n\
-             labels = {{ a = '{{took}}' }}\n[[filter.number]]\nname = 'took'\nfield = 'took'\nlabels = ['b']\n[[filter.count]]\nname = 'n'\n\u{1}"
+             labels = {{ a = '{{took}}' }}\n[[filter.number]]\nname = 'took'\nfield = 'took'\nlabels = ['b']\n[[filter.count]]\nname = 'n'\n\
+             [[filter.session]]\nname = 's'\nid = 'took'\nbegin = 'b=*'\nend = 'NOT b=*'\nopen-max = 1\nlabels = {{ c = '{{begin.b}}' }}\n\u{{1}}"
         );
         // The line alone is changed: the file before it is good.
         for seed in 0..150_u64 {

@@ -6,8 +6,8 @@
 //! Limits: [`ID_BYTES_MAX`] of an id, 256 bytes of a value, those of [`table`].
 //! Failure: open lines are in memory alone; a restart forgets them, and counts ends whose begin it forgot as unmatched.
 
-mod closed;
 mod half;
+mod settled;
 mod table;
 mod tally;
 
@@ -20,9 +20,9 @@ use ogive_search::{Line, Query};
 use crate::fields::Fields;
 use crate::measure::{Cells, Measure, Measured, VALUE_BYTES_MAX, cut, value};
 use crate::tally::Tally;
-use closed::Pair;
 pub(crate) use half::Origin;
 use half::{Half, Side};
+use settled::Pair;
 use table::{Limits, Table};
 pub use tally::{SessionOutcome, SessionTally};
 

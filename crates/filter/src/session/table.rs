@@ -2,13 +2,13 @@
 //!
 //! Invariants: at most one line of an id is open; which cells come of lines does not depend on how they are cut into batches, and, as
 //! long as an id belongs to one session and no limit is reached, not on their order either.
-//! Limits: `open_max` open lines, [`OPEN_BYTES_MAX`], and the timeout; those of [`Closed`].
+//! Limits: `open_max` open lines, [`OPEN_BYTES_MAX`], and the timeout; those of [`Settled`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::closed::{Closed, Pair};
 use super::half::{Fate, Half, Side};
+use super::settled::{Pair, Settled};
 use super::tally::{SessionOutcome, SessionTally};
 
 /// 64 MiB of open lines: 100,000 with a few labels.
@@ -19,6 +19,13 @@ const OPEN_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Limits {
     pub(super) open_max: usize,
     pub(super) timeout_ns: u64,
+}
+
+impl Limits {
+    /// The lines of as many sessions as may be open.
+    fn settled_max(self) -> usize {
+        2 * self.open_max
+    }
 }
 
 #[derive(Debug)]
@@ -35,23 +42,23 @@ pub(super) struct Table {
     order: BTreeMap<u64, Arc<str>>,
     serial: u64,
     open_bytes: usize,
-    closed: Closed,
+    settled: Settled,
 }
 
 impl Table {
     /// Takes a line; the session that it completes, also when it comes again.
     pub(super) fn take(&mut self, key: &str, half: Half, limits: Limits, tally: &SessionTally) -> Option<Arc<Pair>> {
-        if let Some(completed) = self.closed.find(&half.origin) {
+        if let Some(completed) = self.settled.find(&half.origin) {
             return completed;
         }
         let fate = self.open.get(key).map(|open| open.half.fate(&half, limits.timeout_ns));
         match fate {
             None => self.insert(key, half),
             Some(Fate::Same) => {}
-            Some(Fate::Keep(outcome)) => tally.add(outcome),
+            Some(Fate::Keep(outcome)) => self.settle(half, outcome, limits, tally),
             Some(Fate::Replace(outcome)) => {
-                tally.add(outcome);
-                self.remove(key);
+                let before = self.remove(key);
+                self.settle(before, outcome, limits, tally);
                 self.insert(key, half);
             }
             Some(Fate::Pair) => {
@@ -70,10 +77,12 @@ impl Table {
                 break;
             }
             let key = key.clone();
-            tally.add(match self.remove(&key).side {
+            let half = self.remove(&key);
+            let outcome = match half.side {
                 Side::Begin => SessionOutcome::Expired,
                 Side::End => SessionOutcome::Unmatched,
-            });
+            };
+            self.settle(half, outcome, limits, tally);
         }
     }
 
@@ -83,7 +92,7 @@ impl Table {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.open_bytes + self.closed.memory_bytes()
+        self.open_bytes + self.settled.memory_bytes()
     }
 
     fn close(&mut self, key: &str, last: Half, limits: Limits) -> Arc<Pair> {
@@ -94,16 +103,22 @@ impl Table {
             Side::End => Pair { begin: first, end: last },
         };
         let pair = Arc::new(pair);
-        self.closed.push(&pair, side, limits.open_max);
+        self.settled.close(&pair, side, limits.settled_max());
         pair
+    }
+
+    /// Counts and remembers a line that became nothing.
+    fn settle(&mut self, half: Half, outcome: SessionOutcome, limits: Limits, tally: &SessionTally) {
+        tally.add(outcome);
+        self.settled.drop_line(half.origin, limits.settled_max());
     }
 
     fn evict(&mut self, limits: Limits, tally: &SessionTally) {
         while self.open.len() > limits.open_max || self.open_bytes > OPEN_BYTES_MAX {
             let (_, oldest) = self.order.first_key_value().expect("what has bytes has lines");
             let oldest = oldest.clone();
-            self.remove(&oldest);
-            tally.add(SessionOutcome::Evicted);
+            let half = self.remove(&oldest);
+            self.settle(half, SessionOutcome::Evicted, limits, tally);
         }
     }
 
@@ -245,8 +260,19 @@ mod tests {
         assert_eq!((tried.counts(), tried.table.len()), (vec![("evicted", 1)], 1));
     }
 
+    /// A sender gave one number to two batches: nothing is taken twice, and nothing fails.
     #[test]
-    fn closed_sessions_are_forgotten_beyond_the_limit() {
+    fn numbers_that_are_used_again_do_no_harm() {
+        let mut tried = Tried::new();
+        tried.again(1, "a", Side::Begin, 0);
+        tried.again(1, "b", Side::Begin, 0);
+        assert_eq!((tried.again(2, "a", Side::End, 1), tried.again(3, "b", Side::End, 1)), (Some(1.0), Some(1.0)));
+        assert_eq!(tried.again(1, "c", Side::Begin, 0), None);
+        assert_eq!((tried.counts(), tried.table.len()), (vec![("matched", 2)], 0));
+    }
+
+    #[test]
+    fn settled_lines_are_forgotten_beyond_the_limit() {
         let mut tried = Tried::new();
         for key in ["a", "b", "c", "d"] {
             tried.take(key, Side::Begin, 0);
