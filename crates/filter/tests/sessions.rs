@@ -200,6 +200,30 @@ fn what_is_dropped_or_masked_is_in_no_session() {
 }
 
 #[test]
+fn cases_have_times_and_sessions_of_their_own() {
+    let cases = "
+        [[case]]
+        labels = { job = 'app' }
+        line = ['id=a step=begin', 'id=a step=end', 'id=b step=begin']
+        at = [0.0, 1.5, 2.0]
+        numbers = { call_seconds = [1.5] }
+        [[case]]
+        labels = { job = 'app' }
+        line = 'id=b step=end'
+        numbers = { call_seconds = [] }
+        [[case]]
+        labels = { job = 'app' }
+        line = 'id=b step=end'
+        at = [0.0, 1.0]";
+    let file = File::parse(&format!("{FILTER}{cases}")).unwrap();
+    let stage = Stage::new(file.filters).unwrap();
+    for (_, case) in &file.cases[..2] {
+        assert_eq!(case.run(&stage), Ok(Vec::new()));
+    }
+    assert!(file.cases[2].1.run(&stage).unwrap_err().contains("2 seconds for 1 lines"));
+}
+
+#[test]
 fn old_lines_expire_also_when_none_comes() {
     let stage = stage(FILTER);
     let lines = [given("a", BEGAN_NS, "id=a step=begin"), given("a", BEGAN_NS, "id=b step=end")];

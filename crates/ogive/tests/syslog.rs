@@ -3,6 +3,7 @@
 mod beats;
 mod fluent;
 mod journald;
+mod sessions;
 mod shippers;
 
 use std::collections::BTreeSet;
