@@ -138,8 +138,8 @@ impl Piece {
         };
         let before = text[message.clone()].strip_suffix("\\n");
         // A backslash that is itself escaped does not escape the n.
-        let is_last =
-            before.is_some_and(|before| before.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 0);
+        let is_last = before
+            .is_some_and(|before| before.bytes().rev().take_while(|byte| *byte == b'\\').count().is_multiple_of(2));
         Some(Self { shape: PieceShape::Docker, is_stderr, is_last, flag: None, message })
     }
 
