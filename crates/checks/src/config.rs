@@ -18,6 +18,7 @@ use super::grpc::Grpc;
 use super::plan::GAP_MIN;
 use super::raw::Raw;
 use super::request::Http;
+use super::snmp::Snmp;
 use super::steps::Steps;
 use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, tls, trust};
 use super::websocket::WebSocket;
@@ -37,7 +38,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 20] = [
     "http",
     "grpc",
     "websocket",
@@ -46,6 +47,7 @@ const KINDS: [&str; 19] = [
     "dns",
     "icmp",
     "ntp",
+    "snmp",
     "ssh",
     "smtp",
     "imap",
@@ -114,6 +116,7 @@ pub(super) enum Probe {
     Redis(Login),
     Memcached(HostAndPort, Option<Trust>),
     Ntp(HostAndPort),
+    Snmp(Box<Snmp>),
     Greeting(Greeting),
     Command(External),
     #[cfg(feature = "lua")]
@@ -300,6 +303,7 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
         "redis" => login(raw, 6379).map(Probe::Redis),
         "memcached" => Ok(Probe::Memcached(place(&target(raw)?, Some(11_211))?, tls(raw))),
         "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
+        "snmp" => Snmp::of(raw).map(|snmp| Probe::Snmp(Box::new(snmp))),
         "ssh" => Greeting::from_raw(raw, greeting::Protocol::Ssh).map(Probe::Greeting),
         "smtp" => Greeting::from_raw(raw, greeting::Protocol::Smtp).map(Probe::Greeting),
         "imap" => Greeting::from_raw(raw, greeting::Protocol::Imap).map(Probe::Greeting),
@@ -450,6 +454,7 @@ mod tests {
             ("http", "target = 'http://x/'\nstatus = [99]", "status 99 is none"),
             ("http", "target = 'http://x/'\nredirects = 11", "redirects 11 is above 10"),
             ("dns", "target = 'x'", "query is missing"),
+            ("redis", "target = 'h'\ncommunity = 'c'", "community means nothing to the kind redis"),
             ("dns", "query = 'x'\nexpect = true", "expected a string or a list of strings"),
             ("tcp", "target = 'x:1'\nservice = 's'", "service means nothing to the kind tcp"),
             ("http", "target = 'http://x/'\nexpect_regex = 'x'", "expect_regex means nothing to the kind http"),

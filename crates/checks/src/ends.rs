@@ -1,6 +1,6 @@
 //! Ends of series: the last state reported by a check that was removed is no longer current, so each of its state
-//! series gets a staleness marker, like those of a scraped target that disappeared. Counts and latencies, which cover
-//! one second, need none.
+//! series gets a staleness marker, like those of a scraped target that disappeared, and so does each of its cumulative
+//! counters. Counts and latencies, which cover one second, need none.
 //!
 //! Invariants: a marker comes after the last sample of its series, even if the check was running when it was removed.
 //! Limits: [`LASTING_MAX`] series per check; further series of a script go stale by themselves, five minutes later.
@@ -49,23 +49,23 @@ impl Ends {
 
     /// A run reported this. When its check is gone by now, what it reported has ended already.
     pub(super) fn reported(&self, check: &Arc<Check>, batch: &Batch, now_ns: i64) -> Option<Batch> {
-        let states = batch.series.iter().flatten().filter(|series| is_state(series));
+        let lasting = batch.series.iter().flatten().filter(|series| is_lasting(series));
         match self.lock().get_mut(&check.name) {
             Some((of, known)) if of.labels == check.labels => {
-                for series in states {
+                for series in lasting {
                     if known.len() < LASTING_MAX && !known.contains(series) {
                         known.push(series.clone());
                     }
                 }
                 None
             }
-            _ => marks(states.cloned().collect(), now_ns),
+            _ => marks(lasting.cloned().collect(), now_ns),
         }
     }
 }
 
-fn is_state(series: &SeriesDef) -> bool {
-    series.meta.kind == Kind::Float && series.meta.temporality == Temporality::Gauge
+fn is_lasting(series: &SeriesDef) -> bool {
+    series.meta.kind == Kind::Float && series.meta.temporality != Temporality::Delta
 }
 
 /// A marker for each, a millisecond behind `now_ns`: no sample is as late.

@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::task::{Context, Poll, Waker};
 
 use hyper::Request;
+use hyper::body::Bytes;
 use ogive_outgoing::Body;
 use ogive_probe::Clock;
 use tokio::io::BufReader;
@@ -15,8 +16,8 @@ use super::extract::{Answer, report};
 use super::json_path::JsonPath;
 use super::net::Stream;
 use super::run::Run;
-use super::websocket;
 use super::{certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, ntp, perfdata, postgres, redis};
+use super::{snmp, websocket};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -91,6 +92,28 @@ pub fn ntp(bytes: &[u8]) {
     let nonce = bytes.get(24..32).map_or(0, |nonce| u64::from_be_bytes(nonce.try_into().expect("8 bytes")));
     if let Some(answer) = ntp::read(bytes, nonce) {
         let _ = (ntp::judged(&answer), answer.offset_and_delay(0, u64::MAX));
+    }
+}
+
+/// Datagrams of an SNMP agent, each behind its length in two bytes, for a check with a community and one with a user.
+pub fn snmp(bytes: &[u8]) {
+    let (mut datagrams, mut rest) = (Vec::new(), bytes);
+    while let Some((head, tail)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_be_bytes(*head)).min(tail.len());
+        let (datagram, after) = tail.split_at(length);
+        datagrams.push(Bytes::copy_from_slice(datagram));
+        rest = after;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("it needs a timer alone");
+    let clock = Clock::manual(1_000, 1_700_000_000_000_000_000);
+    for login in ["community = 'public'", "user = 'u'"] {
+        let table = format!(
+            "[[check]]\nname = 'a'\nkind = 'snmp'\ntarget = 'a.example'\n{login}\n\
+             get = [{{name = 'x', oid = '1.3.6.1.2.1.1.3.0'}}]\n\
+             walk = [{{labels = {{if = '1.3.6.1.2.1.2.2.1.2'}}, columns = [{{name = 'y', oid = '1.3.6.1.2.1.2.2.1.10'}}]}}]\n"
+        );
+        let Probe::Snmp(check) = requested(&table) else { unreachable!("it is of that kind") };
+        let _ = runtime.block_on(snmp::replay(&mut Run::begin(clock), &check, datagrams.clone(), clock));
     }
 }
 
@@ -212,6 +235,28 @@ mod tests {
         smoke(greeting, b"* OK x\r\n* y\r\na1 OK\r\n", 2_000, b"*a1OKBYE \r\n\xff");
         smoke(greeting, b"+OK\r\n+OK\r\n", 2_000, b"+-OKER \r\n\xff");
         smoke(ntp, &[&[0x24, 2, 6, 0xe8][..], &[1; 44]].concat(), 3_000, &[]);
+    }
+
+    #[test]
+    fn datagrams_of_agents_may_be_anything() {
+        use crate::snmp::testing::{UNKNOWN_ENGINE, UNKNOWN_USER, answer, report};
+        use async_snmp::Value;
+
+        let text = |word: &'static str| Value::OctetString(Bytes::from_static(word.as_bytes()));
+        let community = [
+            answer(1, &[("1.3.6.1.2.1.1.3.0", Value::TimeTicks(7))]),
+            answer(2, &[("1.3.6.1.2.1.2.2.1.2.1", text("lo")), ("1.3.6.1.2.1.2.2.1.3.1", Value::Integer(24))]),
+            answer(
+                3,
+                &[("1.3.6.1.2.1.2.2.1.10.1", Value::Counter32(9)), ("1.3.6.1.2.1.2.2.1.10.1", Value::EndOfMibView)],
+            ),
+        ];
+        let user = [report(2, "", UNKNOWN_ENGINE), report(3, "u", UNKNOWN_USER)];
+        for datagrams in [&community[..], &user] {
+            let framed = |datagram: &Bytes| [&(datagram.len() as u16).to_be_bytes()[..], datagram].concat();
+            let all: Vec<u8> = datagrams.iter().flat_map(framed).collect();
+            smoke(snmp, &all, 1_000, &[]);
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
-//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `greeting`, `postgres`, `redis`, `memcached`,
-//!   `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
+//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `postgres`, `redis`,
+//!   `memcached`, `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -49,6 +49,7 @@ mod redis;
 mod request;
 mod run;
 mod sigv4;
+mod snmp;
 mod steps;
 mod target;
 mod upgrade;
@@ -437,6 +438,7 @@ impl Shared {
             Probe::Redis(login) => redis::run(network, run, login).await,
             Probe::Memcached(place, trust) => memcached::run(network, run, place, trust.as_ref()).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,
+            Probe::Snmp(snmp) => snmp::run(network, run, snmp, check.timeout, self.door.clock).await,
             Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
             Probe::Command(external) => command::run(run, external).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,

@@ -42,6 +42,15 @@ pub(super) struct Raw {
     pub(super) password: Option<String>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) database: Option<String>,
+    pub(super) community: Option<String>,
+    pub(super) community_file: Option<PathBuf>,
+    pub(super) authentication: Option<String>,
+    pub(super) privacy: Option<String>,
+    pub(super) privacy_password: Option<String>,
+    pub(super) privacy_password_file: Option<PathBuf>,
+    pub(super) context: Option<String>,
+    pub(super) get: Option<Vec<ObjectTable>>,
+    pub(super) walk: Option<Vec<WalkTable>>,
     pub(super) script: Option<PathBuf>,
     pub(super) arguments: Option<BTreeMap<String, String>>,
     pub(super) memory_mib: Option<u32>,
@@ -89,6 +98,31 @@ pub(super) struct ExtractTable {
     pub(super) unit: String,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A `[[check.get]]` table, or a column of a `[[check.walk]]` table: where numbers of an SNMP agent are.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ObjectTable {
+    pub(super) name: String,
+    pub(super) oid: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A `[[check.walk]]` table: columns of a table of an SNMP agent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WalkTable {
+    /// The label of a row's index.
+    #[serde(default = "index")]
+    pub(super) index: String,
+    /// Labels of a row, by the OID of the column that holds them.
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) columns: Vec<ObjectTable>,
 }
 
 /// A `[[check.step]]` table: one request of several.
@@ -146,6 +180,10 @@ impl<'a> Visitor<'a> for OneOrMore {
     }
 }
 
+fn index() -> String {
+    "index".into()
+}
+
 fn average() -> Vec<String> {
     vec!["Average".into()]
 }
@@ -153,7 +191,15 @@ fn average() -> Vec<String> {
 impl Raw {
     /// Whether it reads a file of this machine.
     pub(super) fn names_files(&self) -> bool {
-        let files = [&self.token_file, &self.ca_file, &self.password_file, &self.script, &self.secret_access_key_file];
+        let files = [
+            &self.token_file,
+            &self.ca_file,
+            &self.password_file,
+            &self.community_file,
+            &self.privacy_password_file,
+            &self.script,
+            &self.secret_access_key_file,
+        ];
         files.into_iter().any(Option::is_some)
     }
 
@@ -184,6 +230,15 @@ impl Raw {
             ("password", self.password.is_some()),
             ("password_file", self.password_file.is_some()),
             ("database", self.database.is_some()),
+            ("community", self.community.is_some()),
+            ("community_file", self.community_file.is_some()),
+            ("authentication", self.authentication.is_some()),
+            ("privacy", self.privacy.is_some()),
+            ("privacy_password", self.privacy_password.is_some()),
+            ("privacy_password_file", self.privacy_password_file.is_some()),
+            ("context", self.context.is_some()),
+            ("get", self.get.is_some()),
+            ("walk", self.walk.is_some()),
             ("script", self.script.is_some()),
             ("arguments", self.arguments.is_some()),
             ("memory_mib", self.memory_mib.is_some()),

@@ -140,6 +140,7 @@ struct Figure {
     metric: String,
     unit: String,
     labels: Vec<(String, String)>,
+    temporality: Temporality,
     /// When it was, if that is not now.
     time_ns: Option<i64>,
     value: Value,
@@ -244,8 +245,26 @@ impl Run {
         time_ns: Option<i64>,
         value: Value,
     ) {
+        self.push(metric, unit, labels, Temporality::Gauge, time_ns, value);
+    }
+
+    /// A count since some start of the target.
+    pub(super) fn counter(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], value: f64) {
+        self.push(metric, unit, labels, Temporality::Cumulative, None, Value::Float(value));
+    }
+
+    fn push(
+        &mut self,
+        metric: &str,
+        unit: &str,
+        labels: &[(&str, &str)],
+        temporality: Temporality,
+        time_ns: Option<i64>,
+        value: Value,
+    ) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.figures.push(Figure { metric: metric.to_owned(), unit: unit.to_owned(), labels, time_ns, value });
+        let (metric, unit) = (metric.to_owned(), unit.to_owned());
+        self.figures.push(Figure { metric, unit, labels, temporality, time_ns, value });
     }
 
     /// How it ended within `timeout`; no word means that it did not.
@@ -287,12 +306,12 @@ impl Run {
         for (step, ns) in &self.step_seconds {
             out.seconds("ogive_check_step_seconds", ("step", step.as_str()), *ns);
         }
-        for Figure { metric, unit, labels, time_ns, value } in self.figures {
+        for Figure { metric, unit, labels, temporality, time_ns, value } in self.figures {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             // What has a time of its own comes when somebody else measures it.
             let width_ms = if time_ns.is_some() { 0 } else { out.width_ms() };
-            out.at(&metric, &unit, &labels, (Temporality::Gauge, width_ms), time_ns.unwrap_or(now_ns), value);
+            out.at(&metric, &unit, &labels, (temporality, width_ms), time_ns.unwrap_or(now_ns), value);
         }
         out.batch
     }

@@ -9,8 +9,10 @@ use std::fmt::Write as _;
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Keys of a check whose values, or the values in tables of that name, may be secrets.
-const SECRET_KEYS: [&str; 10] = [
+const SECRET_KEYS: [&str; 12] = [
     "password",
+    "privacy_password",
+    "community",
     "secret_access_key",
     "access_key_id",
     "headers",

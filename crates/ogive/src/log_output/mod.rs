@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ogive_probe::Clock;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -46,6 +46,11 @@ pub(crate) struct Options {
 #[derive(Clone, Debug)]
 pub(crate) struct Levels(Targets);
 
+/// Libraries log warnings, except the one whose every failure is the result of a check, and is stored as such.
+fn of_libraries() -> Targets {
+    Targets::new().with_default(Level::WARN).with_target("async_snmp", LevelFilter::OFF)
+}
+
 /// Reads `--log-level`. A level without a target applies to Ogive; libraries beneath it log warnings unless they are named.
 fn levels(text: &str) -> Result<Levels, String> {
     let mut parts = Vec::new();
@@ -56,9 +61,9 @@ fn levels(text: &str) -> Result<Levels, String> {
             parts.push(("ogive".to_owned(), part.to_owned()));
         }
     }
-    let mut targets = Targets::new().with_default(Level::WARN);
+    let mut targets = of_libraries();
     for (target, level) in parts {
-        let level: tracing_subscriber::filter::LevelFilter = level
+        let level: LevelFilter = level
             .parse()
             .map_err(|_| format!("{level:?} is no level; known are off, error, warn, info, debug, trace"))?;
         targets = targets.with_target(target, level);
@@ -86,7 +91,7 @@ pub(crate) fn is_of_a_role() -> bool {
 
 /// Starts the log of a command: only messages, for the person who runs it. Changes nothing if there is a log already.
 pub(crate) fn start_of_command() {
-    let all = Targets::new().with_default(Level::WARN).with_target("ogive", Level::INFO);
+    let all = of_libraries().with_target("ogive", Level::INFO);
     install(Style::Command, all);
 }
 
@@ -161,6 +166,8 @@ mod tests {
         assert!(!enabled("warn,hyper=trace", "ogive::front", Level::INFO));
         assert!(enabled("info,ogive_scrape=debug", "ogive_scrape::pool", Level::DEBUG));
         assert!(!enabled("off", "ogive::front", Level::ERROR));
+        assert!(!enabled("info", "async_snmp::client", Level::ERROR));
+        assert!(enabled("info,async_snmp=debug", "async_snmp::client", Level::DEBUG));
         let wrong = levels("info,hyper=loud").unwrap_err();
         assert!(wrong.contains("loud") && wrong.contains("debug"), "{wrong}");
     }
