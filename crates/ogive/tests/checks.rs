@@ -1,9 +1,10 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis, dnsmasq and others from Debian, the kernel's own
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis, dnsmasq, snmpd and others from Debian, the kernel's own
 //! echo, and on what refuses, hangs and breaks off.
 
 mod commands;
 mod greetings;
 mod grpc;
+mod snmp;
 mod steps;
 mod websocket;
 
