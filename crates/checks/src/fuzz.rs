@@ -253,7 +253,7 @@ mod tests {
         ];
         let user = [report(2, "", UNKNOWN_ENGINE), report(3, "u", UNKNOWN_USER)];
         for datagrams in [&community[..], &user] {
-            let framed = |datagram: &Bytes| [&(datagram.len() as u16).to_be_bytes()[..], datagram].concat();
+            let framed = |datagram: &Bytes| [&(datagram.len() as u16).to_be_bytes()[..], &datagram[..]].concat();
             let all: Vec<u8> = datagrams.iter().flat_map(framed).collect();
             smoke(snmp, &all, 1_000, &[]);
         }

@@ -196,7 +196,8 @@ impl<'a> Session<'a> {
         let mut walk = Walk::of(column);
         let mut repetitions = REPETITIONS;
         while !walk.is_over {
-            let answer = self.client.get_bulk_with_metadata(&[walk.last.clone()], 0, repetitions).await;
+            let from = std::slice::from_ref(&walk.last);
+            let answer = self.client.get_bulk_with_metadata(from, 0, repetitions).await;
             match answer {
                 Ok(answer) => walk.take(answer.varbinds, &mut self.left)?,
                 Err(error) if repetitions > 1 && is_too_big(&error) => repetitions /= 2,
