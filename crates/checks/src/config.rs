@@ -16,9 +16,10 @@ use super::dns::Dns;
 use super::greeting::{self, Greeting};
 use super::grpc::Grpc;
 use super::plan::GAP_MIN;
-use super::raw::Raw;
+use super::raw::{QueryKey, Raw};
 use super::request::Http;
 use super::snmp::Snmp;
+use super::sql::Database;
 use super::steps::Steps;
 use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, tls, trust};
 use super::websocket::WebSocket;
@@ -53,6 +54,7 @@ const KINDS: [&str; 20] = [
     "imap",
     "pop3",
     "postgres",
+    "mysql",
     "redis",
     "memcached",
     "nagios",
@@ -112,7 +114,8 @@ pub(super) enum Probe {
         host: String,
         count: u32,
     },
-    Postgres(Login),
+    Postgres(Box<Database>),
+    MySql(Box<Database>),
     Redis(Login),
     Memcached(HostAndPort, Option<Trust>),
     Ntp(HostAndPort),
@@ -256,7 +259,8 @@ fn labels(raw: &Raw) -> Result<Vec<(String, String)>, String> {
         return Err(format!("the label {own} is the check's own"));
     }
     let program = || raw.command.as_ref()?.first().cloned();
-    let target = raw.target.clone().or_else(|| raw.region.clone()).or_else(|| raw.query.clone()).or_else(program);
+    let target =
+        raw.target.clone().or_else(|| raw.region.clone()).or_else(|| raw.query.as_ref()?.name()).or_else(program);
     let target = target.unwrap_or_default();
     let own = [("check", raw.name.clone()), ("kind", raw.kind.clone()), ("target", without_login(&target))];
     let mut out: Vec<(String, String)> = own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -294,12 +298,8 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             }
             Ok(Probe::Icmp { host: target(raw)?, count })
         }
-        "postgres" => {
-            let mut login = login(raw, 5432)?;
-            login.user.get_or_insert_with(|| "postgres".into());
-            login.database = raw.database.take();
-            Ok(Probe::Postgres(login))
-        }
+        "postgres" => Database::of(raw, 5432, Some("postgres")).map(|server| Probe::Postgres(Box::new(server))),
+        "mysql" => Database::of(raw, 3306, None).map(|server| Probe::MySql(Box::new(server))),
         "redis" => login(raw, 6379).map(Probe::Redis),
         "memcached" => Ok(Probe::Memcached(place(&target(raw)?, Some(11_211))?, tls(raw))),
         "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
@@ -323,7 +323,9 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
 
 fn dns(raw: &mut Raw) -> Result<Dns, String> {
     let server = raw.target.take().map(|target| place(&target, Some(53))).transpose()?;
-    let query = raw.query.take().ok_or("query is missing: the name that is asked for")?;
+    let Some(QueryKey::Name(query)) = raw.query.take() else {
+        return Err("query is missing: the name that is asked for".into());
+    };
     let record = raw.record.take().unwrap_or_else(|| "A".into());
     let record = super::dns::Record::of(&record).ok_or_else(|| {
         format!("record {record:?} is none; there are {}", super::dns::Record::NAMES.map(|(name, _)| name).join(", "))
@@ -395,7 +397,8 @@ mod tests {
         assert_eq!((place.host.as_str(), place.port), ("::1", 80));
         let Probe::Tls(place, _) = &checks[2].ask else { panic!("{:?}", checks[2].ask) };
         assert_eq!(place.port, 443);
-        let Probe::Postgres(login) = &checks[5].ask else { panic!("{:?}", checks[5].ask) };
+        let Probe::Postgres(database) = &checks[5].ask else { panic!("{:?}", checks[5].ask) };
+        let login = &database.login;
         assert_eq!((login.place.port, login.user.as_deref()), (5432, Some("postgres")));
         assert_eq!(login.database.as_deref(), Some("shop"));
         assert!(login.trust.is_some());
@@ -416,6 +419,8 @@ mod tests {
             ("pop3", "", 110),
             ("pop3", "tls = true", 995),
             ("memcached", "", 11_211),
+            ("postgres", "", 5432),
+            ("mysql", "user = 'u'", 3306),
         ] {
             let text = format!("[[check]]\nname = 'a'\nkind = '{kind}'\ntarget = 'h'\n{keys}");
             let ask = Config::parse(&text).unwrap().check.remove(0).ask;
@@ -455,6 +460,16 @@ mod tests {
             ("http", "target = 'http://x/'\nredirects = 11", "redirects 11 is above 10"),
             ("dns", "target = 'x'", "query is missing"),
             ("redis", "target = 'h'\ncommunity = 'c'", "community means nothing to the kind redis"),
+            ("dns", "query = 7", "expected a name to ask for, or [[check.query]] tables"),
+            ("dns", "[[check.query]]\nmetric = 'm'\nsql = 'x'", "query is missing"),
+            (
+                "redis",
+                "target = 'x'\n[[check.query]]\nmetric = 'm'\nsql = 'x'",
+                "query means nothing to the kind redis",
+            ),
+            ("mysql", "target = 'x'", "user is missing"),
+            ("mysql", "target = 'x'\nuser = 'u'\ninsecure = true", "insecure means nothing to the kind mysql"),
+            ("mysql", "target = 'x'\nuser = 'u'\npassword = 'a'\npassword_file = '/b'", "not both"),
             ("dns", "query = 'x'\nexpect = true", "expected a string or a list of strings"),
             ("tcp", "target = 'x:1'\nservice = 's'", "service means nothing to the kind tcp"),
             ("http", "target = 'http://x/'\nexpect_regex = 'x'", "expect_regex means nothing to the kind http"),

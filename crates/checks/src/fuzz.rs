@@ -15,9 +15,12 @@ use super::dns::Dns;
 use super::extract::{Answer, report};
 use super::json_path::JsonPath;
 use super::net::Stream;
-use super::run::Run;
-use super::{certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, ntp, perfdata, postgres, redis};
-use super::{snmp, websocket};
+use super::run::{Failure, Run};
+use super::sql::Client as _;
+use super::{
+    certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, mysql, ntp, perfdata, postgres, redis,
+};
+use super::{rows, snmp, websocket};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -49,13 +52,28 @@ pub fn dns(bytes: &[u8]) {
     }
 }
 
-/// A login with a password, and the answer to a query.
+/// A login with a password, the answer to a query, and a result.
 pub fn postgres(bytes: &[u8]) {
     let mut stream = BufReader::new(said(bytes));
     let _ = done(async {
         postgres::log_in(&mut stream, "user", Some("pencil"), "abc").await?;
-        postgres::until_ready(&mut stream, |_, _| {}).await
+        postgres::until_ready(&mut stream, |_, _| {}).await?;
+        reported(&stream.table("SELECT 1").await?)
     });
+}
+
+/// A greeting, a login, the answer to a ping, and a result.
+pub fn mysql(bytes: &[u8]) {
+    let mut packets = mysql::Packets::new(said(bytes));
+    let _ = done(async { reported(&mysql::exchange(&mut packets).await?) });
+}
+
+/// The samples of a result.
+fn reported(table: &rows::Table) -> Result<(), Failure> {
+    let text = "[[check]]\nname = 'a'\nkind = 'postgres'\ntarget = 'h'\n[[check.query]]\nmetric = 'm'\nsql = 'x'\n";
+    let Probe::Postgres(database) = requested(text) else { unreachable!("it is of that kind") };
+    let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
+    rows::report(&mut run, &database.queries[0], table, &mut rows::Reported::default())
 }
 
 /// Answers to commands, until one is none.
@@ -224,8 +242,31 @@ mod tests {
         let no = message(b'E', b"SFATAL\0C28P01\0Mno entry\0\0");
         smoke(postgres, &[&taken[..], &row, &ready].concat(), 3_000, &[]);
         smoke(postgres, &[&sasl[..], &first, &taken, &no, &ready].concat(), 3_000, &[]);
+        let columns = b"\0\x02a\0\0\0\0\0\0\0\0\0\0\x19\0\0\0\0\0\0\0\0b\0\0\0\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0\0";
+        let columns = message(b'T', columns);
+        let rows = message(b'D', b"\0\x02\0\0\0\x01x\0\0\0\x011");
+        smoke(postgres, &[&taken[..], &ready, &ready, &columns, &rows, &rows, &ready].concat(), 5_000, &[]);
         smoke(redis, b"+OK\r\n-NOAUTH no\r\n+PONG\r\n", 3_000, b"+-\r\n$*0 \xff");
         smoke(memcached, b"STAT pid 7\r\nSTAT version 1.6\r\nEND\r\n", 3_000, b"STATEND 0.\r\n\xff");
+    }
+
+    #[test]
+    fn answers_of_mysql_may_be_anything() {
+        let packet = |sequence: u8, body: &[u8]| [&[body.len() as u8, 0, 0, sequence], body].concat();
+        let greeting =
+            b"\x0a8.0.36\0\x07\0\0\0abcdefgh\0\xff\xff\x2d\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0\
+                         caching_sha2_password\0";
+        let ok = b"\0\0\0\x02\0\0\0";
+        let column = b"\x03def\0\0\0\x01n\0\x0c\x3f\0\x01\0\0\0\x08\0\0\0\0\0";
+        let end = b"\xfe\0\0\x02\0";
+        let result = [packet(1, b"\x01"), packet(2, column), packet(3, end), packet(4, b"\x0212"), packet(5, end)];
+        let good =
+            [packet(0, greeting), packet(2, b"\x01\x03"), packet(3, ok), packet(1, ok), result.concat()].concat();
+        smoke(mysql, &good, 8_000, &[]);
+        let switched = b"\xfemysql_native_password\0ABCDEFGHIJKLMNOPQRST\0";
+        let refused = b"\xff\x15\x04#28000no entry";
+        smoke(mysql, &[packet(0, greeting), packet(2, switched), packet(4, refused)].concat(), 5_000, &[]);
+        smoke(mysql, &packet(0, b"\xff\x10\x04Too many connections"), 1_000, &[]);
     }
 
     #[test]

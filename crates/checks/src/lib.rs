@@ -2,7 +2,8 @@
 //!
 //! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
-//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `postgres`, `redis`,
+//! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
+//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `postgres`, `mysql`, `redis`,
 //!   `memcached`, `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
@@ -39,17 +40,21 @@ mod memcached;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
+mod mysql;
 mod net;
 mod ntp;
 mod perfdata;
 mod plan;
 mod postgres;
+mod query;
 mod raw;
 mod redis;
 mod request;
+mod rows;
 mod run;
 mod sigv4;
 mod snmp;
+mod sql;
 mod steps;
 mod target;
 mod upgrade;
@@ -434,7 +439,8 @@ impl Shared {
             Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Probe::Dns(dns) => dns::run(network, run, dns).await,
             Probe::Icmp { host, count } => icmp::run(network, run, host, *count, check.timeout, self.door.clock).await,
-            Probe::Postgres(login) => postgres::run(network, run, login).await,
+            Probe::Postgres(database) => postgres::run(network, run, database, check.timeout, self.door.clock).await,
+            Probe::MySql(database) => mysql::run(network, run, database, check.timeout, self.door.clock).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
             Probe::Memcached(place, trust) => memcached::run(network, run, place, trust.as_ref()).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,

@@ -1,24 +1,32 @@
-//! PostgreSQL: start-up, login (none, password, MD5, SCRAM-SHA-256) and `SELECT 1`, using protocol 3.0.
+//! PostgreSQL: start-up, login (none, password, MD5, SCRAM-SHA-256), `SELECT 1` and the check's queries, using protocol
+//! 3.0. Queries are made in a session that is read-only and whose statements end shortly before the check's timeout.
 //!
 //! Why not a client library: the lightest one brings 36 crates for a single query.
 //! Limits: [`MESSAGE_BYTES_MAX`], [`MESSAGES_MAX`], [`ITERATIONS_MAX`]. Passwords for SCRAM are used unchanged: login
 //! fails with non-ASCII passwords that SASLprep would change.
 
+mod result;
+
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use ogive_probe::Clock;
 use ring::{digest, hmac, pbkdf2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 
 use super::entropy;
 use super::net::{Network, Stream};
+use super::query::Query;
+use super::rows::{ROWS_MAX, Table};
 use super::run::{Failure, Reason, Run};
 use super::sigv4::hex;
-use super::target::Login;
+use super::sql::{self, Client, Database};
 use md5::{Digest as _, Md5};
+use result::Answer;
 
-/// 64 KiB of a message: a reply takes some bytes, an error some hundred.
+/// 64 KiB of a message: a reply takes some bytes, an error some hundred, a row some thousand.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// 200 messages until an answer is there: a server reports some 15 settings.
 const MESSAGES_MAX: usize = 200;
@@ -26,12 +34,20 @@ const MESSAGES_MAX: usize = 200;
 const ITERATIONS_MAX: u32 = 100_000;
 /// 18 bytes, 24 letters of base64: as PostgreSQL's own client sends.
 const NONCE_BYTES: usize = 18;
+const LONG_ROW: &str = "a row has more than 64 KiB";
 const VERSION: u32 = 3 << 16;
 const TLS_PLEASE: u32 = 80_877_103;
 
 type Connection = BufReader<Box<dyn Stream>>;
 
-pub(super) async fn run(network: &Network, run: &mut Run, login: &Login) -> Result<(), Failure> {
+pub(super) async fn run(
+    network: &Network,
+    run: &mut Run,
+    database: &Database,
+    timeout: Duration,
+    clock: Clock,
+) -> Result<(), Failure> {
+    let Database { login, queries } = database;
     let mut stream = network.connect(run, &login.place).await?;
     let stream: Box<dyn Stream> = match &login.trust {
         None => Box::new(stream),
@@ -46,8 +62,8 @@ pub(super) async fn run(network: &Network, run: &mut Run, login: &Login) -> Resu
     let mut stream = BufReader::new(stream);
     run.phase("login");
     let user = login.user.as_deref().unwrap_or("postgres");
-    let database = login.database.as_deref().unwrap_or(user);
-    let parameters = ["user", user, "database", database, "application_name", "ogive"];
+    let name = login.database.as_deref().unwrap_or(user);
+    let parameters = ["user", user, "database", name, "application_name", "ogive"];
     write(&mut stream, &first(VERSION, &parameters)).await?;
     let password = match &login.password {
         Some(password) => Some(network.words(password).await?),
@@ -58,9 +74,49 @@ pub(super) async fn run(network: &Network, run: &mut Run, login: &Login) -> Resu
     write(&mut stream, &message(b'Q', b"SELECT 1\0")).await?;
     let mut rows = 0;
     until_ready(&mut stream, |kind, _| rows += usize::from(kind == b'D')).await?;
+    let outcome = match rows {
+        1 => values(&mut stream, run, queries, timeout, clock).await,
+        _ => Err(Failure::new(Reason::Protocol, format!("SELECT 1 has {rows} rows"))),
+    };
     // Whether it hears that is its own affair.
     let _ = stream.write_all(&message(b'X', &[])).await;
-    if rows == 1 { Ok(()) } else { Err(Failure::new(Reason::Protocol, format!("SELECT 1 has {rows} rows"))) }
+    outcome
+}
+
+/// Makes the queries, if there are any.
+async fn values(
+    stream: &mut Connection,
+    run: &mut Run,
+    queries: &[Query],
+    timeout: Duration,
+    clock: Clock,
+) -> Result<(), Failure> {
+    if queries.is_empty() {
+        return Ok(());
+    }
+    run.phase("values");
+    let limit_ms = sql::statement_ms(timeout);
+    let settings = format!(
+        "SET client_encoding = 'UTF8'; SET default_transaction_read_only = on; SET statement_timeout = {limit_ms}\0"
+    );
+    write(stream, &message(b'Q', settings.as_bytes())).await?;
+    until_ready(stream, |_, _| {}).await?;
+    sql::measure(run, queries, stream, clock).await
+}
+
+impl Client for Connection {
+    async fn table(&mut self, sql: &str) -> Result<Table, Failure> {
+        write(self, &message(b'Q', &[sql.as_bytes(), b"\0"].concat())).await?;
+        let mut answer = Answer::default();
+        for _ in 0..=ROWS_MAX + MESSAGES_MAX {
+            match read(self).await? {
+                (b'Z', _) => return answer.end(),
+                (b'E', body) => answer.fail(ended(&body)),
+                (kind, body) => answer.take(kind, &body)?,
+            }
+        }
+        Err(strange())
+    }
 }
 
 /// Proves who asks, until the server is ready.
@@ -143,7 +199,11 @@ async fn write(stream: &mut Connection, bytes: &[u8]) -> Result<(), Failure> {
 async fn read(stream: &mut Connection) -> Result<(u8, Vec<u8>), Failure> {
     let kind = stream.read_u8().await?;
     let length = stream.read_u32().await? as usize;
-    let length = length.checked_sub(4).filter(|length| *length <= MESSAGE_BYTES_MAX).ok_or_else(strange)?;
+    let length = length.checked_sub(4).ok_or_else(strange)?;
+    if length > MESSAGE_BYTES_MAX {
+        // Of what does not speak the protocol, too, any letters may look like a length.
+        return Err(if kind == b'D' { Failure::new(Reason::Limit, LONG_ROW) } else { strange() });
+    }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     Ok((kind, body))
@@ -153,14 +213,25 @@ fn strange() -> Failure {
     Failure::new(Reason::Protocol, "what answers does not speak PostgreSQL's protocol")
 }
 
-/// What an error message says: fields of a letter and words.
+/// A field of an error message, which has fields of a letter and words.
+fn field(body: &[u8], letter: u8) -> String {
+    let mut fields = body.split(|byte| *byte == 0).filter_map(|field| field.split_first());
+    let found = fields.find(|(found, _)| **found == letter);
+    found.map(|(_, words)| String::from_utf8_lossy(words).into_owned()).unwrap_or_default()
+}
+
+/// Why the server ended a statement of a query.
+fn ended(body: &[u8]) -> Failure {
+    let Failure { reason, sentence } = refused(body);
+    // query_canceled: by statement_timeout.
+    let reason = if field(body, b'C') == "57014" { Reason::Timeout } else { reason };
+    Failure::new(reason, sentence)
+}
+
+/// What an error message says.
 fn refused(body: &[u8]) -> Failure {
-    let field = |letter: u8| {
-        let mut fields = body.split(|byte| *byte == 0).filter_map(|field| field.split_first());
-        fields.find(|(found, _)| **found == letter).map(|(_, words)| String::from_utf8_lossy(words).into_owned())
-    };
-    let code = field(b'C').unwrap_or_default();
-    let sentence = format!("the server says {:?} ({code})", field(b'M').unwrap_or_default());
+    let code = field(body, b'C');
+    let sentence = format!("the server says {:?} ({code})", field(body, b'M'));
     // Class 28 is about who asks, 3D about databases that are not there.
     let reason = if code.starts_with("28") || code.starts_with("3D") { Reason::Login } else { Reason::Status };
     Failure::new(reason, sentence)
@@ -322,6 +393,8 @@ mod tests {
         let of = |code: &str| refused(format!("SFATAL\0C{code}\0Mno entry\0\0").as_bytes());
         assert_eq!(of("28P01"), Failure::new(Reason::Login, "the server says \"no entry\" (28P01)"));
         assert_eq!(of("53300").reason, Reason::Status);
+        assert_eq!(ended(b"C57014\0Mcanceling statement\0\0").reason, Reason::Timeout);
+        assert_eq!(ended(b"C42P01\0Mno such table\0\0").reason, Reason::Status);
     }
 
     proptest! {

@@ -30,7 +30,8 @@ pub(super) struct Raw {
     pub(super) ca_file: Option<PathBuf>,
     pub(super) server_name: Option<String>,
     pub(super) insecure: Option<bool>,
-    pub(super) query: Option<String>,
+    #[serde(default, deserialize_with = "name_or_tables")]
+    pub(super) query: Option<QueryKey>,
     pub(super) record: Option<String>,
     #[serde(default, deserialize_with = "one_or_more")]
     pub(super) expect: Option<Vec<String>>,
@@ -150,6 +151,66 @@ pub(super) struct StepTable {
 pub(super) struct Kept {
     pub(super) regex: Option<String>,
     pub(super) json: Option<String>,
+}
+
+/// The key `query`: the name that a `dns` check asks for, or the queries of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum QueryKey {
+    Name(String),
+    Tables(Vec<QueryTable>),
+}
+
+impl QueryKey {
+    /// The name, where it is one.
+    pub(super) fn name(&self) -> Option<String> {
+        if let Self::Name(name) = self { Some(name.clone()) } else { None }
+    }
+}
+
+/// A `[[check.query]]` table: SQL, and what its rows become.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueryTable {
+    /// That of the metric where it is left out.
+    pub(super) name: Option<String>,
+    pub(super) metric: String,
+    pub(super) sql: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) counter: bool,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) value_columns: Option<Vec<String>>,
+    pub(super) label_columns: Option<Vec<String>>,
+}
+
+/// A name, or a list of tables.
+fn name_or_tables<'a, D: Deserializer<'a>>(from: D) -> Result<Option<QueryKey>, D::Error> {
+    from.deserialize_any(NameOrTables).map(Some)
+}
+
+/// Reads what [`name_or_tables`] describes.
+struct NameOrTables;
+
+impl<'a> Visitor<'a> for NameOrTables {
+    type Value = QueryKey;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a name to ask for, or [[check.query]] tables")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(QueryKey::Name(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut out = Vec::new();
+        while let Some(table) = list.next_element()? {
+            out.push(table);
+        }
+        Ok(QueryKey::Tables(out))
+    }
 }
 
 /// A text, or a list of texts.

@@ -5,6 +5,7 @@
 //! - `ogive_check_runs_total{result}`: one for every run, a delta of a second; `result` is `ok` or a [`Reason`].
 //! - `ogive_check_seconds{phase}`: duration of each phase, a delta histogram of a second.
 //! - `ogive_check_step_seconds{step}`: duration of each step of a check with steps, a delta histogram of a second.
+//! - `ogive_check_query_seconds{query}`: duration of each query of a database check, a delta histogram of a second.
 //! - `ogive_check_no_answer`, `ogive_check_wrong_answer`: text, `reason: sentence`, when there was no answer or a wrong
 //!   one.
 //! - further series of the kind.
@@ -134,6 +135,38 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// A part of a run that has a name of its own.
+#[derive(Clone, Debug)]
+struct Part {
+    kind: PartKind,
+    name: String,
+}
+
+/// What such a part is.
+#[derive(Clone, Copy, Debug)]
+enum PartKind {
+    Step,
+    Query,
+}
+
+impl PartKind {
+    /// The label that has its name.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Query => "query",
+        }
+    }
+
+    /// The histogram of how long it took.
+    const fn metric(self) -> &'static str {
+        match self {
+            Self::Step => "ogive_check_step_seconds",
+            Self::Query => "ogive_check_query_seconds",
+        }
+    }
+}
+
 /// What a run measured beside the phases.
 #[derive(Clone, Debug, PartialEq)]
 struct Figure {
@@ -154,9 +187,9 @@ pub(super) struct Run {
     cell_ns: Option<i64>,
     phase: Option<(&'static str, u64)>,
     seconds: Vec<(&'static str, u64)>,
-    /// The step that was begun last.
-    step: Option<String>,
-    step_seconds: Vec<(String, u64)>,
+    /// The step or query that was begun last.
+    part: Option<Part>,
+    part_seconds: Vec<(Part, u64)>,
     figures: Vec<Figure>,
 }
 
@@ -168,8 +201,8 @@ impl Run {
             cell_ns: None,
             phase: None,
             seconds: Vec::new(),
-            step: None,
-            step_seconds: Vec::new(),
+            part: None,
+            part_seconds: Vec::new(),
             figures: Vec::new(),
         }
     }
@@ -198,20 +231,31 @@ impl Run {
         }
     }
 
-    /// The phase that did not end, and its step.
+    /// The phase that did not end, and its step or query.
     fn unfinished(&self) -> String {
         let phase = self.phase.map_or("begin", |(name, _)| name);
-        self.step.as_ref().map_or(phase.to_owned(), |step| format!("{phase} of the step {step}"))
+        let of = |part: &Part| format!("{phase} of the {} {}", part.kind.label(), part.name);
+        self.part.as_ref().map_or(phase.to_owned(), of)
     }
 
     /// A step begins.
     pub(super) fn step(&mut self, name: &str) {
-        self.step = Some(name.to_owned());
+        self.part = Some(Part { kind: PartKind::Step, name: name.to_owned() });
     }
 
     /// How long a step took.
     pub(super) fn step_seconds(&mut self, name: &str, ns: u64) {
-        self.step_seconds.push((name.to_owned(), ns));
+        self.part_seconds.push((Part { kind: PartKind::Step, name: name.to_owned() }, ns));
+    }
+
+    /// A query begins.
+    pub(super) fn query(&mut self, name: &str) {
+        self.part = Some(Part { kind: PartKind::Query, name: name.to_owned() });
+    }
+
+    /// How long a query took.
+    pub(super) fn query_seconds(&mut self, name: &str, ns: u64) {
+        self.part_seconds.push((Part { kind: PartKind::Query, name: name.to_owned() }, ns));
     }
 
     /// A latency that was measured in another way.
@@ -303,8 +347,8 @@ impl Run {
         for &(phase, ns) in &self.seconds {
             out.seconds("ogive_check_seconds", ("phase", phase), ns);
         }
-        for (step, ns) in &self.step_seconds {
-            out.seconds("ogive_check_step_seconds", ("step", step.as_str()), *ns);
+        for (part, ns) in &self.part_seconds {
+            out.seconds(part.kind.metric(), (part.kind.label(), part.name.as_str()), *ns);
         }
         for Figure { metric, unit, labels, temporality, time_ns, value } in self.figures {
             let labels: Vec<(&str, &str)> =
