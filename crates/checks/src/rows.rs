@@ -270,7 +270,7 @@ mod tests {
         let found = samples("", "datname:t size:n", &[&["shop", "7"], &["NULL", "2.5"]]).unwrap();
         assert_eq!(found, ["m{datname=\"shop\"} 7", "m 2.5", NONE_SKIPPED]);
         let found = samples("labels = {a = 'b'}", "x:t N:n is-it:b at:o", &[&["y", "1e3", "t", "noon"]]).unwrap();
-        assert_eq!(found, ["m_n{a=\"b\",x=\"y\"} 1000", "m_is_it{a=\"b\",x=\"y\"} 1", NONE_SKIPPED]);
+        assert_eq!(found, ["m_n{a=\"b\", x=\"y\"} 1000", "m_is_it{a=\"b\", x=\"y\"} 1", NONE_SKIPPED]);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let rows: &[&[&str]] = &[&["1", "2", "x", "noon"]];
         let columns = "id:n size:n name:t at:o";
         let found = samples("label_columns = ['ID', 'at']", columns, rows).unwrap();
-        assert_eq!(found, ["m{at=\"noon\",id=\"1\"} 2", NONE_SKIPPED]);
+        assert_eq!(found, ["m{at=\"noon\", id=\"1\"} 2", NONE_SKIPPED]);
         let found = samples("value_columns = ['size']", columns, rows).unwrap();
         assert_eq!(found, ["m{name=\"x\"} 2", NONE_SKIPPED]);
     }

@@ -1,7 +1,9 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis, dnsmasq, snmpd and others from Debian, the kernel's own
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq and others from Debian, the kernel's own
 //! echo, and on what refuses, hangs and breaks off.
 
 mod commands;
+mod databases;
 mod greetings;
 mod grpc;
 mod snmp;
@@ -266,20 +268,8 @@ fn postgres_and_redis_answer_to_who_may_ask() {
 
 /// A PostgreSQL whose users log in with SCRAM, with MD5 and with the password itself. It does not run as root.
 fn postgres(directory: &Path, port: u16) -> Program {
-    let (data, is_root) = (directory.join("postgres"), is_root_here());
-    let program = |name: &str| {
-        let mut versions: Vec<PathBuf> =
-            std::fs::read_dir("/usr/lib/postgresql").unwrap().map(|entry| entry.unwrap().path()).collect();
-        versions.sort();
-        let path = versions.last().expect("run scripts/need postgres").join("bin").join(name);
-        let mut command = Command::new(if is_root { Path::new("runuser") } else { &path });
-        if is_root {
-            command.args(["-u", "postgres", "--"]).arg(&path);
-        }
-        command.current_dir(directory);
-        command
-    };
-    let mut command = program("initdb");
+    let data = directory.join("postgres");
+    let mut command = postgres_program(directory, "initdb");
     // Whatever locale the machine asks for, it need not have it.
     let arguments = ["-U", "postgres", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8"];
     let made = command.arg("-D").arg(&data).args(arguments).output().unwrap();
@@ -288,19 +278,37 @@ fn postgres(directory: &Path, port: u16) -> Program {
     let rules =
         "local all all trust\nhost all scram all scram-sha-256\nhost all hashed all md5\nhost all plain all password\n";
     std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
-    let mut command = program("postgres");
+    let mut command = postgres_program(directory, "postgres");
     command.arg("-D").arg(&data).arg("-k").arg(directory).args(["-p", &port.to_string(), "-F"]);
     let server = Program::start(command);
     listens(port);
     let roles = "create role scram login password 'open sesame'; create role plain login password 'open sesame'; \
                  set password_encryption = md5; create role hashed login password 'open sesame';";
-    let sql = |sql: &str| {
-        let mut command = program("psql");
-        command.arg("-h").arg(directory).args(["-p", &port.to_string(), "-U", "postgres", "-qAtc", sql]);
-        command.output().unwrap().status.success()
-    };
-    eventually("PostgreSQL takes roles", || sql(roles).then_some(()));
+    eventually("PostgreSQL takes roles", || psql(directory, port, roles));
     server
+}
+
+/// One of PostgreSQL's programs, as its own user where this is root.
+fn postgres_program(directory: &Path, name: &str) -> Command {
+    let mut versions: Vec<PathBuf> =
+        std::fs::read_dir("/usr/lib/postgresql").unwrap().map(|entry| entry.unwrap().path()).collect();
+    versions.sort();
+    let path = versions.last().expect("run scripts/need postgres").join("bin").join(name);
+    let is_root = is_root_here();
+    let mut command = Command::new(if is_root { Path::new("runuser") } else { &path });
+    if is_root {
+        command.args(["-u", "postgres", "--"]).arg(&path);
+    }
+    command.current_dir(directory);
+    command
+}
+
+/// What PostgreSQL's own client prints, fields between bars; none when the server refuses.
+fn psql(directory: &Path, port: u16, sql: &str) -> Option<String> {
+    let mut command = postgres_program(directory, "psql");
+    command.arg("-h").arg(directory).args(["-p", &port.to_string(), "-U", "postgres", "-qAtc", sql]);
+    let output = command.output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
 fn is_root_here() -> bool {
