@@ -331,7 +331,9 @@ mod tests {
         let checks = b"[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'https://[::1]:8/x'\nperiod = '30s'\nlabels = {b = 'c'}\n\
                        status = [200, 204]\nheaders = {accept = '*'}\n[[check]]\nname = 'c'\nkind = 'http'\ntarget = 'http://h'\nuser = 'u'\n\
                        [[check.step]]\nname = 's'\ntarget = '/${user}'\nkeep.k = {regex = '(a)'}\n\
-                       [[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n";
+                       [[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n\
+                       [[check]]\nname = 'd'\nkind = 'mysql'\ntarget = 'h'\nuser = 'u'\n\
+                       [[check.query]]\nmetric = 'm'\nsql = 'x'\nvalue_columns = ['v']\ncounter = true\n";
         smoke(config, checks, 1_500, TEXT);
     }
 }
