@@ -1,6 +1,5 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis, dnsmasq, snmpd and others from Debian, the kernel's own
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq and others from Debian, the kernel's own
-//! echo, and on what refuses, hangs and breaks off.
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd and others from Debian, the kernel's
+//! own echo, and on what refuses, hangs and breaks off.
 
 mod commands;
 mod databases;
