@@ -39,7 +39,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 21] = [
     "http",
     "grpc",
     "websocket",

@@ -19,7 +19,7 @@ use super::net::Network;
 use super::query::Query;
 use super::rows::{COLUMNS_MAX, Table};
 use super::run::{Failure, Reason, Run};
-use super::sql::{self, Client, Database};
+use super::sql::{self, Client, Database, TableFuture};
 use login::{Account, Greeting, log_in, tls_request};
 pub(super) use packets::Packets;
 use packets::{Refusal, strange};
@@ -113,36 +113,40 @@ fn limit(is_mariadb: bool, timeout: Duration) -> String {
 }
 
 impl Client for Packets {
-    async fn table(&mut self, sql: &str) -> Result<Table, Failure> {
-        self.command(Command::COM_QUERY as u8, sql.as_bytes()).await?;
-        let head = self.next().await?;
-        match head.first() {
-            Some(0x00) => return Err(Failure::new(Reason::Content, "sql has no result; write a SELECT")),
-            Some(0xff) => return Err(Refusal::of(&head).in_query()),
-            Some(0xfb) => return Err(Failure::new(Reason::Content, "the server wants a file of this machine")),
-            _ => {}
+    fn table<'a>(&'a mut self, sql: &'a str) -> TableFuture<'a> {
+        Box::pin(table(self, sql))
+    }
+}
+
+async fn table(packets: &mut Packets, sql: &str) -> Result<Table, Failure> {
+    packets.command(Command::COM_QUERY as u8, sql.as_bytes()).await?;
+    let head = packets.next().await?;
+    match head.first() {
+        Some(0x00) => return Err(Failure::new(Reason::Content, "sql has no result; write a SELECT")),
+        Some(0xff) => return Err(Refusal::of(&head).in_query()),
+        Some(0xfb) => return Err(Failure::new(Reason::Content, "the server wants a file of this machine")),
+        _ => {}
+    }
+    let count = result::count(&head).ok_or_else(strange)?;
+    let mut columns = Vec::new();
+    // One more is refused with the others' limits.
+    for _ in 0..count.min(COLUMNS_MAX + 1) {
+        columns.push(result::column(&packets.next().await?).ok_or_else(strange)?);
+    }
+    let mut table = Table::new(columns)?;
+    if !result::is_end(&packets.next().await?) {
+        return Err(strange());
+    }
+    loop {
+        let packet = packets.next().await?;
+        if packet.first() == Some(&0xff) {
+            return Err(Refusal::of(&packet).in_query());
         }
-        let count = result::count(&head).ok_or_else(strange)?;
-        let mut columns = Vec::new();
-        // One more is refused with the others' limits.
-        for _ in 0..count.min(COLUMNS_MAX + 1) {
-            columns.push(result::column(&self.next().await?).ok_or_else(strange)?);
+        if result::is_end(&packet) {
+            return Ok(table);
         }
-        let mut table = Table::new(columns)?;
-        if !result::is_end(&self.next().await?) {
-            return Err(strange());
-        }
-        loop {
-            let packet = self.next().await?;
-            if packet.first() == Some(&0xff) {
-                return Err(Refusal::of(&packet).in_query());
-            }
-            if result::is_end(&packet) {
-                return Ok(table);
-            }
-            // No more than a result may have.
-            table.add(result::row(&packet, count).ok_or_else(strange)?)?;
-        }
+        // No more than a result may have.
+        table.add(result::row(&packet, count).ok_or_else(strange)?)?;
     }
 }
 

@@ -22,7 +22,7 @@ use super::query::Query;
 use super::rows::{ROWS_MAX, Table};
 use super::run::{Failure, Reason, Run};
 use super::sigv4::hex;
-use super::sql::{self, Client, Database};
+use super::sql::{self, Client, Database, TableFuture};
 use md5::{Digest as _, Md5};
 use result::Answer;
 
@@ -105,18 +105,22 @@ async fn values(
 }
 
 impl Client for Connection {
-    async fn table(&mut self, sql: &str) -> Result<Table, Failure> {
-        write(self, &message(b'Q', &[sql.as_bytes(), b"\0"].concat())).await?;
-        let mut answer = Answer::default();
-        for _ in 0..=ROWS_MAX + MESSAGES_MAX {
-            match read(self).await? {
-                (b'Z', _) => return answer.end(),
-                (b'E', body) => answer.fail(ended(&body)),
-                (kind, body) => answer.take(kind, &body)?,
-            }
-        }
-        Err(strange())
+    fn table<'a>(&'a mut self, sql: &'a str) -> TableFuture<'a> {
+        Box::pin(table(self, sql))
     }
+}
+
+async fn table(stream: &mut Connection, sql: &str) -> Result<Table, Failure> {
+    write(stream, &message(b'Q', &[sql.as_bytes(), b"\0"].concat())).await?;
+    let mut answer = Answer::default();
+    for _ in 0..=ROWS_MAX + MESSAGES_MAX {
+        match read(stream).await? {
+            (b'Z', _) => return answer.end(),
+            (b'E', body) => answer.fail(ended(&body)),
+            (kind, body) => answer.take(kind, &body)?,
+        }
+    }
+    Err(strange())
 }
 
 /// Proves who asks, until the server is ready.

@@ -5,6 +5,7 @@
 //! Failure: a query that the server refuses does not keep the others from being made; the first failure is the run's.
 //! After anything else the connection is of no more use.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use ogive_probe::Clock;
@@ -38,10 +39,13 @@ impl Database {
     }
 }
 
+/// Boxed, as the compiler does not see otherwise that runs may change threads.
+pub(super) type TableFuture<'a> = Pin<Box<dyn Future<Output = Result<Table, Failure>> + Send + 'a>>;
+
 /// A session with a database.
 pub(super) trait Client {
     /// The result of one statement.
-    fn table(&mut self, sql: &str) -> impl Future<Output = Result<Table, Failure>> + Send;
+    fn table<'a>(&'a mut self, sql: &'a str) -> TableFuture<'a>;
 }
 
 /// After how many milliseconds a server is to end a statement.
@@ -93,16 +97,18 @@ mod tests {
     struct Server(Vec<String>);
 
     impl Client for Server {
-        async fn table(&mut self, sql: &str) -> Result<Table, Failure> {
+        fn table<'a>(&'a mut self, sql: &'a str) -> TableFuture<'a> {
             self.0.push(sql.to_owned());
-            match sql {
-                "status" => return Err(Failure::new(Reason::Status, "no such table")),
-                "closed" => return Err(Failure::new(Reason::Closed, "gone")),
-                _ => {}
-            }
-            let mut table = Table::new(vec![Column { name: "n".into(), kind: ColumnKind::Number }])?;
-            table.add(vec![Some(sql.to_owned())])?;
-            Ok(table)
+            Box::pin(async move {
+                match sql {
+                    "status" => return Err(Failure::new(Reason::Status, "no such table")),
+                    "closed" => return Err(Failure::new(Reason::Closed, "gone")),
+                    _ => {}
+                }
+                let mut table = Table::new(vec![Column { name: "n".into(), kind: ColumnKind::Number }])?;
+                table.add(vec![Some(sql.to_owned())])?;
+                Ok(table)
+            })
         }
     }
 

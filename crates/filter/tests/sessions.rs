@@ -134,7 +134,7 @@ fn labels_come_from_either_line_and_those_of_the_series_where_both_agree() {
     let mut store = Store::default();
     let begin = given("web-1", BEGAN_NS, "id=a step=begin path=/pay status=none zone=west");
     let end = given("db-1", BEGAN_NS + SECOND_NS / 4, "id=a step=end path=/none status=200");
-    store.take(stage.apply(batch(1, &[end.clone()]), 0));
+    store.take(stage.apply(batch(1, std::slice::from_ref(&end)), 0));
     assert_eq!((store.shown().len(), open(&stage)), (0, 1));
     store.take(stage.apply(batch(2, &[begin]), 0));
     let expected = r#"default call_seconds{job="app", path="/pay", status="200", zone="west"}@1: 1x0.25"#;
