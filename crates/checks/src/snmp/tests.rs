@@ -74,8 +74,8 @@ async fn objects_and_tables_are_stored() {
     let expected = [
         "up 2.5 gauge s",
         "load{m=\"1\"} 0.5 gauge",
-        "octets{index=\"1\",interface=\"lo\"} 7 cumulative By",
-        "octets{index=\"2\",interface=\"eth0\"} 8 cumulative By",
+        "octets{index=\"1\", interface=\"lo\"} 7 cumulative By",
+        "octets{index=\"2\", interface=\"eth0\"} 8 cumulative By",
         "octets{index=\"3\"} 9 cumulative By",
     ];
     assert_eq!(own(&stored), expected);
