@@ -80,6 +80,9 @@ fn value(numbers: &mut Numbers, place: usize, second: i64) -> (Value, Option<i64
     }
 }
 
+/// How far a batch is from its place among all: what is much older, an embedded store does not know to be new.
+const SHUFFLED: u64 = 200;
+
 /// Batches of three sources over `minutes` from `from_s` on: shuffled, some late, some twice.
 pub(crate) fn batches(numbers: &mut Numbers, from_s: i64, minutes: i64) -> Vec<Batch> {
     let series = series();
@@ -110,10 +113,11 @@ pub(crate) fn batches(numbers: &mut Numbers, from_s: i64, minutes: i64) -> Vec<B
             out.push(Batch { source, sequence, series, samples, ..Batch::default() });
         }
     }
+    out.sort_by_key(|batch| batch.sequence);
     let again: Vec<Batch> = out.iter().filter(|_| numbers.below(10) == 0).cloned().collect();
     out.extend(again);
     for at in (1..out.len()).rev() {
-        out.swap(at, numbers.below(at as u64 + 1) as usize);
+        out.swap(at, at - numbers.below(SHUFFLED.min(at as u64 + 1)) as usize);
     }
     out
 }

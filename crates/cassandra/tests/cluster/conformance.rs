@@ -35,7 +35,7 @@ fn two_nodes_over_a_cluster_answer_as_the_embedded_store() {
     let all = batches(&mut numbers, from_s, minutes.unwrap_or(5));
     let (one, two, reference) = (node(&address, &at("one")), node(&address, &at("two")), embedded(&at("store")));
     for batch in &all {
-        store(&reference, batch.clone());
+        assert_eq!(store(&reference, batch.clone()).rejected, [], "what one of them rejects is no comparison");
         let which = numbers.below(3);
         if which != 1 {
             send(&one, batch.clone()).expect("the first node takes it");
