@@ -59,7 +59,15 @@ pub(crate) fn run(options: &Options, addresses: Vec<Address>, kernel: AskKernel)
     let runtime = ready.serve(&format!("as node {} over {place} with its spool in {spool}", node.name()))?;
     node.finish();
     runtime.shutdown_timeout(Duration::from_secs(1));
-    tracing::info!("ended; what is in the spool goes with the next start");
+    if node.is_driven() {
+        tracing::info!(
+            "ended; a majority of the copies has everything that was acknowledged here: {spool} may be removed"
+        );
+    } else {
+        tracing::warn!(
+            "ended; the cluster lacks a part of what was acknowledged here: keep {spool} for the next start"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
