@@ -91,6 +91,12 @@ impl Broker {
         Ok(Self { disk, spool, deliveries, now_ms: 1_000_000 })
     }
 
+    /// What the first destination is sent next, over its only connection.
+    fn request(&mut self, board: &Board, most: Most) -> Vec<Job> {
+        let turn = Turn { now_ms: 1, connections: 1 };
+        self.deliveries[0].next_request(board, &*self.disk, turn, most).unwrap()
+    }
+
     fn append(&mut self, world: &mut World, count: u64) -> std::result::Result<(), Error> {
         let mut open = Vec::new();
         for _ in 0..count {
@@ -433,8 +439,7 @@ fn a_batch_that_always_fails_holds_up_no_other() {
             broker.append(&mut world, 20).unwrap();
         }
         let most = Most { jobs: jobs_most, bytes: 10_000 };
-        let request =
-            broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap();
+        let request = broker.request(&board, most);
         let number = |job: &Job| match job {
             Job::Record(entry, _) => Batch::decode(&entry.frame).unwrap().sequence,
             Job::Gap { .. } => panic!("nothing was given up"),
@@ -464,16 +469,13 @@ fn many_that_fail_leave_every_second_request_to_the_others() {
     let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
     broker.append(&mut world, 12).unwrap();
     let board = broker.spool.board();
-    let request = |broker: &mut Broker, jobs: usize| {
-        let most = Most { jobs, bytes: 1_000_000 };
-        broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap()
-    };
+    let most = |jobs: usize| Most { jobs, bytes: 1_000_000 };
     let (many, end) = (broker.deliveries[0].lag(&board).records, board.end());
     for _ in 0..2 {
         // All are on their way, and all fail.
         let mut jobs = Vec::new();
         while (jobs.len() as u64) < many {
-            jobs.extend(request(&mut broker, 64));
+            jobs.extend(broker.request(&board, most(64)));
         }
         jobs.into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
     }
@@ -481,7 +483,7 @@ fn many_that_fail_leave_every_second_request_to_the_others() {
     let others = broker.deliveries[0].lag(&board).records - many;
     let (mut seen, mut requests) = (BTreeSet::new(), 0);
     while (seen.len() as u64) < others {
-        for job in request(&mut broker, 1) {
+        for job in broker.request(&board, most(1)) {
             let Job::Record(entry, _) = &job else { panic!("nothing was given up") };
             seen.extend(Some(entry.position).filter(|position| *position >= end));
             broker.deliveries[0].failed(job, true);
@@ -501,15 +503,12 @@ fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
     broker.append(&mut world, 200).unwrap();
     let board = broker.spool.board();
     let most = Most { jobs: 64, bytes: 1_000_000 };
-    let request = |broker: &mut Broker| {
-        broker.deliveries[0].next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, most).unwrap()
-    };
     for _ in 0..100 {
-        request(&mut broker).into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
+        broker.request(&board, most).into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
     }
     let mut requests = 0;
     while broker.deliveries[0].lag(&board).records > 0 {
-        for job in request(&mut broker) {
+        for job in broker.request(&board, most) {
             broker.deliveries[0].acknowledged(&job);
         }
         requests += 1;

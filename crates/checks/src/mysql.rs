@@ -54,7 +54,7 @@ pub(super) async fn run(
         None => None,
     };
     let account = Account {
-        user: login.user.as_deref().unwrap_or_default(),
+        user: database.user(),
         password: password.as_deref(),
         database: login.database.as_deref(),
         is_private: login.trust.is_some(),

@@ -47,7 +47,7 @@ pub(super) async fn run(
     timeout: Duration,
     clock: Clock,
 ) -> Result<(), Failure> {
-    let Database { login, queries } = database;
+    let (user, Database { login, queries }) = (database.user(), database);
     let mut stream = network.connect(run, &login.place).await?;
     let stream: Box<dyn Stream> = match &login.trust {
         None => Box::new(stream),
@@ -61,7 +61,6 @@ pub(super) async fn run(
     };
     let mut stream = BufReader::new(stream);
     run.phase("login");
-    let user = login.user.as_deref().unwrap_or("postgres");
     let name = login.database.as_deref().unwrap_or(user);
     let parameters = ["user", user, "database", name, "application_name", "ogive"];
     write(&mut stream, &first(VERSION, &parameters)).await?;

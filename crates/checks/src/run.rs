@@ -428,6 +428,11 @@ impl Samples<'_> {
     }
 }
 
+/// The part of a timeout after which a check ends by itself, nine tenths: what came until then says more than that it is over.
+pub(super) fn usable(timeout: Duration) -> Duration {
+    timeout.mul_f64(0.9)
+}
+
 /// The beginning of what somebody said.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]

@@ -13,11 +13,8 @@ use ogive_probe::Clock;
 use super::query::Query;
 use super::raw::Raw;
 use super::rows::{Reported, Table, report};
-use super::run::{Failure, Reason, Run};
+use super::run::{Failure, Reason, Run, usable};
 use super::target::{Login, login};
-
-/// The share of the timeout after which a server ends a statement: its words are more than a timeout says.
-const SHARE: f64 = 0.9;
 
 /// A database server and what is asked of it.
 #[derive(Clone, Debug)]
@@ -37,6 +34,11 @@ impl Database {
         login.database = raw.database.take();
         Ok(Self { login, queries: Query::all(raw)? })
     }
+
+    /// Who logs in.
+    pub(super) fn user(&self) -> &str {
+        self.login.user.as_deref().expect("a database without a user is refused")
+    }
 }
 
 /// Boxed, as the compiler does not see otherwise that runs may change threads.
@@ -51,7 +53,7 @@ pub(super) trait Client {
 /// After how many milliseconds a server is to end a statement.
 pub(super) fn statement_ms(timeout: Duration) -> u64 {
     // 0 would be no limit.
-    ((timeout.as_millis() as f64 * SHARE) as u64).max(1)
+    (usable(timeout).as_millis() as u64).max(1)
 }
 
 /// Makes the queries one after the other, and reports their values and how long each took.

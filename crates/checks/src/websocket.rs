@@ -24,7 +24,7 @@ use super::http::bearer;
 use super::net::{Network, Stream};
 use super::raw::Raw;
 use super::request::headers;
-use super::run::{Failure, Reason, Run};
+use super::run::{Failure, Reason, Run, usable};
 use super::target::{HostAndPort, Trust, target, trust};
 use super::upgrade::{Handshake, own_header, upgrade};
 
@@ -38,8 +38,6 @@ const MESSAGES_MAX: usize = 1_000;
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// 16 KiB, which is allocated for each connection; a larger message enlarges it.
 const READ_BYTES: usize = 16 << 10;
-/// The share of the timeout after which a run ends by itself: what came until then is described better than by a timeout.
-const SHARE: f64 = 0.9;
 
 /// A server of WebSocket.
 #[derive(Clone)]
@@ -141,7 +139,7 @@ pub(super) async fn run(
     clock: Clock,
 ) -> Result<(), Failure> {
     let from = clock.now();
-    let left = || timeout.mul_f64(SHARE).saturating_sub(Duration::from_nanos(clock.now().saturating_sub(from)));
+    let left = || usable(timeout).saturating_sub(Duration::from_nanos(clock.now().saturating_sub(from)));
     let authorization = match &check.token {
         Some(path) => Some(bearer(network, path).await?),
         None => None,

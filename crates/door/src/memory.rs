@@ -8,8 +8,13 @@ use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Matcher, Opening, Reason, Select, SelectError, Selection, SeriesData,
     SourceId, Tenant, TimeRange, Value, Verdict, WallMs,
 };
+use ogive_probe::Clock;
+use tokio::sync::watch;
 
+use crate::Door;
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
+use crate::metadata::Metadata;
+use crate::numbers::Numbers;
 
 /// Everything submitted, by tenant, kind and labels.
 #[derive(Default)]
@@ -18,6 +23,22 @@ pub struct Memory {
     seen: Mutex<BTreeMap<(Tenant, SourceId), Sequences>>,
     /// The error to return instead of accepting batches.
     pub refusal: Mutex<Option<Refusal>>,
+}
+
+impl Door {
+    /// One in front of `backend` that nothing has gone through.
+    pub fn fresh(backend: Arc<dyn Backend>, clock: Clock, ending: watch::Receiver<bool>) -> Arc<Self> {
+        Arc::new(Self {
+            counters: Arc::default(),
+            meters: Arc::default(),
+            clock,
+            batch_series_max: 1_000,
+            numbers: Numbers::new(),
+            metadata: Arc::new(Metadata::new(backend.clone(), clock)),
+            backend,
+            ending,
+        })
+    }
 }
 
 impl Memory {

@@ -195,7 +195,7 @@ fn parts(
         let fits = batch.series.len() <= series_max.min(SERIES_MAX);
         let is_one = samples <= 1;
         if fits || is_one {
-            BatchId { source: batch.source, sequence: batch.sequence } = *free.get_or_insert_with(&mut number);
+            batch.set_id(*free.get_or_insert_with(&mut number));
             match batch.encode() {
                 Ok(bytes) => {
                     free = None;

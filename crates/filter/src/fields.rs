@@ -4,7 +4,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use ogive_search::FieldSource;
+use ogive_model::Labels;
+use ogive_search::{FieldSource, Line};
 
 /// 256: crowded JSON records have a hundred.
 pub const FIELDS_MAX: usize = 256;
@@ -75,6 +76,12 @@ impl FieldSource for Fields {
             }
         }
     }
+}
+
+/// A line with these fields, or with those of its text where there are none.
+pub(crate) fn line_with<'l>(labels: &'l Labels, text: &'l str, fields: &'l Fields) -> Line<'l> {
+    let line = Line::new(labels, text);
+    if fields.is_empty() { line } else { line.with_fields(fields) }
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use ogive_model::{
     Batch, BatchId, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Tenant, Value,
 };
-use ogive_search::Line;
 
 use crate::config::{DropRule, FILTERS_MAX, Filter};
 use crate::event::Event;
-use crate::fields::Fields;
+use crate::fields::{Fields, line_with};
 use crate::measure::{Cells, Measured, value};
 use crate::outgoing::{Outgoing, Part};
 use crate::parse::{LINE_BYTES_MAX, member};
@@ -231,8 +230,7 @@ impl Stage {
 
 impl Filter {
     fn takes(&self, event: &Event, fields: &Fields) -> bool {
-        let line = Line::new(&event.labels, &event.text);
-        if fields.is_empty() { self.wanted.matches(&line) } else { self.wanted.matches(&line.with_fields(fields)) }
+        self.wanted.matches(&line_with(&event.labels, &event.text, fields))
     }
 
     /// Applies the filter to the line; false when no further filter sees it.
@@ -335,10 +333,7 @@ impl Filter {
         match &self.drop {
             DropRule::None => false,
             DropRule::All => true,
-            DropRule::Lines(query) => {
-                let line = Line::new(&event.labels, &event.text);
-                if fields.is_empty() { query.matches(&line) } else { query.matches(&line.with_fields(fields)) }
-            }
+            DropRule::Lines(query) => query.matches(&line_with(&event.labels, &event.text, fields)),
         }
     }
 

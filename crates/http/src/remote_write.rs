@@ -144,7 +144,7 @@ impl Message {
         let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
-        BatchId { source: read.batch.source, sequence: read.batch.sequence } = self.number;
+        read.batch.set_id(self.number);
     }
 
     fn bytes(&self) -> &[u8] {

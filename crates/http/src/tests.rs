@@ -12,8 +12,6 @@ use ogive_door::Door;
 use ogive_door::backend::{Backend, Refusal};
 use ogive_door::counters::Protocol;
 use ogive_door::memory::Memory;
-use ogive_door::metadata::Metadata;
-use ogive_door::numbers::Numbers;
 use ogive_door::own_value::OwnValue;
 use ogive_probe::Clock;
 use ogive_protocol::remote_write::KnownSeries;
@@ -25,16 +23,7 @@ const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 /// What stands behind a server without a socket, and what ends it.
 fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
     let (end, ending) = watch::channel(false);
-    let door = Arc::new(Door {
-        backend: backend.clone(),
-        counters: Arc::default(),
-        meters: Arc::default(),
-        clock,
-        batch_series_max: 1_000,
-        numbers: Numbers::new(),
-        metadata: Arc::new(Metadata::new(backend, clock)),
-        ending,
-    });
+    let door = Door::fresh(backend, clock, ending);
     let app = Arc::new(Shared {
         door,
         live: None,

@@ -232,8 +232,6 @@ mod tests {
     use clap::Parser;
     use ogive_door::backend::Refusal;
     use ogive_door::memory::Memory;
-    use ogive_door::metadata::Metadata;
-    use ogive_door::numbers::Numbers;
     use ogive_probe::Clock;
     use tokio::io::{AsyncWriteExt, DuplexStream};
 
@@ -249,17 +247,7 @@ mod tests {
     fn beats(refusal: Option<Refusal>) -> (Arc<Memory>, Arc<Beats>) {
         let memory = Arc::new(Memory::default());
         *memory.refusal.lock().unwrap() = refusal;
-        let clock = Clock::global();
-        let door = Arc::new(Door {
-            backend: memory.clone(),
-            counters: Arc::default(),
-            meters: Arc::default(),
-            clock,
-            batch_series_max: 1_000,
-            numbers: Numbers::new(),
-            metadata: Arc::new(Metadata::new(memory.clone(), clock)),
-            ending: watch::channel(false).1,
-        });
+        let door = Door::fresh(memory.clone(), Clock::global(), watch::channel(false).1);
         let options = Arguments::parse_from(["ogive"]).options;
         let beats = Beats { keep_alive: Duration::from_millis(20), ..Beats::new(door, &options) };
         (memory, Arc::new(beats))

@@ -13,7 +13,7 @@ use ogive_door::counters::{Ledger, Protocol};
 use ogive_door::ingest_path::Publisher;
 use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::submission::stored_whole;
-use ogive_model::{Batch, BatchId};
+use ogive_model::Batch;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 
@@ -80,10 +80,10 @@ impl DurableStore {
     /// Gives the batch the number that its content has, or the next.
     fn numbered(&self, batch: &mut Batch, content: Option<Content>) -> Vec<u8> {
         let numbers = &self.door.numbers;
-        BatchId { source: batch.source, sequence: batch.sequence } = match content {
+        batch.set_id(match content {
             Some(content) => numbers.of_content(content, self.door.clock.wall()),
             None => numbers.next(),
-        };
+        });
         batch.encode().expect("a piece is within the limits of a batch")
     }
 }

@@ -42,6 +42,11 @@ impl Batch {
         BatchId { source: self.source, sequence: self.sequence }
     }
 
+    /// Gives it another identity.
+    pub fn set_id(&mut self, id: BatchId) {
+        BatchId { source: self.source, sequence: self.sequence } = id;
+    }
+
     /// The reasons of samples that no message of the batch contains: the sample or its series breaks a rule, or it has
     /// no series.
     pub fn left_out(&self) -> impl Iterator<Item = Reason> + '_ {

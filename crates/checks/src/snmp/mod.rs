@@ -5,7 +5,7 @@
 //! Format: RFC 3416 and RFC 3414, by the library async-snmp; `ogive_check_snmp_values`, `ogive_check_snmp_requests`,
 //! `ogive_check_snmp_answer_bytes` and `ogive_check_snmp_strays` describe the run. Each answer's time is a latency of
 //! the phase `answer`.
-//! Limits: [`VALUES_MAX`] values, those of `exchange` for requests and bytes, [`SHARE`] of the timeout.
+//! Limits: [`VALUES_MAX`] values, those of `exchange` for requests and bytes, what is [`usable`] of the timeout.
 //! Failure: an object that is missing or is no number fails the run; what else was read is stored. An agent that does
 //! not answer ends the run: one that is down cannot be distinguished from one that does not know the community.
 
@@ -25,15 +25,13 @@ use async_snmp::{
 use ogive_probe::Clock;
 
 use crate::net::{Network, datagrams};
-use crate::run::{Failure, Reason, Run};
+use crate::run::{Failure, Reason, Run, usable};
 use exchange::{Exchange, Tally, lock, reported};
 use tables::{Credentials, Table};
 use walk::{Row, VALUES_MAX, Walk, dotted};
 
 pub(super) use tables::Snmp;
 
-/// Nine tenths of the timeout are for the agent: what went wrong is known before it is over.
-const SHARE: f64 = 0.9;
 /// A request is sent three times: datagrams get lost.
 const ATTEMPTS: u32 = 3;
 /// 25 rows a request, some 1,000 bytes: an answer in one packet.
@@ -51,7 +49,7 @@ pub(super) async fn run(
     let agent = network.resolve(run, &check.place.host, check.place.port).await?[0];
     let exchange = Exchange::new(agent, datagrams(agent).await?, clock);
     let spent = Duration::from_nanos(clock.now().saturating_sub(from));
-    let patience = timeout.mul_f64(SHARE).saturating_sub(spent);
+    let patience = usable(timeout).saturating_sub(spent);
     Session::open(auth, exchange, check, patience)?.run(run).await
 }
 

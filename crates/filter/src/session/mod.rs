@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_model::Tenant;
-use ogive_search::{Line, Query};
+use ogive_search::Query;
 
-use crate::fields::Fields;
+use crate::fields::{Fields, line_with};
 use crate::measure::{Cells, Measure, Measured, VALUE_BYTES_MAX, cut, value};
 use crate::tally::Tally;
 pub(crate) use half::Origin;
@@ -162,8 +162,7 @@ impl Session {
 
     /// Which line of a session it is. One that matches both conditions begins.
     fn side(&self, line: &Measured<'_>) -> Option<Side> {
-        let plain = Line::new(line.labels, line.text);
-        let line = if line.fields.is_empty() { plain } else { plain.with_fields(line.fields) };
+        let line = line_with(line.labels, line.text, line.fields);
         if self.begin.matches(&line) {
             return Some(Side::Begin);
         }

@@ -259,7 +259,7 @@ impl Message {
         let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
-        BatchId { source: read.batch.source, sequence: read.batch.sequence } = self.number;
+        read.batch.set_id(self.number);
     }
 }
 

@@ -1,8 +1,6 @@
 use clap::Parser;
 use ogive_door::backend::Refusal;
 use ogive_door::memory::Memory;
-use ogive_door::metadata::Metadata;
-use ogive_door::numbers::Numbers;
 use ogive_probe::Clock;
 use ogive_protocol::fluent::handshake::SERVER_NAME;
 use ring::digest::{Context, SHA512};
@@ -36,17 +34,7 @@ struct Connected {
 impl Connected {
     fn new(arguments: &[&str]) -> Self {
         let memory = Arc::new(Memory::default());
-        let clock = Clock::global();
-        let door = Arc::new(Door {
-            backend: memory.clone(),
-            counters: Arc::default(),
-            meters: Arc::default(),
-            clock,
-            batch_series_max: 1_000,
-            numbers: Numbers::new(),
-            metadata: Arc::new(Metadata::new(memory.clone(), clock)),
-            ending: watch::channel(false).1,
-        });
+        let door = Door::fresh(memory.clone(), Clock::global(), watch::channel(false).1);
         let options = Arguments::parse_from([&["ogive"][..], arguments].concat()).options;
         let fluent = Arc::new(Fluent::new(door, &options));
         let (client, server) = tokio::io::duplex(1 << 20);
