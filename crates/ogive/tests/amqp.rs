@@ -109,6 +109,7 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     let directory = tempfile::tempdir().unwrap();
     let mut rabbit = Rabbit::start(directory.path());
     let mut server = serve(directory.path(), &rabbit);
+    rabbit.keeps("q");
     let sending = publish(&rabbit, batches(0, 4_000));
     eventually("some are there", || (stored(&server) > 100.0).then_some(()));
     server.kill();
@@ -271,6 +272,7 @@ fn queues_of_a_broker_lose_nothing_whoever_is_killed_or_blocked() {
     let mut first = broker(&path);
     let mut server = serve(directory.path(), &rabbit);
     let address = first.address.clone();
+    rabbit.keeps("q");
     let sending = send(&address, &batches(0, 600));
     eventually("some are there", || (stored(&server) > 100.0).then_some(()));
     first.kill();

@@ -129,6 +129,15 @@ impl Rabbit {
         });
     }
 
+    /// Waits until it has this queue on disk. It answers a declaration some seconds before it writes it: killed in between, it comes back
+    /// without the queue, and so without what it has confirmed.
+    pub(crate) fn keeps(&self, queue: &str) {
+        within_minutes("it has the queue", || {
+            self.control(&["list_queues", "-q", "name"]).lines().any(|name| name == queue).then_some(())
+        });
+        assert_eq!(self.control(&["eval", "mnesia:sync_log()."]).trim(), "ok");
+    }
+
     /// As if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
