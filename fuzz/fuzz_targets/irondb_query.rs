@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ogive_irondb::caql::{self, Source, Wanted};
+use ogive_irondb::caql::{self, PipelineInput, Source};
 use ogive_irondb::fetch::{COUNT_MAX, Request};
 use ogive_irondb::frame::{Column, Grid, Output};
 use ogive_irondb::graphite::{names, tags};
@@ -12,7 +12,7 @@ use ogive_irondb::{name, tag_query};
 struct Two;
 
 impl Source for Two {
-    fn find(&self, wanted: &Wanted<'_>) -> Result<Vec<Output>, String> {
+    fn find(&self, wanted: &PipelineInput<'_>) -> Result<Vec<Output>, String> {
         let column = |at: usize| Column::Numbers((0..wanted.grid.count).map(|slot| Some((slot * at) as f64)).collect());
         Ok((1..3).map(|at| Output { label: at.to_string(), tags: Vec::new(), column: column(at) }).collect())
     }

@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Why;
+    use crate::GapReason;
 
     fn cursor() -> Cursor {
         let mut cursor = Cursor::new(SourceId(0x1234_5678_9abc_def0));
@@ -225,7 +225,7 @@ mod tests {
         cursor.done.insert(9..12);
         (cursor.gap_next, cursor.gap_time_ms) = (3, 1_700_000_000_000);
         cursor.totals = GapTotals { gaps: 3, records: 10, samples: 20 };
-        cursor.gaps.push_back((2, 1_700_000_000_000, Gap::unread(Why::SpoolAge, 1_700_000_000_000, 4)));
+        cursor.gaps.push_back((2, 1_700_000_000_000, Gap::unread(GapReason::SpoolAge, 1_700_000_000_000, 4)));
         cursor.doubted.insert(7..8);
         cursor.doubted.insert(20..25);
         cursor
@@ -276,7 +276,8 @@ mod tests {
         disk.create_dir_all(Path::new("d")).unwrap();
         let series =
             |at| crate::SeriesGap { series: format!("{at}{}", "x".repeat(1000)), samples: 1, from_ms: 1, to_ms: 2 };
-        let gap = Gap { samples: 500, series: (0..500).map(series).collect(), ..Gap::unread(Why::SpoolAge, 5, 4) };
+        let gap =
+            Gap { samples: 500, series: (0..500).map(series).collect(), ..Gap::unread(GapReason::SpoolAge, 5, 4) };
         let mut large = cursor();
         large.gaps.extend((0..150).map(|number| (3 + number, 9, gap.clone())));
         assert!(large.encode().len() as u64 > FILE_BYTES_MAX);
@@ -290,11 +291,11 @@ mod tests {
         assert_eq!((read.gaps[1].2.series.len(), read.gaps[150].2.series.len()), (0, 500));
         let mut many = cursor();
         while many.gaps.len() < GAPS_READ_MAX {
-            many.gaps.push_back((many.gaps.len() as u64, 9, Gap::unread(Why::SpoolAge, 5, 4)));
+            many.gaps.push_back((many.gaps.len() as u64, 9, Gap::unread(GapReason::SpoolAge, 5, 4)));
         }
         many.write(&disk, path).unwrap();
         assert_eq!(Cursor::read(&disk, path).unwrap().as_ref(), Some(&many));
-        many.gaps.push_back((9_999, 9, Gap::unread(Why::SpoolAge, 5, 4)));
+        many.gaps.push_back((9_999, 9, Gap::unread(GapReason::SpoolAge, 5, 4)));
         assert!(matches!(many.write(&disk, path), Err(Error::Cursor { .. })));
         assert!(Cursor::read(&disk, path).unwrap().is_some_and(|read| read.gaps.len() == GAPS_READ_MAX));
     }

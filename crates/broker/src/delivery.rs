@@ -24,7 +24,7 @@ use ogive_model::{Batch, SourceId};
 use crate::board::{Board, Entry, Loaded, SegmentState};
 use crate::cursor::{GAPS_MAX, GAPS_READ_MAX};
 use crate::retry::{self, Retry};
-use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Names, Ranges, Why};
+use crate::{Cursor, Error, Gap, GapBuilder, GapReason, GapTotals, Names, Ranges};
 
 /// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
 const UNREADABLE_MS: i64 = 60_000;
@@ -400,7 +400,7 @@ impl Delivery {
             Err(Error::Disk(DiskError::NotFound { .. })) => {
                 // The spool removes only what every destination has: something else removed it.
                 let missing = self.not_held(positions);
-                self.lose(Why::Missing, missing, now_ms);
+                self.lose(GapReason::Missing, missing, now_ms);
                 return Ok(board.segment_of(position).is_some());
             }
             Err(error) => {
@@ -410,7 +410,7 @@ impl Delivery {
         };
         let Loaded { entries, lost } = loaded;
         let lost: Vec<Range<u64>> = lost.into_iter().flat_map(|range| self.not_held(range)).collect();
-        self.lose(Why::Corrupt, lost, now_ms);
+        self.lose(GapReason::Corrupt, lost, now_ms);
         let wanted = entries
             .into_iter()
             .filter(|entry| !self.cursor.done.contains(entry.position) && !self.is_held(entry.position));
@@ -428,7 +428,7 @@ impl Delivery {
     }
 
     /// Makes a gap of positions whose contents are unknown.
-    fn lose(&mut self, why: Why, ranges: impl IntoIterator<Item = Range<u64>>, now_ms: i64) {
+    fn lose(&mut self, why: GapReason, ranges: impl IntoIterator<Item = Range<u64>>, now_ms: i64) {
         let mut count = 0;
         for range in ranges {
             count += self.cursor.done.missing_count(range.clone());
@@ -443,7 +443,7 @@ impl Delivery {
     fn notice_missing(&mut self, board: &Board, now_ms: i64) {
         let first = board.first();
         if self.cursor.done.first_missing(0) < first {
-            self.lose(Why::Missing, std::iter::once(0..first), now_ms);
+            self.lose(GapReason::Missing, std::iter::once(0..first), now_ms);
         }
         assert!(self.cursor.done.first_missing(0) >= first, "what the spool lost is in a gap");
     }
@@ -563,7 +563,7 @@ impl Delivery {
         if let Job::Record(entry, _) = job
             && !self.cursor.done.contains(entry.position)
         {
-            let mut builder = GapBuilder::new(Why::Refused, now_ms);
+            let mut builder = GapBuilder::new(GapReason::Refused, now_ms);
             builder.batch(&entry.frame, false);
             builder.build().into_iter().for_each(|gap| self.add_gap(gap));
         }
@@ -580,14 +580,21 @@ impl Delivery {
             refused.contains(&(at - 1))
         });
         let Ok(frame) = batch.encode() else { return };
-        let mut builder = GapBuilder::new(Why::Refused, now_ms);
+        let mut builder = GapBuilder::new(GapReason::Refused, now_ms);
         builder.batch(&frame, false);
         // Samples that this side had refused already are not in the frame: their sender knows about them.
         builder.build().into_iter().filter(|gap| gap.samples > 0).for_each(|gap| self.add_gap(gap));
     }
 
     /// Drops what is left of a segment; returns the number of records.
-    pub fn give_up(&mut self, board: &Board, disk: &dyn Disk, segment: &SegmentState, why: Why, now_ms: i64) -> u64 {
+    pub fn give_up(
+        &mut self,
+        board: &Board,
+        disk: &dyn Disk,
+        segment: &SegmentState,
+        why: GapReason,
+        now_ms: i64,
+    ) -> u64 {
         let range = segment.positions();
         let end = range.end.min(board.end());
         let count = self.cursor.done.missing_count(range.start..end);
@@ -597,9 +604,9 @@ impl Delivery {
         // Unreadable records are dropped too: otherwise one bad file would disable the limit.
         let whole = |why| (why, Loaded { entries: Vec::new(), lost: std::iter::once(range.start..end).collect() });
         let (lost_why, Loaded { entries, lost }) = match board.load(disk, &segment.range) {
-            Ok(loaded) => (Why::Corrupt, loaded),
-            Err(Error::Disk(DiskError::NotFound { .. })) => whole(Why::Missing),
-            Err(_) => whole(Why::Corrupt),
+            Ok(loaded) => (GapReason::Corrupt, loaded),
+            Err(Error::Disk(DiskError::NotFound { .. })) => whole(GapReason::Missing),
+            Err(_) => whole(GapReason::Corrupt),
         };
         self.lose(lost_why, lost, now_ms);
         let left: Vec<Entry> = entries.into_iter().filter(|entry| !self.cursor.done.contains(entry.position)).collect();

@@ -27,7 +27,7 @@ const LABELS_BYTES_MAX: usize = 1 << 10;
 /// Why samples were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Why {
+pub enum GapReason {
     /// The spool may not be larger.
     SpoolBytes = 0,
     /// They exceed the maximum age of the spool.
@@ -40,7 +40,7 @@ pub enum Why {
     Refused = 4,
 }
 
-impl Why {
+impl GapReason {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::SpoolBytes, Self::SpoolAge, Self::Corrupt, Self::Missing, Self::Refused];
 
@@ -93,7 +93,7 @@ pub struct Gap {
     /// Whose samples.
     pub tenant: Tenant,
     /// Why.
-    pub why: Why,
+    pub why: GapReason,
     /// When they were dropped, milliseconds.
     pub made_ms: i64,
     /// Records of the spool. Unreadable ones count only here.
@@ -115,7 +115,7 @@ pub struct Gap {
 impl Gap {
     /// A gap of records whose contents are unknown.
     #[must_use]
-    pub fn unread(why: Why, made_ms: i64, records: u64) -> Self {
+    pub fn unread(why: GapReason, made_ms: i64, records: u64) -> Self {
         Self {
             tenant: Tenant::default(),
             why,
@@ -253,7 +253,7 @@ impl Gap {
         let name = fields.text()?;
         let tenant = if name.is_empty() { Tenant::default() } else { Tenant::new(name).ok()? };
         let why = fields.u8()?;
-        let why = Why::ALL.into_iter().find(|known| *known as u8 == why)?;
+        let why = GapReason::ALL.into_iter().find(|known| *known as u8 == why)?;
         let made_ms = fields.i64()?;
         let (records, samples, in_doubt, others) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?);
         let (from_ms, to_ms) = (fields.i64()?, fields.i64()?);
@@ -278,7 +278,7 @@ impl Gap {
 /// Counts what is dropped.
 #[derive(Debug)]
 pub struct GapBuilder {
-    why: Why,
+    why: GapReason,
     made_ms: i64,
     tenants: BTreeMap<Tenant, (Gap, BTreeMap<SeriesId, SeriesGap>)>,
     unread: u64,
@@ -288,7 +288,7 @@ pub struct GapBuilder {
 impl GapBuilder {
     /// Counts nothing yet.
     #[must_use]
-    pub fn new(why: Why, made_ms: i64) -> Self {
+    pub fn new(why: GapReason, made_ms: i64) -> Self {
         Self { why, made_ms, tenants: BTreeMap::new(), unread: 0, series: 0 }
     }
 
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_gap_counts_by_tenant_and_series_and_comes_back() {
-        let mut builder = GapBuilder::new(Why::SpoolBytes, 9_000);
+        let mut builder = GapBuilder::new(GapReason::SpoolBytes, 9_000);
         builder.batch(&frame("default", "a", &[5, 3]), false);
         builder.batch(&frame("default", "b", &[4]), true);
         builder.batch(&frame("default", "a", &[8]), false);
@@ -404,25 +404,25 @@ mod tests {
 
     #[test]
     fn gaps_of_one_reason_become_one_and_the_largest_series_stay() {
-        let mut builder = GapBuilder::new(Why::SpoolAge, 1);
+        let mut builder = GapBuilder::new(GapReason::SpoolAge, 1);
         for at in 0..GAP_SERIES_MAX + 3 {
             builder.batch(&frame("default", &format!("m{at}"), &[1]), false);
         }
         builder.batch(&frame("default", "m1", &[7]), false);
         let mut one = builder.build().remove(0);
         assert_eq!((one.series.len(), one.others, one.series[0].samples), (GAP_SERIES_MAX, 3, 2));
-        let mut other = GapBuilder::new(Why::SpoolAge, 2);
+        let mut other = GapBuilder::new(GapReason::SpoolAge, 2);
         other.batch(&frame("default", "m1", &[9]), false);
         one.merge(other.build().remove(0)).unwrap();
         assert_eq!((one.series[0].samples, one.series[0].to_ms, one.samples), (3, 9, GAP_SERIES_MAX as u64 + 5));
         let kept = one.clone();
-        assert!(one.merge(Gap::unread(Why::Corrupt, 3, 1)).is_err());
+        assert!(one.merge(Gap::unread(GapReason::Corrupt, 3, 1)).is_err());
         assert_eq!(one, kept);
     }
 
     #[test]
     fn a_gap_of_what_nobody_could_read_has_the_time_of_its_making() {
-        let gap = Gap::unread(Why::Missing, 5_000, 3);
+        let gap = Gap::unread(GapReason::Missing, 5_000, 3);
         assert_eq!(gap.time_ms(), 5_000);
         assert!(!gap.text().contains("from_ms"), "{}", gap.text());
         let batch = gap.batch(SourceId(1), 1, 5_000, &Names::new("edge", "dc1"));

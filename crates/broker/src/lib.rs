@@ -31,7 +31,7 @@ pub use cursor::{Cursor, GapTotals, RANGES_MAX};
 pub use delivery::{Delivery, Job, Lag, Lane, Most, Order, Snapshot, Turn};
 pub use endpoints::{Endpoint, Endpoints, Result as EndpointResult, Target};
 pub use error::Error;
-pub use gap::{GAP_METRIC, GAP_SAMPLES_METRIC, GAP_SERIES_MAX, Gap, GapBuilder, Names, SeriesGap, Why};
+pub use gap::{GAP_METRIC, GAP_SAMPLES_METRIC, GAP_SERIES_MAX, Gap, GapBuilder, GapReason, Names, SeriesGap};
 pub use ranges::Ranges;
 pub use registry::Registry;
 pub use spool::{Appended, Limits, Options, Prepared, Refusal, Spool};

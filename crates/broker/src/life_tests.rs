@@ -203,7 +203,7 @@ impl Broker {
             self.spool.rotate()?;
             let board = self.spool.board();
             for delivery in &mut self.deliveries {
-                delivery.give_up(&board, &*self.disk, &segment, Why::SpoolBytes, self.now_ms);
+                delivery.give_up(&board, &*self.disk, &segment, GapReason::SpoolBytes, self.now_ms);
             }
             self.save()?;
             if self.spool.board().first() < segment.range.end.0 {
@@ -378,10 +378,10 @@ fn a_bad_segment_and_refused_batches_are_reported_as_gaps() {
             broker.deliveries[0].acknowledged(&job);
         }
     }
-    let mut reported: Vec<(Why, u64, u64)> =
+    let mut reported: Vec<(GapReason, u64, u64)> =
         broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records, gap.samples)).collect();
     reported.sort_unstable();
-    assert_eq!(reported, [(Why::Corrupt, 1, 0), (Why::Refused, 2, 2)]);
+    assert_eq!(reported, [(GapReason::Corrupt, 1, 0), (GapReason::Refused, 2, 2)]);
     assert_eq!(broker.deliveries[0].totals().records, 3);
     // They go once the cursor with them is durable.
     broker.save().unwrap();
@@ -556,8 +556,8 @@ fn a_segment_that_somebody_removed_is_reported_as_a_gap() {
     let live = broker.disk.clone();
     let got = drain(&mut broker, &*live, 5);
     assert_eq!(got.len() as u64 + count, broker.spool.board().end());
-    let reported: Vec<(Why, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
-    assert_eq!(reported, [(Why::Missing, count)]);
+    let reported: Vec<(GapReason, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(reported, [(GapReason::Missing, count)]);
     // The other destination needs the room: a limit goes past the hole, too.
     broker.limit().unwrap();
     assert!(broker.spool.board().bytes() <= LIMITS.bytes_max);
@@ -580,10 +580,10 @@ fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
     let got = drain(&mut broker, &*live, 2_000);
     assert_eq!(got.len() as u64 + count, board.end());
     assert_eq!(drain(&mut broker, &*live, 61_000).len() as u64, count, "it is tried again a minute later");
-    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, Why::SpoolBytes, 3);
+    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, GapReason::SpoolBytes, 3);
     assert_eq!(given_up, count);
-    let reported: Vec<(Why, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
-    assert_eq!(reported, [(Why::Corrupt, count)]);
+    let reported: Vec<(GapReason, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(reported, [(GapReason::Corrupt, count)]);
 }
 
 /// A batch came with a sample that breaks a rule: its sender was notified, and the destination said the same of it. That is no gap.
@@ -678,7 +678,7 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
             board.segments().into_iter().take_while(|segment| segment.positions().start <= 5).collect();
         broker.spool.rotate().unwrap();
         for segment in &segments {
-            broker.deliveries[1].give_up(&board, &*broker.disk, segment, Why::SpoolBytes, 9);
+            broker.deliveries[1].give_up(&board, &*broker.disk, segment, GapReason::SpoolBytes, 9);
         }
         let gaps: Vec<&Gap> = broker.deliveries[1].gaps().collect();
         let in_doubt: u64 = gaps.iter().map(|gap| gap.in_doubt).sum();

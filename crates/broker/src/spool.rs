@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ogive_journal::{
     Disk, Error as DiskError, Journal, Options as JournalOptions, Position, RECORD_BYTES_MAX, SegmentRange,
 };
-use ogive_model::sequence::{Seen, SourceTable};
+use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::wire::FRAME_BYTES_MAX;
 use ogive_model::{Batch, Reason, SeriesDef, SeriesId, SourceId, Tenant, Verdict};
 
@@ -239,7 +239,9 @@ impl Spool {
     pub fn append(&mut self, arrival_ms: i64, batch: Prepared) -> Result<Appended, Refusal> {
         let Prepared { identity, declared, known, frame, verdict, samples } = batch;
         let (tenant, source, sequence) = &identity;
-        if self.seen.seen(tenant, *source, *sequence) == Seen::Duplicate || self.open_identities.contains(&identity) {
+        if self.seen.seen(tenant, *source, *sequence) == SequenceState::Duplicate
+            || self.open_identities.contains(&identity)
+        {
             return Ok(Appended::Duplicate(Verdict { duplicate: samples, ..Verdict::default() }));
         }
         let frame = self.whole(tenant, frame, &known)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ogive_text::{duration, size};
 
-use crate::{Error, Kept, Tls};
+use crate::{Error, RetentionPeriods, Tls};
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Address {
     /// How often what this node wrote is compared with what each copy holds; zero is never.
     pub audit: Duration,
     /// How long the tables keep rows; None leaves them as they are, and keeps those of new ones for ever.
-    pub retention: Option<Kept>,
+    pub retention: Option<RetentionPeriods>,
     /// Queries of the last so long are answered by whichever copy is first; zero is none.
     pub live: Duration,
     /// What happens when the spool is full.
@@ -139,7 +139,7 @@ impl Address {
                 }
             }
             "live" => self.live = time()?,
-            "retention" => self.retention = Some(Kept::parse(value)?),
+            "retention" => self.retention = Some(RetentionPeriods::parse(value)?),
             "overflow" => {
                 self.overflow = match value {
                     "refuse" => Overflow::Refuse,
@@ -232,7 +232,7 @@ mod tests {
         let full = Address::parse(full).unwrap();
         assert_eq!((full.user.as_deref(), full.replicas), (Some("u"), 1));
         assert_eq!((full.collect, full.overflow), (Duration::from_secs(1), Overflow::Release));
-        assert_eq!(full.retention, Some(Kept::parse("1s=30d,1h=1y").unwrap()));
+        assert_eq!(full.retention, Some(RetentionPeriods::parse("1s=30d,1h=1y").unwrap()));
         assert_eq!((plain.retention, plain.overflow), (None, Overflow::Refuse));
         assert_eq!((full.spool_bytes_max, full.pending_bytes_max), (1 << 30, 1 << 20));
     }

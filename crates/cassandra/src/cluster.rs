@@ -27,7 +27,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
 use crate::fragment::Fragment;
-use crate::keeping::{Kept, kept_of};
+use crate::keeping::{RetentionPeriods, kept_of};
 use crate::keys::{ManifestKey, ShardKey};
 use crate::retry::NextCoordinator;
 use crate::schema::{self, Table, bucket};
@@ -102,7 +102,7 @@ pub struct Cluster {
     session: Session,
     keyspace: String,
     pub(crate) statements: Statements,
-    kept: Mutex<Kept>,
+    kept: Mutex<RetentionPeriods>,
     /// How far its clock is ahead of ours, microseconds.
     ahead_us: AtomicI64,
     /// Ours.
@@ -141,7 +141,7 @@ impl Cluster {
             let found = tables.iter().find(|(name, _)| name == table.name());
             found.and_then(|(_, seconds)| kept_of(seconds.unwrap_or(0)))
         };
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = RetentionPeriods {
             numbers: of(Table::Numbers),
             minutes: of(Table::Minutes),
             hours: of(Table::Hours),
@@ -160,7 +160,7 @@ impl Cluster {
     }
 
     /// How long its tables show samples.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> RetentionPeriods {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

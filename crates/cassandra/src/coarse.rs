@@ -11,27 +11,27 @@ use ogive_model::{Kind, Resolution, RollupUse, SeriesMeta, Temporality, TimeRang
 
 use crate::Error;
 use crate::cluster::Cluster;
-use crate::keeping::Kept;
+use crate::keeping::RetentionPeriods;
 use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
 use crate::schema::{BUCKET_MINUTES, Table};
 use crate::spans::{BucketSpan, spans};
-use crate::wanted::Wanted;
+use crate::wanted::SeriesPlan;
 
 /// What a query asks for.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct QueryWindow {
     pub(crate) range: TimeRange,
     pub(crate) resolution: Resolution,
     /// By the cluster's clock.
     pub(crate) now_ms: i64,
     /// How long the clusters that are asked show samples.
-    pub(crate) kept: Kept,
+    pub(crate) kept: RetentionPeriods,
 }
 
 /// Usable rollups by hour.
 pub(crate) type Usable = BTreeMap<i32, (Table, Rollup)>;
 
-impl Asked {
+impl QueryWindow {
     /// Samples as they came at and before this are not shown: at the end of an hour, where cells follow.
     pub(crate) fn horizon_ms(&self, table: Table) -> i64 {
         let horizon = self.kept.horizon_ms(table, self.now_ms);
@@ -84,7 +84,12 @@ impl Asked {
 }
 
 /// The rollups of a series that a cluster has and that may be used.
-pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &Asked) -> Result<Usable, Error> {
+pub(crate) async fn usable(
+    cluster: &Cluster,
+    at: usize,
+    one: &SeriesPlan,
+    asked: &QueryWindow,
+) -> Result<Usable, Error> {
     let meta = &one.known.def.meta;
     if meta.kind == Kind::Text {
         return Ok(Usable::new());
@@ -131,7 +136,7 @@ pub(crate) async fn usable(cluster: &Cluster, at: usize, one: &Wanted, asked: &A
 }
 
 /// Whether a rollup is of the series as it is known, and nothing of its hour was deleted after it was made.
-fn is_usable(rollup: &Rollup, one: &Wanted, hour: i32) -> bool {
+fn is_usable(rollup: &Rollup, one: &SeriesPlan, hour: i32) -> bool {
     let range = range_of(hour);
     let meets = |other: &TimeRange| other.start < range.end && range.start < other.end;
     let is_deleted = one.hidden.iter().any(|(hidden, at_us)| *at_us >= rollup.made_us && meets(hidden));
@@ -139,7 +144,7 @@ fn is_usable(rollup: &Rollup, one: &Wanted, hour: i32) -> bool {
 }
 
 /// How many rows each of some hours has.
-async fn counts(cluster: &Cluster, one: &Wanted, hours: &BTreeSet<i32>) -> Result<BTreeMap<i32, i64>, Error> {
+async fn counts(cluster: &Cluster, one: &SeriesPlan, hours: &BTreeSet<i32>) -> Result<BTreeMap<i32, i64>, Error> {
     let mut buckets: BTreeMap<i32, BucketSpan> = BTreeMap::new();
     for hour in hours {
         let (first, last) = minutes_of(*hour);
@@ -162,7 +167,7 @@ async fn counts(cluster: &Cluster, one: &Wanted, hours: &BTreeSet<i32>) -> Resul
 ///
 /// # Errors
 /// [`Error::Corrupt`] for cells that cannot be decoded although their checksum is right.
-pub(crate) fn choose(one: &mut Wanted, mut answers: Vec<Usable>, asked: &Asked) -> Result<(), Error> {
+pub(crate) fn choose(one: &mut SeriesPlan, mut answers: Vec<Usable>, asked: &QueryWindow) -> Result<(), Error> {
     let table = Table::of(&one.known.def);
     let horizon = asked.horizon_ms(table);
     let first = answers.pop().unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, Consistent, Copies, Reach};
 use crate::copy_format::{Contents, HEAD_BYTES, MAGIC, Record};
 use crate::figures::Figures;
 use crate::fragment::Fragment;
-use crate::index::{Index, Known};
+use crate::index::{CatalogSeries, Index};
 use crate::keys::ShardKey;
 use crate::rollup::{Place, Rollup};
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, SHARDS, Table};
@@ -181,7 +181,7 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
         index.refresh(cluster, &(*day..=*day), &Figures::default(), Clock::global()).await?;
         let all = index.of_day(*day);
         for some in all.chunks(PARTITIONS) {
-            let is_new = |known: &Known| before.0 != day - 1 || !before.1.contains(&known.id);
+            let is_new = |known: &CatalogSeries| before.0 != day - 1 || !before.1.contains(&known.id);
             let reading = some.iter().map(|known| series(cluster, known, *day, is_new(known))).collect();
             for read in all_of(reading).await {
                 let (records, bad) = read?;
@@ -211,7 +211,12 @@ async fn walk(cluster: &Cluster, put: &mut Put<'_>) -> Result<u64, Error> {
 }
 
 /// What a cluster has of a series on a day; how many rows are damaged.
-async fn series(cluster: &Cluster, known: &Arc<Known>, day: i32, is_first: bool) -> Result<(Vec<Record>, u64), Error> {
+async fn series(
+    cluster: &Cluster,
+    known: &Arc<CatalogSeries>,
+    day: i32,
+    is_first: bool,
+) -> Result<(Vec<Record>, u64), Error> {
     let (mut out, mut damaged) = (Vec::new(), 0);
     let table = Table::of(&known.def);
     for span in spans(day * DAY_MINUTES..=(day + 1) * DAY_MINUTES - 1, BUCKET_MINUTES) {

@@ -15,7 +15,7 @@ use twox_hash::XxHash3_64;
 
 use crate::Error;
 use crate::hidden::Hidden;
-use crate::index::Known;
+use crate::index::CatalogSeries;
 
 /// 4,096: each is looked at for each series of a query.
 pub(crate) const RECORDS_MAX: usize = 4_096;
@@ -72,7 +72,7 @@ impl Deletion {
     }
 
     /// Whether it is about a series.
-    pub(crate) fn selects(&self, known: &Known) -> bool {
+    pub(crate) fn selects(&self, known: &CatalogSeries) -> bool {
         self.selectors.iter().any(|matchers| known.is_selected(&self.tenant, matchers))
     }
 }
@@ -135,7 +135,7 @@ impl Deletions {
     }
 
     /// What is hidden of a series.
-    pub(crate) fn hidden(&self, known: &Known) -> Hidden {
+    pub(crate) fn hidden(&self, known: &CatalogSeries) -> Hidden {
         self.all().iter().filter(|one| one.selects(known)).map(|one| (one.range, one.at_us)).collect()
     }
 
@@ -145,7 +145,7 @@ impl Deletions {
     }
 
     /// Whether a minute of a series was ever deleted as a whole, so that rows of it may rightly be gone.
-    pub(crate) fn covers(&self, known: &Known, minute: i32) -> bool {
+    pub(crate) fn covers(&self, known: &CatalogSeries, minute: i32) -> bool {
         let (from, to) = (i64::from(minute) * 60_000 - 1, i64::from(minute) * 60_000 + 59_999);
         let is_whole = |one: &Deletion| one.range.start.0 <= from && to <= one.range.end.0;
         self.all().iter().any(|one| is_whole(one) && one.selects(known))
@@ -207,7 +207,7 @@ mod tests {
         let known = |host: &str| {
             let (tenant, def) =
                 (Tenant::new("t").unwrap(), SeriesDef::new([("__name__", "m"), ("host", host)], meta.clone()).unwrap());
-            Known { id: def.id(&tenant), tenant, def }
+            CatalogSeries { id: def.id(&tenant), tenant, def }
         };
         let covers = |host: &str, minute| deletions.covers(&known(host), minute);
         assert_eq!((covers("a", 0), covers("a", 1), covers("a", 2), covers("e", 0)), (true, true, false, false));

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::cluster::{Cluster, Reach, Written};
 use crate::fragment::Fragment;
-use crate::index::{self, Known};
+use crate::index::{self, CatalogSeries};
 use crate::keys::ManifestKey;
 use crate::manifest::{self, Listed};
 use crate::pending::Group;
@@ -180,7 +180,7 @@ impl Driver {
     }
 
     /// The rows of some pieces; none of what has had its time.
-    fn rows(&self, known: &Known, pieces: Vec<Arc<Piece>>) -> Rows {
+    fn rows(&self, known: &CatalogSeries, pieces: Vec<Arc<Piece>>) -> Rows {
         let (table, cluster) = (Table::of(&known.def), self.cluster());
         let ahead_us = cluster.ahead_us();
         let arrived = |piece: &Piece| piece.arrived_us.saturating_add(ahead_us);
@@ -203,8 +203,8 @@ impl Driver {
     }
 
     /// Makes what is new in the label index durable.
-    async fn write_index(&self, series: &[crate::pending::Held]) {
-        let mut new: BTreeMap<i32, Vec<Arc<Known>>> = BTreeMap::new();
+    async fn write_index(&self, series: &[crate::pending::PendingPieces]) {
+        let mut new: BTreeMap<i32, Vec<Arc<CatalogSeries>>> = BTreeMap::new();
         for (known, pieces) in series {
             let mut days: Vec<i32> = pieces.iter().map(|piece| day(piece.minute)).collect();
             days.sort_unstable();

@@ -47,13 +47,13 @@ const ENTRY_BYTES: u64 = 4;
 
 /// A series of a tenant.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct CatalogSeries {
     pub(crate) tenant: Tenant,
     pub(crate) id: SeriesId,
     pub(crate) def: SeriesDef,
 }
 
-impl Known {
+impl CatalogSeries {
     /// Whether it is the tenant's and every matcher accepts it.
     pub(crate) fn is_selected(&self, tenant: &Tenant, matchers: &[Matcher]) -> bool {
         self.tenant == *tenant && matchers.iter().all(|one| one.matches(self.def.labels.get(&one.name)))
@@ -61,7 +61,7 @@ impl Known {
 }
 
 /// A series with the days on which it has samples.
-pub(crate) type Found = (Arc<Known>, Vec<i32>);
+pub(crate) type SeriesDays = (Arc<CatalogSeries>, Vec<i32>);
 
 #[derive(Debug, Default)]
 struct Day {
@@ -83,23 +83,23 @@ struct State {
 /// The series in memory, numbered as they came.
 #[derive(Debug, Default)]
 struct Numbered {
-    list: Vec<Arc<Known>>,
+    list: Vec<Arc<CatalogSeries>>,
     numbers: HashMap<SeriesId, u32>,
     postings: Postings,
     label_bytes: u64,
 }
 
 impl Numbered {
-    fn get(&self, id: SeriesId) -> Option<&Arc<Known>> {
+    fn get(&self, id: SeriesId) -> Option<&Arc<CatalogSeries>> {
         self.numbers.get(&id).map(|number| self.at(*number))
     }
 
-    fn at(&self, number: u32) -> &Arc<Known> {
+    fn at(&self, number: u32) -> &Arc<CatalogSeries> {
         &self.list[number as usize]
     }
 
     /// The number of a series, which is added if it is new, and joined with what is known of it otherwise.
-    fn add(&mut self, one: Arc<Known>) -> u32 {
+    fn add(&mut self, one: Arc<CatalogSeries>) -> u32 {
         if let Some(number) = self.numbers.get(&one.id) {
             let before = &mut self.list[*number as usize];
             if !covers(&before.def, &one.def) {
@@ -166,19 +166,19 @@ impl Index {
     }
 
     /// A series, if it is in memory.
-    pub(crate) fn known(&self, id: SeriesId) -> Option<Arc<Known>> {
+    pub(crate) fn known(&self, id: SeriesId) -> Option<Arc<CatalogSeries>> {
         self.state().known.get(id).map(Arc::clone)
     }
 
     /// The series in memory that have samples on a day, of all tenants.
-    pub(crate) fn of_day(&self, day: i32) -> Vec<Arc<Known>> {
+    pub(crate) fn of_day(&self, day: i32) -> Vec<Arc<CatalogSeries>> {
         let state = self.state();
         let numbers = state.days.get(&day).into_iter().flat_map(|day| &day.series);
         numbers.map(|number| Arc::clone(state.known.at(number))).collect()
     }
 
     /// Whether a series is known to have samples on a day, as it is.
-    pub(crate) fn holds(&self, day: i32, known: &Known) -> bool {
+    pub(crate) fn holds(&self, day: i32, known: &CatalogSeries) -> bool {
         let state = self.state();
         let Some(number) = state.known.numbers.get(&known.id) else { return false };
         let is_there = state.days.get(&day).is_some_and(|day| day.series.contains(*number));
@@ -186,7 +186,7 @@ impl Index {
     }
 
     /// Takes up what is in a segment.
-    pub(crate) fn learn(&self, day: i32, all: impl IntoIterator<Item = Arc<Known>>) {
+    pub(crate) fn learn(&self, day: i32, all: impl IntoIterator<Item = Arc<CatalogSeries>>) {
         let mut state = self.state();
         let State { days, known, .. } = &mut *state;
         let day = days.entry(day).or_default();
@@ -196,7 +196,7 @@ impl Index {
     }
 
     /// The series that `matchers` accept, with those of `days` on which each has samples.
-    pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher], days: &RangeInclusive<i32>) -> Vec<Found> {
+    pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher], days: &RangeInclusive<i32>) -> Vec<SeriesDays> {
         let state = self.state();
         let selected = state.known.postings.select(tenant, matchers);
         let mut found: BTreeMap<u32, Vec<i32>> = BTreeMap::new();
@@ -295,16 +295,16 @@ fn covers(one: &SeriesDef, other: &SeriesDef) -> bool {
     }
 }
 
-fn joined(one: &Known, other: &Known) -> Arc<Known> {
+fn joined(one: &CatalogSeries, other: &CatalogSeries) -> Arc<CatalogSeries> {
     let mut data = empty(&one.def);
     let _ = merge::add(&mut data, empty(&other.def));
     let def = SeriesDef { labels: one.def.labels.clone(), meta: data.meta };
-    Arc::new(Known { tenant: one.tenant.clone(), id: one.id, def })
+    Arc::new(CatalogSeries { tenant: one.tenant.clone(), id: one.id, def })
 }
 
 /// The segments that say that `all` have samples on `day`.
-pub(crate) fn segments(day: i32, all: &[Arc<Known>]) -> Result<Vec<Segment>, Error> {
-    let mut groups: BTreeMap<(i16, &str), Vec<&Arc<Known>>> = BTreeMap::new();
+pub(crate) fn segments(day: i32, all: &[Arc<CatalogSeries>]) -> Result<Vec<Segment>, Error> {
+    let mut groups: BTreeMap<(i16, &str), Vec<&Arc<CatalogSeries>>> = BTreeMap::new();
     for one in all {
         groups.entry((shard(one.id), one.tenant.as_str())).or_default().push(one);
     }
@@ -318,7 +318,7 @@ pub(crate) fn segments(day: i32, all: &[Arc<Known>]) -> Result<Vec<Segment>, Err
     Ok(out)
 }
 
-fn encode(key: ShardKey, some: &[&Arc<Known>], out: &mut Vec<Segment>) -> Result<(), Error> {
+fn encode(key: ShardKey, some: &[&Arc<CatalogSeries>], out: &mut Vec<Segment>) -> Result<(), Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::Local(format!("a segment of the index: {error}"));
     let frame = encode_definitions(&some[0].tenant, some.iter().map(|one| &one.def)).map_err(|error| wrong(&error))?;
     if frame.len() > SEGMENT_BYTES_MAX && some.len() > 1 {
@@ -335,7 +335,7 @@ fn encode(key: ShardKey, some: &[&Arc<Known>], out: &mut Vec<Segment>) -> Result
 }
 
 /// The series of a segment.
-fn decode(digest: i64, body: &[u8]) -> Result<Vec<Arc<Known>>, Error> {
+fn decode(digest: i64, body: &[u8]) -> Result<Vec<Arc<CatalogSeries>>, Error> {
     let corrupt = |what: String| Error::Corrupt(format!("a segment of the index: {what}"));
     let frame = zstd::bulk::decompress(body, UNFOLDED_BYTES_MAX).map_err(|error| corrupt(error.to_string()))?;
     if XxHash3_64::oneshot(&frame) as i64 != digest {
@@ -343,7 +343,7 @@ fn decode(digest: i64, body: &[u8]) -> Result<Vec<Arc<Known>>, Error> {
     }
     let defined = decode_definitions(&frame).map_err(|error| corrupt(error.to_string()))?;
     let (tenant, defs) = defined.ok_or_else(|| corrupt("it defines no series".into()))?;
-    let known = |def: SeriesDef| Arc::new(Known { id: def.id(&tenant), tenant: tenant.clone(), def });
+    let known = |def: SeriesDef| Arc::new(CatalogSeries { id: def.id(&tenant), tenant: tenant.clone(), def });
     Ok(defs.into_iter().map(known).collect())
 }
 
@@ -352,20 +352,20 @@ mod tests {
     use super::*;
     use ogive_model::{Kind, MatchOp, SeriesMeta, Temporality};
 
-    fn known(tenant: &str, host: &str, temporality: Temporality) -> Arc<Known> {
+    fn known(tenant: &str, host: &str, temporality: Temporality) -> Arc<CatalogSeries> {
         let meta = SeriesMeta { kind: Kind::Float, temporality, unit: String::new(), width_ms: 0 };
         let def = SeriesDef::new([("__name__", "m"), ("host", host)], meta).unwrap();
         let tenant = if tenant.is_empty() { Tenant::default() } else { Tenant::new(tenant).unwrap() };
-        Arc::new(Known { id: def.id(&tenant), tenant, def })
+        Arc::new(CatalogSeries { id: def.id(&tenant), tenant, def })
     }
 
     #[test]
     fn segments_come_back_and_changed_ones_do_not() {
-        let all: Vec<Arc<Known>> = (0..5_000)
+        let all: Vec<Arc<CatalogSeries>> = (0..5_000)
             .map(|at| known(if at % 2 == 0 { "" } else { "t" }, &at.to_string(), Temporality::Gauge))
             .collect();
         let segments = segments(7, &all).unwrap();
-        let mut read: Vec<Arc<Known>> =
+        let mut read: Vec<Arc<CatalogSeries>> =
             segments.iter().flat_map(|one| decode(one.digest, &one.body).unwrap()).collect();
         assert_eq!(read.len(), all.len());
         read.sort_by_key(|one| one.id);

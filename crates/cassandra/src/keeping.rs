@@ -18,7 +18,7 @@ const KEPT_MAX: Duration = Duration::from_secs(19 * 365 * 86_400);
 
 /// How long the samples of each table are shown; None is for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RetentionPeriods {
     /// Numbers as they came.
     pub numbers: Option<Duration>,
     /// Cells of a minute.
@@ -29,7 +29,7 @@ pub struct Kept {
     pub logs: Option<Duration>,
 }
 
-impl Kept {
+impl RetentionPeriods {
     /// Reads `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d`; what is not named has the time without a name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut kept = Self::default();
@@ -122,15 +122,15 @@ mod tests {
     #[test]
     fn each_table_has_its_time() {
         let days = |count: u64| Some(Duration::from_secs(count * DAY));
-        let all = Kept::parse("30d").unwrap();
-        assert_eq!(all, Kept { numbers: days(30), minutes: days(30), hours: days(30), logs: days(30) });
-        let named = Kept::parse("1s=15d,1m=90d,logs=ever,400d").unwrap();
-        assert_eq!(named, Kept { numbers: days(15), minutes: days(90), hours: days(400), logs: None });
+        let all = RetentionPeriods::parse("30d").unwrap();
+        assert_eq!(all, RetentionPeriods { numbers: days(30), minutes: days(30), hours: days(30), logs: days(30) });
+        let named = RetentionPeriods::parse("1s=15d,1m=90d,logs=ever,400d").unwrap();
+        assert_eq!(named, RetentionPeriods { numbers: days(15), minutes: days(90), hours: days(400), logs: None });
         assert_eq!((all.longest(), named.longest()), (days(30), None));
         assert_eq!(named.horizon_ms(Table::Numbers, 16 * 86_400_000), 86_400_000);
         assert_eq!(named.horizon_ms(Table::Records, 0), i64::MIN);
         for wrong in ["", "1d=3d", "1s=x", "59m", "20y"] {
-            assert!(Kept::parse(wrong).is_err(), "{wrong}");
+            assert!(RetentionPeriods::parse(wrong).is_err(), "{wrong}");
         }
     }
 

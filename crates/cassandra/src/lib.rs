@@ -63,7 +63,7 @@ pub use copy::{Copied, check as check_copy, create as create_copy, restore as re
 pub use copy_format::Contents;
 pub use error::Error;
 pub use fragment::{Fragment, Piece, RowKey};
-pub use keeping::Kept;
+pub use keeping::RetentionPeriods;
 pub use node::{Node, Options};
 pub use roller::make_rollups;
 pub use tls::Tls;

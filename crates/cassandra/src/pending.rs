@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ogive_model::{Matcher, SeriesId, Tenant};
 
 use crate::fragment::{Piece, Split};
-use crate::index::Known;
+use crate::index::CatalogSeries;
 
 /// A series with its pieces.
-pub(crate) type Held = (Arc<Known>, Vec<Arc<Piece>>);
+pub(crate) type PendingPieces = (Arc<CatalogSeries>, Vec<Arc<Piece>>);
 
 #[derive(Debug)]
 struct Series {
-    known: Arc<Known>,
+    known: Arc<CatalogSeries>,
     /// Each with its batch's position in the spool, ascending.
     pieces: Vec<(u64, Arc<Piece>)>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) end: u64,
-    pub(crate) series: Vec<Held>,
+    pub(crate) series: Vec<PendingPieces>,
 }
 
 impl Pending {
@@ -75,11 +75,11 @@ impl Pending {
             let bytes: u64 = pieces.iter().map(|piece| piece.bytes()).sum();
             state.bytes += bytes;
             let series = state.series.entry(*id).or_insert_with(|| Series {
-                known: Arc::new(Known { tenant: tenant.clone(), id: *id, def: def.clone() }),
+                known: Arc::new(CatalogSeries { tenant: tenant.clone(), id: *id, def: def.clone() }),
                 pieces: Vec::new(),
             });
             if series.known.def != *def {
-                series.known = Arc::new(Known { tenant: tenant.clone(), id: *id, def: def.clone() });
+                series.known = Arc::new(CatalogSeries { tenant: tenant.clone(), id: *id, def: def.clone() });
             }
             series.pieces.extend(pieces.iter().map(|piece| (position, Arc::clone(piece))));
         }
@@ -115,7 +115,7 @@ impl Pending {
     }
 
     /// What is here of the series that `matchers` accept.
-    pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher]) -> Vec<Held> {
+    pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher]) -> Vec<PendingPieces> {
         let state = self.state();
         let selected = state.series.values().filter(|one| one.known.is_selected(tenant, matchers));
         selected

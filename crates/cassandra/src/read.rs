@@ -17,11 +17,11 @@ use ogive_model::{
 };
 
 use crate::cluster::{Cluster, Consistent, Copies};
-use crate::coarse::{self, Asked, Usable};
+use crate::coarse::{self, QueryWindow, Usable};
 use crate::columns::{self, Pieces};
 use crate::fragment::Piece;
-use crate::index::Known;
-use crate::keeping::Kept;
+use crate::index::CatalogSeries;
+use crate::keeping::RetentionPeriods;
 use crate::rollup::HOUR_MS;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day, minute};
 use crate::shared::Shared;
@@ -29,7 +29,7 @@ use crate::site::Site;
 use crate::spans::{BucketSpan, spans_of_days};
 use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
-use crate::wanted::Wanted;
+use crate::wanted::SeriesPlan;
 use crate::{Error, sites};
 
 /// 48 partitions at once: 16 for each of three copies.
@@ -110,7 +110,13 @@ fn silent(site: &Site, why: &dyn std::fmt::Display) -> String {
 }
 
 /// What a cluster has of some series.
-async fn part(at: usize, site: &Site, cluster: &Cluster, some: &[Wanted], first_copies: Copies) -> Result<Part, Error> {
+async fn part(
+    at: usize,
+    site: &Site,
+    cluster: &Cluster,
+    some: &[SeriesPlan],
+    first_copies: Copies,
+) -> Result<Part, Error> {
     let mut places: Vec<(usize, BucketSpan)> = Vec::new();
     for (number, one) in some.iter().enumerate() {
         let days: Vec<i32> = one.days_at(at).collect();
@@ -203,7 +209,12 @@ impl View<'_> {
     }
 
     /// The series that match, by labels and kind.
-    fn wanted(&self, matchers: &[Matcher], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Wanted>, SelectError> {
+    fn wanted(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        doubts: &mut Doubts,
+    ) -> Result<Vec<SeriesPlan>, SelectError> {
         // Before the clusters: see the module.
         let pending: Vec<_> =
             self.shared.sites.iter().flat_map(|site| site.pending.find(self.tenant, matchers)).collect();
@@ -214,21 +225,21 @@ impl View<'_> {
             site.refresh(cluster, self.shared.clock).await?;
             site.index.refresh(cluster, &days, &site.figures, self.shared.clock).await
         })?;
-        let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
-        let key = |known: &Known| (known.def.labels.clone(), known.def.meta.kind);
+        let mut all: BTreeMap<(Labels, Kind), SeriesPlan> = BTreeMap::new();
+        let key = |known: &CatalogSeries| (known.def.labels.clone(), known.def.meta.kind);
         for (at, reached) in refreshed {
             reached.into_iter().for_each(|one| doubts.reached(one));
             for (known, days) in self.shared.sites[at].index.find(self.tenant, matchers, &days) {
-                all.entry(key(&known)).or_insert_with(|| Wanted::new(&known)).days.push((at, days));
+                all.entry(key(&known)).or_insert_with(|| SeriesPlan::new(&known)).days.push((at, days));
             }
         }
         for (known, pieces) in pending {
             let mut pieces: Vec<_> = pieces.into_iter().filter(|piece| minutes.contains(&piece.minute)).collect();
             if !pieces.is_empty() {
-                all.entry(key(&known)).or_insert_with(|| Wanted::new(&known)).pending.append(&mut pieces);
+                all.entry(key(&known)).or_insert_with(|| SeriesPlan::new(&known)).pending.append(&mut pieces);
             }
         }
-        let mut all: Vec<Wanted> = all.into_values().collect();
+        let mut all: Vec<SeriesPlan> = all.into_values().collect();
         let sites = &self.shared.sites;
         all.iter_mut()
             .for_each(|one| one.hidden = sites.iter().flat_map(|site| site.deletions.hidden(&one.known)).collect());
@@ -236,12 +247,12 @@ impl View<'_> {
     }
 
     /// Chooses what is read as rollups, and reads it.
-    fn choose(&self, some: &mut [Wanted], selection: &Selection, doubts: &mut Doubts) -> Result<(), SelectError> {
+    fn choose(&self, some: &mut [SeriesPlan], selection: &Selection, doubts: &mut Doubts) -> Result<(), SelectError> {
         let asked: Vec<_> = self.asked(doubts)?;
-        let longest = |of: fn(&Kept) -> Option<Duration>| {
+        let longest = |of: fn(&RetentionPeriods) -> Option<Duration>| {
             asked.iter().map(|(.., cluster)| of(&cluster.kept())).reduce(|one, other| Some(one?.max(other?))).flatten()
         };
-        let kept = Kept {
+        let kept = RetentionPeriods {
             numbers: longest(|kept| kept.numbers),
             minutes: longest(|kept| kept.minutes),
             hours: longest(|kept| kept.hours),
@@ -249,7 +260,7 @@ impl View<'_> {
         };
         let now_ms = asked[0].2.now_us().div_euclid(1_000);
         let (range, resolution) = (selection.range, selection.resolution);
-        let want = Asked { range, resolution, now_ms, kept };
+        let want = QueryWindow { range, resolution, now_ms, kept };
         let is_short = range.end.0.saturating_sub(range.start.0) < HOUR_MS;
         let mut answers: Vec<Vec<Usable>> = some.iter().map(|_| Vec::new()).collect();
         if !is_short {
@@ -314,7 +325,7 @@ impl View<'_> {
     }
 
     /// What the clusters have of some series, and what is pending of them.
-    fn pieces(&self, some: &[Wanted], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Pieces>, SelectError> {
+    fn pieces(&self, some: &[SeriesPlan], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Pieces>, SelectError> {
         let mut out: Vec<Pieces> = some.iter().map(|_| Pieces::default()).collect();
         let holds = |at: usize| some.iter().any(|one| one.days.iter().any(|(holder, _)| *holder == at));
         let asked: Vec<_> = self.asked(doubts)?.into_iter().filter(|(at, ..)| holds(*at)).collect();

@@ -17,7 +17,7 @@ use crate::Error;
 use crate::cluster::{Cluster, Consistent, Copies};
 use crate::columns::{self, Pieces};
 use crate::deletions::Deletions;
-use crate::index::{Index, Known};
+use crate::index::{CatalogSeries, Index};
 use crate::keys::ManifestKey;
 use crate::manifest;
 use crate::rolling::Rolling;
@@ -39,7 +39,7 @@ const SETTLED_MS: i64 = 120_000;
 const START_MINUTES: i32 = 120;
 
 /// What came of an hour.
-enum Made {
+enum RollOutcome {
     /// Cells of a minute and of an hour.
     Yes,
     /// There is nothing to be made of it.
@@ -99,8 +99,8 @@ impl Roller {
             let making = some.iter().map(|(known, hour)| make(cluster, &self.site.deletions, known, *hour)).collect();
             for ((known, hour), made) in some.iter().zip(all_of(making).await) {
                 match made {
-                    Ok(Made::Yes) => self.site.rolling.made.add(1),
-                    Ok(Made::Nothing) => {}
+                    Ok(RollOutcome::Yes) => self.site.rolling.made.add(1),
+                    Ok(RollOutcome::Nothing) => {}
                     Err(Error::Corrupt(what)) => {
                         tracing::warn!("hour {hour} of {} has no rollup: {what}", known.def.labels)
                     }
@@ -131,7 +131,7 @@ pub async fn make_rollups(cluster: &Cluster, minutes: RangeInclusive<i32>) -> Re
         }
         let making = some.iter().map(|(known, hour)| make(cluster, &deletions, known, *hour)).collect();
         for made in all_of(making).await {
-            count += u64::from(matches!(made?, Made::Yes));
+            count += u64::from(matches!(made?, RollOutcome::Yes));
         }
     }
 }
@@ -173,7 +173,12 @@ async fn note_manifests(
     Ok(())
 }
 
-async fn make(cluster: &Cluster, deletions: &Deletions, known: &Arc<Known>, hour: i32) -> Result<Made, Error> {
+async fn make(
+    cluster: &Cluster,
+    deletions: &Deletions,
+    known: &Arc<CatalogSeries>,
+    hour: i32,
+) -> Result<RollOutcome, Error> {
     let made_us = cluster.now_us();
     let (mut pieces, mut rows) = (Pieces::default(), 0);
     let (first, last) = minutes_of(hour);
@@ -189,22 +194,24 @@ async fn make(cluster: &Cluster, deletions: &Deletions, known: &Arc<Known>, hour
     }
     let samples = pieces.samples(&[range_of(hour)], &deletions.hidden(known))?;
     if samples.is_empty() || pieces.conflicts > 0 {
-        return Ok(Made::Nothing);
+        return Ok(RollOutcome::Nothing);
     }
     let (data, lost) = columns::series(&known.def, samples);
-    let Some((minutes, lost_minutes)) = rolled::roll(data, Table::Minutes.width_ms()) else { return Ok(Made::Nothing) };
+    let Some((minutes, lost_minutes)) = rolled::roll(data, Table::Minutes.width_ms()) else {
+        return Ok(RollOutcome::Nothing);
+    };
     let Some((hours, lost_hours)) = rolled::roll(minutes.clone(), Table::Hours.width_ms()) else {
-        return Ok(Made::Nothing);
+        return Ok(RollOutcome::Nothing);
     };
     // Cells that are not whole: the samples show more.
     if lost + lost_minutes + lost_hours > 0 {
-        return Ok(Made::Nothing);
+        return Ok(RollOutcome::Nothing);
     }
     for (table, data) in [(Table::Minutes, minutes), (Table::Hours, hours)] {
         let place = Place { series: known.id, table, hour };
         let Some(how) = cluster.written(table, last, 0) else { continue };
-        let Ok(body) = Rollup::new(&data, rows, made_us).encode(&place) else { return Ok(Made::Nothing) };
+        let Ok(body) = Rollup::new(&data, rows, made_us).encode(&place) else { return Ok(RollOutcome::Nothing) };
         cluster.put_rollup(&place, &body, how.seconds).await?;
     }
-    Ok(Made::Yes)
+    Ok(RollOutcome::Yes)
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ogive_door::counter::Counter;
 use ogive_model::SeriesId;
 
-use crate::index::Known;
+use crate::index::CatalogSeries;
 use crate::rollup::hours_of;
 
 /// 500,000 hours of series, of some 64 bytes and their labels.
@@ -17,7 +17,7 @@ const HOURS_MAX: usize = 500_000;
 #[derive(Debug, Default)]
 struct State {
     /// By hour: those that are over are made first.
-    hours: BTreeMap<i32, BTreeMap<SeriesId, Arc<Known>>>,
+    hours: BTreeMap<i32, BTreeMap<SeriesId, Arc<CatalogSeries>>>,
     count: usize,
 }
 
@@ -37,13 +37,13 @@ impl Rolling {
     }
 
     /// Rows of these minutes of a series were written.
-    pub(crate) fn written(&self, known: &Arc<Known>, minutes: impl IntoIterator<Item = i32>) {
+    pub(crate) fn written(&self, known: &Arc<CatalogSeries>, minutes: impl IntoIterator<Item = i32>) {
         let hours: BTreeSet<i32> = minutes.into_iter().flat_map(hours_of).collect();
         hours.into_iter().for_each(|hour| self.note(known, hour));
     }
 
     /// The rollup of an hour is to be made.
-    pub(crate) fn note(&self, known: &Arc<Known>, hour: i32) {
+    pub(crate) fn note(&self, known: &Arc<CatalogSeries>, hour: i32) {
         let mut state = self.state();
         if state.hours.get(&hour).is_some_and(|all| all.contains_key(&known.id)) {
             return;
@@ -56,7 +56,7 @@ impl Rolling {
     }
 
     /// Takes at most `count` of those before `hour`.
-    pub(crate) fn take(&self, hour: i32, count: usize) -> Vec<(Arc<Known>, i32)> {
+    pub(crate) fn take(&self, hour: i32, count: usize) -> Vec<(Arc<CatalogSeries>, i32)> {
         let mut state = self.state();
         let mut out = Vec::new();
         while out.len() < count
@@ -88,7 +88,7 @@ mod tests {
     fn hours_that_are_over_are_taken_once() {
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let def = SeriesDef::new([("__name__", "m")], meta).unwrap();
-        let known = Arc::new(Known { tenant: Tenant::default(), id: def.id(&Tenant::default()), def });
+        let known = Arc::new(CatalogSeries { tenant: Tenant::default(), id: def.id(&Tenant::default()), def });
         let rolling = Rolling::default();
         rolling.written(&known, [59, 60, 61, 120, 121]);
         assert_eq!(rolling.waiting(), 3);

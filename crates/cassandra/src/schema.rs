@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::Address;
-use crate::keeping::{Kept, seconds_of};
+use crate::keeping::{RetentionPeriods, seconds_of};
 pub(crate) use crate::table::Table;
 
 /// Minutes of a partition of cells: 6 h, some 2 MB of a series with a cell of 100 bytes a second.
@@ -101,7 +101,7 @@ pub(crate) fn statements(address: &Address) -> Vec<String> {
 }
 
 /// Tables that are there already get the retention that was given; rows that are in them keep theirs.
-fn retained(keyspace: &str, kept: &Kept) -> Vec<String> {
+fn retained(keyspace: &str, kept: &RetentionPeriods) -> Vec<String> {
     let samples = Table::RAW.iter().chain(&Table::ROLLED);
     let mut out: Vec<String> = samples
         .map(|table| format!("ALTER TABLE {keyspace}.{} WITH {}", table.name(), time_to_live(kept.of(*table))))
@@ -119,7 +119,7 @@ fn retained(keyspace: &str, kept: &Kept) -> Vec<String> {
 /// Never without compression: only a compressed table has checksums of its chunks. Blocking read repair would write old
 /// rows into new windows, and they would not expire with the others. Speculation is ours: a coordinator that asks two
 /// copies at ONE could answer for a damaged one each time.
-fn of_samples(kept: &Kept, table: Table) -> String {
+fn of_samples(kept: &RetentionPeriods, table: Table) -> String {
     let kept = kept.of(table);
     format!(
         "compression = {{'class': 'ZstdCompressor', 'chunk_length_in_kb': 16}} AND crc_check_chance = 1.0 \

@@ -6,11 +6,11 @@ use ogive_model::{SeriesData, TimeRange};
 
 use crate::Piece;
 use crate::hidden::Hidden;
-use crate::index::Known;
+use crate::index::CatalogSeries;
 
 /// See the module.
-pub(crate) struct Wanted {
-    pub(crate) known: Arc<Known>,
+pub(crate) struct SeriesPlan {
+    pub(crate) known: Arc<CatalogSeries>,
     /// Days on which it has samples, by the cluster's number.
     pub(crate) days: Vec<(usize, Vec<i32>)>,
     pub(crate) pending: Vec<Arc<Piece>>,
@@ -22,8 +22,8 @@ pub(crate) struct Wanted {
     pub(crate) coarse: Vec<SeriesData>,
 }
 
-impl Wanted {
-    pub(crate) fn new(known: &Arc<Known>) -> Self {
+impl SeriesPlan {
+    pub(crate) fn new(known: &Arc<CatalogSeries>) -> Self {
         Self {
             known: Arc::clone(known),
             days: Vec::new(),

@@ -79,7 +79,7 @@ use ogive_door::audit::{Entry, note};
 use ogive_door::counters::Protocol;
 use ogive_door::differences::{differences, shown};
 use ogive_door::outbox::Outbox;
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_outgoing::Files;
 use ogive_text::mistake;
 use ogive_text::near::suggestion;
@@ -227,7 +227,7 @@ impl Checks {
                     let reading = tokio::task::spawn_blocking(move || settled(&before, || read(&path, files))).await;
                     let path = self.path.as_deref().expect("it was just read");
                     let read = reading.unwrap_or_else(|error| Err(error.to_string()));
-                    door.counters.reloads.ended(Which::Checks, read.is_ok());
+                    door.counters.reloads.ended(ConfigKind::Checks, read.is_ok());
                     match read {
                         Ok(((config, flat), marks)) => {
                             self.marks = marks;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use ogive_model::sequence::{Seen, Sequences};
+use ogive_model::sequence::{SequenceState, Sequences};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Matcher, Opening, Reason, Select, SelectError, Selection, SeriesData,
     SourceId, Tenant, TimeRange, Value, Verdict, WallMs,
@@ -45,7 +45,7 @@ impl Memory {
     fn apply(&self, batch: Batch) -> Verdict {
         let mut seen = self.seen.lock().unwrap();
         let sequences = seen.entry((batch.tenant.clone(), batch.source)).or_default();
-        if sequences.seen(batch.sequence) == Seen::Duplicate {
+        if sequences.seen(batch.sequence) == SequenceState::Duplicate {
             return Verdict { duplicate: batch.samples.len() as u64, ..Verdict::default() };
         }
         sequences.mark(batch.sequence);

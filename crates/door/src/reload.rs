@@ -113,7 +113,7 @@ struct Outcomes {
 
 /// Kinds of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum ConfigKind {
     /// Scrape configurations.
     Scrape,
     /// Checks.
@@ -128,7 +128,7 @@ pub enum Which {
     Wire,
 }
 
-impl Which {
+impl ConfigKind {
     const ALL: [Self; 6] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules, Self::Forwards, Self::Wire];
 
     const fn name(self) -> &'static str {
@@ -145,7 +145,7 @@ impl Which {
 
 /// The outcomes of reloading configurations, by kind.
 #[derive(Debug, Default)]
-pub struct Reloads([Outcomes; Which::ALL.len()]);
+pub struct Reloads([Outcomes; ConfigKind::ALL.len()]);
 
 /// Their metrics and help texts.
 pub const HELP: [(&str, &str); 3] = [
@@ -159,7 +159,7 @@ pub const HELP: [(&str, &str); 3] = [
 
 impl Reloads {
     /// Records that a configuration was reloaded.
-    pub fn ended(&self, which: Which, is_taken: bool) {
+    pub fn ended(&self, which: ConfigKind, is_taken: bool) {
         let outcomes = &self.0[which as usize];
         // ORDERING: Relaxed, both; figures that are read on their own.
         if is_taken { &outcomes.taken } else { &outcomes.failed }.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl Reloads {
     pub fn values(&self) -> Vec<OwnValue> {
         let mut out = Vec::new();
         for (name, _) in HELP {
-            for (which, outcomes) in Which::ALL.iter().zip(&self.0) {
+            for (which, outcomes) in ConfigKind::ALL.iter().zip(&self.0) {
                 // ORDERING: Relaxed, also below; as in `ended`.
                 let [taken, failed] = [&outcomes.taken, &outcomes.failed].map(|count| count.load(Ordering::Relaxed));
                 if taken + failed == 0 {

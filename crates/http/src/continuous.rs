@@ -34,7 +34,7 @@ use super::prometheus_json::Answer;
 use super::resolution::{StoreAtResolution, resolution};
 use super::streams::Guard;
 use super::views::{Views, shown};
-use ogive_storage::live::{Changing, LATENESS_MS, RecentReader, SECONDS, Using};
+use ogive_storage::live::{Changing, LATENESS_MS, RecentLease, RecentReader, SECONDS};
 
 /// 32 selectors: each is a watch of the store's shards.
 pub(super) const SELECTORS_MAX: usize = 32;
@@ -188,7 +188,7 @@ struct Continuous {
     plan: Arc<Plan>,
     changing: Option<Changing>,
     /// Keeps windows of samples in memory while it lives.
-    _using: Option<Using>,
+    _using: Option<RecentLease>,
     /// A hash of what was sent, by time.
     sent: BTreeMap<i64, u64>,
     /// The time of the oldest sample that arrived since the values were last checked.

@@ -15,7 +15,7 @@ use super::App;
 use super::body;
 use super::error::{ApiError, json as answer};
 use super::params;
-use crate::web::{Grant, LIFETIME_MS_MAX, Wanted};
+use crate::web::{Grant, LIFETIME_MS_MAX, TicketRequest};
 
 /// 64 KiB: eight addresses.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -59,7 +59,7 @@ pub(super) async fn vend(State(app): State<App>, request: Request) -> Result<Res
     }
     let expires_ms = app.clock.wall() / 1_000_000 + lifetime;
     let by = vendor.map_or_else(|| "somebody without a login".into(), |vendor| vendor.name);
-    let wanted = Wanted { links: &body.links, tenant: &tenant, write, expires_ms, by: &by };
+    let wanted = TicketRequest { links: &body.links, tenant: &tenant, write, expires_ms, by: &by };
     let (id, ticket) = app.web.vend(&wanted).map_err(ApiError::bad_data)?;
     let with_ticket = |link: &String| format!("{link}{}ticket={ticket}", if link.contains('?') { '&' } else { '?' });
     let links: Vec<String> = body.links.iter().map(with_ticket).collect();

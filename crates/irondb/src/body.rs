@@ -3,7 +3,7 @@
 use ogive_model::{BatchId, Tenant};
 
 use crate::graphite::lines as graphite;
-use crate::intake::{Intake, Refused, Taken};
+use crate::intake::{Intake, ParsedBody, Refused};
 use crate::legacy::{self, Form};
 use crate::tsv::Line;
 use crate::{metric_list, nntbs, tsv};
@@ -27,7 +27,7 @@ pub enum Encoding {
 ///
 /// # Errors
 /// [`Refused`]; then nothing of the body is accepted.
-pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: BatchId) -> Result<Taken, Refused> {
+pub fn read(encoding: &Encoding, body: &[u8], tenant: &Tenant, number: BatchId) -> Result<ParsedBody, Refused> {
     let mut intake = Intake::new(body.len());
     let mut metrics = None;
     match encoding {

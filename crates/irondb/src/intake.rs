@@ -39,7 +39,7 @@ impl From<Malformed> for Refused {
 
 /// A body that was read.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct ParsedBody {
     /// The measurements.
     pub batch: Batch,
     /// Records that were accepted.
@@ -56,14 +56,14 @@ pub struct Intake {
     gather: Gather,
     /// The name of the series that is looked up.
     key: String,
-    out: Taken,
+    out: ParsedBody,
 }
 
 impl Intake {
     /// For a body of that many bytes.
     #[must_use]
     pub fn new(body: usize) -> Self {
-        Self { gather: Gather::new(body), key: String::new(), out: Taken::default() }
+        Self { gather: Gather::new(body), key: String::new(), out: ParsedBody::default() }
     }
 
     /// Adds a record, or counts its error.
@@ -89,7 +89,7 @@ impl Intake {
 
     /// The accepted records, as the batch `sequence` of `source`.
     #[must_use]
-    pub fn finish(mut self, tenant: &Tenant, BatchId { source, sequence }: BatchId) -> Taken {
+    pub fn finish(mut self, tenant: &Tenant, BatchId { source, sequence }: BatchId) -> ParsedBody {
         self.out.batch = self.gather.take(source, sequence, tenant);
         self.out
     }

@@ -97,11 +97,11 @@ pub struct Locks {
     unwinder: Unwinder,
     /// By slot.
     frames: HashMap<u32, Vec<String>>,
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, SlotTotals>,
 }
 
 /// What was counted of a slot until the last time.
-struct Seen {
+struct SlotTotals {
     bins: [Bins; KINDS],
     /// Nanoseconds waited and held, and timeouts.
     sums: [u64; 3],
@@ -192,7 +192,8 @@ impl Locks {
         let bytes = value(&self.loaded.map("locks"), slot, "locks")?;
         let mut fields = Fields(&bytes);
         let sums: [u64; 3] = std::array::from_fn(|_| fields.u64());
-        let seen = self.seen.entry(slot).or_insert_with(|| Seen { bins: [Bins::new(), Bins::new()], sums: [0; 3] });
+        let seen =
+            self.seen.entry(slot).or_insert_with(|| SlotTotals { bins: [Bins::new(), Bins::new()], sums: [0; 3] });
         let before = std::mem::replace(&mut seen.sums, sums);
         if sums == before {
             return Ok(None);

@@ -15,7 +15,7 @@ pub struct Places {
     places: u32,
     settle_ns: u64,
     /// When each group was seen first, and whether it has a place.
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, PlaceState>,
     taken: u32,
     /// What can be given now, in nanoseconds of [`RENEWAL_NS`]: a place costs its share of it.
     credit_ns: u64,
@@ -24,7 +24,7 @@ pub struct Places {
 }
 
 #[derive(Debug)]
-struct Known {
+struct PlaceState {
     since_ns: u64,
     turn: u64,
     has_place: bool,
@@ -54,7 +54,7 @@ impl Places {
     /// Whether a group that was seen in this turn has a place.
     pub fn has_place(&mut self, group: u64) -> bool {
         let Self { places, settle_ns, taken, turn, turn_ns, .. } = *self;
-        let known = self.known.entry(group).or_insert(Known { since_ns: turn_ns, turn, has_place: false });
+        let known = self.known.entry(group).or_insert(PlaceState { since_ns: turn_ns, turn, has_place: false });
         known.turn = turn;
         if known.has_place {
             return true;

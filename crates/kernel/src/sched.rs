@@ -182,12 +182,12 @@ pub struct Drained {
 
 /// Histograms of a slot, and the counters as they were.
 #[derive(Clone)]
-struct Seen {
+struct SlotTotals {
     bins: Vec<Bins>,
     counters: [u64; KINDS + 4],
 }
 
-impl Seen {
+impl SlotTotals {
     fn new() -> Self {
         Self { bins: vec![Bins::new(); KINDS], counters: [0; KINDS + 4] }
     }
@@ -209,7 +209,7 @@ pub struct Scheduler {
     interrupts_off: bool,
     unwinder: Option<Unwinder>,
     options: Options,
-    seen: Vec<Option<Seen>>,
+    seen: Vec<Option<SlotTotals>>,
     seen_interrupts: Vec<(Bins, Vec<u64>)>,
     seen_lost: u64,
     seen_unseen: u64,
@@ -372,7 +372,7 @@ impl Scheduler {
         let mut fields = Fields(&bytes);
         let counters: [u64; KINDS + 4] = std::array::from_fn(|_| fields.u64());
         let worst = self.take_worst(slot)?;
-        let seen = self.seen[slot as usize].get_or_insert_with(Seen::new);
+        let seen = self.seen[slot as usize].get_or_insert_with(SlotTotals::new);
         if counters == seen.counters && worst.is_none() {
             return Ok(None);
         }

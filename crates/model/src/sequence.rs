@@ -3,7 +3,7 @@
 //! Invariants: while its source is remembered, a marked number is never called new again, and a number is
 //! called new or duplicate only when that is known. Numbers need not be contiguous (a sender may count by its clock); gaps stay open until
 //! [`Sequences::RUNS_MAX`] of them are, then the oldest gap is given up: what arrives in it later is
-//! [`Seen::TooOld`], an honest "not known".
+//! [`SequenceState::TooOld`], an honest "not known".
 //! A source is one of its tenant: whoever knows the source of another tenant's sender marks nothing of it.
 //! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; of the tenant that has most of them those that were
 //! silent longest make room.
@@ -15,7 +15,7 @@ use crate::{SourceId, Tenant};
 
 /// The state of a sequence number at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum SequenceState {
     /// Never marked.
     New,
     /// Marked before.
@@ -39,20 +39,20 @@ impl Sequences {
 
     /// The current state of `sequence`.
     #[must_use]
-    pub fn seen(&self, sequence: u64) -> Seen {
+    pub fn seen(&self, sequence: u64) -> SequenceState {
         let after = self.runs.partition_point(|run| run.1 < sequence);
         if self.runs.get(after).is_some_and(|run| run.0 <= sequence) {
-            Seen::Duplicate
+            SequenceState::Duplicate
         } else if sequence < self.forgotten_below {
-            Seen::TooOld
+            SequenceState::TooOld
         } else {
-            Seen::New
+            SequenceState::New
         }
     }
 
     /// Marks `sequence`. Marking twice changes nothing.
     pub fn mark(&mut self, sequence: u64) {
-        if self.seen(sequence) != Seen::New {
+        if self.seen(sequence) != SequenceState::New {
             return;
         }
         let after = self.runs.partition_point(|run| run.1 < sequence);
@@ -121,12 +121,12 @@ impl SourceTable {
 
     /// The current state of `(source, sequence)` of `tenant`.
     #[must_use]
-    pub fn seen(&self, tenant: &Tenant, source: SourceId, sequence: u64) -> Seen {
+    pub fn seen(&self, tenant: &Tenant, source: SourceId, sequence: u64) -> SequenceState {
         let of = |tenant: Option<Tenant>| {
-            self.sources.get(&Key { tenant, source }).map_or(Seen::New, |known| known.sequences.seen(sequence))
+            self.sources.get(&Key { tenant, source }).map_or(SequenceState::New, |known| known.sequences.seen(sequence))
         };
         match of(Some(tenant.clone())) {
-            Seen::New if self.has_shared => of(None),
+            SequenceState::New if self.has_shared => of(None),
             own => own,
         }
     }
@@ -281,7 +281,7 @@ mod tests {
                 set.insert(mark);
             }
             for number in 0..210 {
-                let expected = if set.contains(&number) { Seen::Duplicate } else { Seen::New };
+                let expected = if set.contains(&number) { SequenceState::Duplicate } else { SequenceState::New };
                 prop_assert_eq!(sequences.seen(number), expected);
             }
             prop_assert_eq!(sequences.highest(), set.last().copied());
@@ -301,7 +301,7 @@ mod tests {
             prop_assert_eq!(&back.to_bytes(), &bytes);
             for (_, source, sequence) in marks {
                 for (at, tenant) in tenants.iter().enumerate() {
-                    let expected = if set.contains(&(at, source, sequence)) { Seen::Duplicate } else { Seen::New };
+                    let expected = if set.contains(&(at, source, sequence)) { SequenceState::Duplicate } else { SequenceState::New };
                     prop_assert_eq!(back.seen(tenant, SourceId(source), sequence), expected);
                 }
             }
@@ -316,7 +316,7 @@ mod tests {
         let mut sequences = Sequences::default();
         for sequence in [u64::MAX, 0, u64::MAX - 1, 1] {
             sequences.mark(sequence);
-            assert_eq!(sequences.seen(sequence), Seen::Duplicate);
+            assert_eq!(sequences.seen(sequence), SequenceState::Duplicate);
         }
         assert_eq!(sequences.runs, [(0, 1), (u64::MAX - 1, u64::MAX)]);
     }
@@ -326,10 +326,10 @@ mod tests {
         let mut sequences = Sequences::default();
         let limit = Sequences::RUNS_MAX as u64;
         (0..limit).for_each(|at| sequences.mark(at * 10));
-        assert_eq!((sequences.seen(0), sequences.seen(5)), (Seen::Duplicate, Seen::New));
+        assert_eq!((sequences.seen(0), sequences.seen(5)), (SequenceState::Duplicate, SequenceState::New));
         sequences.mark(limit * 10);
-        assert_eq!((sequences.seen(0), sequences.seen(5)), (Seen::TooOld, Seen::TooOld));
-        assert_eq!((sequences.seen(10), sequences.seen(15)), (Seen::Duplicate, Seen::New));
+        assert_eq!((sequences.seen(0), sequences.seen(5)), (SequenceState::TooOld, SequenceState::TooOld));
+        assert_eq!((sequences.seen(10), sequences.seen(15)), (SequenceState::Duplicate, SequenceState::New));
     }
 
     #[test]
@@ -340,9 +340,9 @@ mod tests {
         table.mark(&tenant, SourceId(0), 2);
         table.mark(&tenant, SourceId(u128::MAX), 1);
         assert!(table.len() <= SourceTable::SOURCES_MAX);
-        assert_eq!(table.seen(&tenant, SourceId(0), 1), Seen::Duplicate);
-        assert_eq!(table.seen(&tenant, SourceId(u128::MAX), 1), Seen::Duplicate);
-        assert_eq!(table.seen(&tenant, SourceId(1), 1), Seen::New);
+        assert_eq!(table.seen(&tenant, SourceId(0), 1), SequenceState::Duplicate);
+        assert_eq!(table.seen(&tenant, SourceId(u128::MAX), 1), SequenceState::Duplicate);
+        assert_eq!(table.seen(&tenant, SourceId(1), 1), SequenceState::New);
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         (0..100).for_each(|source| table.mark(&quiet, SourceId(source), 1));
         (0..SourceTable::SOURCES_MAX as u128).for_each(|source| table.mark(&loud, SourceId(source), 1));
         assert!(table.len() <= SourceTable::SOURCES_MAX);
-        assert!((0..100).all(|source| table.seen(&quiet, SourceId(source), 1) == Seen::Duplicate));
+        assert!((0..100).all(|source| table.seen(&quiet, SourceId(source), 1) == SequenceState::Duplicate));
         // Nobody is spared where each tenant has but one.
         let tenants: Vec<Tenant> = (0..2_000).map(|at| Tenant::new(&format!("t{at}")).unwrap()).collect();
         let marks = (0..20_000_u128).map(|source| (&tenants[source as usize % 2_000], SourceId(source)));
@@ -381,11 +381,11 @@ mod tests {
                 let seen = |sequence| table.seen(tenant, SourceId(7), sequence);
                 assert_eq!(
                     (seen(2), seen(4), seen(5), seen(9)),
-                    (Seen::TooOld, Seen::New, Seen::Duplicate, Seen::Duplicate)
+                    (SequenceState::TooOld, SequenceState::New, SequenceState::Duplicate, SequenceState::Duplicate)
                 );
             }
-            assert_eq!(table.seen(&one, SourceId(7), 20), Seen::Duplicate);
-            assert_eq!(table.seen(&two, SourceId(7), 20), Seen::New);
+            assert_eq!(table.seen(&one, SourceId(7), 20), SequenceState::Duplicate);
+            assert_eq!(table.seen(&two, SourceId(7), 20), SequenceState::New);
         }
         assert!(!again.to_bytes().is_empty() && SourceTable::from_bytes(&[3, 0, 0, 0, 0, 0, 0, 0]).is_none());
     }

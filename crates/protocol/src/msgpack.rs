@@ -238,7 +238,7 @@ impl Scan {
 
 /// A value that a [`Splitter`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FramedValue {
     /// Where it is; see [`Splitter::slice`].
     Value(Range<usize>),
     /// It had more bytes than the limit, and is skipped.
@@ -289,14 +289,14 @@ impl Splitter {
     }
 
     /// The next value; none before more bytes are added.
-    pub(crate) fn find(&mut self) -> Result<Option<Found>, MsgpackError> {
+    pub(crate) fn find(&mut self) -> Result<Option<FramedValue>, MsgpackError> {
         let progress = self.scan.advance(&self.bytes[self.scanned..])?;
         self.scanned += progress.read;
         if progress.is_complete {
             let range = self.from..self.scanned;
             self.from = self.scanned;
             let is_too_long = std::mem::take(&mut self.is_skipping) || range.len() > self.limit;
-            return Ok(Some(if is_too_long { Found::TooLong } else { Found::Value(range) }));
+            return Ok(Some(if is_too_long { FramedValue::TooLong } else { FramedValue::Value(range) }));
         }
         // What is there of the value and what it is known to have.
         if self.is_skipping || self.held() + self.scan.skip > self.limit {
@@ -379,8 +379,8 @@ mod tests {
             splitter.add(piece);
             loop {
                 match splitter.find() {
-                    Ok(Some(Found::Value(range))) => values.push(Some(splitter.slice(range).to_vec())),
-                    Ok(Some(Found::TooLong)) => values.push(None),
+                    Ok(Some(FramedValue::Value(range))) => values.push(Some(splitter.slice(range).to_vec())),
+                    Ok(Some(FramedValue::TooLong)) => values.push(None),
                     Ok(None) => break,
                     Err(error) => return (values, Err(error)),
                 }

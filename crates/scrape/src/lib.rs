@@ -40,7 +40,7 @@ use config::Config;
 use context::Context;
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_outgoing::Files;
 use pool::{Caches, Pool};
 use scrape::Stop;
@@ -162,7 +162,7 @@ impl Scraping {
             }
             let read = read_settled(self.paths.clone(), self.files, self.config.marks.clone()).await;
             let counters = &jobs.context.door.counters;
-            counters.reloads.ended(Which::Scrape, read.is_ok());
+            counters.reloads.ended(ConfigKind::Scrape, read.is_ok());
             let by = if requested.is_some() { "POST /-/reload" } else { "signal HUP" };
             let done = match read {
                 Ok((config, marks)) => {

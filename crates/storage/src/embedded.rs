@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use ogive_journal::MemberState;
-use ogive_model::sequence::{Seen, SourceTable};
+use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::{Batch, BatchId, Matcher, Ms, Ns, Tenant, TimeRange, WallMs};
 use ogive_probe::Clock;
 use ogive_store::{DeletionScope, Observer, Options, Store, TenantLimits};
@@ -189,7 +189,7 @@ impl Observer for StoreMeters {
     fn recovered(&self, sources: &SourceTable) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = ogive_door::numbers::recalled(sources);
         let has = |(tenant, BatchId { source, sequence }): &(Tenant, BatchId)| {
-            sources.seen(tenant, *source, *sequence) == Seen::Duplicate
+            sources.seen(tenant, *source, *sequence) == SequenceState::Duplicate
         };
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).retain(has);
     }

@@ -42,7 +42,7 @@ struct Inner {
     next: u64,
     /// Batches that were submitted and not answered.
     flights: BTreeMap<u64, Flight>,
-    watched: Vec<Watched>,
+    watched: Vec<LateWatch>,
 }
 
 /// A batch on its way, and the times of its first and last sample.
@@ -60,7 +60,7 @@ struct Unsure {
     until_ms: i64,
 }
 
-struct Watched {
+struct LateWatch {
     id: u64,
     tenant: Tenant,
     matchers: Vec<Vec<Matcher>>,
@@ -152,7 +152,7 @@ impl Watches {
         let mut inner = self.lock();
         let id = inner.next;
         inner.next += 1;
-        inner.watched.push(Watched {
+        inner.watched.push(LateWatch {
             id,
             tenant,
             matchers,
@@ -170,7 +170,7 @@ impl Watches {
     }
 }
 
-impl Watched {
+impl LateWatch {
     /// Whether this time is within what is being read.
     fn is_read(&self, time_ms: i64) -> bool {
         self.from_ms < time_ms && time_ms <= self.until_ms
@@ -228,7 +228,7 @@ impl Arrival {
     }
 }
 
-impl Watched {
+impl LateWatch {
     fn take(&mut self, arrival: u64, late: LateSample) {
         let time_ms = late.sample.time_ms();
         let Unsure { below, from_ms, until_ms } = self.unsure;
@@ -256,7 +256,7 @@ impl Drop for Arrival {
 }
 
 impl Watch {
-    fn with<T>(&self, change: impl FnOnce(&mut Watched, &BTreeMap<u64, Flight>, u64) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut LateWatch, &BTreeMap<u64, Flight>, u64) -> T) -> T {
         let mut inner = self.all.lock();
         let Inner { next, flights, watched } = &mut *inner;
         let watched =

@@ -16,7 +16,7 @@ use ogive_model::{
     Tenant, Value, WallMs, WallNs,
 };
 use ogive_store::{Audience, Clock, Followed, Follower, Options, Refusal, Store, Watch};
-use ogive_stream::cells::{self, Closed, Feeder, Item, Wait, What, stream};
+use ogive_stream::cells::{self, Closed, Feeder, Item, ItemValue, Wait, stream};
 
 const ROUNDS: usize = 7;
 const BATCHES: u64 = 150;
@@ -84,7 +84,7 @@ impl Follower for Tap {
 
     fn sample(&mut self, slot: u32, time_ms: WallMs, value: Value, _: bool) {
         let Value::Histogram(part) = value else { return };
-        let item = Item { series: self.1[slot as usize], time_ns: time_ms.to_ns().0, what: What::Part(part) };
+        let item = Item { series: self.1[slot as usize], time_ns: time_ms.to_ns().0, what: ItemValue::Part(part) };
         self.0.offer_unordered([item]);
         self.0.offer_until(time_ms.to_ns().0 - 1_000_000_000);
     }

@@ -30,7 +30,7 @@ use crate::rules_view::{Figures, Runner, Setting, SilenceRequest, View};
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::own_value::OwnValue;
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_outgoing::Files;
 use ogive_storage::SourceTimes;
 use ogive_storage::upkeep::Upkeep;
@@ -462,7 +462,7 @@ impl Runner for Work {
             let loaded = files::load(&self.options, self.files)?;
             Ok(((loaded.files, loaded.maintenance), loaded.marks))
         });
-        self.context.door.counters.reloads.ended(Which::Rules, read.is_ok());
+        self.context.door.counters.reloads.ended(ConfigKind::Rules, read.is_ok());
         let ((loaded, maintenance), marks) = match read {
             Ok(read) => read,
             Err(error) => {

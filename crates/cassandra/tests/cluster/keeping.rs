@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ogive_cassandra::{Address, Cluster, Kept, Node};
+use ogive_cassandra::{Address, Cluster, Node, RetentionPeriods};
 use ogive_door::backend::Backend;
 use ogive_model::{
     Batch, Kind, MatchOp, Matcher, Reason, Resolution, Sample, Selection, SeriesData, SeriesDef, SeriesMeta, SourceId,
@@ -188,7 +188,7 @@ fn copied(three: &Three, address: &Address, directory: &std::path::Path, one: &N
 
 fn retained(address: &Address, one: &Node) {
     // Samples as they came are shown for an hour, so nothing of 2023 is; cells of a minute for ever.
-    let kept = Kept { numbers: Some(Duration::from_secs(3_600)), ..Kept::default() };
+    let kept = RetentionPeriods { numbers: Some(Duration::from_secs(3_600)), ..RetentionPeriods::default() };
     runtime().block_on(Cluster::init(&Address { retention: Some(kept), ..address.clone() })).unwrap();
     let range = TimeRange::from_ms((HOUR_S - 3_600) * 1_000, HOUR_S * 1_000);
     let select = || one.of(&Tenant::default()).select(&of("latency", range, Resolution::Finest)).unwrap();

@@ -42,7 +42,7 @@ struct Area {
 }
 
 /// The request.
-struct Wanted {
+struct ExplainRequest {
     query: String,
     start_ms: i64,
     end_ms: i64,
@@ -58,7 +58,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     Ok(error::json(StatusCode::OK, answer.await?))
 }
 
-fn wanted(params: &Params) -> Result<Wanted, ApiError> {
+fn wanted(params: &Params) -> Result<ExplainRequest, ApiError> {
     let time = |name: &str| {
         params.need(name)?;
         params.time(name)?.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
@@ -87,10 +87,18 @@ fn wanted(params: &Params) -> Result<Wanted, ApiError> {
     };
     let area = Area { from_ms, to_ms, lo, hi };
     let query = params.need("query")?.to_owned();
-    Ok(Wanted { query, start_ms, end_ms, area, rows, resolution: resolution(params)?, tenant: params.tenant.clone() })
+    Ok(ExplainRequest {
+        query,
+        start_ms,
+        end_ms,
+        area,
+        rows,
+        resolution: resolution(params)?,
+        tenant: params.tenant.clone(),
+    })
 }
 
-fn answer(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
+fn answer(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let (start_ms, end_ms, area) = (wanted.start_ms, wanted.end_ms, wanted.area);

@@ -25,7 +25,7 @@ use super::super::params::Params;
 use super::super::shape::{Shape, shape};
 use super::super::source_cells::{LOOKBACK_MS, Span};
 use super::super::sources;
-use super::{Area, Wanted, gcd, wanted};
+use super::{Area, ExplainRequest, gcd, wanted};
 
 /// 500: two sums of 1,000 bins for each are 12 MB.
 const NAMES_MAX: usize = 500;
@@ -63,7 +63,7 @@ pub(in super::super) async fn get(State(app): State<App>, params: Params) -> Res
     Ok(error::json(StatusCode::OK, answer.await?))
 }
 
-fn found(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<RelatedResult, ApiError> {
+fn found(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<RelatedResult, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let scope = DurationScope { step_ms: 1_000, range_ms: wanted.end_ms - wanted.start_ms };

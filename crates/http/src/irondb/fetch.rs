@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_irondb::df4;
-use ogive_irondb::fetch::{self, Request as Wanted, Stream};
+use ogive_irondb::fetch::{self, Request as StreamSearch, Stream};
 use ogive_irondb::frame::{Column, Data, Grid, Output, reduce, transform};
 use ogive_irondb::identity::Identity;
 use ogive_model::Tenant;
@@ -36,7 +36,7 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
     let is_flat = is(request.headers(), header::CONTENT_TYPE, fetch::CONTENT_TYPE);
     let wants_flat = is(request.headers(), header::ACCEPT, df4::CONTENT_TYPE);
     let held = crate::body::form(app, request, BODY_BYTES_MAX).await?;
-    let wanted = if is_flat { Wanted::of_flatbuffer(&held.bytes) } else { Wanted::of_json(&held.bytes) };
+    let wanted = if is_flat { StreamSearch::of_flatbuffer(&held.bytes) } else { StreamSearch::of_json(&held.bytes) };
     let wanted = wanted.map_err(ApiError::bad_data)?;
     let grid = wanted.grid;
     let timeout_ms = asked.timeout_ms;
@@ -48,7 +48,7 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
     Ok(json_answer(StatusCode::OK, df4::json(grid, &outputs).to_string()))
 }
 
-fn evaluated(app: &App, cancel: &Cancel, tenant: &Tenant, wanted: Wanted) -> Result<Vec<Output>, ApiError> {
+fn evaluated(app: &App, cancel: &Cancel, tenant: &Tenant, wanted: StreamSearch) -> Result<Vec<Output>, ApiError> {
     let mut outputs = Vec::new();
     for stream in &wanted.streams {
         outputs.push(one(app, cancel, tenant, stream, wanted.grid)?);

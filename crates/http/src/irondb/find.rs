@@ -42,7 +42,7 @@ const MARK_S: i64 = 300;
 const GAP_S: i64 = 8 * 3_600;
 
 /// Streams of an account in a range, and the tags of their checks.
-pub(super) struct Wanted {
+pub(super) struct StreamSearch {
     pub(super) account: i64,
     pub(super) query: Query,
     pub(super) range: TimeRange,
@@ -53,7 +53,7 @@ pub(super) fn find(
     app: &App,
     cancel: &Cancel,
     tenant: &Tenant,
-    wanted: &Wanted,
+    wanted: &StreamSearch,
 ) -> Result<Vec<MatchedStream>, ApiError> {
     let tags = check_tags::read(app, cancel, tenant, None)?;
     let mut all: BTreeMap<Identity, Vec<&'static str>> = BTreeMap::new();
@@ -93,7 +93,7 @@ fn fitting(
     app: &App,
     cancel: &Cancel,
     tenant: &Tenant,
-    wanted: &Wanted,
+    wanted: &StreamSearch,
     identity: Identity,
     kinds: Vec<&'static str>,
     tags: &Tags,
@@ -166,7 +166,7 @@ fn latest(stream: &Stream) -> Json {
     out
 }
 
-fn wanted(asked: &AccountRequest, account: &str) -> Result<Wanted, ApiError> {
+fn wanted(asked: &AccountRequest, account: &str) -> Result<StreamSearch, ApiError> {
     let account =
         account.parse().map_err(|_| ApiError::bad_data(format!("the account {account:?} is not a number")))?;
     let query = tag_query::parse(asked.params.get("query").unwrap_or_default());
@@ -174,7 +174,7 @@ fn wanted(asked: &AccountRequest, account: &str) -> Result<Wanted, ApiError> {
     let at = |name: &str| asked.params.get(name).map(|text| milliseconds(text, name)).transpose();
     let start_ms = at("activity_start_secs")?.map_or(i64::MIN, |start| start.saturating_sub(1));
     let range = TimeRange::from_ms(start_ms, at("activity_end_secs")?.unwrap_or(i64::MAX));
-    Ok(Wanted { account, query, range })
+    Ok(StreamSearch { account, query, range })
 }
 
 /// Answers with the result of `make` over the streams found, and their number.

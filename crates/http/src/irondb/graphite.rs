@@ -18,7 +18,7 @@ use ogive_model::TimeRange;
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, number};
-use super::find::{MatchedStream, Wanted, find};
+use super::find::{MatchedStream, StreamSearch, find};
 use super::paths::{self, AccountRequest};
 use super::{streams, writes};
 use crate::App;
@@ -48,9 +48,9 @@ impl Scope {
         Self { account: of("account"), prefix: of("prefix") }
     }
 
-    fn wanted(&self, query: Query) -> Result<Wanted, ApiError> {
+    fn wanted(&self, query: Query) -> Result<StreamSearch, ApiError> {
         let range = TimeRange::from_ms(i64::MIN, i64::MAX);
-        Ok(Wanted { account: account(&self.account)?, query, range })
+        Ok(StreamSearch { account: account(&self.account)?, query, range })
     }
 }
 
@@ -66,7 +66,7 @@ fn leaf(name: &str, stream: &Identity) -> Json {
 async fn listed(
     app: App,
     request: Request,
-    wanted: impl FnOnce(&AccountRequest) -> Result<Wanted, ApiError>,
+    wanted: impl FnOnce(&AccountRequest) -> Result<StreamSearch, ApiError>,
     make: impl FnOnce(Vec<MatchedStream>) -> Vec<Json> + Send + 'static,
 ) -> Response {
     let made = async {
@@ -261,7 +261,7 @@ fn column(
 ) -> Result<Json, ApiError> {
     let end_ms = start_ms + step_ms * count as i64;
     let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms);
-    let wanted = Wanted { account, query: leaf.name.query(), range };
+    let wanted = StreamSearch { account, query: leaf.name.query(), range };
     let mut numbers = Vec::new();
     for found in find(app, cancel, &asked.tenant, &wanted)? {
         if leaf.name.is(&found.identity) {

@@ -10,7 +10,7 @@ use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::room::Unfolded;
 use ogive_door::submission::stored_within;
 use ogive_irondb::body::{self as decoder, Encoding};
-use ogive_irondb::intake::{Refused, Taken};
+use ogive_irondb::intake::{ParsedBody, Refused};
 use ogive_irondb::legacy::Form;
 use ogive_irondb::{metric_list, nntbs};
 use ogive_model::Tenant;
@@ -103,7 +103,7 @@ async fn decoded(
     encoding: Encoding,
     mut held: ChargedBody,
     tenant: Tenant,
-) -> Result<(Taken, Vec<u8>, Unfolded), ApiError> {
+) -> Result<(ParsedBody, Vec<u8>, Unfolded), ApiError> {
     let shared = app.clone();
     let read = move || {
         held.unpack()?;

@@ -33,7 +33,7 @@ pub use login::{Allow, Denied, Grant, Login, LoginKind, Need};
 use ogive_door::counters::Counters;
 pub use ogive_door::doorkeeper::{Evicted, LoginFailure};
 use passwords::Passwords;
-pub(crate) use tickets::{LIFETIME_MS_MAX, PREFIX as TICKET_PREFIX, Wanted};
+pub(crate) use tickets::{LIFETIME_MS_MAX, PREFIX as TICKET_PREFIX, TicketRequest};
 pub(crate) use tls::certificate_name;
 
 /// 1 s, and a file that is unchanged for two looks is loaded: a replaced certificate is in force before an operator checks, and
@@ -151,7 +151,7 @@ impl Web {
     }
 
     /// A new ticket and its id.
-    pub(crate) fn vend(&self, wanted: &Wanted<'_>) -> Result<(String, String), String> {
+    pub(crate) fn vend(&self, wanted: &TicketRequest<'_>) -> Result<(String, String), String> {
         let mut id = [0; 8];
         SystemRandom::new().fill(&mut id).map_err(|_| "the system gives no random bytes".to_owned())?;
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();

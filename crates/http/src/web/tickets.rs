@@ -94,7 +94,7 @@ pub(crate) struct Ticket {
 }
 
 /// A ticket to be issued.
-pub(crate) struct Wanted<'w> {
+pub(crate) struct TicketRequest<'w> {
     pub(crate) links: &'w [String],
     pub(crate) tenant: &'w Tenant,
     pub(crate) write: bool,
@@ -166,7 +166,7 @@ impl Link {
 
 impl Tickets {
     /// Signs a ticket.
-    pub(super) fn sign(&self, id: String, wanted: &Wanted<'_>) -> Result<(Ticket, String), String> {
+    pub(super) fn sign(&self, id: String, wanted: &TicketRequest<'_>) -> Result<(Ticket, String), String> {
         let key = self
             .keys
             .first()
@@ -248,7 +248,7 @@ mod tests {
     fn sign(tickets: &Tickets, links: &[&str]) -> String {
         let links: Vec<String> = links.iter().map(ToString::to_string).collect();
         let tenant = Tenant::new("a").unwrap();
-        let wanted = Wanted { links: &links, tenant: &tenant, write: false, expires_ms: NOW + 1_000, by: "amy" };
+        let wanted = TicketRequest { links: &links, tenant: &tenant, write: false, expires_ms: NOW + 1_000, by: "amy" };
         tickets.sign("id1".into(), &wanted).unwrap().1
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let tenant = Tenant::default();
         let error = |links: &[&str]| {
             let links: Vec<String> = links.iter().map(ToString::to_string).collect();
-            let wanted = Wanted { links: &links, tenant: &tenant, write: false, expires_ms: NOW, by: "amy" };
+            let wanted = TicketRequest { links: &links, tenant: &tenant, write: false, expires_ms: NOW, by: "amy" };
             tickets.sign("id".into(), &wanted).unwrap_err()
         };
         assert!(error(&[]).contains("1 to 8"));

@@ -1,7 +1,7 @@
 //! What a query gives.
 
 use super::functions;
-use super::{Argument, COLUMNS_MAX, Call, Pipeline, Source, Stage, Wanted, forecasting, histograms};
+use super::{Argument, COLUMNS_MAX, Call, Pipeline, PipelineInput, Source, Stage, forecasting, histograms};
 use crate::fetch::COUNT_MAX;
 use crate::frame::reduce;
 use crate::frame::{Column, Grid, Output};
@@ -160,7 +160,7 @@ fn found(call: &Call, slots: Slots, source: &dyn Source) -> Result<Vec<Output>, 
         Some(Argument::Number(limit)) if *limit >= 1.0 => *limit as usize,
         Some(_) => return Err(format!("{}: the limit is not a number from 1", call.name)),
     };
-    source.find(&Wanted { query: &query, kind, transform, limit, grid: slots.grid, since_ms: slots.since_ms })
+    source.find(&PipelineInput { query: &query, kind, transform, limit, grid: slots.grid, since_ms: slots.since_ms })
 }
 
 /// The query of tags of a function that finds streams.

@@ -65,7 +65,7 @@ pub enum Argument {
 
 /// The input of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted<'w> {
+pub struct PipelineInput<'w> {
     /// The query of tags that finds the streams.
     pub query: &'w str,
     /// `numeric`, `histogram` or `text`.
@@ -87,7 +87,7 @@ pub trait Source {
     ///
     /// # Errors
     /// A sentence.
-    fn find(&self, wanted: &Wanted<'_>) -> Result<Vec<Output>, String>;
+    fn find(&self, wanted: &PipelineInput<'_>) -> Result<Vec<Output>, String>;
 }
 
 #[cfg(test)]

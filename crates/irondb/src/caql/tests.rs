@@ -10,7 +10,7 @@ const GRID: Grid = Grid { start_ms: 600_000, period_ms: 60_000, count: 3 };
 struct Minutes;
 
 impl Source for Minutes {
-    fn find(&self, wanted: &Wanted<'_>) -> Result<Vec<Output>, String> {
+    fn find(&self, wanted: &PipelineInput<'_>) -> Result<Vec<Output>, String> {
         let mut out = Vec::new();
         for (name, factor) in [("a", 1.0), ("b", 10.0)] {
             let identity = crate::identity::Identity::parse("8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e", name).unwrap();

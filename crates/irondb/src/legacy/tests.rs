@@ -4,7 +4,7 @@ use super::*;
 
 const CHECK: &str = "ae0f7f90-2a6b-481c-9cf5-21a31837020e";
 
-fn taken(form: Form, body: &str) -> Result<crate::intake::Taken, Refused> {
+fn taken(form: Form, body: &str) -> Result<crate::intake::ParsedBody, Refused> {
     let mut intake = Intake::new(body.len());
     read(form, body.as_bytes(), &mut intake)?;
     Ok(intake.finish(&Tenant::default(), BatchId { source: SourceId(1), sequence: 1 }))

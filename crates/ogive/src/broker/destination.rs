@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_broker::{
-    Board, Cursor, Delivery, EndpointResult, Endpoints, Error, Gap, Job, Lag, SegmentState, Target, Turn, Why,
+    Board, Cursor, Delivery, EndpointResult, Endpoints, Error, Gap, GapReason, Job, Lag, SegmentState, Target, Turn,
 };
 use ogive_export::{Outcome, random_source};
 use ogive_journal::{Disk, RealDisk};
@@ -421,7 +421,7 @@ impl Destination {
     }
 
     /// Drops what is left of a segment.
-    pub(super) fn give_up(&self, segment: &SegmentState, why: Why) {
+    pub(super) fn give_up(&self, segment: &SegmentState, why: GapReason) {
         let mut state = self.state();
         let now_ms = self.context.now_ms();
         let records = state.delivery.give_up(&self.context.board, &RealDisk, segment, why, now_ms);

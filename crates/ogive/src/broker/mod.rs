@@ -42,7 +42,7 @@ use ogive_door::backend::Backend;
 use ogive_door::differences::shown;
 use ogive_door::filtered::FilteredBackend;
 use ogive_door::meters::Meters;
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_filter::Stage;
 use ogive_http as http;
 use ogive_observe::clock::AskKernel;
@@ -312,7 +312,7 @@ async fn reload(
             Ok(marks)
         };
         let read = tokio::task::spawn_blocking(again).await;
-        app.counters.reloads.ended(Which::Broker, matches!(read, Ok(Ok(_))));
+        app.counters.reloads.ended(ConfigKind::Broker, matches!(read, Ok(Ok(_))));
         match read {
             Ok(Ok(next)) => {
                 marks = next;

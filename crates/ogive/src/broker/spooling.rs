@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
-use ogive_broker::{Appended, Prepared, Refusal as SpoolRefusal, Spool, Why};
+use ogive_broker::{Appended, GapReason, Prepared, Refusal as SpoolRefusal, Spool};
 use ogive_journal::{Disk, RealDisk};
 use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
-use ogive_broker::{Prepared, Why};
+use ogive_broker::{GapReason, Prepared};
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, wire};
 
 use super::names::Resolve;
@@ -247,7 +247,7 @@ fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own
     );
     let state = destination.state();
     assert_eq!((state.figures.batches_refused, state.delivery.totals().records), (1, 1));
-    assert_eq!(state.delivery.gaps().map(|gap| (gap.why, gap.samples)).collect::<Vec<_>>(), [(Why::Refused, 1)]);
+    assert_eq!(state.delivery.gaps().map(|gap| (gap.why, gap.samples)).collect::<Vec<_>>(), [(GapReason::Refused, 1)]);
 }
 
 /// An endpoint of an earlier version, or behind a proxy that wants less: it gets one at a time, and nothing is given up.

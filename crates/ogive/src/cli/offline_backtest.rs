@@ -23,7 +23,7 @@ use serde_json::Value;
 const INTERVAL_MS: i64 = 60_000;
 
 /// What is evaluated, as it was written on the command line.
-pub(super) struct Wanted<'a> {
+pub(super) struct BacktestRequest<'a> {
     /// Path of the rule file, on which slots depend.
     pub(super) file: &'a str,
     pub(super) text: &'a [u8],
@@ -34,7 +34,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// What became of each rule over what `directories` hold of `tenant`, as the server shows it.
-pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &Wanted<'_>) -> anyhow::Result<Value> {
+pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &BacktestRequest<'_>) -> anyhow::Result<Value> {
     let text = std::str::from_utf8(wanted.text).with_context(|| format!("{} is not UTF-8", wanted.file))?;
     let file = RuleFile::parse(text).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(|error| format!("{}:{error}", wanted.file)).collect();

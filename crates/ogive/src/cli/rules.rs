@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::client::{Failure, Server};
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::files::FILES;
-use super::offline_backtest::{self, Wanted};
+use super::offline_backtest::{self, BacktestRequest};
 use super::times;
 
 /// 130 s: the longest time that a query may take, and the network round trip.

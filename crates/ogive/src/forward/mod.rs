@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use ogive_door::Door;
 use ogive_door::audit::{self, Entry};
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_journal::{Disk, RealDisk};
 use ogive_text::mistake;
 use tokio::signal::unix::{SignalKind, signal};
@@ -252,7 +252,7 @@ async fn reload_on_signal(shared: Arc<Shared>) {
         let own = shared.clone();
         let read =
             tokio::task::spawn_blocking(move || own.reload()).await.unwrap_or_else(|error| Err(error.to_string()));
-        shared.door.counters.reloads.ended(Which::Forwards, read.is_ok());
+        shared.door.counters.reloads.ended(ConfigKind::Forwards, read.is_ok());
         let (action, what) = match read {
             Ok(what) => ("forwards", what),
             Err(error) => {

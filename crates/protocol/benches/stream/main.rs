@@ -13,7 +13,7 @@ mod work;
 use std::time::Instant;
 
 use ogive_model::SourceId;
-use ogive_stream::cells::{Closed, Content, Hybrid, Item, Options, Shard, Wait, What, Worker, stream};
+use ogive_stream::cells::{Closed, Content, Hybrid, Item, ItemValue, Options, Shard, Wait, Worker, stream};
 
 use work::{Cpu, Numbers, SECOND, TIME, body, identities, items, print, read_body, rounds, series_count, shuffled};
 
@@ -96,7 +96,7 @@ fn values() {
             for _ in 0..values {
                 for _ in 0..keys {
                     let series = ids[random.below(keys as u64) as usize];
-                    items.push(Item { series, time_ns, what: What::Value(random.latency()) });
+                    items.push(Item { series, time_ns, what: ItemValue::Value(random.latency()) });
                 }
             }
             let cpu = Cpu::now();
@@ -189,7 +189,7 @@ fn wait() {
             // The cell before this one closes now: its number is the instant of now.
             let now = began.elapsed().as_secs_f64();
             let series = ogive_model::SeriesId(1);
-            let item = |time_ns, value| Item { series, time_ns, what: What::Number(value) };
+            let item = |time_ns, value| Item { series, time_ns, what: ItemValue::Number(value) };
             feeder.feed(SourceId(1), [item(time_ns, now), item(time_ns + 1, 0.0)], time_ns);
         }
         feeder.finish();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ogive_model::{Kind, Labels, SeriesId, Tenant};
 use ogive_protocol::remote_write::ItemReader;
-use ogive_stream::cells::{Item, What};
+use ogive_stream::cells::{Item, ItemValue};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 /// Some second of 2023.
@@ -138,7 +138,7 @@ pub(crate) fn read_body(reader: &mut ItemReader, body: &[u8], items: &mut Vec<It
 }
 
 pub(crate) fn items(ids: &[SeriesId], order: &[u32], time_ns: i64) -> Vec<Item> {
-    let item = |of: &u32| Item { series: ids[*of as usize], time_ns, what: What::Number(f64::from(*of)) };
+    let item = |of: &u32| Item { series: ids[*of as usize], time_ns, what: ItemValue::Number(f64::from(*of)) };
     order.iter().map(item).collect()
 }
 

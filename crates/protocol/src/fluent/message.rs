@@ -11,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::entry::{ENTRY_BYTES_MAX, Entry};
 use super::error::MessageError;
-use crate::msgpack::{Found, Reader, Splitter, Token, Writer, text};
+use crate::msgpack::{FramedValue, Reader, Splitter, Token, Writer, text};
 
 /// 32 MiB, as the body of a request: Fluent Bit's chunks have 2 MiB, Fluentd's in memory 8 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
@@ -51,8 +51,8 @@ impl Messages {
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<&[u8]>, MessageError> {
         loop {
             match self.splitter.find()? {
-                Some(Found::Value(range)) => return Ok(Some(self.splitter.slice(range))),
-                Some(Found::TooLong) => return Err(MessageError::TooLarge),
+                Some(FramedValue::Value(range)) => return Ok(Some(self.splitter.slice(range))),
+                Some(FramedValue::TooLong) => return Err(MessageError::TooLarge),
                 None if self.splitter.is_skipping() => return Err(MessageError::TooLarge),
                 None if bytes.is_empty() => return Ok(None),
                 None => self.splitter.add(std::mem::take(bytes)),
@@ -270,8 +270,8 @@ impl<'m> Compressed<'m> {
             }
         };
         Ok(Some(match found {
-            Found::Value(range) => Entry::List(self.splitter.slice(range)),
-            Found::TooLong => Entry::TooLong,
+            FramedValue::Value(range) => Entry::List(self.splitter.slice(range)),
+            FramedValue::TooLong => Entry::TooLong,
         }))
     }
 

@@ -157,15 +157,15 @@ fn put_time(out: &mut Bits, more: i64) {
 /// How the counts of a histogram follow each other in a chunk.
 trait Packed: Count {
     /// What the next one is reported by.
-    type Seen: Clone;
+    type State: Clone;
     const ENCODING: u64;
 
     /// The first count of all, or of the zero bin.
-    fn first(self, out: &mut Bits) -> Self::Seen;
+    fn first(self, out: &mut Bits) -> Self::State;
     /// The first count of a bin, behind the bin `before`.
-    fn first_bin(self, before: Self, out: &mut Bits) -> Self::Seen;
+    fn first_bin(self, before: Self, out: &mut Bits) -> Self::State;
     /// A count that follows; of a bin behind another one, which is 0 for others.
-    fn next(self, before: Self, seen: &mut Self::Seen, out: &mut Bits);
+    fn next(self, before: Self, seen: &mut Self::State, out: &mut Bits);
 }
 
 /// A whole number, and by how much it was more than the one before.
@@ -176,7 +176,7 @@ struct IntegerStep {
 }
 
 impl Packed for u64 {
-    type Seen = IntegerStep;
+    type State = IntegerStep;
     const ENCODING: u64 = HISTOGRAM;
 
     fn first(self, out: &mut Bits) -> IntegerStep {
@@ -199,7 +199,7 @@ impl Packed for u64 {
 }
 
 impl Packed for f64 {
-    type Seen = Xor;
+    type State = Xor;
     const ENCODING: u64 = FLOAT_HISTOGRAM;
 
     fn first(self, out: &mut Bits) -> Xor {
@@ -304,7 +304,7 @@ impl<'a, C: Packed> Group<'a, C> {
         let mut seen = [histogram.count.first(out), histogram.zero.first(out)];
         out.put(sum(histogram).to_bits(), 64);
         let mut total = Xor::new(sum(histogram));
-        let mut bins: Vec<C::Seen> = Vec::with_capacity(self.positive.len() + self.negative.len());
+        let mut bins: Vec<C::State> = Vec::with_capacity(self.positive.len() + self.negative.len());
         for (indexes, counts) in [(&self.positive, &histogram.positive), (&self.negative, &histogram.negative)] {
             with_before(indexes, counts).for_each(|(before, count)| bins.push(count.first_bin(before, out)));
         }

@@ -5,7 +5,7 @@
 //! specification requires, are hashed as they come; others take the slow path and give the same identity.
 
 use ogive_model::{Kind, Labels, SeriesId, Tenant};
-use ogive_stream::cells::{Item, What};
+use ogive_stream::cells::{Item, ItemValue};
 
 use super::v1::{self, Part, TimeSeries};
 use crate::Error;
@@ -47,7 +47,7 @@ impl ItemReader {
                 let id = *id.get_or_insert_with(|| self.identity(&series));
                 match id.zip(sample.time_ms.checked_mul(1_000_000)) {
                     Some((series, time_ns)) => {
-                        items.push(Item { series, time_ns, what: What::Number(sample.value) });
+                        items.push(Item { series, time_ns, what: ItemValue::Number(sample.value) });
                     }
                     None => passed.bad += 1,
                 }
@@ -141,7 +141,7 @@ mod tests {
         let item = |sample: &ogive_model::Sample| {
             let Value::Float(value) = sample.value else { return None };
             let series = batch.series[sample.series as usize].as_ref().ok()?.id(tenant);
-            Some(Item { series, time_ns: sample.time_ns, what: What::Number(value) })
+            Some(Item { series, time_ns: sample.time_ns, what: ItemValue::Number(value) })
         };
         Some(batch.samples.iter().flatten().filter_map(item).collect())
     }

@@ -21,7 +21,7 @@ pub const SECONDS: i64 = 120;
 
 /// Why the whole watch is answered from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum UnfitReason {
     /// A series is not a delta of whole counts: the increase in a second depends on the previous sample.
     Kind,
     /// More series than may be followed.
@@ -36,7 +36,7 @@ pub enum Answer {
     /// It has not closed.
     Open,
     /// The store knows, permanently if the whole watch is unfit.
-    Ask(Option<Unfit>),
+    Ask(Option<UnfitReason>),
 }
 
 #[derive(Debug)]
@@ -47,10 +47,10 @@ enum Column {
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchState {
     /// End of the first second that is complete here.
     from: i64,
-    unfit: Option<Unfit>,
+    unfit: Option<UnfitReason>,
     columns: BTreeMap<i64, Column>,
     heard: StreamSeries<SeriesId>,
     /// The closed seconds that changed since a reader asked, by the number of the change.
@@ -60,7 +60,7 @@ struct Watched {
 
 #[derive(Debug, Default)]
 struct State {
-    watches: HashMap<u64, Watched>,
+    watches: HashMap<u64, WatchState>,
     /// The watches of each series.
     of: HashMap<SeriesId, Vec<u64>>,
     /// By worker, the end of the last second that it has emitted.
@@ -101,7 +101,7 @@ impl Board {
     pub(crate) fn add(&self, id: u64) {
         let mut state = self.state();
         let from = state.passed + 1;
-        let watched = Watched {
+        let watched = WatchState {
             from,
             unfit: None,
             columns: BTreeMap::new(),
@@ -133,7 +133,7 @@ impl Board {
         let Some(watched) = watches.get_mut(&watch).filter(|watched| watched.unfit.is_none()) else { return false };
         if of.len() >= self.series_max && !of.contains_key(&series) {
             drop(state);
-            self.unfit(watch, Unfit::Series);
+            self.unfit(watch, UnfitReason::Series);
             return false;
         }
         if applied_ms > i64::MIN {
@@ -152,7 +152,7 @@ impl Board {
     }
 
     /// Marks a watch as unfit: it is answered from the store.
-    pub(crate) fn unfit(&self, watch: u64, why: Unfit) {
+    pub(crate) fn unfit(&self, watch: u64, why: UnfitReason) {
         let mut state = self.state();
         if let Some(watched) = state.watches.get_mut(&watch) {
             watched.unfit.get_or_insert(why);
@@ -163,7 +163,7 @@ impl Board {
     }
 
     /// As [`Board::unfit`] for each watch of a series.
-    pub(crate) fn unfit_series(&self, series: SeriesId, why: Unfit) {
+    pub(crate) fn unfit_series(&self, series: SeriesId, why: UnfitReason) {
         let watches = self.state().of.get(&series).cloned().unwrap_or_default();
         watches.into_iter().for_each(|watch| self.unfit(watch, why));
     }
@@ -261,7 +261,7 @@ impl State {
         self.reported.iter().copied().min().unwrap_or(0)
     }
 
-    fn each(&mut self, series: SeriesId, mut reported: impl FnMut(&mut Watched)) {
+    fn each(&mut self, series: SeriesId, mut reported: impl FnMut(&mut WatchState)) {
         for watch in self.of.get(&series).into_iter().flatten() {
             reported(self.watches.get_mut(watch).expect("its series are forgotten with it"));
         }
@@ -282,7 +282,7 @@ struct Seconds {
     closed: i64,
 }
 
-impl Watched {
+impl WatchState {
     /// A series has a sample in a second; if that is closed already, it changed.
     fn hear(&mut self, series: SeriesId, second: i64, now: Seconds) {
         self.heard.note(series, second, now.passed, false);
@@ -426,10 +426,10 @@ mod tests {
         );
         assert!(!board.begin(2, SeriesId(11), i64::MIN, false), "the third series");
         close(&board, 101);
-        assert_eq!(board.answer(2, 101), Answer::Ask(Some(Unfit::Series)));
+        assert_eq!(board.answer(2, 101), Answer::Ask(Some(UnfitReason::Series)));
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Column(None), 1));
         assert!(!board.begin(2, B, i64::MIN, false), "it stays unfit");
-        board.unfit_series(A, Unfit::Kind);
-        assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Ask(Some(Unfit::Kind)), 0));
+        board.unfit_series(A, UnfitReason::Kind);
+        assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Ask(Some(UnfitReason::Kind)), 0));
     }
 }

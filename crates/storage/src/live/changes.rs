@@ -145,14 +145,14 @@ impl Drop for Changing {
 }
 
 /// The watches of a series.
-struct Watched {
+struct SeriesWatches {
     series: SeriesId,
     by: Vec<Arc<AtomicI64>>,
 }
 
 struct Tap {
     watches: Arc<Watches>,
-    slots: HashMap<u32, Watched>,
+    slots: HashMap<u32, SeriesWatches>,
 }
 
 impl Follower for Tap {
@@ -169,11 +169,11 @@ impl Follower for Tap {
             oldest_ms.store(ANYTHING, Ordering::Relaxed);
             return self.slots.get(&slot).is_some_and(|watched| watched.series == series);
         }
-        let watched = self.slots.entry(slot).or_insert_with(|| Watched { series, by: Vec::new() });
+        let watched = self.slots.entry(slot).or_insert_with(|| SeriesWatches { series, by: Vec::new() });
         if watched.series != series {
             // ORDERING: Relaxed; a count.
             self.watches.places.fetch_sub(watched.by.len(), Ordering::Relaxed);
-            *watched = Watched { series, by: Vec::new() };
+            *watched = SeriesWatches { series, by: Vec::new() };
         }
         // Entries whose watches have all ended are removed.
         let before = watched.by.len();

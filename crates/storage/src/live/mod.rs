@@ -33,8 +33,8 @@ pub use board::{Answer, SECONDS};
 pub use changes::{Changes, Changing};
 pub use counts::{Count, Counted, Counts};
 pub use heard::{SecondState, StreamSeries};
-pub use recent::{Recent, RecentReader, Using};
-use tap::{Tap, Teller};
+pub use recent::{Recent, RecentLease, RecentReader};
+use tap::{BoardWriter, Tap};
 
 /// 8,192 slots of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
 /// milliseconds at most, and a sleeping worker wakes within one.
@@ -182,7 +182,7 @@ impl Live {
             idle_seconds: 60,
             ..cells::Options::default()
         };
-        let sinks = (0..workers).map(|worker| Teller::new(Arc::clone(&board), worker));
+        let sinks = (0..workers).map(|worker| BoardWriter::new(Arc::clone(&board), worker));
         let (feeders, workers) = stream(options, self.options.stream_wait, store.shards(), RING_PLACES, sinks);
         for (at, worker) in workers.into_iter().enumerate() {
             start(&format!("cells-{at}"), move || _ = worker.run());

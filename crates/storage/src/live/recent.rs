@@ -5,7 +5,7 @@
 //! reads again from the oldest of them on. What it cannot answer the same way the store is asked: older times, longer ranges, rollups,
 //! texts, and series beyond those that are watched.
 //! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MS_MAX`], [`AGO_MS_MAX`] and
-//! [`BYTES_MAX`]; windows nobody read for [`IDLE_NS`] go with the next one that is made, all with the last [`Using`].
+//! [`BYTES_MAX`]; windows nobody read for [`IDLE_NS`] go with the next one that is made, all with the last [`RecentLease`].
 //! Failure: an error of the store is the caller's, and the window begins anew.
 
 use std::collections::{BTreeSet, HashMap};
@@ -50,11 +50,11 @@ struct State {
 
 struct Entry {
     changing: Changing,
-    kept: Mutex<Kept>,
+    kept: Mutex<RecentEntry>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct RecentEntry {
     window: Option<Window>,
     /// The longest requested range.
     span_ms: i64,
@@ -64,9 +64,9 @@ struct Kept {
 }
 
 /// Held by a stream; windows are dropped with the last one.
-pub struct Using(Arc<Recent>);
+pub struct RecentLease(Arc<Recent>);
 
-impl Drop for Using {
+impl Drop for RecentLease {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.users -= 1;
@@ -87,9 +87,9 @@ impl Recent {
 
     /// Keeps windows for as long as this lives.
     #[must_use]
-    pub fn using(self: &Arc<Self>) -> Using {
+    pub fn using(self: &Arc<Self>) -> RecentLease {
         lock(&self.state).users += 1;
-        Using(Arc::clone(self))
+        RecentLease(Arc::clone(self))
     }
 
     /// Forgets all windows: something was deleted.
@@ -112,7 +112,7 @@ impl Recent {
     }
 
     /// The window is this from now on.
-    fn set(&self, kept: &mut Kept, window: Option<Window>) {
+    fn set(&self, kept: &mut RecentEntry, window: Option<Window>) {
         let (before, after) = (kept.window.as_ref().map_or(0, Window::bytes), window.as_ref().map_or(0, Window::bytes));
         // ORDERING: Relaxed; a sum that guards no other memory.
         self.bytes.fetch_add(after, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Recent {
             .partition(|(_, entry)| entry.kept.try_lock().is_ok_and(|kept| now.saturating_sub(kept.used_ns) > IDLE_NS));
         state.entries = others;
         let changing = self.changes.watch(tenant, vec![matchers.to_vec()], false);
-        let kept = Mutex::new(Kept { used_ns: now, ..Kept::default() });
+        let kept = Mutex::new(RecentEntry { used_ns: now, ..RecentEntry::default() });
         let entry = changing.map(|changing| Arc::new(Entry { changing, kept }));
         if let Some(entry) = &entry {
             state.entries.insert(key, Arc::clone(entry));

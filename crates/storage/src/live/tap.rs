@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ogive_model::{Kind, SeriesId, Temporality, Value, WallMs, WallNs};
 use ogive_store::{Followed, Follower};
-use ogive_stream::cells::{Closed, Content, Feeder, Item, Sink, What};
+use ogive_stream::cells::{Closed, Content, Feeder, Item, ItemValue, Sink};
 
-use super::board::{Board, Unfit, second_of};
+use super::board::{Board, UnfitReason, second_of};
 
 /// Feeds what a shard of the store applies.
 pub(super) struct Tap {
@@ -31,7 +31,7 @@ impl Follower for Tap {
         }
         // Numbers are not part of a column, but a reader that finds nothing else is notified.
         if def.meta.kind == Kind::Float || def.meta.temporality != Temporality::Delta {
-            self.board.unfit(watch, Unfit::Kind);
+            self.board.unfit(watch, UnfitReason::Kind);
             return false;
         }
         let is_wide = !(1..=1_000).contains(&def.meta.width_ms);
@@ -46,10 +46,10 @@ impl Follower for Tap {
         let series = self.slots[&slot];
         let part = match value {
             Value::Histogram(part) => part,
-            Value::FloatHistogram(_) => return self.board.unfit_series(series, Unfit::Kind),
+            Value::FloatHistogram(_) => return self.board.unfit_series(series, UnfitReason::Kind),
             Value::Float(_) | Value::Text(_) => unreachable!("a series of histograms has no other values"),
         };
-        let item = Item { series, time_ns: time.to_ns().0, what: What::Part(part) };
+        let item = Item { series, time_ns: time.to_ns().0, what: ItemValue::Part(part) };
         if is_certain && self.feeder.offer_unordered([item]).fed == 1 {
             self.board.counts.fed.add(1);
         } else {
@@ -64,18 +64,18 @@ impl Follower for Tap {
 }
 
 /// Puts closed cells on the board.
-pub(super) struct Teller {
+pub(super) struct BoardWriter {
     board: Arc<Board>,
     worker: usize,
 }
 
-impl Teller {
+impl BoardWriter {
     pub(super) fn new(board: Arc<Board>, worker: usize) -> Self {
         Self { board, worker }
     }
 }
 
-impl Sink for Teller {
+impl Sink for BoardWriter {
     fn cell(&mut self, closed: &Closed<'_>) {
         if let Content::Values(cell) = closed.content {
             self.board.cell(closed.series, closed.end_ns / 1_000_000_000, closed.is_late, cell.histogram());

@@ -51,12 +51,12 @@ impl Rig {
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), "live".as_ref(), options, Arc::new(Wall)).unwrap();
         let board = Arc::new(Board::new(workers, 100, Counts::default()));
         board.pass(EPOCH);
-        let sinks = (0..workers).map(|worker| Teller::new(Arc::clone(&board), worker));
+        let sinks = (0..workers).map(|worker| BoardWriter::new(Arc::clone(&board), worker));
         let options = cells::Options { patience_ns: None, ..cells::Options::default() };
         let (feeders, workers) = stream(options, Wait::Park, shards, places, sinks);
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap::new(Arc::clone(&board), feeder)));
         store.follow(Audience::Streams, || taps.next().unwrap());
-        let run = |worker: cells::Worker<Teller>| std::thread::spawn(move || _ = worker.run());
+        let run = |worker: cells::Worker<BoardWriter>| std::thread::spawn(move || _ = worker.run());
         Self { store, board, workers: workers.into_iter().map(run).collect(), sequence: 0 }
     }
 
@@ -232,7 +232,7 @@ fn a_watch_that_cells_cannot_answer_says_so() {
     rig.sequence += 1;
     rig.send(rig.sequence, def(1, Temporality::Cumulative), None, 1_500, Value::Histogram(Box::new(of(&[1.0]))));
     rig.pass(2);
-    assert_eq!(rig.board.answer(1, EPOCH + 2), Answer::Ask(Some(board::Unfit::Kind)));
+    assert_eq!(rig.board.answer(1, EPOCH + 2), Answer::Ask(Some(board::UnfitReason::Kind)));
     assert_eq!(rig.board.counts.series.get(), 0);
     rig.end();
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use ogive_hist::Scheme;
 use ogive_journal::Position;
-use ogive_model::sequence::{Seen, SourceTable};
+use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::{Batch, Error as Bad, Kind, MonoNs, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
 use ogive_model::{Value, Verdict, WallMs, WallNs, wire};
 
@@ -147,9 +147,9 @@ impl Core {
     }
 
     /// What the number of a batch is to its tenant.
-    pub(crate) fn seen(&self, batch: &Batch) -> Seen {
+    pub(crate) fn seen(&self, batch: &Batch) -> SequenceState {
         match self.open.pending.contains(&BatchKey::of(batch)) {
-            true => Seen::Duplicate,
+            true => SequenceState::Duplicate,
             false => self.sources.seen(&batch.tenant, batch.source, batch.sequence),
         }
     }
@@ -419,7 +419,7 @@ impl Core {
     /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its
     /// samples, and how many of them cannot be applied now.
     fn restore(&mut self, mut batch: Batch, bytes: usize) -> (u64, u64) {
-        if self.seen(&batch) == Seen::Duplicate {
+        if self.seen(&batch) == SequenceState::Duplicate {
             return (0, 0);
         }
         let ids = ids_of(&batch);

@@ -83,7 +83,7 @@ pub(crate) enum Follow {
 }
 
 /// The follower of one audience.
-struct Ear {
+struct AudienceFollower {
     audience: Audience,
     follower: Box<dyn Follower>,
     watches: Vec<Arc<Watch>>,
@@ -125,7 +125,7 @@ impl Slots {
 /// What a shard knows of its followers.
 #[derive(Default)]
 pub(crate) struct Following {
-    ears: Vec<Ear>,
+    ears: Vec<AudienceFollower>,
     /// The newest time of what may be in blocks, as it was when a watch began.
     flushed: Option<WallMs>,
 }
@@ -136,7 +136,7 @@ impl Following {
             Follow::Begin(follower) => {
                 self.end(head, audience);
                 debug_assert!(self.ears.iter().all(|ear| ear.audience != audience), "one follower of {audience:?}");
-                self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: Slots::default() });
+                self.ears.push(AudienceFollower { audience, follower, watches: Vec::new(), slots: Slots::default() });
             }
             Follow::Watch { watch, flushed } => {
                 self.flushed = self.flushed.max(Some(flushed));
@@ -234,7 +234,7 @@ impl Following {
     }
 }
 
-impl Ear {
+impl AudienceFollower {
     fn wants(&self, slot: u32, time: WallMs) -> bool {
         self.slots.contains(slot) && self.follower.wants(time)
     }

@@ -13,7 +13,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position};
-use ogive_model::sequence::Seen;
+use ogive_model::sequence::SequenceState;
 use ogive_model::{Batch, MonoNs, Ns, Reason, SeriesDef, SeriesId, Stamps, Step, Verdict, WallMs, wire};
 
 use crate::findings::NewFinding;
@@ -177,12 +177,12 @@ impl Writer {
         assert_eq!(submission.ids.len(), batch.series.len(), "each series of a batch has a place among the ids");
         let samples = batch.samples.len() as u64;
         let verdict = match self.core.seen(batch) {
-            Seen::Duplicate => Verdict { duplicate: samples, ..Verdict::default() },
-            Seen::TooOld => {
+            SequenceState::Duplicate => Verdict { duplicate: samples, ..Verdict::default() },
+            SequenceState::TooOld => {
                 let rejected = (0..samples as u32).map(|at| (at, Reason::SequenceTooOld)).collect();
                 Verdict { rejected, ..Verdict::default() }
             }
-            Seen::New => return self.take_new(submission, stamps),
+            SequenceState::New => return self.take_new(submission, stamps),
         };
         // What was decided about an earlier batch may still be on its way to the shards: this waits behind it.
         self.answer(submission.reply, verdict, stamps);

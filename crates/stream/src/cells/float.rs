@@ -1,7 +1,7 @@
 //! The cell of a series of numbers.
 
-use super::{Refused, WIDTH_NS, What};
-use crate::cells::open::Held;
+use super::{ItemValue, Refused, WIDTH_NS};
+use crate::cells::open::CellState;
 
 /// A summary of a number in one second. Cells of a series and a second merge in any order.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,10 +52,10 @@ impl FloatCell {
     }
 }
 
-impl Held for FloatCell {
+impl CellState for FloatCell {
     #[inline]
-    fn add(&mut self, time_ns: i64, what: What) -> Result<(), Refused> {
-        let What::Number(value) = what else { unreachable!("numbers and values have tables of their own") };
+    fn add(&mut self, time_ns: i64, what: ItemValue) -> Result<(), Refused> {
+        let ItemValue::Number(value) = what else { unreachable!("numbers and values have tables of their own") };
         debug_assert!(!value.is_nan(), "refused before");
         self.count = self.count.saturating_add(1);
         self.sum += value;

@@ -50,12 +50,12 @@ pub struct Item {
     /// When it was, nanoseconds since the Unix epoch.
     pub time_ns: i64,
     /// What it is.
-    pub what: What,
+    pub what: ItemValue,
 }
 
 /// What an [`Item`] is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum ItemValue {
     /// A number: its series gets count, sum, least, greatest and last.
     Number(f64),
     /// One value of a distribution.

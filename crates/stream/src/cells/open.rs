@@ -1,12 +1,12 @@
 //! Open cells besides the newest one of each series: those displaced by a newer one, and those that late items belong
 //! to.
 
-use super::{Refused, What};
+use super::{ItemValue, Refused};
 
 /// What a table holds for each series.
-pub(crate) trait Held: Default {
+pub(crate) trait CellState: Default {
     /// Adds an item of the table's kind.
-    fn add(&mut self, time_ns: i64, what: What) -> Result<(), Refused>;
+    fn add(&mut self, time_ns: i64, what: ItemValue) -> Result<(), Refused>;
 
     /// Merges another cell of the same series and second; returns false if their bins do not fit.
     fn join(&mut self, other: &Self) -> bool;
@@ -23,19 +23,19 @@ const LOOSE: usize = 1_024;
 
 /// Cells of one second.
 #[derive(Debug)]
-pub(crate) struct Others<C> {
+pub(crate) struct SecondCells<C> {
     cells: Vec<(u128, C)>,
     /// Cells among them whose series may have another one.
     loose: usize,
 }
 
-impl<C> Default for Others<C> {
+impl<C> Default for SecondCells<C> {
     fn default() -> Self {
         Self { cells: Vec::new(), loose: 0 }
     }
 }
 
-impl<C: Held> Others<C> {
+impl<C: CellState> SecondCells<C> {
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }

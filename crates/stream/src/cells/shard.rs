@@ -1,16 +1,16 @@
 //! A shard: the cells of the series that map to it, owned by one thread.
 //!
 //! Invariants: those of [`crate::cells`]. A cell that ends at or before `closed` is never open. The newest open cell of
-//! a series is in its table entry; every other open one, and everything late, is in [`Others`].
+//! a series is in its table entry; every other open one, and everything late, is in [`SecondCells`].
 //! Limits: `series_max` and `cells_max` of [`Options`], for numbers and values each.
 
 use std::collections::BTreeMap;
 
 use ogive_model::SeriesId;
 
-use super::open::{Held, Others};
+use super::open::{CellState, SecondCells};
 use super::table::{Entry, Lookup, Table};
-use super::{Closed, Content, Distribution, FloatCell, Item, Options, Refused, Sink, WIDTH_NS, What, cell_of};
+use super::{Closed, Content, Distribution, FloatCell, Item, ItemValue, Options, Refused, Sink, WIDTH_NS, cell_of};
 
 /// The statistics of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Counts {
 struct KindCells<C> {
     table: Table<C>,
     /// By their end.
-    others: BTreeMap<u32, Others<C>>,
+    others: BTreeMap<u32, SecondCells<C>>,
     others_len: usize,
     /// `closed` when idle series were last looked for.
     swept: u32,
@@ -145,16 +145,18 @@ impl Shard {
             let mut places = [FirstPlace::default(); Options::LOOKAHEAD_MAX];
             for (item, place) in batch.iter().zip(&mut places) {
                 *place = match item.what {
-                    What::Number(_) => self.numbers.look(item.series.0),
-                    What::Value(_) | What::Part(_) => self.values.look(item.series.0),
+                    ItemValue::Number(_) => self.numbers.look(item.series.0),
+                    ItemValue::Value(_) | ItemValue::Part(_) => self.values.look(item.series.0),
                 };
             }
             for (item, place) in batch.iter().zip(places) {
                 let series_max = self.options.series_max;
                 let end = cell_of(item.time_ns).unwrap_or(1);
                 let found = match item.what {
-                    What::Number(_) => self.numbers.touch(item.series.0, end, place, series_max),
-                    What::Value(_) | What::Part(_) => self.values.touch(item.series.0, end, place, series_max),
+                    ItemValue::Number(_) => self.numbers.touch(item.series.0, end, place, series_max),
+                    ItemValue::Value(_) | ItemValue::Part(_) => {
+                        self.values.touch(item.series.0, end, place, series_max)
+                    }
                 };
                 match found {
                     Ok(()) => self.counts.taken += 1,
@@ -173,8 +175,8 @@ impl Shard {
         for (item, place) in batch.iter().zip(&mut places) {
             let item = item.as_ref().expect("filled up to its length");
             *place = match item.what {
-                What::Number(_) => self.numbers.look(item.series.0),
-                What::Value(_) | What::Part(_) => self.values.look(item.series.0),
+                ItemValue::Number(_) => self.numbers.look(item.series.0),
+                ItemValue::Value(_) | ItemValue::Part(_) => self.values.look(item.series.0),
             };
         }
         for (item, place) in batch.iter_mut().zip(places) {
@@ -188,12 +190,12 @@ impl Shard {
         let (series, time_ns) = (item.series, item.time_ns);
         let taken = match cell_of(item.time_ns) {
             None => Err(Refused::Time),
-            Some(_) if matches!(item.what, What::Number(number) if number.is_nan()) => Err(Refused::NotANumber),
+            Some(_) if matches!(item.what, ItemValue::Number(number) if number.is_nan()) => Err(Refused::NotANumber),
             Some(end) => {
                 let at = At { end, closed: self.closed };
                 match item.what {
-                    What::Number(_) => self.numbers.put(item, at, place, &self.options),
-                    What::Value(_) | What::Part(_) => self.values.put(item, at, place, &self.options),
+                    ItemValue::Number(_) => self.numbers.put(item, at, place, &self.options),
+                    ItemValue::Value(_) | ItemValue::Part(_) => self.values.put(item, at, place, &self.options),
                 }
             }
         };
@@ -264,7 +266,7 @@ struct FirstPlace {
     is_there: bool,
 }
 
-impl<C: Held> KindCells<C> {
+impl<C: CellState> KindCells<C> {
     fn new() -> Self {
         Self { table: Table::new(), others: BTreeMap::new(), others_len: 0, swept: 0 }
     }
@@ -356,7 +358,7 @@ impl<C: Held> KindCells<C> {
         series: u128,
         end: u32,
         time_ns: i64,
-        what: What,
+        what: ItemValue,
         options: &Options,
     ) -> Result<(), Refused> {
         if self.others_len >= options.cells_max {
@@ -380,7 +382,7 @@ impl<C: Held> KindCells<C> {
     /// Whether no cell outside the table ends at `until` or before.
     fn is_open_after(&self, until: u32) -> bool {
         self.others.keys().all(|end| *end > until)
-            && self.others_len == self.others.values().map(Others::len).sum::<usize>()
+            && self.others_len == self.others.values().map(SecondCells::len).sum::<usize>()
     }
 
     /// Moves the cells out of the table that closed.
@@ -392,7 +394,7 @@ impl<C: Held> KindCells<C> {
     }
 }
 
-impl<C: Held + CellContent> KindCells<C> {
+impl<C: CellState + CellContent> KindCells<C> {
     fn report_others(&mut self, end: u32, is_late: bool, reported: &mut u64, sink: &mut impl Sink) {
         let Some(mut others) = self.others.remove(&end) else { return };
         assert!(self.others_len >= others.len(), "{} cells beside the table", self.others_len);
@@ -412,7 +414,7 @@ impl<C: Held + CellContent> KindCells<C> {
     }
 }
 
-fn entry_begins<C: Held>(entry: &mut Entry<C>, end: u32) {
+fn entry_begins<C: CellState>(entry: &mut Entry<C>, end: u32) {
     debug_assert!(entry.end <= end, "the newest cell goes from {} to {end}", entry.end);
     entry.end = end;
     entry.cell.clear();

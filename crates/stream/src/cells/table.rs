@@ -7,7 +7,7 @@
 //! second one for no gain, because the first slot is mostly the right one. Identities are hashes, so their lower bits
 //! are the slot.
 
-use crate::cells::open::Held;
+use crate::cells::open::CellState;
 
 /// Places of an empty table: a page.
 const PLACES_MIN: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) enum Lookup {
     Vacant(usize),
 }
 
-impl<C: Held> Table<C> {
+impl<C: CellState> Table<C> {
     pub(crate) fn new() -> Self {
         Self::of(PLACES_MIN)
     }

@@ -72,7 +72,7 @@ impl Collect {
 
 /// The same, in the simplest way.
 fn model(items: &[Item]) -> Emitted {
-    let mut all: BTreeMap<(u128, i64), Vec<(i64, &What)>> = BTreeMap::new();
+    let mut all: BTreeMap<(u128, i64), Vec<(i64, &ItemValue)>> = BTreeMap::new();
     for item in items {
         let end_ns = crate::cell_end(item.time_ns);
         all.entry((item.series.0, end_ns)).or_default().push((item.time_ns, &item.what));
@@ -81,7 +81,7 @@ fn model(items: &[Item]) -> Emitted {
     for (key, whats) in all {
         let numbers: Vec<(i64, f64)> = whats
             .iter()
-            .filter_map(|(at, what)| if let What::Number(n) = what { Some((*at, *n)) } else { None })
+            .filter_map(|(at, what)| if let ItemValue::Number(n) = what { Some((*at, *n)) } else { None })
             .collect();
         if !numbers.is_empty() {
             let sum: f64 = numbers.iter().map(|n| n.1).sum();
@@ -95,9 +95,9 @@ fn model(items: &[Item]) -> Emitted {
         let mut histogram = Histogram::log_linear();
         for (_, what) in whats {
             match what {
-                What::Value(value) => histogram.record(*value),
-                What::Part(part) => histogram.merge(part).unwrap(),
-                What::Number(_) => unreachable!(),
+                ItemValue::Value(value) => histogram.record(*value),
+                ItemValue::Part(part) => histogram.merge(part).unwrap(),
+                ItemValue::Number(_) => unreachable!(),
             }
         }
         out.values.insert(key, histogram);
@@ -106,11 +106,11 @@ fn model(items: &[Item]) -> Emitted {
 }
 
 fn number(series: u128, time_ns: i64, value: f64) -> Item {
-    Item { series: SeriesId(series), time_ns, what: What::Number(value) }
+    Item { series: SeriesId(series), time_ns, what: ItemValue::Number(value) }
 }
 
 fn value(series: u128, time_ns: i64, value: f64) -> Item {
-    Item { series: SeriesId(series), time_ns, what: What::Value(value) }
+    Item { series: SeriesId(series), time_ns, what: ItemValue::Value(value) }
 }
 
 fn wide() -> Options {
@@ -127,13 +127,13 @@ fn items() -> impl Strategy<Value = Vec<Item>> {
     let eighths = (-4_000..4_000_i32).prop_map(|n| f64::from(n) / 8.0);
     let what = (0..20_u8, eighths, 0..3_u8).prop_map(|(series, n, part)| {
         let what = match (series % 2, part) {
-            (0, _) => What::Number(n),
+            (0, _) => ItemValue::Number(n),
             (_, 0) => {
                 let mut part = Histogram::log_linear();
                 [n, n * 3.0, 0.0].into_iter().for_each(|n| part.record(n));
-                What::Part(Box::new(part))
+                ItemValue::Part(Box::new(part))
             }
-            _ => What::Value(n),
+            _ => ItemValue::Value(n),
         };
         (series, what)
     });
@@ -196,7 +196,7 @@ proptest! {
     fn nothing_is_lost_in_silence(
         items in items(), series_max in 1..12_usize, cells_max in 0..20_usize, late in 0..4_i64, every in 1..50_usize,
     ) {
-        let only_numbers = |item: &Item| !matches!(item.what, What::Part(_));
+        let only_numbers = |item: &Item| !matches!(item.what, ItemValue::Part(_));
         let items: Vec<Item> = items.into_iter().filter(only_numbers).collect();
         let options = Options { series_max, cells_max, lateness_ns: late * S, ..wide() };
         let (mut shard, mut sink) = (Shard::new(options), Collect::default());
@@ -279,7 +279,7 @@ fn what_breaks_a_rule_is_refused_with_its_reason() {
     let (mut shard, mut sink) = (Shard::new(options), Collect::default());
     let mut exp2 = Histogram::new(Scheme::Exp2 { scale: 2 });
     (exp2.positive, exp2.count) = (Bins::from_columns(vec![3], vec![1]), 1);
-    let part = |series| Item { series: SeriesId(series), time_ns: T, what: What::Part(Box::new(exp2.clone())) };
+    let part = |series| Item { series: SeriesId(series), time_ns: T, what: ItemValue::Part(Box::new(exp2.clone())) };
     let refused = |shard: &mut Shard, item: Item, reason: Option<Refused>| {
         let before = shard.counts();
         shard.put(&mut vec![item.clone()]);

@@ -9,8 +9,8 @@
 
 use ogive_hist::{BINS_PER_SIGN, BinPlacement, Histogram, Scheme};
 
-use super::{Refused, What};
-use crate::cells::open::Held;
+use super::{ItemValue, Refused};
+use crate::cells::open::CellState;
 
 /// Numbers of bins: those above zero, those below, and the zero bin.
 const NEGATIVE: u16 = BINS_PER_SIGN as u16;
@@ -279,16 +279,16 @@ impl Open {
     }
 }
 
-impl Held for Distribution {
+impl CellState for Distribution {
     #[inline]
-    fn add(&mut self, _: i64, what: What) -> Result<(), Refused> {
+    fn add(&mut self, _: i64, what: ItemValue) -> Result<(), Refused> {
         match what {
-            What::Value(value) => {
+            ItemValue::Value(value) => {
                 self.record(value);
                 Ok(())
             }
-            What::Part(part) => self.part(part),
-            What::Number(_) => unreachable!("numbers and values have tables of their own"),
+            ItemValue::Part(part) => self.part(part),
+            ItemValue::Number(_) => unreachable!("numbers and values have tables of their own"),
         }
     }
 

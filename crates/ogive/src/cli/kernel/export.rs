@@ -23,8 +23,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::sched::By;
 use super::tasks::Tasks;
 use crate::cli::wire::label_of;
-use kept::Asked;
-pub(super) use kept::{Kept, check_name};
+use kept::NamedQuestion;
+pub(super) use kept::{QuestionSeries, check_name};
 use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
 pub(super) use sent::Sent;
@@ -66,8 +66,8 @@ pub(crate) struct Export {
     observe: Vec<Part>,
     /// Answer this question and keep its answer as series of this name, as `ogive kernel ask --keep` does.
     /// Repeatable.
-    #[arg(long = "ask", value_name = "NAME=QUESTION", value_parser = Asked::parse)]
-    asked: Vec<Asked>,
+    #[arg(long = "ask", value_name = "NAME=QUESTION", value_parser = NamedQuestion::parse)]
+    asked: Vec<NamedQuestion>,
     /// What forms a group, and becomes a label.
     #[arg(long, value_enum, default_value = "process")]
     by: By,

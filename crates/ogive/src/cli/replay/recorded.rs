@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use ogive_journal::{Disk, RealDisk, read_journal};
 use ogive_model::wire::{self, View};
 use ogive_model::{Batch, SeriesDef, SeriesId, SourceId, Temporality, Tenant, Value};
-use ogive_stream::cells::{Item, What};
+use ogive_stream::cells::{Item, ItemValue};
 
 /// 2 GiB of frames: the journal of a server with the default limits is a sixteenth of that.
 const BYTES_MAX: u64 = 2 << 30;
@@ -147,7 +147,7 @@ impl Recorded {
             floats.each(|series, time_ns, value| {
                 if let Some(series) = ids.get(series as usize) {
                     let time_ns = time_ns.saturating_add(shift_ns);
-                    items.push(Item { series: *series, time_ns, what: What::Number(value) });
+                    items.push(Item { series: *series, time_ns, what: ItemValue::Number(value) });
                 }
             });
         }
@@ -164,8 +164,8 @@ impl Recorded {
         let mut decoded = Decoded::default();
         for sample in batch.samples.iter().flatten() {
             let what = match &sample.value {
-                Value::Float(value) => Some(What::Number(*value)),
-                Value::Histogram(part) if self.is_delta(batch, sample.series) => Some(What::Part(part.clone())),
+                Value::Float(value) => Some(ItemValue::Number(*value)),
+                Value::Histogram(part) if self.is_delta(batch, sample.series) => Some(ItemValue::Part(part.clone())),
                 _ => None,
             };
             match what.zip(ids.get(sample.series as usize).copied().flatten()) {

@@ -9,7 +9,7 @@ use ogive_hist::Histogram;
 use ogive_journal::RealDisk;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 use ogive_store::{Options, Store};
-use ogive_stream::cells::{Closed, Content, FloatCell, Item, Shard, Wait, What};
+use ogive_stream::cells::{Closed, Content, FloatCell, Item, ItemValue, Shard, Wait};
 
 use super::*;
 
@@ -86,8 +86,8 @@ fn seen(batch: &Batch) -> Vec<Item> {
     let ids: Vec<SeriesId> = declared.chain(batch.known.iter().copied()).collect();
     let item = |sample: &Sample| {
         let what = match &sample.value {
-            Value::Float(value) => What::Number(*value),
-            Value::Histogram(part) => What::Part(part.clone()),
+            Value::Float(value) => ItemValue::Number(*value),
+            Value::Histogram(part) => ItemValue::Part(part.clone()),
             other => panic!("{other:?}"),
         };
         Item { series: ids[sample.series as usize], time_ns: sample.time_ns, what }
@@ -199,7 +199,7 @@ fn a_frame_by_identity_and_one_with_labels_are_the_same_items() {
         let mut items = Vec::new();
         let (source, decoded) = recorded.items(frame, 5, &mut items).unwrap();
         assert_eq!((source, decoded.items), (SourceId(7), items.len() as u64));
-        for item in items.iter().filter(|item| matches!(item.what, ogive_stream::cells::What::Number(_))) {
+        for item in items.iter().filter(|item| matches!(item.what, ogive_stream::cells::ItemValue::Number(_))) {
             by_time.entry(item.time_ns).or_default().push(item.series);
         }
         let declared = recorded.declared(Batch::decode(frame).unwrap());

@@ -26,7 +26,7 @@ pub(super) struct Waits {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct ThreadTimes {
     wait_ns: u64,
     migrations: u64,
 }
@@ -34,7 +34,7 @@ struct Seen {
 /// The threads of some processes and of their descendants.
 pub(super) struct Threads {
     processes: BTreeSet<u32>,
-    threads: HashMap<u32, Seen>,
+    threads: HashMap<u32, ThreadTimes>,
     workers: usize,
     readings: u32,
     before_ns: u64,
@@ -97,13 +97,13 @@ impl Threads {
 
     /// The waits observed so far.
     pub(super) fn waits(&self) -> Waits {
-        let sum = |field: fn(&Seen) -> u64| self.threads.values().map(field).sum::<u64>() as f64;
+        let sum = |field: fn(&ThreadTimes) -> u64| self.threads.values().map(field).sum::<u64>() as f64;
         Waits { ready_s: sum(|seen| seen.wait_ns) / 1e9, lock_s: self.lock_s, migrations: sum(|seen| seen.migrations) }
     }
 }
 
 /// Whether a thread is in futex. If the file is gone, nothing changes.
-fn read_thread(directory: &Path, seen: &mut Seen) -> bool {
+fn read_thread(directory: &Path, seen: &mut ThreadTimes) -> bool {
     let text = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap_or_default();
     if let Some(wait_ns) = schedstat_wait(&text("schedstat")) {
         seen.wait_ns = wait_ns;

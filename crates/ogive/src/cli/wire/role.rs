@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use ogive_door::Door;
-use ogive_door::reload::{Marks, Which, settled};
+use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_wire::operation::{KEPT, Namer, Rules};
 use ogive_wire::{Options, Protocol, Totals, protocol};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -191,7 +191,7 @@ impl Running {
         let before = self.marks.clone();
         let reading = tokio::task::spawn_blocking(move || settled(&before, || marked_rules(&path))).await;
         let read = reading.unwrap_or_else(|error| Err(error.to_string()));
-        door.counters.reloads.ended(Which::Wire, read.is_ok());
+        door.counters.reloads.ended(ConfigKind::Wire, read.is_ok());
         match read {
             Ok((rules, marks)) => {
                 self.marks = marks;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use ogive_export::Exporter;
 use ogive_kernel::ask::Observer;
 
-use super::super::export::{Kept, LAST_CELLS, Sent};
+use super::super::export::{LAST_CELLS, QuestionSeries, Sent};
 
 /// Sends what is counted until `end`.
 pub(super) fn run(
@@ -19,7 +19,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let exporter = Exporter::builder(url).start().context("sending to a server")?;
     let sent = Sent::new(exporter.cells().clone());
-    let mut series = Kept::new(&sent, name, observer.question());
+    let mut series = QuestionSeries::new(&sent, name, observer.question());
     runtime.block_on(async {
         let mut end = std::pin::pin!(end);
         let mut ticks = tokio::time::interval(Duration::from_secs(1));

@@ -9,12 +9,12 @@ use super::sent::{Family, Sent, Source};
 
 /// A question whose answer stays as series, and their name.
 #[derive(Clone, Debug)]
-pub(in crate::cli::kernel) struct Asked {
+pub(in crate::cli::kernel) struct NamedQuestion {
     pub(in crate::cli::kernel) name: String,
     pub(in crate::cli::kernel) question: Question,
 }
 
-impl Asked {
+impl NamedQuestion {
     /// Parses `NAME=QUESTION`.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ fn labels(question: &Compiled) -> Vec<String> {
 }
 
 /// The series of a question.
-pub(in crate::cli::kernel) struct Kept {
+pub(in crate::cli::kernel) struct QuestionSeries {
     name: String,
     labels: Vec<String>,
     answers: Family,
@@ -70,7 +70,7 @@ pub(in crate::cli::kernel) struct Kept {
     lost: [u64; 4],
 }
 
-impl Kept {
+impl QuestionSeries {
     pub(in crate::cli::kernel) fn new(sent: &Sent, name: &str, question: &Compiled) -> Self {
         Self {
             name: if question.verb == Verb::Count { format!("{name}_total") } else { name.to_owned() },

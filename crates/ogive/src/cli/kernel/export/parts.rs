@@ -8,7 +8,7 @@ use ogive_kernel::sched::{Extra, Options, Scheduler};
 use ogive_kernel::{Error, Filter, Grouping};
 
 use super::super::locks::maps;
-use super::kept::Asked;
+use super::kept::NamedQuestion;
 use super::questions;
 
 /// What can be observed.
@@ -63,7 +63,7 @@ impl Part {
 pub(crate) struct Settings {
     pub(crate) parts: Vec<Part>,
     /// Questions whose answers are kept.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<NamedQuestion>,
     pub(crate) filter: Filter,
     pub(crate) grouping: Grouping,
     /// Groups with series of their own.

@@ -10,7 +10,7 @@ use ogive_kernel::run_time::RunTime;
 use ogive_kernel::{Error, Filter};
 
 use super::super::tasks::ticking_cpus;
-use super::kept::{Asked, Kept};
+use super::kept::{NamedQuestion, QuestionSeries};
 use super::sent::Sent;
 use crate::cli::advise::Files;
 
@@ -29,7 +29,7 @@ pub(super) fn part_of(probe: &Probe) -> &'static str {
 }
 
 /// Refuses questions that cannot stay beside each other.
-pub(super) fn check(asked: &[Asked]) -> Result<(), Error> {
+pub(super) fn check(asked: &[NamedQuestion]) -> Result<(), Error> {
     if asked.len() > QUESTIONS_MAX {
         return Err(Error::Input(format!("{} questions: at most {QUESTIONS_MAX} can be kept", asked.len())));
     }
@@ -41,9 +41,9 @@ pub(super) fn check(asked: &[Asked]) -> Result<(), Error> {
 }
 
 struct Kind {
-    asked: Asked,
+    asked: NamedQuestion,
     part: &'static str,
-    series: Option<Kept>,
+    series: Option<QuestionSeries>,
     observer: Option<Observer>,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    pub(super) fn new(sent: &Sent, asked: &[Asked], filter: &Filter, groups: u32) -> Self {
-        let kind = |asked: &Asked| Kind {
+    pub(super) fn new(sent: &Sent, asked: &[NamedQuestion], filter: &Filter, groups: u32) -> Self {
+        let kind = |asked: &NamedQuestion| Kind {
             asked: asked.clone(),
             part: part_of(&asked.question.probe),
             series: None,
@@ -73,8 +73,9 @@ impl Questions {
         for one in all.iter_mut().filter(|one| one.observer.is_none() && !is_shed(one.part)) {
             match answer(&one.asked, filter, *groups) {
                 Ok(observer) => {
-                    let series =
-                        one.series.get_or_insert_with(|| Kept::new(sent, &one.asked.name, observer.question()));
+                    let series = one
+                        .series
+                        .get_or_insert_with(|| QuestionSeries::new(sent, &one.asked.name, observer.question()));
                     series.restart();
                     one.observer = Some(observer);
                 }
@@ -115,7 +116,7 @@ impl Questions {
     }
 }
 
-fn answer(asked: &Asked, filter: &Filter, groups: u32) -> Result<Observer, String> {
+fn answer(asked: &NamedQuestion, filter: &Filter, groups: u32) -> Result<Observer, String> {
     let compiled = compile_here(&asked.question, &Files).map_err(|error| error.to_string())?;
     let compiled = compiled.map_err(|mistake| format!("position {}: {}", mistake.at + 1, mistake.message))?;
     let cpus = ticking_cpus(&compiled.probe).map_err(|error| format!("{error:#}"))?;

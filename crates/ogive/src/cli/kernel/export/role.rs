@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::sched::By;
 use super::super::tasks::Tasks;
-use super::kept::Asked;
+use super::kept::NamedQuestion;
 use super::observation::{self, Message};
 use super::parts::{Part, Settings};
 use super::percent;
@@ -26,8 +26,8 @@ pub(crate) struct KernelOptions {
     kernel_observe: Vec<Part>,
     /// Answer this question and keep its answer as series of this name, as `ogive kernel ask --keep` does.
     /// Repeatable; in the variable, one a line.
-    #[arg(long, value_name = "NAME=QUESTION", env = "OGIVE_KERNEL_ASK", value_delimiter = '\n', value_parser = Asked::parse)]
-    kernel_ask: Vec<Asked>,
+    #[arg(long, value_name = "NAME=QUESTION", env = "OGIVE_KERNEL_ASK", value_delimiter = '\n', value_parser = NamedQuestion::parse)]
+    kernel_ask: Vec<NamedQuestion>,
     /// Only processes with this name, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME", env = "OGIVE_KERNEL_COMM", conflicts_with = "kernel_cgroup")]
     kernel_comm: Option<String>,
