@@ -55,6 +55,7 @@ mod remote_write;
 mod rules;
 mod scrape;
 mod scrape_access;
+mod scrape_discovery;
 mod serve;
 mod snapshot_send;
 mod stream;

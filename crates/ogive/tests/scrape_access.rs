@@ -17,7 +17,7 @@ const COUNT: usize = 500;
 type Answer = dyn Fn(&str) -> (String, Vec<u8>) + Send + Sync;
 
 /// A target that this test plays; gives its address.
-fn play(answer: impl Fn(&str) -> (String, Vec<u8>) + Send + Sync + 'static) -> String {
+pub(crate) fn play(answer: impl Fn(&str) -> (String, Vec<u8>) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let answer: Arc<Answer> = Arc::new(answer);
@@ -43,7 +43,7 @@ fn serve(mut stream: TcpStream, answer: &Answer) {
     }
 }
 
-fn start(directory: &Path, jobs: &str) -> Server {
+pub(crate) fn start(directory: &Path, jobs: &str) -> Server {
     let file = directory.join("prometheus.yml");
     std::fs::write(&file, format!("global: {{scrape_interval: 300ms}}\nscrape_configs:\n{jobs}")).unwrap();
     let args = ["--listen", "127.0.0.1:0", "--enable-admin-api", "--scrape-config", file.to_str().unwrap()];

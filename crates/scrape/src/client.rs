@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use ogive_outgoing::Body;
@@ -45,6 +45,7 @@ pub(super) struct FetchOptions<'a> {
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) content_type: String,
+    pub(super) headers: HeaderMap,
     /// The transport indicated where the body ends: nothing is missing.
     pub(super) is_whole: bool,
 }
@@ -195,12 +196,12 @@ fn value(text: &str) -> Result<HeaderValue, String> {
 }
 
 async fn read(response: Response<Incoming>, bytes_max: u64) -> Result<Answer, String> {
-    let headers = response.headers();
+    let (head, mut body) = response.into_parts();
+    let headers = head.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let (content_type, encoding) = (text(header::CONTENT_TYPE), text(header::CONTENT_ENCODING));
     let has_end = headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let too_large = || format!("the answer has more than body_size_limit {bytes_max} bytes");
-    let mut body = response.into_body();
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the answer breaks off: {}", causes(&error)))?;
@@ -211,7 +212,7 @@ async fn read(response: Response<Incoming>, bytes_max: u64) -> Result<Answer, St
         bytes.extend_from_slice(&data);
     }
     match encoding.as_str() {
-        "" | "identity" => Ok(Answer { body: bytes, content_type, is_whole: has_end }),
+        "" | "identity" => Ok(Answer { body: bytes, content_type, headers, is_whole: has_end }),
         "gzip" => {
             let mut unpacked = Vec::new();
             let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
@@ -221,7 +222,7 @@ async fn read(response: Response<Incoming>, bytes_max: u64) -> Result<Answer, St
                 return Err(too_large());
             }
             // Gzip ends with a checksum.
-            Ok(Answer { body: unpacked, content_type, is_whole: true })
+            Ok(Answer { body: unpacked, content_type, headers, is_whole: true })
         }
         other => Err(format!("the answer is packed as {other:?}, which was not asked for")),
     }

@@ -239,7 +239,8 @@ async fn read_settled(paths: Vec<PathBuf>, files: Files, before: Marks) -> Resul
 }
 
 fn check_tls(job: &config::Job, files: Files) -> Result<(), String> {
-    let all = std::iter::once(&job.access).chain(job.http.iter().map(|source| &source.access));
+    let sources = job.http.iter().map(|source| &source.access).chain(job.consul.iter().map(|source| &source.access));
+    let all = std::iter::once(&job.access).chain(sources);
     for access in all {
         tls::config(&access.tls, files).map_err(|sentence| format!("job {:?}: {sentence}", job.name))?;
     }

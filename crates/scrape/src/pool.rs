@@ -15,13 +15,11 @@ use super::context::Context;
 use super::discovery::Discovery;
 use super::scrape::{Scrape, Stop};
 use super::series::Cache;
-use super::target::{Target, TargetOutcome, make};
+use super::target::{TARGETS_MAX, Target, TargetOutcome, make};
 use super::view::{Pairs, PoolView, TargetView};
 
 /// 2 s: a target that was added to a file is scraped before an operator checks.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// 100,000 targets of a job: each has a task, a connection and a recorder.
-const TARGETS_MAX: usize = 100_000;
 /// 10,000 dropped targets are shown.
 const DROPPED_MAX: usize = 10_000;
 

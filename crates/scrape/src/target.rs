@@ -1,6 +1,7 @@
 //! Targets: an address of a group, with everything that the relabeling rules make of it.
 //!
 //! Invariants: a target is identified by its labels and its address; labels that begin with two underscores are gone when it is made.
+//! Limits: [`TARGETS_MAX`].
 
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use super::config::{Group, Job};
 use super::relabel::{self, LabelSet};
 use super::series::number_of;
 use ogive_text::duration;
+
+/// 100,000 targets of a job: each has a task, a connection and a recorder.
+pub(super) const TARGETS_MAX: usize = 100_000;
 
 const ADDRESS: &str = "__address__";
 const SCHEME: &str = "__scheme__";
@@ -51,6 +55,11 @@ impl Target {
     pub fn label(&self, name: &str) -> &str {
         self.labels.iter().find(|(label, _)| label == name).map_or("", |(_, value)| value)
     }
+}
+
+/// A host, also one that is an address of IPv6, and a port as an address.
+pub(crate) fn host_and_port(host: &str, port: i64) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The target at `address` of `group`.

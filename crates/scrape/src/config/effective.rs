@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Access, Group, HttpSource, Job, Login, Pem, Protocol, Secret};
+use super::{Access, ConsulSource, DnsSource, Group, HttpSource, Job, Login, Pem, Protocol, RecordKind, Secret};
 use crate::relabel::{Action, Rule};
 use ogive_text::duration;
 
@@ -156,6 +156,8 @@ fn job(job: &Job) -> Node {
         keys.list("file_sd_configs", vec![Node::Map(files.0)]);
     }
     keys.list("http_sd_configs", job.http.iter().map(source).collect());
+    keys.list("dns_sd_configs", job.dns.iter().map(dns).collect());
+    keys.list("consul_sd_configs", job.consul.iter().map(consul).collect());
     Node::Map(keys.0)
 }
 
@@ -241,6 +243,48 @@ fn group(group: &Group) -> Node {
 fn source(source: &HttpSource) -> Node {
     let mut keys = Keys::default();
     keys.one("url", without_password(&source.url));
+    keys.one("refresh_interval", duration::write(source.refresh));
+    access(&mut keys, &source.access);
+    Node::Map(keys.0)
+}
+
+fn dns(source: &DnsSource) -> Node {
+    let mut keys = Keys::default();
+    keys.texts("names", source.names.iter().cloned());
+    keys.one("type", RecordKind::ALL.iter().find(|(_, kind)| *kind == source.kind).map_or("", |(name, _)| name));
+    keys.limit("port", source.port.into());
+    keys.one("refresh_interval", duration::write(source.refresh));
+    Node::Map(keys.0)
+}
+
+fn consul(source: &ConsulSource) -> Node {
+    let mut keys = Keys::default();
+    let (scheme, rest) = source.url.split_once("://").unwrap_or(("http", &source.url));
+    let (server, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    keys.one("server", server);
+    keys.one("scheme", scheme);
+    for (key, text) in [
+        ("path_prefix", prefix),
+        ("datacenter", source.datacenter.as_str()),
+        ("namespace", source.namespace.as_str()),
+        ("partition", source.partition.as_str()),
+        ("filter", source.filter.as_str()),
+        ("health_filter", source.health_filter.as_str()),
+    ] {
+        if !text.is_empty() {
+            keys.one(key, text);
+        }
+    }
+    if let Some(token) = &source.token {
+        keys.secret("token", token);
+    }
+    keys.texts("services", source.services.iter().cloned());
+    keys.texts("tags", source.tags.iter().cloned());
+    keys.one("tag_separator", source.tag_separator.as_str());
+    let mut meta = Keys::default();
+    source.node_meta.iter().for_each(|(key, value)| meta.one(key, value.as_str()));
+    keys.map("node_meta", meta);
+    keys.one("allow_stale", source.allow_stale);
     keys.one("refresh_interval", duration::write(source.refresh));
     access(&mut keys, &source.access);
     Node::Map(keys.0)

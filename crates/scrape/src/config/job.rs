@@ -47,6 +47,8 @@ pub(crate) struct Job {
     /// Patterns of files with groups.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) http: Vec<HttpSource>,
+    pub(crate) dns: Vec<DnsSource>,
+    pub(crate) consul: Vec<ConsulSource>,
     pub(crate) access: Access,
     /// Labels of its targets that the file does not name; a target's own win.
     pub(crate) labels: Vec<(String, String)>,
@@ -68,6 +70,58 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HttpSource {
     pub(crate) url: String,
+    pub(crate) refresh: Duration,
+    pub(crate) access: Access,
+}
+
+/// Names whose records are targets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DnsSource {
+    pub(crate) names: Vec<String>,
+    pub(crate) kind: RecordKind,
+    /// The port of the targets, unless a record has its own.
+    pub(crate) port: u16,
+    pub(crate) refresh: Duration,
+}
+
+/// The records that lead to targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    A,
+    Aaaa,
+    Mx,
+    Ns,
+    Srv,
+}
+
+impl RecordKind {
+    /// Every one by its name.
+    pub(super) const ALL: [(&'static str, Self); 5] =
+        [("A", Self::A), ("AAAA", Self::Aaaa), ("MX", Self::Mx), ("NS", Self::Ns), ("SRV", Self::Srv)];
+}
+
+/// A Consul whose services are targets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ConsulSource {
+    /// Scheme, host, port, and the path before that of its API.
+    pub(crate) url: String,
+    pub(crate) token: Option<Secret>,
+    /// Empty: that of the server. The same holds for the namespace and the partition.
+    pub(crate) datacenter: String,
+    pub(crate) namespace: String,
+    pub(crate) partition: String,
+    /// Empty: all of them.
+    pub(crate) services: Vec<String>,
+    /// An instance must have each.
+    pub(crate) tags: Vec<String>,
+    pub(crate) tag_separator: String,
+    pub(crate) node_meta: BTreeMap<String, String>,
+    /// Selects services in the catalog; empty for all.
+    pub(crate) filter: String,
+    /// Selects instances of each service; empty for all.
+    pub(crate) health_filter: String,
+    /// Whether a server may answer that is not the leader.
+    pub(crate) allow_stale: bool,
     pub(crate) refresh: Duration,
     pub(crate) access: Access,
 }

@@ -5,10 +5,12 @@
 //! Limits: [`FILE_BYTES_MAX`], [`JOBS_MAX`].
 //! Failure: `FILE:LINE:COLUMN: sentence`.
 
+mod access;
 mod effective;
 mod job;
 mod raw;
 mod rules;
+mod sources;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
 pub(crate) use effective::yaml as effective_yaml;
-pub(crate) use job::{Access, HttpSource, Job, Login, Pem, Protocol, Tls};
+pub(crate) use job::{Access, ConsulSource, DnsSource, HttpSource, Job, Login, Pem, Protocol, RecordKind, Tls};
 use ogive_door::reload::Marks;
 use ogive_outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
@@ -185,8 +187,8 @@ fn explained(path: &Path, error: &YamlError) -> String {
 fn unknown(field: &str, expected: &[&'static str]) -> String {
     if field.ends_with("_sd_configs") && expected.contains(&"static_configs") {
         return format!(
-            "{field} cannot be discovered here; static_configs, file_sd_configs and http_sd_configs can (let the discovery write \
-             a file for file_sd_configs)"
+            "{field} cannot be discovered here; static_configs, file_sd_configs, http_sd_configs, dns_sd_configs and \
+             consul_sd_configs can (let the discovery write a file for file_sd_configs)"
         );
     }
     match nearest(expected.iter().copied(), field) {

@@ -88,6 +88,10 @@ pub(super) struct Scrape {
     #[serde(default)]
     pub(super) http_sd_configs: Vec<HttpSd>,
     #[serde(default)]
+    pub(super) dns_sd_configs: Vec<DnsSd>,
+    #[serde(default)]
+    pub(super) consul_sd_configs: Vec<ConsulSd>,
+    #[serde(default)]
     pub(super) relabel_configs: Vec<Relabel>,
     #[serde(default)]
     pub(super) metric_relabel_configs: Vec<Relabel>,
@@ -149,6 +153,55 @@ pub(super) struct HttpSd {
     pub(super) tls_config: Option<Tls>,
     pub(super) follow_redirects: Option<bool>,
     pub(super) enable_http2: Option<bool>,
+    #[serde(default)]
+    pub(super) http_headers: BTreeMap<String, Header>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DnsSd {
+    #[serde(default)]
+    pub(super) names: Vec<Text>,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) port: Option<u16>,
+    pub(super) refresh_interval: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "some keys are known and change nothing here")]
+pub(super) struct ConsulSd {
+    pub(super) server: Option<Text>,
+    pub(super) path_prefix: Option<Text>,
+    pub(super) token: Option<Text>,
+    pub(super) datacenter: Option<Text>,
+    pub(super) namespace: Option<Text>,
+    pub(super) partition: Option<Text>,
+    pub(super) tag_separator: Option<Text>,
+    pub(super) scheme: Option<String>,
+    pub(super) username: Option<Text>,
+    pub(super) password: Option<Text>,
+    pub(super) allow_stale: Option<bool>,
+    pub(super) refresh_interval: Option<Time>,
+    #[serde(default)]
+    pub(super) services: Vec<Text>,
+    #[serde(default)]
+    pub(super) tags: Vec<Text>,
+    #[serde(default)]
+    pub(super) node_meta: BTreeMap<String, Text>,
+    pub(super) filter: Option<Text>,
+    pub(super) health_filter: Option<Text>,
+    pub(super) basic_auth: Option<BasicAuth>,
+    pub(super) authorization: Option<Authorization>,
+    pub(super) oauth2: Option<IgnoredAny>,
+    pub(super) tls_config: Option<Tls>,
+    pub(super) follow_redirects: Option<bool>,
+    pub(super) enable_http2: Option<bool>,
+    pub(super) proxy_url: Option<String>,
+    pub(super) proxy_from_environment: Option<bool>,
+    pub(super) no_proxy: Option<IgnoredAny>,
+    pub(super) proxy_connect_header: Option<IgnoredAny>,
     #[serde(default)]
     pub(super) http_headers: BTreeMap<String, Header>,
 }

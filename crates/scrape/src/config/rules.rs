@@ -1,15 +1,16 @@
 //! From what a file says of a job to the job: defaults, checks, and what cannot be done.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use ogive_model::Tenant;
 use serde::Deserialize;
 
 use super::super::relabel::{Action, Rule, anchored};
-use super::job::{Access, BODY_BYTES_MAX, HttpSource, INTERVAL, Job, Limits, Login, Pem, Protocol, TIMEOUT, Tls};
+use super::access::{headers, login, no_proxy, tls};
+use super::job::{Access, BODY_BYTES_MAX, INTERVAL, Job, Limits, Protocol, TIMEOUT};
 use super::raw::{self, Bytes, Global, Scrape, Text, Time};
-use ogive_outgoing::Secret;
+use super::sources::{consul, dns, http, pattern};
 use ogive_text::duration;
 use ogive_text::near::nearest;
 
@@ -73,7 +74,9 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
         metric_relabel: rules("metric_relabel_configs", scrape.metric_relabel_configs)?,
         groups: scrape.static_configs,
         files: paths.map(|file| pattern(&directory.join(file))).collect::<Result<_, _>>()?,
-        http: scrape.http_sd_configs.into_iter().map(|source| http(source, directory)).collect::<Result<_, _>>()?,
+        http: all(scrape.http_sd_configs, |source| http(source, directory))?,
+        dns: all(scrape.dns_sd_configs, dns)?,
+        consul: all(scrape.consul_sd_configs, |source| consul(source, directory))?,
         access: Access {
             login: login(
                 scrape.basic_auth,
@@ -90,17 +93,16 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
     })
 }
 
+fn all<T, U>(raw: Vec<T>, source: impl FnMut(T) -> Result<U, String>) -> Result<Vec<U>, String> {
+    raw.into_iter().map(source).collect()
+}
+
 /// Refuses what Prometheus supports but Ogive does not.
 fn possible(scrape: &Scrape, global: &Global) -> Result<(), String> {
     if scrape.convert_classic_histograms_to_nhcb.or(global.convert_classic_histograms_to_nhcb) == Some(true) {
         return Err("convert_classic_histograms_to_nhcb cannot be done here: what comes in is stored as it came".into());
     }
-    if scrape.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) || scrape.proxy_from_environment == Some(true) {
-        return Err("a proxy cannot be used here; scrape its targets directly".into());
-    }
-    if scrape.oauth2.is_some() {
-        return Err("oauth2 cannot be used here; basic_auth, authorization and tls_config can".into());
-    }
+    no_proxy(scrape.proxy_url.as_deref(), scrape.proxy_from_environment, scrape.oauth2.is_some())?;
     if scrape.native_histogram_min_bucket_factor.is_some_and(|factor| factor > 0.0) {
         return Err("native_histogram_min_bucket_factor cannot be used here: histograms are stored as they come".into());
     }
@@ -165,126 +167,4 @@ fn rule(raw: raw::Relabel) -> Result<Rule, String> {
         action,
     };
     rule.check().map(|()| rule)
-}
-
-/// A file's pattern: an asterisk is allowed only in its last part.
-fn pattern(path: &Path) -> Result<PathBuf, String> {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    if !matches!(ending, Some("json" | "yml" | "yaml")) {
-        return Err(format!("file_sd_configs: {} ends in neither .json, .yml nor .yaml", path.display()));
-    }
-    if path.parent().is_some_and(|parent| parent.to_string_lossy().contains('*')) {
-        return Err(format!("file_sd_configs: {} has an asterisk before its last part", path.display()));
-    }
-    Ok(path.to_owned())
-}
-
-fn http(raw: raw::HttpSd, directory: &Path) -> Result<HttpSource, String> {
-    let _ = raw.enable_http2;
-    if !raw.url.starts_with("http://") && !raw.url.starts_with("https://") {
-        return Err(format!("http_sd_configs: {:?} is no http or https address", raw.url));
-    }
-    Ok(HttpSource {
-        url: raw.url,
-        refresh: raw.refresh_interval.map_or(INTERVAL, |Time(time)| time).max(Duration::from_secs(1)),
-        access: Access {
-            login: login(raw.basic_auth, raw.authorization, None, None, directory)?,
-            tls: tls(raw.tls_config.unwrap_or_default(), directory)?,
-            redirects: raw.follow_redirects != Some(false),
-            headers: headers(raw.http_headers, directory)?,
-        },
-    })
-}
-
-/// A secret that is given directly or in a file.
-fn secret(key: &str, here: Option<Text>, file: Option<String>, directory: &Path) -> Result<Option<Secret>, String> {
-    match (here, file) {
-        (Some(_), Some(_)) => Err(format!("{key} and {key}_file are both there; keep one")),
-        (Some(Text(text)), None) => Ok(Some(Secret::Here(text))),
-        (None, Some(file)) => Ok(Some(Secret::In(directory.join(file)))),
-        (None, None) => Ok(None),
-    }
-}
-
-fn login(
-    basic: Option<raw::BasicAuth>,
-    authorization: Option<raw::Authorization>,
-    token: Option<Text>,
-    token_file: Option<String>,
-    directory: &Path,
-) -> Result<Login, String> {
-    let token = secret("bearer_token", token, token_file, directory)?;
-    if usize::from(basic.is_some()) + usize::from(authorization.is_some()) + usize::from(token.is_some()) > 1 {
-        return Err("at most one of basic_auth, authorization and bearer_token may be there".into());
-    }
-    if let Some(raw::BasicAuth { username, username_file, password, password_file }) = basic {
-        let user = secret("username", username, username_file, directory)?;
-        let password = secret("password", password, password_file, directory)?;
-        let none = || Secret::Here(String::new());
-        return Ok(Login::Basic { user: user.unwrap_or_else(none), password: password.unwrap_or_else(none) });
-    }
-    if let Some(raw::Authorization { kind, credentials, credentials_file }) = authorization {
-        let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| "Bearer".into());
-        if kind.eq_ignore_ascii_case("basic") {
-            return Err("authorization of type basic: use basic_auth".into());
-        }
-        let credentials = secret("credentials", credentials, credentials_file, directory)?;
-        return Ok(credentials.map_or(Login::None, |secret| Login::Authorization(kind, secret)));
-    }
-    Ok(token.map_or(Login::None, |secret| Login::Authorization("Bearer".into(), secret)))
-}
-
-fn headers(
-    raw: std::collections::BTreeMap<String, raw::Header>,
-    directory: &Path,
-) -> Result<Vec<(String, Secret)>, String> {
-    const OWN: [&str; 5] = ["accept", "accept-encoding", "authorization", "host", "user-agent"];
-    let mut out = Vec::new();
-    for (name, header) in raw {
-        if OWN.contains(&name.to_ascii_lowercase().as_str()) || name.to_ascii_lowercase().starts_with("x-prometheus-") {
-            return Err(format!("http_headers: {name} is set by the scrape itself"));
-        }
-        let here = header.values.into_iter().chain(header.secrets).map(|Text(text)| Secret::Here(text));
-        let files = header.files.into_iter().map(|file| Secret::In(directory.join(file)));
-        out.extend(here.chain(files).map(|secret| (name.clone(), secret)));
-    }
-    Ok(out)
-}
-
-fn tls(raw: raw::Tls, directory: &Path) -> Result<Tls, String> {
-    let pem = |key: &str, here: Option<String>, file: Option<String>| match (here, file) {
-        (Some(_), Some(_)) => Err(format!("tls_config: {key} and {key}_file are both there; keep one")),
-        (Some(text), None) => Ok(Some(Pem::Here(text))),
-        (None, Some(file)) if file.is_empty() => Ok(None),
-        (None, Some(file)) => Ok(Some(Pem::In(directory.join(file)))),
-        (None, None) => Ok(None),
-    };
-    let certificate = (pem("cert", raw.cert, raw.cert_file)?, pem("key", raw.key, raw.key_file)?);
-    let certificate = match certificate {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => return Err("tls_config: a client certificate needs both cert_file and key_file".into()),
-    };
-    let version = |name: Option<&str>| match name {
-        None => Ok(None),
-        Some("TLS12") => Ok(Some(2)),
-        Some("TLS13") => Ok(Some(3)),
-        Some(name @ ("TLS10" | "TLS11")) => {
-            Err(format!("tls_config: {name} is not safe any more; TLS12 and TLS13 are there"))
-        }
-        Some(name) => Err(format!("tls_config: {name:?} is no version; TLS12 and TLS13 are there")),
-    };
-    let only = match (version(raw.min_version.as_deref())?, version(raw.max_version.as_deref())?) {
-        (Some(3), Some(2)) => return Err("tls_config: min_version is above max_version".into()),
-        (Some(3), _) => Some(3),
-        (_, Some(2)) => Some(2),
-        _ => None,
-    };
-    Ok(Tls {
-        authorities: pem("ca", raw.ca, raw.ca_file)?,
-        certificate,
-        server_name: raw.server_name.filter(|name| !name.is_empty()),
-        insecure: raw.insecure_skip_verify,
-        only,
-    })
 }

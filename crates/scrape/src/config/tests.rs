@@ -63,6 +63,12 @@ fn what_is_reported_of_jobs_is_what_they_are() {
     tls_config: {cert_file: c.pem, key_file: k.pem, server_name: s, max_version: TLS12}
     http_headers: {X-A: {secrets: [hush]}, X-B: {files: [b]}}
     http_sd_configs: [{url: 'http://u:hush@sd/x', authorization: {credentials: hush}, refresh_interval: 90s}]
+    dns_sd_configs: [{names: [_m._tcp.a, b.], refresh_interval: 5s}, {names: [c], type: mx, port: 25}]
+    consul_sd_configs:
+      - {server: 'c:8500', token: hush, scheme: https, path_prefix: /x/y, datacenter: d, namespace: n,
+         partition: p, tag_separator: ;, username: u, password: hush, allow_stale: false, refresh_interval: 9s,
+         services: [s], tags: [t], node_meta: {k: 1}, filter: 'a == 1', health_filter: b, tls_config: {ca_file: x}}
+      - {}
     scrape_native_histograms: true
     always_scrape_classic_histograms: true
     track_timestamps_staleness: true
@@ -76,7 +82,7 @@ fn what_is_reported_of_jobs_is_what_they_are() {
     assert_eq!(again.jobs, read.jobs, "{text}");
     let text = reported(&hidden);
     assert!(!text.contains("hush"), "{text}");
-    assert_eq!(text.matches("<secret>").count(), 4, "{text}");
+    assert_eq!(text.matches("<secret>").count(), 6, "{text}");
     let again = of(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(reported(&again), text);
     assert_eq!(reported(&Config::default()), "");
@@ -160,6 +166,22 @@ fn native_histograms_are_asked_for_by_name() {
 }
 
 #[test]
+fn names_and_services_have_the_defaults_of_prometheus() {
+    let text = "scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x]}, {names: [y], type: aaaa, port: 9100}], \
+                consul_sd_configs: [{}, {server: 'https://c:8501/', path_prefix: p}, {server: 'http://c', scheme: https}]}]";
+    let config = of(text).unwrap();
+    let job = &config.jobs[0];
+    let [srv, aaaa] = &job.dns[..] else { panic!("{:?}", job.dns) };
+    assert_eq!((srv.kind, srv.port, srv.refresh), (RecordKind::Srv, 0, Duration::from_secs(30)));
+    assert_eq!((aaaa.kind, aaaa.port), (RecordKind::Aaaa, 9100));
+    let [usual, tls, upgraded] = &job.consul[..] else { panic!("{:?}", job.consul) };
+    assert_eq!((usual.url.as_str(), usual.tag_separator.as_str()), ("http://localhost:8500", ","));
+    assert_eq!((usual.allow_stale, usual.refresh), (true, Duration::from_secs(30)));
+    assert_eq!((usual.token.is_none(), &usual.access.login), (true, &Login::None));
+    assert_eq!((tls.url.as_str(), upgraded.url.as_str()), ("https://c:8501/p", "https://c"));
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, words) in [
         (
@@ -198,6 +220,32 @@ fn what_is_wrong_is_named_with_its_place() {
         ("scrape_configs: [{job_name: a, oauth2: {client_id: x}}]\n", &["oauth2"]),
         ("scrape_configs: [{job_name: a, proxy_url: 'http://x'}]\n", &["proxy"]),
         ("scrape_configs: [{job_name: a, file_sd_configs: [{files: [x.txt]}]}]\n", &["x.txt", ".json"]),
+        (
+            "scrape_configs:\n- job_name: a\n  dns_sd_configs:\n  - name: [x]\n",
+            &[":4:", "unknown key name", "did you mean names?"],
+        ),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{}]}]\n", &["dns_sd_configs", "names"]),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: A}]}]\n", &["type A", "port"]),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: SVR}]}]\n", &["SVR", "did you mean SRV?"]),
+        (
+            "scrape_configs:\n- job_name: a\n  consul_sd_configs:\n  - servers: x\n",
+            &[":4:", "unknown key servers", "did you mean server?"],
+        ),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: ' '}]}]\n", &["consul_sd_configs", "server"]),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'unix:///x'}]}]\n", &["neither http nor https"]),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'u:p@c'}]}]\n",
+            &["consul_sd_configs", "username"],
+        ),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{oauth2: {}}]}]\n", &["consul_sd_configs", "oauth2"]),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{username: u, basic_auth: {username: v}}]}]\n",
+            &["username", "basic_auth"],
+        ),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{token: t, authorization: {credentials: x}}]}]\n",
+            &["token", "authorization"],
+        ),
         ("scrape_configs:\n  - job_name: a\n - b\n", &["prometheus.yml:3:"]),
         ("a: [", &["prometheus.yml:"]),
     ] {

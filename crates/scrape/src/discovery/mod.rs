@@ -1,8 +1,14 @@
-//! Where targets come from: the configuration itself, files, and addresses that answer groups as JSON.
+//! Where targets come from: the configuration itself, files, addresses that answer groups as JSON, DNS and Consul.
 //!
 //! Invariants: a source that cannot be read leaves what it said last in force, and is reported once.
-//! Threads: files are read on a blocking one.
-//! Limits: [`FILE_BYTES_MAX`](super::config::FILE_BYTES_MAX) each.
+//! Threads: files are read on a blocking one; DNS and Consul are queried by tasks of their own, which end with the job.
+//! Limits: [`FILE_BYTES_MAX`] each. The first round waits [`ANSWER`] for DNS and Consul.
+
+mod answers;
+mod catalog;
+mod consul;
+mod dns;
+mod resolver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,6 +20,7 @@ use ogive_probe::Clock;
 
 use super::client::{Client, FetchOptions};
 use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
+use answers::Watcher;
 use ogive_door::reload::Marks;
 use ogive_outgoing::Files;
 
@@ -28,6 +35,9 @@ pub(super) struct Discovery {
     /// The last contents of each file, and the bytes from which they were parsed.
     of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
     of_http: Vec<Http>,
+    /// Sources that tasks query in the background.
+    watchers: Vec<Watcher>,
+    is_begun: bool,
     /// The last reported problem of each source.
     reported: BTreeMap<String, String>,
 }
@@ -48,12 +58,19 @@ impl Discovery {
             Ok::<_, String>(Http { source: source.clone(), client, groups: Vec::new(), due_ns: 0 })
         };
         let of_http = job.http.iter().map(http).collect::<Result<_, _>>()?;
-        Ok(Self { job, files, clock, of_files: BTreeMap::new(), of_http, reported: BTreeMap::new() })
+        let consul = job.consul.iter().map(|source| {
+            let tls = super::tls::config(&source.access.tls, files)?;
+            Ok::<_, String>(consul::watch(source, &job.name, files, tls))
+        });
+        let dns = job.dns.iter().map(|source| Ok(dns::watch(source, &job.name, files)));
+        let watchers = dns.chain(consul).collect::<Result<_, String>>()?;
+        let (of_files, reported) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { job, files, clock, of_files, of_http, watchers, is_begun: false, reported })
     }
 
     /// Whether the targets may change.
     pub(super) fn is_fixed(&self) -> bool {
-        self.job.files.is_empty() && self.of_http.is_empty()
+        self.job.files.is_empty() && self.of_http.is_empty() && self.watchers.is_empty()
     }
 
     /// The current groups.
@@ -65,7 +82,24 @@ impl Discovery {
         }
         self.ask_http().await;
         out.extend(self.of_http.iter().flat_map(|http| http.groups.iter().cloned()));
+        self.wait_for_watchers().await;
+        out.extend(self.watchers.iter().flat_map(Watcher::groups));
         out
+    }
+
+    /// In the first round: without it, a reload would end the series of targets that are found a moment later.
+    async fn wait_for_watchers(&mut self) {
+        if self.is_begun {
+            return;
+        }
+        let all = async {
+            for watcher in &mut self.watchers {
+                watcher.begun().await;
+            }
+        };
+        // What does not answer in time is missing until it does.
+        let _ = tokio::time::timeout(ANSWER, all).await;
+        self.is_begun = true;
     }
 
     async fn look_at_files(&mut self) {
@@ -132,7 +166,7 @@ impl Discovery {
     fn tell(&mut self, source: &str, error: Option<String>) {
         match error {
             Some(error) if self.reported.get(source) != Some(&error) => {
-                tracing::warn!("job {:?}: {source}: {error}; its targets stay as they were", self.job.name);
+                answers::report(&self.job.name, source, &error);
                 self.reported.insert(source.to_owned(), error);
             }
             Some(_) => {}
@@ -180,3 +214,17 @@ pub(super) fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Grou
     }
     Ok(groups)
 }
+
+/// Reads bytes as an answer of a DNS server.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use dns::replay as replay_dns;
+
+/// Reads bytes as an answer of Consul.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use catalog::replay as replay_consul;
+
+#[cfg(test)]
+pub(crate) use dns::example as example_of_dns;
+
+#[cfg(test)]
+pub(crate) use catalog::EXAMPLE as EXAMPLE_OF_CONSUL;
