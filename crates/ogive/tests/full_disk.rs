@@ -4,52 +4,17 @@
 //! own; where that is not permitted either, it fails and says what to permit: a limit on file sizes would give another
 //! error than a full disk.
 
-use std::path::Path;
-use std::process::Command;
-
 use crate::common::brokers::{broker, configure, of, state};
+use crate::common::namespace::{self, SmallDisk};
 use crate::common::programs::free_address;
 use crate::common::{SOURCE, Server, eventually, now_ms};
 use serde_json::json;
 
-/// A small file system that goes with the test.
-struct Small(std::path::PathBuf);
-
-impl Small {
-    fn mount(path: &Path) -> Option<Self> {
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(path).output().ok()?;
-        done.status.success().then(|| Self(path.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
-/// Runs this test as root of a user namespace with mounts of its own.
-fn again_in_a_namespace(name: &str) {
-    assert!(
-        std::env::var_os("OGIVE_IN_NAMESPACE").is_none(),
-        "this test mounts a small tmpfs: run it as root, or permit unprivileged user namespaces"
-    );
-    let test = std::env::current_exe().unwrap();
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount"])
-        .arg(test)
-        .args(["--exact", name])
-        .env("OGIVE_IN_NAMESPACE", "1")
-        .status()
-        .expect("unshare of util-linux runs");
-    assert!(status.success(), "in a namespace of its own: {status}");
-}
-
 #[test]
 fn a_full_disk_refuses_writes_and_heals() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::mount(directory.path()) else {
-        return again_in_a_namespace("a_full_disk_refuses_writes_and_heals");
+    let Some(_small) = SmallDisk::mount(directory.path(), 8) else {
+        return namespace::again("full_disk::a_full_disk_refuses_writes_and_heals", &[]);
     };
     let data = directory.path().join("data");
     let server = Server::start(&data);
@@ -98,8 +63,8 @@ fn a_full_disk_refuses_writes_and_heals() {
 #[test]
 fn a_full_disk_takes_a_deletion() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::mount(directory.path()) else {
-        return again_in_a_namespace("a_full_disk_takes_a_deletion");
+    let Some(_small) = SmallDisk::mount(directory.path(), 8) else {
+        return namespace::again("full_disk::a_full_disk_takes_a_deletion", &[]);
     };
     let data = directory.path().join("data");
     let server = Server::try_start(&data, &["--listen", "127.0.0.1:0", "--enable-admin-api"]).unwrap();
@@ -133,8 +98,8 @@ fn a_full_disk_takes_a_deletion() {
 #[test]
 fn a_full_spool_disk_refuses_batches_and_heals() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::mount(directory.path()) else {
-        return again_in_a_namespace("a_full_spool_disk_refuses_batches_and_heals");
+    let Some(_small) = SmallDisk::mount(directory.path(), 8) else {
+        return namespace::again("full_disk::a_full_spool_disk_refuses_batches_and_heals", &[]);
     };
     let held: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
     let away = free_address();

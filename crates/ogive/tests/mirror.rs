@@ -1,45 +1,12 @@
 //! Several directories hold everything: one that fails goes without an interruption, comes back filled, and is replaced
 //! while the server goes on.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::common::namespace::{self, SmallDisk};
 use crate::common::{SOURCE, Server, eventually, float, now_ms};
 use serde_json::{Value, json};
-
-/// A small file system that goes with the test.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(path: &Path) -> Option<Self> {
-        std::fs::create_dir_all(path).unwrap();
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(path).output().ok()?;
-        done.status.success().then(|| Self(path.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
-/// Runs this test as root of a user namespace with mounts of its own.
-fn again_in_a_namespace(test: &str) {
-    assert!(
-        std::env::var_os("OGIVE_IN_NAMESPACE").is_none(),
-        "this test mounts a small tmpfs: run it as root, or permit unprivileged user namespaces"
-    );
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test])
-        .env("OGIVE_IN_NAMESPACE", "1")
-        .status()
-        .expect("unshare of util-linux runs");
-    assert!(status.success(), "in a namespace of its own: {status}");
-}
 
 fn send(server: &Server, sequence: u64, time_ms: i64) -> u16 {
     let samples = json!([{"series": 0, "time_ms": time_ms + sequence as i64, "float": sequence}]);
@@ -71,8 +38,9 @@ fn ogive(args: &[&str]) -> (Option<i32>, String, String) {
 fn a_directory_that_fails_goes_and_comes_back_filled() {
     let top = tempfile::tempdir().unwrap();
     let (a, b) = (top.path().join("a"), top.path().join("b"));
-    let Some(_small) = Small::mount(&a) else {
-        return again_in_a_namespace("a_directory_that_fails_goes_and_comes_back_filled");
+    std::fs::create_dir_all(&a).unwrap();
+    let Some(_small) = SmallDisk::mount(&a, 4) else {
+        return namespace::again("mirror::a_directory_that_fails_goes_and_comes_back_filled", &[]);
     };
     let t = now_ms() - 60_000;
     let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
@@ -223,7 +191,10 @@ fn a_directory_that_is_removed_is_missed_and_kill_nine_loses_nothing() {
 fn a_disk_that_is_read_only_is_told() {
     let top = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| top.path().join(name));
-    let Some(_small) = Small::mount(&a) else { return again_in_a_namespace("a_disk_that_is_read_only_is_told") };
+    std::fs::create_dir_all(&a).unwrap();
+    let Some(_small) = SmallDisk::mount(&a, 4) else {
+        return namespace::again("mirror::a_disk_that_is_read_only_is_told", &[]);
+    };
     let t = now_ms() - 60_000;
     let remount = |how: &str| {
         let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&a).status().unwrap();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::common::namespace;
 use crate::common::programs::{Program, free_port};
 use crate::common::{Server, eventually, request_at};
 use crate::scrape_access::{play, start};
@@ -24,22 +25,6 @@ fn goes_on(server: &Server, job: &str) {
     let scrapes = format!("sum(count_over_time(found{{job=\"{job}\"}}[1h]))");
     let from = eventually("it is scraped", || server.number(&scrapes));
     server.grows_to(&scrapes, from + 10.0);
-}
-
-/// The system's resolver asks port 53 of the servers in /etc/resolv.conf: this test has both for itself.
-fn again_in_a_namespace(test: &str) {
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "--net"])
-        .args(["sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test])
-        .env("OGIVE_IN_NAMESPACE", "1")
-        .output()
-        .expect("unshare of util-linux runs");
-    let said = String::from_utf8_lossy(&status.stdout);
-    let is_run = status.status.success() && said.contains("1 passed");
-    let hint = "permit unprivileged user namespaces";
-    assert!(is_run, "in a namespace of its own ({hint}): {said}{}", String::from_utf8_lossy(&status.stderr));
 }
 
 /// Makes this process' namespace ask 127.0.0.1.
@@ -63,9 +48,11 @@ fn dnsmasq(records: &[String]) -> Program {
 
 #[test]
 fn records_of_dns_are_targets() {
-    if std::env::var_os("OGIVE_IN_NAMESPACE").is_none() {
-        return again_in_a_namespace("scrape_discovery::records_of_dns_are_targets");
+    // The system's resolver asks port 53 of the servers in /etc/resolv.conf: this test has both for itself.
+    if !namespace::is_inside() {
+        return namespace::again("scrape_discovery::records_of_dns_are_targets", &["--net"]);
     }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
     let directory = tempfile::tempdir().unwrap();
     resolve_here(directory.path());
     let (first, second) = (target(), target());

@@ -175,7 +175,7 @@ impl Source for Streams<'_> {
     fn find(&self, wanted: &caql::PipelineInput<'_>) -> Result<Vec<Output>, String> {
         let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
         let range = TimeRange::from_ms(wanted.since_ms.saturating_sub(1), wanted.grid.end_ms());
-        let asked = find::PipelineInput { account: self.account, query, range };
+        let asked = find::StreamSearch { account: self.account, query, range };
         let (app, cancel) = (self.app, self.cancel);
         let found = find::find(app, cancel, self.tenant, &asked).map_err(|error| error.message)?;
         let fitting = found.iter().filter(|found| found.kinds.contains(&wanted.kind)).take(wanted.limit);

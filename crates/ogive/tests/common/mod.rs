@@ -5,6 +5,7 @@ pub mod alertmanager;
 pub mod authority;
 pub mod brokers;
 pub mod clients;
+pub mod namespace;
 pub mod programs;
 pub mod prometheus;
 pub mod remote;
