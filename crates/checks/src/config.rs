@@ -15,6 +15,7 @@ use super::command::External;
 use super::dns::Dns;
 use super::greeting::{self, Greeting};
 use super::grpc::Grpc;
+use super::ldap::Ldap;
 use super::plan::GAP_MIN;
 use super::raw::{QueryKey, Raw};
 use super::request::Http;
@@ -39,7 +40,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 21] = [
+const KINDS: [&str; 22] = [
     "http",
     "grpc",
     "websocket",
@@ -53,6 +54,7 @@ const KINDS: [&str; 21] = [
     "smtp",
     "imap",
     "pop3",
+    "ldap",
     "postgres",
     "mysql",
     "redis",
@@ -121,6 +123,7 @@ pub(super) enum Probe {
     Ntp(HostAndPort),
     Snmp(Box<Snmp>),
     Greeting(Greeting),
+    Ldap(Box<Ldap>),
     Command(External),
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
@@ -308,6 +311,7 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
         "smtp" => Greeting::from_raw(raw, greeting::Protocol::Smtp).map(Probe::Greeting),
         "imap" => Greeting::from_raw(raw, greeting::Protocol::Imap).map(Probe::Greeting),
         "pop3" => Greeting::from_raw(raw, greeting::Protocol::Pop3).map(Probe::Greeting),
+        "ldap" => Ldap::of(raw).map(|ldap| Probe::Ldap(Box::new(ldap))),
         "nagios" | "command" => External::of(raw).map(Probe::Command),
         "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]

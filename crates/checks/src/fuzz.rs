@@ -20,7 +20,7 @@ use super::sql::Client as _;
 use super::{
     certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, mysql, ntp, perfdata, postgres, redis,
 };
-use super::{rows, snmp, websocket};
+use super::{ldap, rows, snmp, websocket};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -74,6 +74,26 @@ fn reported(table: &rows::Table) -> Result<(), Failure> {
     let Probe::Postgres(database) = requested(text) else { unreachable!("it is of that kind") };
     let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
     rows::report(&mut run, &database.queries[0], table, &mut rows::Reported::default())
+}
+
+/// Answers to a request for TLS, and to a bind and a search.
+pub fn ldap(bytes: &[u8]) {
+    for keys in [
+        "starttls = true",
+        "user = 'u'\npassword = 'p'\n[check.search]\nlabels = {l = 'cn'}\nvalues = [{name = 'n', attribute = 'n'}]",
+    ] {
+        let table = format!("[[check]]\nname = 'a'\nkind = 'ldap'\ntarget = 'ldap://a.example'\n{keys}\n");
+        let Probe::Ldap(check) = requested(&table) else { unreachable!("it is of that kind") };
+        let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
+        let _ = done(ldap::replay(&mut run, &check, said(bytes)));
+    }
+}
+
+/// A filter of a search.
+pub fn ldap_filter(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = ldap::Filter::parse(text);
+    }
 }
 
 /// Answers to commands, until one is none.
@@ -270,6 +290,19 @@ mod tests {
     }
 
     #[test]
+    fn answers_of_directories_may_be_anything() {
+        let bound = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
+        let entry = b"\x30\x24\x02\x01\x02\x64\x1f\x04\x04cn=a\x30\x17\x30\x09\x04\x02cn\x31\x03\x04\x01a\
+                      \x30\x0a\x04\x01n\x31\x05\x04\x0342.";
+        let reference = b"\x30\x0f\x02\x01\x02\x73\x0a\x04\x08ldap://h";
+        let ended = b"\x30\x1b\x02\x01\x02\x65\x16\x0a\x01\x0a\x04\x01x\x04\x02no\xa3\x0a\x04\x08ldap://h";
+        smoke(ldap, &[&bound[..], entry, reference, ended].concat(), 8_000, &[]);
+        smoke(ldap, b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x02\x04\0\x04\0", 3_000, &[]);
+        let filter = b"(&(cn=a*b\\2a*c)(|(n>=1)(m<=2)(o~=x))(!(p=*))(q:dn:1.2:=3)(cn=x))";
+        smoke(ldap_filter, filter, 5_000, b"()&|!=<>~:*\\2a. \0");
+    }
+
+    #[test]
     fn greetings_and_times_may_be_anything() {
         smoke(greeting, b"SSH-2.0-x\r\n", 2_000, b"SH-12.09\r\n\xff");
         smoke(greeting, b"220-a\r\n220 b\r\n250-x\r\n250 STARTTLS\r\n220 go\r\n", 3_000, b"2504- \r\n\xff");
@@ -333,7 +366,9 @@ mod tests {
                        [[check.step]]\nname = 's'\ntarget = '/${user}'\nkeep.k = {regex = '(a)'}\n\
                        [[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n\
                        [[check]]\nname = 'd'\nkind = 'mysql'\ntarget = 'h'\nuser = 'u'\n\
-                       [[check.query]]\nmetric = 'm'\nsql = 'x'\nvalue_columns = ['v']\ncounter = true\n";
+                       [[check.query]]\nmetric = 'm'\nsql = 'x'\nvalue_columns = ['v']\ncounter = true\n\
+                       [[check]]\nname = 'e'\nkind = 'ldap'\ntarget = 'ldap://h'\n\
+                       [check.search]\nfilter = '(cn=a*)'\nvalues = [{name = 'm', attribute = 'n'}]\n";
         smoke(config, checks, 1_500, TEXT);
     }
 }

@@ -32,11 +32,11 @@ pub(super) enum Protocol {
 
 /// When TLS begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Encryption {
+pub(super) enum Encryption {
     None,
-    /// Before the greeting.
+    /// As soon as the connection is open.
     Implicit(Trust),
-    /// After the greeting, on demand.
+    /// On demand, within the protocol.
     StartTls(Trust),
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn start_tls(stream: &mut BufReader<Box<dyn Stream>>, protocol:
 }
 
 /// What was sent before TLS could be anybody's.
-fn nothing_behind(stream: &BufReader<Box<dyn Stream>>) -> Result<(), Failure> {
+pub(super) fn nothing_behind(stream: &BufReader<Box<dyn Stream>>) -> Result<(), Failure> {
     match stream.buffer().len() {
         0 => Ok(()),
         more => Err(Failure::new(Reason::Protocol, format!("{more} bytes arrived before TLS began"))),

@@ -3,8 +3,8 @@
 //! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
-//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `postgres`, `mysql`, `redis`,
-//!   `memcached`, `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
+//! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
+//!   `redis`, `memcached`, `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -33,6 +33,7 @@ mod grpc;
 mod http;
 mod icmp;
 mod json_path;
+mod ldap;
 mod lines;
 #[cfg(feature = "lua")]
 pub mod lua;
@@ -444,6 +445,7 @@ impl Shared {
             Probe::Redis(login) => redis::run(network, run, login).await,
             Probe::Memcached(place, trust) => memcached::run(network, run, place, trust.as_ref()).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,
+            Probe::Ldap(ldap) => ldap::run(network, run, ldap, check.timeout).await,
             Probe::Snmp(snmp) => snmp::run(network, run, snmp, check.timeout, self.door.clock).await,
             Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
             Probe::Command(external) => command::run(run, external).await,

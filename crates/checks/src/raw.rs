@@ -52,6 +52,7 @@ pub(super) struct Raw {
     pub(super) context: Option<String>,
     pub(super) get: Option<Vec<ObjectTable>>,
     pub(super) walk: Option<Vec<WalkTable>>,
+    pub(super) search: Option<SearchTable>,
     pub(super) script: Option<PathBuf>,
     pub(super) arguments: Option<BTreeMap<String, String>>,
     pub(super) memory_mib: Option<u32>,
@@ -124,6 +125,38 @@ pub(super) struct WalkTable {
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     pub(super) columns: Vec<ObjectTable>,
+}
+
+/// The `[check.search]` table of an LDAP check.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchTable {
+    #[serde(default)]
+    pub(super) base: String,
+    #[serde(default = "subtree")]
+    pub(super) scope: String,
+    pub(super) filter: Option<String>,
+    pub(super) entries_min: Option<usize>,
+    pub(super) entries_max: Option<usize>,
+    /// Labels of the values, by the attribute that holds them.
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) values: Vec<AttributeTable>,
+}
+
+/// One of the `values` of a `[check.search]` table: an attribute that holds a number.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AttributeTable {
+    pub(super) name: String,
+    pub(super) attribute: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) counter: bool,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// A `[[check.step]]` table: one request of several.
@@ -245,6 +278,10 @@ fn index() -> String {
     "index".into()
 }
 
+fn subtree() -> String {
+    "subtree".into()
+}
+
 fn average() -> Vec<String> {
     vec!["Average".into()]
 }
@@ -300,6 +337,7 @@ impl Raw {
             ("context", self.context.is_some()),
             ("get", self.get.is_some()),
             ("walk", self.walk.is_some()),
+            ("search", self.search.is_some()),
             ("script", self.script.is_some()),
             ("arguments", self.arguments.is_some()),
             ("memory_mib", self.memory_mib.is_some()),
