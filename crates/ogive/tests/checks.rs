@@ -1,10 +1,11 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd and others from Debian, the kernel's
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd and others from Debian, the kernel's
 //! own echo, and on what refuses, hangs and breaks off.
 
 mod commands;
 mod databases;
 mod greetings;
 mod grpc;
+mod ldap;
 mod snmp;
 mod steps;
 mod websocket;
