@@ -242,7 +242,7 @@ impl Owner {
             // What every destination has is removed silently.
             let mut floor = self.broker.save();
             if floor < segment.positions().end {
-                let why = if is_age { Why::SpoolAge } else { Why::SpoolBytes };
+                let why = if is_age { GapReason::SpoolAge } else { GapReason::SpoolBytes };
                 for destination in self.broker.destinations() {
                     destination.give_up(&segment, why);
                 }

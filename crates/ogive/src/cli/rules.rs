@@ -150,7 +150,7 @@ fn requested(options: &Backtest, file: &str, text: &[u8]) -> Result<String, Fail
 fn stopped(options: &Backtest, file: &str, text: &[u8]) -> anyhow::Result<Value> {
     let tenant = options.tenant.as_deref().map_or_else(|| Ok(Tenant::default()), Tenant::new)?;
     let usual = options.holds.is_empty().then_some(HOLDS).into_iter().flatten();
-    let wanted = Wanted {
+    let wanted = BacktestRequest {
         file,
         text,
         start: &options.start,
