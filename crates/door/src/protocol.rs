@@ -25,6 +25,8 @@ pub enum Protocol {
     Beats,
     /// The Forward protocol of Fluentd and Fluent Bit.
     Fluent,
+    /// Notifications of SNMP.
+    SnmpTraps,
     /// Journals of systemd.
     Journald,
     /// InfluxDB's line protocol.
@@ -49,7 +51,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -61,6 +63,7 @@ impl Protocol {
         Self::Gelf,
         Self::Beats,
         Self::Fluent,
+        Self::SnmpTraps,
         Self::Journald,
         Self::Influx,
         Self::Httptrap,
@@ -87,6 +90,7 @@ impl Protocol {
             Self::Gelf => "gelf",
             Self::Beats => "beats",
             Self::Fluent => "fluent",
+            Self::SnmpTraps => "snmp_traps",
             Self::Journald => "journald",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",

@@ -81,6 +81,14 @@ impl Address {
         }
     }
 
+    /// The address without connections, for a protocol that has none.
+    pub(super) fn datagrams(&self, option: &str) -> anyhow::Result<Self> {
+        match self {
+            Self::Both(address) | Self::Udp(address) => Ok(Self::Udp(*address)),
+            _ => bail!("{option} takes datagrams over UDP alone; give HOST:PORT"),
+        }
+    }
+
     /// Binds its sockets.
     pub(super) fn bind(&self, option: &str) -> anyhow::Result<Vec<Socket>> {
         let bound = match self {
@@ -184,6 +192,10 @@ mod tests {
         assert_eq!(connections("127.0.0.1:1").unwrap().to_string(), "tcp:127.0.0.1:1");
         assert_eq!(connections("tls:127.0.0.1:1").unwrap().to_string(), "tls:127.0.0.1:1");
         assert!(connections("udp:127.0.0.1:1").is_err() && connections("unix:/run/x").is_err());
+        let datagrams = |text: &str| text.parse::<Address>().unwrap().datagrams("--snmp-traps");
+        assert_eq!(datagrams("127.0.0.1:1").unwrap().to_string(), "udp:127.0.0.1:1");
+        assert_eq!(datagrams("udp:127.0.0.1:1").unwrap().to_string(), "udp:127.0.0.1:1");
+        assert!(datagrams("tcp:127.0.0.1:1").is_err() && datagrams("unix:/run/x").is_err());
         for text in ["", "8125", "unix:", "udp:x", "127.0.0.1"] {
             assert!(text.parse::<Address>().is_err(), "{text:?}");
         }

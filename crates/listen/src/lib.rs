@@ -1,8 +1,8 @@
-//! Sockets of StatsD, Graphite, syslog, GELF, Beats and Fluent Forward.
+//! Sockets of StatsD, Graphite, syslog, GELF, Beats, Fluent Forward and SNMP notifications.
 //!
 //! Invariants: everything that arrived before shutdown is stored before the store closes. Each line is either accepted
 //! or counted by reason.
-//! Threads: one per datagram socket; a task per connection; for each protocol without acknowledgements one task that
+//! Threads: one per datagram socket (a task for notifications of SNMP); a task per connection; for each protocol without acknowledgements one task that
 //! emits complete seconds and one that submits them to the store.
 //! Belongs here: sockets, and turning received bytes into batches. Does not belong here: HTTP, and decoding of lines
 //! (`ogive_protocol`).
@@ -20,8 +20,11 @@ mod gelf;
 mod intake;
 mod options;
 mod shared_key;
+mod snmp;
 mod texts;
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -47,6 +50,7 @@ use ogive_door::counters::Protocol;
 use ogive_door::outbox::Outbox;
 pub use options::Options;
 pub use shared_key::SharedKey;
+use snmp::{Logins, Traps};
 use texts::Texts;
 
 /// Graphite's samples wait this long for company in their batch.
@@ -62,10 +66,12 @@ struct Sockets {
 pub struct Bound {
     options: Options,
     protocols: Vec<Sockets>,
+    logins: Logins,
 }
 
-/// Binds what the options name.
-pub fn bind(options: &Options) -> anyhow::Result<Bound> {
+/// Binds what the options name; `read` reads the files that they name.
+pub fn bind(options: &Options, read: fn(&Path) -> io::Result<Vec<u8>>) -> anyhow::Result<Bound> {
+    let logins = Logins::open(options, read)?;
     let mut protocols = Vec::new();
     for (protocol, option, addresses) in [
         (Protocol::Statsd, "--statsd", &options.statsd),
@@ -74,6 +80,7 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         (Protocol::Gelf, "--gelf", &options.gelf),
         (Protocol::Beats, "--beats", &options.beats),
         (Protocol::Fluent, "--fluent", &options.fluent),
+        (Protocol::SnmpTraps, "--snmp-traps", &options.snmp_traps),
     ] {
         if matches!(protocol, Protocol::Statsd | Protocol::Graphite)
             && addresses.iter().any(|address| matches!(address, Address::Tls(_)))
@@ -84,6 +91,7 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         for address in addresses {
             sockets.extend(match protocol {
                 Protocol::Beats | Protocol::Fluent => address.connections(option)?.bind(option)?,
+                Protocol::SnmpTraps => address.datagrams(option)?.bind(option)?,
                 _ => address.bind(option)?,
             });
         }
@@ -93,7 +101,7 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
             protocols.push(Sockets { protocol, sockets });
         }
     }
-    Ok(Bound { options: options.clone(), protocols })
+    Ok(Bound { options: options.clone(), protocols, logins })
 }
 
 impl Bound {
@@ -109,7 +117,14 @@ impl Bound {
         let (end, ending) = watch::channel(false);
         let mut running =
             Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new(), tls };
+        let mut logins = Some(self.logins);
         for Sockets { protocol, sockets } in self.protocols {
+            if protocol == Protocol::SnmpTraps {
+                let logins = logins.take().expect("a protocol has one entry");
+                let traps = Arc::new(Traps::new(door.clone(), &self.options, logins)?);
+                running.notifications(sockets, &traps, &self.options, &ending)?;
+                continue;
+            }
             if let Some(reader) = acknowledging(protocol, door, &self.options) {
                 for socket in sockets {
                     running.connections(socket, reader.clone(), &self.options, &ending)?;
@@ -214,6 +229,22 @@ impl Running {
         };
         let rules = Rules { layout, idle: options.idle(), large: Arc::new(Semaphore::new(LARGE_MESSAGES)) };
         self.connections(socket, Reader::Lines(intake.clone(), rules), options, ending)
+    }
+
+    /// Takes notifications of SNMP.
+    fn notifications(
+        &mut self,
+        sockets: Vec<Socket>,
+        traps: &Arc<Traps>,
+        options: &Options,
+        ending: &watch::Receiver<bool>,
+    ) -> anyhow::Result<()> {
+        for socket in sockets {
+            let Socket::Udp(socket) = socket else { anyhow::bail!("notifications come in datagrams over UDP") };
+            let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
+            self.tasks.spawn(traps.clone().serve(snmp::socket(socket, buffer)?, ending.clone()));
+        }
+        Ok(())
     }
 
     /// Takes connections of a socket that has them.

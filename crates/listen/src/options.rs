@@ -1,6 +1,7 @@
 //! Options of the line protocols.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ogive_irondb::httptrap::{TrapCheck, TrapChecks};
@@ -39,11 +40,18 @@ pub struct Options {
     /// Key that clients of --fluent have to know (shared_key of Fluentd, Shared_Key of Fluent Bit).
     #[arg(long, value_name = "KEY", env = "OGIVE_FLUENT_SHARED_KEY", hide_env_values = true)]
     pub fluent_shared_key: Option<SharedKey>,
+    /// Accept SNMP notifications here (traps of v1, v2c and v3, informs of v2c and v3) and store them as lines; informs are
+    /// answered when they are durable: HOST:PORT (UDP; the usual port is 162).
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_SNMP_TRAPS", value_delimiter = ',')]
+    pub snmp_traps: Vec<Address>,
+    /// TOML file with the communities and users that --snmp-traps takes; without it every community and no user.
+    #[arg(long, value_name = "FILE", env = "OGIVE_SNMP_TRAPS_LOGINS")]
+    pub snmp_traps_logins: Option<PathBuf>,
     /// Names from StatsD, Graphite and InfluxDB: underscore turns a.b-c into a_b_c; utf8 keeps it (PromQL then
     /// needs quotes: {"a.b-c"}).
     #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
     pub line_names: Names,
-    /// Tenant for data received by StatsD, Graphite, syslog, GELF, Beats and Fluent Forward.
+    /// Tenant for data received by StatsD, Graphite, syslog, GELF, Beats, Fluent Forward and SNMP notifications.
     #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
     pub line_tenant: Tenant,
     /// Accept comma-separated StatsD values (1,2|h), which hot-shots sends for arrays.

@@ -153,7 +153,7 @@ impl Front {
         let hosts = Hosts::new(&options.web.hosts, options.listen_names, read_file)?;
         let web = Web::open(options.web.web_config.as_deref(), read_file, counters.clone())?;
         let web = Arc::new(web.with_hosts(hosts));
-        let lines = listen::bind(options.lines)?;
+        let lines = listen::bind(options.lines, FILES.read)?;
         if lines.needs_tls() && web.tls().is_none() {
             anyhow::bail!("an address with tls: needs --web-config with tls_server_config, whose certificate it shows");
         }

@@ -1,4 +1,4 @@
-//! A log event of syslog, GELF, Beats, Fluent Forward or a journal as a series `log` and the text of a sample.
+//! A log event of syslog, GELF, Beats, Fluent Forward, SNMP or a journal as a series `log` and the text of a sample.
 //!
 //! Format: docs/formats/log.md. An event without attributes is stored as its body alone.
 

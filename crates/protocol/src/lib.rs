@@ -25,6 +25,7 @@ mod members;
 mod msgpack;
 #[cfg(test)]
 mod mutations;
+pub mod notification;
 pub mod otlp;
 pub mod parts;
 mod protobuf;

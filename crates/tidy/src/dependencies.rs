@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-text"]),
     ("ogive-irondb", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-protocol"]),
     ("ogive-outgoing", &[]),
+    ("ogive-snmp", &["ogive-protocol", "ogive-text"]),
     ("ogive-crash", &["ogive-journal", "ogive-probe", "ogive-text"]),
     (
         "ogive-door",
@@ -169,6 +170,7 @@ const EDGE: &[&str] = &[
     "ogive-door",
     "ogive-irondb",
     "ogive-outgoing",
+    "ogive-snmp",
     "ogive-text",
     "ogive-protocol",
     "ogive-stream",
@@ -193,6 +195,8 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-door",
             "ogive-fleet",
             "ogive-outgoing",
+            // Its library has sockets of its own, which are not used.
+            "ogive-snmp",
             "ogive-scrape",
             "ogive-checks",
             "ogive-listen",
@@ -256,6 +260,7 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-cassandra",
             "ogive-spooling",
             "ogive-protocol",
+            "ogive-snmp",
             "ogive-irondb",
             "ogive-interchange",
             "ogive-tidy",

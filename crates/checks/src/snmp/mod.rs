@@ -19,8 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_snmp::{
-    Auth, Client, ClientBuilder, DecodeConfig, Error, ErrorStatus, MasterKeys, Oid, ResponseShapePolicy, Retry,
-    UsmConfig,
+    Auth, Client, ClientBuilder, DecodeConfig, Error, ErrorStatus, Oid, ResponseShapePolicy, Retry, UsmConfig,
 };
 use ogive_probe::Clock;
 
@@ -59,23 +58,19 @@ async fn auth(network: &Network, credentials: &Credentials) -> Result<Auth, Fail
         Credentials::Community(secret) => return Ok(Auth::v2c(network.words(secret).await?)),
         Credentials::User(user) => user,
     };
-    let config = UsmConfig::new(user.name.clone()).context_name(user.context.clone());
-    let Some(authentication) = &user.authentication else { return Ok(config.into()) };
+    let config = UsmConfig::new(user.login.name.clone()).context_name(user.context.clone());
+    let Some(authentication) = &user.login.authentication else { return Ok(config.into()) };
     let protocol = authentication.protocol;
     let password = network.words(&authentication.password).await?;
-    let privacy = match &user.privacy {
+    let privacy = match &user.login.privacy {
         Some(privacy) => Some((privacy.protocol, network.words(&privacy.password).await?)),
         None => None,
     };
     // A key is the hash of a MiB made of the password: milliseconds, not on a thread that others wait for. It is not
     // kept, since a changed password counts at once.
     let keyed = tokio::task::spawn_blocking(move || {
-        let keys = MasterKeys::new(protocol, password.as_bytes())?;
-        let keys = match privacy {
-            Some((protocol, password)) => keys.with_privacy(protocol, password.as_bytes())?,
-            None => keys,
-        };
-        config.with_master_keys(keys)
+        let privacy = privacy.as_ref().map(|(protocol, password)| (*protocol, password.as_str()));
+        config.with_master_keys(ogive_snmp::master_keys((protocol, &password), privacy)?)
     });
     let local = |sentence: String| Failure::new(Reason::Local, sentence);
     let keyed = keyed.await.map_err(|error| local(error.to_string()))?;
@@ -242,7 +237,7 @@ impl<'a> Session<'a> {
                 "the agent is down or out of reach, or does not know the community: agents do not answer a wrong one"
             }
             Credentials::User(_) if answers == 0 => "the agent is down or out of reach, or has no SNMP v3",
-            Credentials::User(user) if user.privacy.is_some() && !has_values => {
+            Credentials::User(user) if user.login.privacy.is_some() && !has_values => {
                 "the agent knows the user and does not answer what is encrypted: the privacy password may be wrong, or \
                  the user has another kind of privacy"
             }
@@ -278,7 +273,7 @@ pub(super) async fn replay(
 ) -> Result<(), Failure> {
     let auth = match &check.credentials {
         Credentials::Community(_) => Auth::v2c("public"),
-        Credentials::User(user) => Auth::usm(&user.name),
+        Credentials::User(user) => Auth::usm(&user.login.name),
     };
     let exchange = Exchange::scripted(datagrams, clock);
     Session::open(auth, exchange, check, Duration::from_secs(60))?.run(run).await

@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use async_snmp::{AuthProtocol, Oid, PrivProtocol};
+use async_snmp::Oid;
 use ogive_model::{Labels, METRIC_NAME};
 use ogive_outgoing::Secret;
+use ogive_snmp::UserKeys;
 
 use crate::raw::{ObjectTable, Raw, WalkTable, secret};
 use crate::target::{HostAndPort, OWN_LABELS, place, target};
@@ -19,27 +20,6 @@ const PORT: u16 = 161;
 const OBJECTS_MAX: usize = 100;
 /// 100 columns of all tables of a check, those of labels included: IF-MIB has 41.
 const COLUMNS_MAX: usize = 100;
-/// RFC 3414, section 11.2.
-const PASSWORD_BYTES_MIN: usize = 8;
-/// RFC 3414, section 2.4.
-const USER_BYTES_MAX: usize = 32;
-
-/// DES, which RFC 3414 also has, is missing: its salt must survive restarts, and a key of 56 bits protects nothing.
-const PRIVACIES: [(&str, PrivProtocol); 5] = [
-    ("aes128", PrivProtocol::Aes128),
-    ("aes192", PrivProtocol::Aes192Blumenthal),
-    ("aes256", PrivProtocol::Aes256Blumenthal),
-    ("aes192c", PrivProtocol::Aes192Reeder),
-    ("aes256c", PrivProtocol::Aes256Reeder),
-];
-const AUTHENTICATIONS: [(&str, AuthProtocol); 6] = [
-    ("md5", AuthProtocol::Md5),
-    ("sha1", AuthProtocol::Sha1),
-    ("sha224", AuthProtocol::Sha224),
-    ("sha256", AuthProtocol::Sha256),
-    ("sha384", AuthProtocol::Sha384),
-    ("sha512", AuthProtocol::Sha512),
-];
 
 /// An agent and what is read from it.
 #[derive(Clone, Debug)]
@@ -59,20 +39,11 @@ pub(super) enum Credentials {
     User(User),
 }
 
-/// A user of SNMP v3; privacy needs authentication.
+/// A user of SNMP v3 and the context that it asks in.
 #[derive(Clone, Debug)]
 pub(super) struct User {
-    pub(super) name: String,
-    pub(super) authentication: Option<Protection<AuthProtocol>>,
-    pub(super) privacy: Option<Protection<PrivProtocol>>,
+    pub(super) login: ogive_snmp::User<Secret>,
     pub(super) context: String,
-}
-
-/// A protocol with the password that its key is made of.
-#[derive(Clone, Debug)]
-pub(super) struct Protection<P> {
-    pub(super) protocol: P,
-    pub(super) password: Secret,
 }
 
 /// One number, or a column of them.
@@ -151,53 +122,27 @@ fn credentials(raw: &mut Raw) -> Result<Credentials, String> {
 
 impl User {
     fn of(name: String, raw: &mut Raw) -> Result<Self, String> {
-        if name.is_empty() || name.len() > USER_BYTES_MAX {
-            return Err(format!("user has {} bytes, and not 1 to {USER_BYTES_MAX}", name.len()));
-        }
-        let authentication = match raw.authentication.take() {
-            Some(protocol) => Some(Protection {
-                protocol: named("authentication", &protocol, &AUTHENTICATIONS)?,
-                password: password("password", raw.password.take(), raw.password_file.take())?,
-            }),
-            None if raw.password.is_some() || raw.password_file.is_some() => {
-                return Err("a password needs authentication, such as authentication = \"sha256\"".into());
-            }
-            None => None,
+        let keys = UserKeys {
+            authentication: raw.authentication.take(),
+            password: password("password", raw.password.take(), raw.password_file.take())?,
+            privacy: raw.privacy.take(),
+            privacy_password: password(
+                "privacy_password",
+                raw.privacy_password.take(),
+                raw.privacy_password_file.take(),
+            )?,
         };
-        let privacy = match raw.privacy.take() {
-            Some(_) if authentication.is_none() => {
-                return Err("privacy needs authentication, such as authentication = \"sha256\"".into());
-            }
-            Some(protocol) => Some(Protection {
-                protocol: named("privacy", &protocol, &PRIVACIES)?,
-                password: password("privacy_password", raw.privacy_password.take(), raw.privacy_password_file.take())?,
-            }),
-            None if raw.privacy_password.is_some() || raw.privacy_password_file.is_some() => {
-                return Err("privacy_password needs privacy, such as privacy = \"aes128\"".into());
-            }
-            None => None,
-        };
-        Ok(Self { name, authentication, privacy, context: raw.context.take().unwrap_or_default() })
+        let login = ogive_snmp::User::new(name, keys)?;
+        Ok(Self { login, context: raw.context.take().unwrap_or_default() })
     }
 }
 
-/// The protocol of that name.
-fn named<P: Copy>(key: &str, text: &str, known: &[(&str, P)]) -> Result<P, String> {
-    let found = known.iter().find(|(name, _)| *name == text);
-    found.map(|(_, protocol)| *protocol).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("{key} {text:?} is none; there are {}", names.join(", "))
-    })
-}
-
-fn password(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Secret, String> {
-    let found = secret(key, here, file)?.ok_or_else(|| format!("{key} or {key}_file is missing"))?;
-    match &found {
-        Secret::Here(words) if words.len() < PASSWORD_BYTES_MIN => {
-            Err(format!("{key} has fewer than {PASSWORD_BYTES_MIN} bytes, which SNMP v3 forbids"))
-        }
-        _ => Ok(found),
+fn password(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Option<Secret>, String> {
+    let found = secret(key, here, file)?;
+    if let Some(Secret::Here(words)) = &found {
+        ogive_snmp::long_enough(key, words)?;
     }
+    Ok(found)
 }
 
 impl Object {
@@ -250,6 +195,8 @@ fn identifier(text: &str) -> Result<Oid, String> {
 
 #[cfg(test)]
 mod tests {
+    use async_snmp::{AuthProtocol, PrivProtocol};
+
     use super::*;
     use crate::config::{Config, Probe};
 
@@ -274,9 +221,9 @@ mod tests {
         let check = read(keys).unwrap();
         assert!(!format!("{check:?}").contains("hunter2"), "{check:?}");
         let Credentials::User(user) = check.credentials else { panic!("it names a user") };
-        assert_eq!((user.name.as_str(), user.context.as_str()), ("u", "c"));
-        assert_eq!(user.authentication.unwrap().protocol, AuthProtocol::Sha256);
-        assert_eq!(user.privacy.unwrap().protocol, PrivProtocol::Aes128);
+        assert_eq!((user.login.name.as_str(), user.context.as_str()), ("u", "c"));
+        assert_eq!(user.login.authentication.unwrap().protocol, AuthProtocol::Sha256);
+        assert_eq!(user.login.privacy.unwrap().protocol, PrivProtocol::Aes128);
         let table = &check.tables[0];
         assert_eq!((table.index.as_str(), table.labels[0].name.as_str()), ("row", "if"));
         assert_eq!((table.columns[0].unit.as_str(), table.columns[0].oid.len()), ("By", 10));

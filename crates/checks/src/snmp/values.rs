@@ -5,6 +5,7 @@
 //! Limits: [`LABEL_BYTES_MAX`].
 
 use async_snmp::Value;
+use ogive_snmp::words;
 
 use super::tables::Object;
 use crate::run::{Failure, Reason, Run, cut};
@@ -79,7 +80,7 @@ pub(super) fn unfit(object: &Object, oid: &str, value: &Value) -> Failure {
 /// A value as a label; none of what is none.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
-        Value::OctetString(bytes) => Some(words(bytes)),
+        Value::OctetString(bytes) => Some(words(bytes, LABEL_BYTES_MAX)),
         Value::Integer(number) => Some(number.to_string()),
         Value::Counter32(number) | Value::Gauge32(number) | Value::UInteger32(number) | Value::TimeTicks(number) => {
             Some(number.to_string())
@@ -88,16 +89,6 @@ pub(super) fn text(value: &Value) -> Option<String> {
         Value::IpAddress(address) => Some(std::net::Ipv4Addr::from(*address).to_string()),
         Value::ObjectIdentifier(oid) => Some(cut(&oid.to_string(), LABEL_BYTES_MAX).to_owned()),
         _ => None,
-    }
-}
-
-/// Bytes as text where they are one, otherwise in hexadecimal, as physical addresses are written.
-fn words(bytes: &[u8]) -> String {
-    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-    match std::str::from_utf8(&bytes[..end]) {
-        Ok(text) if !text.chars().any(char::is_control) => cut(text.trim(), LABEL_BYTES_MAX).to_owned(),
-        // Each takes three bytes.
-        _ => bytes.iter().take(LABEL_BYTES_MAX / 3).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
     }
 }
 
