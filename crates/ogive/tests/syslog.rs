@@ -1,10 +1,11 @@
-//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats, Fluent Forward and journals, and what filters make of their lines: what was sent is what is stored.
+//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats, Fluent Forward, SNMP notifications and journals, and what filters make of their lines: what was sent is what is stored.
 
 mod beats;
 mod fluent;
 mod journald;
 mod sessions;
 mod shippers;
+mod snmp;
 
 use std::collections::BTreeSet;
 use std::io::Write;
