@@ -145,7 +145,7 @@ fn engine_id(text: &str) -> Result<Bytes, String> {
     let wrong =
         || format!("engine_id {text:?} is none; write 5 to 32 bytes in hexadecimal, such as 80000000051a2b3c4d");
     let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err(wrong());
     }
     let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
