@@ -6,7 +6,8 @@
 //! and certificate authorities; passwords are not passed on.
 //! Format (kind `nagios`): `ogive_check_perfdata{item}` and `ogive_check_perfdata_limit{item,limit}`; both kinds
 //! `ogive_check_exit_code`.
-//! Limits: [`COMMANDS_MAX`] at once, [`OUTPUT_BYTES_MAX`] of a command's output, [`ARGUMENTS_MAX`] arguments.
+//! Limits: [`COMMANDS_MAX`] at once, [`OUTPUT_BYTES_MAX`] of a command's output (other kinds that run a program have
+//! their own), [`ARGUMENTS_MAX`] arguments.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -25,7 +26,7 @@ use super::run::{Failure, Reason, Run};
 
 /// 32 commands at once: each is a process or more, of a size that nobody knows.
 const COMMANDS_MAX: usize = 32;
-/// 256 KiB: what `varnishstat -j` prints, several times.
+/// 256 KiB: a long report of a program.
 const OUTPUT_BYTES_MAX: u64 = 256 << 10;
 /// 200 arguments: more belong in a file.
 const ARGUMENTS_MAX: usize = 200;
@@ -37,8 +38,7 @@ static PLACES: Semaphore = Semaphore::const_new(COMMANDS_MAX);
 /// What is run.
 #[derive(Clone, Debug)]
 pub(super) struct External {
-    command: Vec<String>,
-    environment: BTreeMap<String, String>,
+    line: Line,
     /// Exit codes that are good.
     status: Vec<u16>,
     /// It prints what a Nagios plugin does.
@@ -46,8 +46,15 @@ pub(super) struct External {
     extract: Vec<Extract>,
 }
 
-impl External {
-    /// What a table of one of the kinds says. A target is a label alone.
+/// A program, its arguments and its environment.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) command: Vec<String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Line {
+    /// What the keys `command` and `environment` say.
     pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
         let command = raw.command.take().unwrap_or_default();
         let program = command.first().ok_or("command is missing: a list of the program and its arguments")?;
@@ -65,13 +72,28 @@ impl External {
         {
             return Err("command and environment hold no zero bytes, and a name in it has no =".into());
         }
+        Ok(Self { command, environment })
+    }
+}
+
+/// How a command ended, and what it printed.
+pub(super) struct Output {
+    pub(super) status: ExitStatus,
+    pub(super) text: String,
+    pub(super) errors: String,
+}
+
+impl External {
+    /// What a table of one of the kinds says. A target is a label alone.
+    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+        let line = Line::of(raw)?;
         let status = raw.status.take().filter(|status| !status.is_empty()).unwrap_or_else(|| vec![0]);
         if let Some(wrong) = status.iter().find(|status| **status > 255) {
             return Err(format!("status {wrong} is no exit code"));
         }
         raw.target.take();
         let extract = Extract::all(raw.extract.take())?;
-        Ok(Self { command, environment, status, is_plugin: raw.kind == "nagios", extract })
+        Ok(Self { line, status, is_plugin: raw.kind == "nagios", extract })
     }
 }
 
@@ -88,34 +110,41 @@ impl Drop for Group {
 }
 
 pub(super) async fn run(run: &mut Run, external: &External) -> Result<(), Failure> {
+    let Output { status, text, errors } = output(run, &external.line, OUTPUT_BYTES_MAX).await?;
+    judged(run, external, status, &text, &errors)
+}
+
+/// Runs a command to its end.
+pub(super) async fn output(run: &mut Run, line: &Line, bytes_max: u64) -> Result<Output, Failure> {
     run.phase("command");
     let Ok(_place) = PLACES.try_acquire() else {
         return Err(Failure::new(Reason::Crowded, format!("{COMMANDS_MAX} other commands are running")));
     };
-    let program = &external.command[0];
+    let program = &line.command[0];
     let mut command = Command::new(program);
-    command.args(&external.command[1..]).current_dir("/").env_clear();
+    command.args(&line.command[1..]).current_dir("/").env_clear();
     command.envs(ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.envs(&external.environment).process_group(0).kill_on_drop(true);
+    command.envs(&line.environment).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = command.spawn();
     let mut child =
         started.map_err(|error| Failure::new(Reason::Local, format!("{program} cannot be started: {error}")))?;
     let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
     let (output, errors) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
-    let (output, errors) = tokio::try_join!(bounded(output), bounded(errors))?;
+    let (output, errors) = tokio::try_join!(bounded(output, bytes_max), bounded(errors, bytes_max))?;
     let status = child.wait().await?;
     // It was waited for, so its number may become another's.
     group.0 = None;
-    judged(run, external, status, &String::from_utf8_lossy(&output), &String::from_utf8_lossy(&errors))
+    let [text, errors] = [output, errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(Output { status, text, errors })
 }
 
 /// Everything that is printed, if that is not too much.
-async fn bounded(from: impl AsyncRead + Unpin) -> Result<Vec<u8>, Failure> {
+async fn bounded(from: impl AsyncRead + Unpin, bytes_max: u64) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
-    from.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut out).await?;
-    if out.len() as u64 > OUTPUT_BYTES_MAX {
-        return Err(Failure::new(Reason::Limit, format!("the command prints more than {OUTPUT_BYTES_MAX} bytes")));
+    from.take(bytes_max + 1).read_to_end(&mut out).await?;
+    if out.len() as u64 > bytes_max {
+        return Err(Failure::new(Reason::Limit, format!("the command prints more than {bytes_max} bytes")));
     }
     Ok(out)
 }

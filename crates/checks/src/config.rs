@@ -13,8 +13,11 @@ use serde::Deserialize;
 
 use super::command::External;
 use super::dns::Dns;
+use super::elasticsearch::Elasticsearch;
 use super::greeting::{self, Greeting};
 use super::grpc::Grpc;
+use super::haproxy::HaProxy;
+use super::jolokia::Jolokia;
 use super::ldap::Ldap;
 use super::plan::GAP_MIN;
 use super::raw::{QueryKey, Raw};
@@ -23,6 +26,7 @@ use super::snmp::Snmp;
 use super::sql::Database;
 use super::steps::Steps;
 use super::target::{HostAndPort, Login, OWN_LABELS, Trust, login, place, target, tls, trust};
+use super::varnish::Varnish;
 use super::websocket::WebSocket;
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
@@ -40,7 +44,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 26] = [
     "http",
     "grpc",
     "websocket",
@@ -59,6 +63,10 @@ const KINDS: [&str; 22] = [
     "mysql",
     "redis",
     "memcached",
+    "haproxy",
+    "varnish",
+    "jolokia",
+    "elasticsearch",
     "nagios",
     "command",
     "cloudwatch",
@@ -124,6 +132,10 @@ pub(super) enum Probe {
     Snmp(Box<Snmp>),
     Greeting(Greeting),
     Ldap(Box<Ldap>),
+    HaProxy(HaProxy),
+    Varnish(Varnish),
+    Jolokia(Box<Jolokia>),
+    Elasticsearch(Elasticsearch),
     Command(External),
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
@@ -175,8 +187,13 @@ impl Config {
     /// (`command`), or reads a file of this machine (`file`).
     pub fn needs(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.check.iter().flat_map(|check| {
-            let command = check.raw.command.is_some().then_some("command");
-            let file = check.raw.names_files().then_some("file");
+            let (runs_program, reads_file) = match &check.ask {
+                Probe::Varnish(_) => (true, false),
+                Probe::HaProxy(proxy) => (false, proxy.is_local()),
+                _ => (false, false),
+            };
+            let command = (runs_program || check.raw.command.is_some()).then_some("command");
+            let file = (reads_file || check.raw.names_files()).then_some("file");
             command.into_iter().chain(file).map(|need| (check.name.as_str(), need))
         })
     }
@@ -312,6 +329,10 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
         "imap" => Greeting::from_raw(raw, greeting::Protocol::Imap).map(Probe::Greeting),
         "pop3" => Greeting::from_raw(raw, greeting::Protocol::Pop3).map(Probe::Greeting),
         "ldap" => Ldap::of(raw).map(|ldap| Probe::Ldap(Box::new(ldap))),
+        "haproxy" => HaProxy::of(raw).map(Probe::HaProxy),
+        "varnish" => Varnish::of(raw).map(Probe::Varnish),
+        "jolokia" => Jolokia::of(raw).map(|agent| Probe::Jolokia(Box::new(agent))),
+        "elasticsearch" => Elasticsearch::of(raw).map(Probe::Elasticsearch),
         "nagios" | "command" => External::of(raw).map(Probe::Command),
         "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]
@@ -489,6 +510,28 @@ mod tests {
             ("imap", "target = 'x'\ninsecure = true", "insecure means nothing to the kind imap"),
             // It was taken and never used: PING asks no database.
             ("redis", "target = 'x'\ndatabase = '1'", "database means nothing to the kind redis"),
+        ] {
+            let found = error(&format!("[[check]]\nname = 'a'\nkind = '{kind}'\n{keys}"));
+            assert!(found.contains(sentence), "{found}");
+        }
+    }
+
+    #[test]
+    fn mistakes_of_kinds_that_read_statistics_are_reported() {
+        for (kind, keys, sentence) in [
+            ("redis", "target = 'x'\nfields = ['a']", "fields means nothing to the kind redis"),
+            ("haproxy", "", "target is missing"),
+            ("haproxy", "target = 'h'", "is not HOST:PORT"),
+            ("haproxy", "target = '/s'\nuser = 'u'", "user means nothing to the kind haproxy"),
+            ("haproxy", "target = 'http://h/'\nuser = 'u'", "give both user and password"),
+            ("haproxy", "target = '/s'\nfields = []", "fields is empty"),
+            ("haproxy", "target = '/s'\nlabels = {server = 'x'}", "the label server is one that the kind stores"),
+            ("varnish", "command = ['varnishstat']", "write the whole path"),
+            ("varnish", "labels = {ident = 'x'}", "the label ident is one that the kind stores"),
+            ("elasticsearch", "target = 'http://h/?x'", "target has a query"),
+            ("elasticsearch", "target = 'http://h'\nhealth = 'blue'", "health \"blue\" is none of green, yellow, red"),
+            ("elasticsearch", "target = 'http://h'\nfields = ['a/b']", "\"a/b\" is no part of the statistics"),
+            ("jolokia", "target = 'http://h/jolokia'", "there is no [[check.read]] table"),
         ] {
             let found = error(&format!("[[check]]\nname = 'a'\nkind = '{kind}'\n{keys}"));
             assert!(found.contains(sentence), "{found}");

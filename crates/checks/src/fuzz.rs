@@ -18,9 +18,9 @@ use super::net::Stream;
 use super::run::{Failure, Run};
 use super::sql::Client as _;
 use super::{
-    certificate, cloudwatch, dns, greeting, grpc, http, icmp, memcached, mysql, ntp, perfdata, postgres, redis,
+    certificate, cloudwatch, dns, elasticsearch, greeting, grpc, haproxy, http, icmp, jolokia, memcached, mysql, ntp,
 };
-use super::{ldap, rows, snmp, websocket};
+use super::{ldap, perfdata, postgres, redis, rows, snmp, varnish, websocket};
 
 /// What a server says that says `bytes` and hears everything.
 fn said(bytes: &[u8]) -> Box<dyn Stream> {
@@ -123,6 +123,40 @@ pub fn greeting(bytes: &[u8]) {
 /// Statistics.
 pub fn memcached(bytes: &[u8]) {
     let _ = done(memcached::statistics(&mut BufReader::new(said(bytes))));
+}
+
+/// A run, for what reports to one.
+fn begun() -> Run {
+    Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000))
+}
+
+/// Statistics of HAProxy.
+pub fn haproxy(bytes: &[u8]) {
+    let table = "[[check]]\nname = 'a'\nkind = 'haproxy'\ntarget = '/s'\nservers_up_min = {shop = 1}\n";
+    let Probe::HaProxy(check) = requested(table) else { unreachable!("it is of that kind") };
+    let _ = haproxy::report(&mut begun(), &check, &String::from_utf8_lossy(bytes));
+}
+
+/// What `varnishstat -j` prints.
+pub fn varnish(bytes: &[u8]) {
+    let _ = varnish::report(&mut begun(), &String::from_utf8_lossy(bytes));
+}
+
+/// Answers of Jolokia to a name and to a pattern.
+pub fn jolokia(bytes: &[u8]) {
+    let table = "[[check]]\nname = 'a'\nkind = 'jolokia'\ntarget = 'http://a.example/jolokia'\n\
+                 [[check.read]]\nmbean = 'a:b=c'\nattributes = ['A']\n[[check.read]]\nmbean = 'a:*'\n";
+    let Probe::Jolokia(check) = requested(table) else { unreachable!("it is of that kind") };
+    let _ = jolokia::report(&mut begun(), &check, &String::from_utf8_lossy(bytes));
+}
+
+/// The health and the statistics of an Elasticsearch cluster.
+pub fn elasticsearch(bytes: &[u8]) {
+    let table = "[[check]]\nname = 'a'\nkind = 'elasticsearch'\ntarget = 'http://a.example'\nhealth = 'green'\n";
+    let Probe::Elasticsearch(check) = requested(table) else { unreachable!("it is of that kind") };
+    let text = String::from_utf8_lossy(bytes);
+    let _ = elasticsearch::report_health(&mut begun(), &check, &text);
+    let _ = elasticsearch::report_nodes(&mut begun(), &text);
 }
 
 /// A packet of a time server.
@@ -344,6 +378,31 @@ mod tests {
         smoke(http, b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nok 1", 3_000, b" :/\r\n0;aA.?#\xff");
         let page = br#"{"MetricDataResults":[{"Id":"m0","Timestamps":[1.7e9,1700000300],"Values":[1.5,-2e3]}],"NextToken":"x"}"#;
         smoke(cloudwatch, page, 3_000, TEXT);
+    }
+
+    #[test]
+    fn statistics_may_be_anything() {
+        let table = b"Uptime_sec: 5\nCumReq: 9\n\n# pxname,svname,scur,status,type,-,\nweb,FRONTEND,1,OPEN,0,-,\n\
+                      shop,\"a,\"\"1\",0,UP 1/2,2,-,\nshop,BACKEND,0,DOWN,1,-,\n\n";
+        smoke(haproxy, table, 5_000, b"#,\"\n\r :-0129UPa\xff");
+        let counters = br#"{"version": 1, "counters": {"MAIN.uptime": {"flag": "c", "format": "d", "value": 7},
+                            "VBE.boot.a.happy": {"flag": "b", "format": "b", "value": 3}}}"#;
+        smoke(varnish, counters, 3_000, TEXT);
+        smoke(
+            varnish,
+            br#"{"timestamp": "x", "SMA.s0.g_bytes": {"flag": "g", "format": "B", "value": 7}}"#,
+            3_000,
+            TEXT,
+        );
+        let answers = br#"[{"status": 200, "value": {"A": {"x": 1, "y": true}}},
+                           {"status": 200, "value": {"a:b=\"c\\\"\",d=e": {"B": 2, "C": "ERROR: no"}}}]"#;
+        smoke(jolokia, answers, 5_000, TEXT);
+        smoke(jolokia, br#"[{"status": 200, "value": 7}, {"status": 404, "error": "none"}]"#, 3_000, TEXT);
+        let health = br#"{"cluster_name": "c", "status": "yellow", "timed_out": false, "unassigned_shards": 3}"#;
+        smoke(elasticsearch, health, 2_000, TEXT);
+        let nodes = br#"{"cluster_name": "c", "nodes": {"i": {"name": "n", "jvm": {"gc": {"collectors": {"old":
+                         {"collection_count": 2}}}}, "os": {"mem": {"used_percent": 7}}, "timestamp": 1}}}"#;
+        smoke(elasticsearch, nodes, 5_000, TEXT);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! HTTP and HTTPS: phases resolve, connect, tls, first_byte and body; status and content are compared with what the
 //! check expects.
 //!
-//! Limits: [`BODY_BYTES_MAX`]. The rest of a body is not read; a pattern must match within the limit.
+//! Limits: `body_bytes_max` of a request. The rest of a body is not read; a pattern must match within the limit.
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -16,13 +18,10 @@ use ogive_outgoing::Body;
 use super::cookies::Jar;
 use super::extract::{Answer, report};
 use super::net::{Network, Stream};
-use super::request::Http;
+use super::request::{Basic, Http};
 use super::run::{Failure, Reason, Run};
 use super::target::{HostAndPort, Trust};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
-
-/// 1 MiB of a body: a page of health, not a download.
-pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Asks once, and reports what is in the answer.
 pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result<(), Failure> {
@@ -31,6 +30,19 @@ pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result
     run.gauge("ogive_check_body_bytes", "By", body.bytes.len() as f64);
     judged(http, status, &body)?;
     report(run, &http.extract, &Answer::new(&String::from_utf8_lossy(&body.bytes)), &[])
+}
+
+/// The whole text of an answer that has a good status.
+pub(super) async fn text(network: &Network, run: &mut Run, http: &Http) -> Result<String, Failure> {
+    let (status, body) = fetch(network, run, http, None).await?;
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Err(Failure::new(Reason::Login, format!("the answer has status {status}")));
+    }
+    judged(http, status, &body)?;
+    if body.is_cut {
+        return Err(Failure::new(Reason::Limit, format!("the answer has more than {} bytes", http.body_bytes_max)));
+    }
+    Ok(String::from_utf8_lossy(&body.bytes).into_owned())
 }
 
 /// Asks, and follows as many redirects as it may; where there is a jar, with its cookies.
@@ -61,7 +73,7 @@ pub(super) async fn fetch(
             continue;
         }
         run.phase("body");
-        return Ok((status, body(response, BODY_BYTES_MAX).await?));
+        return Ok((status, body(response, http.body_bytes_max).await?));
     }
     unreachable!("the last turn follows no redirect")
 }
@@ -103,6 +115,9 @@ async fn request(network: &Network, http: &Http, url: &Uri, method: &Method) -> 
         if let Some(path) = &http.token {
             request = request.header(header::AUTHORIZATION, bearer(network, path).await?);
         }
+        if let Some(login) = &http.login {
+            request = request.header(header::AUTHORIZATION, basic(network, login).await?);
+        }
     }
     let body = if is_first && *method == http.method { http.body.clone() } else { String::new() };
     request.body(Body::from(body)).map_err(|error| local(error.to_string()))
@@ -114,6 +129,15 @@ pub(super) async fn bearer(network: &Network, path: &Path) -> Result<HeaderValue
     let value = HeaderValue::try_from(format!("Bearer {token}"));
     let wrong = "the token has characters that no header may have";
     let mut value = value.map_err(|_| Failure::new(Reason::Local, wrong))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What the header `Authorization` says with a name and a password.
+async fn basic(network: &Network, login: &Basic) -> Result<HeaderValue, Failure> {
+    let password = network.words(&login.password).await?;
+    let encoded = BASE64_STANDARD.encode(format!("{}:{password}", login.user));
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).expect("base64 is made of letters");
     value.set_sensitive(true);
     Ok(value)
 }

@@ -4,7 +4,8 @@
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
-//!   `redis`, `memcached`, `command`, `cloudwatch`, `lua`: the kinds of checks; `net`, `lines`: what they share.
+//!   `redis`, `memcached`, `haproxy`, `varnish`, `jolokia`, `elasticsearch`, `command`, `cloudwatch`, `lua`: the kinds of checks;
+//!   `net`, `lines`, `readings`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -23,6 +24,7 @@ mod command;
 mod config;
 mod cookies;
 mod dns;
+mod elasticsearch;
 mod ends;
 mod entropy;
 mod extract;
@@ -30,8 +32,10 @@ mod extract;
 pub mod fuzz;
 mod greeting;
 mod grpc;
+mod haproxy;
 mod http;
 mod icmp;
+mod jolokia;
 mod json_path;
 mod ldap;
 mod lines;
@@ -49,6 +53,7 @@ mod plan;
 mod postgres;
 mod query;
 mod raw;
+mod readings;
 mod redis;
 mod request;
 mod rows;
@@ -59,6 +64,7 @@ mod sql;
 mod steps;
 mod target;
 mod upgrade;
+mod varnish;
 mod websocket;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -448,6 +454,10 @@ impl Shared {
             Probe::Ldap(ldap) => ldap::run(network, run, ldap, check.timeout).await,
             Probe::Snmp(snmp) => snmp::run(network, run, snmp, check.timeout, self.door.clock).await,
             Probe::Greeting(greeting) => greeting::run(network, run, greeting).await,
+            Probe::HaProxy(proxy) => haproxy::run(network, run, proxy).await,
+            Probe::Varnish(varnish) => varnish::run(run, varnish).await,
+            Probe::Jolokia(agent) => jolokia::run(network, run, agent).await,
+            Probe::Elasticsearch(cluster) => elasticsearch::run(network, run, cluster).await,
             Probe::Command(external) => command::run(run, external).await,
             Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]

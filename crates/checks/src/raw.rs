@@ -53,6 +53,10 @@ pub(super) struct Raw {
     pub(super) get: Option<Vec<ObjectTable>>,
     pub(super) walk: Option<Vec<WalkTable>>,
     pub(super) search: Option<SearchTable>,
+    pub(super) fields: Option<Vec<String>>,
+    pub(super) servers_up_min: Option<BTreeMap<String, u32>>,
+    pub(super) health: Option<String>,
+    pub(super) read: Option<Vec<ReadTable>>,
     pub(super) script: Option<PathBuf>,
     pub(super) arguments: Option<BTreeMap<String, String>>,
     pub(super) memory_mib: Option<u32>,
@@ -157,6 +161,21 @@ pub(super) struct AttributeTable {
     pub(super) counter: bool,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A `[[check.read]]` table: attributes of MBeans.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadTable {
+    pub(super) mbean: String,
+    /// All where it is left out.
+    pub(super) attributes: Option<Vec<String>>,
+    #[serde(default = "jmx")]
+    pub(super) metric: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) counter: bool,
 }
 
 /// A `[[check.step]]` table: one request of several.
@@ -282,6 +301,10 @@ fn subtree() -> String {
     "subtree".into()
 }
 
+fn jmx() -> String {
+    "jmx".into()
+}
+
 fn average() -> Vec<String> {
     vec!["Average".into()]
 }
@@ -338,6 +361,10 @@ impl Raw {
             ("get", self.get.is_some()),
             ("walk", self.walk.is_some()),
             ("search", self.search.is_some()),
+            ("fields", self.fields.is_some()),
+            ("servers_up_min", self.servers_up_min.is_some()),
+            ("health", self.health.is_some()),
+            ("read", self.read.is_some()),
             ("script", self.script.is_some()),
             ("arguments", self.arguments.is_some()),
             ("memory_mib", self.memory_mib.is_some()),

@@ -5,15 +5,18 @@ use std::path::PathBuf;
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Uri};
-use ogive_outgoing::Origin;
+use ogive_outgoing::{Origin, Secret};
 use regex::Regex;
 
 use super::extract::Extract;
-use super::raw::{ExtractTable, Raw};
+use super::raw::{ExtractTable, Raw, secret};
+use super::readings::ANSWER_BYTES_MAX;
 use super::target::{Trust, target, trust};
 
 /// 10 redirects, as browsers have it.
 const REDIRECTS_MAX: u32 = 10;
+/// 1 MiB of a body: a page of health, not a download.
+pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// A request and what its answer is to be.
 #[derive(Clone, Debug)]
@@ -22,13 +25,36 @@ pub(super) struct Http {
     pub(super) method: Method,
     pub(super) headers: Vec<(String, String)>,
     pub(super) token: Option<PathBuf>,
+    pub(super) login: Option<Basic>,
     pub(super) body: String,
+    /// What is behind it in the body of an answer is not read.
+    pub(super) body_bytes_max: usize,
     /// Empty: any below 400.
     pub(super) status: Vec<u16>,
     pub(super) pattern: Option<Regex>,
     pub(super) redirects: u32,
     pub(super) trust: Trust,
     pub(super) extract: Vec<Extract>,
+}
+
+/// A name and a password, for `Authorization: Basic`.
+#[derive(Clone, Debug)]
+pub(super) struct Basic {
+    pub(super) user: String,
+    pub(super) password: Secret,
+}
+
+impl Basic {
+    /// What the keys `user`, `password` and `password_file` say.
+    fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
+        let password = secret("password", raw.password.take(), raw.password_file.take())?;
+        match (raw.user.take(), password) {
+            (Some(user), _) if user.contains(':') => Err(format!("user {user:?}: a colon ends the name in a request")),
+            (Some(user), Some(password)) => Ok(Some(Self { user, password })),
+            (None, None) => Ok(None),
+            _ => Err("give both user and password (or password_file)".into()),
+        }
+    }
 }
 
 /// The keys of a request that a check and each of its steps may have.
@@ -60,6 +86,17 @@ impl Http {
         Ok(Self { token, trust: trust(raw), ..Self::to(url, keys)? })
     }
 
+    /// A request to `url` for statistics of a program: headers, a token or a login, and TLS are those of the table.
+    pub(super) fn statistics(raw: &mut Raw, url: Uri) -> Result<Self, String> {
+        let keys = RequestKeys { headers: raw.headers.take(), ..RequestKeys::default() };
+        let (login, token) = (Basic::of(raw)?, raw.token_file.take());
+        if login.is_some() && token.is_some() {
+            return Err("give user or token_file, not both".into());
+        }
+        let (trust, body_bytes_max) = (trust(raw), ANSWER_BYTES_MAX);
+        Ok(Self { login, token, trust, body_bytes_max, ..Self::to(url, keys)? })
+    }
+
     /// A request to `url`, without a token and with the usual trust.
     pub(super) fn to(url: Uri, keys: RequestKeys) -> Result<Self, String> {
         let method = keys.method.unwrap_or_else(|| "GET".into());
@@ -78,8 +115,20 @@ impl Http {
         }
         let headers = headers(keys.headers)?;
         let (body, extract) = (keys.body.unwrap_or_default(), Extract::all(keys.extract)?);
-        let (token, trust) = (None, Trust::default());
-        Ok(Self { url, method, headers, token, body, status, pattern, redirects, trust, extract })
+        Ok(Self {
+            url,
+            method,
+            headers,
+            token: None,
+            login: None,
+            body,
+            body_bytes_max: BODY_BYTES_MAX,
+            status,
+            pattern,
+            redirects,
+            trust: Trust::default(),
+            extract,
+        })
     }
 }
 

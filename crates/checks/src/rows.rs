@@ -147,7 +147,7 @@ fn distinct(roles: &[Role]) -> Result<(), String> {
 }
 
 /// The name of a column as a part of a metric's name, and as a label's.
-fn word(column: &str) -> String {
+pub(super) fn word(column: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
     let word: String = column.chars().map(letter).collect();
     if word.starts_with(|first: char| first.is_ascii_digit()) || word.is_empty() { format!("_{word}") } else { word }

@@ -425,7 +425,7 @@ fn http_get<'w>(
         let mut run = Run::begin(world.clock);
         let response = http::send(&world.network, &mut run, &url, &trust, request).await?;
         let status = response.status().as_u16();
-        Ok((status, http::body(response, http::BODY_BYTES_MAX).await?.bytes))
+        Ok((status, http::body(response, crate::request::BODY_BYTES_MAX).await?.bytes))
     })
 }
 
