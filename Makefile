@@ -47,9 +47,9 @@ package: ui book
 test-package: package
 	scripts/test-package
 
-RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq dovecot dropbear go h2load ip java jq libelf llvm-strip mariadbd memcached \
-	monitoring-plugins mvn nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter \
-	python3 rabbitmq-server redis-server rsyslogd script slapd snmpd snmptrap systemd-journal-remote tcpdump
+RUST_NEEDS := aiosmtpd c++ cc chromium clang collectd curl dnsmasq dovecot dropbear go h2load haproxy ip java jq libelf llvm-strip \
+	mariadbd memcached monitoring-plugins mvn nats-server nginx openssl postgres prometheus prometheus-alertmanager prometheus-node-exporter \
+	python3 rabbitmq-server redis-server rsyslogd script slapd snmpd snmptrap systemd-journal-remote tcpdump varnishd
 SDK_NEEDS := c++ cc chromium cmake doxygen flatbuffers go jansson java libcurl libelf mvn node npm pkg-config postgres python3-venv zlib
 
 # What the tests need is installed beside the first checks, which need little of it.

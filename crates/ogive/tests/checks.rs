@@ -1,13 +1,17 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd and others from Debian, the kernel's
-//! own echo, and on what refuses, hangs and breaks off.
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd, HAProxy, Varnish and
+//! others from Debian, the kernel's own echo, and on what refuses, hangs and breaks off.
 
+mod cluster_health;
 mod commands;
 mod databases;
 mod greetings;
 mod grpc;
+mod haproxy;
+mod jolokia;
 mod ldap;
 mod snmp;
 mod steps;
+mod varnish;
 mod websocket;
 
 use std::collections::BTreeMap;
