@@ -143,6 +143,20 @@ impl Client {
         body: Body<'_>,
         headers: &[(&str, &str)],
     ) -> Result<Reply, Outcome> {
+        self.request(url, timeout, body, headers).map_err(Outcome::from)
+    }
+
+    /// As [`Client::post_with`], for who asks why there is no response.
+    ///
+    /// # Errors
+    /// There is no response.
+    pub fn request(
+        &self,
+        url: &str,
+        timeout: Duration,
+        body: Body<'_>,
+        headers: &[(&str, &str)],
+    ) -> Result<Reply, NoReply> {
         let request = self.agent.post(url).config().timeout_global(Some(timeout)).build();
         let mut request = request.header("content-type", body.kind);
         for (name, value) in headers {
@@ -159,6 +173,23 @@ impl Client {
         let body = response.body_mut().with_config().limit(self.answer_bytes_max).read_to_vec();
         let body = body.map_err(|error| failed(url, &error))?;
         Ok(Reply { status, after, body })
+    }
+}
+
+/// Why there is no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoReply {
+    /// The server may have received the request.
+    pub in_doubt: bool,
+    /// The host is there, and nothing listens at the address.
+    pub is_refused: bool,
+    /// A sentence for people.
+    pub detail: String,
+}
+
+impl From<NoReply> for Outcome {
+    fn from(NoReply { in_doubt, detail, .. }: NoReply) -> Self {
+        Self::Later { after: None, in_doubt, detail }
     }
 }
 
@@ -296,16 +327,16 @@ fn with_tls(config: Builder, options: &ClientOptions<'_>) -> Result<Builder, Err
     Err(Error::Setting { what, found, wanted })
 }
 
-/// The outcome without a response.
-fn failed(address: &str, error: &ureq::Error) -> Outcome {
+/// What an error says of a response that did not come.
+fn failed(address: &str, error: &ureq::Error) -> NoReply {
     use ureq::{Error, Timeout};
+    let is_refused = matches!(error, Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused);
     let never_there = match error {
         Error::HostNotFound | Error::ConnectionFailed | Error::BadUri(_) | Error::Http(_) | Error::Tls(_) => true,
         Error::Timeout(when) => matches!(when, Timeout::Resolve | Timeout::Connect),
-        Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
-        _ => false,
+        _ => is_refused,
     };
-    Outcome::Later { after: None, in_doubt: !never_there, detail: format!("no response from {address}: {error}") }
+    NoReply { in_doubt: !never_there, is_refused, detail: format!("no response from {address}: {error}") }
 }
 
 /// The meaning of a response.
@@ -462,6 +493,23 @@ mod tests {
         drop(listener);
         let outcome = HttpLink::new(&address, None, None).unwrap().send(b"frame", Duration::from_secs(5));
         assert!(matches!(outcome, Outcome::Later { in_doubt: false, .. }), "{outcome:?}");
+        let options = ClientOptions {
+            token: None,
+            ca_pem: None,
+            identity_pem: None,
+            user_agent: "test",
+            idle_connections: 1,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        let client = Client::new(&options).unwrap();
+        let body = Body { kind: "text/plain", encoding: None, bytes: b"" };
+        let found = client.request(&address, Duration::from_secs(5), body, &[]).unwrap_err();
+        assert!(found.is_refused && !found.in_doubt, "{found:?}");
+        // Somebody who listens and says nothing does not refuse.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", silent.local_addr().unwrap());
+        let found = client.request(&address, Duration::from_millis(50), body, &[]).unwrap_err();
+        assert!(!found.is_refused, "{found:?}");
     }
 
     #[test]
