@@ -11,6 +11,7 @@ use std::time::Duration;
 use ogive_model::Labels;
 use serde::Deserialize;
 
+use super::brokers::Brokers;
 use super::command::External;
 use super::dns::Dns;
 use super::elasticsearch::Elasticsearch;
@@ -148,7 +149,9 @@ impl Config {
         let tables: Tables = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         let check = |raw: toml::Spanned<Raw>| {
             let at = raw.span().start;
-            Check::try_from(raw.into_inner()).map_err(|sentence| Mistake::at(text, at, sentence).to_string())
+            let check = Check::try_from(raw.into_inner());
+            let check = check.and_then(|check| check.runs_alone().map(|()| check));
+            check.map_err(|sentence| Mistake::at(text, at, sentence).to_string())
         };
         let is_empty_list = tables.check.as_ref().is_some_and(Vec::is_empty);
         let checks = tables.check.unwrap_or_default().into_iter().map(check).collect::<Result<_, _>>()?;
@@ -181,6 +184,27 @@ impl Config {
             Check::try_from(raw)
         };
         Ok(Self { check: self.check.iter().map(labelled).collect::<Result<_, _>>()?, ..*self })
+    }
+
+    /// The same checks; those that do not say how many brokers of a group run them run on `brokers`.
+    #[must_use]
+    pub fn with_brokers(mut self, brokers: Brokers) -> Self {
+        for check in &mut self.check {
+            check.raw.brokers = check.raw.brokers.or(Some(brokers));
+        }
+        self
+    }
+
+    /// The checks that only some of the brokers of a group run: names, and how many brokers.
+    pub fn spread(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.check.iter().filter_map(|check| Some((check.name.as_str(), check.spread()?)))
+    }
+
+    /// What one broker of a group runs: the checks that run everywhere, and those others that `is_own` names.
+    #[must_use]
+    pub fn of_broker(&self, is_own: impl Fn(&str) -> bool) -> Self {
+        let runs = |check: &&Check| check.spread().is_none() || is_own(&check.name);
+        Self { check: self.check.iter().filter(runs).cloned().collect(), ..*self }
     }
 
     /// Each check's name, and why it needs a permission to come from elsewhere, if it does: it runs a program
@@ -238,6 +262,25 @@ impl TryFrom<Raw> for Check {
 }
 
 impl Check {
+    /// How many brokers of a group run it, where not all of them do.
+    pub(super) fn spread(&self) -> Option<usize> {
+        match self.raw.brokers {
+            Some(Brokers::Some(count)) => Some(usize::from(count)),
+            Some(Brokers::All) | None => None,
+        }
+    }
+
+    /// Whether it can be in a file that one process alone reads.
+    ///
+    /// # Errors
+    /// It says how many brokers run it, and there is only this process.
+    pub fn runs_alone(&self) -> Result<(), String> {
+        match self.raw.brokers {
+            Some(_) => Err(format!("check {:?}: brokers means nothing here; it is for the file of a group", self.name)),
+            None => Ok(()),
+        }
+    }
+
     fn of(raw: Raw) -> Result<Self, String> {
         if raw.name.is_empty() {
             return Err("give it a name".into());
@@ -546,6 +589,37 @@ mod tests {
         };
         assert_eq!(tables(CHECKS_MAX).unwrap().check.len(), CHECKS_MAX);
         assert!(tables(CHECKS_MAX + 1).unwrap_err().contains("above 10000"));
+    }
+
+    #[test]
+    fn a_check_may_be_for_some_of_the_brokers() {
+        let of = |line: &str| {
+            let table: toml::Table = toml::from_str(&format!("{TCP}{line}")).unwrap();
+            let check = table["check"].as_array().unwrap()[0].clone().try_into::<Check>();
+            check.map_err(|error| error.to_string()).map(|check| Config::of(vec![check]).unwrap())
+        };
+        let spread = |line: &str| {
+            let config = of(line).unwrap();
+            config.spread().map(|(_, count)| count).next()
+        };
+        assert_eq!((spread(""), spread("brokers = 'all'")), (None, None));
+        assert_eq!(
+            (spread("brokers = 1"), spread("brokers = 'one'"), spread("brokers = 16")),
+            (Some(1), Some(1), Some(16))
+        );
+        for line in ["brokers = 0", "brokers = 17", "brokers = -1", "brokers = 'some'", "brokers = true"] {
+            let said = of(line).unwrap_err();
+            assert!(said.contains("\"all\", or a number from 1 to 16"), "{said}");
+        }
+        let by_default = |line: &str| of(line).unwrap().with_brokers(Brokers::Some(2));
+        assert_eq!(by_default("").spread().collect::<Vec<_>>(), [("a", 2)]);
+        assert_eq!(by_default("brokers = 1").spread().collect::<Vec<_>>(), [("a", 1)]);
+        assert!(by_default("brokers = 'all'").spread().next().is_none());
+        assert!(by_default("").of_broker(|_| false).is_empty());
+        assert_eq!(by_default("").of_broker(|name| name == "a").len(), 1);
+        assert_eq!(by_default("brokers = 'all'").of_broker(|_| false).len(), 1);
+        // A server or a broker alone has nobody to divide it with.
+        assert!(error(&format!("{TCP}brokers = 1")).contains("line 1: check \"a\": brokers means nothing here"));
     }
 
     #[test]

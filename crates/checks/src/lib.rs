@@ -1,6 +1,6 @@
 //! Scheduled checks: probe external services periodically and store every result, missing answers included.
 //!
-//! - `config`: which checks there are; `plan`: when they run; `run`: the samples of a result.
+//! - `config`: which checks there are; `brokers`: how many of a group run one; `plan`: when they run; `run`: the samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
@@ -18,6 +18,7 @@
 //! checks continue.
 #![forbid(unsafe_code)]
 
+mod brokers;
 mod certificate;
 mod cloudwatch;
 mod command;
@@ -77,6 +78,7 @@ use ogive_model::{Batch, Tenant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+pub use brokers::Brokers;
 pub use config::{Check, Clash, Config};
 use config::{FILE_BYTES_MAX, Probe};
 use ends::Ends;
@@ -340,10 +342,14 @@ impl Work {
                 continue;
             }
             let period_ns = u64::try_from(check.period.as_nanos()).expect("a week at most");
-            // Its periods are the cells, where they are as short.
-            let into_ns =
-                if run::has_own_cells(check.period) { wall_ns.rem_euclid(period_ns as i64) as u64 } else { 0 };
-            self.plan.add(&name, period_ns, now_ns + (period_ns - into_ns) % period_ns);
+            if check.spread().is_some() {
+                self.plan.add_shared(&name, period_ns, now_ns, wall_ns);
+            } else {
+                // Its periods are the cells, where they are as short.
+                let into_ns =
+                    if run::has_own_cells(check.period) { wall_ns.rem_euclid(period_ns as i64) as u64 } else { 0 };
+                self.plan.add(&name, period_ns, now_ns + (period_ns - into_ns) % period_ns);
+            }
             let check = Arc::new(check);
             self.shared.mark(self.shared.ends.began(&check, self.shared.door.clock.wall()));
             self.checks.insert(name, check);

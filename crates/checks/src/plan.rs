@@ -4,6 +4,8 @@
 //! starts at random and advances by the golden section from period to period, with random jitter, so that after a few
 //! runs a check has covered its whole period. A fault with a fixed period can therefore neither hide from a check nor
 //! hit the same checks every time.
+//! A check that moves between machines is *shared*: its periods begin with the wall clock's, and the place in each follows
+//! from its name and the period's number, so that whoever runs it runs it at the same instants.
 //! Invariants: one run per period, so nothing drifts and nothing starves; two runs of a check are between [`GAP_MIN`]
 //! and [`GAP_MAX`] of its period apart; a period that passed while nobody asked is counted as missed and not caught up.
 
@@ -49,21 +51,69 @@ struct Line {
     /// The period of `due_ns`, counted from `from_ns`.
     period: u64,
     due_ns: u64,
-    random: Random,
+    chance: Chance,
+}
+
+/// Where the jitter comes from.
+#[derive(Clone, Debug)]
+enum Chance {
+    /// Numbers of this process.
+    Own(Random),
+    /// The numbers of a seed that all know: one for each period, counted from 1970; `first` is that of `from_ns`.
+    Shared { seed: u64, first: u64 },
+}
+
+/// The first number of the shared line of `name`: FNV-1a.
+fn seed_of(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 impl Line {
     fn new(from_ns: u64, period_ns: u64, mut random: Random) -> Self {
         assert!(period_ns > 0, "a period takes time");
         let place = random.next();
-        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, random };
+        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, chance: Chance::Own(random) };
         line.settle();
+        line
+    }
+
+    /// The line of `name` on every machine, from the period of `now_ns` on, if its instant is still ahead.
+    fn shared(name: &str, period_ns: u64, now_ns: u64, wall_ns: i64) -> Self {
+        assert!(period_ns > 0, "a period takes time");
+        let wall_ns = u64::try_from(wall_ns).unwrap_or(0);
+        let (mut first, into_ns) = (wall_ns / period_ns, wall_ns % period_ns);
+        let from_ns = match now_ns.checked_sub(into_ns) {
+            Some(from_ns) => from_ns,
+            // The machine started within this period.
+            None => {
+                first += 1;
+                now_ns + (period_ns - into_ns)
+            }
+        };
+        let seed = seed_of(name);
+        let place = Random::new(!seed).next().wrapping_add(STEP.wrapping_mul(first));
+        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, chance: Chance::Shared { seed, first } };
+        line.settle();
+        if line.due_ns <= now_ns {
+            // Whoever had it before may have run it.
+            let missed = line.advance(now_ns);
+            assert_eq!(missed, 0, "it is within its first period");
+        }
+        assert!(line.due_ns > now_ns, "{} is not behind {now_ns}", line.due_ns);
         line
     }
 
     /// Finds the instant within the current period.
     fn settle(&mut self) {
-        let jitter = (self.random.next() % (2 * JITTER + 1)).wrapping_sub(JITTER);
+        let drawn = match &mut self.chance {
+            Chance::Own(random) => random.next(),
+            Chance::Shared { seed, first } => {
+                let number = first.wrapping_add(self.period);
+                Random::new(seed.wrapping_add(STEP.wrapping_mul(number))).next()
+            }
+        };
+        let jitter = (drawn % (2 * JITTER + 1)).wrapping_sub(JITTER);
         let share = u128::from(self.place.wrapping_add(jitter));
         let inside = ((share * u128::from(self.period_ns)) >> 64) as u64;
         self.due_ns = self.from_ns + self.period * self.period_ns + inside;
@@ -115,6 +165,11 @@ impl Plan {
     pub(super) fn add(&mut self, name: &str, period_ns: u64, from_ns: u64) {
         let random = Random::new(self.random.next());
         self.lines.insert(name.to_owned(), Line::new(from_ns, period_ns, random));
+    }
+
+    /// Adds a check whose instants all machines share, or makes one that is there begin again.
+    pub(super) fn add_shared(&mut self, name: &str, period_ns: u64, now_ns: u64, wall_ns: i64) {
+        self.lines.insert(name.to_owned(), Line::shared(name, period_ns, now_ns, wall_ns));
     }
 
     /// Takes a check out.
@@ -187,6 +242,39 @@ mod tests {
             let hits = runs.iter().filter(|run| hit(run)).count();
             prop_assert!((20..=80).contains(&hits), "{} of 400", hits);
             prop_assert!(runs.iter().take(100).any(hit), "100 runs and none saw it");
+        }
+
+        /// Machines whose clocks agree run a shared check at the same instants, whenever each began and whatever it ran before; so
+        /// one that takes it over neither runs a period again nor leaves one out that is still ahead.
+        #[test]
+        fn machines_share_the_instants(
+            name in "[a-z]{1,9}", period_ns in 1_000_000..100_000_000_000_u64, began in prop::collection::vec(0..50_u64, 1..9),
+            boot_ns in 0..1_000_000_000_000_i64,
+        ) {
+            let wall_of = |now_ns: u64| boot_ns + now_ns as i64;
+            let instants = |from: u64| {
+                let (mut plan, mut out) = (Plan::new(from), Vec::new());
+                plan.add_shared(&name, period_ns, from, wall_of(from));
+                while let Some(next_ns) = plan.next_ns().filter(|next| *next <= 100 * period_ns) {
+                    let due = plan.take(next_ns);
+                    assert_eq!((due.len(), due[0].missed), (1, 0));
+                    out.push(next_ns);
+                }
+                out
+            };
+            let all = instants(0);
+            let numbers: Vec<u64> = all.iter().map(|run| wall_of(*run) as u64 / period_ns).collect();
+            prop_assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "one for each period: {:?}", numbers);
+            for pair in all.windows(2) {
+                prop_assert!((GAP_MIN..GAP_MAX).contains(&((pair[1] - pair[0]) as f64 / period_ns as f64)));
+            }
+            for periods in began {
+                let from = periods * period_ns + period_ns / 3;
+                let ahead: Vec<u64> = all.iter().copied().filter(|run| *run > from).collect();
+                let found = instants(from);
+                // A machine that started within this period leaves that one out.
+                prop_assert!(found == ahead || found == ahead[1..], "{:?} of {:?}", found, ahead);
+            }
         }
 
         /// Many checks of one period never crowd: no twentieth of a period has more than its share and what chance adds.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::brokers::Brokers;
 use ogive_outgoing::Secret;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -18,6 +19,8 @@ pub(super) struct Raw {
     pub(super) timeout: Option<String>,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
+    /// Of a check in the configuration of a group.
+    pub(super) brokers: Option<Brokers>,
     pub(super) method: Option<String>,
     pub(super) headers: Option<BTreeMap<String, String>>,
     pub(super) token_file: Option<PathBuf>,

@@ -6,11 +6,21 @@ use std::sync::{Mutex, PoisonError};
 use crate::own_value::OwnValue;
 
 /// Their metrics and help texts.
-pub const HELP: [(&str, &str); 8] = [
+pub const HELP: [(&str, &str); 12] = [
     ("ogive_fleet_brokers", "Enrolled brokers, by state: in_sync, drift, refusing, away, unseen, revoked."),
     ("ogive_fleet_polls_total", "Polls of brokers that were answered."),
     ("ogive_fleet_denied_total", "Enrolments and polls that were refused, by reason."),
     ("ogive_fleet_damaged_files", "Files of the fleet that could not be read at the start."),
+    (
+        "ogive_fleet_spread_checks",
+        "Checks that only some brokers of a group run, by state: running, or waiting for a broker.",
+    ),
+    ("ogive_fleet_moves_total", "Spread checks that went from one broker to another."),
+    ("ogive_fleet_spread_checks_run", "Spread checks of its group that this broker runs."),
+    (
+        "ogive_fleet_leases_lost_total",
+        "Times that this broker stopped its spread checks because the server was silent.",
+    ),
     ("ogive_fleet_link_up", "1 while the server answers this broker's polls."),
     ("ogive_fleet_version", "Version of the group's configuration that this broker runs; 0 for none."),
     ("ogive_fleet_refused_total", "Versions that this broker did not apply, by reason."),

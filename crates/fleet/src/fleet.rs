@@ -19,14 +19,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::credential::{BROKERS_MAX, Enrolment, NewTicket, TICKETS_MAX, Ticket, TicketView, ticket_parts};
+use crate::division::Division;
 use crate::error::Error;
 use crate::group_store::{GroupStore, InForce, NewVersion};
 use crate::member::{Member, Row, Seen, State as MemberState};
 use crate::package::{Contents, Package, PublicKey, Signed, SigningKey};
 use crate::record::{Records, Restrict};
 use crate::secret::{TOKEN_PREFIX, sha256};
+use crate::spread::{NAME_BYTES_MAX, SPREAD_MAX, Spread};
 use crate::task::{ANSWER_BYTES_MAX, Order, PENDING_MAX, TaskView, Tasks};
-use crate::wire::{Answer, Done, Enrol, Enroled, Poll, Rotate};
+use crate::wire::{Answer, Done, Enrol, Enroled, Poll, Rotate, Share};
 
 /// The longest wait of a poll: below the 75 s after which a server or a proxy takes a connection for dead.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -38,17 +40,21 @@ const WAIT_MIN_MS: u64 = 10_000;
 const WAIT_PER_BROKER_MS: u64 = 5;
 /// 128 polls wait at the main address, which has 736 connections; more at an address of their own.
 const WAITING_MAX: usize = 128;
-/// A poll: a report of some KiB, and the outcomes of all requests.
-pub const POLL_BYTES_MAX: usize = (64 << 10) + 2 * PENDING_MAX * ANSWER_BYTES_MAX;
+/// A poll: a report of some KiB, the outcomes of all requests, and the names of all spread checks, half of whose bytes are
+/// escaped.
+pub const POLL_BYTES_MAX: usize =
+    (64 << 10) + 2 * PENDING_MAX * ANSWER_BYTES_MAX + 2 * SPREAD_MAX * (NAME_BYTES_MAX + 2);
 
-/// How a configuration is validated: as the brokers do it. The mistakes, a sentence each.
-pub type Validate = fn(&Contents) -> Result<(), Vec<String>>;
+/// How a configuration is validated: as the brokers do it. What of it is divided among them, or the mistakes, a sentence
+/// each.
+pub type Validate = fn(&Contents) -> Result<Spread, Vec<String>>;
 
 /// See the module.
 pub struct Fleet {
     records: Records,
     validate: Validate,
     counters: Arc<Counters>,
+    clock: Clock,
     waiting: Arc<Semaphore>,
     /// Held by writers, over their writing. Before `state`.
     desk: Mutex<Desk>,
@@ -67,6 +73,8 @@ struct State {
     /// The members by the hashes of their tokens.
     by_hash: HashMap<String, String>,
     versions: HashMap<String, (u64, Arc<Signed>)>,
+    /// Groups with checks that only some of their brokers run, and those that had such.
+    divisions: BTreeMap<String, Division>,
     changes: u64,
     polls: u64,
 }
@@ -99,6 +107,12 @@ pub struct GroupRow {
     pub versions: usize,
     /// Its brokers by state.
     pub brokers: BTreeMap<String, usize>,
+    /// Its checks that only some of its brokers run.
+    #[serde(default)]
+    pub spread_checks: usize,
+    /// Those that fewer brokers run than could.
+    #[serde(default)]
+    pub spread_waiting: usize,
 }
 
 /// A poll that was let in.
@@ -121,14 +135,14 @@ impl Fleet {
         restrict: Restrict,
         validate: Validate,
         counters: Arc<Counters>,
-        now_ms: i64,
+        clock: Clock,
     ) -> Result<Self, Error> {
         let records = Records::new(disk, directories, restrict);
         let key = records.read::<Vec<u8>>("key.json")?.map(|pkcs8| SigningKey::parse(&pkcs8));
         let key = key.transpose().map_err(|why| Error::Corrupt(format!("the key of the fleet: {why}")))?.map(Arc::new);
         let mut groups = GroupStore::open(records.clone(), key.as_deref())?;
         // Cursors of before a restart are behind.
-        let changes = u64::try_from(now_ms).unwrap_or(0);
+        let changes = u64::try_from(now_ms(clock)).unwrap_or(0);
         let (mut state, mut tickets) = (State { changes, ..State::default() }, BTreeMap::new());
         for name in records.list("brokers")? {
             let Some(name) = name.strip_suffix(".json") else { continue };
@@ -149,11 +163,17 @@ impl Fleet {
             }
         }
         state.versions.extend(groups.all().map(|(name, found)| (name.clone(), version_of(found))));
+        for (name, found) in groups.all() {
+            let spread = validate(&found.package.contents).unwrap_or_default();
+            if !spread.checks.is_empty() {
+                state.divisions.insert(name.clone(), Division::of_before(spread, clock.now()));
+            }
+        }
         let damaged = groups.damaged.len();
         counters.fleet.set("ogive_fleet_damaged_files", NONE, damaged as f64);
         let desk = Mutex::new(Desk { key, groups, tickets });
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
-        Ok(Self { records, validate, counters, waiting, desk, state: Mutex::new(state) })
+        Ok(Self { records, validate, counters, clock, waiting, desk, state: Mutex::new(state) })
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -190,7 +210,7 @@ impl Fleet {
         now_ms: i64,
     ) -> Result<Applied, Error> {
         contents.check_size().map_err(Error::Wrong)?;
-        (self.validate)(&contents).map_err(Error::Invalid)?;
+        let spread = (self.validate)(&contents).map_err(Error::Invalid)?;
         let mut desk = self.desk();
         let before = desk.groups.in_force(group).map(|found| found.package.clone());
         let version = before.as_ref().map_or(0, |before| before.version);
@@ -206,7 +226,9 @@ impl Fleet {
         let key = self.key(&mut desk)?;
         let package = desk.groups.add(NewVersion { group, contents, by, why, above, now_ms }, &key)?;
         let in_force = version_of(desk.groups.in_force(group).expect("it was just added"));
-        self.state().publish(group, in_force);
+        let mut state = self.state();
+        state.divide(group, spread, self.clock);
+        state.publish(group, in_force);
         Ok(Applied { package, before, is_new: true })
     }
 
@@ -264,7 +286,10 @@ impl Fleet {
                 *brokers.entry(member.state(found.package.version, now_ms).name().to_owned()).or_default() += 1;
             }
             let Package { version, time_ms, by, why, .. } = (*found.package).clone();
-            GroupRow { group: group.clone(), version, time_ms, by, why, versions: found.versions, brokers }
+            let figures = state.divisions.get(group).map(Division::figures);
+            let (spread_checks, spread_waiting) = figures.unwrap_or_default();
+            let (group, versions) = (group.clone(), found.versions);
+            GroupRow { group, version, time_ms, by, why, versions, brokers, spread_checks, spread_waiting }
         };
         desk.groups.all().map(row).collect()
     }
@@ -452,7 +477,7 @@ impl Fleet {
         }
         let state = self.state();
         let changed = state.members.values().filter(|member| member.changed > since);
-        let brokers = changed.map(|member| member.row(state.version(&member.enrolment.group), now_ms)).collect();
+        let brokers = changed.map(|member| state.row(member, now_ms)).collect();
         let list = List { now_ms, cursor: state.changes, total: state.members.len(), brokers };
         serde_json::to_string(&list).expect("it is JSON")
     }
@@ -473,12 +498,12 @@ impl Fleet {
         let at_once = poll.at_once;
         let place = if is_beside { self.waiting.clone().try_acquire_owned().ok() } else { None };
         let may_wait = !at_once && (!is_beside || place.is_some());
-        let entered = self.enter(token, poll, address, now_ms(clock)).inspect_err(|error| self.count(error))?;
+        let entered = self.enter(token, poll, address, clock).inspect_err(|error| self.count(error))?;
         self.counters.fleet.count("ogive_fleet_polls_total", NONE);
         let sleep = tokio::time::sleep(Duration::from_millis(entered.wait_ms));
         tokio::pin!(sleep);
         loop {
-            let answer = self.answer(&entered, now_ms(clock)).inspect_err(|error| self.count(error))?;
+            let answer = self.answer(&entered, clock).inspect_err(|error| self.count(error))?;
             let (mut answer, is_news) = answer;
             if is_news || !may_wait {
                 answer.pause_ms = if may_wait || is_news || at_once { 0 } else { entered.wait_ms };
@@ -492,9 +517,11 @@ impl Fleet {
     }
 
     /// Lets a poll in, and keeps its report.
-    fn enter(&self, token: &str, poll: Poll, address: String, now_ms: i64) -> Result<Entered, Error> {
-        let hash = sha256(token);
+    fn enter(&self, token: &str, poll: Poll, address: String, clock: Clock) -> Result<Entered, Error> {
+        let (hash, now_ms) = (sha256(token), now_ms(clock));
         let mut state = self.state();
+        let group = state.admitted(&hash, now_ms)?.enrolment.group.clone();
+        let wait_max = state.wait_max_ms(&group);
         let brokers = state.members.len() as u64;
         (state.changes, state.polls) = (state.changes + 1, state.polls + 1);
         let (changes, polls) = (state.changes, state.polls);
@@ -507,7 +534,7 @@ impl Fleet {
             tracing::warn!("broker {name} refuses version {}: {}: {}", refused.version, refused.reason, refused.why);
         }
         // A fifth to either side, by name and poll, so that brokers that came together part.
-        let wait = (brokers * WAIT_PER_BROKER_MS).clamp(WAIT_MIN_MS, WAIT_MS);
+        let wait = (brokers * WAIT_PER_BROKER_MS).clamp(WAIT_MIN_MS, WAIT_MS).min(wait_max);
         let spread = (u64::from_str_radix(&hash[..8], 16).unwrap_or(0) + polls * 7_919) % (wait * 2 / 5);
         let wait_ms = wait * 4 / 5 + spread;
         let next_ms = now_ms + i64::try_from(wait_ms).unwrap_or(0);
@@ -516,11 +543,15 @@ impl Fleet {
         // An earlier poll of it that still waits gives way.
         member.wake.notify_waiters();
         let (name, wake) = (member.enrolment.name.clone(), member.wake.clone());
+        if let Some(runs) = poll.runs {
+            state.note_runs(&name, runs, clock.now());
+        }
         Ok(Entered { name, hash, poll: polls, wake, wait_ms })
     }
 
     /// The answer to a poll now, and whether it has something new.
-    fn answer(&self, entered: &Entered, now_ms: i64) -> Result<(Answer, bool), Error> {
+    fn answer(&self, entered: &Entered, clock: Clock) -> Result<(Answer, bool), Error> {
+        let now_ms = now_ms(clock);
         let mut state = self.state();
         let member = state.admitted(&entered.hash, now_ms)?;
         let is_replaced = member.poll != entered.poll;
@@ -529,20 +560,34 @@ impl Fleet {
         let tasks: Vec<_> = member.tasks.pending().filter(|task| task.id > begun).cloned().collect();
         let group = member.enrolment.group.clone();
         debug_assert_eq!(member.enrolment.name, entered.name);
-        let mut answer = Answer { now_ms, version: 0, package: None, tasks, pause_ms: 0 };
+        let mut answer = Answer { now_ms, version: 0, package: None, tasks, pause_ms: 0, share: None };
         if let Some((version, signed)) = state.versions.get(&group) {
             answer.version = *version;
             if *version != runs && *version != refused {
                 answer.package = Some((**signed).clone());
             }
         }
-        let is_news = is_replaced || answer.package.is_some() || !answer.tasks.is_empty();
+        let mut is_news = is_replaced || answer.package.is_some() || !answer.tasks.is_empty();
+        let division = state.divisions.get_mut(&group).filter(|_| !is_replaced);
+        if let Some(division) = division
+            && let Some(grant) = division.grant(&entered.name, clock.now())
+        {
+            let lease_ms = u64::try_from(division.lease().as_millis()).expect("an hour at most");
+            (0..grant.moves).for_each(|_| self.counters.fleet.count("ogive_fleet_moves_total", NONE));
+            is_news |= grant.is_news;
+            answer.share = Some(Share { lease_ms, checks: grant.checks });
+        }
         Ok((answer, is_news))
     }
 
-    /// Counts the brokers by state; called every few seconds.
+    /// Counts the brokers by state, and ends leases; called every few seconds.
     pub fn tick(&self, now_ms: i64) {
         let mut state = self.state();
+        if let Some((running, waiting)) = state.end_leases(self.clock.now()) {
+            for (name, sum) in [("running", running), ("waiting", waiting)] {
+                self.counters.fleet.set("ogive_fleet_spread_checks", ("state", name), sum as f64);
+            }
+        }
         let mut sums = [0_usize; MemberState::ALL.len()];
         let State { members, versions, changes, .. } = &mut *state;
         for member in members.values_mut() {
@@ -609,6 +654,63 @@ impl State {
 
     fn version(&self, group: &str) -> u64 {
         self.versions.get(group).map_or(0, |(version, _)| *version)
+    }
+
+    /// As the list shows a member.
+    fn row<'m>(&'m self, member: &'m Member, now_ms: i64) -> Row<'m> {
+        let Enrolment { name, group, .. } = &member.enrolment;
+        let held = self.divisions.get(group).map(|division| division.held(name));
+        member.row(self.version(group), held.unwrap_or_default(), now_ms)
+    }
+
+    /// The longest that polls of a group may wait: a part of the lease, where there are leases.
+    fn wait_max_ms(&self, group: &str) -> u64 {
+        let division = self.divisions.get(group).filter(|division| !division.is_empty());
+        division.map_or(u64::MAX, |division| u64::try_from(division.wait().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A version that divides these checks among the brokers of a group is about to be in force.
+    fn divide(&mut self, group: &str, spread: Spread, clock: Clock) {
+        if let Some(division) = self.divisions.get_mut(group) {
+            return division.set(spread);
+        }
+        if spread.checks.is_empty() {
+            return;
+        }
+        let mut division = Division::new(spread);
+        let of_group = self.members.values().filter(|member| member.enrolment.group == group);
+        for member in of_group.filter(|member| member.is_coming(now_ms(clock))) {
+            division.expect(&member.enrolment.name, clock.now());
+        }
+        self.divisions.insert(group.to_owned(), division);
+    }
+
+    /// A broker has reported which spread checks it runs. Those that may get others now are woken.
+    fn note_runs(&mut self, name: &str, runs: Vec<String>, now_ns: u64) {
+        let Some(member) = self.members.get(name) else { return };
+        let group = member.enrolment.group.clone();
+        let is_able = member.is_able(self.version(&group));
+        let Some(division) = self.divisions.get_mut(&group) else { return };
+        if division.poll(name, runs, is_able, now_ns) {
+            self.wake(&group, name);
+        }
+    }
+
+    /// Wakes the polls of a group, but that of one broker.
+    fn wake(&self, group: &str, but: &str) {
+        let others = self.members.values().filter(|member| member.enrolment.group == group);
+        others.filter(|member| member.enrolment.name != but).for_each(|member| member.wake.notify_one());
+    }
+
+    /// Ends the leases that are over. How many spread checks run as they should, and how many wait for brokers; none where
+    /// there never were any.
+    fn end_leases(&mut self, now_ns: u64) -> Option<(usize, usize)> {
+        let expired = self.divisions.iter_mut().filter(|(_, division)| !division.is_empty());
+        let expired = expired.filter_map(|(group, division)| division.expire(now_ns).then(|| group.clone()));
+        expired.collect::<Vec<_>>().iter().for_each(|group| self.wake(group, ""));
+        let all = self.divisions.values().map(Division::figures);
+        let (checks, waiting) = all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (!self.divisions.is_empty()).then_some((checks - waiting, waiting))
     }
 
     /// The highest version that a broker of the group reported: after a server was restored from an older copy, its next

@@ -3,9 +3,10 @@
 //! - `package`: a version of a group's configuration, signed by the server; `record`: files with a checksum, in every
 //!   data directory.
 //! - Server: `group_store` (every version of every group), `credential` (one-time tickets, tokens of brokers), `task`
-//!   (requests to a broker), `member` (a broker as the server knows it), `fleet` (all of it, and the long poll).
-//! - Broker: `kept` (its credential, the last good version and the requests that it has seen), `link` (the loop that
-//!   asks the server).
+//!   (requests to a broker), `member` (a broker as the server knows it), `spread` and `division` (checks that only some
+//!   brokers of a group run, and who may run them now), `fleet` (all of it, and the long poll).
+//! - Broker: `kept` (its credential, the last good version and the requests that it has seen), `lease` (the checks that it
+//!   runs for the group, and until when), `link` (the loop that asks the server).
 //!
 //! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
 //! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves
@@ -16,16 +17,19 @@
 #![forbid(unsafe_code)]
 
 mod credential;
+mod division;
 mod error;
 mod fleet;
 mod group_store;
 mod kept;
+mod lease;
 mod link;
 mod member;
 mod package;
 mod record;
 mod report;
 mod secret;
+mod spread;
 mod task;
 #[cfg(test)]
 mod testing;
@@ -40,8 +44,9 @@ pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
 pub use record::Restrict;
 pub use report::{Destination, Refused, Report};
 pub use secret::TOKEN_PREFIX;
+pub use spread::Spread;
 pub use task::{Order, Outcome, Task, TaskView};
-pub use wire::{Answer, Enroled, Poll, any as read_any};
+pub use wire::{Answer, Enroled, Poll, Share, any as read_any};
 
 /// 64 letters: a name is a label, part of an address and a file name.
 const NAME_BYTES_MAX: usize = 64;

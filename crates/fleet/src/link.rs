@@ -2,10 +2,11 @@
 //!
 //! Invariants: what the server sends is applied only when the key of the enrolment has signed it, for this group, and it is
 //! newer than what runs; the last good version stays otherwise, and at each start it is applied before the server is asked.
-//! Threads: one that polls, one that carries out requests.
+//! Threads: one that polls, one that carries out requests, one that ends the lease of spread checks.
 //! Failure: a server that does not answer is asked again after [`PAUSE_MIN`] to [`PAUSE_MAX`]; the broker goes on without.
 //! Limits: [`ANSWER_BYTES`] of an answer.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,13 +14,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ogive_door::counters::Counters;
-use ogive_export::{Body, Client, ClientOptions, Outcome as SendOutcome, Reply};
+use ogive_export::{Body, Client, ClientOptions, NoReply, Reply};
 use ogive_probe::Clock;
 
 use crate::credential::ticket_parts;
 use crate::error::Error;
 use crate::fleet::WAIT_MAX;
 use crate::kept::{Begun, Credential, Kept};
+use crate::lease::Lease;
 use crate::package::{Package, PublicKey, Signed};
 use crate::report::{Refused, Report};
 use crate::secret::{sha256, token};
@@ -34,6 +36,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// 15 s for an answer that does not wait.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// A fifth of the lease between two attempts, so that one more is in time.
+const LEASE_PARTS: u32 = 5;
 const KIND: &str = "application/json";
 
 /// A broker as its link needs it.
@@ -52,6 +56,9 @@ pub trait Broker: Send + Sync {
     /// # Errors
     /// Why it cannot be.
     fn carry_out(&self, order: &Order) -> Result<String, String>;
+
+    /// Of the checks that only some brokers of the group run, runs these and no others from now on.
+    fn run_share(&self, checks: &BTreeSet<String>);
 }
 
 /// How to reach the server.
@@ -95,6 +102,7 @@ pub struct Link {
     counters: Arc<Counters>,
     clock: Clock,
     tasks: mpsc::Sender<(Task, Way)>,
+    lease: Arc<Lease>,
     /// As whom it polls, and the way there.
     of: Option<(Credential, Way)>,
     /// The version that runs.
@@ -115,13 +123,18 @@ struct Way {
 
 impl Way {
     fn post(&self, route: &str, body: &impl serde::Serialize, timeout: Duration) -> Result<Reply, String> {
-        let bytes = serde_json::to_vec(body).map_err(|error| error.to_string())?;
+        self.request(route, body, timeout).map_err(|failure| failure.detail)
+    }
+
+    fn request(&self, route: &str, body: &impl serde::Serialize, timeout: Duration) -> Result<Reply, NoReply> {
+        let wrong = |error: serde_json::Error| NoReply {
+            in_doubt: false,
+            is_refused: false,
+            detail: format!("the request is not JSON: {error}"),
+        };
+        let bytes = serde_json::to_vec(body).map_err(wrong)?;
         let url = format!("{}/v1/fleet/{route}", self.url.trim_end_matches('/'));
-        let reply = self.client.post(&url, timeout, Body { kind: KIND, encoding: None, bytes: &bytes });
-        reply.map_err(|outcome| match outcome {
-            SendOutcome::Later { detail, .. } => detail,
-            other => format!("{other:?}"),
-        })
+        self.client.request(&url, timeout, Body { kind: KIND, encoding: None, bytes: &bytes }, &[])
     }
 }
 
@@ -184,7 +197,9 @@ impl Link {
         let (worker, keeps) = (broker.clone(), kept.clone());
         let work = move || queue.into_iter().for_each(|(task, way)| carry_out(&*worker, &keeps, &task, &way));
         std::thread::Builder::new().name("fleet-requests".into()).spawn(work)?;
+        let lease = Lease::open(broker.clone(), counters.clone(), clock)?;
         let mut link = Self {
+            lease,
             kept,
             options,
             read,
@@ -288,7 +303,9 @@ impl Link {
             Err(problem) => return self.failed(problem),
         }
         let Some((credential, way)) = self.of.clone() else { return LOOK_AGAIN };
-        if let Err(problem) = self.rotate(&credential, &way).and_then(|()| send_unsent(&self.kept, &way)) {
+        if self.failures == 0
+            && let Err(problem) = self.rotate(&credential, &way).and_then(|()| send_unsent(&self.kept, &way))
+        {
             return self.failed(problem);
         }
         let report = Report {
@@ -297,12 +314,21 @@ impl Link {
             refused_total: self.refused_total,
             ..self.broker.report()
         };
-        let poll = Poll { report, begun: self.kept.begun(), at_once: self.failures > 0 };
-        let reply = match way.post("poll", &poll, WAIT_MAX + TIMEOUT) {
+        let runs = Some(self.lease.checks());
+        let poll = Poll { report, begun: self.kept.begun(), at_once: self.failures > 0, runs };
+        let asked_ns = self.clock.now();
+        // With a lease an answer comes within a third of it.
+        let timeout = self.lease.length().map_or(WAIT_MAX + TIMEOUT, |lease| lease.min(WAIT_MAX + TIMEOUT));
+        let reply = match way.request("poll", &poll, timeout) {
             Ok(reply) if reply.status == 200 => reply,
             Ok(reply) if reply.status == 401 && credential.next_token.is_some() => return self.swap(credential),
             Ok(reply) => return self.failed(said(&reply)),
-            Err(problem) => return self.failed(problem),
+            Err(failure) => {
+                if failure.is_refused {
+                    self.lease.server_is_down(asked_ns);
+                }
+                return self.failed(failure.detail);
+            }
         };
         let answer: Answer = match serde_json::from_slice(&reply.body) {
             Ok(answer) => answer,
@@ -312,10 +338,10 @@ impl Link {
             tracing::info!("fleet: {} answers", way.url);
         }
         (self.failures, self.problem) = (0, None);
-        self.answered(&credential, &way, answer)
+        self.answered(&credential, &way, answer, asked_ns)
     }
 
-    fn answered(&mut self, credential: &Credential, way: &Way, answer: Answer) -> Duration {
+    fn answered(&mut self, credential: &Credential, way: &Way, answer: Answer, asked_ns: u64) -> Duration {
         let is_newest = answer.package.is_none() && answer.version == self.running;
         if let Some(signed) = &answer.package {
             let version = self.take(credential, signed, Some(answer.version));
@@ -325,6 +351,8 @@ impl Link {
         } else if is_newest {
             self.refused = None;
         }
+        // After the version whose checks they are.
+        self.lease.set(answer.share, asked_ns);
         match self.kept.begin(answer.tasks) {
             Ok(tasks) => tasks.into_iter().for_each(|task| drop(self.tasks.send((task, way.clone())))),
             Err(error) => tracing::error!("fleet: a request is not begun: {error}"),
@@ -389,7 +417,8 @@ impl Link {
         }
         self.failures = self.failures.saturating_add(1);
         self.show(false);
-        let pause = PAUSE_MIN.saturating_mul(1 << self.failures.min(6)).min(PAUSE_MAX);
+        let pause_max = self.lease.length().map_or(PAUSE_MAX, |lease| (lease / LEASE_PARTS).min(PAUSE_MAX));
+        let pause = PAUSE_MIN.saturating_mul(1 << self.failures.min(6)).min(pause_max);
         // Half to all of it, so that the brokers of a server that comes back do not come at once.
         let share = self.clock.now() % 500;
         pause.mul_f64(0.5 + share as f64 / 1_000.0)
@@ -400,6 +429,12 @@ impl Link {
         figures.set("ogive_fleet_link_up", NONE, f64::from(u8::from(is_up)));
         figures.set("ogive_fleet_version", NONE, self.running as f64);
         figures.set("ogive_fleet_refusing", NONE, f64::from(u8::from(self.refused.is_some())));
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.lease.close();
     }
 }
 

@@ -78,6 +78,17 @@ impl Member {
         Self { enrolment, seen: None, tasks, wake: Arc::default(), changed: 0, shown: None, poll: 0 }
     }
 
+    /// Whether it comes, or came until lately.
+    pub(crate) fn is_coming(&self, now_ms: i64) -> bool {
+        self.enrolment.revoked.is_none() && self.seen.as_ref().is_some_and(|seen| now_ms <= seen.next_ms + AWAY_MS)
+    }
+
+    /// Whether it runs the version in force, or has not refused it.
+    pub(crate) fn is_able(&self, version: u64) -> bool {
+        let Some(Seen { report, .. }) = &self.seen else { return false };
+        report.version == version || report.refused.as_ref().is_none_or(|refused| refused.version != version)
+    }
+
     /// Its state, when its group is at `version`; 0 when that has none.
     pub(crate) fn state(&self, version: u64, now_ms: i64) -> State {
         if self.enrolment.revoked.is_some() {
@@ -95,7 +106,7 @@ impl Member {
     }
 
     /// As the list shows it.
-    pub(crate) fn row(&self, version: u64, now_ms: i64) -> Row<'_> {
+    pub(crate) fn row<'m>(&'m self, version: u64, spread_checks: Vec<&'m str>, now_ms: i64) -> Row<'m> {
         let Enrolment { name, group, enrolled_ms, revoked, .. } = &self.enrolment;
         let seen = self.seen.as_ref();
         Row {
@@ -112,6 +123,7 @@ impl Member {
             token_expires_ms: self.enrolment.expires_ms(),
             revoked_ms: revoked.as_ref().map(|(ms, _)| *ms),
             tasks: self.tasks.pending().count(),
+            spread_checks,
         }
     }
 }
@@ -131,4 +143,6 @@ pub(crate) struct Row<'m> {
     token_expires_ms: i64,
     revoked_ms: Option<i64>,
     tasks: usize,
+    /// Checks of the group that not all of its brokers run, and that this one may be running.
+    spread_checks: Vec<&'m str>,
 }

@@ -17,6 +17,9 @@ pub struct Poll {
     /// The server answers at once.
     #[serde(default)]
     pub at_once: bool,
+    /// The spread checks that it runs; none of a broker that does not know of such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<String>>,
 }
 
 /// The server's answer, when there is something new or after a while.
@@ -35,6 +38,18 @@ pub struct Answer {
     /// How long to wait before the next poll; 0 when the server waits instead.
     #[serde(default)]
     pub pause_ms: u64,
+    /// The spread checks that the broker may run; none of a group without such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// The spread checks that a broker may run, from the moment at which it asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// For how long.
+    pub lease_ms: u64,
+    /// Their names.
+    pub checks: Vec<String>,
 }
 
 /// Outcomes of requests.
@@ -96,9 +111,11 @@ mod tests {
 
     #[test]
     fn what_a_peer_sends_may_be_anything() {
-        let poll = Poll { report: Report { findings: vec!["a".into()], ..Report::default() }, ..Poll::default() };
+        let report = Report { findings: vec!["a".into()], ..Report::default() };
+        let poll = Poll { report, runs: Some(vec!["a".into()]), ..Poll::default() };
         let signed = Signed { package: "{}".into(), signature: "AA==".into() };
-        let answer = Answer { package: Some(signed), ..Answer::default() };
+        let share = Some(Share { lease_ms: 15_000, checks: vec!["a".into()] });
+        let answer = Answer { package: Some(signed), share, ..Answer::default() };
         let texts = [serde_json::to_vec(&poll).unwrap(), serde_json::to_vec(&answer).unwrap()];
         let mut seed = 7_u64;
         for text in texts {

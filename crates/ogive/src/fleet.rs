@@ -1,6 +1,7 @@
 //! The configuration of a group of brokers: what it may say, and whether it is right.
 //!
-//! Format: `labels`, `[limits]`, `[[check]]` and `[[filter]]` tables, as in a broker.toml, and beside it `scrape_configs` in Prometheus' format.
+//! Format: `labels`, `[limits]`, `[spread]`, `[[check]]` and `[[filter]]` tables, most as in a broker.toml, and beside it
+//! `scrape_configs` in Prometheus' format.
 //! Invariants: server, command and broker validate it with the same function.
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use ogive_checks as checks;
 use ogive_filter::{Filter, Stage};
-use ogive_fleet::Contents;
+use ogive_fleet::{Contents, Spread};
 use ogive_scrape::FedJobs;
 use ogive_text::mistake::{Mistake, Step};
 use serde::Deserialize;
@@ -37,6 +38,18 @@ fn some_size<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D
     size(from).map(Some)
 }
 
+/// How checks are divided among the brokers of the group.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct SpreadTable {
+    /// Of checks that do not say it themselves.
+    #[serde(default)]
+    brokers: checks::Brokers,
+    /// How long a broker runs such checks without word from the server.
+    #[serde(default, deserialize_with = "age")]
+    lease: Option<Duration>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
@@ -44,6 +57,8 @@ struct Tables {
     labels: BTreeMap<String, String>,
     #[serde(default)]
     limits: SpoolLimits,
+    #[serde(default)]
+    spread: SpreadTable,
     #[serde(default)]
     check: Vec<checks::Check>,
     #[serde(default)]
@@ -60,6 +75,8 @@ pub(crate) struct Document {
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) limits: SpoolLimits,
     pub(crate) checks: checks::Config,
+    /// Those of them that only some brokers run.
+    pub(crate) spread: Spread,
     pub(crate) filters: Vec<Filter>,
 }
 
@@ -82,7 +99,7 @@ impl Document {
     fn parse_toml(text: &str) -> Result<Self, Vec<String>> {
         let tables: Tables =
             toml::from_str(text).map_err(|error| vec![Mistake::from_toml(text, &error).to_string()])?;
-        let Tables { labels, limits, check, filter, case } = tables;
+        let Tables { labels, limits, spread, check, filter, case } = tables;
         let wrong = |key: &str, message: String| vec![Mistake::at_path(text, &[Step::Key(key)], message).to_string()];
         if labels.len() > LABELS_MAX {
             return Err(wrong("labels", format!("there are {} labels; give at most {LABELS_MAX}", labels.len())));
@@ -91,17 +108,22 @@ impl Document {
             return Err(wrong("case", "there are cases and no [[filter]] that they could test".into()));
         }
         let checks = checks::Config::of(check).map_err(|clash| vec![clash.mistake(text).to_string()])?;
+        let checks = checks.with_brokers(spread.brokers);
+        let lease = spread.lease.unwrap_or(Spread::default().lease);
+        let divided = checks.spread().map(|(name, count)| (name.to_owned(), count)).collect();
+        let spread = Spread { checks: divided, lease };
+        spread.check().map_err(|why| wrong("spread", why))?;
         let labels: Vec<(String, String)> = labels.into_iter().collect();
         checks.with_labels(&labels).map_err(|why| wrong("labels", why))?;
         let filters = ogive_filter::File::parse_among(text).map_err(|mistake| vec![mistake])?;
         Stage::new(ogive_filter::File::parse_among(text).unwrap_or_default()).map_err(|why| wrong("filter", why))?;
-        Ok(Self { labels, limits, checks, filters })
+        Ok(Self { labels, limits, checks, spread, filters })
     }
 }
 
-/// Whether brokers would take a configuration.
-pub(crate) fn validate(contents: &Contents) -> Result<(), Vec<String>> {
-    Document::parse(contents, "the TOML", "the scrape configuration").map(drop)
+/// Whether brokers would take a configuration, and what of it is divided among them.
+pub(crate) fn validate(contents: &Contents) -> Result<Spread, Vec<String>> {
+    Document::parse(contents, "the TOML", "the scrape configuration").map(|document| document.spread)
 }
 
 /// Reads the TOML of a group, for who only wants to know whether it is good; what is wrong with it, a sentence each.
@@ -109,7 +131,7 @@ pub(crate) fn validate(contents: &Contents) -> Result<(), Vec<String>> {
 /// # Errors
 /// It cannot be read as the configuration of a group.
 pub fn group_file(text: &str) -> Result<(), Vec<String>> {
-    validate(&Contents { toml: text.to_owned(), scrape: Some(text.to_owned()) })
+    validate(&Contents { toml: text.to_owned(), scrape: Some(text.to_owned()) }).map(drop)
 }
 
 #[cfg(test)]
@@ -139,6 +161,9 @@ labels = {site = "fra"}
 spool-bytes-max = "20GiB"
 spool-age-max = "7d"
 
+[spread]
+lease = "20s"
+
 [[check]]
 name = "shop"
 kind = "http"
@@ -158,7 +183,24 @@ drop = true
         assert_eq!(document.limits.spool_bytes_max, Some(20 << 30));
         assert_eq!(document.limits.spool_age_max, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!((document.checks.len(), document.filters.len()), (1, 1));
+        assert!(document.spread.checks.is_empty() && document.spread.lease == Duration::from_secs(20));
         assert!(Document::parse(&contents("", None), "a", "b").is_ok());
+    }
+
+    #[test]
+    fn checks_are_for_all_brokers_or_for_some() {
+        let spread = |head: &str, key: &str| {
+            let table = |name: &str, key: &str| {
+                format!("[[check]]\nname = {name:?}\nkind = \"tcp\"\ntarget = \"h:1\"\n{key}\n")
+            };
+            let text = format!("{head}\n{}{}", table("a", key), table("b", ""));
+            let spread = validate(&contents(&text, None)).unwrap();
+            spread.checks.into_iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(spread("", ""), "");
+        assert_eq!(spread("", "brokers = 1"), "a:1");
+        assert_eq!(spread("[spread]\nbrokers = 2", ""), "a:2 b:2");
+        assert_eq!(spread("[spread]\nbrokers = \"one\"", "brokers = \"all\""), "b:1");
     }
 
     #[test]
@@ -171,13 +213,16 @@ drop = true
                 assert!(said.contains(word), "{word:?} is not in {said:?}");
             }
         };
-        check("[[check]]", "[[chekc]]", &["edge.toml, line 8", "did you mean \"check\""]);
-        check("kind = \"http\"", "kind = \"htp\"", &["line 8", "did you mean \"http\""]);
+        check("[[check]]", "[[chekc]]", &["edge.toml, line 11", "did you mean \"check\""]);
+        check("kind = \"http\"", "kind = \"htp\"", &["line 11", "did you mean \"http\""]);
+        check("kind = \"http\"", "kind = \"http\"\nbrokers = 0", &["1 to 16"]);
+        check("lease = \"20s\"", "lease = \"2s\"", &["line 8", "lease is 2 s"]);
+        check("lease =", "leese =", &["line 9", "did you mean"]);
         check("spool-bytes-max", "spool-byte-max", &["line 5", "did you mean"]);
         check("20GiB", "much", &["line 5", "no number of bytes"]);
         check("site =", "check =", &["line 2", "check"]);
-        check("level=debug", "level=(", &["line 13"]);
-        check("[[filter]]\nname = \"debug\"", "[[case]]\nline = \"x\"", &["line 13", "no [[filter]]"]);
+        check("level=debug", "level=(", &["line 16"]);
+        check("[[filter]]\nname = \"debug\"", "[[case]]\nline = \"x\"", &["line 16", "no [[filter]]"]);
         let said = Document::parse(&contents(WHOLE, Some(&SCRAPE.replace("job_name", "job_nam"))), "", "edge.yml");
         let said = said.unwrap_err().join("\n");
         assert!(said.contains("edge.yml:2:") && said.contains("job_name"), "{said}");

@@ -176,8 +176,7 @@ pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
 pub(crate) fn open_fleet(options: &Options, front: &Front) -> anyhow::Result<Arc<Fleet>> {
     let directories = options.data.iter().map(|data| data.join("fleet")).collect();
     let (disk, counters) = (Arc::new(RealDisk), front.counters.clone());
-    let now_ms = front.clock.wall().div_euclid(1_000_000);
-    let opened = Fleet::open(disk, directories, restrict, fleet::validate, counters, now_ms);
+    let opened = Fleet::open(disk, directories, restrict, fleet::validate, counters, front.clock);
     let opened = opened.context("cannot read the configurations of brokers")?;
     opened.damaged().iter().for_each(|damaged| tracing::error!("fleet: {damaged}"));
     Ok(Arc::new(opened))

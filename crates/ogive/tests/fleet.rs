@@ -9,14 +9,14 @@ use crate::common::{Server, eventually};
 use serde_json::{Value, json};
 
 /// A server, the directory of its groups, and brokers that know it.
-struct Site {
+pub(crate) struct Site {
     directory: tempfile::TempDir,
-    server: Option<Server>,
-    address: String,
+    pub(crate) server: Option<Server>,
+    pub(crate) address: String,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(&directory.path().join("data"));
         std::fs::create_dir(directory.path().join("groups")).unwrap();
@@ -24,33 +24,33 @@ impl Site {
         Self { directory, server: Some(server), address }
     }
 
-    fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// `ogive fleet ...` against the server.
-    fn fleet(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn fleet(&self, arguments: &[&str]) -> Output {
         let server = format!("http://{}", self.address);
         ogive(&[&["fleet"], arguments, &["--server", &server]].concat())
     }
 
-    fn apply(&self, toml: &str, why: &str) -> Output {
+    pub(crate) fn apply(&self, toml: &str, why: &str) -> Output {
         std::fs::write(self.path("groups/edge.toml"), toml).unwrap();
         self.fleet(&["apply", self.path("groups").to_str().unwrap(), "--why", why])
     }
 
-    fn ticket(&self, more: &[&str]) -> String {
+    pub(crate) fn ticket(&self, more: &[&str]) -> String {
         let made = self.fleet(&[&["ticket", "--group", "edge"], more].concat());
         assert!(made.status.success(), "{}", said(&made));
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
     }
 
     /// A broker's directory with its file, which names this server as its destination and its fleet.
-    fn configure(&self, name: &str, fleet: &str) -> PathBuf {
+    pub(crate) fn configure(&self, name: &str, fleet: &str) -> PathBuf {
         let directory = self.path(name);
         std::fs::create_dir(&directory).unwrap();
         let destination = [format!("http://{}", self.address)];
@@ -60,12 +60,12 @@ impl Site {
         path
     }
 
-    fn enrol(&self, ticket: &str, config: &Path) -> Output {
+    pub(crate) fn enrol(&self, ticket: &str, config: &Path) -> Output {
         let server = format!("http://{}", self.address);
         ogive(&["broker", "enroll", &server, ticket, "-c", config.to_str().unwrap()])
     }
 
-    fn broker(&self, name: &str, fleet: &str) -> Server {
+    pub(crate) fn broker(&self, name: &str, fleet: &str) -> Server {
         let config = self.configure(name, fleet);
         let enroled = self.enrol(&self.ticket(&[]), &config);
         assert!(enroled.status.success(), "{}", said(&enroled));
@@ -73,13 +73,13 @@ impl Site {
     }
 
     /// What the server shows of a broker.
-    fn row(&self, name: &str) -> Value {
+    pub(crate) fn row(&self, name: &str) -> Value {
         let (status, list) = self.server().get("/v1/fleet/brokers");
         assert_eq!(status, 200, "{list}");
         list["brokers"].as_array().unwrap().iter().find(|row| row["name"] == name).cloned().unwrap_or_default()
     }
 
-    fn until(&self, name: &str, state: &str, version: u64) -> Value {
+    pub(crate) fn until(&self, name: &str, state: &str, version: u64) -> Value {
         eventually(&format!("{name} is {state} at {version}"), || {
             let row = self.row(name);
             (row["state"] == state && row["report"]["version"] == version).then_some(row)
@@ -91,7 +91,7 @@ fn ogive(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ogive")).args(arguments).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
 }
 

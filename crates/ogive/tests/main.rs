@@ -58,6 +58,7 @@ mod scrape_access;
 mod scrape_discovery;
 mod serve;
 mod snapshot_send;
+mod spread;
 mod stream;
 mod syslog;
 mod tenant_rules;

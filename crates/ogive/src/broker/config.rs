@@ -436,6 +436,11 @@ fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
             wrong(&[Key("fleet"), Key("url")], format!("{url:?} is no address of a server; write https://host:6448"));
         }
     }
+    for (index, check) in file.check.iter().enumerate() {
+        if let Err(sentence) = check.runs_alone() {
+            wrong(&[Key("check"), Index(index), Key("brokers")], sentence);
+        }
+    }
     let mut names = BTreeSet::new();
     for (index, destination) in file.destination.iter().enumerate() {
         if !names.insert(&destination.name) {

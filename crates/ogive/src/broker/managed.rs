@@ -3,9 +3,10 @@
 //! Invariants: a configuration is applied whole or not at all; what runs programs or reads files of this machine only with
 //! the permission of the broker's own file; limits only lower those of that file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -38,9 +39,27 @@ pub(super) struct Managed {
     allow: Vec<Permission>,
     runtime: tokio::runtime::Handle,
     started_ms: i64,
-    checks: AtomicU64,
+    checks: Mutex<GroupChecks>,
     /// When the use of processors was last read, nanoseconds of the clock, and how much it was.
     cpu: Mutex<(u64, f64)>,
+}
+
+/// Checks of the group.
+#[derive(Default)]
+struct GroupChecks {
+    config: ogive_checks::Config,
+    /// Those that only some brokers run, and this one may.
+    own: BTreeSet<String>,
+    running: u64,
+}
+
+impl GroupChecks {
+    /// What this broker runs of them.
+    fn chosen(&mut self) -> ogive_checks::Config {
+        let chosen = self.config.of_broker(|name| self.own.contains(name));
+        self.running = chosen.len() as u64;
+        chosen
+    }
 }
 
 /// What a broker gives to what its server decides.
@@ -72,7 +91,7 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
         own_filters,
         allow: fleet.allow.clone(),
         runtime: ready.runtime.handle().clone(),
-        checks: AtomicU64::new(0),
+        checks: Mutex::default(),
     };
     let counters = ready.app.counters.clone();
     let link = Link::open(kept, fleet.link(), read_file, Arc::new(managed), counters, clock)
@@ -138,6 +157,10 @@ impl Managed {
         Ok(())
     }
 
+    fn checks(&self) -> MutexGuard<'_, GroupChecks> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Processors used since the last report.
     fn cpu(&self) -> f64 {
         let (now_ns, used) = (self.broker.context.clock.now(), used_seconds());
@@ -165,13 +188,21 @@ impl Managed {
 impl Above for Managed {
     fn apply(&self, package: &Package) -> Result<(), (&'static str, String)> {
         let Prepared { document, checks, stage, jobs } = self.prepare(package)?;
-        // ORDERING: Relaxed; a figure for people.
-        self.checks.store(checks.len() as u64, Ordering::Relaxed);
         self.filters.replace(stage);
         *self.broker.group_limits.lock().unwrap_or_else(PoisonError::into_inner) = document.limits;
-        self.feeds.checks.set(checks);
+        let mut all = self.checks();
+        all.config = checks;
+        // Under the lock, so that what comes last is what runs.
+        self.feeds.checks.set(all.chosen());
+        drop(all);
         self.feeds.scrape.send_replace(jobs);
         Ok(())
+    }
+
+    fn run_share(&self, checks: &BTreeSet<String>) {
+        let mut all = self.checks();
+        all.own.clone_from(checks);
+        self.feeds.checks.set(all.chosen());
     }
 
     fn report(&self) -> Report {
@@ -195,8 +226,7 @@ impl Above for Managed {
             gap_samples,
             cpu: self.cpu(),
             memory_bytes: ProcessMemory::now().map_or(0, |memory| memory.resident_bytes),
-            // ORDERING: Relaxed; a figure for people.
-            checks: self.checks.load(Ordering::Relaxed),
+            checks: self.checks().running,
             findings: self.findings(),
             destinations,
             ..Report::default()

@@ -17,6 +17,8 @@ use super::order::Order;
 
 /// 200 ms between two looks for an outcome.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// 20 names of checks in a line.
+const NAMES_MAX: usize = 20;
 
 /// `ogive fleet brokers`.
 pub(super) fn list(server: &Server, is_json: bool) -> anyhow::Result<ExitCode> {
@@ -66,11 +68,23 @@ fn table(rows: &[Value], now_ms: i64) -> String {
             let reason = refused["reason"].as_str().unwrap_or_default();
             out += &format!("  refuses version {}, {reason}: {why}\n", refused["version"]);
         }
+        out += &spread_checks(row);
         for finding in report["findings"].as_array().into_iter().flatten() {
             out += &format!("  {}\n", finding.as_str().unwrap_or_default());
         }
     }
     out
+}
+
+/// Which of its group's spread checks a broker runs, as a line, if it runs any.
+fn spread_checks(row: &Value) -> String {
+    let names: Vec<&str> = row["spread_checks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let shown = names[..names.len().min(NAMES_MAX)].join(", ");
+    match names.len() {
+        0 => String::new(),
+        count @ ..=NAMES_MAX => format!("  {count} spread: {shown}\n"),
+        count => format!("  {count} spread: {shown}, and {} more (--json)\n", count - NAMES_MAX),
+    }
 }
 
 /// `ogive fleet ticket`.
@@ -187,12 +201,19 @@ mod tests {
                 "clock_offset_seconds": -0.25, "report": {"version": 7, "lag_seconds": 1.5, "spool_bytes": 1_234_567,
                 "gap_samples": 3, "cpu": 0.025, "memory_bytes": 50 << 20, "findings": ["the disk is full"],
                 "refused": {"version": 8, "reason": "invalid", "why": "line 2: no"}}}),
-            json!({"name": "edge-2", "group": "edge", "state": "unseen", "should_run": 8, "report": null}),
+            json!({"name": "edge-3", "spread_checks": (0..21).map(|at| format!("c{at}")).collect::<Vec<_>>()}),
+            json!({"name": "edge-2", "group": "edge", "state": "unseen", "should_run": 8, "report": null,
+                "spread_checks": ["dns", "shop"]}),
         ];
         let text = table(&rows, 6_000);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].contains("7/8") && lines[1].contains("1,234,567") && lines[1].ends_with("5 s ago"), "{text}");
         assert_eq!((lines[2].trim(), lines[3].trim()), ("refuses version 8, invalid: line 2: no", "the disk is full"));
-        assert!(lines[4].contains("-/8") && lines[4].ends_with("never"), "{text}");
+        assert!(
+            lines[5].starts_with("  21 spread: c0, c1,") && lines[5].ends_with("c19, and 1 more (--json)"),
+            "{text}"
+        );
+        assert!(lines[6].contains("-/8") && lines[6].ends_with("never"), "{text}");
+        assert_eq!(lines[7], "  2 spread: dns, shop");
     }
 }

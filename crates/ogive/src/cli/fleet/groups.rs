@@ -174,7 +174,15 @@ pub(super) fn list(server: &Server, is_json: bool) -> anyhow::Result<ExitCode> {
         let brokers = if brokers.is_empty() { "no brokers".into() } else { brokers.join(", ") };
         let time = group["time_ms"].as_i64().map_or_else(String::new, rfc3339);
         println!("{:24} version {:<5} {time} by {}: {}", text("group"), group["version"], text("by"), text("why"));
-        println!("{:24} {brokers}", "");
+        let waiting = match group["spread_waiting"].as_u64().unwrap_or(0) {
+            0 => String::new(),
+            count => format!(", {count} of them waiting for a broker"),
+        };
+        let spread = match group["spread_checks"].as_u64().unwrap_or(0) {
+            0 => String::new(),
+            count => format!("; {count} spread checks{waiting}"),
+        };
+        println!("{:24} {brokers}{spread}", "");
     }
     for damaged in data["damaged"].as_array().into_iter().flatten() {
         println!("damaged: {}", damaged.as_str().unwrap_or_default());
