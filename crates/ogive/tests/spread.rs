@@ -26,7 +26,7 @@ fn group(target: &str) -> String {
         format!("[[check]]\nname = {name:?}\nkind = \"tcp\"\ntarget = {target:?}\nperiod = \"1s\"\n{more}\n")
     };
     let spread: String = (0..CHECKS).map(|at| check(&format!("spread-{at}"), "")).collect();
-    format!("[spread]\nbrokers = 1\nlease = \"3s\"\n{spread}{}", check("everywhere", "brokers = \"all\""))
+    format!("[spread]\nbrokers = 1\nlease = \"6s\"\n{spread}{}", check("everywhere", "brokers = \"all\""))
 }
 
 /// Where each check runs, once each has exactly one place.
@@ -96,10 +96,8 @@ fn a_lost_brokers_checks_move_alone_and_come_back_with_it() {
     assert!(said(&site.fleet(&["list"])).contains("24 spread checks"));
     // One is lost: its checks go to the others, and only its.
     brokers[1].kill();
-    let second = eventually("its checks have places", || places(&site).filter(|now| of(now, "edge-2").is_empty()));
-    for (check, at) in first.iter().filter(|(_, at)| *at != "edge-2") {
-        assert_eq!(&second[check], at, "{check} was not the lost one's");
-    }
+    let is_moved = |now: &Places| first.iter().all(|(check, at)| (*at == "edge-2") != (now[check] == *at));
+    let second = eventually("its checks alone have other places", || places(&site).filter(is_moved));
     let moved = *of(&first, "edge-2").first().unwrap();
     runs_again(site.server(), moved, &second[moved]);
     // It comes back, and so do they.
@@ -123,7 +121,7 @@ fn restart(site: &mut Site, first: &Places) {
     site.server = Some(Server::start_at(&site.path("data"), &address));
     eventually("all is reported again", || places(site).filter(|now| now == first));
     // Longer than a lease and its margin.
-    for _ in 0..6 {
+    for _ in 0..10 {
         runs_again(site.server(), "everywhere", "edge-1");
     }
     assert_eq!(places(site).as_ref(), Some(first));
@@ -157,7 +155,7 @@ fn a_broker_that_is_cut_off_stops_and_one_whose_server_is_down_goes_on() {
     let address = site.address.clone();
     drop(site.server.take());
     let clock = std::time::Instant::now();
-    eventually("two leases pass", || (clock.elapsed().as_secs() >= 6).then_some(()));
+    eventually("two leases pass", || (clock.elapsed().as_secs() >= 12).then_some(()));
     assert_eq!(figure("ogive_fleet_link_up"), Some(0));
     assert_eq!(figure("ogive_fleet_spread_checks_run"), Some(own.len()));
     assert_eq!(figure("ogive_fleet_leases_lost_total"), None);
