@@ -46,7 +46,7 @@ pub(super) fn target(raw: &mut Raw) -> Result<String, String> {
 pub(super) fn place(text: &str, usual: Option<u16>) -> Result<HostAndPort, String> {
     let wrong = || format!("target {text:?} is not HOST:PORT");
     let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.starts_with('[') => {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
             (host, Some(port.parse().map_err(|_| wrong())?))
         }
         _ => (text, None),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ogive_door::counters::Counters;
 use ogive_probe::Clock;
 
-use crate::link::Broker;
+use crate::broker::Broker;
 use crate::wire::Share;
 
 /// A figure without a label.

@@ -5,8 +5,9 @@
 //! - Server: `group_store` (every version of every group), `credential` (one-time tickets, tokens of brokers), `task`
 //!   (requests to a broker), `member` (a broker as the server knows it), `spread` and `division` (checks that only some
 //!   brokers of a group run, and who may run them now), `fleet` (all of it, and the long poll).
-//! - Broker: `kept` (its credential, the last good version and the requests that it has seen), `lease` (the checks that it
-//!   runs for the group, and until when), `link` (the loop that asks the server).
+//! - Broker: `broker` (what the fleet needs of it), `kept` (its credential, the last good version and the requests that
+//!   it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
+//!   server).
 //!
 //! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
 //! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves
@@ -16,6 +17,7 @@
 //! Failure: every refusal is a sentence that says what to do.
 #![forbid(unsafe_code)]
 
+mod broker;
 mod credential;
 mod division;
 mod error;
@@ -35,11 +37,12 @@ mod task;
 mod testing;
 mod wire;
 
+pub use broker::Broker;
 pub use credential::{Enrolment, NewTicket, TicketView};
 pub use error::Error;
 pub use fleet::{Applied, Fleet, GroupRow, POLL_BYTES_MAX, Validate, WAIT_MAX};
 pub use kept::{Credential, Kept};
-pub use link::{Broker, Link, LinkOptions, enrol};
+pub use link::{Link, LinkOptions, enrol};
 pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
 pub use record::Restrict;
 pub use report::{Destination, Refused, Report};

@@ -6,7 +6,6 @@
 //! Failure: a server that does not answer is asked again after [`PAUSE_MIN`] to [`PAUSE_MAX`]; the broker goes on without.
 //! Limits: [`ANSWER_BYTES`] of an answer.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -17,15 +16,16 @@ use ogive_door::counters::Counters;
 use ogive_export::{Body, Client, ClientOptions, NoReply, Reply};
 use ogive_probe::Clock;
 
+use crate::broker::Broker;
 use crate::credential::ticket_parts;
 use crate::error::Error;
 use crate::fleet::WAIT_MAX;
 use crate::kept::{Begun, Credential, Kept};
 use crate::lease::Lease;
-use crate::package::{Package, PublicKey, Signed};
+use crate::package::{PublicKey, Signed};
 use crate::report::{Refused, Report};
 use crate::secret::{sha256, token};
-use crate::task::{Order, Outcome, Task};
+use crate::task::{Outcome, Task};
 use crate::wire::{Answer, Done, Enrol, Enroled, Poll, Rotate};
 
 /// 24 MiB: a package within its limit, escaped.
@@ -39,27 +39,6 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// A fifth of the lease between two attempts, so that one more is in time.
 const LEASE_PARTS: u32 = 5;
 const KIND: &str = "application/json";
-
-/// A broker as its link needs it.
-pub trait Broker: Send + Sync {
-    /// Makes a configuration the one that runs, whole or not at all.
-    ///
-    /// # Errors
-    /// A reason (`invalid`, `forbidden` or `disk`) and a sentence.
-    fn apply(&self, package: &Package) -> Result<(), (&'static str, String)>;
-
-    /// Its state; the link adds the version and what was refused.
-    fn report(&self) -> Report;
-
-    /// Carries out a request.
-    ///
-    /// # Errors
-    /// Why it cannot be.
-    fn carry_out(&self, order: &Order) -> Result<String, String>;
-
-    /// Of the checks that only some brokers of the group run, runs these and no others from now on.
-    fn run_share(&self, checks: &BTreeSet<String>);
-}
 
 /// How to reach the server.
 #[derive(Clone, Debug, Default)]

@@ -43,6 +43,23 @@ fn own(directory: &Path, proxy: &str, server: &str, column: &str) -> Option<f64>
     row[at].parse().ok()
 }
 
+/// Checks of each way to it, and of what it has or not.
+fn checks(directory: &Path, socket: u16, page: u16) -> String {
+    let file = format!("target = '{}'\n", directory.join("stats").display());
+    let url = format!("target = 'http://127.0.0.1:{page}/'\n");
+    let login = "user = 'monitor'\npassword = 'open-sesame'\n";
+    [
+        table("file", "haproxy", &file),
+        table("port", "haproxy", &format!("target = '127.0.0.1:{socket}'\n")),
+        table("page", "haproxy", &format!("{url}{login}fields = ['hrsp_2xx', 'scur']\n")),
+        table("one", "haproxy", &format!("{file}servers_up_min = {{shop = 1}}\n")),
+        table("two", "haproxy", &format!("{file}servers_up_min = {{shop = 2}}\n")),
+        table("none", "haproxy", &format!("{file}servers_up_min = {{gone = 1}}\n")),
+        table("stranger", "haproxy", &format!("{url}user = 'monitor'\npassword = 'hunter2'\n")),
+    ]
+    .concat()
+}
+
 #[test]
 fn proxies_and_servers_have_the_numbers_that_haproxy_has() {
     let directory = directory();
@@ -54,19 +71,7 @@ fn proxies_and_servers_have_the_numbers_that_haproxy_has() {
     );
     listens(good);
     let _haproxy = haproxy(directory.path(), ports);
-    let file = format!("target = '{}'\n", directory.path().join("stats").display());
-    let url = format!("target = 'http://127.0.0.1:{page}/'\n");
-    let login = "user = 'monitor'\npassword = 'open-sesame'\n";
-    let checks = [
-        table("file", "haproxy", &file),
-        table("port", "haproxy", &format!("target = '127.0.0.1:{socket}'\n")),
-        table("page", "haproxy", &format!("{url}{login}fields = ['hrsp_2xx', 'scur']\n")),
-        table("one", "haproxy", &format!("{file}servers_up_min = {{shop = 1}}\n")),
-        table("two", "haproxy", &format!("{file}servers_up_min = {{shop = 2}}\n")),
-        table("none", "haproxy", &format!("{file}servers_up_min = {{gone = 1}}\n")),
-        table("stranger", "haproxy", &format!("{url}user = 'monitor'\npassword = 'hunter2'\n")),
-    ];
-    let server = serve(directory.path(), &checks.concat());
+    let server = serve(directory.path(), &checks(directory.path(), socket, page));
     let number = |check: &str, metric: &str, labels: &str| {
         server.number(&format!("haproxy_{metric}{{check=\"{check}\",{labels}}}"))
     };

@@ -181,6 +181,48 @@ fn names_and_services_have_the_defaults_of_prometheus() {
     assert_eq!((tls.url.as_str(), upgraded.url.as_str()), ("https://c:8501/p", "https://c"));
 }
 
+/// A file that is refused with these words.
+fn says(text: &str, words: &[&str]) {
+    let error = of(text).map(|config| config.jobs.len()).unwrap_err();
+    for word in words {
+        assert!(error.contains(word), "{text}{error}: does not say {word:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_discovery_is_named() {
+    for (text, words) in [
+        (
+            "scrape_configs:\n- job_name: a\n  dns_sd_configs:\n  - name: [x]\n",
+            &[":4:", "unknown key name", "did you mean names?"][..],
+        ),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{}]}]\n", &["dns_sd_configs", "names"]),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: A}]}]\n", &["type A", "port"]),
+        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: SVR}]}]\n", &["SVR", "did you mean SRV?"]),
+        (
+            "scrape_configs:\n- job_name: a\n  consul_sd_configs:\n  - servers: x\n",
+            &[":4:", "unknown key servers", "did you mean server?"],
+        ),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: ' '}]}]\n", &["consul_sd_configs", "server"]),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'unix:///x'}]}]\n", &["neither http nor https"]),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'u:p@c'}]}]\n",
+            &["consul_sd_configs", "username"],
+        ),
+        ("scrape_configs: [{job_name: a, consul_sd_configs: [{oauth2: {}}]}]\n", &["consul_sd_configs", "oauth2"]),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{username: u, basic_auth: {username: v}}]}]\n",
+            &["username", "basic_auth"],
+        ),
+        (
+            "scrape_configs: [{job_name: a, consul_sd_configs: [{token: t, authorization: {credentials: x}}]}]\n",
+            &["token", "authorization"],
+        ),
+    ] {
+        says(text, words);
+    }
+}
+
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, words) in [
@@ -220,39 +262,10 @@ fn what_is_wrong_is_named_with_its_place() {
         ("scrape_configs: [{job_name: a, oauth2: {client_id: x}}]\n", &["oauth2"]),
         ("scrape_configs: [{job_name: a, proxy_url: 'http://x'}]\n", &["proxy"]),
         ("scrape_configs: [{job_name: a, file_sd_configs: [{files: [x.txt]}]}]\n", &["x.txt", ".json"]),
-        (
-            "scrape_configs:\n- job_name: a\n  dns_sd_configs:\n  - name: [x]\n",
-            &[":4:", "unknown key name", "did you mean names?"],
-        ),
-        ("scrape_configs: [{job_name: a, dns_sd_configs: [{}]}]\n", &["dns_sd_configs", "names"]),
-        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: A}]}]\n", &["type A", "port"]),
-        ("scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x], type: SVR}]}]\n", &["SVR", "did you mean SRV?"]),
-        (
-            "scrape_configs:\n- job_name: a\n  consul_sd_configs:\n  - servers: x\n",
-            &[":4:", "unknown key servers", "did you mean server?"],
-        ),
-        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: ' '}]}]\n", &["consul_sd_configs", "server"]),
-        ("scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'unix:///x'}]}]\n", &["neither http nor https"]),
-        (
-            "scrape_configs: [{job_name: a, consul_sd_configs: [{server: 'u:p@c'}]}]\n",
-            &["consul_sd_configs", "username"],
-        ),
-        ("scrape_configs: [{job_name: a, consul_sd_configs: [{oauth2: {}}]}]\n", &["consul_sd_configs", "oauth2"]),
-        (
-            "scrape_configs: [{job_name: a, consul_sd_configs: [{username: u, basic_auth: {username: v}}]}]\n",
-            &["username", "basic_auth"],
-        ),
-        (
-            "scrape_configs: [{job_name: a, consul_sd_configs: [{token: t, authorization: {credentials: x}}]}]\n",
-            &["token", "authorization"],
-        ),
         ("scrape_configs:\n  - job_name: a\n - b\n", &["prometheus.yml:3:"]),
         ("a: [", &["prometheus.yml:"]),
     ] {
-        let error = of(text).map(|config| config.jobs.len()).unwrap_err();
-        for word in words {
-            assert!(error.contains(word), "{text}{error}: does not say {word:?}");
-        }
+        says(text, words);
     }
     let nothing = load(
         &[PathBuf::from("/none.yml")],

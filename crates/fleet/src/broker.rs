@@ -1,0 +1,28 @@
+//! A broker as the fleet sees it.
+
+use std::collections::BTreeSet;
+
+use crate::package::Package;
+use crate::report::Report;
+use crate::task::Order;
+
+/// What its link and its lease need of it.
+pub trait Broker: Send + Sync {
+    /// Makes a configuration the one that runs, whole or not at all.
+    ///
+    /// # Errors
+    /// A reason (`invalid`, `forbidden` or `disk`) and a sentence.
+    fn apply(&self, package: &Package) -> Result<(), (&'static str, String)>;
+
+    /// Its state; the link adds the version and what was refused.
+    fn report(&self) -> Report;
+
+    /// Carries out a request.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn carry_out(&self, order: &Order) -> Result<String, String>;
+
+    /// Of the checks that only some brokers of the group run, runs these and no others from now on.
+    fn run_share(&self, checks: &BTreeSet<String>);
+}
