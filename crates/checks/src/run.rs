@@ -439,6 +439,22 @@ pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
 }
 
 #[cfg(test)]
+impl Run {
+    /// The numbers of it, each as its series, value, temporality and unit.
+    pub(super) fn numbers(self, end: &Result<(), Failure>) -> Vec<String> {
+        let batch = self.batch(end, &[], Duration::from_secs(60));
+        let shown = |sample: &Result<Sample, ogive_model::Reason>| {
+            let sample = sample.as_ref().unwrap();
+            let series = batch.series[sample.series as usize].as_ref().unwrap();
+            let Value::Float(value) = sample.value else { return None };
+            let (temporality, unit) = (series.meta.temporality.as_str(), &series.meta.unit);
+            Some(format!("{} {value} {temporality} {unit}", series.labels).trim_end().to_owned())
+        };
+        batch.samples.iter().filter_map(shown).collect()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Check, Config};

@@ -1,6 +1,5 @@
 //! Runs on servers that send what a test says.
 
-use ogive_model::Sample;
 use ogive_probe::Clock;
 
 use super::messages::{EXTENDED_RESPONSE, SEARCH_DONE, SEARCH_ENTRY, SEARCH_REFERENCE, element, octets, request};
@@ -51,17 +50,9 @@ async fn outcome(check: &Ldap, messages: &[Vec<u8>]) -> (Result<(), Failure>, Ve
     let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
     let stream = Box::new(tokio::io::join(std::io::Cursor::new(messages.concat()), tokio::io::sink()));
     let ended = replay(&mut run, check, stream).await;
-    let batch = run.batch(&ended, &[], Duration::from_secs(60));
-    let shown = |sample: &Result<Sample, ogive_model::Reason>| {
-        let sample = sample.as_ref().unwrap();
-        let series = batch.series[sample.series as usize].as_ref().unwrap();
-        let ogive_model::Value::Float(value) = sample.value else { return None };
-        let (temporality, unit) = (series.meta.temporality.as_str(), &series.meta.unit);
-        Some(format!("{} {value} {temporality} {unit}", series.labels).trim_end().to_owned())
-    };
-    let shown: Vec<String> = batch.samples.iter().filter_map(shown).collect();
+    let numbers = run.numbers(&ended);
     let is_of_run = |line: &String| ["ogive_check_up", "ogive_check_runs"].iter().any(|own| line.starts_with(own));
-    (ended, shown.into_iter().filter(|line| !is_of_run(line)).collect())
+    (ended, numbers.into_iter().filter(|line| !is_of_run(line)).collect())
 }
 
 async fn failure(check: &Ldap, messages: &[Vec<u8>]) -> Failure {

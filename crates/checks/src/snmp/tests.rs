@@ -2,7 +2,6 @@
 
 use async_snmp::Value;
 use hyper::body::Bytes;
-use ogive_model::Sample;
 
 use super::testing::{UNKNOWN_ENGINE, UNKNOWN_USER, answer, report, too_big, up_time};
 use super::*;
@@ -35,15 +34,8 @@ async fn outcome(check: &Snmp, datagrams: Vec<Bytes>) -> (Result<(), Failure>, V
     let clock = Clock::manual(1_000, 1_700_000_000_000_000_000);
     let mut run = Run::begin(clock);
     let ended = replay(&mut run, check, datagrams, clock).await;
-    let batch = run.batch(&ended, &[], Duration::from_secs(60));
-    let shown = |sample: &Result<Sample, ogive_model::Reason>| {
-        let sample = sample.as_ref().unwrap();
-        let series = batch.series[sample.series as usize].as_ref().unwrap();
-        let ogive_model::Value::Float(value) = sample.value else { return None };
-        let (temporality, unit) = (series.meta.temporality.as_str(), &series.meta.unit);
-        Some(format!("{} {value} {temporality} {unit}", series.labels).trim_end().to_owned())
-    };
-    (ended, batch.samples.iter().filter_map(shown).collect())
+    let numbers = run.numbers(&ended);
+    (ended, numbers)
 }
 
 /// Those that the check itself names.

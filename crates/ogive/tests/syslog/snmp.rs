@@ -21,24 +21,15 @@ const TRAP: &str = ".1.3.6.1.4.1.9999.0.5";
 const COMMUNITY: &[&str] = &["-v", "2c", "-c", "open-sesame"];
 const OPEN: &[&str] = &["-v", "3", "-u", "open", "-l", "noAuthNoPriv"];
 const SIGNED: &[&str] = &["-v", "3", "-u", "signed", "-l", "authNoPriv", "-a", "SHA", "-A", "open sesame"];
-const SEALED: &[&str] = &[
-    "-v",
-    "3",
-    "-u",
-    "sealed",
-    "-l",
-    "authPriv",
-    "-a",
-    "SHA-256",
-    "-A",
-    "open sesame",
-    "-x",
-    "AES",
-    "-X",
-    "sesame, open",
-];
+const PRIVACY: &str = "sesame, open";
+const SEALED_BY: &[&str] = &["-v", "3", "-u", "sealed", "-l", "authPriv", "-a", "SHA-256", "-A", "open sesame"];
 /// The engine of an agent, which traps of version 3 name.
 const ENGINE: &[&str] = &["-e", "0x8000000001020304"];
+
+/// The user whose messages are encrypted, with this password.
+fn sealed(password: &str) -> Vec<&str> {
+    [SEALED_BY, &["-x", "AES", "-X", password]].concat()
+}
 
 /// Who may send, as a file.
 fn logins(directory: &Path) -> String {
@@ -125,10 +116,10 @@ fn notifications_of_every_version_are_stored_and_their_numbers_become_histograms
     let first = [".1.3.6.1.4.1.9999", "192.0.2.9", "6", "5", "1234", QUEUE_OBJECT, "i", "1"];
     assert!(client.send("snmptrap", &["-v", "1", "-c", "open-sesame"], &first));
     assert!(client.trap(COMMUNITY, 2));
-    for (at, login) in [OPEN, SIGNED, SEALED].into_iter().enumerate() {
+    for (at, login) in [OPEN, SIGNED, &sealed(PRIVACY)].into_iter().enumerate() {
         assert!(client.trap(&[login, ENGINE].concat(), 3 + at));
     }
-    for (at, login) in [COMMUNITY, OPEN, SIGNED, SEALED].into_iter().enumerate() {
+    for (at, login) in [COMMUNITY, OPEN, SIGNED, &sealed(PRIVACY)].into_iter().enumerate() {
         assert!(client.inform(login, 6 + at), "{login:?} is answered");
         // It is answered, so it is there: nobody waits.
         assert!(queues(&server).contains(&(6 + at as u64)), "{login:?}");
@@ -172,22 +163,7 @@ fn who_is_not_known_is_refused_and_counted() {
     let stranger = ["-v", "2c", "-c", "open-sesam"];
     let nobody = ["-v", "3", "-u", "nobody", "-l", "noAuthNoPriv"];
     let wrong = ["-v", "3", "-u", "signed", "-l", "authNoPriv", "-a", "SHA", "-A", "close sesame"];
-    let unsealed = [
-        "-v",
-        "3",
-        "-u",
-        "sealed",
-        "-l",
-        "authPriv",
-        "-a",
-        "SHA-256",
-        "-A",
-        "open sesame",
-        "-x",
-        "AES",
-        "-X",
-        "open, sesame",
-    ];
+    let unsealed = sealed("open, sesame");
     let unsigned = ["-v", "3", "-u", "signed", "-l", "noAuthNoPriv"];
     for (login, reason) in [
         (&stranger[..], "community_unknown"),
@@ -205,7 +181,7 @@ fn who_is_not_known_is_refused_and_counted() {
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"<14>no SNMP", &address).unwrap();
     is_counted(&server, "ber_invalid", 1);
     // What is known is still taken.
-    assert!(client.inform(SEALED, 7));
+    assert!(client.inform(&sealed(PRIVACY), 7));
     assert_eq!(queues(&server), [7]);
 }
 
@@ -218,7 +194,7 @@ fn an_answered_inform_is_stored_once_when_the_server_is_killed() {
     let client = Client { directory: directory.path(), address: &address };
     let mut answered = BTreeSet::new();
     for round in 0..3 {
-        for (at, login) in [COMMUNITY, OPEN, SIGNED, SEALED].into_iter().enumerate() {
+        for (at, login) in [COMMUNITY, OPEN, SIGNED, &sealed(PRIVACY)].into_iter().enumerate() {
             let queue = 10 * round + at;
             assert!(client.inform(login, queue), "{login:?}");
             answered.insert(queue as u64);
