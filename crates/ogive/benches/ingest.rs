@@ -13,6 +13,8 @@
 mod common;
 #[path = "common/otlp.rs"]
 mod otlp;
+#[path = "common/process.rs"]
+mod process;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use common::{FRAME, JSON, Server, now_ms};
 use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use process::{cpu_seconds, memory, spread};
 use serde_json::json;
 
 /// The content type of an OTLP request.
@@ -211,15 +214,6 @@ impl Line {
     }
 }
 
-/// Processor seconds of the server so far.
-fn cpu_seconds(server: &Server) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    // USER_HZ is 100 on every Linux.
-    ticks as f64 / 100.0
-}
-
 /// Figures of one round.
 struct Round {
     samples: f64,
@@ -273,13 +267,6 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
     (round, first + PREPARED)
 }
 
-/// Anonymous memory of the server, bytes.
-fn memory(server: &Server) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0
-}
-
 /// Sends `count` new series, then a second sample of each by its identity.
 fn new_series(count: usize) {
     let directory = tempfile::tempdir().unwrap();
@@ -309,12 +296,6 @@ fn new_series(count: usize) {
     let (_, status) = server.get("/v1/status");
     let counted = status["series_bytes"].as_f64().unwrap() + status["head_bytes"].as_f64().unwrap();
     println!("memory: {:.0} bytes a series as the server counts them", counted / sent);
-}
-
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let show = |value: f64| format!("{:.0}", value);
-    format!("{} ({}..{})", show(values[values.len() / 2]), show(values[0]), show(values[values.len() - 1]))
 }
 
 fn main() {
