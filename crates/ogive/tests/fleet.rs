@@ -154,6 +154,43 @@ fn what_is_applied_runs_and_goes_on_without_the_server() {
     eventually("it runs the check again", || (site.server().number(&runs("first")) > before).then_some(()));
 }
 
+/// Snapshots do not contain the fleet; a copy of its directory beside one brings it back, as docs/fleet.md says.
+#[test]
+fn a_copy_beside_a_clone_of_a_snapshot_restores_a_fleet() {
+    let mut site = Site::new();
+    let _edge = site.broker("edge-1", "");
+    for name in ["first", "second"] {
+        assert!(site.apply(&check(name, &site), &format!("the {name} check")).status.success());
+    }
+    site.until("edge-1", "in_sync", 2);
+    let (url, new) = (format!("http://{}", site.address), site.path("new"));
+    for arguments in [&["create", "monday"][..], &["clone", "monday", "--data", new.to_str().unwrap()]] {
+        let done = ogive(&[&["snapshot"], arguments, &["--server", &url]].concat());
+        assert!(done.status.success(), "{}", said(&done));
+    }
+    assert!(!new.join("fleet").exists(), "a clone has no key");
+    let copy = |from: PathBuf, to: PathBuf| {
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    };
+    copy(site.path("data/fleet"), site.path("copy"));
+    assert!(site.apply(&check("third", &site), "after the copy").status.success());
+    site.until("edge-1", "in_sync", 3);
+    drop(site.server.take());
+    copy(site.path("copy"), new.join("fleet"));
+    site.server = Some(Server::start_at(&new, &site.address));
+    // The broker comes by itself, with what the copy does not know.
+    eventually("the broker is back", || (site.row("edge-1")["report"]["version"] == 3).then_some(()));
+    let history = said(&site.fleet(&["show", "edge", "--history"]));
+    assert!(history.contains("the first check") && history.contains("the second check"), "{history}");
+    assert!(history.lines().count() == 2 && !history.contains("after the copy"), "{history}");
+    // What is applied now is above what it runs.
+    let applied = site.apply(&check("fourth", &site), "");
+    assert_eq!(said(&applied).trim(), "edge: version 4");
+    site.until("edge-1", "in_sync", 4);
+    let mode = std::fs::metadata(new.join("fleet")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
+}
+
 #[test]
 fn what_a_broker_must_not_take_is_refused_and_the_last_good_one_stays() {
     let site = Site::new();
