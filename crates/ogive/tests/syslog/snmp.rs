@@ -16,6 +16,8 @@ use crate::common::{Server, eventually};
 /// The attribute of an object, and the object as the client takes it.
 const QUEUE: &str = "1.3.6.1.4.1.9999.1";
 const QUEUE_OBJECT: &str = ".1.3.6.1.4.1.9999.1";
+/// The exemplars of the histogram are lines, too.
+const NOTIFICATIONS: &str = "{job=\"snmp\",__name__!~\".*_exemplar\"}";
 const TRAP: &str = ".1.3.6.1.4.1.9999.0.5";
 
 const COMMUNITY: &[&str] = &["-v", "2c", "-c", "open-sesame"];
@@ -88,8 +90,7 @@ fn queue(line: &Value) -> u64 {
 }
 
 fn queues(server: &Server) -> Vec<u64> {
-    // The exemplars of the histogram are lines, too.
-    let mut found: Vec<u64> = lines(server, "{job=\"snmp\",__name__!~\".*_exemplar\"}").iter().map(queue).collect();
+    let mut found: Vec<u64> = lines(server, NOTIFICATIONS).iter().map(queue).collect();
     found.sort_unstable();
     found
 }
@@ -124,7 +125,7 @@ fn notifications_of_every_version_are_stored_and_their_numbers_become_histograms
         // It is answered, so it is there: nobody waits.
         assert!(queues(&server).contains(&(6 + at as u64)), "{login:?}");
     }
-    let mut found = stored(&server, "{job=\"snmp\"}", 9);
+    let mut found = stored(&server, NOTIFICATIONS, 9);
     found.sort_unstable_by_key(queue);
     assert_eq!(found.iter().map(queue).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
     let name = Value::from(&TRAP[1..]);
