@@ -17,16 +17,15 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::address::{Origin, authorities, authority, certificates};
+use super::address::{Origin, authority};
+use super::tls::client_config;
 use super::{AGENT, Body};
 
 /// The byte that says whether a message is packed, and its length.
@@ -270,27 +269,7 @@ impl Caller {
 }
 
 fn tls(options: &CallOptions<'_>) -> Result<Arc<ClientConfig>, String> {
-    let roots = match options.ca_pem {
-        None => authorities(),
-        Some(pem) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in certificates(pem)? {
-                roots.add(certificate).map_err(|error| format!("ca: {error}"))?;
-            }
-            roots
-        }
-    };
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let builder = builder.with_root_certificates(roots);
-    let mut config = match options.identity_pem {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => {
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("key: {error}"))?;
-            let built = builder.with_client_auth_cert(certificates(chain)?, key);
-            built.map_err(|error| format!("the client certificate: {error}"))?
-        }
-    };
+    let mut config = client_config(options.ca_pem, options.identity_pem)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }

@@ -8,6 +8,8 @@
 mod address;
 pub mod grpc;
 mod secret;
+mod tls;
+mod upgrade;
 mod witness;
 
 use std::io;
@@ -15,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use address::{AGENT, Origin, authorities, authority, certificates, redirected, target};
 pub use secret::Secret;
+pub use upgrade::{Reply, UpgradeOptions, Upgrader};
 pub use witness::{PresentedTls, Witness};
 
 /// TLS is ring's wherever a library does not say which: a build may have another provider too, and rustls then chooses none.
