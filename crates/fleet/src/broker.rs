@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::package::Package;
 use crate::report::Report;
 use crate::task::Order;
+use crate::wire::Connect;
 
 /// What its link and its lease need of it.
 pub trait Broker: Send + Sync {
@@ -25,4 +26,20 @@ pub trait Broker: Send + Sync {
 
     /// Of the checks that only some brokers of the group run, runs these and no others from now on.
     fn run_share(&self, checks: &BTreeSet<String>);
+
+    /// Opens a connection that somebody wants, or answers why not; returns before it is there.
+    fn connect(&self, request: Connect, home: Home);
+}
+
+/// The server, for a connection beside those of the link.
+#[derive(Clone)]
+pub struct Home {
+    /// Its address.
+    pub url: String,
+    /// The broker's token.
+    pub token: String,
+    /// Who vouches for the server, in place of the usual authorities, in PEM.
+    pub ca_pem: Option<Vec<u8>>,
+    /// The client's certificates and key, in PEM.
+    pub identity_pem: Option<(Vec<u8>, Vec<u8>)>,
 }

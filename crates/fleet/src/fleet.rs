@@ -7,6 +7,8 @@
 //! microseconds only.
 //! Limits: [`WAIT_MIN_MS`] to [`WAIT_MAX`] of a poll, [`WAITING_MAX`] of them beside other requests.
 
+mod connect;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::credential::{BROKERS_MAX, Enrolment, NewTicket, TICKETS_MAX, Ticket, TicketView, ticket_parts};
+use crate::dials::Dials;
 use crate::division::Division;
 use crate::error::Error;
 use crate::group_store::{GroupStore, InForce, NewVersion};
@@ -56,6 +59,8 @@ pub struct Fleet {
     counters: Arc<Counters>,
     clock: Clock,
     waiting: Arc<Semaphore>,
+    /// Connections through brokers. Locked after `state`.
+    dials: Arc<Dials>,
     /// Held by writers, over their writing. Before `state`.
     desk: Mutex<Desk>,
     state: Mutex<State>,
@@ -173,7 +178,8 @@ impl Fleet {
         counters.fleet.set("ogive_fleet_damaged_files", NONE, damaged as f64);
         let desk = Mutex::new(Desk { key, groups, tickets });
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
-        Ok(Self { records, validate, counters, clock, waiting, desk, state: Mutex::new(state) })
+        let dials = Dials::new(counters.clone());
+        Ok(Self { records, validate, counters, clock, waiting, dials, desk, state: Mutex::new(state) })
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -560,7 +566,9 @@ impl Fleet {
         let tasks: Vec<_> = member.tasks.pending().filter(|task| task.id > begun).cloned().collect();
         let group = member.enrolment.group.clone();
         debug_assert_eq!(member.enrolment.name, entered.name);
-        let mut answer = Answer { now_ms, version: 0, package: None, tasks, pause_ms: 0, share: None };
+        // The one who has just polled again would not receive them.
+        let connects = if is_replaced { Vec::new() } else { self.dials.deliver(&entered.name) };
+        let mut answer = Answer { now_ms, tasks, connects, ..Answer::default() };
         if let Some((version, signed)) = state.versions.get(&group) {
             answer.version = *version;
             if *version != runs && *version != refused {
@@ -568,6 +576,7 @@ impl Fleet {
             }
         }
         let mut is_news = is_replaced || answer.package.is_some() || !answer.tasks.is_empty();
+        is_news |= !answer.connects.is_empty();
         let division = state.divisions.get_mut(&group).filter(|_| !is_replaced);
         if let Some(division) = division
             && let Some(grant) = division.grant(&entered.name, clock.now())

@@ -138,9 +138,11 @@ fn end_of(asked_ns: u64, length: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Home;
     use crate::package::Package;
     use crate::report::Report;
     use crate::task::Order;
+    use crate::wire::Connect;
 
     /// Remembers what it was last given.
     #[derive(Default)]
@@ -162,6 +164,8 @@ mod tests {
         fn run_share(&self, checks: &BTreeSet<String>) {
             self.0.lock().unwrap().push(checks.clone());
         }
+
+        fn connect(&self, _: Connect, _: Home) {}
     }
 
     fn share(names: &[&str]) -> Option<Share> {

@@ -4,10 +4,12 @@
 //!   data directory.
 //! - Server: `group_store` (every version of every group), `credential` (one-time tickets, tokens of brokers), `task`
 //!   (requests to a broker), `member` (a broker as the server knows it), `spread` and `division` (checks that only some
-//!   brokers of a group run, and who may run them now), `fleet` (all of it, and the long poll).
+//!   brokers of a group run, and who may run them now), `dials` (connections through brokers), `fleet` (all of it, and the
+//!   long poll).
 //! - Broker: `broker` (what the fleet needs of it), `kept` (its credential, the last good version and the requests that
 //!   it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
 //!   server).
+//! - Both: `target` (what a broker may be asked to connect to) and `relay` (bytes both ways between two streams).
 //!
 //! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
 //! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves
@@ -19,6 +21,7 @@
 
 mod broker;
 mod credential;
+mod dials;
 mod division;
 mod error;
 mod fleet;
@@ -29,27 +32,32 @@ mod link;
 mod member;
 mod package;
 mod record;
+mod relay;
 mod report;
 mod secret;
 mod spread;
+mod target;
 mod task;
 #[cfg(test)]
 mod testing;
 mod wire;
 
-pub use broker::Broker;
+pub use broker::{Broker, Home};
 pub use credential::{Enrolment, NewTicket, TicketView};
+pub use dials::{Arrival, BROKER_CONNECTIONS_MAX, Connection, DIAL, Duplex, Place, Refusal};
 pub use error::Error;
 pub use fleet::{Applied, Fleet, GroupRow, POLL_BYTES_MAX, Validate, WAIT_MAX};
 pub use kept::{Credential, Kept};
 pub use link::{Link, LinkOptions, enrol};
 pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
 pub use record::Restrict;
+pub use relay::{End, IDLE, Relayed, Side, relay};
 pub use report::{Destination, Refused, Report};
 pub use secret::TOKEN_PREFIX;
 pub use spread::Spread;
+pub use target::{Host, Reachable, Target};
 pub use task::{Order, Outcome, Task, TaskView};
-pub use wire::{Answer, Enroled, Poll, Share, any as read_any};
+pub use wire::{Answer, Connect, Declined, Enroled, Poll, Share, any as read_any};
 
 /// 64 letters: a name is a label, part of an address and a file name.
 const NAME_BYTES_MAX: usize = 64;

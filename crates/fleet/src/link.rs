@@ -16,7 +16,7 @@ use ogive_door::counters::Counters;
 use ogive_export::{Body, Client, ClientOptions, NoReply, Reply};
 use ogive_probe::Clock;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Home};
 use crate::credential::ticket_parts;
 use crate::error::Error;
 use crate::fleet::WAIT_MAX;
@@ -53,13 +53,21 @@ pub struct LinkOptions {
 
 /// Reads a file.
 type ReadFile = fn(&std::path::Path) -> std::io::Result<Vec<u8>>;
+/// Authorities in PEM, and certificates with their key.
+type Files = (Option<Vec<u8>>, Option<(Vec<u8>, Vec<u8>)>);
 
 impl LinkOptions {
-    fn client(&self, token: Option<&str>, read: ReadFile) -> Result<Client, String> {
+    /// The authorities, and the client's certificates with their key.
+    fn files(&self, read: ReadFile) -> Result<Files, String> {
         let file = |path: &PathBuf| read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         let ca = self.ca_file.as_ref().map(file).transpose()?;
         let identity =
             self.identity_files.as_ref().map(|(chain, key)| Ok::<_, String>((file(chain)?, file(key)?))).transpose()?;
+        Ok((ca, identity))
+    }
+
+    fn client(&self, token: Option<&str>, read: ReadFile) -> Result<Client, String> {
+        let (ca, identity) = self.files(read)?;
         let client = Client::new(&ClientOptions {
             token,
             ca_pem: ca.as_deref(),
@@ -336,8 +344,23 @@ impl Link {
             Ok(tasks) => tasks.into_iter().for_each(|task| drop(self.tasks.send((task, way.clone())))),
             Err(error) => tracing::error!("fleet: a request is not begun: {error}"),
         }
+        self.connect(answer.connects, credential, way);
         self.show(true);
         Duration::from_millis(answer.pause_ms).min(WAIT_MAX)
+    }
+
+    /// Passes on connections that somebody wants.
+    fn connect(&self, requests: Vec<Connect>, credential: &Credential, way: &Way) {
+        if requests.is_empty() {
+            return;
+        }
+        let (ca_pem, identity_pem) = match self.options.files(self.read) {
+            Ok(files) => files,
+            // The server says that the broker has not connected.
+            Err(problem) => return tracing::error!("fleet: no connection is opened: {problem}"),
+        };
+        let home = Home { url: way.url.clone(), token: credential.token.clone(), ca_pem, identity_pem };
+        requests.into_iter().for_each(|request| self.broker.connect(request, home.clone()));
     }
 
     /// Reads the credential; false when there is none yet.

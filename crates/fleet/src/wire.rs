@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::package::Signed;
+use crate::relay::payload_bytes;
 use crate::report::Report;
+use crate::target::{Reachable, Target};
 use crate::task::{Outcome, Task};
 
 /// A broker asks for what is new.
@@ -41,6 +43,29 @@ pub struct Answer {
     /// The spread checks that the broker may run; none of a group without such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
+    /// Connections that somebody wants through it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connects: Vec<Connect>,
+}
+
+/// A connection that somebody wants through a broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connect {
+    /// Whose answer it is.
+    pub id: String,
+    /// Where it shall lead, `HOST:PORT`.
+    pub target: String,
+    /// Who wants it.
+    pub by: String,
+}
+
+/// Why a broker does not connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declined {
+    /// A word.
+    pub reason: String,
+    /// A sentence.
+    pub text: String,
 }
 
 /// The spread checks that a broker may run, from the moment at which it asked.
@@ -97,8 +122,15 @@ pub fn any(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Rotate>(bytes);
     let _ = serde_json::from_slice::<Done>(bytes);
     let _ = serde_json::from_slice::<Enroled>(bytes);
+    let _ = serde_json::from_slice::<Declined>(bytes);
     let _ = crate::record::parsed(bytes);
-    let _ = crate::credential::ticket_parts(&String::from_utf8_lossy(bytes));
+    let text = String::from_utf8_lossy(bytes);
+    let _ = crate::credential::ticket_parts(&text);
+    if let Ok(target) = Target::parse(&text) {
+        assert_eq!(Target::parse(&target.to_string()).as_ref(), Ok(&target), "{text:?}");
+    }
+    let _ = Reachable::parse(&[&text]);
+    let _ = bytes.first_chunk().map(|head| payload_bytes(*head));
     if let Ok(Answer { package: Some(signed), .. }) = serde_json::from_slice::<Answer>(bytes) {
         let key = crate::package::PublicKey::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
         let _ = signed.verify(&key.expect("it has 32 bytes"));
@@ -115,7 +147,8 @@ mod tests {
         let poll = Poll { report, runs: Some(vec!["a".into()]), ..Poll::default() };
         let signed = Signed { package: "{}".into(), signature: "AA==".into() };
         let share = Some(Share { lease_ms: 15_000, checks: vec!["a".into()] });
-        let answer = Answer { package: Some(signed), share, ..Answer::default() };
+        let connects = vec![Connect { id: "1f".into(), target: "db:5432".into(), by: "amy".into() }];
+        let answer = Answer { package: Some(signed), share, connects, ..Answer::default() };
         let texts = [serde_json::to_vec(&poll).unwrap(), serde_json::to_vec(&answer).unwrap()];
         let mut seed = 7_u64;
         for text in texts {

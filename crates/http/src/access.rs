@@ -5,6 +5,7 @@
 //! the server's own makes a browser change anything, and none of another name reads from a server without TLS and login.
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -119,12 +120,14 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/fleet/brokers", Read, Admin),
     ("/v1/fleet/brokers/{name}", Admin, Admin),
     ("/v1/fleet/brokers/{name}/requests", Admin, Admin),
+    ("/v1/fleet/brokers/{name}/connect", Admin, Admin),
     ("/v1/fleet/tickets", Admin, Admin),
     // A ticket, or the token of a broker, is judged by their handlers.
     ("/v1/fleet/enroll", Open, Open),
     ("/v1/fleet/poll", Open, Open),
     ("/v1/fleet/rotate", Open, Open),
     ("/v1/fleet/outcomes", Open, Open),
+    ("/v1/fleet/stream", Open, Open),
     ("/metrics", Read, Read),
     ("/-/healthy", Open, Open),
     ("/-/ready", Open, Open),
@@ -218,6 +221,13 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
         return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
     }
     admit(request, grant)
+}
+
+/// Whether whoever was admitted with a request may still do what needs `need`; a server that is busy does not say that they may
+/// not.
+pub(super) async fn still_may(app: &App, parts: &Parts, need: Need) -> bool {
+    let mut request = Request::from_parts(parts.clone(), axum::body::Body::empty());
+    !matches!(judge(app, &mut request, need).await, Err((why, _)) if why != LoginFailure::Busy)
 }
 
 /// Admits a request with the permissions of `grant`.

@@ -28,9 +28,11 @@ use super::peer::{Asker, Peer};
 /// record what differs without them; and whoever waits for a broker's answer looks several times a second.
 pub(super) fn is_recorded_elsewhere(route: &str, method: &Method) -> bool {
     let is_look = matches!(*method, Method::GET | Method::HEAD) && route.starts_with("/v1/fleet/");
-    is_look || route.starts_with("/v1/fleet/groups/")
+    is_look || route.starts_with("/v1/fleet/groups/") || route == CONNECT
 }
 
+/// Where people ask for a connection through a broker, which may be refused, and lasts.
+const CONNECT: &str = "/v1/fleet/brokers/{name}/connect";
 /// 12 MiB: both parts of a configuration, with some of their bytes escaped.
 const APPLY_BYTES_MAX: usize = 12 << 20;
 /// 16 KiB of other requests.
@@ -42,12 +44,12 @@ const HISTORY_MAX: usize = 100;
 #[derive(Clone, Copy)]
 pub(super) struct OwnAddress;
 
-fn fleet(app: &App) -> Result<Arc<Fleet>, ApiError> {
+pub(super) fn fleet(app: &App) -> Result<Arc<Fleet>, ApiError> {
     let none = || ApiError::not_found("there are no brokers under a broker; ask the server");
     app.fleet.clone().ok_or_else(none)
 }
 
-fn refused(error: Error) -> ApiError {
+pub(super) fn refused(error: Error) -> ApiError {
     match error {
         Error::Wrong(message) => ApiError::bad_data(message),
         Error::Invalid(mistakes) => ApiError::bad_data(mistakes.join("\n")),
@@ -60,7 +62,7 @@ fn refused(error: Error) -> ApiError {
     }
 }
 
-fn now_ms(app: &App) -> i64 {
+pub(super) fn now_ms(app: &App) -> i64 {
     app.clock.wall().div_euclid(1_000_000)
 }
 
@@ -69,7 +71,7 @@ async fn read<T: DeserializeOwned>(app: &App, request: Request, bytes_max: usize
     serde_json::from_slice(&held.bytes).map_err(|error| ApiError::bad_data(format!("the body: {error}")))
 }
 
-fn asker(request: &Request) -> String {
+pub(super) fn asker(request: &Request) -> String {
     request.extensions().get::<Asker>().cloned().unwrap_or_default().to_string()
 }
 
@@ -255,7 +257,7 @@ pub(super) async fn enrol(State(app): State<App>, request: Request) -> Result<Re
 }
 
 /// The token of a broker.
-fn token(headers: &HeaderMap) -> Result<String, ApiError> {
+pub(super) fn token(headers: &HeaderMap) -> Result<String, ApiError> {
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let found = value.and_then(|value| value.strip_prefix("Bearer "));
     found

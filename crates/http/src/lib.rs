@@ -73,6 +73,7 @@ mod prometheus_json;
 mod queries;
 mod query_options;
 mod query_stats;
+mod reach;
 mod remote_read;
 mod remote_write;
 mod resolution;
@@ -169,6 +170,7 @@ fn fleet_routes() -> Router<App> {
         .route("/v1/fleet/brokers", get(fleet::brokers))
         .route("/v1/fleet/brokers/{name}", axum::routing::delete(fleet::revoke))
         .route("/v1/fleet/brokers/{name}/requests", get(fleet::asked).post(fleet::ask))
+        .route("/v1/fleet/brokers/{name}/connect", post(reach::connect))
         .route("/v1/fleet/tickets", get(fleet::tickets).post(fleet::ticket))
         .merge(link_routes())
 }
@@ -180,6 +182,7 @@ fn link_routes() -> Router<App> {
         .route("/v1/fleet/poll", post(fleet::poll))
         .route("/v1/fleet/rotate", post(fleet::rotate))
         .route("/v1/fleet/outcomes", post(fleet::outcomes))
+        .route("/v1/fleet/stream", post(reach::stream))
 }
 
 /// What is served at an address of brokers alone.
@@ -289,6 +292,10 @@ async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
     otlp::unknown_call(&headers, &message).unwrap_or_else(|| ApiError::method(message).into_response())
 }
 
+/// Routes whose answers wait for something else.
+const UNMEASURED: [&str; 5] =
+    ["/v1/live", "/v1/stream", "/v1/subscribe", "/v1/fleet/poll", "/v1/fleet/brokers/{name}/connect"];
+
 /// Measures each request from its head to the head of its answer, and marks the answer as safe to embed nowhere.
 async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
     let from = app.clock.now();
@@ -296,7 +303,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
     let mut response = next.run(request).await;
     let status = response.status();
     // A stream's head says nothing of how long it took to answer.
-    if !["/v1/live", "/v1/stream", "/v1/subscribe", "/v1/fleet/poll"].contains(&route) {
+    if !UNMEASURED.contains(&route) {
         app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
     }
     let headers = response.headers_mut();

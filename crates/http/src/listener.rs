@@ -9,7 +9,8 @@
 //! The head of the first
 //! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
 //! [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by [`super::body::ARRIVAL`]. A connection on which no byte has moved for
-//! [`IDLE`] (or the longest query and a little) is closed. Answers that are not read yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
+//! [`IDLE`] (or the longest query and a little) is closed. A connection that a handler has made one of another protocol is the handler's.
+//! Answers that are not read yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
 //! streams faster than they are looked at ([`RESETS_MAX`]), or sends a head without end, loses its connection.
 //! Failure: what is wrong with one connection ends that connection.
 
@@ -290,7 +291,18 @@ fn work<B>(request: &Request<B>) -> Work {
     })
 }
 
-/// Answers requests until the connection ends or is evicted. `first` is the deadline of the first request.
+/// The connection of a request, for a handler that makes it one of another protocol.
+#[derive(Clone)]
+pub(super) struct Switchable(Arc<Slot>);
+
+impl Switchable {
+    /// From now on the handler decides when the connection is idle, and it keeps its place until it ends.
+    pub(super) fn switch(&self) {
+        self.0.switch();
+    }
+}
+
+/// Answers requests until the connection ends, is evicted or carries another protocol. `first` is the deadline of the first request.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     door: &Door,
@@ -308,6 +320,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
             requested.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer.clone());
+            request.extensions_mut().insert(Switchable(slot.clone()));
             let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
             // The memory of a response is counted when it is made, below the compression.
             let answers = tower::service_fn(move |request| {
@@ -318,7 +331,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             work(&request).within(compression::service(answers).oneshot(request))
         })
     };
-    let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(Targets::new(stream)), service));
+    let mut served =
+        std::pin::pin!(door.builder.serve_connection_with_upgrades(TokioIo::new(Targets::new(stream)), service));
     let mut first = std::pin::pin!(first);
     let (mut waits, mut reported) = (true, false);
     loop {

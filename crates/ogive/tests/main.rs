@@ -51,6 +51,7 @@ mod permission;
 mod prometheus_reads;
 #[path = "../../protocol/tests/wire/mod.rs"]
 mod protobuf;
+mod reach;
 mod remote_write;
 mod rules;
 mod scrape;

@@ -58,7 +58,7 @@ impl Connection {
             self.sleep.as_mut().set(tokio::time::sleep(idle));
             return moved;
         }
-        if self.sleep.as_mut().poll(context).is_ready() {
+        if !self.place.slot.is_switched() && self.sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing moved on the connection")));
         }
         moved

@@ -54,6 +54,8 @@ pub(super) struct Slot {
     /// The client does not read.
     is_unread: AtomicBool,
     is_evicted: AtomicBool,
+    /// It carries another protocol, and keeps its place.
+    is_switched: AtomicBool,
     evicted: Notify,
     clock: Clock,
 }
@@ -108,6 +110,7 @@ impl ConnectionPlaces {
             bodies: AtomicUsize::new(0),
             is_unread: AtomicBool::new(false),
             is_evicted: AtomicBool::new(false),
+            is_switched: AtomicBool::new(false),
             evicted: Notify::new(),
             clock: self.clock,
         });
@@ -160,8 +163,21 @@ impl Slot {
         self.is_unread.store(is_unread, Ordering::Relaxed);
     }
 
+    /// Its handler makes it one of another protocol, of which there are few.
+    pub(super) fn switch(&self) {
+        self.is_switched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it carries another protocol.
+    pub(super) fn is_switched(&self) -> bool {
+        self.is_switched.load(Ordering::Relaxed)
+    }
+
     /// How long it has been waiting for its client; None while the server is working for it.
     fn idle_ns(&self, now: u64) -> Option<u64> {
+        if self.is_switched() {
+            return None;
+        }
         let idle = now.saturating_sub(self.moved_ns.load(Ordering::Relaxed));
         let (in_flight, bodies) = (self.in_flight.load(Ordering::Relaxed), self.bodies.load(Ordering::Relaxed));
         let is_stalled = bodies >= in_flight || self.is_unread.load(Ordering::Relaxed);
@@ -243,5 +259,16 @@ mod tests {
         assert!(places.take(address(1)).is_none());
         first.slot.set_unread(true);
         assert!(places.take(address(1)).unwrap().1);
+    }
+
+    #[test]
+    fn a_connection_of_another_protocol_keeps_its_place() {
+        let places = ConnectionPlaces::new(Limits { connections: 1, reserve: 0, leaving: 1 });
+        let (first, _) = places.take(address(1)).unwrap();
+        first.slot.moved_ns.store(0, Ordering::Relaxed);
+        first.slot.switch();
+        assert!(places.take(address(1)).is_none());
+        drop(first);
+        assert!(!places.take(address(1)).unwrap().1);
     }
 }

@@ -45,6 +45,8 @@ enum ParsePosition {
     Trailers,
     /// Somewhere that needs no changes.
     Anywhere,
+    /// Behind a request for another protocol: what is written may be no response.
+    Switched,
 }
 
 /// What follows the head that is being read.
@@ -73,7 +75,7 @@ impl Follower {
     fn plain(&self) -> u64 {
         match self.place {
             ParsePosition::Body(left) | ParsePosition::Chunk(left) => left,
-            ParsePosition::Anywhere => u64::MAX,
+            ParsePosition::Anywhere | ParsePosition::Switched => u64::MAX,
             _ => 0,
         }
     }
@@ -196,7 +198,7 @@ impl Follower {
                 self.place = ParsePosition::Anywhere;
             }
         } else if name.eq_ignore_ascii_case(b"upgrade") {
-            self.place = ParsePosition::Anywhere;
+            self.place = ParsePosition::Switched;
         }
     }
 }
@@ -277,6 +279,9 @@ fn worded(bare: &[u8]) -> Option<Vec<u8>> {
 impl<S: AsyncWrite + Unpin> Targets<S> {
     /// Continues to write the response that replaces `first`, if there is one.
     fn poll_instead(&mut self, context: &mut Context<'_>, first: &[u8]) -> Option<Poll<io::Result<usize>>> {
+        if self.follower.place == ParsePosition::Switched {
+            return None;
+        }
         if self.instead.is_none() {
             self.instead = Some((worded(first)?, 0, first.len()));
         }
@@ -374,6 +379,25 @@ mod tests {
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nGET /\" HTTP/1.1\r\n",
         ] {
             assert_eq!(read(text.as_bytes(), 5), text.as_bytes(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_written_behind_another_protocol_passes_as_it_is() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let bare = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+        for (head, is_same) in
+            [("GET / HTTP/1.1\r\nUpgrade: a\r\n\r\n", true), ("GET / HTTP/1.1\r\nA: a\r\n\r\n", false)]
+        {
+            let (mut client, server) = tokio::io::duplex(10_000);
+            let mut server = Targets::new(server);
+            client.write_all(head.as_bytes()).await.unwrap();
+            server.read_exact(&mut vec![0; head.len()]).await.unwrap();
+            server.write_all(bare).await.unwrap();
+            drop(server);
+            let mut found = Vec::new();
+            client.read_to_end(&mut found).await.unwrap();
+            assert_eq!(found == bare, is_same, "{head}");
         }
     }
 

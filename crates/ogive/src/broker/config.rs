@@ -278,6 +278,9 @@ pub(crate) struct Fleet {
     /// What a group's configuration may do beyond measuring.
     #[serde(default)]
     pub(crate) allow: Vec<Permission>,
+    /// What people may connect to through this broker; nothing when it is left out.
+    #[serde(default)]
+    pub(crate) connect: Vec<String>,
     /// The certificate authority of the server, in place of the usual ones.
     #[serde(default, alias = "ca_file")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -434,6 +437,9 @@ fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
         let is_url = |url: &str| url.starts_with("http://") || url.starts_with("https://");
         if let Some(url) = fleet.url.as_ref().filter(|url| !is_url(url)) {
             wrong(&[Key("fleet"), Key("url")], format!("{url:?} is no address of a server; write https://host:6448"));
+        }
+        if let Err((index, sentence)) = ogive_fleet::Reachable::parse(&fleet.connect) {
+            wrong(&[Key("fleet"), Key("connect"), Index(index)], sentence);
         }
     }
     for (index, check) in file.check.iter().enumerate() {

@@ -12,12 +12,15 @@ use std::time::Duration;
 use anyhow::Context;
 use ogive_door::filtered::FilteredBackend;
 use ogive_filter::Stage;
-use ogive_fleet::{Broker as Above, Destination as DestinationReport, Kept, Link, Order, Package, Report};
+use ogive_fleet::{
+    Broker as Above, Connect, Destination as DestinationReport, Home, Kept, Link, Order, Package, Report,
+};
 use ogive_journal::RealDisk;
 use ogive_probe::{ProcessMemory, process_cpu_ns};
 use ogive_scrape::FedJobs;
 
 use super::config::{Config, Permission};
+use super::reach::Reach;
 use super::shared::Broker;
 use super::view;
 use crate::cli::files::{FILES, restrict};
@@ -37,6 +40,7 @@ pub(super) struct Managed {
     /// The names of the filters of the broker's own files.
     own_filters: Vec<String>,
     allow: Vec<Permission>,
+    reach: Arc<Reach>,
     runtime: tokio::runtime::Handle,
     started_ms: i64,
     checks: Mutex<GroupChecks>,
@@ -63,7 +67,9 @@ impl GroupChecks {
 }
 
 /// What a broker gives to what its server decides.
-pub(super) struct Parts {
+pub(super) struct Parts<'p> {
+    /// The broker's own file.
+    pub(super) path: &'p Path,
     pub(super) broker: Arc<Broker>,
     pub(super) feeds: Feeds,
     pub(super) filters: Arc<FilteredBackend>,
@@ -71,9 +77,9 @@ pub(super) struct Parts {
 }
 
 /// Applies the last good configuration, and asks the server for what is new until `ended` says so.
-pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<AtomicBool>) -> anyhow::Result<()> {
+pub(super) fn start(config: &Config, parts: Parts<'_>, ready: &Ready, ended: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let Some(fleet) = &config.fleet else { return Ok(()) };
-    let Parts { broker, feeds, filters, own_filters } = parts;
+    let Parts { path, broker, feeds, filters, own_filters } = parts;
     let kept = Kept::open(Arc::new(RealDisk), fleet.directory(&config.spool), restrict);
     let kept = Arc::new(kept.context("cannot read what the server decided")?);
     if kept.credential().is_ok_and(|found| found.is_none()) {
@@ -82,6 +88,9 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
         );
     }
     let clock = broker.context.clock;
+    let counters = ready.app.counters.clone();
+    let runtime = ready.runtime.handle().clone();
+    let reach = Reach::new(&broker.context.name, path, &fleet.connect, counters.clone(), runtime.clone());
     let managed = Managed {
         started_ms: broker.context.now_ms(),
         cpu: Mutex::new((clock.now(), used_seconds())),
@@ -90,10 +99,10 @@ pub(super) fn start(config: &Config, parts: Parts, ready: &Ready, ended: &Arc<At
         filters,
         own_filters,
         allow: fleet.allow.clone(),
-        runtime: ready.runtime.handle().clone(),
+        reach: Arc::new(reach),
+        runtime,
         checks: Mutex::default(),
     };
-    let counters = ready.app.counters.clone();
     let link = Link::open(kept, fleet.link(), read_file, Arc::new(managed), counters, clock)
         .context("cannot start a thread")?;
     link.start(ended.clone()).context("cannot start a thread")?;
@@ -203,6 +212,10 @@ impl Above for Managed {
         let mut all = self.checks();
         all.own.clone_from(checks);
         self.feeds.checks.set(all.chosen());
+    }
+
+    fn connect(&self, request: Connect, home: Home) {
+        self.reach.begin(request, home);
     }
 
     fn report(&self) -> Report {

@@ -11,6 +11,7 @@ mod destination;
 mod link;
 mod managed;
 mod names;
+mod reach;
 mod shared;
 mod spooling;
 #[cfg(test)]
@@ -120,7 +121,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
     audit::tell(&ready.app, &running.broker, path, "start", &config);
     let ended = Arc::new(AtomicBool::new(false));
     if let Some(feeds) = feeds {
-        let parts = managed::Parts { broker: running.broker.clone(), feeds, filters, own_filters };
+        let parts = managed::Parts { path, broker: running.broker.clone(), feeds, filters, own_filters };
         managed::start(&config, parts, &ready, &ended)?;
     }
     let hangup = {

@@ -166,6 +166,23 @@ impl Server {
         self.read(self.signed(request).send_empty())
     }
 
+    /// For connections that carry something else after a request.
+    pub(super) fn upgrader(&self) -> Result<ogive_outgoing::Upgrader, Failure> {
+        let read = |path: &PathBuf| {
+            let wrong = |error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
+            super::read_file(path).map_err(wrong)
+        };
+        let ca = self.ca_file.as_ref().map(read).transpose()?;
+        let identity = self.cert_file.as_ref().zip(self.key_file.as_ref());
+        let identity = identity.map(|(chain, key)| Ok::<_, Failure>((read(chain)?, read(key)?))).transpose()?;
+        let options = ogive_outgoing::UpgradeOptions {
+            token: self.token.as_deref(),
+            ca_pem: ca.as_deref(),
+            identity_pem: identity.as_ref().map(|(chain, key)| (&chain[..], &key[..])),
+        };
+        ogive_outgoing::Upgrader::new(&self.server, options).map_err(Failure::Usage)
+    }
+
     /// The request with the token, if there is one.
     fn signed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         match &self.token {

@@ -110,7 +110,7 @@ pub(super) fn ticket(
     Ok(ExitCode::SUCCESS)
 }
 
-fn no_name(name: &str) -> Option<ExitCode> {
+pub(super) fn no_name(name: &str) -> Option<ExitCode> {
     let why = check_name(name).err()?;
     eprintln!("ogive: {why}");
     Some(ExitCode::from(EXIT_USAGE))

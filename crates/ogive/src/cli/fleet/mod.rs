@@ -1,9 +1,11 @@
 //! `ogive fleet`: what the brokers of each group shall do, as files; and the brokers themselves.
 
 mod brokers;
+mod connect;
 mod groups;
 mod order;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -115,6 +117,19 @@ pub(crate) enum FleetCommand {
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, global = true)]
         wait: i64,
     },
+    /// Listens on this machine, and passes each connection on through a broker to a target that only the broker reaches.
+    /// The broker's own file lists what it may connect to ([fleet] connect).
+    Connect {
+        /// The broker.
+        broker: String,
+        /// Where the broker connects to: HOST:PORT, as the broker's file lists it.
+        target: String,
+        /// Where to listen: an address of this machine alone. Port 0 is any that is free.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        #[command(flatten)]
+        server: Server,
+    },
 }
 
 fn time(text: &str) -> Result<i64, String> {
@@ -138,5 +153,6 @@ pub(crate) fn run(command: &FleetCommand) -> anyhow::Result<ExitCode> {
         }
         FleetCommand::Revoke { broker, server } => brokers::revoke(broker, server),
         FleetCommand::Ask { broker, order, wait } => brokers::ask(broker, order, *wait),
+        FleetCommand::Connect { broker, target, listen, server } => connect::run(broker, target, *listen, server),
     }
 }
