@@ -138,7 +138,7 @@ fn end_of(asked_ns: u64, length: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Home;
+    use crate::broker::Home;
     use crate::package::Package;
     use crate::report::Report;
     use crate::task::Order;

@@ -26,7 +26,7 @@ use crate::package::{PublicKey, Signed};
 use crate::report::{Refused, Report};
 use crate::secret::{sha256, token};
 use crate::task::{Outcome, Task};
-use crate::wire::{Answer, Done, Enrol, Enroled, Poll, Rotate};
+use crate::wire::{Answer, Connect, Done, Enrol, Enroled, Poll, Rotate};
 
 /// 24 MiB: a package within its limit, escaped.
 const ANSWER_BYTES: u64 = 24 << 20;
