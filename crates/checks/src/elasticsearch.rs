@@ -124,8 +124,10 @@ pub(super) fn report_nodes(run: &mut Run, text: &str) -> Result<(), Failure> {
     for (id, node) in nodes {
         let name = Some(text_of(node, "name")).filter(|name| !name.is_empty()).unwrap_or(id);
         let mut each = |path: &[&str], number: f64| {
-            // When the node answered.
-            if path.last() == Some(&"timestamp") {
+            // When the node answered; and one for each route and action that was ever used.
+            let is_left_out = path.last() == Some(&"timestamp")
+                || matches!(path, ["http", "routes", ..] | ["transport", "actions", ..]);
+            if is_left_out {
                 return Ok(());
             }
             let (path, member) = apart(path);
@@ -160,12 +162,16 @@ fn metric(of: &str, path: &[&str]) -> Metric {
         last if last.ends_with("percent") => "%",
         _ => "",
     };
-    let is_counter = of == "node" && is_counter(last);
+    let is_counter = of == "node" && is_counter(path);
     Metric { name: format!("elasticsearch_{of}_{}", words.join("_")), unit: unit.into(), is_counter }
 }
 
-/// Whether a number of a node counts since its start, by its last name.
-fn is_counter(last: &str) -> bool {
+/// Whether a number of a node counts since its start: by its last name, except for those that say how many there are now.
+fn is_counter(path: &[&str]) -> bool {
+    if matches!(path, ["indices", "docs" | "shard_stats" | "mappings", ..] | [.., "avg_time_in_millis"]) {
+        return false;
+    }
+    let last = path.last().copied().unwrap_or_default();
     COUNTERS.contains(&last) || COUNTER_ENDS.iter().any(|end| last.ends_with(end))
 }
 
@@ -235,7 +241,10 @@ mod tests {
     #[test]
     fn statistics_become_series() {
         let text = r#"{"cluster_name": "c", "nodes": {"id7": {"timestamp": 1700000000000, "name": "n",
-            "roles": ["data"], "indices": {"docs": {"count": 9}, "search": {"query_total": 4}},
+            "roles": ["data"], "indices": {"docs": {"count": 9, "total_size_in_bytes": 7},
+                "mappings": {"total_count": 3}, "bulk": {"avg_time_in_millis": 2}, "search": {"query_total": 4}},
+            "http": {"total_opened": 1, "routes": {"/": {"requests": {"count": 5}}}},
+            "transport": {"rx_count": 6, "actions": {"a": {"requests": {"count": 5}}}},
             "jvm": {"timestamp": 1700000000000, "mem": {"heap_used_in_bytes": 5, "pools": {"old": {"used_in_bytes": 3}}},
                     "gc": {"collectors": {"young": {"collection_count": 2, "collection_time_in_millis": 8}}}},
             "thread_pool": {"write": {"queue": 1, "rejected": 6}},
@@ -246,7 +255,11 @@ mod tests {
             lines,
             [
                 "elasticsearch_node_fs_total_free_in_bytes c/n/ 11",
+                "elasticsearch_node_http_total_opened c/n/ +1",
+                "elasticsearch_node_indices_bulk_avg_time_in_millis c/n/ 2",
                 "elasticsearch_node_indices_docs_count c/n/ 9",
+                "elasticsearch_node_indices_docs_total_size_in_bytes c/n/ 7",
+                "elasticsearch_node_indices_mappings_total_count c/n/ 3",
                 "elasticsearch_node_indices_search_query_total c/n/ +4",
                 "elasticsearch_node_jvm_gc_collectors_collection_count c/n/young +2",
                 "elasticsearch_node_jvm_gc_collectors_collection_time_in_millis c/n/young +8",
@@ -254,6 +267,7 @@ mod tests {
                 "elasticsearch_node_jvm_mem_pools_used_in_bytes c/n/old 3",
                 "elasticsearch_node_thread_pool_queue c/n/write 1",
                 "elasticsearch_node_thread_pool_rejected c/n/write +6",
+                "elasticsearch_node_transport_rx_count c/n/ +6",
             ]
         );
         for (text, reason) in [

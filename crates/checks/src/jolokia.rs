@@ -5,7 +5,8 @@
 //! `METRIC{domain,attribute,path,...}`, with the key properties of its MBean as further labels; `path` leads into a
 //! composite value. A key property that is a label already is `mbean_PROPERTY`. `ogive_check_jolokia_errors{read}` is
 //! how many requests or single attributes were answered with an error.
-//! Limits: [`READS_MAX`] tables of [`ATTRIBUTES_MAX`] attributes, those of `readings`.
+//! Limits: [`READS_MAX`] tables of [`ATTRIBUTES_MAX`] attributes, [`PROPERTIES_MAX`] of [`PROPERTY_BYTES_MAX`], those of
+//! `readings`.
 //! Failure: an error of one request fails the run, and what the others read is stored. An attribute that cannot be read
 //! fails it only where the table names it.
 
@@ -28,6 +29,10 @@ use super::target::OWN_LABELS;
 const READS_MAX: usize = 100;
 /// 100 attributes of a table.
 const ATTRIBUTES_MAX: usize = 100;
+/// 40 key properties of an MBean, which has some five.
+const PROPERTIES_MAX: usize = 40;
+/// 128 bytes of a property's name.
+const PROPERTY_BYTES_MAX: usize = 128;
 /// 256 bytes of a name or of an error that is shown.
 const SHOWN_BYTES_MAX: usize = 256;
 /// 8 levels of a value; a composite value in a table has four.
@@ -239,8 +244,14 @@ fn content(sentence: String) -> Failure {
     Failure::new(Reason::Content, sentence)
 }
 
+/// Whether it names several: it has a `*` or a `?` that no backslash takes as it is.
 fn is_pattern(mbean: &str) -> bool {
-    mbean.contains(['*', '?'])
+    let mut is_escaped = false;
+    mbean.chars().any(|letter| {
+        let is_wild = !is_escaped && matches!(letter, '*' | '?');
+        is_escaped = !is_escaped && letter == '\\';
+        is_wild
+    })
 }
 
 /// The name of an MBean: `DOMAIN:KEY=VALUE,KEY="VALUE"`.
@@ -251,7 +262,7 @@ struct ObjectName<'a> {
 }
 
 impl<'a> ObjectName<'a> {
-    /// Reads a name, or a pattern of names.
+    /// Reads a name, or a pattern of names. One with too many properties is none.
     fn parse(text: &'a str) -> Option<Self> {
         let (domain, mut left) = text.split_once(':')?;
         let mut properties = Vec::new();
@@ -265,6 +276,9 @@ impl<'a> ObjectName<'a> {
                     if name.is_empty() || name.contains(',') {
                         return None;
                     }
+                    if properties.len() == PROPERTIES_MAX || name.len() > PROPERTY_BYTES_MAX {
+                        return None;
+                    }
                     properties.push((name, value));
                     rest
                 }
@@ -276,14 +290,17 @@ impl<'a> ObjectName<'a> {
         }
     }
 
-    /// Its key properties as labels, under names that none of `taken` has.
+    /// Its key properties as labels, under names that none of `taken` and no other one has.
     fn labels(&self, taken: &[String]) -> Vec<(String, String)> {
-        let label = |(name, value): &(&str, String)| {
-            let name = word(name);
-            let name = if taken.contains(&name) { format!("mbean_{name}") } else { name };
-            (name, value.clone())
-        };
-        self.properties.iter().map(label).collect()
+        let mut out: Vec<(String, String)> = Vec::with_capacity(self.properties.len());
+        for (name, value) in &self.properties {
+            let mut name = word(name);
+            while taken.contains(&name) || out.iter().any(|(other, _)| *other == name) {
+                name.insert_str(0, "mbean_");
+            }
+            out.push((name, value.clone()));
+        }
+        out
     }
 }
 
@@ -291,7 +308,7 @@ impl<'a> ObjectName<'a> {
 fn property(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(',').unwrap_or(text.len());
-        return (end > 0).then(|| (text[..end].to_owned(), &text[end..]));
+        return Some((text[..end].to_owned(), &text[end..]));
     };
     let mut out = String::new();
     let mut letters = quoted.char_indices();
@@ -415,15 +432,26 @@ mod tests {
             ("a:b=\"c,\\\"d\\n\",e=f", "a", &[("b", "c,\"d\n"), ("e", "f")]),
             ("a*:*", "a*", &[]),
             ("a:b=c,*", "a", &[("b", "c")]),
+            ("a:b=,c=d", "a", &[("b", ""), ("c", "d")]),
         ] {
             let found = ObjectName::parse(text).unwrap();
             let properties: Vec<(&str, &str)> =
                 found.properties.iter().map(|(name, value)| (*name, value.as_str())).collect();
             assert_eq!((found.domain, &properties[..]), (domain, expected), "{text}");
         }
-        for text in ["", "a", "a:", "a:b", "a:b=", "a:=c", "a:b=c,", "a:b=\"c", "a:b=\"c\"d", "a:*b"] {
+        for text in ["", "a", "a:", "a:b", "a:=c", "a:b=c,", "a:b=\"c", "a:b=\"c\"d", "a:*b"] {
             assert_eq!(ObjectName::parse(text), None, "{text}");
         }
+        let many = |count: usize| format!("a:{}", vec!["b=c"; count].join(","));
+        assert!(
+            ObjectName::parse(&many(PROPERTIES_MAX)).is_some()
+                && ObjectName::parse(&many(PROPERTIES_MAX + 1)).is_none()
+        );
+        assert_eq!(ObjectName::parse(&format!("a:{}=c", "b".repeat(PROPERTY_BYTES_MAX + 1))), None);
+        let labels = ObjectName::parse("a:Type=1,type=2,domain=3").unwrap().labels(&["domain".to_owned()]);
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(labels, [("type", "1"), ("mbean_type", "2"), ("mbean_domain", "3")]);
+        assert!(is_pattern("a:b=*") && is_pattern("a:b=\\\\*") && !is_pattern("a:b=\"\\*\""));
     }
 
     #[test]

@@ -97,6 +97,10 @@ use run::{Failure, Reason, Run};
 
 /// 128 checks under way, a socket and some 20 KiB each.
 const RUNNING_MAX: usize = 128;
+/// A minute: how soon it is noticed that the wall clock was set.
+const LOOK_NS: u64 = 60_000_000_000;
+/// 100 ms: clocks that are kept in time drift less between two looks.
+const JUMP_NS: u64 = 100_000_000;
 
 #[cfg(test)]
 mod testing {
@@ -297,11 +301,21 @@ impl Drop for UnderWay {
     }
 }
 
+fn period_ns(check: &Check) -> u64 {
+    u64::try_from(check.period.as_nanos()).expect("a week at most")
+}
+
+fn wall_offset_ns(clock: ogive_probe::Clock) -> i64 {
+    clock.wall().saturating_sub_unsigned(clock.now())
+}
+
 struct Work {
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
     plan: Plan,
     checks: BTreeMap<String, Arc<Check>>,
+    /// The wall clock behind the other one, when spread checks were planned.
+    wall_offset_ns: i64,
 }
 
 impl Work {
@@ -322,6 +336,7 @@ impl Work {
             places: Arc::new(Semaphore::new(RUNNING_MAX)),
             plan: Plan::new(seed),
             checks: BTreeMap::new(),
+            wall_offset_ns: wall_offset_ns(door.clock),
         }
     }
 
@@ -341,7 +356,7 @@ impl Work {
             if self.checks.get(&name).is_some_and(|before| **before == check) {
                 continue;
             }
-            let period_ns = u64::try_from(check.period.as_nanos()).expect("a week at most");
+            let period_ns = period_ns(&check);
             if check.spread().is_some() {
                 self.plan.add_shared(&name, period_ns, now_ns, wall_ns);
             } else {
@@ -356,12 +371,26 @@ impl Work {
         }
     }
 
-    /// How long until a check is due.
+    /// How long until a check is due, or the wall clock is looked at.
     fn wait_ns(&self) -> Option<u64> {
-        Some(self.plan.next_ns()?.saturating_sub(self.shared.door.clock.now()))
+        Some(self.plan.next_ns()?.saturating_sub(self.shared.door.clock.now()).min(LOOK_NS))
+    }
+
+    /// Plans spread checks again when the wall clock was set: their instants are those of other brokers.
+    fn follow_wall(&mut self) {
+        let clock = self.shared.door.clock;
+        let offset_ns = wall_offset_ns(clock);
+        if offset_ns.abs_diff(self.wall_offset_ns) < JUMP_NS {
+            return;
+        }
+        self.wall_offset_ns = offset_ns;
+        for (name, check) in self.checks.iter().filter(|(_, check)| check.spread().is_some()) {
+            self.plan.add_shared(name, period_ns(check), clock.now(), clock.wall());
+        }
     }
 
     fn begin_due(&mut self) {
+        self.follow_wall();
         for DueRun { name, missed, period_from_ns, .. } in self.plan.take(self.shared.door.clock.now()) {
             let check = self.checks[&name].clone();
             for _ in 0..missed.min(u64::from(u8::MAX)) {

@@ -1,8 +1,8 @@
 //! Numbers that a program reports about itself, on their way to the samples of a run.
 //!
 //! Invariants: no two numbers of a run are of the same series; none is infinite or NaN.
-//! Limits: [`ANSWER_BYTES_MAX`] of an answer, [`VALUES_MAX`] numbers of a run, [`LABEL_BYTES_MAX`], [`NAME_BYTES_MAX`],
-//! [`FIELDS_MAX`] parts that a check asks for.
+//! Limits: [`ANSWER_BYTES_MAX`] of an answer, [`VALUES_MAX`] numbers of a run, [`LABELS_MAX`], [`LABEL_BYTES_MAX`],
+//! [`NAME_BYTES_MAX`], [`PATH_BYTES_MAX`], [`FIELDS_MAX`] parts that a check asks for.
 //! Failure: beyond a limit the run fails with the reason `limit`; what was read before is stored.
 
 use std::collections::BTreeSet;
@@ -12,14 +12,19 @@ use serde_json::Value;
 use super::raw::Raw;
 use super::run::{Failure, Reason, Run, cut};
 
-/// 4 MiB of an answer, as of those of an SNMP agent: statistics of some hundred Elasticsearch nodes.
+/// 4 MiB of an answer, as of those of an SNMP agent.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// 10,000 numbers, as of an SNMP agent: some 150 servers of HAProxy with each of their 60 columns.
+/// 10,000 numbers, as of an SNMP agent: some 150 servers of HAProxy with each of their 60 columns, or 20 nodes of
+/// Elasticsearch.
 pub(super) const VALUES_MAX: usize = 10_000;
 /// 256 bytes of a label: names of servers and queues are shorter.
 const LABEL_BYTES_MAX: usize = 256;
-/// 256 bytes of a metric's name; those of Elasticsearch have up to 80.
+/// 48 labels of a number: an MBean has some five properties.
+const LABELS_MAX: usize = 48;
+/// 256 bytes of a metric's or a label's name; those of Elasticsearch have up to 80.
 const NAME_BYTES_MAX: usize = 256;
+/// 1 KiB of the names that lead to a number.
+const PATH_BYTES_MAX: usize = 1 << 10;
 /// 100 parts: HAProxy has some 100 columns of its own.
 const FIELDS_MAX: usize = 100;
 
@@ -61,6 +66,13 @@ impl<'a> Readings<'a> {
             let sentence = format!("{:?} and so on is a name of more than {NAME_BYTES_MAX} bytes", cut(name, 64));
             return Err(Failure::new(Reason::Limit, sentence));
         }
+        // Nothing is built from what an answer may make as long as it likes.
+        if labels.len() > LABELS_MAX || labels.iter().any(|(label, _)| label.len() > NAME_BYTES_MAX) {
+            let sentence = format!(
+                "{name} has more than {LABELS_MAX} labels, or one with a name of more than {NAME_BYTES_MAX} bytes"
+            );
+            return Err(Failure::new(Reason::Limit, sentence));
+        }
         if self.count == VALUES_MAX {
             return Err(Failure::new(Reason::Limit, format!("there are more than {VALUES_MAX} numbers in a run")));
         }
@@ -90,7 +102,8 @@ pub(super) fn json_of(text: &str) -> Result<Value, Failure> {
 }
 
 /// Calls `each` for every number in `value`, with the names that lead there behind those in `path`; booleans are 1 and
-/// 0, and lists are left out. Values are not nested deeper than the reader of JSON allows, 128 levels.
+/// 0, and lists are left out. Values are not nested deeper than the reader of JSON allows, 128 levels; names that lead to one
+/// are limited, since they are copied for each number.
 pub(super) fn numbers<'a>(
     value: &'a Value,
     path: &mut Vec<&'a str>,
@@ -100,6 +113,10 @@ pub(super) fn numbers<'a>(
         Value::Object(members) => {
             for (name, value) in members {
                 path.push(name);
+                if path.iter().map(|name| name.len()).sum::<usize>() > PATH_BYTES_MAX {
+                    let sentence = format!("the names that lead to a number have more than {PATH_BYTES_MAX} bytes");
+                    return Err(Failure::new(Reason::Limit, sentence));
+                }
                 numbers(value, path, each)?;
                 path.pop();
             }
@@ -160,6 +177,13 @@ mod tests {
         assert_eq!(readings.count(), VALUES_MAX);
         assert_eq!(readings.add(&metric("x"), &[], 1.0).unwrap_err().reason, Reason::Limit);
         let mut readings = Readings::new(&mut run);
+        let names: Vec<String> = (0..=LABELS_MAX).map(|at| format!("l{at}")).collect();
+        let labels: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
+        readings.add(&metric("x"), &labels[1..], 1.0).unwrap();
+        assert_eq!(readings.add(&metric("x"), &labels, 1.0).unwrap_err().reason, Reason::Limit);
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        assert_eq!(readings.add(&metric("x"), &[(&long, "v")], 1.0).unwrap_err().reason, Reason::Limit);
+        let mut readings = Readings::new(&mut run);
         readings.add(&metric(&"x".repeat(NAME_BYTES_MAX)), &[], 1.0).unwrap();
         assert_eq!(readings.add(&metric(&"x".repeat(NAME_BYTES_MAX + 1)), &[], 1.0).unwrap_err().reason, Reason::Limit);
     }
@@ -190,5 +214,8 @@ mod tests {
         };
         numbers(&value, &mut Vec::new(), &mut each).unwrap();
         assert_eq!(found, [("a.b", 1.0), ("a.c", 1.0), ("f", -2.5)].map(|(path, value)| (path.to_owned(), value)));
+        let long = json!({"a".repeat(PATH_BYTES_MAX): {"b": 1}});
+        let failure = numbers(&long, &mut Vec::new(), &mut |_: &[&str], _| Ok(())).unwrap_err();
+        assert_eq!(failure.reason, Reason::Limit);
     }
 }
