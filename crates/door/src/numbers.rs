@@ -27,7 +27,7 @@ const ARRIVAL: u128 = 0x6f67_6976_6520_6f66_2061_7272_6976_6100;
 
 /// 5 minutes: as long as an OpenTelemetry collector retries unless configured otherwise (`max_elapsed_time`); SDKs and
 /// InfluxDB's clients retry for 1 to 3.
-const AGAIN_SECONDS: u32 = 300;
+pub const AGAIN_SECONDS: u32 = 300;
 
 /// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 6 MiB. Of more the oldest are forgotten.
 const ARRIVALS_MAX: usize = 1 << 16;

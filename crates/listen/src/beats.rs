@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ogive_door::Door;
 use ogive_door::counters::{Ledger, Protocol};
-use ogive_door::numbers::Content;
+use ogive_door::numbers::{AGAIN_SECONDS, Content};
 use ogive_model::Tenant;
 use ogive_protocol::beats::feed;
 use ogive_protocol::beats::frames::{FrameError, Frames, acknowledgement};
@@ -52,7 +52,7 @@ pub(super) struct Beats {
 impl Beats {
     pub(super) fn new(door: Arc<Door>, options: &Options) -> Self {
         let large = Arc::new(Semaphore::new(LARGE_MESSAGES));
-        let durable = DurableStore::new(door, Protocol::Beats);
+        let durable = DurableStore::new(door, Protocol::Beats, AGAIN_SECONDS);
         Self { durable, tenant: options.line_tenant.clone(), idle: options.idle(), keep_alive: KEEP_ALIVE, large }
     }
 

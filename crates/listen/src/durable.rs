@@ -32,11 +32,13 @@ const AGAIN_FULL: Duration = Duration::from_secs(1);
 pub(super) struct DurableStore {
     pub(super) door: Arc<Door>,
     protocol: Protocol,
+    /// For how long senders try again what has no times.
+    again_seconds: u32,
 }
 
 impl DurableStore {
-    pub(super) fn new(door: Arc<Door>, protocol: Protocol) -> Self {
-        Self { door, protocol }
+    pub(super) fn new(door: Arc<Door>, protocol: Protocol, again_seconds: u32) -> Self {
+        Self { door, protocol, again_seconds }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -54,9 +56,11 @@ impl DurableStore {
         loop {
             let way = self.door.meters.ingest.begin_made();
             let pause = match stored_whole(&self.door, self.protocol, batch, frame.clone(), &way).await {
-                // Later events came meanwhile, as when a client sends old files: then it is known by when it came.
-                Ok(verdict) if is_forgotten(&verdict) && is_timed(content) => {
-                    content = content.map(|content| Content { time_ns: None, ..content });
+                // Later events came meanwhile, as when a client sends old files: then it is known by when it came. What was known
+                // by that has come behind what is forgotten, as when the clock was set back: it counts as new.
+                Ok(verdict) if is_forgotten(&verdict) && content.is_some() => {
+                    let timed = content.filter(|content| content.time_ns.is_some());
+                    content = timed.map(|content| Content { time_ns: None, ..content });
                     batch = decoded(&frame);
                     frame = self.numbered(&mut batch, content);
                     continue;
@@ -81,15 +85,11 @@ impl DurableStore {
     fn numbered(&self, batch: &mut Batch, content: Option<Content>) -> Vec<u8> {
         let numbers = &self.door.numbers;
         batch.set_id(match content {
-            Some(content) => numbers.of_content(content, self.door.clock.wall()),
+            Some(content) => numbers.of_content_within(content, self.again_seconds, self.door.clock.wall()),
             None => numbers.next(),
         });
         batch.encode().expect("a piece is within the limits of a batch")
     }
-}
-
-fn is_timed(content: Option<Content>) -> bool {
-    content.is_some_and(|content| content.time_ns.is_some())
 }
 
 fn decoded(frame: &[u8]) -> Batch {

@@ -80,7 +80,7 @@ fn lines_of_nginx_become_histograms() {
     let server = serve(directory.path(), &["--filters", "nginx"]);
     let (place, port, syslog) = (directory.path().display(), free_port(), port_of(&server, "udp"));
     let config = format!(
-        "daemon off; pid {place}/nginx.pid; events {{}} error_log syslog:server=127.0.0.1:{syslog},tag=nginx error; http {{ \
+        "daemon off; master_process off; pid {place}/nginx.pid; events {{}} error_log syslog:server=127.0.0.1:{syslog},tag=nginx error; http {{ \
          log_format ogive '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
          \"$http_referer\" \"$http_user_agent\" rt=$request_time urt=$upstream_response_time'; \
          access_log syslog:server=127.0.0.1:{syslog},tag=nginx,severity=info ogive; \

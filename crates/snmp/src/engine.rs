@@ -56,24 +56,30 @@ struct Known {
 /// Engines that send traps.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
-    known: HashMap<Bytes, Known>,
+    /// By the engine and the user: what one user signs says nothing of the traps of another.
+    known: HashMap<(Bytes, Bytes), Known>,
 }
 
 impl Senders {
-    /// Whether a message that `engine` signed is in the window (RFC 3414, section 3.2, step 7 b); what it says is remembered.
-    pub(crate) fn is_timely(&mut self, engine: &[u8], boots: u32, time: u32, up_s: u64) -> bool {
-        let Some(known) = self.known.get_mut(engine) else {
+    /// Whether a message that `user` of `engine` signed is in the window (RFC 3414, section 3.2, step 7 b); what it says is remembered.
+    pub(crate) fn is_timely(&mut self, engine: &[u8], user: &[u8], boots: u32, time: u32, up_s: u64) -> bool {
+        // No engine that may be believed says so, and nothing would come after it.
+        if boots == MAX_ENGINE_TIME {
+            return false;
+        }
+        // Copies: slices would hold their datagram.
+        let key = (Bytes::copy_from_slice(engine), Bytes::copy_from_slice(user));
+        let Some(known) = self.known.get_mut(&key) else {
             self.make_room();
-            // A copy: a slice would hold its datagram.
-            self.known.insert(Bytes::copy_from_slice(engine), Known { boots, time, at_s: up_s, seen_s: up_s });
-            return boots != MAX_ENGINE_TIME;
+            self.known.insert(key, Known { boots, time, at_s: up_s, seen_s: up_s });
+            return true;
         };
         known.seen_s = up_s;
         if (boots, time) > (known.boots, known.time) {
             (known.boots, known.time, known.at_s) = (boots, time, up_s);
         }
         let expected = u64::from(known.time) + up_s.saturating_sub(known.at_s);
-        known.boots != MAX_ENGINE_TIME && boots == known.boots && u64::from(time) + u64::from(TIME_WINDOW) >= expected
+        boots == known.boots && u64::from(time) + u64::from(TIME_WINDOW) >= expected
     }
 
     fn make_room(&mut self) {
@@ -116,22 +122,25 @@ mod tests {
             (4, 0, 60, true),
             (3, 9_100, 61, false),
             (MAX_ENGINE_TIME, 0, 62, false),
-            (4, 10, 63, false),
+            (4, 10, 63, true),
         ] {
-            assert_eq!(senders.is_timely(b"engine", boots, time, up_s), expected, "{boots} {time} {up_s}");
+            assert_eq!(senders.is_timely(b"engine", b"user", boots, time, up_s), expected, "{boots} {time} {up_s}");
         }
-        assert!(senders.is_timely(b"other", 1, 1, 0));
+        assert!(senders.is_timely(b"other", b"user", 1, 1, 0));
+        // Another user, who says that the engine is far ahead, keeps nobody out.
+        assert!(senders.is_timely(b"engine", b"thief", MAX_ENGINE_TIME - 1, 0, 64));
+        assert!(senders.is_timely(b"engine", b"user", 4, 11, 64));
     }
 
     #[test]
     fn engines_have_a_limit() {
         let mut senders = Senders::default();
         for at in 0..ENGINES_MAX as u64 + 1 {
-            assert!(senders.is_timely(&at.to_be_bytes(), 2, 2, at));
+            assert!(senders.is_timely(&at.to_be_bytes(), b"", 2, 2, at));
         }
         assert_eq!(senders.known.len(), ENGINES_MAX);
         // The first is forgotten: what it says is new. The second is not.
-        assert!(!senders.is_timely(&1_u64.to_be_bytes(), 1, 1, ENGINES_MAX as u64));
-        assert!(senders.is_timely(&0_u64.to_be_bytes(), 1, 1, ENGINES_MAX as u64));
+        assert!(!senders.is_timely(&1_u64.to_be_bytes(), b"", 1, 1, ENGINES_MAX as u64));
+        assert!(senders.is_timely(&0_u64.to_be_bytes(), b"", 1, 1, ENGINES_MAX as u64));
     }
 }

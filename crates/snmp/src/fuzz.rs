@@ -28,7 +28,7 @@ pub fn datagram(bytes: &[u8]) {
             Received::Inform(inform) => {
                 let _ = inform.notification.feed(1, &mut gather);
                 let again = receiver.receive(Bytes::copy_from_slice(bytes), sender, 8);
-                assert!(matches!(again, Received::Inform(again) if again.identity() == inform.identity()));
+                assert!(matches!(again, Received::Inform(again) if again.identity(1) == inform.identity(1)));
                 if let Some(answer) = receiver.answer(&inform, 9) {
                     // An answer is no question: two servers do not talk with each other forever.
                     assert!(matches!(receiver.receive(answer, sender, 9), Received::Refused(_, None)));

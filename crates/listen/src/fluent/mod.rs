@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
-use ogive_door::numbers::Content;
+use ogive_door::numbers::{AGAIN_SECONDS, Content};
 use ogive_model::Tenant;
 use ogive_protocol::fingerprint;
 use ogive_protocol::fluent::error::MessageError;
@@ -92,7 +92,7 @@ impl Session {
 
 impl Fluent {
     pub(super) fn new(door: Arc<Door>, options: &Options) -> Self {
-        let durable = DurableStore::new(door, Protocol::Fluent);
+        let durable = DurableStore::new(door, Protocol::Fluent, AGAIN_SECONDS);
         let room = [LARGE_MESSAGES, HUGE_MESSAGES].map(|count| Arc::new(Semaphore::new(count)));
         let (tenant, shared_key) = (options.line_tenant.clone(), options.fluent_shared_key.clone());
         Self { durable, tenant, idle: options.idle(), shared_key, room }

@@ -40,8 +40,11 @@ const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// 256 datagrams are stored at once: an fsync costs each some microseconds.
 const READS: usize = 256;
 
-/// At the end, what lies in the largest receive buffer.
-const LAST_READS: usize = 4_096;
+/// 65,536: at the end, what lies in the largest receive buffer.
+const LAST_READS: usize = 65_536;
+
+/// 150 s: an agent tries an inform three to five times within two minutes. One that starts again may count its requests from 1.
+const AGAIN_SECONDS: u32 = 150;
 
 /// 4 MiB of texts are stored at once, far from the 32 MiB of a batch.
 const PENDING_BYTES: usize = 4 << 20;
@@ -105,7 +108,7 @@ impl Traps {
             receiver,
             started_ns: door.clock.now(),
             room: Arc::new(Semaphore::new(INFORMS)),
-            durable: DurableStore::new(door, Protocol::SnmpTraps),
+            durable: DurableStore::new(door, Protocol::SnmpTraps, AGAIN_SECONDS),
         })
     }
 
@@ -138,7 +141,11 @@ impl Traps {
                 Ok(Some(Err(_))) => desk.traps.lost("socket", 1),
                 Ok(None) | Err(_) => {}
             }
-            desk.take_more(&mut buffer, if is_last { LAST_READS } else { READS }).await;
+            if is_last {
+                desk.take_rest(&mut buffer).await;
+            } else {
+                desk.take_more(&mut buffer).await;
+            }
             desk.store().await;
             desk.note_drops();
             while desk.informs.try_join_next().is_some() {}
@@ -157,7 +164,7 @@ impl Traps {
             Err(fault) => self.lost(fault.as_str(), 1),
             Ok(_) => {
                 let batch = gather.take(Default::default(), 0, &self.tenant);
-                let fingerprint = || fingerprint(&self.tenant, "snmp_traps", &inform.identity());
+                let fingerprint = || fingerprint(&self.tenant, "snmp_traps", &inform.identity(from.port()));
                 let content = Content::of_all(&batch, false, fingerprint);
                 assert!(content.is_some(), "the batch has a sample");
                 if !self.durable.store(batch, content, ending).await {
@@ -190,12 +197,24 @@ struct Desk {
 }
 
 impl Desk {
-    /// Takes up to `count` datagrams that are there already.
-    async fn take_more(&mut self, buffer: &mut [u8], count: usize) {
-        for _ in 0..count {
+    /// Takes [`READS`] datagrams that are there already.
+    async fn take_more(&mut self, buffer: &mut [u8]) {
+        for _ in 0..READS {
             let Ok((length, from)) = self.socket.try_recv_from(buffer) else { return };
             self.take(&buffer[..length], from).await;
         }
+    }
+
+    /// Takes what is there at the end, also what has come since the runtime looked.
+    async fn take_rest(&mut self, buffer: &mut [u8]) {
+        let Ok(socket) = self.socket.as_fd().try_clone_to_owned().map(std::net::UdpSocket::from) else {
+            return self.traps.lost("socket", 1);
+        };
+        for _ in 0..LAST_READS {
+            let Ok((length, from)) = socket.recv_from(buffer) else { return };
+            self.take(&buffer[..length], from).await;
+        }
+        self.traps.lost("ended", 1);
     }
 
     async fn take(&mut self, datagram: &[u8], from: SocketAddr) {

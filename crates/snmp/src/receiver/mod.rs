@@ -85,10 +85,10 @@ struct Envelope {
 }
 
 impl Inform {
-    /// What it is known by when it comes again: the same number from the same sender with the same contents.
+    /// What it is known by when it comes again: the same number from the same sender and `port` with the same contents.
     #[must_use]
-    pub fn identity(&self) -> Vec<u8> {
-        format!("{} {} {}", self.notification.sender, self.reply.request, self.notification.text()).into_bytes()
+    pub fn identity(&self, port: u16) -> Vec<u8> {
+        format!("{} {port} {} {}", self.notification.sender, self.reply.request, self.notification.text()).into_bytes()
     }
 }
 
@@ -263,7 +263,7 @@ impl Receiver {
             self.engine.is_timely(boots, time, up_s)
         } else {
             let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
-            senders.is_timely(params.engine_id(), boots, time, up_s)
+            senders.is_timely(params.engine_id(), params.username(), boots, time, up_s)
         }
     }
 
