@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::authority::Authority;
@@ -43,9 +43,15 @@ fn serve(mut stream: TcpStream, answer: &Answer) {
     }
 }
 
-pub(crate) fn start(directory: &Path, jobs: &str) -> Server {
+/// Writes the file of a server that scrapes these jobs.
+pub(crate) fn configure(directory: &Path, jobs: &str) -> PathBuf {
     let file = directory.join("prometheus.yml");
     std::fs::write(&file, format!("global: {{scrape_interval: 300ms}}\nscrape_configs:\n{jobs}")).unwrap();
+    file
+}
+
+pub(crate) fn start(directory: &Path, jobs: &str) -> Server {
+    let file = configure(directory, jobs);
     let args = ["--listen", "127.0.0.1:0", "--enable-admin-api", "--scrape-config", file.to_str().unwrap()];
     Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
 }

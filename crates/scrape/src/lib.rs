@@ -42,7 +42,7 @@ use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_outgoing::Files;
-use pool::{Caches, Pool};
+use pool::{Pool, Remains};
 use scrape::Stop;
 pub use target::Target;
 pub use view::{Family, Last, Pairs, PoolView, Reload, TargetView, View};
@@ -289,10 +289,10 @@ impl Jobs {
                 // Nothing is carried over to another tenant: the old series end, and new ones begin.
                 Some(pool) if pool.job.tenant != job.tenant => {
                     pool.stop(Stop::End).await;
-                    Caches::new()
+                    Remains::default()
                 }
                 Some(pool) => pool.stop(Stop::HandOver).await,
-                None => Caches::new(),
+                None => Remains::default(),
             };
             match Pool::start(&self.context, Arc::new(job), before) {
                 Ok(pool) => drop(self.pools.insert(name, pool)),

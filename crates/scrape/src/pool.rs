@@ -24,20 +24,28 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const DROPPED_MAX: usize = 10_000;
 
 /// The series caches of a job's targets, by the target's number.
-pub(super) type Caches = HashMap<u64, (Target, Cache)>;
+type Caches = HashMap<u64, (Target, Cache)>;
+
+/// What a job leaves to another version of it.
+#[derive(Default)]
+pub(super) struct Remains {
+    caches: Caches,
+    discovery: Option<Discovery>,
+}
 
 /// A job that is scraped.
 pub(super) struct Pool {
     pub(super) job: Arc<Job>,
     stop: watch::Sender<Stop>,
-    task: JoinHandle<Caches>,
+    task: JoinHandle<Remains>,
 }
 
 impl Pool {
-    /// Starts it with the existing caches of its targets.
-    pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Caches) -> Result<Self, String> {
+    /// Starts it with what its former version leaves.
+    pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Remains) -> Result<Self, String> {
         let wrong = |error: String| format!("job {:?}: {error}", job.name);
-        let discovery = Discovery::new(job.clone(), context.files, context.door.clock).map_err(wrong)?;
+        let discovery =
+            Discovery::new(job.clone(), context.files, context.door.clock, before.discovery).map_err(wrong)?;
         let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
         let (stop, stopping) = watch::channel(Stop::Not);
         let view = Arc::new(PoolView::of(job.tenant.clone()));
@@ -49,15 +57,15 @@ impl Pool {
             view,
             discovery,
             running: BTreeMap::new(),
-            before,
+            before: before.caches,
             groups: None,
             reported: Vec::new(),
         };
         Ok(Self { job, stop, task: tokio::spawn(work.run(stopping)) })
     }
 
-    /// Stops it; returns the caches of its targets when another takes over.
-    pub(super) async fn stop(self, stop: Stop) -> Caches {
+    /// Stops it; returns what another version of it takes over.
+    pub(super) async fn stop(self, stop: Stop) -> Remains {
         let _ = self.stop.send(stop);
         self.task.await.unwrap_or_default()
     }
@@ -92,7 +100,7 @@ struct Work {
 }
 
 impl Work {
-    async fn run(mut self, mut stopping: watch::Receiver<Stop>) -> Caches {
+    async fn run(mut self, mut stopping: watch::Receiver<Stop>) -> Remains {
         loop {
             let groups = tokio::select! {
                 groups = self.discovery.groups() => Some(groups),
@@ -124,7 +132,15 @@ impl Work {
                 out.insert(number, (running.view.target.clone(), cache));
             }
         }
-        out
+        // It was stopped before it knew which of these are still there.
+        for (number, (target, cache)) in std::mem::take(&mut self.before) {
+            if stop == Stop::End {
+                Scrape::end(&self.context, &self.job, &target, cache).await;
+            } else {
+                out.insert(number, (target, cache));
+            }
+        }
+        Remains { caches: out, discovery: Some(self.discovery) }
     }
 
     /// Scrapes exactly the targets of `groups`.
@@ -154,6 +170,7 @@ impl Work {
         for running in gone {
             let _ = running.task.await;
         }
+        self.hand_over(&wanted).await;
         let limit = self.job.limits.targets;
         let forced = (limit > 0 && wanted.len() as u64 > limit)
             .then(|| format!("the job has {} targets, above target_limit {limit}", wanted.len()));
@@ -169,6 +186,22 @@ impl Work {
         // Of the targets that were there before and are not now the series end.
         for (target, cache) in std::mem::take(&mut self.before).into_values() {
             Scrape::end(&self.context, &self.job, &target, cache).await;
+        }
+    }
+
+    /// Stops the targets that are wanted with another interval, timeout or discovered labels; their series go on.
+    async fn hand_over(&mut self, wanted: &BTreeMap<u64, Target>) {
+        let is_other = |(number, running): &(&u64, &Running)| {
+            wanted.get(number).is_some_and(|target| *target != running.view.target)
+        };
+        let others: Vec<u64> = self.running.iter().filter(is_other).map(|(number, _)| *number).collect();
+        let others: Vec<_> =
+            others.into_iter().filter_map(|number| Some((number, self.running.remove(&number)?))).collect();
+        others.iter().for_each(|(_, running)| running.stop(Stop::HandOver));
+        for (number, running) in others {
+            if let Ok(cache) = running.task.await {
+                self.before.insert(number, (running.view.target.clone(), cache));
+            }
         }
     }
 

@@ -49,11 +49,11 @@ impl Answers {
         self.entries.remove(query);
     }
 
-    /// Takes what `query` was answered, if it is still expected.
-    pub(super) fn take(&mut self, query: &str, outcome: Outcome) {
+    /// Takes what `query` was answered, if it is still expected; false if it is to be asked again, since that was refused.
+    pub(super) fn take(&mut self, query: &str, outcome: Outcome) -> bool {
         let others = self.entries.iter().filter(|(other, _)| *other != query).map(|(_, entry)| count(&entry.groups));
         let others: usize = others.sum();
-        let Some(entry) = self.entries.get_mut(query) else { return };
+        let Some(entry) = self.entries.get_mut(query) else { return true };
         entry.is_answered = true;
         let outcome = match outcome {
             Ok(Some(groups)) if others + count(&groups) > TARGETS_MAX => {
@@ -61,6 +61,7 @@ impl Answers {
             }
             other => other,
         };
+        let is_taken = outcome.is_ok();
         match outcome {
             Ok(groups) => {
                 entry.error = None;
@@ -74,6 +75,7 @@ impl Answers {
                 entry.error = Some(error);
             }
         }
+        is_taken
     }
 
     /// Whether every query was answered or has failed.

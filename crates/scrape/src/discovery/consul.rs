@@ -62,8 +62,12 @@ impl Consul {
         let mut query = self.query("/v1/catalog/services", &[], &self.source.filter);
         loop {
             match query.next().await.and_then(|bytes| bytes.map(|bytes| catalog::services(&bytes)).transpose()) {
-                Ok(Some(services)) => self.become_of(services, &datacenter, &mut tasks),
-                Ok(None) => self.take(&self.source.url, Ok(None)),
+                Ok(Some(services)) => {
+                    if !self.become_of(services, &datacenter, &mut tasks) {
+                        query.fail();
+                    }
+                }
+                Ok(None) => _ = self.take(&self.source.url, Ok(None)),
                 Err(error) => {
                     query.fail();
                     self.take(&self.source.url, Err(error));
@@ -87,14 +91,14 @@ impl Consul {
             let answer = fetch(&mut client, &url).await;
             match answer.and_then(|answer| catalog::datacenter(&answer.body)) {
                 Ok(datacenter) => return datacenter,
-                Err(error) => self.take(&self.source.url, Err(error)),
+                Err(error) => _ = self.take(&self.source.url, Err(error)),
             }
             tokio::time::sleep(RETRY).await;
         }
     }
 
-    /// Watches exactly the selected ones of `services`.
-    fn become_of(self: &Arc<Self>, services: Services, datacenter: &str, tasks: &mut BTreeMap<String, Task>) {
+    /// Watches exactly the selected ones of `services`; false if they are too many.
+    fn become_of(self: &Arc<Self>, services: Services, datacenter: &str, tasks: &mut BTreeMap<String, Task>) -> bool {
         let selected: Vec<String> = self.selected(services).collect();
         if selected.len() > SERVICES_MAX {
             let count = selected.len();
@@ -114,6 +118,7 @@ impl Consul {
             let task = || Task::spawn(consul.watch_service(name.clone(), datacenter.to_owned()));
             tasks.entry(name.clone()).or_insert_with(task);
         }
+        true
     }
 
     /// The names that the configuration selects, in order.
@@ -138,15 +143,17 @@ impl Consul {
                 let read = |bytes: Vec<u8>| catalog::instances(&bytes, &service, &datacenter, separator);
                 bytes.map(read).transpose()
             });
-            if found.is_err() {
+            if !self.take(&name, found) {
                 query.fail();
             }
-            self.take(&name, found);
         }
     }
 
-    fn take(&self, name: &str, outcome: Outcome) {
-        self.answers.send_modify(|answers| answers.take(name, outcome));
+    /// False if it is to be asked again.
+    fn take(&self, name: &str, outcome: Outcome) -> bool {
+        let mut is_taken = false;
+        self.answers.send_modify(|answers| is_taken = answers.take(name, outcome));
+        is_taken
     }
 
     /// What messages call the query for a service.

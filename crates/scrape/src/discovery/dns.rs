@@ -67,7 +67,8 @@ pub(super) fn watch(source: &DnsSource, job: &str, files: Files) -> Watcher {
                     let groups = found.iter().map(|record| group(&name, source.port, record));
                     Some(groups.collect())
                 });
-                sender.send_modify(|answers| answers.take(&name, groups));
+                // It is asked again in any case.
+                sender.send_modify(|answers| _ = answers.take(&name, groups));
             }
         })
     };

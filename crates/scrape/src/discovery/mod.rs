@@ -1,6 +1,7 @@
 //! Where targets come from: the configuration itself, files, addresses that answer groups as JSON, DNS and Consul.
 //!
-//! Invariants: a source that cannot be read leaves what it said last in force, and is reported once.
+//! Invariants: a source that cannot be read leaves what it said last in force, and is reported once; so does one that another
+//! version of the job has, too.
 //! Threads: files are read on a blocking one; DNS and Consul are queried by tasks of their own, which end with the job.
 //! Limits: [`FILE_BYTES_MAX`] each. The first round waits [`ANSWER`] for DNS and Consul.
 
@@ -19,7 +20,7 @@ use std::time::Duration;
 use ogive_probe::Clock;
 
 use super::client::{Client, FetchOptions};
-use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
+use super::config::{ConsulSource, DnsSource, FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
 use answers::Watcher;
 use ogive_door::reload::Marks;
 use ogive_outgoing::Files;
@@ -36,10 +37,17 @@ pub(super) struct Discovery {
     of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
     of_http: Vec<Http>,
     /// Sources that tasks query in the background.
-    watchers: Vec<Watcher>,
+    watchers: Vec<(Origin, Watcher)>,
     is_begun: bool,
     /// The last reported problem of each source.
     reported: BTreeMap<String, String>,
+}
+
+/// What a watcher watches.
+#[derive(PartialEq)]
+enum Origin {
+    Dns(DnsSource),
+    Consul(Box<ConsulSource>),
 }
 
 struct Http {
@@ -51,20 +59,37 @@ struct Http {
 }
 
 impl Discovery {
-    pub(super) fn new(job: Arc<Job>, files: Files, clock: Clock) -> Result<Self, String> {
+    /// With what `before`, that of another version of the job, knows from the sources that both have.
+    pub(super) fn new(job: Arc<Job>, files: Files, clock: Clock, before: Option<Self>) -> Result<Self, String> {
+        let known = before.map(|before| (before.of_files, before.of_http, before.watchers, before.reported));
+        let (of_files, mut known_http, mut known_watchers, reported) = known.unwrap_or_default();
         let http = |source: &HttpSource| {
             let tls = super::tls::config(&source.access.tls, files)?;
             let client = Client::new(source.access.clone(), files, tls);
-            Ok::<_, String>(Http { source: source.clone(), client, groups: Vec::new(), due_ns: 0 })
+            let same = known_http.iter().position(|http: &Http| http.source == *source);
+            let (groups, due_ns) = same.map_or_else(Default::default, |at| {
+                let http = known_http.swap_remove(at);
+                (http.groups, http.due_ns)
+            });
+            Ok::<_, String>(Http { source: source.clone(), client, groups, due_ns })
         };
         let of_http = job.http.iter().map(http).collect::<Result<_, _>>()?;
-        let consul = job.consul.iter().map(|source| {
-            let tls = super::tls::config(&source.access.tls, files)?;
-            Ok::<_, String>(consul::watch(source, &job.name, files, tls))
-        });
-        let dns = job.dns.iter().map(|source| Ok(dns::watch(source, &job.name, files)));
-        let watchers = dns.chain(consul).collect::<Result<_, String>>()?;
-        let (of_files, reported) = (BTreeMap::new(), BTreeMap::new());
+        let watch = |origin: Origin| {
+            if let Some(at) = known_watchers.iter().position(|(other, _)| *other == origin) {
+                return Ok(known_watchers.swap_remove(at));
+            }
+            let watcher = match &origin {
+                Origin::Dns(source) => dns::watch(source, &job.name, files),
+                Origin::Consul(source) => {
+                    let tls = super::tls::config(&source.access.tls, files)?;
+                    consul::watch(source, &job.name, files, tls)
+                }
+            };
+            Ok((origin, watcher))
+        };
+        let consul = job.consul.iter().map(|source| Origin::Consul(Box::new(source.clone())));
+        let origins = job.dns.iter().cloned().map(Origin::Dns).chain(consul);
+        let watchers = origins.map(watch).collect::<Result<_, String>>()?;
         Ok(Self { job, files, clock, of_files, of_http, watchers, is_begun: false, reported })
     }
 
@@ -83,7 +108,7 @@ impl Discovery {
         self.ask_http().await;
         out.extend(self.of_http.iter().flat_map(|http| http.groups.iter().cloned()));
         self.wait_for_watchers().await;
-        out.extend(self.watchers.iter().flat_map(Watcher::groups));
+        out.extend(self.watchers.iter().flat_map(|(_, watcher)| watcher.groups()));
         out
     }
 
@@ -93,7 +118,7 @@ impl Discovery {
             return;
         }
         let all = async {
-            for watcher in &mut self.watchers {
+            for (_, watcher) in &mut self.watchers {
                 watcher.begun().await;
             }
         };
