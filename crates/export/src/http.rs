@@ -339,6 +339,23 @@ fn failed(address: &str, error: &ureq::Error) -> NoReply {
     NoReply { in_doubt: !never_there, is_refused, detail: format!("no response from {address}: {error}") }
 }
 
+/// Whether every address of the host of `url` refuses connections: nobody listens there. One that does not answer within a second does
+/// not refuse.
+pub fn refuses_everywhere(url: &str) -> bool {
+    use std::net::{TcpStream, ToSocketAddrs};
+    let Ok(uri) = url.parse::<ureq::http::Uri>() else { return false };
+    let Some(host) = uri.host() else { return false };
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let Ok(all) = (host, uri.port_u16().unwrap_or(usual)).to_socket_addrs() else { return false };
+    let refuses = |address| {
+        let tried = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+        tried.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    };
+    let mut all = all.peekable();
+    all.peek().is_some() && all.all(refuses)
+}
+
 /// The meaning of a response.
 fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &[u8]) -> Outcome {
     let said = || {
@@ -505,6 +522,7 @@ mod tests {
         let body = Body { kind: "text/plain", encoding: None, bytes: b"" };
         let found = client.request(&address, Duration::from_secs(5), body, &[]).unwrap_err();
         assert!(found.is_refused && !found.in_doubt, "{found:?}");
+        assert!(refuses_everywhere(&address) && !refuses_everywhere("no address"));
         // Somebody who listens and says nothing does not refuse.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", silent.local_addr().unwrap());

@@ -30,7 +30,7 @@ pub use answer::Answer;
 pub use cells::{Cells, SERIES_MAX, Text};
 pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
-pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, NoReply, Reply};
+pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, NoReply, Reply, refuses_everywhere};
 pub use link::{Link, Outcome};
 pub use measured::{CellEnd, Measured, random_source};
 pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};

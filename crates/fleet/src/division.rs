@@ -66,6 +66,9 @@ impl Division {
     /// Another version of the configuration is in force.
     pub(crate) fn set(&mut self, spread: Spread) {
         self.last.retain(|check, _| spread.checks.contains_key(check));
+        // A poll that is waiting is answered with the new lease, which may be longer.
+        let grown = nanoseconds(term(&spread).saturating_sub(term(&self.spread)));
+        self.holders.values_mut().for_each(|holder| holder.until_ns += grown);
         (self.spread, self.owned) = (spread, None);
     }
 
@@ -103,7 +106,7 @@ impl Division {
         if is_other {
             self.owned = None;
         }
-        has_expired || is_other || has_released
+        !self.is_frozen(now_ns) && (has_expired || is_other || has_released)
     }
 
     /// Forgets the brokers whose leases are over. True when there were any.
@@ -123,7 +126,10 @@ impl Division {
             return None;
         }
         let reported = self.holders.get(broker)?.checks.clone();
-        let mut wanted: BTreeSet<String> = self.owned().get(broker).cloned().unwrap_or_default();
+        // Shares cost a look at every broker for each check, and after a start all of them come at once.
+        let is_frozen = self.is_frozen(now_ns);
+        let own = if is_frozen { None } else { self.owned().get(broker).cloned() };
+        let mut wanted: BTreeSet<String> = own.unwrap_or_default();
         wanted.extend(reported.iter().filter(|check| self.is_settling(check, now_ns)).cloned());
         let may_run = |check: &String| {
             let Some(count) = self.spread.checks.get(check) else { return false };
@@ -135,6 +141,11 @@ impl Division {
         let holder = self.holders.get_mut(broker).expect("it was just there");
         holder.checks.extend(wanted.iter().cloned());
         Some(Grant { checks: wanted.into_iter().collect(), is_news, moves })
+    }
+
+    /// Whether nothing may move: every check was there before the start, and leases of then may not be over.
+    fn is_frozen(&self, now_ns: u64) -> bool {
+        now_ns < self.settled_ns && self.spread.checks.keys().all(|check| self.settling.contains(check))
     }
 
     /// Checks whose brokers are not to be chosen yet.
@@ -282,6 +293,17 @@ mod tests {
         division.set(spread(0, 1));
         assert_eq!(division.grant("b", 2), None);
         assert!(division.held("b").is_empty());
+    }
+
+    #[test]
+    fn a_longer_lease_holds_for_polls_that_wait() {
+        let mut division = Division::new(spread(4, 1));
+        let all = granted(&mut division, "a", &[], 0);
+        division.set(Spread { lease: Duration::from_secs(60), ..spread(4, 1) });
+        // The answer to its poll says so: it may go on for a minute.
+        assert_eq!(granted(&mut division, "b", &[], TERM_NS + 1), [""; 0]);
+        assert_eq!(granted(&mut division, "b", &[], 72 * SECOND_NS - 1), [""; 0]);
+        assert_eq!(granted(&mut division, "b", &[], 72 * SECOND_NS), all);
     }
 
     #[test]

@@ -168,12 +168,19 @@ impl Fleet {
             }
         }
         state.versions.extend(groups.all().map(|(name, found)| (name.clone(), version_of(found))));
+        let mut invalid = Vec::new();
         for (name, found) in groups.all() {
-            let spread = validate(&found.package.contents).unwrap_or_default();
-            if !spread.checks.is_empty() {
-                state.divisions.insert(name.clone(), Division::of_before(spread, clock.now()));
+            match validate(&found.package.contents) {
+                Ok(spread) if spread.checks.is_empty() => {}
+                Ok(spread) => drop(state.divisions.insert(name.clone(), Division::of_before(spread, clock.now()))),
+                // Brokers go on with it, but nobody can divide its checks.
+                Err(mistakes) => invalid.push(format!(
+                    "group {name}: its version is not valid here any more, and its spread checks run nowhere; apply it again: {}",
+                    mistakes.join("; ")
+                )),
             }
         }
+        groups.damaged.extend(invalid);
         let damaged = groups.damaged.len();
         counters.fleet.set("ogive_fleet_damaged_files", NONE, damaged as f64);
         let desk = Mutex::new(Desk { key, groups, tickets });
@@ -540,7 +547,9 @@ impl Fleet {
             tracing::warn!("broker {name} refuses version {}: {}: {}", refused.version, refused.reason, refused.why);
         }
         // A fifth to either side, by name and poll, so that brokers that came together part.
-        let wait = (brokers * WAIT_PER_BROKER_MS).clamp(WAIT_MIN_MS, WAIT_MS).min(wait_max);
+        // Tokens are rotated between polls, in the middle third of their life.
+        let rotation = u64::try_from(member.enrolment.lifetime_ms() / 3).unwrap_or(u64::MAX);
+        let wait = (brokers * WAIT_PER_BROKER_MS).clamp(WAIT_MIN_MS, WAIT_MS).min(wait_max).min(rotation);
         let spread = (u64::from_str_radix(&hash[..8], 16).unwrap_or(0) + polls * 7_919) % (wait * 2 / 5);
         let wait_ms = wait * 4 / 5 + spread;
         let next_ms = now_ms + i64::try_from(wait_ms).unwrap_or(0);

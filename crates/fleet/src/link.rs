@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ogive_door::counters::Counters;
-use ogive_export::{Body, Client, ClientOptions, NoReply, Reply};
+use ogive_export::{Body, Client, ClientOptions, NoReply, Reply, refuses_everywhere};
 use ogive_probe::Clock;
 
 use crate::broker::{Broker, Home};
@@ -311,7 +311,8 @@ impl Link {
             Ok(reply) if reply.status == 401 && credential.next_token.is_some() => return self.swap(credential),
             Ok(reply) => return self.failed(said(&reply)),
             Err(failure) => {
-                if failure.is_refused {
+                // A name may have several addresses, and the server may listen at one that says nothing.
+                if failure.is_refused && refuses_everywhere(&way.url) {
                     self.lease.server_is_down(asked_ns);
                 }
                 return self.failed(failure.detail);

@@ -223,11 +223,14 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
     admit(request, grant)
 }
 
-/// Whether whoever was admitted with a request may still do what needs `need`; a server that is busy does not say that they may
-/// not.
-pub(super) async fn still_may(app: &App, parts: &Parts, need: Need) -> bool {
+/// Whether whoever was admitted with a request may still do what needs `need`; None when the server is too busy to say.
+pub(super) async fn still_may(app: &App, parts: &Parts, need: Need) -> Option<bool> {
     let mut request = Request::from_parts(parts.clone(), axum::body::Body::empty());
-    !matches!(judge(app, &mut request, need).await, Err((why, _)) if why != LoginFailure::Busy)
+    match judge(app, &mut request, need).await {
+        Ok(()) => Some(true),
+        Err((LoginFailure::Busy, _)) => None,
+        Err(_) => Some(false),
+    }
 }
 
 /// Admits a request with the permissions of `grant`.

@@ -31,6 +31,8 @@ const PROTOCOL: &str = "ogive-stream";
 const ACTION: &str = "fleet_connect";
 /// 1 s until it is looked again whether a connection may go on.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// 10 looks in a row may find the server too busy to say.
+const BUSY_MAX: u32 = 10;
 /// 4 KiB: a reason and a sentence.
 const DECLINED_BYTES_MAX: usize = 4 << 10;
 
@@ -94,7 +96,11 @@ pub(super) async fn connect(
     // The one that is asked is the one that the connection stays with.
     let enrolled_ms = fleet.enrolled_ms(&name);
     let what = format!("broker {name:?}, target {target}");
-    match fleet.connect(&name, &target, &by).await {
+    let mut pending = Pending { app: &app, by: &by, what: &what, is_answered: false };
+    let connected = fleet.connect(&name, &target, &by).await;
+    pending.is_answered = true;
+    drop(pending);
+    match connected {
         Ok(connection) => {
             note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nconnected")));
             let answer = switched(&parts.extensions);
@@ -106,6 +112,23 @@ pub(super) async fn connect(
             let Refusal { reason, message } = &refusal;
             note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nrefused, {reason}: {message}")));
             Err(error_of(&refusal))
+        }
+    }
+}
+
+/// A request that waits for its broker; it is dropped with it when whoever asked goes away.
+struct Pending<'a> {
+    app: &'a App,
+    by: &'a str,
+    what: &'a str,
+    is_answered: bool,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let text = format!("{}\ngiven up by whoever asked", self.what);
+            note(self.app, Entry::from_request(ACTION, self.by, &text));
         }
     }
 }
@@ -141,6 +164,7 @@ impl Open {
     /// Returns why the connection must end, once it must.
     async fn cut(&self) -> String {
         let mut ending = self.app.ending.clone();
+        let mut busy = 0;
         loop {
             let is_ending = async { drop(ending.wait_for(|ending| *ending).await) };
             tokio::select! {
@@ -150,8 +174,11 @@ impl Open {
             if self.fleet.enrolled_ms(&self.name) != self.enrolled_ms {
                 return "the broker was revoked or replaced".into();
             }
-            if !still_may(&self.app, &self.parts, Need::Admin).await {
-                return "whoever asked may not any more".into();
+            // Who may has been here a moment ago, and is known without a look at a password.
+            match still_may(&self.app, &self.parts, Need::Admin).await {
+                Some(true) => busy = 0,
+                None if busy < BUSY_MAX => busy += 1,
+                None | Some(false) => return "whoever asked may not any more".into(),
             }
         }
     }

@@ -129,7 +129,7 @@ fn nginx(directory: &Path, ports: [u16; 3]) -> Program {
 fn nginx_of(directory: &Path, servers: &str) -> Program {
     let place = directory.display();
     let config = format!(
-        "daemon off; pid {place}/nginx.pid; error_log {place}/nginx.log; events {{}} http {{ access_log off; \
+        "daemon off; master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log; events {{}} http {{ access_log off; \
          client_body_temp_path {place}/b; proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; \
          uwsgi_temp_path {place}/u; scgi_temp_path {place}/s; {servers} }}"
     );

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::common::brokers::{broker, configure, texts};
+use crate::common::programs::free_address;
 use crate::common::{Server, eventually};
 use serde_json::{Value, json};
 
@@ -18,10 +19,16 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(&directory.path().join("data"));
+        // An address that no other test of this process gets while the server is away.
+        let server = Server::start_at(&directory.path().join("data"), &free_address());
         std::fs::create_dir(directory.path().join("groups")).unwrap();
         let address = server.address.clone();
         Self { directory, server: Some(server), address }
+    }
+
+    /// Waits until the broker has polled.
+    pub(crate) fn comes(&self, name: &str) {
+        eventually("it polls", || Some(self.row(name)).filter(|row| row["seen_ms"].is_i64()));
     }
 
     pub(crate) fn server(&self) -> &Server {

@@ -86,11 +86,6 @@ fn echo() -> (String, JoinHandle<()>) {
     (address, serving)
 }
 
-/// Waits until the broker has polled.
-fn comes(site: &Site, name: &str) {
-    eventually("it polls", || Some(site.row(name)).filter(|row| row["seen_ms"].is_i64()));
-}
-
 fn audit(server: &Server, words: &[&str]) -> String {
     eventually(&format!("{words:?} is in the audit"), || {
         let all = texts(server, "ogive_audit{action=\"fleet_connect\"}");
@@ -122,7 +117,7 @@ fn a_program_behind_a_broker_is_reached() {
     listens(port);
     let (target, echoing) = echo();
     let _edge = site.broker("edge-1", &format!("connect = [\"localhost:{port}\", {target:?}]"));
-    comes(&site, "edge-1");
+    site.comes("edge-1");
     // A real protocol, by a name that the broker resolves: two connections at once.
     let tunnel = Tunnel::open(&url(&site), None, "edge-1", &format!("localhost:{port}"));
     let (all, mut one, mut two) = (bytes(), tunnel.connect(), tunnel.connect());
@@ -169,7 +164,7 @@ fn what_is_not_permitted_or_not_there_is_refused_with_its_reason() {
     let closed = format!("127.0.0.1:{}", free_port());
     let (target, _) = echo();
     let mut edge = site.broker("edge-1", &format!("connect = [{closed:?}]"));
-    comes(&site, "edge-1");
+    site.comes("edge-1");
     let tunnel = |target: &str| Tunnel::open(&url(&site), None, "edge-1", target);
     let said = tunnel(&target).refused();
     for word in ["(403)", "edge-1", &target, "connect of [fleet]", "broker.toml"] {
@@ -252,7 +247,7 @@ fn a_connection_ends_with_the_broker_and_with_its_enrolment() {
     let site = Site::new();
     let target = steps();
     let mut edge = site.broker("edge-1", &format!("connect = [{target:?}]"));
-    comes(&site, "edge-1");
+    site.comes("edge-1");
     let tunnel = Tunnel::open(&url(&site), None, "edge-1", &target);
     let mut stream = tunnel.connect();
     step(&mut stream);

@@ -77,6 +77,7 @@ impl Reach {
             Ok((stream, place)) => self.carry(stream, place, &server, &path, &format!("{target} for {by:?}")).await,
             Err((reason, text)) => {
                 tracing::warn!("fleet: no connection to {target:?} for {by:?}: {text}");
+                self.show();
                 self.counters.fleet.count("ogive_fleet_connections_refused_total", ("reason", reason));
                 let declined = Declined { reason: reason.into(), text };
                 let body = serde_json::to_vec(&declined).expect("it is JSON");
@@ -116,21 +117,29 @@ impl Reach {
         path: &str,
         what: &str,
     ) {
-        let mut stream = match answered(server.post(path, Some("ogive-stream"), Vec::new())).await {
-            Ok(Reply::Upgraded(stream)) => stream,
+        let opened = match answered(server.post(path, Some("ogive-stream"), Vec::new())).await {
+            Ok(Reply::Upgraded(stream)) => Ok(stream),
             Ok(Reply::Answered { status, body }) => {
-                let said = String::from_utf8_lossy(&body);
-                return tracing::warn!("fleet: no connection to {what}: the server refuses ({status}): {said:?}");
+                Err(format!("the server refuses ({status}): {:?}", String::from_utf8_lossy(&body)))
             }
-            Err(why) => return tracing::warn!("fleet: no connection to {what}: {why}"),
+            Err(why) => Err(why),
         };
+        let mut stream = match opened {
+            Ok(stream) => stream,
+            Err(why) => {
+                drop((target, place));
+                self.show();
+                return tracing::warn!("fleet: no connection to {what}: {why}");
+            }
+        };
+        // Also when this process ends: the target must not take what is missing for the end.
+        let _ = target.set_zero_linger();
         tracing::info!("fleet: a connection to {what} is open");
         self.show();
         let (near, far) = (Side::framed(&mut stream, "the server"), Side::plain(&mut target, "the target"));
         let Relayed { end, sent, received } = relay(near, far, IDLE, pending()).await;
-        if end != End::Whole {
-            // The target must not take what is missing for the end.
-            let _ = target.set_zero_linger();
+        if end == End::Whole {
+            forgive(&target);
         }
         drop((stream, target, place));
         self.show();
@@ -141,6 +150,12 @@ impl Reach {
         let open = BROKER_CONNECTIONS_MAX - self.places.available_permits();
         self.counters.fleet.set("ogive_fleet_connections", ("", ""), open as f64);
     }
+}
+
+/// Lets what is still to be sent go out after the stream is closed.
+pub(crate) fn forgive(stream: &TcpStream) {
+    let lingers_not = nix::libc::linger { l_onoff: 0, l_linger: 0 };
+    let _ = nix::sys::socket::setsockopt(stream, nix::sys::socket::sockopt::Linger, &lingers_not);
 }
 
 /// The answer to a request, within [`ANSWER`].

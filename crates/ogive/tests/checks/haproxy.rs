@@ -16,9 +16,9 @@ fn haproxy(directory: &Path, [good, web, socket, page]: [u16; 4]) -> Program {
     let place = directory.display();
     let config = format!(
         "global\n stats socket {place}/stats mode 600 level user\n stats socket ipv4@127.0.0.1:{socket} level user\n \
-         maxconn 100\ndefaults\n mode http\n timeout connect 5s\n timeout client 30s\n timeout server 30s\n\
+         maxconn 100\ndefaults\n mode http\n timeout connect 5s\n timeout client 30s\n timeout server 30s\n timeout check 10s\n\
          frontend web\n bind 127.0.0.1:{web}\n default_backend shop\n\
-         backend shop\n server good 127.0.0.1:{good} check inter 100ms\n server gone 127.0.0.1:1 check inter 100ms\n\
+         backend shop\n server good 127.0.0.1:{good} check inter 2s\n server gone 127.0.0.1:1 check inter 100ms\n\
          frontend page\n bind 127.0.0.1:{page}\n stats enable\n stats uri /\n stats auth monitor:open-sesame\n"
     );
     let file = directory.join("haproxy.cfg");

@@ -53,7 +53,9 @@ fn slapd(directory: &Path, [plain, secure]: [u16; 2]) -> Program {
     let loaded = load.arg("-f").arg(&file).arg("-l").arg(directory.join("data.ldif")).output();
     let loaded = loaded.unwrap_or_else(|error| panic!("slapadd: {error}; run scripts/need"));
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    let mut command = Command::new("slapd");
+    // Its table of connections has room for every file that it may open: in a container that may be a thousand million.
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=1024:1024", "slapd"]);
     // In the foreground, without a log.
     command.args(["-d", "0", "-h", &format!("ldap://127.0.0.1:{plain} ldaps://127.0.0.1:{secure}")]);
     command.arg("-f").arg(&file);

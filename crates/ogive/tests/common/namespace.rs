@@ -11,12 +11,21 @@ pub fn is_inside() -> bool {
     std::env::var_os(IS_INSIDE).is_some()
 }
 
-/// Runs a test again, by its path (`full_disk::a_test`), as root of a user namespace with mounts of its own and these other namespaces.
+/// Runs a test again, by its path (`full_disk::a_test`), as root, with mounts of its own and these other namespaces.
 pub fn again(test: &str, others: &[&str]) {
     let hint = "run it as root, or permit unprivileged user namespaces";
     assert!(!is_inside(), "in a namespace of its own {test} is not permitted what it needs: {hint}");
+    // Whoever may have namespaces without being somebody else needs no user namespace.
+    let may = Command::new("unshare")
+        .arg("--mount")
+        .args(others)
+        .arg("true")
+        .output()
+        .is_ok_and(|tried| tried.status.success());
+    let user: &[&str] = if may { &[] } else { &["--user", "--map-root-user"] };
     let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount"])
+        .args(user)
+        .arg("--mount")
         .args(others)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test])

@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::client::Server;
 use super::super::exit::EXIT_USAGE;
 use super::brokers::no_name;
+use crate::broker::reach::forgive;
 
 /// 20 s for the server's answer, which takes 10 s at most.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -94,14 +95,15 @@ impl Way {
             Reply::Upgraded(stream) => stream,
             Reply::Answered { status, body } => return Err(refusal(status, &body)),
         };
+        // Also when this process ends: the client must not take what is missing for the end.
+        let _ = client.set_zero_linger();
         let (near, far) = (Side::plain(&mut client, "the client"), Side::framed(&mut stream, "the server"));
         match relay(near, far, IDLE, pending()).await.end {
-            End::Whole => Ok(()),
-            end => {
-                // The client must not take what is missing for the end.
-                let _ = client.set_zero_linger();
-                Err(end.to_string())
+            End::Whole => {
+                forgive(&client);
+                Ok(())
             }
+            end => Err(end.to_string()),
         }
     }
 }
