@@ -198,26 +198,30 @@ fn services_of_consul_are_targets() {
     server.becomes("found{job=\"consul\",service=\"new\"}", 1.0);
     eventually("web is gone", || server.number("found{service=\"web\"}").is_none().then_some(()));
     eventually("other is gone", || server.number("found{job=\"named\"}").is_none().then_some(()));
-    // While Consul answers nothing, the targets remain; afterwards its news arrive again.
+    outage(&server, directory.path(), &jobs, &played, first);
+}
+
+/// While Consul answers nothing, the targets remain; afterwards its news arrive again.
+fn outage(server: &Server, directory: &Path, jobs: &str, played: &Played, port: u16) {
     played.change(|state| state.is_down = true);
-    goes_on(&server, "consul");
+    goes_on(server, "consul");
     // Also in a job that takes its place, with other rules.
     let more = "{target_label: generation, replacement: second}";
     configure(
-        directory.path(),
+        directory,
         &jobs.replace("job_name: consul, relabel_configs: [", &format!("job_name: consul, relabel_configs: [{more}, ")),
     );
     server.signal("HUP");
     server.becomes("found{job=\"consul\",service=\"new\",generation=\"second\"}", 1.0);
     played.change(|state| state.is_down = false);
     played.change(|state| {
-        state.services.insert("next".into(), vec![instance("next-1", first, &["prod"], "passing")]);
+        state.services.insert("next".into(), vec![instance("next-1", port, &["prod"], "passing")]);
     });
     server.becomes("found{job=\"consul\",service=\"next\"}", 1.0);
     played.change(|state| {
         // As after a restored backup.
         state.index = 1;
-        state.services.insert("late".into(), vec![instance("late-1", first, &["prod"], "passing")]);
+        state.services.insert("late".into(), vec![instance("late-1", port, &["prod"], "passing")]);
     });
     server.becomes("found{job=\"consul\",service=\"late\"}", 1.0);
 }
