@@ -13,6 +13,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ogive_probe::Clock;
+use ogive_text::hex;
 use ring::{digest, hmac, pbkdf2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 
@@ -21,7 +22,6 @@ use super::net::{Network, Stream};
 use super::query::Query;
 use super::rows::{ROWS_MAX, Table};
 use super::run::{Failure, Reason, Run};
-use super::sigv4::hex;
 use super::sql::{self, Client, Database, TableFuture};
 use md5::{Digest as _, Md5};
 use result::Answer;
@@ -261,8 +261,8 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn md5_answer(user: &str, password: &str, salt: &[u8]) -> Vec<u8> {
-    let inner = hex(&Md5::digest(format!("{password}{user}").as_bytes()));
-    let outer = hex(&Md5::digest([inner.as_bytes(), salt].concat()));
+    let inner = hex::write(&Md5::digest(format!("{password}{user}").as_bytes()));
+    let outer = hex::write(&Md5::digest([inner.as_bytes(), salt].concat()));
     format!("md5{outer}\0").into_bytes()
 }
 

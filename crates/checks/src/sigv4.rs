@@ -6,6 +6,7 @@
 use ring::{digest, hmac};
 
 use ogive_text::calendar::rfc3339;
+use ogive_text::hex;
 
 /// Who signs, for what.
 pub(super) struct Signer<'a> {
@@ -45,7 +46,7 @@ impl Signer<'_> {
         let first = format!("AWS4{}", self.secret_access_key).into_bytes();
         let parts = [day, self.region, self.service, "aws4_request"];
         let key = parts.iter().fold(first, |key, part| sign(&key, part.as_bytes()));
-        let signature = hex(&sign(&key, text.as_bytes()));
+        let signature = hex::write(&sign(&key, text.as_bytes()));
         format!(
             "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={signed}, Signature={signature}",
             self.access_key_id
@@ -58,12 +59,7 @@ fn sign(key: &[u8], words: &[u8]) -> Vec<u8> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-/// Bytes in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::write(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
 #[cfg(test)]

@@ -200,8 +200,7 @@ fn add(
 
 /// In hexadecimal; empty without one.
 pub(crate) fn build_id(file: &object::File<'_>) -> String {
-    let id = file.build_id().ok().flatten().unwrap_or_default();
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    ogive_text::hex::write(file.build_id().ok().flatten().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use ogive_text::hex;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use crate::secret::{hex, sha256};
+use crate::secret::sha256;
 
 /// 2 MiB of each part: five thousand checks.
 pub const CONTENTS_BYTES_MAX: usize = 2 << 20;
@@ -123,7 +124,7 @@ impl PublicKey {
     /// The beginning of its SHA-256, by which a ticket names it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        sha256(&hex(&self.0))[..FINGERPRINT_DIGITS].to_owned()
+        sha256(&hex::write(&self.0))[..FINGERPRINT_DIGITS].to_owned()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Random secrets and their hashes.
 
+use ogive_text::hex;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -15,7 +16,7 @@ const TOKEN_BYTES: usize = 32;
 pub(crate) fn random_hex(count: usize) -> Result<String, String> {
     let mut bytes = vec![0; count];
     SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
-    Ok(hex(&bytes))
+    Ok(hex::write(&bytes))
 }
 
 /// A new token of a broker.
@@ -25,16 +26,10 @@ pub(crate) fn token() -> Result<String, String> {
 
 /// The SHA-256 of a text as hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> String {
-    hex(digest(&SHA256, text.as_bytes()).as_ref())
+    hex::write(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
 /// Whether this is a SHA-256 as [`sha256`] writes it.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    digits.map(char::from).collect()
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use async_snmp::v3::validate_engine_id;
 use async_snmp::{Community, UsmConfig};
 use bytes::Bytes;
+use ogive_text::hex;
 use ogive_text::mistake::Mistake;
 use serde::Deserialize;
 
@@ -144,13 +145,7 @@ fn password(
 fn engine_id(text: &str) -> Result<Bytes, String> {
     let wrong =
         || format!("engine_id {text:?} is none; write 5 to 32 bytes in hexadecimal, such as 80000000051a2b3c4d");
-    let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return Err(wrong());
-    }
-    let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
-    let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    let bytes = hex::parse(text.strip_prefix("0x").unwrap_or(text));
     let bytes = bytes.filter(|bytes| validate_engine_id(bytes).is_ok()).ok_or_else(wrong)?;
     Ok(bytes.into())
 }

@@ -1,4 +1,4 @@
-//! Text that people write and read: durations, sizes, dates, near misses, options without their secrets, and mistakes
+//! Text that people write and read: durations, sizes, dates, hexadecimal digits, near misses, options without their secrets, and mistakes
 //! in TOML files with their lines.
 //!
 //! Belongs here: pure functions from text to values and back, one notation for the whole project. Does not belong here:
@@ -7,6 +7,7 @@
 
 pub mod calendar;
 pub mod duration;
+pub mod hex;
 pub mod instant;
 pub mod mistake;
 pub mod near;

@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ogive-interchange", &["ogive-hist", "ogive-irondb", "ogive-model", "ogive-protocol", "ogive-text"]),
-    ("ogive-fleet", &["ogive-door", "ogive-export", "ogive-journal", "ogive-probe"]),
+    ("ogive-fleet", &["ogive-door", "ogive-export", "ogive-journal", "ogive-probe", "ogive-text"]),
     ("ogive-spooling", &["ogive-broker", "ogive-door", "ogive-model", "ogive-probe"]),
     ("ogive-scrape", EDGE),
     ("ogive-checks", EDGE),

@@ -24,8 +24,7 @@ fn node(app: &App, peer: Result<Extension<Peer>, ExtensionRejection>) -> Node {
 }
 
 fn hash(node: &Node) -> String {
-    let sum = digest(&SHA256, &node.hashed());
-    sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    ogive_text::hex::write(digest(&SHA256, &node.hashed()).as_ref())
 }
 
 type FromPeer = Result<Extension<Peer>, ExtensionRejection>;

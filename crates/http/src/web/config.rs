@@ -98,7 +98,7 @@ struct TokenEntry {
 
 /// The hash that identifies a token, in its written form.
 pub fn token_hash(token: &str) -> String {
-    digest(&SHA256, token.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    ogive_text::hex::write(digest(&SHA256, token.as_bytes()).as_ref())
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> anyhow::Result<File> {

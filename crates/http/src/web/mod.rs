@@ -154,8 +154,7 @@ impl Web {
     pub(crate) fn vend(&self, wanted: &TicketRequest<'_>) -> Result<(String, String), String> {
         let mut id = [0; 8];
         SystemRandom::new().fill(&mut id).map_err(|_| "the system gives no random bytes".to_owned())?;
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (ticket, text) = self.current().tickets.sign(id, wanted)?;
+        let (ticket, text) = self.current().tickets.sign(ogive_text::hex::write(&id), wanted)?;
         Ok((ticket.id, text))
     }
 

@@ -208,7 +208,7 @@ pub(crate) fn certificate_name(certificate: &CertificateDer<'_>) -> Arc<str> {
     let name =
         entity.and_then(|entity| entity.valid_dns_names().chain(entity.valid_uri_names()).next().map(str::to_owned));
     let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
-    let hash: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = ogive_text::hex::write(&hash.as_ref()[..8]);
     // With the hash, because authorities may sign a name twice.
     name.map_or_else(|| format!("sha256:{hash}"), |name| format!("{name} (sha256:{hash})")).into()
 }

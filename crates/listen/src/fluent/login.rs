@@ -2,8 +2,6 @@
 //!
 //! Invariants: each connection has a nonce of its own; a digest is compared in a time that does not depend on where it differs.
 
-use std::fmt::Write as _;
-
 use ogive_protocol::fluent::handshake::{Ping, Pong, SERVER_NAME, helo};
 use ring::digest::{Context, SHA512};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -53,11 +51,7 @@ impl Challenge {
     fn digest(&self, salt: &[u8], hostname: &[u8]) -> String {
         let mut context = Context::new(&SHA512);
         [salt, hostname, &self.nonce, self.key.as_bytes()].iter().for_each(|part| context.update(part));
-        let mut digits = String::with_capacity(128);
-        for byte in context.finish().as_ref() {
-            write!(digits, "{byte:02x}").expect("writes to memory");
-        }
-        digits
+        ogive_text::hex::write(context.finish().as_ref())
     }
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ogive_text::hex;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// 32 MiB: what a body of protobuf may have.
@@ -431,7 +432,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
                 Ok(bytes) => self.bytes(&bytes),
                 Err(_) => Err(self.wrong("the base64 text")),
             },
-            Kind::Hex => match unhex(text) {
+            Kind::Hex => match hex::parse(text) {
                 Some(bytes) => self.bytes(&bytes),
                 None => Err(self.wrong("the hexadecimal text")),
             },
@@ -480,13 +481,6 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8)).collect();
-    if rest.is_empty() { bytes } else { None }
 }
 
 #[cfg(test)]

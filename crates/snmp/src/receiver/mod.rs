@@ -154,7 +154,7 @@ impl Receiver {
     /// Our engine, in hexadecimal.
     #[must_use]
     pub fn engine(&self) -> String {
-        self.engine.id.iter().map(|byte| format!("{byte:02x}")).collect()
+        ogive_text::hex::write(&self.engine.id)
     }
 
     /// Takes a datagram that came `up_s` seconds after the start.
