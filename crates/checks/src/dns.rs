@@ -6,13 +6,12 @@
 
 use std::net::SocketAddr;
 
+use ogive_outgoing::{Resolver, datagrams, dns_over_tcp};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::entropy;
-use super::net::{Network, datagrams};
+use super::net::Network;
 use super::run::{Failure, Reason, Run};
 use super::target::HostAndPort;
 
@@ -114,10 +113,9 @@ fn requested(dns: &Dns) -> &str {
 async fn usual(network: &Network) -> Result<SocketAddr, Failure> {
     let local = |sentence: String| Failure::new(Reason::Local, sentence);
     let text = network.files.read(std::path::Path::new("/etc/resolv.conf")).await.map_err(local)?;
-    let text = String::from_utf8_lossy(&text);
-    let mut servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")?.trim().parse().ok());
-    let first = servers.next().ok_or_else(|| local("/etc/resolv.conf names no server; give a target".into()))?;
-    Ok(SocketAddr::new(first, 53))
+    let servers = Resolver::parse(&String::from_utf8_lossy(&text)).servers;
+    let first = servers.first().ok_or_else(|| local("/etc/resolv.conf names no server; give a target".into()))?;
+    Ok(SocketAddr::new(*first, 53))
 }
 
 fn question(id: u16, query: &str, record: Record) -> Result<Vec<u8>, Failure> {
@@ -146,12 +144,7 @@ async fn over_udp(server: SocketAddr, id: u16, question: &[u8], dns: &Dns) -> Re
 }
 
 async fn over_tcp(server: SocketAddr, id: u16, question: &[u8], dns: &Dns) -> Result<Answer, Failure> {
-    let mut stream = TcpStream::connect(server).await?;
-    let length = u16::try_from(question.len()).expect("a question is short");
-    stream.write_all(&[&length.to_be_bytes(), question].concat()).await?;
-    let length = stream.read_u16().await?;
-    let mut bytes = vec![0; usize::from(length)];
-    stream.read_exact(&mut bytes).await?;
+    let bytes = dns_over_tcp(server, question).await?;
     let strange = || Failure::new(Reason::Protocol, "the answer over TCP is not to this question");
     read(&bytes, id, dns).map_err(|failure| failure.unwrap_or_else(strange))?.ok_or_else(strange)
 }

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
@@ -144,14 +144,6 @@ impl Network {
     pub(super) async fn words(&self, secret: &Secret) -> Result<String, Failure> {
         secret.words(self.files).await.map_err(|sentence| Failure::new(Reason::Local, sentence))
     }
-}
-
-/// A socket that takes datagrams of this server alone, and hears its refusal.
-pub(super) async fn datagrams(server: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any).await?;
-    socket.connect(server).await?;
-    Ok(socket)
 }
 
 /// Reports what a server's certificate says, and ends the run of who wants to believe it and cannot.

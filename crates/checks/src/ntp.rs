@@ -6,10 +6,11 @@
 
 use std::net::SocketAddr;
 
+use ogive_outgoing::datagrams;
 use ogive_probe::Clock;
 
 use super::entropy;
-use super::net::{Network, datagrams};
+use super::net::Network;
 use super::run::{Failure, Reason, Run};
 use super::target::HostAndPort;
 

@@ -1,4 +1,4 @@
-//! Shared by all our clients: addresses, contents of local files, secrets, and TLS that records the certificate a
+//! Shared by all our clients: addresses, whom the system asks for names, contents of local files, secrets, and TLS that records the certificate a
 //! server presents.
 //!
 //! Belongs here: what scraping, checks and queues share to reach other services. Does not belong here: a client of one
@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod datagrams;
 pub mod grpc;
+mod resolver;
 mod secret;
 mod tls;
 mod upgrade;
@@ -16,6 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use address::{AGENT, Origin, authorities, authority, certificates, redirected, target};
+pub use datagrams::{datagrams, dns_over_tcp};
+pub use resolver::Resolver;
 pub use secret::Secret;
 pub use upgrade::{Reply, UpgradeOptions, Upgrader};
 pub use witness::{PresentedTls, Witness};

@@ -44,8 +44,7 @@ impl Pool {
     /// Starts it with what its former version leaves.
     pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Remains) -> Result<Self, String> {
         let wrong = |error: String| format!("job {:?}: {error}", job.name);
-        let discovery =
-            Discovery::new(job.clone(), context.files, context.door.clock, before.discovery).map_err(wrong)?;
+        let discovery = Discovery::new(job.clone(), context.files, before.discovery).map_err(wrong)?;
         let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
         let (stop, stopping) = watch::channel(Stop::Not);
         let view = Arc::new(PoolView::of(job.tenant.clone()));

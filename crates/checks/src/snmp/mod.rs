@@ -21,9 +21,10 @@ use std::time::Duration;
 use async_snmp::{
     Auth, Client, ClientBuilder, DecodeConfig, Error, ErrorStatus, Oid, ResponseShapePolicy, Retry, UsmConfig,
 };
+use ogive_outgoing::datagrams;
 use ogive_probe::Clock;
 
-use crate::net::{Network, datagrams};
+use crate::net::Network;
 use crate::run::{Failure, Reason, Run, usable};
 use exchange::{Exchange, Tally, lock, reported};
 use tables::{Credentials, Table};

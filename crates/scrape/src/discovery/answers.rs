@@ -3,7 +3,7 @@
 //! Invariants: a query that fails keeps the groups of its last answer, and each failure is reported once; an answer to
 //! a query that was dropped counts no more.
 //! Threads: tasks of the server's runtime; they end when their owner is dropped.
-//! Limits: [`TARGETS_MAX`] targets of all queries of one source.
+//! Limits: as many targets of all queries of one source as [`Answers::new`] says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::config::Group;
-use crate::target::TARGETS_MAX;
+
+/// 10 s for a list of targets.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
 /// What a query was answered: groups, or nothing because they are as they were.
 pub(super) type Outcome = Result<Option<Vec<Group>>, String>;
@@ -23,6 +25,7 @@ pub(super) type Outcome = Result<Option<Vec<Group>>, String>;
 pub(super) struct Answers {
     /// The job, for messages.
     job: String,
+    targets_max: usize,
     entries: BTreeMap<String, Entry>,
 }
 
@@ -35,8 +38,9 @@ struct Entry {
 }
 
 impl Answers {
-    pub(super) fn new(job: &str) -> Self {
-        Self { job: job.to_owned(), entries: BTreeMap::new() }
+    /// Of no more than `targets_max` targets together.
+    pub(super) fn new(job: &str, targets_max: usize) -> Self {
+        Self { job: job.to_owned(), targets_max, entries: BTreeMap::new() }
     }
 
     /// Waits for an answer to `query` from now on.
@@ -56,8 +60,8 @@ impl Answers {
         let Some(entry) = self.entries.get_mut(query) else { return true };
         entry.is_answered = true;
         let outcome = match outcome {
-            Ok(Some(groups)) if others + count(&groups) > TARGETS_MAX => {
-                Err(format!("with {} targets there are more than {TARGETS_MAX}", count(&groups)))
+            Ok(Some(groups)) if others + count(&groups) > self.targets_max => {
+                Err(format!("with {} targets there are more than {}", count(&groups), self.targets_max))
             }
             other => other,
         };
@@ -148,6 +152,7 @@ pub(super) fn ticks(period: Duration) -> Interval {
 mod tests {
     use super::*;
     use crate::config::Text;
+    use crate::target::TARGETS_MAX;
 
     fn groups(targets: usize) -> Vec<Group> {
         vec![Group { targets: vec![Text("a:1".into()); targets], ..Group::default() }]
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_the_last_answer_until_the_next() {
-        let mut answers = Answers::new("job");
+        let mut answers = Answers::new("job", TARGETS_MAX);
         answers.expect("a");
         assert!(!answers.is_complete());
         answers.take("a", Err("refused".into()));
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_late_answer_to_a_dropped_query_counts_no_more() {
-        let mut answers = Answers::new("job");
+        let mut answers = Answers::new("job", TARGETS_MAX);
         answers.expect("a");
         answers.take("a", Ok(Some(groups(1))));
         answers.forget("a");
@@ -185,7 +190,7 @@ mod tests {
 
     #[test]
     fn more_targets_than_the_limit_are_refused() {
-        let mut answers = Answers::new("job");
+        let mut answers = Answers::new("job", TARGETS_MAX);
         answers.expect("a");
         answers.expect("b");
         answers.take("a", Ok(Some(groups(1))));

@@ -22,6 +22,7 @@ use super::answers::{Answers, Outcome, Task, Watcher, ticks};
 use super::catalog::{self, Services};
 use crate::client::{Answer, Client, FetchOptions};
 use crate::config::{ConsulSource, FILE_BYTES_MAX};
+use crate::target::TARGETS_MAX;
 use ogive_outgoing::Files;
 
 /// 2 minutes, as in Prometheus: how long Consul may hold a query.
@@ -43,7 +44,7 @@ struct Consul {
 
 /// Watches the services that `source` selects.
 pub(super) fn watch(source: &ConsulSource, job: &str, files: Files, tls: Arc<ClientConfig>) -> Watcher {
-    let mut answers = Answers::new(job);
+    let mut answers = Answers::new(job, TARGETS_MAX);
     answers.expect(&source.url);
     let (sender, receiver) = watch::channel(answers);
     let consul = Arc::new(Consul { source: source.clone(), files, tls, answers: sender });

@@ -12,15 +12,12 @@ use std::time::Duration;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use simple_dns::rdata::{OPT, RData};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
 
 use super::answers::{Answers, Task, Watcher, ticks};
-use super::resolver::Resolver;
 use crate::config::{DnsSource, Group, RecordKind, Text};
-use crate::target::host_and_port;
-use ogive_outgoing::Files;
+use crate::target::{TARGETS_MAX, host_and_port};
+use ogive_outgoing::{Files, Resolver, datagrams, dns_over_tcp};
 
 /// The file of the system's resolver. It is read for each lookup: whoever renews an address rewrites it.
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -53,7 +50,7 @@ enum Response {
 
 /// Looks up every name of `source` at its interval.
 pub(super) fn watch(source: &DnsSource, job: &str, files: Files) -> Watcher {
-    let mut answers = Answers::new(job);
+    let mut answers = Answers::new(job, TARGETS_MAX);
     source.names.iter().for_each(|name| answers.expect(name));
     let (sender, receiver) = watch::channel(answers);
     let task = |name: &String| {
@@ -150,11 +147,8 @@ fn question(id: u16, name: &str, kind: RecordKind, is_udp: bool) -> Result<Vec<u
 }
 
 async fn over_udp(server: SocketAddr, id: u16, question: &[u8]) -> Result<Response, String> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let wrong = |error: std::io::Error| error.to_string();
-    let socket = UdpSocket::bind(any).await.map_err(wrong)?;
-    // Connected, it takes datagrams of this server alone.
-    socket.connect(server).await.map_err(wrong)?;
+    let socket = datagrams(server).await.map_err(wrong)?;
     socket.send(question).await.map_err(wrong)?;
     let mut bytes = vec![0; usize::from(UDP_BYTES)];
     loop {
@@ -168,13 +162,7 @@ async fn over_udp(server: SocketAddr, id: u16, question: &[u8]) -> Result<Respon
 }
 
 async fn over_tcp(server: SocketAddr, id: u16, question: &[u8]) -> Result<Response, String> {
-    let wrong = |error: std::io::Error| format!("over TCP: {error}");
-    let mut stream = TcpStream::connect(server).await.map_err(wrong)?;
-    let length = u16::try_from(question.len()).map_err(|error| error.to_string())?;
-    stream.write_all(&[&length.to_be_bytes(), question].concat()).await.map_err(wrong)?;
-    let length = stream.read_u16().await.map_err(wrong)?;
-    let mut bytes = vec![0; usize::from(length)];
-    stream.read_exact(&mut bytes).await.map_err(wrong)?;
+    let bytes = dns_over_tcp(server, question).await.map_err(|error| format!("over TCP: {error}"))?;
     response(&bytes, id)
 }
 

@@ -2,40 +2,33 @@
 //!
 //! Invariants: a source that cannot be read leaves what it said last in force, and is reported once; so does one that another
 //! version of the job has, too.
-//! Threads: files are read on a blocking one; DNS and Consul are queried by tasks of their own, which end with the job.
-//! Limits: [`FILE_BYTES_MAX`] each. The first round waits [`ANSWER`] for DNS and Consul.
+//! Threads: files are read on a blocking one; the others are queried by tasks of their own, which end with the job.
+//! Limits: those of `listing` and of each kind. The first round waits [`ANSWER`] for those that are queried.
 
 mod answers;
 mod catalog;
 mod consul;
 mod dns;
-mod resolver;
+mod http;
+mod listing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use ogive_probe::Clock;
-
-use super::client::{Client, FetchOptions};
-use super::config::{ConsulSource, DnsSource, FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
-use answers::Watcher;
+use super::config::{Access, ConsulSource, DnsSource, Group, HttpSource, Job};
+use answers::{ANSWER, Watcher};
+pub(super) use listing::groups;
 use ogive_door::reload::Marks;
 use ogive_outgoing::Files;
-
-/// 10 s for a list of targets.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// The sources of a job.
 pub(super) struct Discovery {
     job: Arc<Job>,
     files: Files,
-    clock: Clock,
     /// The last contents of each file, and the bytes from which they were parsed.
     of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
-    of_http: Vec<Http>,
     /// Sources that tasks query in the background.
     watchers: Vec<(Origin, Watcher)>,
     is_begun: bool,
@@ -46,56 +39,39 @@ pub(super) struct Discovery {
 /// What a watcher watches.
 #[derive(PartialEq)]
 enum Origin {
+    Http(Box<HttpSource>),
     Dns(DnsSource),
     Consul(Box<ConsulSource>),
 }
 
-struct Http {
-    source: HttpSource,
-    client: Client,
-    groups: Vec<Group>,
-    /// When it is next requested, on the clock's line.
-    due_ns: u64,
-}
-
 impl Discovery {
     /// With what `before`, that of another version of the job, knows from the sources that both have.
-    pub(super) fn new(job: Arc<Job>, files: Files, clock: Clock, before: Option<Self>) -> Result<Self, String> {
-        let known = before.map(|before| (before.of_files, before.of_http, before.watchers, before.reported));
-        let (of_files, mut known_http, mut known_watchers, reported) = known.unwrap_or_default();
-        let http = |source: &HttpSource| {
-            let tls = super::tls::config(&source.access.tls, files)?;
-            let client = Client::new(source.access.clone(), files, tls);
-            let same = known_http.iter().position(|http: &Http| http.source == *source);
-            let (groups, due_ns) = same.map_or_else(Default::default, |at| {
-                let http = known_http.swap_remove(at);
-                (http.groups, http.due_ns)
-            });
-            Ok::<_, String>(Http { source: source.clone(), client, groups, due_ns })
-        };
-        let of_http = job.http.iter().map(http).collect::<Result<_, _>>()?;
+    pub(super) fn new(job: Arc<Job>, files: Files, before: Option<Self>) -> Result<Self, String> {
+        let known = before.map(|before| (before.of_files, before.watchers, before.reported));
+        let (of_files, mut known_watchers, reported) = known.unwrap_or_default();
+        let tls = |access: &Access| super::tls::config(&access.tls, files);
         let watch = |origin: Origin| {
             if let Some(at) = known_watchers.iter().position(|(other, _)| *other == origin) {
                 return Ok(known_watchers.swap_remove(at));
             }
             let watcher = match &origin {
+                Origin::Http(source) => http::watch(source, &job.name, files, tls(&source.access)?),
                 Origin::Dns(source) => dns::watch(source, &job.name, files),
-                Origin::Consul(source) => {
-                    let tls = super::tls::config(&source.access.tls, files)?;
-                    consul::watch(source, &job.name, files, tls)
-                }
+                Origin::Consul(source) => consul::watch(source, &job.name, files, tls(&source.access)?),
             };
             Ok((origin, watcher))
         };
-        let consul = job.consul.iter().map(|source| Origin::Consul(Box::new(source.clone())));
-        let origins = job.dns.iter().cloned().map(Origin::Dns).chain(consul);
+        let http = job.http.iter().cloned().map(Box::new).map(Origin::Http);
+        let dns = job.dns.iter().cloned().map(Origin::Dns);
+        let consul = job.consul.iter().cloned().map(Box::new).map(Origin::Consul);
+        let origins = http.chain(dns).chain(consul);
         let watchers = origins.map(watch).collect::<Result<_, String>>()?;
-        Ok(Self { job, files, clock, of_files, of_http, watchers, is_begun: false, reported })
+        Ok(Self { job, files, of_files, watchers, is_begun: false, reported })
     }
 
     /// Whether the targets may change.
     pub(super) fn is_fixed(&self) -> bool {
-        self.job.files.is_empty() && self.of_http.is_empty() && self.watchers.is_empty()
+        self.job.files.is_empty() && self.watchers.is_empty()
     }
 
     /// The current groups.
@@ -105,8 +81,6 @@ impl Discovery {
             self.look_at_files().await;
             out.extend(self.of_files.values().flat_map(|(_, groups)| groups.iter().cloned()));
         }
-        self.ask_http().await;
-        out.extend(self.of_http.iter().flat_map(|http| http.groups.iter().cloned()));
         self.wait_for_watchers().await;
         out.extend(self.watchers.iter().flat_map(|(_, watcher)| watcher.groups()));
         out
@@ -159,35 +133,6 @@ impl Discovery {
         }
     }
 
-    async fn ask_http(&mut self) {
-        let now = self.clock.now();
-        let mut said = Vec::new();
-        for http in self.of_http.iter_mut().filter(|http| http.due_ns <= now) {
-            http.due_ns = now + http.source.refresh.as_nanos() as u64;
-            let url = http.source.url.clone();
-            let ask = FetchOptions {
-                accept: "application/json",
-                compression: true,
-                bytes_max: FILE_BYTES_MAX as u64,
-                headers: &[("x-prometheus-refresh-interval-seconds", http.source.refresh.as_secs().to_string())],
-            };
-            let answered = async {
-                let address = url.parse().map_err(|error| format!("{error}"))?;
-                let answer = tokio::time::timeout(ANSWER, http.client.get(&address, &ask)).await;
-                let answer = answer.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))??;
-                groups(Path::new(&url), &answer.body, "__meta_url")
-            };
-            match answered.await {
-                Ok(groups) => {
-                    http.groups = groups;
-                    said.push((url, None));
-                }
-                Err(error) => said.push((url, Some(error))),
-            }
-        }
-        said.into_iter().for_each(|(url, error)| self.tell(&url, error));
-    }
-
     fn tell(&mut self, source: &str, error: Option<String>) {
         match error {
             Some(error) if self.reported.get(source) != Some(&error) => {
@@ -226,18 +171,6 @@ fn look(files: Files, patterns: &[PathBuf]) -> (Contents, Vec<(String, String)>)
         (path, bytes)
     };
     (found.into_iter().map(read).collect(), failed)
-}
-
-/// The groups in `bytes`, each with its origin as the label `origin`.
-pub(super) fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Group>, String> {
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(format!("{} bytes, above the limit of {FILE_BYTES_MAX}", bytes.len()));
-    }
-    let mut groups: Vec<Group> = yaml(path, bytes)?;
-    for group in &mut groups {
-        group.labels.insert(origin.to_owned(), Text(path.display().to_string()));
-    }
-    Ok(groups)
 }
 
 /// Reads bytes as an answer of a DNS server.

@@ -14,8 +14,9 @@ const DOTS_MAX: usize = 15;
 
 /// The settings of the system's resolver.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Resolver {
-    pub(super) servers: Vec<IpAddr>,
+pub struct Resolver {
+    /// Whom to ask, in this order.
+    pub servers: Vec<IpAddr>,
     /// Domains that are tried behind a name.
     search: Vec<String>,
     /// A name with so many dots is tried without a domain first.
@@ -24,7 +25,7 @@ pub(super) struct Resolver {
 
 impl Resolver {
     /// The settings in `text`. Lines that mean nothing are left out, as the C library does.
-    pub(super) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut out = Self { servers: Vec::new(), search: Vec::new(), dots: 1 };
         for line in text.lines().filter(|line| !line.starts_with([';', '#'])) {
             let mut words = line.split_whitespace();
@@ -45,7 +46,7 @@ impl Resolver {
     }
 
     /// What is asked for `name`, in this order: a name that ends with a dot is complete.
-    pub(super) fn names(&self, name: &str) -> Vec<String> {
+    pub fn names(&self, name: &str) -> Vec<String> {
         if let Some(complete) = name.strip_suffix('.') {
             return vec![complete.to_owned()];
         }
