@@ -96,10 +96,9 @@ pub(super) async fn connect(
     // The one that is asked is the one that the connection stays with.
     let enrolled_ms = fleet.enrolled_ms(&name);
     let what = format!("broker {name:?}, target {target}");
-    let mut pending = Pending { app: &app, by: &by, what: &what, is_answered: false };
+    let pending = Pending { app: &app, by: &by, what: &what };
     let connected = fleet.connect(&name, &target, &by).await;
-    pending.is_answered = true;
-    drop(pending);
+    std::mem::forget(pending);
     match connected {
         Ok(connection) => {
             note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nconnected")));
@@ -116,20 +115,17 @@ pub(super) async fn connect(
     }
 }
 
-/// A request that waits for its broker; it is dropped with it when whoever asked goes away.
+/// A request that waits for its broker. It is dropped when whoever asked goes away, and only then.
 struct Pending<'a> {
     app: &'a App,
     by: &'a str,
     what: &'a str,
-    is_answered: bool,
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            let text = format!("{}\ngiven up by whoever asked", self.what);
-            note(self.app, Entry::from_request(ACTION, self.by, &text));
-        }
+        let text = format!("{}\ngiven up by whoever asked", self.what);
+        note(self.app, Entry::from_request(ACTION, self.by, &text));
     }
 }
 

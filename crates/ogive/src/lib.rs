@@ -18,6 +18,7 @@ mod mutations;
 mod offline_audit;
 mod server;
 mod service_manager;
+mod tunnel;
 
 #[doc(hidden)]
 pub use broker::broker_file;

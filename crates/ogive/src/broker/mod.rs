@@ -11,7 +11,7 @@ mod destination;
 mod link;
 mod managed;
 mod names;
-pub(crate) mod reach;
+mod reach;
 mod shared;
 mod spooling;
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! Threads: a task of the runtime for each connection.
 //! Limits: [`BROKER_CONNECTIONS_MAX`], [`DIAL`] until the target is connected, [`ANSWER`] until the server is.
 
-use std::future::pending;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_door::counters::Counters;
-use ogive_fleet::{
-    BROKER_CONNECTIONS_MAX, Connect, DIAL, Declined, End, Home, Host, IDLE, Reachable, Relayed, Side, Target, relay,
-};
+use ogive_fleet::{BROKER_CONNECTIONS_MAX, Connect, DIAL, Declined, Home, Host, Reachable, Relayed, Target};
 use ogive_outgoing::{Reply, UpgradeOptions, Upgrader};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::tunnel;
 
 /// 10 s until the server has answered: it waits no longer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -109,14 +108,7 @@ impl Reach {
     }
 
     /// Relays between the target and the server.
-    async fn carry(
-        &self,
-        mut target: TcpStream,
-        place: OwnedSemaphorePermit,
-        server: &Upgrader,
-        path: &str,
-        what: &str,
-    ) {
+    async fn carry(&self, target: TcpStream, place: OwnedSemaphorePermit, server: &Upgrader, path: &str, what: &str) {
         let opened = match answered(server.post(path, Some("ogive-stream"), Vec::new())).await {
             Ok(Reply::Upgraded(stream)) => Ok(stream),
             Ok(Reply::Answered { status, body }) => {
@@ -124,7 +116,7 @@ impl Reach {
             }
             Err(why) => Err(why),
         };
-        let mut stream = match opened {
+        let stream = match opened {
             Ok(stream) => stream,
             Err(why) => {
                 drop((target, place));
@@ -132,30 +124,18 @@ impl Reach {
                 return tracing::warn!("fleet: no connection to {what}: {why}");
             }
         };
-        // Also when this process ends: the target must not take what is missing for the end.
-        let _ = target.set_zero_linger();
         tracing::info!("fleet: a connection to {what} is open");
         self.show();
-        let (near, far) = (Side::framed(&mut stream, "the server"), Side::plain(&mut target, "the target"));
-        let Relayed { end, sent, received } = relay(near, far, IDLE, pending()).await;
-        if end == End::Whole {
-            forgive(&target);
-        }
-        drop((stream, target, place));
+        let Relayed { end, sent, received } = tunnel::relayed(target, "the target", stream).await;
+        drop(place);
         self.show();
-        tracing::info!("fleet: the connection to {what} is {end}; {sent} bytes to it, {received} bytes from it");
+        tracing::info!("fleet: the connection to {what} is {end}; {received} bytes to it, {sent} bytes from it");
     }
 
     fn show(&self) {
         let open = BROKER_CONNECTIONS_MAX - self.places.available_permits();
         self.counters.fleet.set("ogive_fleet_connections", ("", ""), open as f64);
     }
-}
-
-/// Lets what is still to be sent go out after the stream is closed.
-pub(crate) fn forgive(stream: &TcpStream) {
-    let lingers_not = nix::libc::linger { l_onoff: 0, l_linger: 0 };
-    let _ = nix::sys::socket::setsockopt(stream, nix::sys::socket::sockopt::Linger, &lingers_not);
 }
 
 /// The answer to a request, within [`ANSWER`].

@@ -3,14 +3,13 @@
 //! Threads: one, for all connections. Failure: a connection that is refused or breaks is reported and closed; the others, and
 //! further ones, go on.
 
-use std::future::pending;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_fleet::{End, IDLE, Side, Target, relay};
+use ogive_fleet::{End, Target};
 use ogive_outgoing::{Reply, Upgrader};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::client::Server;
 use super::super::exit::EXIT_USAGE;
 use super::brokers::no_name;
-use crate::broker::reach::forgive;
+use crate::tunnel;
 
 /// 20 s for the server's answer, which takes 10 s at most.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -87,22 +86,16 @@ async fn accept(listener: &TcpListener, way: &Arc<Way>) -> anyhow::Result<ExitCo
 
 impl Way {
     /// Relays one connection; a sentence when there is none to the target, or it ends early.
-    async fn carry(&self, mut client: TcpStream) -> Result<(), String> {
+    async fn carry(&self, client: TcpStream) -> Result<(), String> {
         let _ = client.set_nodelay(true);
         let request = self.server.post(&self.path, Some("ogive-stream"), Vec::new());
         let late = |_| format!("the server has not answered within {} s", ANSWER.as_secs());
-        let mut stream = match tokio::time::timeout(ANSWER, request).await.map_err(late)?? {
+        let stream = match tokio::time::timeout(ANSWER, request).await.map_err(late)?? {
             Reply::Upgraded(stream) => stream,
             Reply::Answered { status, body } => return Err(refusal(status, &body)),
         };
-        // Also when this process ends: the client must not take what is missing for the end.
-        let _ = client.set_zero_linger();
-        let (near, far) = (Side::plain(&mut client, "the client"), Side::framed(&mut stream, "the server"));
-        match relay(near, far, IDLE, pending()).await.end {
-            End::Whole => {
-                forgive(&client);
-                Ok(())
-            }
+        match tunnel::relayed(client, "the client", stream).await.end {
+            End::Whole => Ok(()),
             end => Err(end.to_string()),
         }
     }
