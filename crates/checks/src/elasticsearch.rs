@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::http;
 use super::net::Network;
 use super::raw::Raw;
-use super::readings::{Metric, Readings, fields, json_of, numbers, refuse_labels};
+use super::readings::{Metric, Readings, fields, json_of, numbers, refuse_labels, text_of};
 use super::request::{Http, url};
 use super::rows::word;
 use super::run::{Failure, Reason, Run, cut};
@@ -173,10 +173,6 @@ fn is_counter(path: &[&str]) -> bool {
     }
     let last = path.last().copied().unwrap_or_default();
     COUNTERS.contains(&last) || COUNTER_ENDS.iter().any(|end| last.ends_with(end))
-}
-
-fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,15 +10,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::raw::Raw;
-use super::run::{Failure, Reason, Run, cut};
+use super::run::{Failure, LABEL_BYTES_MAX, Reason, Run, cut};
 
 /// 4 MiB of an answer, as of those of an SNMP agent.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// 10,000 numbers, as of an SNMP agent: some 150 servers of HAProxy with each of their 60 columns, or 20 nodes of
 /// Elasticsearch.
 pub(super) const VALUES_MAX: usize = 10_000;
-/// 256 bytes of a label: names of servers and queues are shorter.
-const LABEL_BYTES_MAX: usize = 256;
 /// 48 labels of a number: an MBean has some five properties.
 const LABELS_MAX: usize = 48;
 /// 256 bytes of a metric's or a label's name; those of Elasticsearch have up to 80.
@@ -93,6 +91,11 @@ impl<'a> Readings<'a> {
     pub(super) fn end(self) -> Result<(), Failure> {
         self.twice.map_or(Ok(()), |sentence| Err(Failure::new(Reason::Content, sentence)))
     }
+}
+
+/// A member that is a text; empty where there is none.
+pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An answer in JSON.

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::query::Query;
-use super::run::{Failure, Reason, Run, cut};
+use super::run::{Failure, LABEL_BYTES_MAX, Reason, Run, cut};
 
 /// 100 columns: `SHOW REPLICA STATUS` has some 60.
 pub(super) const COLUMNS_MAX: usize = 100;
@@ -20,8 +20,6 @@ pub(super) const ROWS_MAX: usize = 1_000;
 const BYTES_MAX: usize = 1 << 20;
 /// 5,000 numbers of a run: 1,000 rows of five columns.
 const VALUES_MAX: usize = 5_000;
-/// 256 bytes of a label: names of databases, tables and users are shorter.
-const LABEL_BYTES_MAX: usize = 256;
 
 /// What the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

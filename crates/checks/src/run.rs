@@ -433,6 +433,9 @@ pub(super) fn usable(timeout: Duration) -> Duration {
     timeout.mul_f64(0.9)
 }
 
+/// 256 bytes of a label that a target names: names of databases, queues, interfaces (64) and mounted disks (128) are shorter.
+pub(super) const LABEL_BYTES_MAX: usize = 256;
+
 /// The beginning of what somebody said.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::command::{Line, Output, output};
 use super::raw::Raw;
-use super::readings::{ANSWER_BYTES_MAX, Metric, Readings, fields, json_of, refuse_labels};
+use super::readings::{ANSWER_BYTES_MAX, Metric, Readings, fields, json_of, refuse_labels, text_of};
 use super::rows::word;
 use super::run::{Failure, Reason, Run, cut};
 
@@ -77,10 +77,6 @@ pub(super) fn report(run: &mut Run, text: &str) -> Result<(), Failure> {
         return Err(Failure::new(Reason::Content, "there is no counter in what varnishstat prints"));
     }
     readings.end()
-}
-
-fn text_of<'a>(counter: &'a Value, name: &str) -> &'a str {
-    counter.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

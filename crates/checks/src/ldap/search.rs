@@ -17,7 +17,7 @@ use super::messages::{
 };
 use super::session::Session;
 use crate::raw::{AttributeTable, Raw, SearchTable};
-use crate::run::{Failure, Reason, Run, cut, usable};
+use crate::run::{Failure, LABEL_BYTES_MAX, Reason, Run, cut, usable};
 use crate::target::OWN_LABELS;
 
 /// 10,000 entries, which are counted one by one.
@@ -30,8 +30,6 @@ const NUMBERS_MAX: usize = 20;
 const ATTRIBUTES_MAX: usize = 40;
 /// 5,000 numbers of a run, as of queries.
 const STORED_MAX: usize = 5_000;
-/// 256 bytes of a label, as of other kinds.
-const LABEL_BYTES_MAX: usize = 256;
 /// 4 KiB of the base's name and of each attribute's.
 const NAME_BYTES_MAX: usize = 4 << 10;
 

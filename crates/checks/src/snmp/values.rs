@@ -8,10 +8,7 @@ use async_snmp::Value;
 use ogive_snmp::words;
 
 use super::tables::Object;
-use crate::run::{Failure, Reason, Run, cut};
-
-/// 256 bytes of a label: names of interfaces have 64 at most, those of mounted disks 128.
-const LABEL_BYTES_MAX: usize = 256;
+use crate::run::{Failure, LABEL_BYTES_MAX, Reason, Run, cut};
 
 /// A number, and how it is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
