@@ -27,6 +27,7 @@ mod overflow;
 mod pack;
 mod packed;
 mod packed_histograms;
+mod packed_texts;
 mod queue;
 pub(crate) mod recall;
 pub(crate) mod registry;

@@ -9,6 +9,7 @@ use crate::ingest::apply::Started;
 use crate::ingest::column::Pack;
 use crate::ingest::packed::{Columns, Packed, PackedRows};
 use crate::ingest::packed_histograms as packed;
+use crate::ingest::packed_texts;
 
 impl Pack for f64 {
     fn pointed(&self) -> usize {
@@ -107,23 +108,32 @@ impl Pack for Started<HistogramValue> {
     }
 }
 
-/// Texts stay rows: what they point to is most of what they take.
 impl Pack for String {
     fn pointed(&self) -> usize {
         self.len()
     }
 
-    fn pack(_: &[(i64, Self)]) -> Option<Packed> {
-        None
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        debug_assert!(times.is_sorted(), "a full part is in the order of its times");
+        let mut is_whole = false;
+        let packed = Packed::new(&times, &[], |out| {
+            is_whole = packed_texts::put(out, rows.iter().map(|row| row.1.as_str()));
+        });
+        is_whole.then_some(packed)
     }
 
-    fn unpack(_: &Packed) -> Vec<(i64, Self)> {
-        unreachable!("no texts were packed")
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let PackedRows { times, values: cursor, .. } = packed.open();
+        let texts = packed_texts::get(cursor, times.len());
+        assert_eq!(times.len(), texts.len(), "each time has its text");
+        times.into_iter().zip(texts).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
     use std::collections::BTreeMap;
 
     use ogive_hist::Histogram;
@@ -213,6 +223,47 @@ mod tests {
             let model = model.into_iter().map(|(time, start, value)| (time, time - 1000 + start, cell(value, None)));
             prop_assert_eq!(rows(&column).into_iter().map(of).collect::<Vec<_>>(), model.collect::<Vec<_>>());
         }
+    }
+
+    /// Puts a text behind those of its time, as a head does.
+    fn add_text(column: &mut Column<String>, time: i64, text: String) -> i64 {
+        column.insert(time, text, |_, _| Ordering::Less, |_, _| ())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        /// Texts are all kept in the order of their times and then of their arrival, however late they come.
+        #[test]
+        fn texts_in_packed_parts_are_a_list(
+            times in any_times(), texts in prop::collection::vec("[a-zé\0]{0,9}|GET /v1/[0-9]{3} took [0-9]{2} ms", 700),
+        ) {
+            let mut column = Column::default();
+            let mut model: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+            let mut bytes = 0;
+            for (time, text) in times.iter().zip(&texts) {
+                bytes += add_text(&mut column, *time, text.clone());
+                model.entry(*time).or_default().push(text.clone());
+            }
+            prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
+            let model = model.into_iter().flat_map(|(time, texts)| texts.into_iter().map(move |text| (time, text)));
+            prop_assert_eq!(rows(&column), model.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn lines_take_a_third_of_their_bytes() {
+        let mut column = Column::default();
+        let mut length = 0;
+        for at in 0..10_000_i64 {
+            let (user, took, wrote) = (at * 7919 % 100_003, at % 977, at * 31 % 4096);
+            let text =
+                format!("request {at} of user {user} took {took} ms and wrote {wrote} bytes to shard {}", at % 64);
+            length += text.len();
+            add_text(&mut column, at / 3, text);
+        }
+        assert_eq!(packed(&column), 10_000 / 128);
+        assert!(column.bytes() * 3 < length, "{} bytes of {length}", column.bytes());
     }
 
     #[test]

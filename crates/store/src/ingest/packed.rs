@@ -1,5 +1,5 @@
 //! Full parts in the head, compressed: times, starts, and floats as decimals, differences or bits; histograms are in
-//! [`super::packed_histograms`].
+//! [`super::packed_histograms`], texts in [`super::packed_texts`].
 //!
 //! Invariants: every bit of a value is restored, NaN payloads and -0 included; regular times take a few bytes, however
 //! many. These bytes are never written to a disk, so their format may change.
