@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use super::{directory, gauge, has, measured, says, serve, table};
+use crate::common::eventually;
 
 #[test]
 fn plugins_and_commands_are_run() {
@@ -35,15 +36,14 @@ fn plugins_and_commands_are_run() {
         has(&server, check, "ok");
         measured(&server, check, "command", 1.0);
     }
-    let item =
-        |check: &str, item: &str| server.number(&format!("ogive_check_perfdata{{check=\"{check}\",item=\"{item}\"}}"));
-    assert!(item("load", "load1") >= Some(0.0));
-    assert!(item("port", "time") >= Some(0.0));
-    let limit = |check: &str, item: &str, limit: &str| {
-        server.number(&format!("ogive_check_perfdata_limit{{check=\"{check}\",item=\"{item}\",limit=\"{limit}\"}}"))
-    };
-    assert_eq!(limit("load", "load1", "warning"), Some(900.0));
-    assert_eq!(limit("load", "load15", "critical"), Some(2000.0));
+    for (check, item) in [("load", "load1"), ("port", "time")] {
+        let expr = format!("ogive_check_perfdata{{check=\"{check}\",item=\"{item}\"}}");
+        eventually(&expr, || server.number(&expr).filter(|value| *value >= 0.0));
+    }
+    for (item, limit, value) in [("load1", "warning", 900.0), ("load15", "critical", 2000.0)] {
+        let labels = format!("check=\"load\",item=\"{item}\",limit=\"{limit}\"");
+        server.becomes(&format!("ogive_check_perfdata_limit{{{labels}}}"), value);
+    }
     gauge(&server, "ogive_check_exit_code", "allowed", |code| code == 1.0);
     gauge(&server, "backup_age", "age", |age| age == 12.5);
     for (check, result, text) in [

@@ -62,12 +62,11 @@ fn counter_agrees(server: &Server, check: &str, metric: &str, labels: &str, read
     assert!(found <= after, "{metric} is {found}, and its server says {after}");
 }
 
-/// Waits for five runs of a check, after which no more than the last two statements may be in progress.
+/// Waits for five runs of a check, and until no more than the last two statements are in progress: a busy server may end one late.
 fn statements_end(server: &Server, check: &str, in_progress: impl Fn() -> f64) {
     let runs = format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\"}}[1h]))");
     eventually(&format!("{check} ran five times"), || server.number(&runs).filter(|runs| *runs >= 5.0));
-    let count = in_progress();
-    assert!(count <= 2.0, "{count} statements of {check} are in progress");
+    eventually(&format!("the statements of {check} end"), || (in_progress() <= 2.0).then_some(()));
 }
 
 /// Waits until these checks have failed, each with its result and words.

@@ -1,6 +1,7 @@
 //! HTTP with numbers in its answers, and in steps with cookies: nginx answers, as it does to browsers.
 
 use super::{directory, gauge, has, latencies, measured, nginx_of, says, serve, table};
+use crate::common::eventually;
 use crate::common::programs::{free_port, listens};
 
 /// Its own counters, a list in JSON, and pages behind a login of a token and a cookie.
@@ -66,25 +67,25 @@ fn numbers_in_answers_become_series() {
     }
     gauge(&server, "nginx_requests", "nginx", |requests| requests > 0.0);
     gauge(&server, "is_up", "queues", |up| up == 1.0);
-    let lengths = |selector: &str| server.number(&format!("sum({selector})"));
-    assert_eq!(lengths("mail_length{check=\"queues\",team=\"x\"}"), Some(3.0));
-    assert_eq!(lengths("any_length{path=\"$['queues'][1]['length']\"}"), Some(4.0));
+    server.becomes("sum(mail_length{check=\"queues\",team=\"x\"})", 3.0);
+    server.becomes("sum(any_length{path=\"$['queues'][1]['length']\"})", 4.0);
     server.becomes("orders_open{check=\"shop\",step=\"enter\"}", 7.0);
     for (phase, count) in [("total", 1.0), ("first_byte", 4.0)] {
         measured(&server, "shop", phase, count);
     }
-    let step = |check: &str, step: &str| {
-        latencies(check, "")
+    let has_step = |check: &str, step: &str| {
+        let count = latencies(check, "")
             .replace("ogive_check_seconds", "ogive_check_step_seconds")
-            .replace("phase=\"\"", &format!("step=\"{step}\""))
+            .replace("phase=\"\"", &format!("step=\"{step}\""));
+        eventually(&format!("{check} step {step}"), || server.number(&count).filter(|found| *found >= 1.0));
     };
     for name in ["form", "enter", "again"] {
-        assert!(server.number(&step("shop", name)) >= Some(1.0), "{name}");
+        has_step("shop", name);
     }
     has(&server, "missing", "content");
     says(&server, "ogive_check_wrong_answer", "missing", "content: extract \\\"gone\\\": nothing in the answer is at");
     gauge(&server, "is_there", "missing", |up| up == 1.0);
     has(&server, "no-cookie", "status");
     says(&server, "ogive_check_wrong_answer", "no-cookie", "status: step token: the answer has status 401");
-    assert!(server.number(&step("no-cookie", "token")) >= Some(1.0));
+    has_step("no-cookie", "token");
 }
