@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a loaded machine may take to draw.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
+
+/// A screen that is drawn comes in parts, one close behind the other: after such a silence it is whole. Less than between two screens.
+const SILENCE: Duration = Duration::from_millis(50);
 
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 140;
@@ -47,17 +49,23 @@ impl Terminal {
         self.screen.screen()
     }
 
-    /// The screen, once it is as wished.
+    /// The screen, once it is as wished and drawn to its end.
     pub fn until(&mut self, what: &str, is_there: impl Fn(&vt100::Screen) -> bool) -> String {
         let start = Instant::now();
-        while !is_there(self.screen.screen()) {
-            let text = self.screen.screen().contents();
-            assert!(start.elapsed() < PATIENCE, "waited in vain for {what} in\n{text}");
-            if let Ok(more) = self.drawn.recv_timeout(Duration::from_millis(100)) {
-                self.screen.process(&more);
+        loop {
+            let is_found = is_there(self.screen.screen());
+            match self.drawn.recv_timeout(SILENCE) {
+                Ok(more) => self.screen.process(&more),
+                Err(_) if is_found => return self.screen.screen().contents(),
+                Err(RecvTimeoutError::Disconnected) => panic!("{}", self.in_vain(what, "it ended")),
+                Err(RecvTimeoutError::Timeout) => {}
             }
+            assert!(start.elapsed() < PATIENCE, "{}", self.in_vain(what, "time is over"));
         }
-        self.screen.screen().contents()
+    }
+
+    fn in_vain(&self, what: &str, why: &str) -> String {
+        format!("waited in vain for {what}, {why}, in\n{}", self.screen.screen().contents())
     }
 
     pub fn press(&mut self, key: &[u8]) {
