@@ -20,7 +20,9 @@ impl Throttled {
         let directory = PathBuf::from(root).join(name);
         std::fs::create_dir(&directory).ok()?;
         let limit = if unified { ("cpu.max", "10000 100000") } else { ("cpu.cfs_quota_us", "10000") };
-        if std::fs::write(directory.join(limit.0), limit.1).is_err() {
+        // Whatever else the machine runs: who gets less than the quota is not throttled.
+        let weight = if unified { ("cpu.weight", "10000") } else { ("cpu.shares", "262144") };
+        if [limit, weight].iter().any(|(name, value)| std::fs::write(directory.join(name), value).is_err()) {
             let _ = std::fs::remove_dir(&directory);
             return None;
         }
