@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::{Disk, Position, SegmentRange};
+use ogive_model::WallMs;
 
 use crate::Error;
 use crate::record;
@@ -18,8 +19,8 @@ use crate::record;
 pub struct Entry {
     /// Where it is.
     pub position: u64,
-    /// The wall clock at its arrival, milliseconds.
-    pub arrival_ms: i64,
+    /// When it arrived.
+    pub arrival: WallMs,
     /// The batch.
     pub frame: Arc<[u8]>,
 }
@@ -36,10 +37,10 @@ impl Entry {
 pub struct SegmentState {
     /// Where it is.
     pub range: SegmentRange,
-    /// The arrival of its first record, milliseconds; None while it is empty.
-    pub arrival_first_ms: Option<i64>,
-    /// The latest arrival of a record in it, milliseconds; for the last segment, so far.
-    pub arrival_last_ms: Option<i64>,
+    /// The arrival of its first record; None while it is empty.
+    pub arrival_first: Option<WallMs>,
+    /// The latest arrival of a record in it; for the last segment, so far.
+    pub arrival_last: Option<WallMs>,
 }
 
 impl SegmentState {
@@ -161,8 +162,8 @@ impl Board {
         let limit = segment.end.0.min(self.end());
         segment.replay::<Error>(disk, segment.first..Position(limit), |position, bytes| {
             match record::decode(bytes) {
-                Some((arrival_ms, frame)) => {
-                    loaded.entries.push(Entry { position: position.0, arrival_ms, frame: frame.into() });
+                Some((arrival, frame)) => {
+                    loaded.entries.push(Entry { position: position.0, arrival, frame: frame.into() });
                 }
                 None => loaded.lost.push(position.0..position.0 + 1),
             }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use ogive_journal::{Disk, Error as DiskError};
-use ogive_model::SourceId;
+use ogive_model::{SourceId, WallMs};
 
 use crate::bytes::{Fields, put_i64, put_u32, put_u64};
 use crate::{Error, Gap, Ranges};
@@ -44,19 +44,30 @@ pub struct GapTotals {
     pub samples: u64,
 }
 
+/// A gap that is sent until the destination acknowledges it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedGap {
+    /// Under which it is sent.
+    pub number: u64,
+    /// The time of its samples.
+    pub time: WallMs,
+    /// What was dropped.
+    pub gap: Gap,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Positions that need not be sent any more.
     pub done: Ranges,
-    /// Gaps that the destination has not acknowledged, the oldest first, with their numbers and times.
-    pub gaps: VecDeque<(u64, i64, Gap)>,
+    /// Gaps that the destination has not acknowledged, the oldest first.
+    pub gaps: VecDeque<QueuedGap>,
     /// Under which the gaps are sent.
     pub gap_source: SourceId,
     /// The number of the next gap.
     pub gap_next: u64,
     /// The time of the last gap's samples, so that no two have one time.
-    pub gap_time_ms: i64,
+    pub gap_time: WallMs,
     /// Totals of what was dropped.
     pub totals: GapTotals,
     /// Positions that were sent without a response: the destination may have them. Those that are done need not be in it.
@@ -105,7 +116,7 @@ impl Cursor {
     /// them. Nothing is left out of the sums.
     fn shortened(&self, bytes_max: usize, mut bytes: usize) -> Self {
         let mut out = self.clone();
-        for (.., gap) in &mut out.gaps {
+        for QueuedGap { gap, .. } in &mut out.gaps {
             if bytes <= bytes_max {
                 break;
             }
@@ -120,14 +131,14 @@ impl Cursor {
         let mut out = Vec::new();
         out.extend_from_slice(&self.gap_source.0.to_le_bytes());
         put_u64(&mut out, self.gap_next);
-        put_i64(&mut out, self.gap_time_ms);
+        put_i64(&mut out, self.gap_time.0);
         let GapTotals { gaps, records, samples } = self.totals;
         [gaps, records, samples].into_iter().for_each(|count| put_u64(&mut out, count));
         put_ranges(&mut out, &self.done);
         put_u32(&mut out, self.gaps.len());
-        for (number, time_ms, gap) in &self.gaps {
+        for QueuedGap { number, time, gap } in &self.gaps {
             put_u64(&mut out, *number);
-            put_i64(&mut out, *time_ms);
+            put_i64(&mut out, time.0);
             gap.put(&mut out);
         }
         put_ranges(&mut out, &self.doubted);
@@ -164,7 +175,7 @@ impl Cursor {
 
     fn fields(fields: &mut Fields<'_>, version: u32) -> Option<Self> {
         let mut out = Self::new(SourceId(fields.u128()?));
-        (out.gap_next, out.gap_time_ms) = (fields.u64()?, fields.i64()?);
+        (out.gap_next, out.gap_time) = (fields.u64()?, WallMs(fields.i64()?));
         out.totals = GapTotals { gaps: fields.u64()?, records: fields.u64()?, samples: fields.u64()? };
         out.done = take_ranges(fields)?;
         let gaps = fields.u32()?;
@@ -172,7 +183,8 @@ impl Cursor {
             return None;
         }
         for _ in 0..gaps {
-            out.gaps.push_back((fields.u64()?, fields.i64()?, Gap::take(fields)?));
+            let (number, time) = (fields.u64()?, WallMs(fields.i64()?));
+            out.gaps.push_back(QueuedGap { number, time, gap: Gap::take(fields)? });
         }
         if version == VERSION {
             out.doubted = take_ranges(fields)?;
@@ -219,13 +231,18 @@ mod tests {
     use super::*;
     use crate::GapReason;
 
+    fn queued(number: u64, time: WallMs, gap: Gap) -> QueuedGap {
+        QueuedGap { number, time, gap }
+    }
+
     fn cursor() -> Cursor {
         let mut cursor = Cursor::new(SourceId(0x1234_5678_9abc_def0));
         cursor.done.insert(0..7);
         cursor.done.insert(9..12);
-        (cursor.gap_next, cursor.gap_time_ms) = (3, 1_700_000_000_000);
+        let time = WallMs(1_700_000_000_000);
+        (cursor.gap_next, cursor.gap_time) = (3, time);
         cursor.totals = GapTotals { gaps: 3, records: 10, samples: 20 };
-        cursor.gaps.push_back((2, 1_700_000_000_000, Gap::unread(GapReason::SpoolAge, 1_700_000_000_000, 4)));
+        cursor.gaps.push_back(queued(2, time, Gap::unread(GapReason::SpoolAge, time, 4)));
         cursor.doubted.insert(7..8);
         cursor.doubted.insert(20..25);
         cursor
@@ -274,28 +291,30 @@ mod tests {
     fn what_is_not_read_again_is_not_written() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("d/dc1.cursor"));
         disk.create_dir_all(Path::new("d")).unwrap();
-        let series =
-            |at| crate::SeriesGap { series: format!("{at}{}", "x".repeat(1000)), samples: 1, from_ms: 1, to_ms: 2 };
-        let gap =
-            Gap { samples: 500, series: (0..500).map(series).collect(), ..Gap::unread(GapReason::SpoolAge, 5, 4) };
+        let series = |at| {
+            let series = format!("{at}{}", "x".repeat(1000));
+            crate::SeriesGap { series, samples: 1, from: WallMs(1), to: WallMs(2) }
+        };
+        let unread = || Gap::unread(GapReason::SpoolAge, WallMs(5), 4);
+        let gap = Gap { samples: 500, series: (0..500).map(series).collect(), ..unread() };
         let mut large = cursor();
-        large.gaps.extend((0..150).map(|number| (3 + number, 9, gap.clone())));
+        large.gaps.extend((0..150).map(|number| queued(3 + number, WallMs(9), gap.clone())));
         assert!(large.encode().len() as u64 > FILE_BYTES_MAX);
         large.write(&disk, path).unwrap();
         assert!(disk.length(path).unwrap() <= FILE_BYTES_MAX);
         let read = Cursor::read(&disk, path).unwrap().unwrap();
-        let samples = |cursor: &Cursor| cursor.gaps.iter().map(|(.., gap)| gap.samples).sum::<u64>();
+        let samples = |cursor: &Cursor| cursor.gaps.iter().map(|queued| queued.gap.samples).sum::<u64>();
         let reported = |gap: &Gap| gap.others + gap.series.len() as u64;
         assert_eq!((read.gaps.len(), samples(&read)), (151, samples(&large)));
-        assert!(read.gaps.iter().skip(1).all(|(.., gap)| reported(gap) == 500));
-        assert_eq!((read.gaps[1].2.series.len(), read.gaps[150].2.series.len()), (0, 500));
+        assert!(read.gaps.iter().skip(1).all(|queued| reported(&queued.gap) == 500));
+        assert_eq!((read.gaps[1].gap.series.len(), read.gaps[150].gap.series.len()), (0, 500));
         let mut many = cursor();
         while many.gaps.len() < GAPS_READ_MAX {
-            many.gaps.push_back((many.gaps.len() as u64, 9, Gap::unread(GapReason::SpoolAge, 5, 4)));
+            many.gaps.push_back(queued(many.gaps.len() as u64, WallMs(9), unread()));
         }
         many.write(&disk, path).unwrap();
         assert_eq!(Cursor::read(&disk, path).unwrap().as_ref(), Some(&many));
-        many.gaps.push_back((9_999, 9, Gap::unread(GapReason::SpoolAge, 5, 4)));
+        many.gaps.push_back(queued(9_999, WallMs(9), unread()));
         assert!(matches!(many.write(&disk, path), Err(Error::Cursor { .. })));
         assert!(Cursor::read(&disk, path).unwrap().is_some_and(|read| read.gaps.len() == GAPS_READ_MAX));
     }

@@ -12,22 +12,22 @@
 //! when the cursor is saved included): a gap that covers them counts them separately.
 //! Threads: one lock around each destination; only [`Delivery::next`] and [`Delivery::give_up`] read the disk.
 //! Limits: one segment in memory for the backlog, records in flight, and failed records.
-//! Failure: an unreadable segment is skipped and tried again after [`UNREADABLE_MS`]; a missing one becomes a gap. When
+//! Failure: an unreadable segment is skipped and tried again after [`UNREADABLE`]; a missing one becomes a gap. When
 //! a limit is reached, unreadable data is dropped, too.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use ogive_journal::{Disk, Error as DiskError};
-use ogive_model::{Batch, SourceId};
+use ogive_model::{Batch, Ms, SourceId, WallMs};
 
 use crate::board::{Board, Entry, Loaded, SegmentState};
-use crate::cursor::{GAPS_MAX, GAPS_READ_MAX};
+use crate::cursor::{GAPS_MAX, GAPS_READ_MAX, QueuedGap};
 use crate::retry::{self, Retry};
 use crate::{Cursor, Error, Gap, GapBuilder, GapReason, GapTotals, Names, Ranges};
 
 /// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
-const UNREADABLE_MS: i64 = 60_000;
+const UNREADABLE: Ms = Ms::from_secs(60);
 
 /// The order in which the backlog is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,8 +78,8 @@ pub struct Lag {
     pub records: u64,
     /// Their bytes in the spool, about.
     pub bytes: u64,
-    /// The arrival of the oldest of them, milliseconds; that of its segment's first record where it is not in memory.
-    pub oldest_ms: Option<i64>,
+    /// The arrival of the oldest of them; that of its segment's first record where it is not in memory.
+    pub oldest: Option<WallMs>,
 }
 
 /// A cursor's bytes to be written.
@@ -118,8 +118,8 @@ pub struct Delivery {
     live_next: u64,
     /// The records of a segment that are to be sent, and the positions that were read.
     loaded: Window,
-    /// Segments that could not be read, and when each is tried again, milliseconds.
-    unreadable: Vec<(Range<u64>, i64)>,
+    /// Segments that could not be read.
+    unreadable: Vec<Unreadable>,
     turn: u64,
     gap_in_flight: bool,
     /// How often the first gap failed, and the request before which it is not retried.
@@ -134,6 +134,14 @@ pub struct Delivery {
     saved_floor: u64,
 }
 
+/// A segment that could not be read.
+#[derive(Debug)]
+struct Unreadable {
+    positions: Range<u64>,
+    /// It is tried again then.
+    until: WallMs,
+}
+
 /// The records of a segment that are to be sent.
 #[derive(Debug, Default)]
 struct Window {
@@ -145,8 +153,8 @@ struct Window {
 /// When the next request is chosen, and over how many connections requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Milliseconds.
-    pub now_ms: i64,
+    /// On the wall clock.
+    pub now: WallMs,
     /// To all addresses of the destination.
     pub connections: usize,
 }
@@ -210,7 +218,7 @@ impl Delivery {
     /// # Errors
     /// Those of the disk; then nothing new is in flight.
     pub fn next_request(&mut self, board: &Board, disk: &dyn Disk, turn: Turn, most: Most) -> Result<Vec<Job>, Error> {
-        self.notice_missing(board, turn.now_ms);
+        self.notice_missing(board, turn.now);
         self.turn += 1;
         if self.gap_due <= self.turn
             && let Some(job) = self.next_gap()
@@ -243,7 +251,7 @@ impl Delivery {
         &mut self,
         board: &Board,
         disk: &dyn Disk,
-        Turn { now_ms, connections }: Turn,
+        Turn { now, connections }: Turn,
         most: Most,
     ) -> Result<Vec<Job>, Error> {
         let live_first =
@@ -253,7 +261,7 @@ impl Delivery {
             let mut from = None;
             let jobs = self.gather(most, lane, |this| match lane {
                 Lane::Live => Ok(this.next_live(board).map(|entry| (entry, 0))),
-                Lane::Backlog => Ok(this.next_backlog(board, disk, now_ms, &mut from)?.map(|entry| (entry, 0))),
+                Lane::Backlog => Ok(this.next_backlog(board, disk, now, &mut from)?.map(|entry| (entry, 0))),
             })?;
             if !jobs.is_empty() {
                 return Ok(jobs);
@@ -322,9 +330,9 @@ impl Delivery {
         if self.gap_in_flight || self.gap_version > self.saved_version {
             return None;
         }
-        let (number, time_ms, gap) = self.cursor.gaps.front()?;
+        let QueuedGap { number, time, gap } = self.cursor.gaps.front()?;
         (self.gap_in_flight, self.gap_frozen) = (true, self.gap_frozen.max(number + 1));
-        let batch = gap.batch(self.cursor.gap_source, *number, *time_ms, &self.names);
+        let batch = gap.batch(self.cursor.gap_source, *number, *time, &self.names);
         Some(Job::Gap { number: *number, batch })
     }
 
@@ -349,15 +357,15 @@ impl Delivery {
         &mut self,
         board: &Board,
         disk: &dyn Disk,
-        now_ms: i64,
+        now: WallMs,
         from: &mut Option<u64>,
     ) -> Result<Option<Entry>, Error> {
-        self.unreadable.retain(|(_, until_ms)| *until_ms > now_ms);
+        self.unreadable.retain(|segment| segment.until > now);
         while let Some(position) = self.backlog_position(board, *from) {
             let entry = match board.recent(position) {
                 Some(entry) => Some(entry),
                 None => {
-                    if !self.loaded.range.contains(&position) && !self.load(board, disk, position, now_ms)? {
+                    if !self.loaded.range.contains(&position) && !self.load(board, disk, position, now)? {
                         return Ok(None);
                     }
                     self.loaded.entries.remove(&position)
@@ -375,7 +383,7 @@ impl Delivery {
     }
 
     fn backlog_position(&self, board: &Board, from: Option<u64>) -> Option<u64> {
-        let is_readable = |position| !self.unreadable.iter().any(|(range, _)| range.contains(&position));
+        let is_readable = |position| !self.unreadable.iter().any(|segment| segment.positions.contains(&position));
         let free = |position: &u64| !self.is_held(*position) && is_readable(*position);
         let (first, end) = (board.first(), self.live_next.min(board.end()));
         match self.order {
@@ -391,7 +399,7 @@ impl Delivery {
     }
 
     /// Reads the segment of `position`; false when the spool no longer has it.
-    fn load(&mut self, board: &Board, disk: &dyn Disk, position: u64, now_ms: i64) -> Result<bool, Error> {
+    fn load(&mut self, board: &Board, disk: &dyn Disk, position: u64, now: WallMs) -> Result<bool, Error> {
         let Some(segment) = board.segment_of(position) else { return Ok(false) };
         let end = segment.range.end.0.min(board.end());
         let positions = segment.range.first.0..end;
@@ -400,17 +408,17 @@ impl Delivery {
             Err(Error::Disk(DiskError::NotFound { .. })) => {
                 // The spool removes only what every destination has: something else removed it.
                 let missing = self.not_held(positions);
-                self.lose(GapReason::Missing, missing, now_ms);
+                self.lose(GapReason::Missing, missing, now);
                 return Ok(board.segment_of(position).is_some());
             }
             Err(error) => {
-                self.unreadable.push((positions, now_ms + UNREADABLE_MS));
+                self.unreadable.push(Unreadable { positions, until: now.saturating_add(UNREADABLE) });
                 return Err(error);
             }
         };
         let Loaded { entries, lost } = loaded;
         let lost: Vec<Range<u64>> = lost.into_iter().flat_map(|range| self.not_held(range)).collect();
-        self.lose(GapReason::Corrupt, lost, now_ms);
+        self.lose(GapReason::Corrupt, lost, now);
         let wanted = entries
             .into_iter()
             .filter(|entry| !self.cursor.done.contains(entry.position) && !self.is_held(entry.position));
@@ -428,22 +436,22 @@ impl Delivery {
     }
 
     /// Makes a gap of positions whose contents are unknown.
-    fn lose(&mut self, why: GapReason, ranges: impl IntoIterator<Item = Range<u64>>, now_ms: i64) {
+    fn lose(&mut self, why: GapReason, ranges: impl IntoIterator<Item = Range<u64>>, now: WallMs) {
         let mut count = 0;
         for range in ranges {
             count += self.cursor.done.missing_count(range.clone());
             self.done(range);
         }
         if count > 0 {
-            self.add_gap(Gap::unread(why, now_ms, count));
+            self.add_gap(Gap::unread(why, now, count));
         }
     }
 
     /// Records what the spool lost without a report to this destination.
-    fn notice_missing(&mut self, board: &Board, now_ms: i64) {
+    fn notice_missing(&mut self, board: &Board, now: WallMs) {
         let first = board.first();
         if self.cursor.done.first_missing(0) < first {
-            self.lose(GapReason::Missing, std::iter::once(0..first), now_ms);
+            self.lose(GapReason::Missing, std::iter::once(0..first), now);
         }
         assert!(self.cursor.done.first_missing(0) >= first, "what the spool lost is in a gap");
     }
@@ -458,13 +466,13 @@ impl Delivery {
         self.gap_version = self.version;
         let GapTotals { gaps, records, samples } = &mut self.cursor.totals;
         (*gaps, *records, *samples) = (*gaps + 1, *records + gap.records, *samples + gap.samples);
-        let (frozen, last_ms) = (self.gap_frozen, &mut self.cursor.gap_time_ms);
-        for (_, time_ms, open) in self.cursor.gaps.iter_mut().filter(|(number, ..)| *number >= frozen) {
-            match open.merge(gap) {
+        let (frozen, last_time) = (self.gap_frozen, &mut self.cursor.gap_time);
+        for open in self.cursor.gaps.iter_mut().filter(|queued| queued.number >= frozen) {
+            match open.gap.merge(gap) {
                 Ok(()) => {
-                    if open.time_ms() > *time_ms {
-                        *last_ms = open.time_ms().max(*last_ms + 1);
-                        *time_ms = *last_ms;
+                    if open.gap.time() > open.time {
+                        *last_time = open.gap.time().max(*last_time + Ms(1));
+                        open.time = *last_time;
                     }
                     return;
                 }
@@ -472,22 +480,23 @@ impl Delivery {
             }
         }
         let is_full = self.cursor.gaps.len() >= GAPS_MAX;
-        if let Some((_, _, last)) = self.cursor.gaps.back_mut().filter(|(number, ..)| is_full && *number >= frozen) {
+        let is_open = |queued: &&mut QueuedGap| is_full && queued.number >= frozen;
+        if let Some(QueuedGap { gap: last, .. }) = self.cursor.gaps.back_mut().filter(is_open) {
             (gap.tenant, gap.why) = (last.tenant.clone(), last.why);
             last.merge(gap).expect("they are of one tenant and reason");
             return;
         }
         // One for each restart while the destination is unreachable: the last of them may have arrived, and is in doubt.
         if self.cursor.gaps.len() >= GAPS_READ_MAX
-            && let Some((.., mut last)) = self.cursor.gaps.pop_back()
+            && let Some(QueuedGap { gap: mut last, .. }) = self.cursor.gaps.pop_back()
         {
             last.in_doubt = last.samples;
             (gap.tenant, gap.why) = (last.tenant.clone(), last.why);
             last.merge(gap).expect("they are of one tenant and reason");
             gap = last;
         }
-        *last_ms = gap.time_ms().max(*last_ms + 1);
-        self.cursor.gaps.push_back((self.cursor.gap_next, *last_ms, gap));
+        *last_time = gap.time().max(*last_time + Ms(1));
+        self.cursor.gaps.push_back(QueuedGap { number: self.cursor.gap_next, time: *last_time, gap });
         self.cursor.gap_next += 1;
         assert!(self.cursor.gaps.len() <= GAPS_READ_MAX, "a reader refuses {} gaps", self.cursor.gaps.len());
     }
@@ -505,8 +514,8 @@ impl Delivery {
             Job::Gap { number, .. } => {
                 (self.gap_in_flight, self.gap_failures, self.gap_due) = (false, 0, 0);
                 self.version += 1;
-                let at = self.cursor.gaps.iter().position(|(waiting, ..)| waiting == number)?;
-                self.cursor.gaps.remove(at).map(|(_, _, gap)| gap)
+                let at = self.cursor.gaps.iter().position(|queued| queued.number == *number)?;
+                self.cursor.gaps.remove(at).map(|queued| queued.gap)
             }
         }
     }
@@ -559,11 +568,11 @@ impl Delivery {
     }
 
     /// The destination will never accept it: it becomes a gap. A refused gap is dropped; its totals stay.
-    pub fn refused(&mut self, job: &Job, now_ms: i64) {
+    pub fn refused(&mut self, job: &Job, now: WallMs) {
         if let Job::Record(entry, _) = job
             && !self.cursor.done.contains(entry.position)
         {
-            let mut builder = GapBuilder::new(GapReason::Refused, now_ms);
+            let mut builder = GapBuilder::new(GapReason::Refused, now);
             builder.batch(&entry.frame, false);
             builder.build().into_iter().for_each(|gap| self.add_gap(gap));
         }
@@ -571,7 +580,7 @@ impl Delivery {
     }
 
     /// The destination took the batch but for samples that it refused: they become a gap.
-    pub fn samples_refused(&mut self, samples: &[u32], entry: &Entry, now_ms: i64) {
+    pub fn samples_refused(&mut self, samples: &[u32], entry: &Entry, now: WallMs) {
         let Ok(mut batch) = Batch::decode(&entry.frame) else { return };
         let refused: HashSet<u32> = samples.iter().copied().collect();
         let mut at = 0;
@@ -580,7 +589,7 @@ impl Delivery {
             refused.contains(&(at - 1))
         });
         let Ok(frame) = batch.encode() else { return };
-        let mut builder = GapBuilder::new(GapReason::Refused, now_ms);
+        let mut builder = GapBuilder::new(GapReason::Refused, now);
         builder.batch(&frame, false);
         // Samples that this side had refused already are not in the frame: their sender knows about them.
         builder.build().into_iter().filter(|gap| gap.samples > 0).for_each(|gap| self.add_gap(gap));
@@ -593,7 +602,7 @@ impl Delivery {
         disk: &dyn Disk,
         segment: &SegmentState,
         why: GapReason,
-        now_ms: i64,
+        now: WallMs,
     ) -> u64 {
         let range = segment.positions();
         let end = range.end.min(board.end());
@@ -608,9 +617,9 @@ impl Delivery {
             Err(Error::Disk(DiskError::NotFound { .. })) => whole(GapReason::Missing),
             Err(_) => whole(GapReason::Corrupt),
         };
-        self.lose(lost_why, lost, now_ms);
+        self.lose(lost_why, lost, now);
         let left: Vec<Entry> = entries.into_iter().filter(|entry| !self.cursor.done.contains(entry.position)).collect();
-        let mut builder = GapBuilder::new(why, now_ms);
+        let mut builder = GapBuilder::new(why, now);
         for entry in &left {
             let in_doubt = self.in_flight.contains_key(&entry.position) || self.cursor.doubted.contains(entry.position);
             builder.batch(&entry.frame, in_doubt);
@@ -681,11 +690,11 @@ impl Delivery {
             if left > 0 {
                 lag.records += left;
                 lag.bytes += (segment.range.bytes as f64 * (left as f64 / count as f64)) as u64;
-                lag.oldest_ms = lag.oldest_ms.or(segment.arrival_first_ms);
+                lag.oldest = lag.oldest.or(segment.arrival_first);
             }
         }
         if let Some(entry) = board.recent(oldest) {
-            lag.oldest_ms = Some(entry.arrival_ms);
+            lag.oldest = Some(entry.arrival);
         }
         lag
     }
@@ -711,7 +720,7 @@ impl Delivery {
 
     /// Gaps that the destination does not have yet.
     pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
-        self.cursor.gaps.iter().map(|(_, _, gap)| gap)
+        self.cursor.gaps.iter().map(|queued| &queued.gap)
     }
 
     /// The position after the highest known one.

@@ -1,27 +1,29 @@
 //! Chooses the address of a cluster for the next request.
 //!
 //! Each request draws a lot: an address has as many lots as its weight divided by (its requests in flight times the
-//! duration of a request there). After a 429 the weight is halved and the address pauses; within [`RECOVERY_NS`] the
+//! duration of a request there). After a 429 the weight is halved and the address pauses; within [`RECOVERY`] the
 //! weight is back. So load follows capacity in both directions, and kept connections do not pin it. (The usual choice,
 //! the better of two at random, gives the address with less weight nothing at all while few requests are in flight.)
 //! Invariants: a paused address gets nothing; a failed one gets one request at a time until it answers.
-//! Limits: pauses from [`PAUSE_FIRST_NS`] to [`PAUSE_LAST_NS`], half of each random.
+//! Limits: pauses from [`PAUSE_FIRST`] to [`PAUSE_LAST`], half of each random.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ogive_model::{MonoNs, Ns};
+
 /// 100 ms: a server that restarts is found at once.
-const PAUSE_FIRST_NS: u64 = 100_000_000;
+const PAUSE_FIRST: Ns = Ns(100_000_000);
 /// 5 s: a cluster that is unreachable for days costs one attempt in that time, and is noticed within it.
-const PAUSE_LAST_NS: u64 = 5_000_000_000;
+const PAUSE_LAST: Ns = Ns::from_secs(5);
 /// 2 minutes for an address that never answered while others of its name do: most often of an address family without a route.
-const PAUSE_STRANGER_NS: u64 = 120_000_000_000;
+const PAUSE_STRANGER: Ns = Ns::from_secs(120);
 /// 60 s: whatever delay it requests, an address is tried again then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// A sixteenth of its share is left to the busiest.
 const WEIGHT_MIN: f64 = 1.0 / 16.0;
 /// 10 s restore the full weight: long compared with a pause, short compared with how long a person waits for a server to be used again.
-const RECOVERY_NS: f64 = 1e10;
+const RECOVERY: Ns = Ns::from_secs(10);
 
 /// The outcome of a request at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +81,8 @@ pub struct Endpoint {
     pub target: Target,
     /// Its weight after 429 responses, from 1/16 to 1.
     pub weight: f64,
-    /// When it did.
-    weight_ns: u64,
+    /// When that weight was set.
+    weight_set: MonoNs,
     /// Requests in flight.
     pub in_flight: u32,
     /// The typical duration of a request; 0 before the first.
@@ -92,7 +94,7 @@ pub struct Endpoint {
     /// How often it requested less.
     pub busy: u64,
     /// It gets nothing before this.
-    pub until_ns: u64,
+    pub until: MonoNs,
     /// Distinguishes addresses that occupy the same slot one after the other.
     id: u64,
 }
@@ -123,13 +125,13 @@ impl Endpoints {
                     Endpoint {
                         target: target.clone(),
                         weight: 1.0,
-                        weight_ns: 0,
+                        weight_set: MonoNs(0),
                         in_flight: 0,
                         latency_ns: 0.0,
                         failures: 0,
                         sent: 0,
                         busy: 0,
-                        until_ns: 0,
+                        until: MonoNs(0),
                         id: self.id_next,
                     }
                 }
@@ -149,29 +151,29 @@ impl Endpoints {
     ///
     /// # Errors
     /// The first instant at which an address is available.
-    pub fn choose(&mut self, now_ns: u64) -> std::result::Result<(u64, Target), u64> {
+    pub fn choose(&mut self, now: MonoNs) -> std::result::Result<(u64, Target), MonoNs> {
         let is_free =
-            |endpoint: &&Endpoint| endpoint.until_ns <= now_ns && (endpoint.failures == 0 || endpoint.in_flight == 0);
+            |endpoint: &&Endpoint| endpoint.until <= now && (endpoint.failures == 0 || endpoint.in_flight == 0);
         let free: Vec<u64> = self.all.iter().filter(is_free).map(|endpoint| endpoint.id).collect();
         if free.is_empty() {
-            let pauses = self.all.iter().map(|endpoint| endpoint.until_ns).filter(|until| *until > now_ns);
-            return Err(pauses.min().unwrap_or(now_ns + PAUSE_FIRST_NS));
+            let pauses = self.all.iter().map(|endpoint| endpoint.until).filter(|until| *until > now);
+            return Err(pauses.min().unwrap_or(now.saturating_add(PAUSE_FIRST)));
         }
-        let pick = self.draw(&free, now_ns);
+        let pick = self.draw(&free, now);
         let endpoint = self.all.iter_mut().find(|endpoint| endpoint.id == pick).expect("it was just found");
         endpoint.in_flight += 1;
-        assert!(endpoint.until_ns <= now_ns, "an address in its pause gets nothing");
+        assert!(endpoint.until <= now, "an address in its pause gets nothing");
         assert!(endpoint.failures == 0 || endpoint.in_flight == 1, "one that failed gets one request at a time");
         Ok((pick, endpoint.target.clone()))
     }
 
     /// One of `free`, by its lots.
-    fn draw(&mut self, free: &[u64], now_ns: u64) -> u64 {
+    fn draw(&mut self, free: &[u64], now: MonoNs) -> u64 {
         assert!(!free.is_empty(), "a lottery has lots");
         let random = self.random.f64();
         let lots = |id: &u64| {
             let endpoint = self.all.iter().find(|endpoint| endpoint.id == *id);
-            endpoint.map_or(0.0, |endpoint| endpoint.lots(now_ns))
+            endpoint.map_or(0.0, |endpoint| endpoint.lots(now))
         };
         let mut left = free.iter().map(lots).sum::<f64>() * random;
         for id in free {
@@ -191,7 +193,7 @@ impl Endpoints {
     }
 
     /// Records the outcome of a request. An address that has been removed meanwhile is ignored.
-    pub fn ended(&mut self, id: u64, now_ns: u64, took_ns: u64, result: Result) {
+    pub fn ended(&mut self, id: u64, now: MonoNs, took: Ns, result: Result) {
         let random = self.random.u64(..);
         let is_stranger = result.is_failed() && self.is_stranger(id);
         let Some(endpoint) = self.all.iter_mut().find(|endpoint| endpoint.id == id) else { return };
@@ -199,20 +201,20 @@ impl Endpoints {
         match result {
             Result::Answered => {
                 endpoint.failures = 0;
-                let took = took_ns.max(1) as f64;
+                let took = took.0.max(1) as f64;
                 let before = if endpoint.latency_ns > 0.0 { endpoint.latency_ns } else { took };
                 endpoint.latency_ns = before * 0.9 + took * 0.1;
             }
             Result::Busy(after) => {
                 endpoint.busy += 1;
-                (endpoint.weight, endpoint.weight_ns) = ((endpoint.weight_at(now_ns) / 2.0).max(WEIGHT_MIN), now_ns);
-                endpoint.until_ns = endpoint.until_ns.max(now_ns + pause(0, after, random));
+                (endpoint.weight, endpoint.weight_set) = ((endpoint.weight_at(now) / 2.0).max(WEIGHT_MIN), now);
+                endpoint.until = endpoint.until.max(now.saturating_add(pause(0, after, random)));
             }
             Result::Failed(after) => {
-                endpoint.until_ns = endpoint.until_ns.max(now_ns + pause(endpoint.failures, after, random));
+                endpoint.until = endpoint.until.max(now.saturating_add(pause(endpoint.failures, after, random)));
                 endpoint.failures = endpoint.failures.saturating_add(1);
                 if is_stranger {
-                    endpoint.until_ns = endpoint.until_ns.max(now_ns + PAUSE_STRANGER_NS);
+                    endpoint.until = endpoint.until.max(now.saturating_add(PAUSE_STRANGER));
                 }
             }
             Result::Unsent => {}
@@ -234,27 +236,35 @@ impl Endpoints {
 impl Endpoint {
     /// Its weight at that instant.
     #[must_use]
-    pub fn weight_at(&self, now_ns: u64) -> f64 {
-        (self.weight + now_ns.saturating_sub(self.weight_ns) as f64 / RECOVERY_NS).min(1.0)
+    pub fn weight_at(&self, now: MonoNs) -> f64 {
+        (self.weight + now.since(self.weight_set).0 as f64 / RECOVERY.0 as f64).min(1.0)
     }
 
-    fn lots(&self, now_ns: u64) -> f64 {
-        self.weight_at(now_ns) / (f64::from(self.in_flight + 1) * self.latency_ns.max(1.0))
+    fn lots(&self, now: MonoNs) -> f64 {
+        self.weight_at(now) / (f64::from(self.in_flight + 1) * self.latency_ns.max(1.0))
     }
 }
 
-fn pause(failures: u32, after: Option<Duration>, random: u64) -> u64 {
-    let step = PAUSE_FIRST_NS.checked_mul(1 << failures.min(20)).map_or(PAUSE_LAST_NS, |step| step.min(PAUSE_LAST_NS));
-    let wait = step / 2 + random % (step / 2);
-    assert!((PAUSE_FIRST_NS / 2..PAUSE_LAST_NS).contains(&wait), "a pause of {wait} ns");
-    after.map_or(wait, |after| wait.max(after.min(RETRY_AFTER_MAX).as_nanos() as u64 + wait / 4))
+/// How long an address gets nothing after so many failures; `random` is any number.
+fn pause(failures: u32, after: Option<Duration>, random: u64) -> Ns {
+    let half = PAUSE_FIRST.saturating_mul(1 << failures.min(20)).min(PAUSE_LAST) / 2;
+    let wait = half + Ns((random % half.0.cast_unsigned()).cast_signed());
+    assert!((PAUSE_FIRST / 2..PAUSE_LAST).contains(&wait), "a pause of {wait}");
+    after.map_or(wait, |after| wait.max(Ns::from(after.min(RETRY_AFTER_MAX)) + wait / 4))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    /// How long a request takes.
+    const TOOK: Ns = Ns(2_000_000);
+    /// The time between two requests.
+    const STEP: Ns = Ns(10_000_000);
+
+    fn at_ms(ms: u64) -> MonoNs {
+        MonoNs(ms * 1_000_000)
+    }
 
     fn endpoints(count: usize) -> Endpoints {
         let mut all = Endpoints::new(7);
@@ -263,14 +273,14 @@ mod tests {
     }
 
     /// Sends `count` batches one a millisecond, each answered 2 ms later by `answer` of its URL; how many each got.
-    fn run(all: &mut Endpoints, from_ns: u64, count: u64, answer: impl Fn(&str) -> Result) -> Vec<u64> {
+    fn run(all: &mut Endpoints, from_ms: u64, count: u64, answer: impl Fn(&str) -> Result) -> Vec<u64> {
         let before: Vec<u64> = all.all().iter().map(|endpoint| endpoint.sent).collect();
         let mut open: Vec<(u64, String)> = Vec::new();
         for step in 0..count {
-            let now = from_ns + step * MS;
+            let now = at_ms(from_ms + step);
             if open.len() >= 2 {
                 let (id, url) = open.remove(0);
-                all.ended(id, now, 2 * MS, answer(&url));
+                all.ended(id, now, TOOK, answer(&url));
             }
             if let Ok((id, target)) = all.choose(now) {
                 all.sent(id, 1);
@@ -278,7 +288,7 @@ mod tests {
             }
         }
         for (id, url) in open {
-            all.ended(id, from_ns + count * MS, 2 * MS, answer(&url));
+            all.ended(id, at_ms(from_ms + count), TOOK, answer(&url));
         }
         all.all().iter().zip(before).map(|(endpoint, before)| endpoint.sent - before).collect()
     }
@@ -289,9 +299,9 @@ mod tests {
         let even = run(&mut all, 0, 3_000, |_| Result::Answered);
         assert!(even.iter().all(|got| (700..1_300).contains(got)), "{even:?}");
         let busy = |url: &str| if url == "http://h1" { Result::Busy(None) } else { Result::Answered };
-        let shifted = run(&mut all, 3_000 * MS, 3_000, busy);
+        let shifted = run(&mut all, 3_000, 3_000, busy);
         assert!(shifted[1] < 300 && shifted[0] > 1_000 && shifted[2] > 1_000, "{shifted:?}");
-        let again = run(&mut all, 16_500 * MS, 3_000, |_| Result::Answered);
+        let again = run(&mut all, 16_500, 3_000, |_| Result::Answered);
         assert!(again[1] > 700, "{again:?}");
     }
 
@@ -316,12 +326,12 @@ mod tests {
         run(&mut all, 0, 1_000, |_| Result::Answered);
         all.set(&[Target::of("http://h1"), Target::of("http://new")]);
         assert!(all.all()[0].sent > 300, "what is known of h1 stays");
-        let got = run(&mut all, 1_000 * MS, 2_000, |_| Result::Answered);
+        let got = run(&mut all, 1_000, 2_000, |_| Result::Answered);
         assert!(got[1] > 600, "{got:?}");
-        let (id, Target { url, .. }) = all.choose(3_000 * MS).unwrap();
+        let (id, Target { url, .. }) = all.choose(at_ms(3_000)).unwrap();
         all.set(&[]);
-        all.ended(id, 3_001 * MS, MS, Result::Answered);
-        assert!(url.starts_with("http://") && all.choose(3_002 * MS).is_err());
+        all.ended(id, at_ms(3_001), TOOK, Result::Answered);
+        assert!(url.starts_with("http://") && all.choose(at_ms(3_002)).is_err());
     }
 
     #[test]
@@ -330,13 +340,13 @@ mod tests {
         let (good, bad) = (at("127.0.0.1:1"), at("[::1]:1"));
         let mut all = Endpoints::new(7);
         all.set(&[good.clone(), bad.clone()]);
-        let (mut now, mut tried) = (0, 0);
+        let (mut now, mut tried) = (MonoNs(0), 0);
         for _ in 0..2_000 {
             let (id, target) = all.choose(now).unwrap();
-            now += 10 * MS;
+            now = now.saturating_add(STEP);
             tried += u32::from(target == bad);
             let result = if target == bad { Result::Failed(None) } else { Result::Answered };
-            all.ended(id, now, MS, result);
+            all.ended(id, now, TOOK, result);
         }
         // 20 s: a try before the other has answered, perhaps, and one after it.
         assert!((1..=2).contains(&tried), "{tried}");
@@ -344,12 +354,12 @@ mod tests {
         let (failing, mut again) = (good, 0);
         for _ in 0..2_000 {
             let Ok((id, target)) = all.choose(now) else {
-                now += 10 * MS;
+                now = now.saturating_add(STEP);
                 continue;
             };
-            now += 10 * MS;
+            now = now.saturating_add(STEP);
             again += u32::from(target == failing);
-            all.ended(id, now, MS, Result::Failed(None));
+            all.ended(id, now, TOOK, Result::Failed(None));
         }
         assert!(again >= 4, "{again}");
     }
@@ -357,20 +367,21 @@ mod tests {
     #[test]
     fn who_fails_is_tried_one_at_a_time_after_growing_pauses() {
         let mut all = endpoints(1);
-        let (first, _) = all.choose(0).unwrap();
-        let (second, _) = all.choose(0).unwrap();
-        all.ended(first, 0, 0, Result::Failed(None));
-        all.ended(second, 0, 0, Result::Failed(None));
-        let until = all.choose(0).unwrap_err();
-        assert!((PAUSE_FIRST_NS / 2..=2 * PAUSE_FIRST_NS).contains(&until), "{until}");
+        let start = MonoNs(0);
+        let (first, _) = all.choose(start).unwrap();
+        let (second, _) = all.choose(start).unwrap();
+        all.ended(first, start, Ns::ZERO, Result::Failed(None));
+        all.ended(second, start, Ns::ZERO, Result::Failed(None));
+        let until = all.choose(start).unwrap_err();
+        assert!((PAUSE_FIRST / 2..=PAUSE_FIRST * 2).contains(&until.since(start)), "{until}");
         let (probe, _) = all.choose(until).unwrap();
         assert!(all.choose(until).is_err(), "one at a time");
-        all.ended(probe, until, 0, Result::Failed(Some(Duration::from_secs(30))));
-        assert!(all.choose(until + 29_000 * MS).is_err());
-        let now = until + 60_000 * MS;
+        all.ended(probe, until, Ns::ZERO, Result::Failed(Some(Duration::from_secs(30))));
+        assert!(all.choose(until.saturating_add(Ns::from_secs(29))).is_err());
+        let now = until.saturating_add(Ns::from_secs(60));
         let (probe, _) = all.choose(now).unwrap();
-        all.ended(probe, now, MS, Result::Answered);
+        all.ended(probe, now, TOOK, Result::Answered);
         assert!(all.choose(now).is_ok() && all.choose(now).is_ok());
-        assert!((0..40).all(|failures| pause(failures, None, u64::MAX) <= PAUSE_LAST_NS));
+        assert!((0..40).all(|failures| pause(failures, None, u64::MAX) <= PAUSE_LAST));
     }
 }

@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{
+    Batch, Kind, Ms, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value, WallMs,
+};
 
 use crate::bytes::{Fields, put_i64, put_text, put_u32, put_u64};
 
@@ -64,10 +66,10 @@ pub struct SeriesGap {
     pub series: String,
     /// How many samples.
     pub samples: u64,
-    /// The oldest of them, milliseconds.
-    pub from_ms: i64,
+    /// The oldest of them.
+    pub from: WallMs,
     /// The newest.
-    pub to_ms: i64,
+    pub to: WallMs,
 }
 
 /// The labels that identify who lost something, for the report of a gap.
@@ -94,18 +96,18 @@ pub struct Gap {
     pub tenant: Tenant,
     /// Why.
     pub why: GapReason,
-    /// When they were dropped, milliseconds.
-    pub made_ms: i64,
+    /// When they were dropped.
+    pub made: WallMs,
     /// Records of the spool. Unreadable ones count only here.
     pub records: u64,
     /// Samples that are missing.
     pub samples: u64,
     /// How many of those were in flight and may have arrived.
     pub in_doubt: u64,
-    /// The oldest sample, milliseconds; above `to_ms` when there is none.
-    pub from_ms: i64,
+    /// The oldest sample; after `to` when there is none.
+    pub from: WallMs,
     /// The newest.
-    pub to_ms: i64,
+    pub to: WallMs,
     /// The series with the most samples.
     pub series: Vec<SeriesGap>,
     /// How many series are not listed one by one.
@@ -115,16 +117,16 @@ pub struct Gap {
 impl Gap {
     /// A gap of records whose contents are unknown.
     #[must_use]
-    pub fn unread(why: GapReason, made_ms: i64, records: u64) -> Self {
+    pub fn unread(why: GapReason, made: WallMs, records: u64) -> Self {
         Self {
             tenant: Tenant::default(),
             why,
-            made_ms,
+            made,
             records,
             samples: 0,
             in_doubt: 0,
-            from_ms: i64::MAX,
-            to_ms: i64::MIN,
+            from: WallMs::MAX,
+            to: WallMs::MIN,
             series: Vec::new(),
             others: 0,
         }
@@ -135,11 +137,11 @@ impl Gap {
         if (&self.tenant, self.why) != (&other.tenant, other.why) {
             return Err(other);
         }
-        self.made_ms = self.made_ms.max(other.made_ms);
+        self.made = self.made.max(other.made);
         self.records += other.records;
         self.samples += other.samples;
         self.in_doubt += other.in_doubt;
-        (self.from_ms, self.to_ms) = (self.from_ms.min(other.from_ms), self.to_ms.max(other.to_ms));
+        (self.from, self.to) = (self.from.min(other.from), self.to.max(other.to));
         self.others += other.others;
         let mut all: BTreeMap<String, SeriesGap> =
             std::mem::take(&mut self.series).into_iter().map(|gap| (gap.series.clone(), gap)).collect();
@@ -147,7 +149,7 @@ impl Gap {
             match all.get_mut(&gap.series) {
                 Some(have) => {
                     have.samples += gap.samples;
-                    (have.from_ms, have.to_ms) = (have.from_ms.min(gap.from_ms), have.to_ms.max(gap.to_ms));
+                    (have.from, have.to) = (have.from.min(gap.from), have.to.max(gap.to));
                 }
                 None => drop(all.insert(gap.series.clone(), gap)),
             }
@@ -173,32 +175,33 @@ impl Gap {
 
     /// The time of its samples: that of the newest missing sample, but not after the drop itself.
     #[must_use]
-    pub fn time_ms(&self) -> i64 {
-        let time_ms = if self.from_ms <= self.to_ms { self.to_ms.min(self.made_ms) } else { self.made_ms };
-        time_ms.max(1)
+    pub fn time(&self) -> WallMs {
+        let time = if self.from <= self.to { self.to.min(self.made) } else { self.made };
+        time.max(WallMs(1))
     }
 
     /// The text, as docs/formats/gap.md has it.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { why, made_ms, records, samples, in_doubt, others, series, .. } = self;
+        let Self { why, made, records, samples, in_doubt, others, series, .. } = self;
         let mut out = format!(
-            "why={} records={records} samples={samples} in_doubt={in_doubt} given_up_ms={made_ms}",
-            why.as_str()
+            "why={} records={records} samples={samples} in_doubt={in_doubt} given_up_ms={}",
+            why.as_str(),
+            made.0
         );
-        if self.from_ms <= self.to_ms {
-            write!(out, " from_ms={} to_ms={}", self.from_ms, self.to_ms).expect("writes to memory");
+        if self.from <= self.to {
+            write!(out, " from_ms={} to_ms={}", self.from.0, self.to.0).expect("writes to memory");
         }
         write!(out, " series={} other_series={others}", series.len()).expect("writes to memory");
-        for SeriesGap { series, samples, from_ms, to_ms } in series {
+        for SeriesGap { series, samples, from: WallMs(from_ms), to: WallMs(to_ms) } in series {
             write!(out, "\n{samples} {from_ms} {to_ms} {series}").expect("writes to memory");
         }
         out
     }
 
-    /// The batch that reports it to `destination`, under this number, its samples at `time_ms`.
+    /// The batch that reports it to `destination`, under this number, its samples at `time`.
     #[must_use]
-    pub fn batch(&self, source: SourceId, sequence: u64, time_ms: i64, names: &Names) -> Batch {
+    pub fn batch(&self, source: SourceId, sequence: u64, time: WallMs, names: &Names) -> Batch {
         let Names { broker, destination } = names;
         let labels = |metric| {
             [
@@ -212,10 +215,10 @@ impl Gap {
             let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };
             SeriesDef::new(labels(metric), meta)
         };
-        let time_ns = time_ms.saturating_mul(1_000_000);
+        let time_ns = time.to_ns().0;
         // A point with a start counts once, whatever else is at its time.
-        let start_ns = Some(self.from_ms.min(time_ms - 1).max(0).saturating_mul(1_000_000));
-        let start_ns = start_ns.filter(|start| *start < time_ns);
+        let start = self.from.min(time - Ms(1)).max(WallMs(0));
+        let start_ns = Some(start.to_ns().0).filter(|start_ns| *start_ns < time_ns);
         Batch {
             source,
             sequence,
@@ -236,16 +239,16 @@ impl Gap {
         assert!(self.series.len() <= GAP_SERIES_MAX, "the reader refuses {} series", self.series.len());
         put_text(out, if self.tenant.is_default() { "" } else { self.tenant.as_str() });
         out.push(self.why as u8);
-        put_i64(out, self.made_ms);
+        put_i64(out, self.made.0);
         [self.records, self.samples, self.in_doubt, self.others].into_iter().for_each(|count| put_u64(out, count));
-        put_i64(out, self.from_ms);
-        put_i64(out, self.to_ms);
+        put_i64(out, self.from.0);
+        put_i64(out, self.to.0);
         put_u32(out, self.series.len());
-        for SeriesGap { series, samples, from_ms, to_ms } in &self.series {
+        for SeriesGap { series, samples, from, to } in &self.series {
             put_text(out, series);
             put_u64(out, *samples);
-            put_i64(out, *from_ms);
-            put_i64(out, *to_ms);
+            put_i64(out, from.0);
+            put_i64(out, to.0);
         }
     }
 
@@ -254,9 +257,9 @@ impl Gap {
         let tenant = if name.is_empty() { Tenant::default() } else { Tenant::new(name).ok()? };
         let why = fields.u8()?;
         let why = GapReason::ALL.into_iter().find(|known| *known as u8 == why)?;
-        let made_ms = fields.i64()?;
+        let made = WallMs(fields.i64()?);
         let (records, samples, in_doubt, others) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?);
-        let (from_ms, to_ms) = (fields.i64()?, fields.i64()?);
+        let (from, to) = (WallMs(fields.i64()?), WallMs(fields.i64()?));
         let count = fields.u32()?;
         if count > GAP_SERIES_MAX {
             return None;
@@ -267,11 +270,11 @@ impl Gap {
             series.push(SeriesGap {
                 series: name,
                 samples: fields.u64()?,
-                from_ms: fields.i64()?,
-                to_ms: fields.i64()?,
+                from: WallMs(fields.i64()?),
+                to: WallMs(fields.i64()?),
             });
         }
-        Some(Self { tenant, why, made_ms, records, samples, in_doubt, from_ms, to_ms, series, others })
+        Some(Self { tenant, why, made, records, samples, in_doubt, from, to, series, others })
     }
 }
 
@@ -279,7 +282,7 @@ impl Gap {
 #[derive(Debug)]
 pub struct GapBuilder {
     why: GapReason,
-    made_ms: i64,
+    made: WallMs,
     tenants: BTreeMap<Tenant, (Gap, BTreeMap<SeriesId, SeriesGap>)>,
     unread: u64,
     series: usize,
@@ -288,8 +291,8 @@ pub struct GapBuilder {
 impl GapBuilder {
     /// Counts nothing yet.
     #[must_use]
-    pub fn new(why: GapReason, made_ms: i64) -> Self {
-        Self { why, made_ms, tenants: BTreeMap::new(), unread: 0, series: 0 }
+    pub fn new(why: GapReason, made: WallMs) -> Self {
+        Self { why, made, tenants: BTreeMap::new(), unread: 0, series: 0 }
     }
 
     /// Records that could not be read.
@@ -301,25 +304,25 @@ impl GapBuilder {
     pub fn batch(&mut self, frame: &[u8], in_doubt: bool) {
         let Ok(batch) = Batch::decode(frame) else { return self.unread(1) };
         let Batch { tenant, series, samples, .. } = batch;
-        let (why, made_ms) = (self.why, self.made_ms);
+        let (why, made) = (self.why, self.made);
         let place = self.tenants.entry(tenant.clone());
         let (gap, counts) =
-            place.or_insert_with(|| (Gap { tenant: tenant.clone(), ..Gap::unread(why, made_ms, 0) }, BTreeMap::new()));
+            place.or_insert_with(|| (Gap { tenant: tenant.clone(), ..Gap::unread(why, made, 0) }, BTreeMap::new()));
         gap.records += 1;
         for sample in samples.into_iter().flatten() {
-            let time_ms = sample.time_ms();
+            let time = WallMs(sample.time_ms());
             gap.samples += 1;
             gap.in_doubt += u64::from(in_doubt);
-            (gap.from_ms, gap.to_ms) = (gap.from_ms.min(time_ms), gap.to_ms.max(time_ms));
+            (gap.from, gap.to) = (gap.from.min(time), gap.to.max(time));
             let Some(Ok(def)) = series.get(sample.series as usize) else { continue };
             let id = def.id(&tenant);
             if let Some(count) = counts.get_mut(&id) {
                 count.samples += 1;
-                (count.from_ms, count.to_ms) = (count.from_ms.min(time_ms), count.to_ms.max(time_ms));
+                (count.from, count.to) = (count.from.min(time), count.to.max(time));
             } else if self.series < BUILDER_SERIES_MAX {
                 self.series += 1;
                 let name = cut(def.labels.to_string());
-                counts.insert(id, SeriesGap { series: name, samples: 1, from_ms: time_ms, to_ms: time_ms });
+                counts.insert(id, SeriesGap { series: name, samples: 1, from: time, to: time });
             }
         }
         assert!(gap.in_doubt <= gap.samples, "what may have arrived is among what is missing");
@@ -337,7 +340,7 @@ impl GapBuilder {
             out.push(gap);
         }
         if self.unread > 0 {
-            let unread = Gap::unread(self.why, self.made_ms, self.unread);
+            let unread = Gap::unread(self.why, self.made, self.unread);
             match out.iter_mut().find(|gap| gap.tenant == unread.tenant) {
                 Some(gap) => gap.records += self.unread,
                 None => out.push(unread),
@@ -375,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_gap_counts_by_tenant_and_series_and_comes_back() {
-        let mut builder = GapBuilder::new(GapReason::SpoolBytes, 9_000);
+        let mut builder = GapBuilder::new(GapReason::SpoolBytes, WallMs(9_000));
         builder.batch(&frame("default", "a", &[5, 3]), false);
         builder.batch(&frame("default", "b", &[4]), true);
         builder.batch(&frame("default", "a", &[8]), false);
@@ -384,7 +387,7 @@ mod tests {
         let gaps = builder.build();
         assert_eq!(gaps.len(), 2);
         let gap = &gaps[0];
-        assert_eq!((gap.records, gap.samples, gap.in_doubt, gap.from_ms, gap.to_ms), (4, 4, 1, 3, 8));
+        assert_eq!((gap.records, gap.samples, gap.in_doubt, gap.from, gap.to), (4, 4, 1, WallMs(3), WallMs(8)));
         assert_eq!(
             gap.text(),
             "why=spool_bytes records=4 samples=4 in_doubt=1 given_up_ms=9000 from_ms=3 to_ms=8 series=2 other_series=0\n\
@@ -396,7 +399,7 @@ mod tests {
             assert_eq!(Gap::take(&mut Fields(&bytes)).as_ref(), Some(gap));
             (0..bytes.len()).for_each(|cut| assert_eq!(Gap::take(&mut Fields(&bytes[..cut])), None));
         }
-        let batch = gaps[1].batch(SourceId(1), 2, gaps[1].time_ms(), &Names::new("edge", "dc1"));
+        let batch = gaps[1].batch(SourceId(1), 2, gaps[1].time(), &Names::new("edge", "dc1"));
         let read = Batch::decode(&batch.encode().unwrap()).unwrap();
         assert_eq!((read.tenant.as_str(), read.samples.len()), ("team", 2));
         assert!(read.samples.iter().all(Result::is_ok) && read.series.iter().all(Result::is_ok));
@@ -404,28 +407,28 @@ mod tests {
 
     #[test]
     fn gaps_of_one_reason_become_one_and_the_largest_series_stay() {
-        let mut builder = GapBuilder::new(GapReason::SpoolAge, 1);
+        let mut builder = GapBuilder::new(GapReason::SpoolAge, WallMs(1));
         for at in 0..GAP_SERIES_MAX + 3 {
             builder.batch(&frame("default", &format!("m{at}"), &[1]), false);
         }
         builder.batch(&frame("default", "m1", &[7]), false);
         let mut one = builder.build().remove(0);
         assert_eq!((one.series.len(), one.others, one.series[0].samples), (GAP_SERIES_MAX, 3, 2));
-        let mut other = GapBuilder::new(GapReason::SpoolAge, 2);
+        let mut other = GapBuilder::new(GapReason::SpoolAge, WallMs(2));
         other.batch(&frame("default", "m1", &[9]), false);
         one.merge(other.build().remove(0)).unwrap();
-        assert_eq!((one.series[0].samples, one.series[0].to_ms, one.samples), (3, 9, GAP_SERIES_MAX as u64 + 5));
+        assert_eq!((one.series[0].samples, one.series[0].to, one.samples), (3, WallMs(9), GAP_SERIES_MAX as u64 + 5));
         let kept = one.clone();
-        assert!(one.merge(Gap::unread(GapReason::Corrupt, 3, 1)).is_err());
+        assert!(one.merge(Gap::unread(GapReason::Corrupt, WallMs(3), 1)).is_err());
         assert_eq!(one, kept);
     }
 
     #[test]
     fn a_gap_of_what_nobody_could_read_has_the_time_of_its_making() {
-        let gap = Gap::unread(GapReason::Missing, 5_000, 3);
-        assert_eq!(gap.time_ms(), 5_000);
+        let gap = Gap::unread(GapReason::Missing, WallMs(5_000), 3);
+        assert_eq!(gap.time(), WallMs(5_000));
         assert!(!gap.text().contains("from_ms"), "{}", gap.text());
-        let batch = gap.batch(SourceId(1), 1, 5_000, &Names::new("edge", "dc1"));
+        let batch = gap.batch(SourceId(1), 1, WallMs(5_000), &Names::new("edge", "dc1"));
         assert!(Batch::decode(&batch.encode().unwrap()).unwrap().samples.iter().all(Result::is_ok));
     }
 }

@@ -27,7 +27,7 @@ mod retry;
 mod spool;
 
 pub use board::{Board, Entry, Loaded, SegmentState};
-pub use cursor::{Cursor, GapTotals, RANGES_MAX};
+pub use cursor::{Cursor, GapTotals, QueuedGap, RANGES_MAX};
 pub use delivery::{Delivery, Job, Lag, Lane, Most, Order, Snapshot, Turn};
 pub use endpoints::{Endpoint, Endpoints, Result as EndpointResult, Target};
 pub use error::Error;

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ogive_journal::{Disk, Faults, SimulatedDisk};
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, Ms, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, WallMs};
 use proptest::prelude::*;
 
 use super::*;
 
 const DIRECTORY: &str = "spool";
 const SOURCE: SourceId = SourceId(77);
-const LIMITS: Limits = Limits { bytes_max: 9_000, age_ms_max: None };
+const LIMITS: Limits = Limits { bytes_max: 9_000, age_max: None };
 
 fn def(name: &str) -> SeriesDef {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
@@ -60,7 +60,7 @@ struct Broker {
     disk: Arc<dyn Disk>,
     spool: Spool,
     deliveries: Vec<Delivery>,
-    now_ms: i64,
+    now: WallMs,
 }
 
 fn cursor_path(at: usize) -> PathBuf {
@@ -88,12 +88,12 @@ impl Broker {
             )
         };
         let deliveries = cursors.into_iter().enumerate().map(delivery).collect();
-        Ok(Self { disk, spool, deliveries, now_ms: 1_000_000 })
+        Ok(Self { disk, spool, deliveries, now: WallMs(1_000_000) })
     }
 
     /// What the first destination is sent next, over its only connection.
     fn request(&mut self, board: &Board, most: Most) -> Vec<Job> {
-        let turn = Turn { now_ms: 1, connections: 1 };
+        let turn = Turn { now: WallMs(1), connections: 1 };
         self.deliveries[0].next_request(board, &*self.disk, turn, most).unwrap()
     }
 
@@ -102,20 +102,20 @@ impl Broker {
         for _ in 0..count {
             let n = world.next;
             world.next += 1;
-            self.now_ms += 1;
+            self.now += Ms(1);
             let whole = |n| Batch {
                 series: vec![Ok(def(&format!("m{}_of_{n}", "x".repeat((n * 37 % 200) as usize))))],
                 known: vec![],
                 ..batch(n)
             };
-            let appended = match self.spool.append(self.now_ms, prepared(batch(n))) {
+            let appended = match self.spool.append(self.now, prepared(batch(n))) {
                 Err(Refusal::Unknown(unknown)) => {
                     assert_eq!((n % 3, unknown), (2, vec![0]));
                     // The first time it is declared, later only named.
                     let declared = Batch { sequence: n + 1_000_000, ..whole(n) };
                     self.spool
-                        .append(self.now_ms, prepared(Batch { samples: whole(n).samples, ..declared }))
-                        .and_then(|_| self.spool.append(self.now_ms, prepared(batch(n))))
+                        .append(self.now, prepared(Batch { samples: whole(n).samples, ..declared }))
+                        .and_then(|_| self.spool.append(self.now, prepared(batch(n))))
                 }
                 other => other,
             };
@@ -123,7 +123,7 @@ impl Broker {
                 Ok(Appended::New(verdict)) => {
                     assert_eq!((verdict.accepted, verdict.rejected.len()), (1, 0));
                     open.push(n);
-                    let again = self.spool.append(self.now_ms, prepared(batch(n)));
+                    let again = self.spool.append(self.now, prepared(batch(n)));
                     assert!(matches!(again, Ok(Appended::Duplicate(_))), "{again:?}");
                 }
                 Ok(other) => panic!("{n} was never sent: {other:?}"),
@@ -148,8 +148,7 @@ impl Broker {
         // The first destination takes one in a request, the others several.
         let most = Most { jobs: 1 + 3 * at, bytes: 700 };
         while jobs.len() < count as usize {
-            let request =
-                delivery.next_request(&board, &*self.disk, Turn { now_ms: self.now_ms, connections: 3 }, most)?;
+            let request = delivery.next_request(&board, &*self.disk, Turn { now: self.now, connections: 3 }, most)?;
             let bytes: usize = request.iter().map(bytes).sum();
             assert!(request.len() <= most.jobs && (request.len() <= 1 || bytes <= most.bytes), "{request:?}");
             if request.is_empty() {
@@ -199,11 +198,11 @@ impl Broker {
     }
 
     fn limit(&mut self) -> std::result::Result<(), Error> {
-        while let Some((segment, _)) = self.spool.excess(self.now_ms, LIMITS) {
+        while let Some((segment, _)) = self.spool.excess(self.now, LIMITS) {
             self.spool.rotate()?;
             let board = self.spool.board();
             for delivery in &mut self.deliveries {
-                delivery.give_up(&board, &*self.disk, &segment, GapReason::SpoolBytes, self.now_ms);
+                delivery.give_up(&board, &*self.disk, &segment, GapReason::SpoolBytes, self.now);
             }
             self.save()?;
             if self.spool.board().first() < segment.range.end.0 {
@@ -334,7 +333,7 @@ fn live_data_does_not_wait_for_the_backlog_and_the_backlog_goes_in_its_order() {
     let board = broker.spool.board();
     let order = |broker: &mut Broker, at: usize| -> Vec<(u64, Lane)> {
         std::iter::from_fn(|| {
-            match broker.deliveries[at].next(&board, &*broker.disk, Turn { now_ms: 0, connections: 1 }).unwrap()? {
+            match broker.deliveries[at].next(&board, &*broker.disk, Turn { now: WallMs(0), connections: 1 }).unwrap()? {
                 job @ Job::Record(..) => {
                     let Job::Record(entry, lane) = &job else { unreachable!() };
                     let found = (Batch::decode(&entry.frame).unwrap().sequence, *lane);
@@ -369,11 +368,12 @@ fn a_bad_segment_and_refused_batches_are_reported_as_gaps() {
     disk.flip_bit(&segment.range.path, (64 + 32) * 8);
     let board = broker.spool.board();
     let mut refused = 0;
-    while let Some(job) = broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 5, connections: 1 }).unwrap()
+    while let Some(job) =
+        broker.deliveries[0].next(&board, &*broker.disk, Turn { now: WallMs(5), connections: 1 }).unwrap()
     {
         if matches!(&job, Job::Record(..)) && refused < 2 {
             refused += 1;
-            broker.deliveries[0].refused(&job, 6);
+            broker.deliveries[0].refused(&job, WallMs(6));
         } else {
             broker.deliveries[0].acknowledged(&job);
         }
@@ -395,14 +395,14 @@ fn a_bad_segment_and_refused_batches_are_reported_as_gaps() {
 fn few_batches_become_too_old_too() {
     let options = Options { segment_bytes: 1 << 20, tail_bytes: 1_500, mark: 5, first: 0 };
     let (mut spool, _) = Spool::open(Arc::new(SimulatedDisk::new(5)), Path::new(DIRECTORY), options).unwrap();
-    let limits = Limits { bytes_max: u64::MAX, age_ms_max: Some(16_000) };
+    let limits = Limits { bytes_max: u64::MAX, age_max: Some(Ms(16_000)) };
     let mut given_up = 0;
     for second in 0..100 {
-        let now_ms = second * 1_000;
-        spool.append(now_ms, prepared(batch(3 * second as u64))).unwrap();
+        let now = WallMs(second * 1_000);
+        spool.append(now, prepared(batch(3 * second as u64))).unwrap();
         spool.sync().unwrap();
-        spool.rotate_by_age(now_ms, limits).unwrap();
-        while let Some((segment, is_age)) = spool.excess(now_ms, limits) {
+        spool.rotate_by_age(now, limits).unwrap();
+        while let Some((segment, is_age)) = spool.excess(now, limits) {
             assert!(is_age && segment.positions().end < spool.board().end());
             given_up = segment.positions().end;
             spool.truncate_before(given_up).unwrap();
@@ -413,10 +413,10 @@ fn few_batches_become_too_old_too() {
 }
 
 /// What a destination is sent until nothing more comes, by the numbers of the batches.
-fn drain(broker: &mut Broker, disk: &dyn Disk, now_ms: i64) -> Vec<u64> {
+fn drain(broker: &mut Broker, disk: &dyn Disk, now: WallMs) -> Vec<u64> {
     let board = broker.spool.board();
     let mut got = Vec::new();
-    while let Some(job) = broker.deliveries[0].next(&board, disk, Turn { now_ms, connections: 1 }).unwrap() {
+    while let Some(job) = broker.deliveries[0].next(&board, disk, Turn { now, connections: 1 }).unwrap() {
         if let Job::Record(entry, _) = &job {
             got.push(Batch::decode(&entry.frame).unwrap().sequence % 1_000_000);
         }
@@ -526,7 +526,7 @@ fn a_gap_that_always_fails_holds_up_no_batch() {
     let board = broker.spool.board();
     let (mut delivered, mut tries) = (0, 0);
     for _ in 0..200 {
-        match broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }).unwrap() {
+        match broker.deliveries[0].next(&board, &*broker.disk, Turn { now: WallMs(1), connections: 1 }).unwrap() {
             Some(job @ Job::Gap { .. }) => {
                 tries += 1;
                 broker.deliveries[0].failed(job, true);
@@ -554,7 +554,7 @@ fn a_segment_that_somebody_removed_is_reported_as_a_gap() {
     let lost = segments[1].positions();
     let count = lost.end - lost.start;
     let live = broker.disk.clone();
-    let got = drain(&mut broker, &*live, 5);
+    let got = drain(&mut broker, &*live, WallMs(5));
     assert_eq!(got.len() as u64 + count, broker.spool.board().end());
     let reported: Vec<(GapReason, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
     assert_eq!(reported, [(GapReason::Missing, count)]);
@@ -575,12 +575,12 @@ fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
     let board = broker.spool.board();
     let first = board.segments()[0].clone();
     let count = first.positions().end - first.positions().start;
-    assert!(broker.deliveries[0].next(&board, &*dead, Turn { now_ms: 1_000, connections: 1 }).is_err());
+    assert!(broker.deliveries[0].next(&board, &*dead, Turn { now: WallMs(1_000), connections: 1 }).is_err());
     let live = broker.disk.clone();
-    let got = drain(&mut broker, &*live, 2_000);
+    let got = drain(&mut broker, &*live, WallMs(2_000));
     assert_eq!(got.len() as u64 + count, board.end());
-    assert_eq!(drain(&mut broker, &*live, 61_000).len() as u64, count, "it is tried again a minute later");
-    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, GapReason::SpoolBytes, 3);
+    assert_eq!(drain(&mut broker, &*live, WallMs(61_000)).len() as u64, count, "it is tried again a minute later");
+    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, GapReason::SpoolBytes, WallMs(3));
     assert_eq!(given_up, count);
     let reported: Vec<(GapReason, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
     assert_eq!(reported, [(GapReason::Corrupt, count)]);
@@ -594,13 +594,13 @@ fn what_its_sender_knows_to_be_refused_is_no_gap() {
     broker.append(&mut world, 2).unwrap();
     let board = broker.spool.board();
     let Some(Job::Record(entry, _)) =
-        broker.deliveries[0].next(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }).unwrap()
+        broker.deliveries[0].next(&board, &*broker.disk, Turn { now: WallMs(1), connections: 1 }).unwrap()
     else {
         panic!()
     };
-    broker.deliveries[0].samples_refused(&[5], &entry, 1);
+    broker.deliveries[0].samples_refused(&[5], &entry, WallMs(1));
     assert_eq!(broker.deliveries[0].totals().gaps, 0);
-    broker.deliveries[0].samples_refused(&[0], &entry, 1);
+    broker.deliveries[0].samples_refused(&[0], &entry, WallMs(1));
     assert_eq!((broker.deliveries[0].totals().gaps, broker.deliveries[0].totals().samples), (1, 1));
 }
 
@@ -611,7 +611,7 @@ fn one_tenant_uses_neither_numbers_nor_series_of_another() {
     let mut broker = Broker::open(&SimulatedDisk::new(10)).unwrap();
     let of = |tenant: &str, batch: Batch| Batch { tenant: Tenant::new(tenant).unwrap(), ..batch };
     let mut append = |batch: Batch, is_group_over: bool| {
-        let appended = broker.spool.append(1, prepared(batch));
+        let appended = broker.spool.append(WallMs(1), prepared(batch));
         if is_group_over {
             broker.spool.sync().unwrap();
         }
@@ -645,7 +645,12 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
         let board = broker.spool.board();
         let mut next = || {
             broker.deliveries[1]
-                .next_request(&board, &*broker.disk, Turn { now_ms: 1, connections: 1 }, Most { jobs: 1, bytes: 0 })
+                .next_request(
+                    &board,
+                    &*broker.disk,
+                    Turn { now: WallMs(1), connections: 1 },
+                    Most { jobs: 1, bytes: 0 },
+                )
                 .unwrap()
         };
         // The second one takes the last first; what is given up here is the oldest.
@@ -678,7 +683,7 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
             board.segments().into_iter().take_while(|segment| segment.positions().start <= 5).collect();
         broker.spool.rotate().unwrap();
         for segment in &segments {
-            broker.deliveries[1].give_up(&board, &*broker.disk, segment, GapReason::SpoolBytes, 9);
+            broker.deliveries[1].give_up(&board, &*broker.disk, segment, GapReason::SpoolBytes, WallMs(9));
         }
         let gaps: Vec<&Gap> = broker.deliveries[1].gaps().collect();
         let in_doubt: u64 = gaps.iter().map(|gap| gap.in_doubt).sum();

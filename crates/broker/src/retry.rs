@@ -114,10 +114,12 @@ impl Retry {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::WallMs;
+
     use super::*;
 
     fn entry(position: u64, bytes: usize) -> Entry {
-        Entry { position, arrival_ms: 1, frame: vec![0; bytes].into() }
+        Entry { position, arrival: WallMs(1), frame: vec![0; bytes].into() }
     }
 
     #[test]

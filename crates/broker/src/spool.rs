@@ -18,7 +18,7 @@ use ogive_journal::{
 };
 use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::wire::FRAME_BYTES_MAX;
-use ogive_model::{Batch, Reason, SeriesDef, SeriesId, SourceId, Tenant, Verdict};
+use ogive_model::{Batch, Ms, Reason, SeriesDef, SeriesId, SourceId, Tenant, Verdict, WallMs};
 
 use crate::board::{Board, Entry, SegmentState};
 use crate::record::{self, HEADER_BYTES};
@@ -45,8 +45,8 @@ pub struct Options {
 pub struct Limits {
     /// Bytes of all segments.
     pub bytes_max: u64,
-    /// Milliseconds since its arrival that a record may wait.
-    pub age_ms_max: Option<i64>,
+    /// How long a record may wait after its arrival.
+    pub age_max: Option<Ms>,
 }
 
 /// Why a batch was refused.
@@ -139,8 +139,12 @@ impl Appended {
     }
 }
 
-/// What is known of a segment in addition to the journal: its first position and arrival.
-type Arrival = (u64, i64);
+/// What is known of a segment in addition to the journal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FirstRecord {
+    position: u64,
+    arrival: WallMs,
+}
 
 /// A segment spans a sixteenth of the permitted age: what is dropped for its age is at most that much older.
 const AGE_PARTS: i64 = 16;
@@ -159,8 +163,8 @@ pub struct Spool {
     /// Bytes of the active segment, about.
     active_bytes: u64,
     /// Of the segments with records, ascending.
-    arrivals: Vec<Arrival>,
-    last_arrival_ms: i64,
+    first_records: Vec<FirstRecord>,
+    last_arrival: WallMs,
 }
 
 impl Spool {
@@ -191,10 +195,10 @@ impl Spool {
             open_identities: HashSet::new(),
             segment_bytes: options.segment_bytes,
             active_bytes: 0,
-            arrivals: Vec::new(),
-            last_arrival_ms: 0,
+            first_records: Vec::new(),
+            last_arrival: WallMs(0),
         };
-        spool.find_arrivals()?;
+        spool.find_first_records()?;
         // What an earlier process left is made durable before it is sent to a destination.
         spool.journal.sync()?;
         spool.publish();
@@ -204,23 +208,23 @@ impl Spool {
     }
 
     /// Reads when the first record of each segment arrived.
-    fn find_arrivals(&mut self) -> Result<(), Error> {
+    fn find_first_records(&mut self) -> Result<(), Error> {
         for segment in self.journal.segments() {
             let mut found = None;
             let limit = Position(segment.end.0.min(self.journal.next().0));
             // An error of ours ends the reading at the first record.
             let stop = || Error::Cursor { path: segment.path.clone(), what: "the first record is enough" };
             let read = segment.replay::<Error>(&*self.disk, segment.first..limit, |_, bytes| {
-                found = record::decode(bytes).map(|(arrival_ms, _)| arrival_ms);
+                found = record::decode(bytes).map(|(arrival, _)| arrival);
                 if found.is_some() { Err(stop()) } else { Ok(()) }
             });
             match read {
                 Ok(_) | Err(Error::Cursor { .. }) => {}
                 Err(error) => return Err(error),
             }
-            if let Some(arrival_ms) = found {
-                self.arrivals.push((segment.first.0, arrival_ms));
-                self.last_arrival_ms = self.last_arrival_ms.max(arrival_ms);
+            if let Some(arrival) = found {
+                self.first_records.push(FirstRecord { position: segment.first.0, arrival });
+                self.last_arrival = self.last_arrival.max(arrival);
             }
         }
         Ok(())
@@ -236,7 +240,7 @@ impl Spool {
     ///
     /// # Errors
     /// [`Refusal`]. If [`Spool::is_poisoned`] then, the open group is lost: see [`Spool::abandon`].
-    pub fn append(&mut self, arrival_ms: i64, batch: Prepared) -> Result<Appended, Refusal> {
+    pub fn append(&mut self, arrival: WallMs, batch: Prepared) -> Result<Appended, Refusal> {
         let Prepared { identity, declared, known, frame, verdict, samples } = batch;
         let (tenant, source, sequence) = &identity;
         if self.seen.seen(tenant, *source, *sequence) == SequenceState::Duplicate
@@ -249,12 +253,12 @@ impl Spool {
             // It contains nothing that a destination would accept.
             return Ok(Appended::New(verdict));
         }
-        let record = record::encode(arrival_ms, &frame);
+        let record = record::encode(arrival, &frame);
         let position = self.write(&record).map_err(|error| refusal(&error))?;
         assert!(self.open.last().is_none_or(|last| last.position + 1 == position), "the open group has no hole");
         assert!(self.journal.durable().0 <= position, "a record is not durable before its sync");
-        self.open.push(Entry { position, arrival_ms, frame: frame.into() });
-        self.last_arrival_ms = self.last_arrival_ms.max(arrival_ms);
+        self.open.push(Entry { position, arrival, frame: frame.into() });
+        self.last_arrival = self.last_arrival.max(arrival);
         for (id, def) in &declared {
             self.registry.learn(*id, def);
         }
@@ -346,24 +350,28 @@ impl Spool {
         let segments = self.journal.segments();
         self.active_bytes = segments.last().map_or(0, |segment| segment.bytes);
         let first = segments.first().map_or(0, |segment| segment.first.0);
-        self.arrivals.retain(|(at, _)| *at >= first);
+        self.first_records.retain(|record| record.position >= first);
         for segment in segments.iter().rev() {
             let Some(from) = entries.first().and_then(|entry| segment.first.0.checked_sub(entry.position)) else {
                 break;
             };
             let entry = usize::try_from(from).ok().and_then(|at| entries.get(at));
-            self.arrivals.extend(entry.map(|entry| (entry.position, entry.arrival_ms)));
+            let first_record = |entry: &Entry| FirstRecord { position: entry.position, arrival: entry.arrival };
+            self.first_records.extend(entry.map(first_record));
         }
-        self.arrivals.sort_unstable();
+        self.first_records.sort_unstable();
         // A segment that a failed fsync emptied begins where the next one does.
-        self.arrivals.dedup_by_key(|(first, _)| *first);
-        assert!(self.arrivals.is_sorted_by(|(one, _), (next, _)| one < next), "a segment has one first arrival");
-        let (arrivals, last_ms) = (&self.arrivals, self.last_arrival_ms);
+        self.first_records.dedup_by_key(|record| record.position);
+        assert!(
+            self.first_records.is_sorted_by(|one, next| one.position < next.position),
+            "a segment has one first arrival"
+        );
+        let (records, last_arrival) = (&self.first_records, self.last_arrival);
         let state = |range: SegmentRange| {
-            let at = arrivals.partition_point(|(first, _)| *first < range.first.0);
-            let found = arrivals.get(at).filter(|(first, _)| *first == range.first.0 && range.first < range.end);
-            let arrival_last_ms = found.map(|_| arrivals.get(at + 1).map_or(last_ms, |(_, ms)| *ms));
-            SegmentState { arrival_first_ms: found.map(|(_, ms)| *ms), arrival_last_ms, range }
+            let at = records.partition_point(|record| record.position < range.first.0);
+            let found = records.get(at).filter(|first| first.position == range.first.0 && range.first < range.end);
+            let arrival_last = found.map(|_| records.get(at + 1).map_or(last_arrival, |next| next.arrival));
+            SegmentState { arrival_first: found.map(|first| first.arrival), arrival_last, range }
         };
         segments.into_iter().map(state).collect()
     }
@@ -387,10 +395,10 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn rotate_by_age(&mut self, now_ms: i64, limits: Limits) -> Result<(), Error> {
-        let Some(age_ms) = limits.age_ms_max else { return Ok(()) };
-        let first_ms = self.board.segments().last().and_then(|last| last.arrival_first_ms);
-        let is_due = first_ms.is_some_and(|first_ms| first_ms <= now_ms.saturating_sub(age_ms / AGE_PARTS));
+    pub fn rotate_by_age(&mut self, now: WallMs, limits: Limits) -> Result<(), Error> {
+        let Some(age) = limits.age_max else { return Ok(()) };
+        let first = self.board.segments().last().and_then(|last| last.arrival_first);
+        let is_due = first.is_some_and(|first| first <= now.saturating_sub(age / AGE_PARTS));
         if is_due { self.rotate() } else { Ok(()) }
     }
 
@@ -415,12 +423,11 @@ impl Spool {
 
     /// The oldest segment, if a limit requires its removal, and whether that is the limit of age.
     #[must_use]
-    pub fn excess(&self, now_ms: i64, limits: Limits) -> Option<(SegmentState, bool)> {
+    pub fn excess(&self, now: WallMs, limits: Limits) -> Option<(SegmentState, bool)> {
         let segments = self.board.segments();
         let oldest = segments.iter().find(|segment| segment.range.first < segment.range.end)?;
-        let is_old = limits
-            .age_ms_max
-            .is_some_and(|age| oldest.arrival_last_ms.is_some_and(|last| last < now_ms.saturating_sub(age)));
+        let is_old =
+            limits.age_max.is_some_and(|age| oldest.arrival_last.is_some_and(|last| last < now.saturating_sub(age)));
         let is_much = segments.iter().map(|segment| segment.range.bytes).sum::<u64>() > limits.bytes_max;
         (is_old || is_much).then(|| (oldest.clone(), !is_much))
     }

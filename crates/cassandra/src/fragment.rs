@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
-use ogive_model::{Batch, BatchId, Sample, SeriesDef, SeriesId, SourceId, WallNs};
+use ogive_model::{Batch, BatchId, Sample, SeriesDef, SeriesId, SourceId, WallMs};
 use twox_hash::XxHash3_64;
 
 use crate::Error;
@@ -291,14 +291,14 @@ pub(crate) struct Split {
 }
 
 /// A batch apart, and how many of its samples are not in it: they break a rule that only their series shows.
-pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
+pub(crate) fn split(batch: Batch, arrival: WallMs) -> (Vec<Split>, u64) {
     let Batch { source, sequence, tenant, series, samples, .. } = batch;
-    let wall_ns = arrival_ms.saturating_mul(1_000_000);
+    let wall = arrival.to_ns();
     let mut dropped = 0;
     let mut groups: HashMap<(u32, i32), Vec<Sample>> = HashMap::new();
     for sample in samples.into_iter().flatten() {
         let kind = series.get(sample.series as usize).and_then(|def| def.as_ref().ok()).map(|def| def.meta.kind);
-        match kind.map(|kind| ogive_store::ingest::check(&sample, kind, WallNs(wall_ns))) {
+        match kind.map(|kind| ogive_store::ingest::check(&sample, kind, wall)) {
             Some(Ok(())) => groups.entry((sample.series, minute(sample.time_ms()))).or_default().push(sample),
             _ => dropped += 1,
         }
@@ -313,7 +313,7 @@ pub(crate) fn split(batch: Batch, arrival_ms: i64) -> (Vec<Split>, u64) {
         // A series that a batch declares twice goes on with the next part.
         let mut part = entry.pieces.iter().filter(|piece| piece.minute == minute).count() as u32;
         dropped += frames(id, BatchId { source, sequence }, samples, &mut |frame| {
-            let arrived_us = arrival_ms.saturating_mul(1_000);
+            let arrived_us = arrival.0.saturating_mul(1_000);
             entry.pieces.push(Arc::new(Piece { source, sequence, part, minute, arrived_us, frame }));
             part += 1;
         });
@@ -363,7 +363,7 @@ mod tests {
     }
 
     fn pieces_of(batch: Batch) -> (SeriesId, Vec<Arc<Piece>>) {
-        let (mut split, dropped) = split(batch, 1_000_000);
+        let (mut split, dropped) = split(batch, WallMs(1_000_000));
         assert_eq!((split.len(), dropped), (1, 0));
         let one = split.remove(0);
         (one.id, one.pieces)
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn samples_that_break_a_rule_of_their_series_are_counted() {
         let wrong = batch(1, Kind::Float, vec![(60_000, Value::Text("no number".into()))]);
-        let (split, dropped) = split(wrong, 1_000_000);
+        let (split, dropped) = split(wrong, WallMs(1_000_000));
         assert_eq!((split.len(), dropped), (0, 1));
     }
 

@@ -16,7 +16,7 @@ use ogive_broker::{Appended, Board, Entry, Prepared, Refusal as SpoolRefusal, Sp
 use ogive_door::backend::{Refusal, Reply, Stamps};
 use ogive_door::counter::Counter;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Tenant, Verdict};
+use ogive_model::{Batch, Tenant, Verdict, WallNs};
 use ogive_probe::Clock;
 use ogive_spooling::{Committed, Queue, TURN};
 
@@ -251,7 +251,7 @@ impl Spooling {
         }
         let batch = Batch::decode(&entry.frame).map_err(|error| error.to_string())?;
         let tenant = batch.tenant.clone();
-        let (split, dropped) = fragment::split(batch, entry.arrival_ms);
+        let (split, dropped) = fragment::split(batch, entry.arrival);
         let apart = Arc::new((tenant, split, dropped));
         if is_shared {
             let mut recent = recent();
@@ -272,7 +272,7 @@ struct Owner {
 
 impl ogive_spooling::Owner for Owner {
     fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
-        spool.append(self.shared.clock.wall().div_euclid(1_000_000), batch)
+        spool.append(WallNs(self.shared.clock.wall()).to_ms(), batch)
     }
 
     fn synced(&mut self, _spool: &Spool, _took_ns: u64, is_durable: bool) {

@@ -2,7 +2,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use ogive_broker::Options;
 use ogive_journal::RealDisk;
-use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value, WallMs};
 
 use super::*;
 
@@ -19,7 +19,7 @@ struct Counting {
 
 impl Owner for Counting {
     fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
-        spool.append(1, batch)
+        spool.append(WallMs(1), batch)
     }
 
     fn synced(&mut self, _spool: &Spool, _took_ns: u64, is_durable: bool) {
@@ -94,7 +94,7 @@ fn a_spool_that_nobody_needs_shrinks() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = opened(directory.path());
     for (sequence, halves) in [(1, 1), (2, 1), (3, 3)] {
-        spool.append(1, Prepared::of(batch(sequence), vec![7; CAUGHT_UP_BYTES as usize / 2 * halves])).unwrap();
+        spool.append(WallMs(1), Prepared::of(batch(sequence), vec![7; CAUGHT_UP_BYTES as usize / 2 * halves])).unwrap();
         spool.sync().unwrap();
     }
     let board = spool.board();

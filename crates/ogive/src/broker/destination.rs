@@ -18,7 +18,7 @@ use ogive_broker::{
 };
 use ogive_export::{Outcome, random_source};
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::Reason;
+use ogive_model::{MonoNs, Ns, Reason, WallMs};
 use ogive_probe::Clock;
 
 use super::config;
@@ -202,7 +202,7 @@ impl Destination {
 
     /// How old the oldest batch is that it lacks, seconds.
     pub(super) fn lag_seconds(&self, lag: &Lag) -> f64 {
-        lag.oldest_ms.map_or(0.0, |oldest_ms| (self.context.now_ms() - oldest_ms).max(0) as f64 / 1e3)
+        lag.oldest.map_or(0.0, |oldest| WallMs(self.context.now_ms()).since(oldest).0.max(0) as f64 / 1e3)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -273,12 +273,12 @@ impl Destination {
     /// What to send where, or how long to wait.
     fn next(&self) -> Result<(Vec<Job>, u64, Target), Duration> {
         let mut state = self.state();
-        let now_ns = self.context.clock.now();
+        let now = MonoNs(self.context.clock.now());
         let (id, target) = state
             .endpoints
-            .choose(now_ns)
-            .map_err(|until| Duration::from_nanos(until.saturating_sub(now_ns).max(1_000_000)))?;
-        let turn = Turn { now_ms: self.context.now_ms(), connections: self.config.connections() };
+            .choose(now)
+            .map_err(|until| until.since(now).to_duration().max(Duration::from_millis(1)))?;
+        let turn = Turn { now: WallMs(self.context.now_ms()), connections: self.config.connections() };
         let most = self.way.most(state.request_batches, self.config.request_batches);
         let problem = match state.delivery.next_request(&self.context.board, &RealDisk, turn, most) {
             Ok(jobs) if jobs.is_empty() => None,
@@ -288,7 +288,7 @@ impl Destination {
             }
             Err(error) => Some(format!("the spool cannot be read: {error}")),
         };
-        state.endpoints.ended(id, now_ns, 0, EndpointResult::Unsent);
+        state.endpoints.ended(id, now, Ns::ZERO, EndpointResult::Unsent);
         if let Some(problem) = problem {
             self.tell(&mut state, problem);
         }
@@ -296,18 +296,18 @@ impl Destination {
     }
 
     fn send(&self, jobs: Vec<Job>, id: u64, target: &Target) {
-        let from = self.context.clock.now();
+        let from = MonoNs(self.context.clock.now());
         let frames: Result<Vec<Arc<[u8]>>, _> = jobs.iter().map(frame).collect();
         let (outcomes, bytes) = match &frames {
             Ok(frames) => {
                 let tell = |word: &str| self.tell(&mut self.state(), format!("{}: {word}", target.url));
-                self.way.send(target, frames, from, &tell)
+                self.way.send(target, frames, from.0, &tell)
             }
             // It is a gap, sent alone; its limits are far below those of a frame.
             Err(error) => (vec![Outcome::Refused { reason: "malformed".into(), detail: error.to_string() }], 0),
         };
         let frames = frames.unwrap_or_default();
-        let now = self.context.clock.now();
+        let now = MonoNs(self.context.clock.now());
         let mut state = self.state();
         state.figures.body_bytes += bytes as u64;
         let mut result = EndpointResult::Answered;
@@ -330,7 +330,7 @@ impl Destination {
                 (state.request_batches * 2).min(self.config.request_batches)
             }
         };
-        state.endpoints.ended(id, now, now.saturating_sub(from), result);
+        state.endpoints.ended(id, now, now.since(from), result);
     }
 
     /// Handles an endpoint's answer about a batch.
@@ -343,7 +343,7 @@ impl Destination {
             Outcome::Refused { detail, .. } => {
                 state.figures.batches_refused += 1;
                 self.tell(state, detail);
-                state.delivery.refused(&job, self.context.now_ms());
+                state.delivery.refused(&job, WallMs(self.context.now_ms()));
                 EndpointResult::Answered
             }
             Outcome::Busy { after, detail } => {
@@ -376,7 +376,7 @@ impl Destination {
             self.tell(state, format!("{} samples were refused; the first: {first}", rejected.len()));
             if let Job::Record(entry, _) = job {
                 let samples: Vec<u32> = rejected.iter().map(|(sample, _)| *sample).collect();
-                state.delivery.samples_refused(&samples, entry, now_ms);
+                state.delivery.samples_refused(&samples, entry, WallMs(now_ms));
             }
         }
         if let Some(gap) = state.delivery.acknowledged(job) {
@@ -423,8 +423,8 @@ impl Destination {
     /// Drops what is left of a segment.
     pub(super) fn give_up(&self, segment: &SegmentState, why: GapReason) {
         let mut state = self.state();
-        let now_ms = self.context.now_ms();
-        let records = state.delivery.give_up(&self.context.board, &RealDisk, segment, why, now_ms);
+        let now = WallMs(self.context.now_ms());
+        let records = state.delivery.give_up(&self.context.board, &RealDisk, segment, why, now);
         if records > 0 {
             let reason = why.as_str();
             self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap names the series"));

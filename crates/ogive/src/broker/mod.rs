@@ -31,6 +31,7 @@ use anyhow::Context;
 use ogive_broker::{Cursor, Limits, Options, Spool};
 use ogive_export::random_source;
 use ogive_journal::{Disk, RealDisk};
+use ogive_model::Ms;
 use ogive_probe::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -142,8 +143,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
 }
 
 fn limits(config: &Config) -> Limits {
-    let age_ms_max = config.spool.age_max.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-    Limits { bytes_max: config.spool.bytes_max, age_ms_max }
+    Limits { bytes_max: config.spool.bytes_max, age_max: config.spool.age_max.map(Ms::from) }
 }
 
 impl Running {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ogive_broker::{Error as SpoolError, Limits};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
+use ogive_model::Ms;
 
 use super::config::SPOOL_BYTES_MIN;
 use super::destination::{Destination, DestinationContext, Wakeup};
@@ -56,12 +57,12 @@ impl Broker {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        let Limits { bytes_max, age_ms_max } = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let Limits { bytes_max, age_max } = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         let group = *self.group_limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = group.spool_age_max.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let age = group.spool_age_max.map(Ms::from);
         Limits {
             bytes_max: group.spool_bytes_max.map_or(bytes_max, |bytes| bytes.clamp(SPOOL_BYTES_MIN, bytes_max)),
-            age_ms_max: age_ms_max.into_iter().chain(age).min(),
+            age_max: age_max.into_iter().chain(age).min(),
         }
     }
 

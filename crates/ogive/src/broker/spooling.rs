@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use ogive_broker::{Appended, GapReason, Prepared, Refusal as SpoolRefusal, Spool};
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, WallMs};
 
 use super::shared::Broker;
 use super::view;
@@ -173,8 +173,8 @@ impl AgeClock {
 }
 
 fn age_clock(broker: &Broker) -> AgeClock {
-    let newest_ms = broker.context.board.segments().iter().filter_map(|segment| segment.arrival_last_ms).max();
-    AgeClock::new(newest_ms, broker.context.clock.now(), broker.context.now_ms())
+    let newest = broker.context.board.segments().iter().filter_map(|segment| segment.arrival_last).max();
+    AgeClock::new(newest.map(|newest| newest.0), broker.context.clock.now(), broker.context.now_ms())
 }
 
 /// The work of the group commit for a broker's spool.
@@ -189,8 +189,8 @@ struct Owner {
 impl ogive_spooling::Owner for Owner {
     fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
         let reserved = self.broker.reserved();
-        let now_ms = self.broker.context.now_ms();
-        if *reserved { spool.append(now_ms, batch) } else { Err(SpoolRefusal::DiskFull) }
+        let now = WallMs(self.broker.context.now_ms());
+        if *reserved { spool.append(now, batch) } else { Err(SpoolRefusal::DiskFull) }
     }
 
     fn synced(&mut self, spool: &Spool, took_ns: u64, is_durable: bool) {
@@ -222,20 +222,20 @@ impl Owner {
     fn truncate(&self, spool: &mut Spool) -> anyhow::Result<()> {
         // ORDERING: Relaxed; see `save`.
         ogive_spooling::truncate(spool, self.broker.floor.load(Ordering::Relaxed))?;
-        Ok(spool.rotate_by_age(self.broker.context.now_ms(), self.broker.limits())?)
+        Ok(spool.rotate_by_age(WallMs(self.broker.context.now_ms()), self.broker.limits())?)
     }
 
     fn limit(&mut self, spool: &mut Spool) -> anyhow::Result<()> {
         let now_ns = self.broker.context.clock.now();
         let until = now_ns + TURN.as_nanos() as u64;
         let (now_ms, tell) = self.age_clock.look(now_ns, self.broker.context.now_ms());
-        if tell && self.broker.limits().age_ms_max.is_some() {
+        if tell && self.broker.limits().age_max.is_some() {
             tracing::warn!(
                 "spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
                  that passes, until it is caught up with"
             );
         }
-        while let Some((segment, is_age)) = spool.excess(now_ms, self.broker.limits()) {
+        while let Some((segment, is_age)) = spool.excess(WallMs(now_ms), self.broker.limits()) {
             if segment.positions().end >= self.broker.context.board.end() {
                 spool.rotate()?;
             }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
 use ogive_broker::{GapReason, Prepared};
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, wire};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, WallMs, wire};
 
 use super::names::Resolve;
 use super::*;
@@ -121,7 +121,7 @@ impl Held {
             let (source, sequence, tenant) = (SourceId(9), self.next, Tenant::default());
             let batch = Batch { source, sequence, tenant, series, known: Vec::new(), samples };
             let frame = batch.encode().unwrap();
-            self.spool.append(1, Prepared::of(batch, frame)).unwrap();
+            self.spool.append(WallMs(1), Prepared::of(batch, frame)).unwrap();
         }
         self.spool.sync().unwrap();
         self.context.bell.ring();

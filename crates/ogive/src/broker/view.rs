@@ -1,7 +1,7 @@
 //! The broker for people and scripts: `/v1/broker`, and its own series.
 
 use ogive_broker::{Gap, Order};
-use ogive_model::Tenant;
+use ogive_model::{MonoNs, Ms, Tenant};
 use serde_json::{Value, json};
 
 use super::destination::Destination;
@@ -66,7 +66,7 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
                 .collect();
             json!({
                 "first": positions.start, "end": positions.end, "bytes": segment.range.bytes,
-                "arrival_first_ms": segment.arrival_first_ms, "arrival_last_ms": segment.arrival_last_ms, "done": done,
+                "arrival_first_ms": segment.arrival_first, "arrival_last_ms": segment.arrival_last, "done": done,
             })
         })
         .collect();
@@ -74,7 +74,8 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
     json!({
         "name": broker.context.name, "now_ms": broker.context.now_ms(),
         "spool": {
-            "bytes": board.bytes(), "bytes_max": limits.bytes_max, "age_max_seconds": limits.age_ms_max.map(|ms| ms / 1_000),
+            "bytes": board.bytes(), "bytes_max": limits.bytes_max,
+            "age_max_seconds": limits.age_max.map(|age| age / Ms::from_secs(1)),
             "first": board.first(), "end": board.end(), "segments": segments,
         },
         "destinations": destinations,
@@ -83,7 +84,7 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
 
 fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> Value {
     let state = one.state();
-    let (now_ms, now_ns) = (broker.context.now_ms(), broker.context.clock.now());
+    let (now_ms, now) = (broker.context.now_ms(), MonoNs(broker.context.clock.now()));
     let lag = state.delivery.lag(&broker.context.board);
     let figures = &state.figures;
     let rate = figures.rate(now_ms);
@@ -92,9 +93,9 @@ fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> V
     let endpoint = |endpoint: &ogive_broker::Endpoint| {
         json!({
             "url": endpoint.target.url, "address": endpoint.target.address.map(|address| address.to_string()),
-            "weight": endpoint.weight_at(now_ns), "in_flight": endpoint.in_flight,
+            "weight": endpoint.weight_at(now), "in_flight": endpoint.in_flight,
             "latency_seconds": endpoint.latency_ns / 1e9, "sent_total": endpoint.sent, "busy_total": endpoint.busy,
-            "failures": endpoint.failures, "pause_seconds": endpoint.until_ns.saturating_sub(now_ns) as f64 / 1e9,
+            "failures": endpoint.failures, "pause_seconds": endpoint.until.since(now).0 as f64 / 1e9,
         })
     };
     json!({
@@ -119,11 +120,11 @@ fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> V
 
 /// A gap with the series that lack most.
 fn gap(gap: &Gap) -> Value {
-    let has_times = gap.from_ms <= gap.to_ms;
+    let has_times = gap.from <= gap.to;
     let largest = gap.series.iter().take(LARGEST).map(|one| json!({"series": one.series, "samples": one.samples}));
     json!({
         "reason": gap.why.as_str(), "tenant": gap.tenant.as_str(), "batches": gap.records, "samples": gap.samples,
         "in_doubt": gap.in_doubt, "series": gap.series.len() as u64 + gap.others, "largest": largest.collect::<Vec<_>>(),
-        "made_ms": gap.made_ms, "from_ms": has_times.then_some(gap.from_ms), "to_ms": has_times.then_some(gap.to_ms),
+        "made_ms": gap.made, "from_ms": has_times.then_some(gap.from), "to_ms": has_times.then_some(gap.to),
     })
 }
