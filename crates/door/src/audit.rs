@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ogive_export::Measured;
-use ogive_model::{BatchId, Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{BatchId, Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value, WallNs};
 use tokio::sync::oneshot;
 
 use crate::Door;
@@ -86,12 +86,12 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
         pending.lost.add(1);
         return;
     }
-    let time_ns = door.clock.wall();
+    let time = WallNs(door.clock.wall());
     let door = door.clone();
     tokio::spawn(async move {
         let mut is_stored = false;
         for _ in 0..TRIES {
-            is_stored = stored(&door, &entry, time_ns, door.numbers.next()).await;
+            is_stored = stored(&door, &entry, time, door.numbers.next()).await;
             if is_stored || *door.ending.borrow() {
                 break;
             }
@@ -105,11 +105,11 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
     });
 }
 
-/// Stores an entry of `time_ns` under a number of its own, so that the same entry may be stored again; false when the store did not accept
+/// Stores an entry of `time` under a number of its own, so that the same entry may be stored again; false when the store did not accept
 /// it in time, or the server is stopping.
-pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: BatchId) -> bool {
+pub async fn store(door: &Door, entry: &Entry, time: WallNs, number: BatchId) -> bool {
     for _ in 0..TRIES {
-        if stored(door, entry, time_ns, number).await {
+        if stored(door, entry, time, number).await {
             return true;
         }
         if *door.ending.borrow() {
@@ -120,9 +120,10 @@ pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: BatchId) ->
     false
 }
 
-async fn stored(door: &Door, entry: &Entry, time_ns: i64, BatchId { source, sequence }: BatchId) -> bool {
+async fn stored(door: &Door, entry: &Entry, time: WallNs, number: BatchId) -> bool {
+    let BatchId { source, sequence } = number;
     let Some(series) = entry.series() else { return false };
-    let value = Measured { series, time_ns, value: Value::Text(entry.bounded_text()) };
+    let value = Measured { series, time_ns: time.0, value: Value::Text(entry.bounded_text()) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
     let way = door.meters.ingest.begin_made();
     let (sender, receiver) = oneshot::channel();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict, WallMs};
 pub use ogive_model::{Reader, Stamps, Step};
 
 use crate::own_value::OwnValue;
@@ -117,8 +117,8 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
-    /// A source outside of this process brought data of `time_ms`, on its own clock.
-    fn witness(&self, _source: u128, _time_ms: i64) {}
+    /// A source outside of this process brought data of this time, on its own clock.
+    fn witness(&self, _source: u128, _time: WallMs) {}
 
     /// Waits until the deleted data is removed.
     fn clean(&self) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ogive_filter::{Filtered, Outcome, Part, SessionOutcome, SessionReport, Stage};
-use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict, WallMs};
 use ogive_probe::Clock;
 
 use crate::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps};
@@ -201,8 +201,8 @@ impl Backend for FilteredBackend {
         self.inner.after_deletion(snapshots, remove, deletion)
     }
 
-    fn witness(&self, source: u128, time_ms: i64) {
-        self.inner.witness(source, time_ms);
+    fn witness(&self, source: u128, time: WallMs) {
+        self.inner.witness(source, time);
     }
 
     fn clean(&self) -> Result<(), Refusal> {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_export::Measured;
 use ogive_model::{
-    Kind, METRIC_NAME, MatchOp, Matcher, MetricKind, Selection, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange,
-    Value, WallMs,
+    Kind, METRIC_NAME, MatchOp, Matcher, MetricKind, Ms, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
+    TimeRange, Value, WallMs, WallNs,
 };
 use ogive_probe::Clock;
 
@@ -31,7 +31,7 @@ const VARIANTS_MAX: usize = 8;
 const HELP_BYTES_MAX: usize = 4 << 10;
 /// At most a million texts are read when a tenant's metadata is restored.
 const RESTORED_MAX: usize = 1 << 20;
-const DAY_MS: i64 = 24 * 3_600 * 1_000;
+const DAY: Ms = Ms::from_secs(24 * 3_600);
 
 /// The metadata of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +44,11 @@ pub struct Entry {
     pub unit: String,
 }
 
-/// An entry and when it was written and sent last, milliseconds.
+/// An entry and when it was written and sent last.
 struct Variant {
     entry: Entry,
-    written_ms: i64,
-    sent_ms: i64,
+    written: WallMs,
+    sent: WallMs,
 }
 
 /// A tenant's metrics.
@@ -80,7 +80,7 @@ impl Metadata {
     /// Records what a sender of `tenant` states about `metric`. The first time for a tenant this reads the store: call it from a blocking
     /// thread where that may happen.
     pub fn learn(&self, tenant: &Tenant, metric: &str, kind: MetricKind, help: &str, unit: &str) {
-        let (help, now_ms) = (cut(help), self.now_ms());
+        let (help, now) = (cut(help), self.now());
         let unit = if unit.len() > SeriesDef::UNIT_BYTES_MAX { "" } else { unit };
         if metric.is_empty() || metric.len() > ogive_model::Labels::VALUE_BYTES_MAX {
             return;
@@ -92,27 +92,26 @@ impl Metadata {
             if state.metrics < METRICS_MAX {
                 state.metrics += 1;
                 let entry = Entry { kind, help: help.into_owned(), unit: unit.into() };
-                metrics
-                    .insert(metric.into(), vec![Variant { entry: entry.clone(), written_ms: now_ms, sent_ms: now_ms }]);
+                metrics.insert(metric.into(), vec![Variant { entry: entry.clone(), written: now, sent: now }]);
                 state.due.push((tenant.clone(), metric.into(), entry));
             }
             return;
         };
         let same = |entry: &Entry| entry.kind == kind && entry.help == help && entry.unit == unit;
         if let Some(known) = variants.iter_mut().find(|variant| same(&variant.entry)) {
-            known.sent_ms = now_ms;
-            if now_ms - known.written_ms >= DAY_MS {
-                known.written_ms = now_ms;
+            known.sent = now;
+            if now - known.written >= DAY {
+                known.written = now;
                 state.due.push((tenant.clone(), metric.into(), known.entry.clone()));
             }
             return;
         }
         if variants.len() == VARIANTS_MAX {
-            let Some(old) = variants.iter().position(|variant| now_ms - variant.sent_ms >= DAY_MS) else { return };
+            let Some(old) = variants.iter().position(|variant| now - variant.sent >= DAY) else { return };
             variants.remove(old);
         }
         let entry = Entry { kind, help: help.into_owned(), unit: unit.into() };
-        variants.push(Variant { entry: entry.clone(), written_ms: now_ms, sent_ms: now_ms });
+        variants.push(Variant { entry: entry.clone(), written: now, sent: now });
         state.due.push((tenant.clone(), metric.into(), entry));
     }
 
@@ -123,18 +122,18 @@ impl Metadata {
         let wanted = metrics.iter().filter(|(name, _)| metric.is_none_or(|metric| metric == *name));
         let entries = |variants: &[Variant]| {
             let mut sorted: Vec<&Variant> = variants.iter().collect();
-            sorted.sort_by_key(|variant| std::cmp::Reverse(variant.sent_ms));
+            sorted.sort_by_key(|variant| std::cmp::Reverse(variant.sent));
             sorted.into_iter().map(|variant| variant.entry.clone()).collect()
         };
         wanted.map(|(name, variants)| (name.clone(), entries(variants))).collect()
     }
 
-    /// Takes what is to be written at `time_ns`, by tenant.
-    pub fn take_due(&self, time_ns: i64) -> BTreeMap<Tenant, Vec<Measured>> {
+    /// Takes what is to be written at `time`, by tenant.
+    pub fn take_due(&self, time: WallNs) -> BTreeMap<Tenant, Vec<Measured>> {
         let due = std::mem::take(&mut self.lock().due);
         let mut out: BTreeMap<Tenant, Vec<Measured>> = BTreeMap::new();
         for (tenant, metric, entry) in due {
-            out.entry(tenant).or_default().push(measured(&metric, &entry, time_ns));
+            out.entry(tenant).or_default().push(measured(&metric, &entry, time));
         }
         out
     }
@@ -163,7 +162,7 @@ impl Metadata {
     /// The stored metadata of `tenant`.
     fn stored(&self, tenant: &Tenant) -> Metrics {
         let named = Matcher::new(METRIC_NAME, MatchOp::Equal, SERIES).expect("a name is no pattern");
-        let now_ms = self.now_ms();
+        let now = self.now();
         let mut selection = Selection {
             matchers: vec![named],
             range: TimeRange::ALL,
@@ -174,7 +173,7 @@ impl Metadata {
         let reader = self.backend.of(tenant);
         let found = reader.select_partial(&selection).or_else(|_| {
             // Two days suffice: metadata that is still sent is written every day.
-            selection.range.start = WallMs(now_ms - 2 * DAY_MS);
+            selection.range.start = now - DAY * 2;
             reader.select_partial(&selection)
         });
         let mut metrics = Metrics::new();
@@ -183,7 +182,8 @@ impl Metadata {
             for (time_ms, text) in series.texts.times.iter().zip(&series.texts.values) {
                 let Some(entry) = read(text) else { continue };
                 variants.retain(|variant| variant.entry != entry);
-                variants.push(Variant { entry, written_ms: *time_ms, sent_ms: *time_ms });
+                let time = WallMs(*time_ms);
+                variants.push(Variant { entry, written: time, sent: time });
             }
             let old = variants.len().saturating_sub(VARIANTS_MAX);
             variants.drain(..old);
@@ -194,8 +194,8 @@ impl Metadata {
         metrics
     }
 
-    fn now_ms(&self) -> i64 {
-        self.clock.wall().div_euclid(1_000_000)
+    fn now(&self) -> WallMs {
+        WallNs(self.clock.wall()).to_ms()
     }
 }
 
@@ -208,12 +208,12 @@ fn cut(help: &str) -> std::borrow::Cow<'_, str> {
     format!("{}…", &help[..end]).into()
 }
 
-fn measured(metric: &str, entry: &Entry, time_ns: i64) -> Measured {
+fn measured(metric: &str, entry: &Entry, time: WallNs) -> Measured {
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = SeriesDef::new([(METRIC_NAME, SERIES), ("metric", metric)], meta).expect("its length was checked");
     let Entry { kind, help, unit } = entry;
     let text = serde_json::json!({"type": kind.as_str(), "help": help, "unit": unit}).to_string();
-    Measured { series, time_ns, value: Value::Text(text) }
+    Measured { series, time_ns: time.0, value: Value::Text(text) }
 }
 
 /// The entry in a stored text.
@@ -241,7 +241,7 @@ mod tests {
 
     /// Stores what is due, as the observer does, and returns how many texts there were.
     fn write(metadata: &Metadata, backend: &Memory) -> usize {
-        let due = metadata.take_due(metadata.clock.wall());
+        let due = metadata.take_due(WallNs(metadata.clock.wall()));
         let count = due.values().map(Vec::len).sum();
         for (tenant, values) in due {
             let batch = Measured::batch(random_source(), 1, tenant, values);

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ogive_export::random_source;
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, BatchId, Reason, SourceId, Value, Verdict};
+use ogive_model::{Batch, BatchId, Reason, SourceId, Value, Verdict, WallNs};
 
 /// 256 sources of 1,024 requests: 260,000, a request a second for three days or a hundred for 40 minutes, in 4 MiB at most.
 const CONTENT_SOURCES: u128 = 256;
@@ -38,7 +38,7 @@ pub struct Content {
     /// The hash of its bytes.
     pub fingerprint: u128,
     /// The latest time in it; None when a part has no time of its own.
-    pub time_ns: Option<i64>,
+    pub time: Option<WallNs>,
 }
 
 impl Content {
@@ -54,7 +54,7 @@ impl Content {
     /// As [`Content::of`], for a request that is known to have such a part.
     pub fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let latest = batch.samples.iter().flatten().map(|sample| sample.time_ns).max()?;
-        Some(Self { fingerprint: fingerprint(), time_ns: is_timed.then_some(latest) })
+        Some(Self { fingerprint: fingerprint(), time: is_timed.then_some(WallNs(latest)) })
     }
 }
 
@@ -69,8 +69,8 @@ fn number(sources: u128, fingerprint: u128, seconds: u32) -> BatchId {
     BatchId { source, sequence: u64::from(seconds) << 32 | u64::from(fingerprint as u32) }
 }
 
-fn seconds(time_ns: i64) -> u32 {
-    u32::try_from(time_ns.div_euclid(1_000_000_000)).unwrap_or_default()
+fn seconds(time: WallNs) -> u32 {
+    u32::try_from(time.0.div_euclid(1_000_000_000)).unwrap_or_default()
 }
 
 /// The source of sequence numbers. One serves every listener.
@@ -109,18 +109,18 @@ impl Numbers {
     }
 
     /// The number of a request, the same when it is retried.
-    pub fn of_content(&self, content: Content, now_ns: i64) -> BatchId {
-        self.of_content_within(content, AGAIN_SECONDS, now_ns)
+    pub fn of_content(&self, content: Content, now: WallNs) -> BatchId {
+        self.of_content_within(content, AGAIN_SECONDS, now)
     }
 
     /// As [`Numbers::of_content`], for a request whose sender stops retrying after `again_seconds`, at most five minutes: later the same
     /// bytes are another request.
-    pub fn of_content_within(&self, content: Content, again_seconds: u32, now_ns: i64) -> BatchId {
-        let Content { fingerprint, time_ns } = content;
-        if let Some(time_ns) = time_ns {
-            return number(CONTENT, fingerprint, seconds(time_ns));
+    pub fn of_content_within(&self, content: Content, again_seconds: u32, now: WallNs) -> BatchId {
+        let Content { fingerprint, time } = content;
+        if let Some(time) = time {
+            return number(CONTENT, fingerprint, seconds(time));
         }
-        let now = seconds(now_ns);
+        let now = seconds(now);
         let id = number(ARRIVAL, fingerprint, now);
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let first = arrivals.first(key(id), (fingerprint >> 32) as u64, again_seconds, now);
@@ -198,36 +198,36 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::Tenant;
+    use ogive_model::{Ns, Tenant};
 
     use super::*;
 
-    const SECOND: i64 = 1_000_000_000;
-    const NOW: i64 = 1_700_000_000 * SECOND;
+    const SECOND: Ns = Ns::from_secs(1);
+    const NOW: WallNs = WallNs(1_700_000_000_000_000_000);
 
-    fn timed(fingerprint: u128, time_ns: i64) -> Content {
-        Content { fingerprint, time_ns: Some(time_ns) }
+    fn timed(fingerprint: u128, time: WallNs) -> Content {
+        Content { fingerprint, time: Some(time) }
     }
 
     #[test]
     fn what_has_the_same_bytes_has_the_same_number() {
         let numbers = Numbers::new();
-        let of = |fingerprint: u128, time_ns: i64| numbers.of_content(timed(fingerprint, time_ns), 0);
-        let time_ns = NOW + 123_456_789;
-        let BatchId { source, sequence } = of(7 << 64 | 5, time_ns);
+        let of = |fingerprint: u128, time: WallNs| numbers.of_content(timed(fingerprint, time), WallNs(0));
+        let time = NOW + Ns(123_456_789);
+        let BatchId { source, sequence } = of(7 << 64 | 5, time);
         assert_eq!((source.0 & 0xff, sequence), (7, 1_700_000_000 << 32 | 5));
-        assert_eq!(of(7 << 64 | 5, time_ns), BatchId { source, sequence });
-        assert_ne!(of(7 << 64 | 6, time_ns).sequence, sequence);
-        assert_ne!(of(8 << 64 | 5, time_ns).source, source);
-        assert!(of(5, time_ns + SECOND).sequence > sequence, "later ones are forgotten later");
-        assert_eq!(of(5, -1).sequence, 5);
+        assert_eq!(of(7 << 64 | 5, time), BatchId { source, sequence });
+        assert_ne!(of(7 << 64 | 6, time).sequence, sequence);
+        assert_ne!(of(8 << 64 | 5, time).source, source);
+        assert!(of(5, time + SECOND).sequence > sequence, "later ones are forgotten later");
+        assert_eq!(of(5, WallNs(-1)).sequence, 5);
     }
 
     #[test]
     fn what_has_no_time_is_identified_by_when_it_first_came() {
         let numbers = Numbers::new();
-        let again = i64::from(AGAIN_SECONDS) * SECOND;
-        let of = |fingerprint: u128, now_ns: i64| numbers.of_content(Content { fingerprint, time_ns: None }, now_ns);
+        let again = Ns::from_secs(AGAIN_SECONDS.into());
+        let of = |fingerprint: u128, now: WallNs| numbers.of_content(Content { fingerprint, time: None }, now);
         let first = of(5, NOW);
         assert_ne!(first, numbers.of_content(timed(5, NOW), NOW), "apart from those with times");
         assert_eq!((of(5, NOW + SECOND), of(5, NOW + again)), (first, first));
@@ -235,7 +235,7 @@ mod tests {
         let later = of(5, NOW + again + SECOND);
         assert!(later.sequence > first.sequence, "{later:?} after {first:?}");
         // It is that of its second time now.
-        assert_eq!(of(5, NOW + 2 * again), later);
+        assert_eq!(of(5, NOW + again * 2), later);
     }
 
     /// Of a fingerprint forty bits are in a number: among the 60,000 requests without times of five minutes two of them are the same once
@@ -243,23 +243,24 @@ mod tests {
     #[test]
     fn others_of_the_same_bits_are_others() {
         let numbers = Numbers::new();
-        let of = |fingerprint: u128, now_ns: i64| numbers.of_content(Content { fingerprint, time_ns: None }, now_ns);
+        let of = |fingerprint: u128, now: WallNs| numbers.of_content(Content { fingerprint, time: None }, now);
         let (one, other) = (of(5, NOW), of(5 | 1 << 40, NOW + SECOND));
         assert_ne!(one, other);
-        assert_eq!(of(5 | 1 << 40, NOW + 2 * SECOND), other);
+        assert_eq!(of(5 | 1 << 40, NOW + SECOND * 2), other);
     }
 
     #[test]
     fn what_came_before_a_restart_is_known_after_it() {
         let mut table = SourceTable::default();
         let before = Numbers::new();
-        let content = |fingerprint: u128| Content { fingerprint, time_ns: None };
-        let marked: Vec<_> = (0..300).map(|at| before.of_content(content(at << 64 | at), NOW + at as i64)).collect();
+        let content = |fingerprint: u128| Content { fingerprint, time: None };
+        let marked: Vec<_> =
+            (0..300).map(|at| before.of_content(content(at << 64 | at), NOW + Ns(at as i64))).collect();
         marked.iter().for_each(|id| table.mark(&Tenant::default(), id.source, id.sequence));
         table.mark(&Tenant::default(), SourceId(1), 1);
         let after = Numbers::recalling(recalled(&table));
         for (at, number) in (0..300).zip(marked) {
-            assert_eq!(after.of_content(content(at << 64 | at), NOW + 10 * SECOND), number);
+            assert_eq!(after.of_content(content(at << 64 | at), NOW + SECOND * 10), number);
         }
     }
 

@@ -5,7 +5,7 @@
 use std::fmt::{self, Write as _};
 
 use ogive_export::Measured;
-use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Value, WallNs};
 
 /// Figures are stored every 10 s: a rate over a minute has six of them.
 pub const WIDTH_SECONDS: i64 = 10;
@@ -45,9 +45,9 @@ impl OwnValue {
         if self.series.meta.temporality == Temporality::Gauge { "gauge" } else { "counter" }
     }
 
-    /// As it is stored.
-    pub fn at(self, time_ns: i64) -> Measured {
-        Measured { series: self.series, time_ns, value: Value::Float(self.value) }
+    /// As it is stored, with the time `time`.
+    pub fn at(self, time: WallNs) -> Measured {
+        Measured { series: self.series, time_ns: time.0, value: Value::Float(self.value) }
     }
 
     /// The value of the label `name`.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ogive_model::{SourceId, Tenant, Verdict};
+use ogive_model::{SourceId, Tenant, Verdict, WallNs};
 
 use crate::backend::Refusal;
 use crate::protocol::Protocol;
@@ -72,18 +72,18 @@ pub struct Account {
     pub unreadable: BTreeMap<&'static str, u64>,
     /// Batches whose numbers were left out.
     pub missing: u64,
-    /// When the first came, nanoseconds since 1970; 0 for none.
-    pub first_ns: i64,
-    /// When the last came, nanoseconds since 1970.
-    pub last_ns: i64,
+    /// When the first came; the epoch for none.
+    pub first: WallNs,
+    /// When the last came.
+    pub last: WallNs,
 }
 
 impl Account {
-    fn heard(&mut self, now_ns: i64) {
-        if self.first_ns == 0 {
-            self.first_ns = now_ns;
+    fn heard(&mut self, now: WallNs) {
+        if self.first == WallNs(0) {
+            self.first = now;
         }
-        self.last_ns = self.last_ns.max(now_ns);
+        self.last = self.last.max(now);
     }
 
     fn add(&mut self, samples: u64, outcome: &Result<Verdict, Refusal>) {
@@ -101,8 +101,8 @@ impl Account {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.first_ns = if self.first_ns == 0 { other.first_ns } else { self.first_ns.min(other.first_ns) };
-        self.last_ns = self.last_ns.max(other.last_ns);
+        self.first = if self.first == WallNs(0) { other.first } else { self.first.min(other.first) };
+        self.last = self.last.max(other.last);
         self.batches += other.batches;
         self.accepted += other.accepted;
         self.duplicate += other.duplicate;
@@ -170,8 +170,8 @@ pub struct Senders(Mutex<Table>);
 
 impl Senders {
     /// Counts what became of a batch of `samples`, the one with the number `sequence` of its source.
-    pub fn count(&self, sender: &Sender, sequence: u64, samples: u64, outcome: &Result<Verdict, Refusal>, now_ns: i64) {
-        self.change(sender, now_ns, |row| {
+    pub fn count(&self, sender: &Sender, sequence: u64, samples: u64, outcome: &Result<Verdict, Refusal>, now: WallNs) {
+        self.change(sender, now, |row| {
             row.account.add(samples, outcome);
             // One that was refused comes again under its number.
             if sender.source.is_some() && outcome.is_ok() {
@@ -182,16 +182,16 @@ impl Senders {
     }
 
     /// Counts samples that were known to be duplicates before they were in a batch.
-    pub fn duplicate(&self, sender: &Sender, samples: u64, now_ns: i64) {
-        self.change(sender, now_ns, |row| row.account.duplicate += samples);
+    pub fn duplicate(&self, sender: &Sender, samples: u64, now: WallNs) {
+        self.change(sender, now, |row| row.account.duplicate += samples);
     }
 
     /// Counts a request that could not be read.
-    pub fn unreadable(&self, sender: &Sender, reason: &'static str, now_ns: i64) {
-        self.change(sender, now_ns, |row| *row.account.unreadable.entry(reason).or_default() += 1);
+    pub fn unreadable(&self, sender: &Sender, reason: &'static str, now: WallNs) {
+        self.change(sender, now, |row| *row.account.unreadable.entry(reason).or_default() += 1);
     }
 
-    fn change(&self, sender: &Sender, now_ns: i64, change: impl FnOnce(&mut Row)) {
+    fn change(&self, sender: &Sender, now: WallNs, change: impl FnOnce(&mut Row)) {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !table.rows.contains_key(sender) {
             if table.rows.len() >= SENDERS_MAX {
@@ -200,7 +200,7 @@ impl Senders {
             table.rows.insert(sender.clone(), Row::default());
         }
         if let Some(row) = table.rows.get_mut(sender) {
-            row.account.heard(now_ns);
+            row.account.heard(now);
             change(row);
         }
         assert!(table.rows.len() <= SENDERS_MAX, "{} senders", table.rows.len());
@@ -214,7 +214,7 @@ impl Senders {
         let forgotten = if tenant.is_none() { table.forgotten.clone() } else { BTreeMap::new() };
         drop(table);
         let key = |sender: &Sender| (sender.protocol, sender.name.clone(), sender.source.map(|source| source.0));
-        rows.sort_by(|a, b| b.1.last_ns.cmp(&a.1.last_ns).then_with(|| key(&a.0).cmp(&key(&b.0))));
+        rows.sort_by(|a, b| b.1.last.cmp(&a.1.last).then_with(|| key(&a.0).cmp(&key(&b.0))));
         (rows, forgotten)
     }
 }
@@ -222,7 +222,7 @@ impl Senders {
 impl Table {
     /// Adds the one that was silent longest to the forgotten.
     fn forget_one(&mut self) {
-        let silent = self.rows.iter().min_by_key(|(_, row)| row.account.last_ns).map(|(sender, _)| sender.clone());
+        let silent = self.rows.iter().min_by_key(|(_, row)| row.account.last).map(|(sender, _)| sender.clone());
         let Some(sender) = silent else { return };
         if let Some(row) = self.rows.remove(&sender) {
             self.forgotten.entry(sender.protocol).or_default().merge(&row.account);
@@ -250,11 +250,11 @@ mod tests {
         let senders = Senders::default();
         let rejected = vec![(0, Reason::TimeTooNew), (3, Reason::TimeTooNew), (4, Reason::KindConflict)];
         let mixed = Ok(Verdict { accepted: 5, duplicate: 2, folded: 1, rejected });
-        senders.count(&sender("a", None), 7, 10, &mixed, 1);
-        senders.count(&sender("a", None), 3, 7, &Err(Refusal::Busy), 5);
-        senders.count(&sender("b", None), 1, 4, &accepted(4), 3);
-        senders.unreadable(&sender("a", None), "malformed", 6);
-        senders.duplicate(&sender("b", None), 3, 3);
+        senders.count(&sender("a", None), 7, 10, &mixed, WallNs(1));
+        senders.count(&sender("a", None), 3, 7, &Err(Refusal::Busy), WallNs(5));
+        senders.count(&sender("b", None), 1, 4, &accepted(4), WallNs(3));
+        senders.unreadable(&sender("a", None), "malformed", WallNs(6));
+        senders.duplicate(&sender("b", None), 3, WallNs(3));
         let (rows, forgotten) = senders.rows(None);
         let expected = Account {
             batches: 2,
@@ -264,8 +264,8 @@ mod tests {
             refused: BTreeMap::from([("busy", 7)]),
             unreadable: BTreeMap::from([("malformed", 1)]),
             missing: 0,
-            first_ns: 1,
-            last_ns: 6,
+            first: WallNs(1),
+            last: WallNs(6),
         };
         assert_eq!(rows[0], (sender("a", None), expected));
         let b = &rows[1];
@@ -278,7 +278,8 @@ mod tests {
     fn numbers_that_never_came_are_missing_until_they_come() {
         let senders = Senders::default();
         let missing = |numbers: &[u64]| {
-            numbers.iter().for_each(|number| senders.count(&sender("a", Some(9)), *number, 1, &accepted(1), 1));
+            let of = sender("a", Some(9));
+            numbers.iter().for_each(|number| senders.count(&of, *number, 1, &accepted(1), WallNs(1)));
             senders.rows(None).0[0].1.missing
         };
         assert_eq!(missing(&[40, 41, 39]), 0, "what is below the first is not known to be missing");
@@ -320,7 +321,7 @@ mod tests {
     fn a_refused_batch_comes_again_under_its_number() {
         let senders = Senders::default();
         for (number, outcome) in [(1, accepted(1)), (2, Err(Refusal::Busy)), (3, accepted(1)), (2, accepted(1))] {
-            senders.count(&sender("a", Some(1)), number, 1, &outcome, 1);
+            senders.count(&sender("a", Some(1)), number, 1, &outcome, WallNs(1));
         }
         let (rows, _) = senders.rows(None);
         assert_eq!((rows[0].1.missing, rows[0].1.accepted, rows[0].1.refused["busy"]), (0, 3, 1));
@@ -330,7 +331,7 @@ mod tests {
     fn who_was_silent_longest_is_forgotten_and_the_sum_stays() {
         let senders = Senders::default();
         for at in 0..=SENDERS_MAX as u64 {
-            senders.count(&sender(&format!("s{at}"), None), 0, 2, &accepted(2), 1 + at as i64);
+            senders.count(&sender(&format!("s{at}"), None), 0, 2, &accepted(2), WallNs(1 + at as i64));
         }
         let (rows, forgotten) = senders.rows(None);
         assert_eq!((rows.len(), &*rows[0].0.name), (SENDERS_MAX, &*format!("s{SENDERS_MAX}")));

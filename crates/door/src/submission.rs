@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use ogive_model::{Batch, Sample, Verdict};
+use ogive_model::{Batch, Sample, Verdict, WallMs, WallNs};
 use ogive_probe::Clock;
 use tokio::sync::oneshot;
 
@@ -90,8 +90,8 @@ pub fn submitted(
         let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
         return refused(Refusal::TooLarge(sentence));
     }
-    if let Some((source, time_ms)) = witness(protocol, &batch) {
-        door.backend.witness(source, time_ms);
+    if let Some((source, time)) = witness(protocol, &batch) {
+        door.backend.witness(source, time);
     }
     let (sender, receiver) = oneshot::channel();
     entry.received();
@@ -139,24 +139,21 @@ impl LedgerEntry {
 
     fn answered(&self, outcome: &Result<Verdict, Refusal>) {
         self.counters.of(self.sender.protocol).batch(self.samples, outcome);
-        self.counters.senders.count(&self.sender, self.sequence, self.samples, outcome, self.clock.wall());
+        self.counters.senders.count(&self.sender, self.sequence, self.samples, outcome, WallNs(self.clock.wall()));
     }
 }
 
 /// The sender of a batch and the latest time in it, if that is the sender's: data that is fetched or has no times gets this
 /// server's. Senders without a name are distinguished by the `job` and the `instance` of their first series.
-fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
-    let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
+fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, WallMs)> {
+    let time = WallMs(batch.samples.iter().flatten().map(Sample::time_ms).max()?);
     match protocol {
-        Protocol::Batch => Some((batch.source.0, time_ms)),
+        Protocol::Batch => Some((batch.source.0, time)),
         Protocol::RemoteWrite | Protocol::Otlp => {
             let labels = batch.series.iter().flatten().next().map(|def| &def.labels)?;
             let names = ["job", "instance", "service.name", "service_name", "host", "host.name", "host_name"];
             let name = names.map(|name| labels.get(name));
-            Some((
-                u128::from(BuildHasherDefault::<DefaultHasher>::default().hash_one((protocol.name(), name))),
-                time_ms,
-            ))
+            Some((u128::from(BuildHasherDefault::<DefaultHasher>::default().hash_one((protocol.name(), name))), time))
         }
         _ => None,
     }

@@ -8,7 +8,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Batch, Tenant, Verdict, wire};
+use ogive_model::{Batch, Tenant, Verdict, WallNs, wire};
 use std::fmt::Write as _;
 
 use super::App;
@@ -204,7 +204,7 @@ pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
     };
     app.counters.of(protocol).unreadable(reason, 1);
     let tenant = Tenant::new(&Client::current().tenant).unwrap_or_default();
-    app.counters.senders.unreadable(&Sender::current(tenant, protocol, None), reason, app.clock.wall());
+    app.counters.senders.unreadable(&Sender::current(tenant, protocol, None), reason, WallNs(app.clock.wall()));
 }
 
 /// The status and the body that describe it.

@@ -9,7 +9,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{BatchId, Kind, Reason, Tenant, Verdict};
+use ogive_model::{BatchId, Kind, Reason, Tenant, Verdict, WallNs};
 use ogive_protocol::parts::Layout;
 use ogive_protocol::remote_write::{DecodedRequest, Metadata, v1, v2};
 
@@ -142,7 +142,7 @@ impl Message {
         }
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "remote write", self.bytes());
         let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
-        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;
         read.batch.set_id(self.number);
     }

@@ -50,12 +50,12 @@ fn uuid(source: SourceId) -> String {
 }
 
 fn numbers(account: &Account) -> Map<String, Value> {
-    let Account { batches, accepted, duplicate, rejected, refused, unreadable, missing, first_ns, last_ns } = account;
+    let Account { batches, accepted, duplicate, rejected, refused, unreadable, missing, first, last } = account;
     let lost: u64 = rejected.values().chain(refused.values()).sum();
     let all = json!({
         "batches": batches, "received": accepted + duplicate + lost, "accepted": accepted, "duplicate": duplicate,
         "rejected": rejected, "refused": refused, "unreadable": unreadable, "missing_batches": missing,
-        "first_ms": first_ns.div_euclid(1_000_000), "last_ms": last_ns.div_euclid(1_000_000),
+        "first_ms": first.to_ms(), "last_ms": last.to_ms(),
     });
     let Value::Object(all) = all else { return Map::new() };
     all

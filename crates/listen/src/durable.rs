@@ -13,7 +13,7 @@ use ogive_door::counters::{Ledger, Protocol};
 use ogive_door::ingest_path::Publisher;
 use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::submission::stored_whole;
-use ogive_model::Batch;
+use ogive_model::{Batch, WallNs};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 
@@ -59,8 +59,8 @@ impl DurableStore {
                 // Later events came meanwhile, as when a client sends old files: then it is known by when it came. What was known
                 // by that has come behind what is forgotten, as when the clock was set back: it counts as new.
                 Ok(verdict) if is_forgotten(&verdict) && content.is_some() => {
-                    let timed = content.filter(|content| content.time_ns.is_some());
-                    content = timed.map(|content| Content { time_ns: None, ..content });
+                    let timed = content.filter(|content| content.time.is_some());
+                    content = timed.map(|content| Content { time: None, ..content });
                     batch = decoded(&frame);
                     frame = self.numbered(&mut batch, content);
                     continue;
@@ -85,7 +85,7 @@ impl DurableStore {
     fn numbered(&self, batch: &mut Batch, content: Option<Content>) -> Vec<u8> {
         let numbers = &self.door.numbers;
         batch.set_id(match content {
-            Some(content) => numbers.of_content_within(content, self.again_seconds, self.door.clock.wall()),
+            Some(content) => numbers.of_content_within(content, self.again_seconds, WallNs(self.door.clock.wall())),
             None => numbers.next(),
         });
         batch.encode().expect("a piece is within the limits of a batch")

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_export::{CellEnd, Measured, random_source};
-use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
+use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value, WallNs};
 use ogive_probe::{Clock, HiccupMeter};
 
 use crate::clock::AskKernel;
@@ -115,7 +115,7 @@ impl Work {
         let batch = self.batch(turn);
         way.decoded();
         let mut way = Some(way);
-        for (tenant, values) in self.metadata.take_due(turn.time_ns) {
+        for (tenant, values) in self.metadata.take_due(WallNs(turn.time_ns)) {
             self.sequence += 1;
             self.waiting.push_back(Measured::batch(self.source, self.sequence, tenant, values));
         }
@@ -169,7 +169,7 @@ impl Work {
             time_ns: turn.time_ns,
             value: Value::Text(text),
         }));
-        values.extend(figures.into_iter().map(|figure| figure.at(turn.time_ns)));
+        values.extend(figures.into_iter().map(|figure| figure.at(WallNs(turn.time_ns))));
         if let Some((name, value)) = self.backend.own_label() {
             values.iter_mut().for_each(|measured| label(&mut measured.series, name, &value));
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ogive_door::Door;
 use ogive_door::audit::{self, Entry};
 use ogive_journal::MirrorDisk;
-use ogive_model::BatchId;
+use ogive_model::{BatchId, WallNs};
 use ogive_store::offline_audit::{OfflineAudit, OfflineEntry};
 use tokio::runtime::Handle;
 
@@ -31,12 +31,12 @@ pub(crate) fn deliver(runtime: &Handle, door: &Arc<Door>, mirror: &MirrorDisk) {
     };
     let (door, mirror) = (Arc::clone(door), mirror.clone());
     tokio::spawn(async move {
-        let now_ns = door.clock.wall();
+        let now = WallNs(door.clock.wall());
         for (number, entry) in (1..).zip(&pending.entries) {
             let noted = Entry::offline(&entry.action, &lines(entry));
             // A command may have read a clock ahead of this one; the store refuses times far in the future.
             let id = BatchId { source: pending.source, sequence: number };
-            if !audit::store(&door, &noted, entry.time.0.min(now_ns), id).await {
+            if !audit::store(&door, &noted, entry.time.min(now), id).await {
                 tracing::warn!("the audit of commands without a server is stored by the next start");
                 return;
             }

@@ -291,9 +291,9 @@ impl Backend for Embedded {
         done.map_err(refusal)
     }
 
-    fn witness(&self, source: u128, time_ms: i64) {
-        self.store.witness(source, WallMs(time_ms));
-        self.source_times.heard(source, time_ms, self.clock.wall().div_euclid(1_000_000));
+    fn witness(&self, source: u128, time: WallMs) {
+        self.store.witness(source, time);
+        self.source_times.heard(source, time.0, self.clock.wall().div_euclid(1_000_000));
     }
 
     fn clean(&self) -> Result<(), Refusal> {

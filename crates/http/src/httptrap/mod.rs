@@ -13,7 +13,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use ogive_irondb::httptrap::{self, Admission, Options, Refused, Trapped, parse_uuid};
-use ogive_model::{Tenant, Verdict};
+use ogive_model::{Tenant, Verdict, WallNs};
 use ogive_protocol::lines::Fault;
 use serde_json::json;
 
@@ -149,7 +149,7 @@ fn number_by_content(app: &App, trapped: &mut Trapped, uuid: &str, bytes: &[u8])
         _ => Content::of_all(batch, false, fingerprint),
     };
     let Some(content) = content else { return };
-    let id = app.numbers.of_content_within(content, AGAIN_SECONDS, app.clock.wall());
+    let id = app.numbers.of_content_within(content, AGAIN_SECONDS, WallNs(app.clock.wall()));
     trapped.batch.set_id(id);
 }
 

@@ -12,7 +12,7 @@ mod version;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use ogive_model::{BatchId, Tenant, Verdict};
+use ogive_model::{BatchId, Tenant, Verdict, WallNs};
 use ogive_protocol::influx::{self, DecodedBody, Precision};
 use ogive_protocol::parts::Layout;
 use serde_json::json;
@@ -257,7 +257,7 @@ impl Message {
         let about = format!("lines {:?} {}", self.precision, self.database);
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, self.bytes());
         let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
-        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;
         read.batch.set_id(self.number);
     }

@@ -13,7 +13,7 @@ use ogive_irondb::body::{self as decoder, Encoding};
 use ogive_irondb::intake::{ParsedBody, Refused};
 use ogive_irondb::legacy::Form;
 use ogive_irondb::{metric_list, nntbs};
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallNs};
 use serde_json::json;
 
 use super::answer;
@@ -116,7 +116,7 @@ async fn decoded(
         // Texts at one time are distinguished only by the request in which they arrived.
         let fingerprint = || ogive_protocol::fingerprint(&tenant, "irondb", &held.bytes);
         if let Some(content) = Content::of(&taken.batch, true, fingerprint) {
-            taken.batch.set_id(shared.numbers.of_content(content, shared.clock.wall()));
+            taken.batch.set_id(shared.numbers.of_content(content, WallNs(shared.clock.wall())));
         }
         let frame = division::framed(shared.batch_series_max, &taken.batch)
             .map_err(|why| ApiError::too_large(format!("{}; send fewer metrics at once", why.message)))?;

@@ -15,7 +15,7 @@ mod slow;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{BatchId, Tenant};
+use ogive_model::{BatchId, Tenant, WallNs};
 use ogive_protocol::otlp::{self as protocol, Context, DecodedRequest, SpanNotes, SpanRules, json};
 use ogive_protocol::parts::Layout;
 use serde_json::json as object;
@@ -383,7 +383,7 @@ impl Message {
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
         let of = if read.fragments > 0 { Content::of_all } else { Content::of };
         let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
-        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;
         read.batch.set_id(self.number);
     }
@@ -425,7 +425,7 @@ fn count_spans(app: &App, tenant: Tenant, notes: SpanNotes) {
     ledger.folded.add(folded);
     if duplicate > 0 {
         let sender = Sender::current(tenant, Protocol::OtlpTraces, None);
-        app.counters.senders.duplicate(&sender, duplicate, app.clock.wall());
+        app.counters.senders.duplicate(&sender, duplicate, WallNs(app.clock.wall()));
     }
     if slow_left_out > 0 {
         ledger.unreadable("slow_trace_limit", slow_left_out);
