@@ -11,7 +11,7 @@ use ogive_model::{Labels, METRIC_NAME};
 use regex::Regex;
 use serde_json::Value;
 
-use super::json_path::JsonPath;
+use super::json_path::{JsonPath, Node};
 use super::raw::ExtractTable;
 use super::run::{Failure, Reason, Run, cut};
 use super::target::OWN_LABELS;
@@ -128,13 +128,15 @@ impl Extract {
                 }
             }
             Source::Json(path) => {
-                for (place, value) in path.find(answer.json().map_err(wrong)?).map_err(wrong)? {
+                for Node { location, value } in path.find(answer.json().map_err(wrong)?).map_err(wrong)? {
                     let value = match value {
                         Value::Bool(is_it) => f64::from(u8::from(*is_it)),
                         Value::String(word) => number(word).map_err(wrong)?,
-                        other => other.as_f64().ok_or_else(|| wrong(format!("what stands at {place} is no number")))?,
+                        other => {
+                            other.as_f64().ok_or_else(|| wrong(format!("what stands at {location} is no number")))?
+                        }
                     };
-                    let labels = if path.is_single() { Vec::new() } else { vec![("path".to_owned(), place)] };
+                    let labels = if path.is_single() { Vec::new() } else { vec![("path".to_owned(), location)] };
                     out.push((labels, value));
                 }
             }
@@ -178,7 +180,7 @@ impl<'a> Answer<'a> {
                 let found = regex.captures(self.text);
                 found.and_then(|found| Some(found.get(value_group(regex))?.as_str().to_owned()))
             }
-            Source::Json(path) => path.find(self.json()?)?.into_iter().next().map(|(_, value)| match value {
+            Source::Json(path) => path.find(self.json()?)?.into_iter().next().map(|node| match node.value {
                 Value::String(word) => word.clone(),
                 other => other.to_string(),
             }),

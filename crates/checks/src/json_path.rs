@@ -31,8 +31,13 @@ enum Part {
     Where(Vec<String>, Option<(bool, Value)>),
 }
 
-/// A value with where it stands.
-pub(super) type Found<'a> = (String, &'a Value);
+/// A value with its location: a node, as RFC 9535 calls it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node<'a> {
+    /// A normalized path: it leads to this value alone.
+    pub(super) location: String,
+    pub(super) value: &'a Value,
+}
 
 impl JsonPath {
     /// Reads a path; a sentence where it is none.
@@ -66,16 +71,16 @@ impl JsonPath {
     ///
     /// # Errors
     /// When there are more than [`FOUND_MAX`].
-    pub(super) fn find<'a>(&self, root: &'a Value) -> Result<Vec<Found<'a>>, String> {
-        let mut found = vec![("$".to_owned(), root)];
+    pub(super) fn find<'a>(&self, root: &'a Value) -> Result<Vec<Node<'a>>, String> {
+        let mut found = vec![Node { location: "$".to_owned(), value: root }];
         for part in &self.parts {
             let mut next = Vec::new();
-            for (place, value) in &found {
+            for Node { location, value } in &found {
                 for (step, value) in part.of(value) {
                     if next.len() == FOUND_MAX {
                         return Err(format!("{} leads to more than {FOUND_MAX} values", self.text));
                     }
-                    next.push((format!("{place}{step}"), value));
+                    next.push(Node { location: format!("{location}{step}"), value });
                 }
             }
             found = next;
@@ -86,7 +91,7 @@ impl JsonPath {
 
 impl Part {
     /// The values that it leads to from one, each with its step.
-    fn of<'a: 's, 's>(&'s self, value: &'a Value) -> Box<dyn Iterator<Item = Found<'a>> + 's> {
+    fn of<'a: 's, 's>(&'s self, value: &'a Value) -> Box<dyn Iterator<Item = (String, &'a Value)> + 's> {
         match self {
             Self::Name(name) => Box::new(value.get(name).map(|value| (step(name), value)).into_iter()),
             Self::Position(position) => {
@@ -113,7 +118,8 @@ impl Part {
     }
 }
 
-fn members(value: &Value) -> Box<dyn Iterator<Item = Found<'_>> + '_> {
+/// The members of a list or an object, each with its step.
+fn members(value: &Value) -> Box<dyn Iterator<Item = (String, &Value)> + '_> {
     match value {
         Value::Array(list) => Box::new(list.iter().enumerate().map(|(at, value)| (format!("[{at}]"), value))),
         Value::Object(map) => Box::new(map.iter().map(|(name, value)| (step(name), value))),
@@ -222,7 +228,8 @@ mod tests {
 
     fn found(path: &str, value: &Value) -> Vec<String> {
         let path = JsonPath::parse(path).unwrap();
-        path.find(value).unwrap().into_iter().map(|(place, value)| format!("{place} {value}")).collect()
+        let nodes = path.find(value).unwrap().into_iter();
+        nodes.map(|Node { location, value }| format!("{location} {value}")).collect()
     }
 
     #[test]
@@ -292,9 +299,10 @@ mod tests {
         fn a_place_leads_back_to_its_value(name in "[a'\\\\é \n]{1,5}") {
             let value = json!({ name.clone(): 7 });
             let all = JsonPath::parse("$.*").unwrap();
-            let (place, _) = all.find(&value).unwrap().remove(0);
+            let node = all.find(&value).unwrap().remove(0);
             if !name.contains('\n') {
-                prop_assert_eq!(JsonPath::parse(&place).unwrap().find(&value).unwrap(), [(place.clone(), &json!(7))]);
+                prop_assert_eq!(node.value, &json!(7));
+                prop_assert_eq!(JsonPath::parse(&node.location).unwrap().find(&value).unwrap(), [node]);
             }
         }
     }

@@ -197,13 +197,13 @@ pub(super) struct StepTable {
     pub(super) extract: Option<Vec<ExtractTable>>,
     /// Words of the answer for the steps behind it.
     #[serde(default)]
-    pub(super) keep: BTreeMap<String, Kept>,
+    pub(super) keep: BTreeMap<String, WordLocation>,
 }
 
 /// Where a word stands in an answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct WordLocation {
     pub(super) regex: Option<String>,
     pub(super) json: Option<String>,
 }

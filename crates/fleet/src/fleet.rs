@@ -25,7 +25,7 @@ use crate::dials::Dials;
 use crate::division::Division;
 use crate::error::Error;
 use crate::group_store::{GroupStore, InForce, NewVersion};
-use crate::member::{Member, Row, Seen, State as MemberState};
+use crate::member::{LastPoll, Member, Row, State as MemberState};
 use crate::package::{Contents, Package, PublicKey, Signed, SigningKey};
 use crate::record::{Records, Restrict};
 use crate::secret::{TOKEN_PREFIX, sha256};
@@ -553,7 +553,7 @@ impl Fleet {
         let spread = (u64::from_str_radix(&hash[..8], 16).unwrap_or(0) + polls * 7_919) % (wait * 2 / 5);
         let wait_ms = wait * 4 / 5 + spread;
         let next_ms = now_ms + i64::try_from(wait_ms).unwrap_or(0);
-        member.seen = Some(Seen { report, at_ms: now_ms, address, next_ms, begun: poll.begun });
+        member.seen = Some(LastPoll { report, at_ms: now_ms, address, next_ms, begun: poll.begun });
         (member.changed, member.poll) = (changes, polls);
         // An earlier poll of it that still waits gives way.
         member.wake.notify_waiters();

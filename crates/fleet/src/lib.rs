@@ -6,8 +6,8 @@
 //!   (requests to a broker), `member` (a broker as the server knows it), `spread` and `division` (checks that only some
 //!   brokers of a group run, and who may run them now), `dials` (connections through brokers), `fleet` (all of it, and the
 //!   long poll).
-//! - Broker: `broker` (what the fleet needs of it), `kept` (its credential, the last good version and the requests that
-//!   it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
+//! - Broker: `broker` (what the fleet needs of it), `broker_store` (its credential, the last good version and the
+//!   requests that it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
 //!   server).
 //! - Both: `target` (what a broker may be asked to connect to) and `relay` (bytes both ways between two streams).
 //!
@@ -20,13 +20,13 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+mod broker_store;
 mod credential;
 mod dials;
 mod division;
 mod error;
 mod fleet;
 mod group_store;
-mod kept;
 mod lease;
 mod link;
 mod member;
@@ -43,11 +43,11 @@ mod testing;
 mod wire;
 
 pub use broker::{Broker, Home};
+pub use broker_store::{BrokerStore, Credential};
 pub use credential::{Enrolment, NewTicket, TicketView};
 pub use dials::{Arrival, BROKER_CONNECTIONS_MAX, Connection, DIAL, Duplex, Place, Refusal};
 pub use error::Error;
 pub use fleet::{Applied, Fleet, GroupRow, POLL_BYTES_MAX, Validate, WAIT_MAX};
-pub use kept::{Credential, Kept};
 pub use link::{Link, LinkOptions, enrol};
 pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
 pub use record::Restrict;

@@ -17,10 +17,10 @@ use ogive_export::{Body, Client, ClientOptions, NoReply, Reply, refuses_everywhe
 use ogive_probe::Clock;
 
 use crate::broker::{Broker, Home};
+use crate::broker_store::{Begun, BrokerStore, Credential};
 use crate::credential::ticket_parts;
 use crate::error::Error;
 use crate::fleet::WAIT_MAX;
-use crate::kept::{Begun, Credential, Kept};
 use crate::lease::Lease;
 use crate::package::{PublicKey, Signed};
 use crate::report::{Refused, Report};
@@ -82,7 +82,7 @@ impl LinkOptions {
 
 /// The link of a running broker.
 pub struct Link {
-    kept: Arc<Kept>,
+    kept: Arc<BrokerStore>,
     options: LinkOptions,
     read: ReadFile,
     broker: Arc<dyn Broker>,
@@ -137,7 +137,7 @@ fn said(reply: &Reply) -> String {
 /// # Errors
 /// The ticket is not accepted, the server is another than that of the ticket, or the credential cannot be kept.
 pub fn enrol(
-    kept: &Kept,
+    kept: &BrokerStore,
     url: &str,
     text: &str,
     name: &str,
@@ -173,7 +173,7 @@ pub fn enrol(
 impl Link {
     /// A link whose last good version runs when this returns.
     pub fn open(
-        kept: Arc<Kept>,
+        kept: Arc<BrokerStore>,
         options: LinkOptions,
         read: ReadFile,
         broker: Arc<dyn Broker>,
@@ -445,7 +445,7 @@ impl Drop for Link {
 const NONE: (&str, &str) = ("", "");
 
 /// Carries out a request and brings its outcome to the server, or leaves it for the next poll.
-fn carry_out(broker: &dyn Broker, kept: &Kept, task: &Task, way: &Way) {
+fn carry_out(broker: &dyn Broker, kept: &BrokerStore, task: &Task, way: &Way) {
     let outcome = match broker.carry_out(&task.order) {
         Ok(text) => Outcome { id: task.id, ok: true, text },
         Err(text) => Outcome { id: task.id, ok: false, text },
@@ -456,7 +456,7 @@ fn carry_out(broker: &dyn Broker, kept: &Kept, task: &Task, way: &Way) {
     }
 }
 
-fn send_unsent(kept: &Kept, way: &Way) -> Result<(), String> {
+fn send_unsent(kept: &BrokerStore, way: &Way) -> Result<(), String> {
     let done = Done { done: kept.unsent() };
     if done.done.is_empty() {
         return Ok(());

@@ -16,7 +16,7 @@ pub(crate) const AWAY_MS: i64 = 20_000;
 pub(crate) struct Member {
     pub(crate) enrolment: Enrolment,
     /// None before its first poll since the server started.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<LastPoll>,
     pub(crate) tasks: Tasks,
     /// Wakes its poll.
     pub(crate) wake: Arc<Notify>,
@@ -29,7 +29,7 @@ pub(crate) struct Member {
 }
 
 /// The last poll of a broker.
-pub(crate) struct Seen {
+pub(crate) struct LastPoll {
     pub(crate) report: Report,
     pub(crate) at_ms: i64,
     pub(crate) address: String,
@@ -85,7 +85,7 @@ impl Member {
 
     /// Whether it runs the version in force, or has not refused it.
     pub(crate) fn is_able(&self, version: u64) -> bool {
-        let Some(Seen { report, .. }) = &self.seen else { return false };
+        let Some(LastPoll { report, .. }) = &self.seen else { return false };
         report.version == version || report.refused.as_ref().is_none_or(|refused| refused.version != version)
     }
 

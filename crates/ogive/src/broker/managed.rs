@@ -13,7 +13,7 @@ use anyhow::Context;
 use ogive_door::filtered::FilteredBackend;
 use ogive_filter::Stage;
 use ogive_fleet::{
-    Broker as Above, Connect, Destination as DestinationReport, Home, Kept, Link, Order, Package, Report,
+    Broker as Above, BrokerStore, Connect, Destination as DestinationReport, Home, Link, Order, Package, Report,
 };
 use ogive_journal::RealDisk;
 use ogive_probe::{ProcessMemory, process_cpu_ns};
@@ -80,7 +80,7 @@ pub(super) struct Parts<'p> {
 pub(super) fn start(config: &Config, parts: Parts<'_>, ready: &Ready, ended: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let Some(fleet) = &config.fleet else { return Ok(()) };
     let Parts { path, broker, feeds, filters, own_filters } = parts;
-    let kept = Kept::open(Arc::new(RealDisk), fleet.directory(&config.spool), restrict);
+    let kept = BrokerStore::open(Arc::new(RealDisk), fleet.directory(&config.spool), restrict);
     let kept = Arc::new(kept.context("cannot read what the server decided")?);
     if kept.credential().is_ok_and(|found| found.is_none()) {
         tracing::warn!(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ogive_fleet::Kept;
+use ogive_fleet::BrokerStore;
 use ogive_journal::RealDisk;
 use ogive_probe::Clock;
 use serde_json::Value;
@@ -88,7 +88,7 @@ fn enrol(url: &str, ticket: &str, path: &Path, name: Option<&str>) -> anyhow::Re
     let config = broker::config::read(path).map_err(anyhow::Error::msg)?;
     let fleet = config.fleet.clone().unwrap_or_default();
     let directory = fleet.directory(&config.spool);
-    let kept = Kept::open(Arc::new(RealDisk), directory.clone(), files::restrict)?;
+    let kept = BrokerStore::open(Arc::new(RealDisk), directory.clone(), files::restrict)?;
     let name = name.unwrap_or(&config.name);
     let enroled = ogive_fleet::enrol(&kept, url, ticket, name, &fleet.link(), read_file);
     let enroled = enroled.map_err(anyhow::Error::msg).context("this broker is not enrolled")?;

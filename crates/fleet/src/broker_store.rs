@@ -52,12 +52,12 @@ struct Requests {
 }
 
 /// See the module.
-pub struct Kept {
+pub struct BrokerStore {
     records: Records,
     requests: Mutex<Requests>,
 }
 
-impl Kept {
+impl BrokerStore {
     /// What is in `directory`.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ mod tests {
     fn a_request_is_begun_once() {
         let disk = Arc::new(SimulatedDisk::new(1));
         disk.create_dir_all(Path::new("/spool")).unwrap();
-        let open = || Kept::open(disk.clone(), "/spool/fleet".into(), |_| Ok(())).unwrap();
+        let open = || BrokerStore::open(disk.clone(), "/spool/fleet".into(), |_| Ok(())).unwrap();
         let task = |id| Task { id, order: Order::Status };
         let kept = open();
         assert_eq!(kept.begin(vec![task(8), task(7)]).unwrap(), [task(7), task(8)]);
