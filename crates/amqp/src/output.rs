@@ -110,7 +110,10 @@ impl Publisher {
         let patience = self.patience;
         let late = |_| format!("no connection within {patience:?}");
         let channel = tokio::time::timeout(patience, self.channel()).await.map_err(late)??;
-        let to = (ShortString::from(&*self.output.exchange), ShortString::from(&*self.output.routing_key));
+        let to = Address {
+            exchange: ShortString::from(&*self.output.exchange),
+            routing_key: ShortString::from(&*self.output.routing_key),
+        };
         for frame in frames {
             if waiting.messages.len() >= WINDOW || waiting.bytes >= WINDOW_BYTES {
                 // Half of them at once: for one by one, both sides would wake for each.
@@ -188,17 +191,19 @@ impl Publisher {
     }
 }
 
+/// Where messages go.
+#[derive(Clone)]
+struct Address {
+    exchange: ShortString,
+    routing_key: ShortString,
+}
+
 /// Sends a message and waits until the server has it; a transient one until it is written.
-async fn confirmed(
-    channel: Channel,
-    to: (ShortString, ShortString),
-    frame: impl AsRef<[u8]>,
-    is_transient: bool,
-) -> Result<(), String> {
+async fn confirmed(channel: Channel, to: Address, frame: impl AsRef<[u8]>, is_transient: bool) -> Result<(), String> {
     let mode = if is_transient { TRANSIENT } else { PERSISTENT };
     let properties = BasicProperties::default().with_delivery_mode(mode).with_content_type(FLAT_BUFFER.into());
     let options = BasicPublishOptions { mandatory: !is_transient, ..BasicPublishOptions::default() };
-    let sent = channel.basic_publish(to.0, to.1, options, frame.as_ref(), properties);
+    let sent = channel.basic_publish(to.exchange, to.routing_key, options, frame.as_ref(), properties);
     let confirmation = sent.await.map_err(|error| error.to_string())?;
     match confirmation.await.map_err(|error| error.to_string())? {
         Confirmation::Ack(None) => Ok(()),

@@ -71,10 +71,13 @@ impl Findings {
     }
 }
 
-/// A partition of a table with the rows of it that are to be there.
-type Partition = (Place, BTreeSet<Listed>);
-/// A table, series and bucket.
-type Place = (Table, SeriesId, i32);
+/// The key of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    table: Table,
+    series: SeriesId,
+    bucket: i32,
+}
 
 /// See the module.
 pub struct Audit<'a> {
@@ -137,20 +140,22 @@ impl<'a> Audit<'a> {
         // Grouped anew after a crash, a row may be named twice.
         let mut partitions: BTreeMap<Place, BTreeSet<Listed>> = BTreeMap::new();
         for (table, row) in rows {
-            partitions.entry((table, row.0.series, bucket(row.0.minute))).or_default().insert(row);
+            let place = Place { table, series: row.0.series, bucket: bucket(row.0.minute) };
+            partitions.entry(place).or_default().insert(row);
         }
-        let partitions: Vec<Partition> = partitions.into_iter().collect();
+        let partitions: Vec<(Place, BTreeSet<Listed>)> = partitions.into_iter().collect();
         let mut found = Findings::default();
         for some in partitions.chunks(PARTITIONS) {
-            for one in all_of(some.iter().map(|partition| self.partition(partition)).collect()).await {
+            for one in all_of(some.iter().map(|(place, rows)| self.partition(place, rows)).collect()).await {
                 found.add(one?);
             }
         }
         Ok(found)
     }
 
-    async fn partition(&self, (place, rows): &Partition) -> Result<Findings, Error> {
-        let (table, series, bucket) = *place;
+    /// Compares the rows of a partition that are to be there with its copies.
+    async fn partition(&self, place: &Place, rows: &BTreeSet<Listed>) -> Result<Findings, Error> {
+        let Place { table, series, bucket } = *place;
         let minutes = rows.iter().map(|(key, _)| key.minute);
         let (first, last) = (minutes.clone().min().unwrap_or(0), minutes.max().unwrap_or(0));
         let span = BucketSpan { bucket, first, last };
@@ -204,24 +209,25 @@ impl<'a> Audit<'a> {
         match Fragment::rebuilt(*key, *digest, &its) {
             Some(row) => {
                 let at_us = its.iter().map(|piece| piece.arrived_us).max().unwrap_or_default();
-                self.put(place.0, &row, at_us).await
+                self.put(place.table, &row, at_us).await
             }
             None => false,
         }
     }
 
     /// Writes a row to every copy from what one of them holds; whether all have it.
-    async fn again(&self, (table, series, bucket): &Place, (key, digest): &Listed) -> bool {
-        let span = BucketSpan { bucket: *bucket, first: key.minute, last: key.minute };
-        let read = self.cluster.cells(*table, *series, span, Copies::All).await;
+    async fn again(&self, place: &Place, row: &Listed) -> bool {
+        let (key, digest) = row;
+        let span = BucketSpan { bucket: place.bucket, first: key.minute, last: key.minute };
+        let read = self.cluster.cells(place.table, place.series, span, Copies::All).await;
         let Ok((rows, _)) = read else { return false };
-        let wanted = cell_key(&(*key, *digest));
+        let wanted = cell_key(row);
         let good = rows.into_iter().find_map(|(minute, source, sequence, found, at_us, body)| {
             let is_it = (minute, source, sequence, found) == wanted;
             (is_it && Fragment::decode(key, *digest, &body).is_ok()).then_some((at_us, body))
         });
         let Some((at_us, body)) = good else { return false };
-        self.put(*table, &Fragment { key: *key, digest: *digest, body }, at_us).await
+        self.put(place.table, &Fragment { key: *key, digest: *digest, body }, at_us).await
     }
 
     async fn put(&self, table: Table, row: &Fragment, at_us: i64) -> bool {
@@ -238,16 +244,16 @@ struct Elsewhere(HashMap<i32, Vec<Arc<Piece>>>);
 
 impl Elsewhere {
     /// Ascending by source and number. Nothing when the other does not answer.
-    async fn pieces(&mut self, other: &Cluster, (table, series, bucket): &Place, minute: i32) -> &[Arc<Piece>] {
-        if let std::collections::hash_map::Entry::Vacant(place) = self.0.entry(minute) {
-            let span = BucketSpan { bucket: *bucket, first: minute, last: minute };
-            let read = other.cells(*table, *series, span, Copies::Majority).await;
+    async fn pieces(&mut self, other: &Cluster, place: &Place, minute: i32) -> &[Arc<Piece>] {
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.0.entry(minute) {
+            let span = BucketSpan { bucket: place.bucket, first: minute, last: minute };
+            let read = other.cells(place.table, place.series, span, Copies::Majority).await;
             let mut pieces = BTreeMap::new();
             for row in read.map(|(rows, _)| rows).unwrap_or_default() {
-                let good = stored::pieces(*series, &row).unwrap_or_default();
+                let good = stored::pieces(place.series, &row).unwrap_or_default();
                 pieces.extend(good.into_iter().map(|piece| (piece.identity(), piece)));
             }
-            place.insert(pieces.into_values().collect());
+            entry.insert(pieces.into_values().collect());
         }
         &self.0[&minute]
     }

@@ -355,7 +355,8 @@ impl Run {
                 labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             // What has a time of its own comes when somebody else measures it.
             let width_ms = if time_ns.is_some() { 0 } else { out.width_ms() };
-            out.at(&metric, &unit, &labels, (temporality, width_ms), time_ns.unwrap_or(now_ns), value);
+            let meaning = Meaning { unit: &unit, temporality, width_ms };
+            out.at(&metric, meaning, &labels, time_ns.unwrap_or(now_ns), value);
         }
         out.batch
     }
@@ -365,6 +366,14 @@ impl Run {
 /// least, and the next second would look as if a run were missing.
 pub(super) fn has_own_cells(period: Duration) -> bool {
     period < Duration::from_secs(2)
+}
+
+/// How the values of a series are to be read.
+struct Meaning<'a> {
+    unit: &'a str,
+    temporality: Temporality,
+    /// How far apart they are to be; a text has none.
+    width_ms: u32,
 }
 
 /// Samples of one check.
@@ -390,7 +399,7 @@ impl Samples<'_> {
 
     fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {
         let time_ns = if temporality == Temporality::Delta { self.cell_ns } else { self.now_ns };
-        self.at(metric, unit, labels, (temporality, self.width_ms()), time_ns, value);
+        self.at(metric, Meaning { unit, temporality, width_ms: self.width_ms() }, labels, time_ns, value);
     }
 
     /// How far apart the samples of a check are to be: one a run. A cell is a second at least.
@@ -398,15 +407,8 @@ impl Samples<'_> {
         u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
     }
 
-    fn at(
-        &mut self,
-        metric: &str,
-        unit: &str,
-        labels: &[(&str, &str)],
-        (temporality, width_ms): (Temporality, u32),
-        time_ns: i64,
-        value: Value,
-    ) {
+    fn at(&mut self, metric: &str, meaning: Meaning<'_>, labels: &[(&str, &str)], time_ns: i64, value: Value) {
+        let Meaning { unit, temporality, width_ms } = meaning;
         let kind = match value {
             Value::Float(_) => Kind::Float,
             Value::Histogram(_) | Value::FloatHistogram(_) => Kind::Histogram,

@@ -33,7 +33,7 @@ pub use exporter::{Builder, Exporter, State, Status};
 pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, NoReply, Reply, refuses_everywhere};
 pub use link::{Link, Outcome};
 pub use measured::{CellEnd, Measured, random_source};
-pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};
+pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped, SampleSpan};
 pub use traces::SLOW_MAX;
 
 /// The examples of docs/export.md, compiled.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::{Batch, Reason, SourceId, Tenant};
+use ogive_model::{Batch, Reason, SourceId, Tenant, WallMs, WallNs};
 
 use crate::{Amount, Measured, Outcome};
 
@@ -30,20 +30,40 @@ pub const DROPPED_SHUTDOWN: &str = "shutdown";
 /// A single sample exceeds the limit of a batch.
 pub const DROPPED_TOO_LARGE: &str = "too_large";
 
+/// From the first to the last of the times of some samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleSpan {
+    /// The first.
+    pub first: WallMs,
+    /// The last.
+    pub last: WallMs,
+}
+
+impl SampleSpan {
+    /// Of one sample.
+    const fn at(time: WallMs) -> Self {
+        Self { first: time, last: time }
+    }
+
+    /// That of the samples of both.
+    fn and(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
 /// What was dropped for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// How much.
     pub amount: Amount,
-    /// The times of its samples, milliseconds since the Unix epoch: the first and the last.
-    pub range_ms: Option<(i64, i64)>,
+    /// The times of its samples.
+    pub span: Option<SampleSpan>,
 }
 
 impl Dropped {
-    fn add(&mut self, amount: Amount, range_ms: (i64, i64)) {
+    fn add(&mut self, amount: Amount, span: SampleSpan) {
         self.amount += amount;
-        let (from, to) = self.range_ms.unwrap_or(range_ms);
-        self.range_ms = Some((from.min(range_ms.0), to.max(range_ms.1)));
+        self.span = Some(self.span.map_or(span, |before| before.and(span)));
     }
 }
 
@@ -62,7 +82,7 @@ struct QueuedFrame {
     /// A server may have it.
     in_doubt: bool,
     amount: Amount,
-    range_ms: (i64, i64),
+    span: SampleSpan,
     /// The drops that it reports.
     report: Vec<(String, Amount)>,
 }
@@ -163,16 +183,15 @@ impl Outbox {
 
     fn push_batch(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
         let Some(first) = values.first() else { return };
-        let time_ms = |value: &Measured| value.time_ns.div_euclid(1_000_000);
-        let start = (time_ms(first), time_ms(first));
-        let range_ms = values.iter().map(time_ms).fold(start, |(from, to), time| (from.min(time), to.max(time)));
+        let span_of = |value: &Measured| SampleSpan::at(WallNs(value.time_ns).to_ms());
+        let span = values.iter().map(span_of).fold(span_of(first), SampleSpan::and);
         let sequence = self.next + self.waiting.len() as u64;
         let batch = Measured::batch(self.source, sequence, self.tenant.clone(), values);
         let amount = Amount::of_batch(&batch);
         match batch.encode() {
             Ok(frame) => {
                 let frame = frame.into();
-                let waiting = QueuedFrame { frame, sequence, in_doubt: false, amount, range_ms, report };
+                let waiting = QueuedFrame { frame, sequence, in_doubt: false, amount, span, report };
                 self.taken += amount;
                 self.bytes += waiting.bytes();
                 self.waiting.push_back(waiting);
@@ -185,13 +204,13 @@ impl Outbox {
             }
             Err(_) => {
                 self.taken += amount;
-                self.count_dropped(DROPPED_TOO_LARGE, amount, range_ms);
+                self.count_dropped(DROPPED_TOO_LARGE, amount, span);
             }
         }
     }
 
-    fn count_dropped(&mut self, reason: &str, amount: Amount, range_ms: (i64, i64)) {
-        self.dropped.entry(reason.to_owned()).or_default().add(amount, range_ms);
+    fn count_dropped(&mut self, reason: &str, amount: Amount, span: SampleSpan) {
+        self.dropped.entry(reason.to_owned()).or_default().add(amount, span);
     }
 
     /// Drops the oldest until the rest is within the limit.
@@ -213,7 +232,7 @@ impl Outbox {
     fn give_up(&mut self, at: usize, reason: &str) {
         let Some(waiting) = self.waiting.remove(at) else { return };
         self.bytes -= waiting.bytes();
-        self.count_dropped(reason, waiting.amount, waiting.range_ms);
+        self.count_dropped(reason, waiting.amount, waiting.span);
         for (reason, amount) in waiting.report {
             if let Some(reported) = self.reported.get_mut(&reason) {
                 *reported -= amount;
@@ -264,7 +283,7 @@ impl Outbox {
             },
             Outcome::Refused { reason, detail } => {
                 if let Some(sent) = self.pop() {
-                    self.count_dropped(&reason, sent.amount, sent.range_ms);
+                    self.count_dropped(&reason, sent.amount, sent.span);
                 }
                 AttemptOutcome::Dropped { detail }
             }
@@ -296,13 +315,12 @@ impl Outbox {
             let (reason, amount) = (known(reason), Amount::of(sample));
             first_reason.get_or_insert(reason);
             taken -= amount;
-            let time_ms = sample.time_ms();
-            self.count_dropped(reason, amount, (time_ms, time_ms));
+            self.count_dropped(reason, amount, SampleSpan::at(WallMs(sample.time_ms())));
         }
         if let Some(reason) = first_reason.filter(|_| taken.samples == 0) {
             let whole = Amount { batches: taken.batches, ..Amount::default() };
             taken -= whole;
-            self.count_dropped(reason, whole, sent.range_ms);
+            self.count_dropped(reason, whole, sent.span);
         }
         self.acknowledged += taken;
         let detail =

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Distance, FLOORS, Histogram, QuantileChange};
+use ogive_model::{Ms, TimeRange};
 use serde_json::{Value, json};
 
 use super::App;
@@ -24,11 +25,11 @@ use super::resolution::resolution;
 /// The quantiles that are compared by default.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// Two ranges, milliseconds.
+/// What is compared.
 #[derive(Clone, Copy, Debug)]
 struct Ranges {
-    before: (i64, i64),
-    after: (i64, i64),
+    before: TimeRange,
+    after: TimeRange,
 }
 
 /// One side.
@@ -69,17 +70,17 @@ fn ranges(params: &Params) -> Result<Ranges, ApiError> {
         params.need(name)?;
         params.time(name)?.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
     };
-    let after = (time("start")?, time("end")?);
-    let before = match params.duration("offset")? {
+    let after = TimeRange::from_ms(time("start")?, time("end")?);
+    let before = match params.duration("offset")?.map(Ms) {
         Some(offset) if params.get("before_start").is_none() && params.get("before_end").is_none() => {
-            (after.0.saturating_sub(offset), after.1.saturating_sub(offset))
+            TimeRange { start: after.start.saturating_sub(offset), end: after.end.saturating_sub(offset) }
         }
         Some(_) => return Err(ApiError::bad_data("give offset, or before_start and before_end, not both")),
-        None => (time("before_start")?, time("before_end")?),
+        None => TimeRange::from_ms(time("before_start")?, time("before_end")?),
     };
-    for (name, (start, end)) in [("before", before), ("after", after)] {
+    for (name, TimeRange { start, end }) in [("before", before), ("after", after)] {
         // Their difference has to be a number as well.
-        if start >= end || end.checked_sub(start).is_none() {
+        if start >= end || end.0.checked_sub(start.0).is_none() {
             return Err(ApiError::bad_data(format!("the range {name} ends before it starts")));
         }
     }
@@ -94,9 +95,9 @@ fn floors(params: &Params) -> Result<f64, ApiError> {
 }
 
 /// The whole content of a range, as one column.
-fn side(app: &App, wanted: &ColumnQuery, range: (i64, i64), cancel: &Cancel) -> Result<Side, ApiError> {
-    let (start, end) = range;
-    let wanted = ColumnQuery { start_ms: end, end_ms: end, step_ms: end - start, ..wanted.clone() };
+fn side(app: &App, wanted: &ColumnQuery, range: TimeRange, cancel: &Cancel) -> Result<Side, ApiError> {
+    let end_ms = range.end.0;
+    let wanted = ColumnQuery { start_ms: end_ms, end_ms, step_ms: range.length().0, ..wanted.clone() };
     let mut columns = columns::columns(app, &wanted, cancel)?;
     match std::mem::take(&mut columns.distribution) {
         Distribution::Exact(Some(all)) => Ok(Side { columns, all: all.into_float() }),
@@ -110,9 +111,10 @@ fn side(app: &App, wanted: &ColumnQuery, range: (i64, i64), cancel: &Cancel) -> 
 fn answer(ranges: Ranges, before: &Side, after: &Side, floors: f64, quantiles: &[f64]) -> Value {
     let unit = if before.columns.series == 0 { &after.columns.unit } else { &before.columns.unit };
     let durations = unit == "s";
-    let shown = |side: &Side, (start, end): (i64, i64)| {
+    let shown = |side: &Side, TimeRange { start, end }: TimeRange| {
         json!({
-            "start": start as f64 / 1e3, "end": end as f64 / 1e3, "count": side.all.count, "series": side.columns.series,
+            "start": start.0 as f64 / 1e3, "end": end.0 as f64 / 1e3,
+            "count": side.all.count, "series": side.columns.series,
         })
     };
     let mut warnings = before.columns.warnings.clone();

@@ -166,7 +166,7 @@ impl Observer {
         let Some(fragment) = packet.fragment else {
             return if packet.protocol == TCP {
                 let segment = Segment::parse(packet.payload, packet.length)?;
-                self.segment((&packet.from, &packet.to), &segment, at, output);
+                self.segment(&packet.from, &packet.to, &segment, at, output);
                 Ok(())
             } else {
                 self.datagram(packet.from, packet.to, &Datagram::parse(packet.payload, packet.length, at, at)?, output)
@@ -194,7 +194,7 @@ impl Observer {
                 length: payload.len(),
                 ..segment
             };
-            self.segment((&packet.from, &packet.to), &part, piece.at, output);
+            self.segment(&packet.from, &packet.to, &part, piece.at, output);
         }
         Ok(())
     }
@@ -210,8 +210,9 @@ impl Observer {
         if self.datagrams.take(from, to, datagram, output) { Ok(()) } else { Err(Ignored::Protocol) }
     }
 
-    fn segment(&mut self, addresses: (&IpAddr, &IpAddr), segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
-        let (key, is_from_lower) = FlowKey::of((addresses.0, segment.from), (addresses.1, segment.to));
+    /// A segment that `from` sent.
+    fn segment(&mut self, from: &IpAddr, to: &IpAddr, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
+        let (key, is_from_lower) = FlowKey::of((from, segment.from), (to, segment.to));
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
             && let Slot::Used { flow } = &self.slots[used]
@@ -223,7 +224,7 @@ impl Observer {
         let slot = match slot {
             Some(slot) => slot,
             // Only a SYN or a segment with data creates a connection: stray acknowledgements do not.
-            None if segment.syn || segment.length > 0 => self.add(key, self.roles(addresses, segment), at, output),
+            None if segment.syn || segment.length > 0 => self.add(key, self.roles(from, to, segment), at, output),
             None => return,
         };
         let Slot::Used { flow } = &self.slots[slot] else { return };
@@ -286,9 +287,9 @@ impl Observer {
     }
 
     /// Decides who is the client: the sender of the SYN, or the likelier one by the ports.
-    fn roles(&self, addresses: (&IpAddr, &IpAddr), segment: &Segment<'_>) -> Path {
-        let from = Endpoint { ip: *addresses.0, port: segment.from };
-        let to = Endpoint { ip: *addresses.1, port: segment.to };
+    fn roles(&self, from: &IpAddr, to: &IpAddr, segment: &Segment<'_>) -> Path {
+        let from = Endpoint { ip: *from, port: segment.from };
+        let to = Endpoint { ip: *to, port: segment.to };
         let is_server =
             |endpoint: Endpoint| self.learned.contains_key(&endpoint) || self.named(endpoint.port).is_some();
         let from_is_client = if segment.syn {

@@ -159,8 +159,8 @@ fn the_bound_drops_the_oldest_counts_them_and_tells_the_server() {
     let dropped = status.dropped_sum();
     assert_eq!(server.records() + dropped.records, recorded.into_inner(), "{status:?}");
     assert!(conserved(&status) && status.waiting.is_zero());
-    let (from, to) = status.dropped[DROPPED_BOUND].range_ms.unwrap();
-    assert!(from <= to && from > 1_700_000_000_000);
+    let span = status.dropped[DROPPED_BOUND].span.unwrap();
+    assert!(span.first <= span.last && span.first.0 > 1_700_000_000_000);
     assert!(lock(&server.batches).values().all(|batch| batch.tenant.as_str() == "team"));
     let reported = server.sum(DROPPED_TOTAL, &[("what", "records"), ("reason", "bound"), ("service", "t")]);
     assert_eq!(reported as u64, dropped.records, "the server knows what it did not get");

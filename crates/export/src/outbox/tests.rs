@@ -160,7 +160,7 @@ fn the_oldest_makes_room_and_the_next_takes_its_number() {
     outbox.push(vec![cell(3, 10)]);
     let dropped = &outbox.dropped[DROPPED_BOUND];
     assert_eq!(dropped.amount, Amount { batches: 1, samples: 1, cells: 1, records: 10 });
-    assert_eq!(dropped.range_ms, Some((1_000, 1_000)));
+    assert_eq!(dropped.span, Some(SampleSpan::at(WallMs(1_000))));
     let frame = outbox.begin().unwrap();
     let batch = Batch::decode(&frame).unwrap();
     assert_eq!((batch.sequence, batch.samples[0].as_ref().unwrap().time_ns), (1, 2_000_000_000), "no gap");
@@ -175,7 +175,8 @@ fn what_a_server_may_have_is_kept_until_it_has_spoken() {
     let frame = outbox.begin().unwrap();
     outbox.end(later(true));
     (2..=4).for_each(|time| outbox.push(vec![cell(time, 10)]));
-    assert_eq!(outbox.dropped[DROPPED_BOUND].range_ms, Some((2_000, 3_000)));
+    let span = SampleSpan { first: WallMs(2_000), last: WallMs(3_000) };
+    assert_eq!(outbox.dropped[DROPPED_BOUND].span, Some(span));
     assert_eq!(outbox.begin().unwrap(), frame, "the same bytes");
     outbox.end(taken(1));
     outbox.close();

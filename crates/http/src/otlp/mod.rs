@@ -150,8 +150,13 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
     }
 }
 
-/// How many points were rejected, and a sentence about the first.
-type Partial = (u64, String);
+/// The points of a request that were rejected, for its sender.
+#[derive(Debug, Default)]
+struct PartialSuccess {
+    rejected: u64,
+    /// About the first of them.
+    sentence: String,
+}
 
 /// The outcome of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,13 +175,13 @@ impl Outcome {
     }
 
     /// A request without a single good point is an error.
-    fn partial(self) -> Result<Partial, ApiError> {
+    fn partial(self) -> Result<PartialSuccess, ApiError> {
         let Self { points, rejected, first } = self;
         if rejected == 0 {
-            return Ok((0, String::new()));
+            return Ok(PartialSuccess::default());
         }
         let sentence = format!("{rejected} of {points} were rejected, {first}");
-        if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok((rejected, sentence)) }
+        if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok(PartialSuccess { rejected, sentence }) }
     }
 }
 
@@ -432,7 +437,8 @@ fn count_spans(app: &App, tenant: Tenant, notes: SpanNotes) {
     }
 }
 
-fn succeeded(signal: Signal, form: Form, (rejected, sentence): &Partial) -> Response {
+fn succeeded(signal: Signal, form: Form, partial: &PartialSuccess) -> Response {
+    let PartialSuccess { rejected, sentence } = partial;
     let protobuf = || protocol::partial_success(*rejected, sentence);
     match form {
         Form::Call => grpc::answer(&protobuf()),

@@ -84,9 +84,9 @@ fn chart(series: &[Line], unit: &str, gap: f64, axis: &str, terminal: &Terminal)
         let place = |point: (f64, f64)| {
             let across = share(point.0, first, last) * (canvas.dots_across() - 1) as f64;
             let up = share(point.1, low, high) * (canvas.dots_up() - 1) as f64;
-            (across.round() as i64, up.round() as i64)
+            Dot { across: across.round() as i64, up: up.round() as i64 }
         };
-        let places: Vec<(i64, i64)> = finite.iter().map(|point| place(*point)).collect();
+        let places: Vec<Dot> = finite.iter().map(|point| place(*point)).collect();
         for at in 0..places.len() {
             let joined = at > 0 && finite[at].0 - finite[at - 1].0 <= gap;
             canvas.segment(if joined { places[at - 1] } else { places[at] }, places[at], number);
@@ -135,6 +135,13 @@ fn time_axis(from: f64, to: f64, terminal: &Terminal) -> String {
     format!("{:AXIS$}{from}{:between$}{to}\n", "", "")
 }
 
+/// The place of a dot, from the lower left; it may be outside.
+#[derive(Clone, Copy)]
+struct Dot {
+    across: i64,
+    up: i64,
+}
+
 /// Dots in characters.
 struct Canvas {
     columns: usize,
@@ -157,8 +164,8 @@ impl Canvas {
         if self.unicode { self.rows * 4 } else { self.rows }
     }
 
-    fn dot(&mut self, across: i64, up: i64, series: usize) {
-        let (Ok(across), Ok(up)) = (usize::try_from(across), usize::try_from(up)) else { return };
+    fn dot(&mut self, place: Dot, series: usize) {
+        let (Ok(across), Ok(up)) = (usize::try_from(place.across), usize::try_from(place.up)) else { return };
         if across >= self.dots_across() || up >= self.dots_up() {
             return;
         }
@@ -170,12 +177,12 @@ impl Canvas {
         *cell = (cell.0 | 1 << bit, series);
     }
 
-    /// Dots on the straight line from one place to another.
-    fn segment(&mut self, from: (i64, i64), to: (i64, i64), series: usize) {
-        let steps = (to.0 - from.0).abs().max((to.1 - from.1).abs()).max(1);
+    /// Dots on the straight line from one to another.
+    fn segment(&mut self, from: Dot, to: Dot, series: usize) {
+        let steps = (to.across - from.across).abs().max((to.up - from.up).abs()).max(1);
         for step in 0..=steps {
             let between = |a: i64, b: i64| a + ((b - a) as f64 * step as f64 / steps as f64).round() as i64;
-            self.dot(between(from.0, to.0), between(from.1, to.1), series);
+            self.dot(Dot { across: between(from.across, to.across), up: between(from.up, to.up) }, series);
         }
     }
 

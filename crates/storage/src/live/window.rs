@@ -50,10 +50,8 @@ impl Window {
             let newest = one.floats.times.last().copied().max(one.histograms.times.last().copied());
             if newest > Some(self.end_ms) {
                 let one = Arc::make_mut(one);
-                let keep = one.floats.times.partition_point(|time| *time <= self.end_ms);
-                truncate((&mut one.floats.times, &mut one.floats.values, &mut one.floats.starts), keep);
-                let keep = one.histograms.times.partition_point(|time| *time <= self.end_ms);
-                truncate((&mut one.histograms.times, &mut one.histograms.values, &mut one.histograms.starts), keep);
+                ColumnMut::from(&mut one.floats).cut_behind(self.end_ms);
+                ColumnMut::from(&mut one.histograms).cut_behind(self.end_ms);
             }
         }
     }
@@ -66,10 +64,8 @@ impl Window {
         self.start_ms = start_ms;
         for one in &mut self.series {
             let one = Arc::make_mut(one);
-            let gone = one.floats.times.partition_point(|time| *time <= start_ms);
-            drop_first((&mut one.floats.times, &mut one.floats.values, &mut one.floats.starts), gone);
-            let gone = one.histograms.times.partition_point(|time| *time <= start_ms);
-            drop_first((&mut one.histograms.times, &mut one.histograms.values, &mut one.histograms.starts), gone);
+            ColumnMut::from(&mut one.floats).cut_to(start_ms);
+            ColumnMut::from(&mut one.histograms).cut_to(start_ms);
         }
         self.series.retain(|one| !(one.floats.times.is_empty() && one.histograms.times.is_empty()));
         self.bytes = self.series.iter().map(|one| bytes_of(one)).sum();
@@ -78,7 +74,7 @@ impl Window {
     /// Adds the store's data from the window's end to `end_ms`; false when it contains a series that the window does not have.
     pub(super) fn append(&mut self, newer: Vec<SeriesData>, end_ms: i64) -> bool {
         let mut at = 0;
-        for one in newer {
+        for mut one in newer {
             let is_it = |known: &Arc<SeriesData>| known.labels == one.labels && known.meta == one.meta;
             // Both ascend; of one label set there may be several.
             at += self.series[at..].partition_point(|known| known.labels < one.labels);
@@ -86,11 +82,8 @@ impl Window {
             let Some(place) = same.map(|behind| at + behind) else { return false };
             self.bytes += bytes_of(&one);
             let known = Arc::make_mut(&mut self.series[place]);
-            let (floats, histograms) = (one.floats, one.histograms);
-            let into = (&mut known.floats.times, &mut known.floats.values, &mut known.floats.starts);
-            extend(into, (floats.times, floats.values, floats.starts));
-            let into = (&mut known.histograms.times, &mut known.histograms.values, &mut known.histograms.starts);
-            extend(into, (histograms.times, histograms.values, histograms.starts));
+            ColumnMut::from(&mut known.floats).append(ColumnMut::from(&mut one.floats));
+            ColumnMut::from(&mut known.histograms).append(ColumnMut::from(&mut one.histograms));
         }
         self.end_ms = end_ms;
         true
@@ -124,30 +117,54 @@ fn inside(times: &[i64], range: TimeRange) -> Range<usize> {
     times.partition_point(|time| *time <= range.start.0)..times.partition_point(|time| *time <= range.end.0)
 }
 
-/// Times, values and starts, which may be left out.
-type Column<'c, T> = (&'c mut Vec<i64>, &'c mut Vec<T>, &'c mut Vec<i64>);
-
-fn truncate<T>((times, values, starts): Column<'_, T>, keep: usize) {
-    times.truncate(keep);
-    values.truncate(keep);
-    starts.truncate(keep);
+/// What columns of numbers and columns of distributions have in common.
+struct ColumnMut<'c, T> {
+    times: &'c mut Vec<i64>,
+    values: &'c mut Vec<T>,
+    /// Empty, or one for each time.
+    starts: &'c mut Vec<i64>,
 }
 
-fn drop_first<T>((times, values, starts): Column<'_, T>, gone: usize) {
-    drop(times.drain(..gone));
-    drop(values.drain(..gone));
-    drop(starts.drain(..gone.min(starts.len())));
-}
-
-fn extend<T>((times, values, starts): Column<'_, T>, more: (Vec<i64>, Vec<T>, Vec<i64>)) {
-    if !(starts.is_empty() && more.2.is_empty()) {
-        // 0 means unknown.
-        starts.resize(times.len(), 0);
-        starts.extend(&more.2);
-        starts.resize(times.len() + more.0.len(), 0);
+impl<'c> From<&'c mut FloatColumn> for ColumnMut<'c, f64> {
+    fn from(FloatColumn { times, values, starts, .. }: &'c mut FloatColumn) -> Self {
+        Self { times, values, starts }
     }
-    times.extend(more.0);
-    values.extend(more.1);
+}
+
+impl<'c> From<&'c mut HistogramColumn> for ColumnMut<'c, HistogramValue> {
+    fn from(HistogramColumn { times, values, starts }: &'c mut HistogramColumn) -> Self {
+        Self { times, values, starts }
+    }
+}
+
+impl<T> ColumnMut<'_, T> {
+    /// Drops what is after `end_ms`.
+    fn cut_behind(self, end_ms: i64) {
+        let keep = self.times.partition_point(|time| *time <= end_ms);
+        self.times.truncate(keep);
+        self.values.truncate(keep);
+        self.starts.truncate(keep);
+    }
+
+    /// Drops what is at or before `start_ms`.
+    fn cut_to(self, start_ms: i64) {
+        let gone = self.times.partition_point(|time| *time <= start_ms);
+        drop(self.times.drain(..gone));
+        drop(self.values.drain(..gone));
+        drop(self.starts.drain(..gone.min(self.starts.len())));
+    }
+
+    /// Moves the samples of `newer` behind its own.
+    fn append(self, newer: ColumnMut<'_, T>) {
+        if !(self.starts.is_empty() && newer.starts.is_empty()) {
+            // 0 means unknown.
+            self.starts.resize(self.times.len(), 0);
+            self.starts.append(newer.starts);
+            self.starts.resize(self.times.len() + newer.times.len(), 0);
+        }
+        self.times.append(newer.times);
+        self.values.append(newer.values);
+    }
 }
 
 fn bins(value: &HistogramValue) -> usize {

@@ -7,9 +7,23 @@ use super::objective::{EVENTS_MIN, Indicator, Objective, WINDOW};
 /// Name and seconds of each window.
 const WINDOWS: [(&str, u32); 7] =
     [("5m", 300), ("30m", 1_800), ("1h", 3_600), ("2h", 7_200), ("6h", 21_600), ("1d", 86_400), ("3d", 259_200)];
-/// Short and long window, and the error rate as a multiple of what the budget allows.
-const PAGE: [(&str, &str, &str); 2] = [("5m", "1h", "14.4"), ("30m", "6h", "6")];
-const TICKET: [(&str, &str, &str); 2] = [("2h", "1d", "3"), ("6h", "3d", "1")];
+
+/// A condition of an alert: the error rate in two windows.
+struct Burn {
+    short: &'static str,
+    long: &'static str,
+    /// The error rate, as a multiple of what the budget allows.
+    factor: &'static str,
+}
+
+impl Burn {
+    const fn new(short: &'static str, long: &'static str, factor: &'static str) -> Self {
+        Self { short, long, factor }
+    }
+}
+
+const PAGE: [Burn; 2] = [Burn::new("5m", "1h", "14.4"), Burn::new("30m", "6h", "6")];
+const TICKET: [Burn; 2] = [Burn::new("2h", "1d", "3"), Burn::new("6h", "3d", "1")];
 /// Windows whose lower bound is needed.
 const LONG: [&str; 4] = ["1h", "6h", "1d", "3d"];
 /// One-sided 95 %.
@@ -92,16 +106,10 @@ fn budget(objective: &Objective) -> f64 {
     ((1.0 - objective.target) * 1e12).round() / 1e12
 }
 
-fn alert(
-    objective: &Objective,
-    severity: &str,
-    labels: Option<&[(String, String)]>,
-    windows: &[(&str, &str, &str)],
-    out: &mut String,
-) {
+fn alert(objective: &Objective, severity: &str, labels: Option<&[(String, String)]>, burns: &[Burn], out: &mut String) {
     let Some(labels) = labels else { return };
     let budget = budget(objective);
-    let conditions: Vec<String> = windows.iter().map(|window| condition(objective, window, budget)).collect();
+    let conditions: Vec<String> = burns.iter().map(|burn| condition(objective, burn, budget)).collect();
     let name = objective.alert.name.clone().unwrap_or_else(|| "ErrorBudgetBurn".to_owned());
     let _ = writeln!(out, "  - alert: {}\n    expr: {}", quoted(&name), quoted(&conditions.join("\nor\n")));
     let mut all = vec![("severity".to_owned(), severity.to_owned())];
@@ -133,7 +141,7 @@ fn alert(
 }
 
 /// Based on the long window, unless enough events of the short one contradict it.
-fn condition(objective: &Objective, (short, long, factor): &(&str, &str, &str), budget: f64) -> String {
+fn condition(objective: &Objective, Burn { short, long, factor }: &Burn, budget: f64) -> String {
     let long = own(objective, "error_ratio_sure:rate", long);
     let recent = own(objective, "error_ratio:rate", short);
     let contradiction = match objective.indicator {
