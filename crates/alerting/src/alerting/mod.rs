@@ -27,6 +27,7 @@ pub use files::check;
 use ogive_notify::Destination;
 use ogive_outgoing::Files;
 pub use options::{AlertingOptions, TenantFiles};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 pub use work::Context;
 use work::Work;
@@ -60,9 +61,13 @@ impl Alerting {
         Ok(Some(Self { options: options.clone(), destinations, loaded, files }))
     }
 
-    /// Starts evaluation and delivery.
+    /// Starts evaluation and delivery. SIGHUP is handled from then on.
     pub fn start(self, context: Context) -> anyhow::Result<Running> {
         let (runtime, view, ending) = (context.runtime.clone(), context.view.clone(), context.door.ending.clone());
+        let hangup = {
+            let _in_the_runtime = runtime.enter();
+            signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?
+        };
         let work = Arc::new(Work::new(self.options, self.destinations, self.loaded, self.files, context));
         let runner: Arc<dyn Runner> = work.clone();
         view.run_by(&runner);
@@ -88,7 +93,7 @@ impl Alerting {
             let spawned = thread.spawn(move || heartbeat::beat_until_end(&own));
             threads.push(spawned.context("cannot start a thread for signs of life")?);
         }
-        runtime.spawn(reload_on_signal(Arc::downgrade(&work), ending));
+        runtime.spawn(reload_on_signal(Arc::downgrade(&work), ending, hangup));
         Ok(Running { work, threads })
     }
 }
@@ -105,8 +110,7 @@ impl Running {
 }
 
 /// Reloads the rule files when the process receives SIGHUP.
-async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiver<bool>) {
-    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
+async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiver<bool>, mut hangup: Signal) {
     loop {
         tokio::select! {
             _ = hangup.recv() => {}

@@ -29,7 +29,7 @@ use ogive_door::audit::{self, Entry};
 use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_journal::{Disk, RealDisk};
 use ogive_text::mistake;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use config::parse;
 use config::{Form, Forward};
@@ -112,8 +112,8 @@ impl Forwards {
         Ok(Self { file: options.forward.clone(), files, all, marks })
     }
 
-    /// Starts to send from the store behind `door`. The progress of each is stored in `data`. Called within the runtime, where a task
-    /// waits for SIGHUP.
+    /// Starts to send from the store behind `door`. The progress of each is stored in `data`. Called within the runtime: a signal is handled
+    /// from then on, not from when the task that waits for it first runs.
     pub(crate) fn start(self, door: &Arc<Door>, watches: &Arc<Watches>, data: &Path) -> anyhow::Result<Running> {
         let shared = Arc::new(Shared {
             door: door.clone(),
@@ -129,7 +129,8 @@ impl Forwards {
         }
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         if shared.file.is_some() {
-            tokio::spawn(reload_on_signal(shared.clone()));
+            let hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+            tokio::spawn(reload_on_signal(shared.clone(), hangup));
         }
         Ok(Running(shared))
     }
@@ -240,8 +241,7 @@ impl Shared {
 }
 
 /// Reloads the file when the process gets SIGHUP.
-async fn reload_on_signal(shared: Arc<Shared>) {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+async fn reload_on_signal(shared: Arc<Shared>, mut hangup: Signal) {
     let mut ending = shared.door.ending.clone();
     let path = shared.file.clone().expect("there is a file when it is read again");
     loop {
