@@ -9,15 +9,25 @@ use std::time::Duration;
 use crate::common::authority::Authority;
 use crate::common::clients::{Client, heavy};
 use crate::common::programs::{Program, free_address};
-use crate::common::{SOURCE, Server, eventually, float, histogram, new_token, now_ms};
+use crate::common::{PATIENCE, SOURCE, Server, eventually, float, histogram, new_token, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
+/// How long after its end a second is read where what comes late is left out or counted: [`send`] may take all but a
+/// second of it.
+const PUNCTUAL: &str = "6s";
+
 /// A server that forwards to `to`, at this address.
 fn forwarding(directory: &Path, address: &str, to: &str, form: &str) -> Server {
+    let lateness = if form == "batch" { "1s" } else { PUNCTUAL };
+    forwarding_after(lateness, directory, address, to, form)
+}
+
+/// As [`forwarding`], where a second is read so long after its end.
+fn forwarding_after(lateness: &str, directory: &Path, address: &str, to: &str, form: &str) -> Server {
     let file = directory.join("forward.toml");
     let table = format!(
-        "[[forward]]\nname = 'there'\nto = '{to}'\nform = '{form}'\nmatch = ['{{__name__=~\"rpc_.*\"}}']\nlateness = '1s'\ntimeout = '2s'\n"
+        "[[forward]]\nname = 'there'\nto = '{to}'\nform = '{form}'\nmatch = ['{{__name__=~\"rpc_.*\"}}']\nlateness = '{lateness}'\ntimeout = '2s'\n"
     );
     std::fs::write(&file, table).unwrap();
     let checked = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&file).output().unwrap();
@@ -110,7 +120,8 @@ fn what_comes_late_is_merged_by_another_ogive() {
     let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let (here_at, there_at) = (free_address(), free_address());
     let mut there = Server::start_at(directories[1].path(), &there_at);
-    let mut here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    let url = format!("http://{there_at}");
+    let mut here = forwarding_after(PUNCTUAL, directories[0].path(), &here_at, &url, "batch");
     let time = now_ms();
     send(&here, 1);
     eventually("the cell is there", || (there.number(OBSERVED) == Some(3.0)).then_some(()));
@@ -128,7 +139,7 @@ fn what_comes_late_is_merged_by_another_ogive() {
     late(&here, 5, (time, false));
     here.terminate();
     let there = Server::start_at(directories[1].path(), &there_at);
-    let here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    let here = forwarding_after(PUNCTUAL, directories[0].path(), &here_at, &url, "batch");
     there.grows_to(OBSERVED, 7.0);
     send(&here, 6);
     there.grows_to(OBSERVED, 10.0);
@@ -293,7 +304,7 @@ fn another_ogive_takes_calls_of_otlp_behind_tls() {
     let port = there_at.rsplit(':').next().unwrap();
     let table = format!(
         "[[forward]]\nname = 'there'\nto = 'https://127.0.0.1:{port}'\nform = 'otlp-grpc'\nmatch = ['{{__name__=~\"rpc_.*\"}}']\n\
-         lateness = '1s'\ntimeout = '5s'\nca-file = {:?}\ntoken-file = {:?}\n",
+         lateness = '{PUNCTUAL}'\ntimeout = '5s'\nca-file = {:?}\ntoken-file = {:?}\n",
         file("ca.pem"),
         file("token")
     );
@@ -438,7 +449,7 @@ impl Subscriber {
     fn until(&self, name: &str) -> (Value, Vec<Value>) {
         let mut cells = Vec::new();
         loop {
-            let event = self.1.recv_timeout(std::time::Duration::from_secs(60)).expect("an event comes");
+            let event = self.1.recv_timeout(PATIENCE).expect("an event comes");
             if event["event"] == name {
                 return (event, cells);
             }
