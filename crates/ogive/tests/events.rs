@@ -49,6 +49,10 @@ fn events_are_stored_for_their_tenant_and_survive_a_kill() {
     let (status, said) =
         server.request("POST /v1/events HTTP/1.1\r\ncontent-type: text/plain", b"{\"text\":\"x\"}").unwrap();
     assert_eq!(status, 415, "a page of anybody could send it: {said}");
+    let audit = |server: &Server| server.get("/v1/cells?match[]=ogive_audit").1.to_string();
+    let has_both = |audit: &str| audit.contains("deploy v42") && audit.contains("tenant team");
+    // It is written behind the answer.
+    eventually("the audit has both", || has_both(&audit(&server)).then_some(()));
 
     server.kill();
     let server = Server::start(directory.path());
@@ -63,8 +67,6 @@ fn events_are_stored_for_their_tenant_and_survive_a_kill() {
     let starts =
         |all: &Value| all["data"]["events"].as_array().unwrap().iter().filter(|one| one["kind"] == "start").count();
     assert!(starts(&all) >= 1, "{all:#}");
-    eventually("the audit has both", || {
-        let audit = server.get("/v1/cells?match[]=ogive_audit").1.to_string();
-        (audit.contains("deploy v42") && audit.contains("tenant team")).then_some(())
-    });
+    let audit = audit(&server);
+    assert!(has_both(&audit), "{audit}");
 }

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::programs::free_address;
-use crate::common::{Server, eventually, form, now_ms};
+use crate::common::{PATIENCE, Server, eventually, form, now_ms};
 use ogive_export::{Builder, DROPPED_BOUND, Exporter, Status};
 use ogive_probe::{Clock, Recorder, Threshold, TraceRecorder, trace_path};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start_at(address: &str, directory: &Path) -> Server {
     eventually("the address is free", || Server::try_start(directory, &["--listen", address]).ok())
@@ -220,7 +218,9 @@ fn slow_messages_stand_beside_the_cells_that_count_them() {
         assert_eq!(trace.path, "DrillPath");
         assert!(counted.iter().any(|cell| cell["time_ms"] == text["time_ms"]), "{text} has no cell");
     }
-    let epoch = eventually("the cell is over", || server.number("last_over_time(ogive_clock_epoch[1h])"));
+    // The server has an epoch of its own.
+    let epoch = "last_over_time(ogive_clock_epoch{service=\"drill\"}[1h])";
+    let epoch = eventually("the cell is over", || server.number(epoch));
     // Somebody may set the machine's clock meanwhile.
     let epochs = f64::from(epoch_before)..=f64::from(Clock::global().epoch());
     assert!(epochs.contains(&epoch), "{epoch} is not in {epochs:?}");

@@ -344,6 +344,10 @@ fn late_cells_are_unknown_first_and_corrected_then() {
         assert_eq!(until(&mut live, "correction", at(second))["count"], count, "also of a second before the stream");
     }
     let last = until(&mut live, "column", |data| data["t"].as_i64() >= Some(begun + 4))["t"].as_i64().unwrap();
+    // Each stream has passed it by then: who has not would get it as a column.
+    for stream in [&mut levels, &mut sum] {
+        until(stream, "column", |data| data["t"].as_i64() >= Some(last));
+    }
     flush(&[last]);
     // The seconds before it are known to be empty now, and it is known.
     let corrected =
