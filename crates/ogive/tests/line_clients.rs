@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::clients::{Client, heavy};
-use crate::common::programs::{Program, free_port};
+use crate::common::programs::{Program, free_address, free_port};
 use crate::common::{Server, eventually, now_ms};
 
 const COUNT: usize = 500;
@@ -23,11 +23,26 @@ fn start(directory: &Path, more: &[&str]) -> Server {
     Server::try_start(directory, &args).unwrap_or_else(|said| panic!("no start: {said}"))
 }
 
+/// Lets the client go on after each part of so many measurements once the server has all of them: a kernel that nobody
+/// reads from holds some four hundred datagrams.
+fn part_by_part(client: &mut Client, server: &Server, parts: u64, each: u64) {
+    for part in 1..=parts {
+        client.wait_for("part");
+        eventually(&format!("part {part} is taken"), || {
+            let taken = server.get("/v1/status").1["statsd_measurements_total"].as_u64();
+            (taken >= Some(part * each)).then_some(())
+        });
+        client.say("more");
+    }
+}
+
 #[test]
 fn the_statsd_package() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path(), &["--statsd", "127.0.0.1:0"]);
-    let mut client = Client::start("statsd_lines.py", &["127.0.0.1", &port(&server, "statsd"), &COUNT.to_string()]);
+    let args = ["127.0.0.1", &port(&server, "statsd"), &COUNT.to_string(), "parts"];
+    let mut client = Client::start("statsd_lines.py", &args);
+    part_by_part(&mut client, &server, 5, 50 * 2);
     client.wait_for("sent");
     client.finish();
     for via in ["udp", "tcp"] {
@@ -47,8 +62,9 @@ fn the_datadog_package() {
     let socket = directory.path().join("dog.sock");
     let unix = format!("unix:{}", socket.display());
     let server = start(&directory.path().join("data"), &["--statsd", "127.0.0.1:0", "--statsd", &unix]);
-    let args = ["127.0.0.1", &port(&server, "statsd"), socket.to_str().unwrap(), &COUNT.to_string()];
+    let args = ["127.0.0.1", &port(&server, "statsd"), socket.to_str().unwrap(), &COUNT.to_string(), "parts"];
     let mut client = Client::start("dogstatsd.py", &args);
+    part_by_part(&mut client, &server, 10, 50 * 4);
     client.wait_for("sent");
     client.finish();
     for via in ["udp", "unix"] {
@@ -87,15 +103,16 @@ fn hot_shots() {
 #[test]
 fn influxdb_client_through_a_crash() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = Server::start(directory.path());
-    let address = server.address.clone();
+    // While the server is away, nobody else gets it.
+    let address = free_address();
+    let mut server = Server::start_at(directory.path(), &address);
     let from = (now_ms() - 100_000).to_string() + "000000";
     let mut client = Client::start("influx_lines.py", &[&format!("http://{address}"), &from, &COUNT.to_string()]);
     client.wait_for("half");
     // What was answered is safe, what was not is sent again.
     server.kill();
     client.say("more");
-    let server = Server::try_start(directory.path(), &["--listen", &address]).unwrap();
+    let server = Server::start_at(directory.path(), &address);
     client.wait_for("sent");
     client.finish();
     let labels = "site=\"a,b =c\",db=\"site\"";
@@ -214,8 +231,8 @@ impl Telegraf {
 fn telegraf_through_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let mut server = Server::start(&data);
-    let address = server.address.clone();
+    let address = free_address();
+    let mut server = Server::start_at(&data, &address);
     let telegraf = Telegraf::start(directory.path(), &address);
     let from_ns = (now_ms() - 100_000) * 1_000_000;
     telegraf.send(from_ns, 0..COUNT / 2);
@@ -225,7 +242,7 @@ fn telegraf_through_a_crash() {
     });
     server.kill();
     telegraf.send(from_ns, COUNT / 2..COUNT);
-    let server = Server::try_start(&data, &["--listen", &address]).unwrap();
+    let server = Server::start_at(&data, &address);
     let sum: usize = (0..COUNT).sum();
     for way in ["v1", "v2", "otel", "rw"] {
         server.grows_to(&format!("sum(count_over_time({way}_tank_litres[10m]))"), COUNT as f64);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::common::clients::Client;
+use crate::common::programs::free_address;
 use crate::common::{Server, form};
 use serde_json::Value;
 
@@ -171,8 +172,9 @@ fn what_is_sent_twice_counts_once() {
 /// The server is killed half way; the SDK's exporter tries again until another one answers at that address.
 fn survives_a_kill(script: &str, job: &str, protocol: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = Server::start(directory.path());
-    let address = server.address.clone();
+    // While the server is away, nobody else gets it.
+    let address = free_address();
+    let mut server = Server::start_at(directory.path(), &address);
     let mut client = Client::start(script, &[protocol, &address, "delta", &N.to_string(), "twice", "pause"]);
     client.wait_for("half");
     server.kill();

@@ -1,6 +1,7 @@
-"""The `datadog` package: HOST PORT SOCKET COUNT; every kind of metric over UDP and a Unix socket.
+"""The `datadog` package: HOST PORT SOCKET COUNT [parts]; every kind of metric over UDP and a Unix socket.
 
-A kernel queues ten datagrams of a Unix socket; by default this client drops what has no room, so it is configured to wait."""
+With `parts` it says "part" after each fifty turns over UDP and reads a line before it goes on. A kernel queues ten
+datagrams of a Unix socket; by default this client drops what has no room, so it is configured to wait."""
 
 import sys
 
@@ -17,6 +18,9 @@ for via, client in (
         client.histogram("dog.wait", 0.25, tags=tags)
         client.timing("dog.time", 250, tags=tags)
         client.increment("dog.n", tags=tags)
+        if via == "udp" and sys.argv[5:] == ["parts"] and at % 50 == 49:
+            print("part", flush=True)
+            sys.stdin.readline()
     client.gauge("dog.level", 1.5, tags=tags)
     client.set("dog.users", "bob", tags=tags)
     client.event("restarted", "version 7\nis live", alert_type="info", tags=tags)

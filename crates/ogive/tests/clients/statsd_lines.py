@@ -1,4 +1,6 @@
-"""The `statsd` package: HOST PORT COUNT; every kind of metric, one a datagram, in pipelines, and over TCP."""
+"""The `statsd` package: HOST PORT COUNT [parts]; every kind of metric, one a datagram, in pipelines, and over TCP.
+
+With `parts` it says "part" after each fifty turns of datagrams and reads a line before it goes on."""
 
 import sys
 
@@ -9,6 +11,9 @@ for via, client in (("udp", StatsClient(host, port, prefix="py")), ("tcp", TCPSt
     for at in range(count // 2):
         client.timing(via + ".time", at % 100 + 1)
         client.incr(via + ".n")
+        if via == "udp" and sys.argv[4:] == ["parts"] and at % 50 == 49:
+            print("part", flush=True)
+            sys.stdin.readline()
     with client.pipeline() as pipe:
         for at in range(count // 2):
             pipe.timing(via + ".time", at % 100 + 1)
