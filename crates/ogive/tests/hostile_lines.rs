@@ -164,15 +164,15 @@ fn connections_beyond_the_limit_are_closed_and_counted() {
 
 #[test]
 fn slow_and_silent_senders_take_a_place_and_nothing_else() {
-    let mut target = Target::new(&["--line-idle-s", "5"]);
+    let mut target = Target::new(&["--line-idle-s", "15"]);
     let mut slow: Vec<TcpStream> = (0..200).map(|_| target.connect("statsd")).collect();
     let mut silent: Vec<TcpStream> = (0..20).map(|_| target.connect("graphite")).collect();
-    // A byte at a time, so that each is heard of in time.
+    // A byte at a time, so that each is heard of in time: no pause is near the limit, and all of them are above it.
     for byte in b"slow:1|c\n" {
         for stream in &mut slow {
             stream.write_all(&[*byte]).unwrap();
         }
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(1_700));
         target.good.write_all(b"\n").unwrap();
     }
     eventually("their lines", || (target.server.number("increase(slow[10m])") == Some(200.0)).then_some(()));

@@ -147,22 +147,25 @@ fn over_its_budget_the_observer_sheds_in_order_and_says_so() {
     server.becomes("sum(ogive_kernel_shed{source=\"self\"})", 4.0);
     server.becomes("ogive_kernel_shed{part=\"sched\"}", 0.0);
     server.becomes("ogive_kernel_budget_exceeded", 1.0);
-    let (calls, interrupts) = ("{part=\"calls\"}", "{part=\"interrupts\"}");
+    // Not after: two may be shed within the second that one sample stands for.
     let first = |part: &str| {
-        let begun = format!("min(min_over_time(timestamp(ogive_kernel_shed{part} == 1)[1h:1s]))");
+        let begun = format!("min(min_over_time(timestamp(ogive_kernel_shed{{part=\"{part}\"}} == 1)[1h:1s]))");
         eventually(&begun, || server.number(&begun))
     };
-    assert!(first(calls) < first(interrupts), "what costs each system call goes before");
-    // Not after: the first two may be shed within the second that one sample stands for.
-    let (function, call) = (first("{part=\"ask_function\"}"), first(calls));
-    assert!(function <= call, "what costs each call of a function goes first: {function}, {call}");
+    let [function, call, interrupt] = ["ask_function", "calls", "interrupts"].map(first);
+    assert!(function <= call && call <= interrupt, "{function}, {call}, {interrupt}");
     // The scheduler stays; what was shed sees nothing any more.
     run(&program, &["calls", "5000"]);
     run(&program, &["sleep", "100"]);
     let slices = format!("count(count by (pid) (sum_over_time(ogive_kernel_slice_seconds{{comm=\"{comm}\"}}[1h])))");
     server.becomes(&slices, 2.0);
     assert_eq!(server.number("sum(sum_over_time(ogive_kernel_calls_total{call=\"getppid\"}[1h]))"), None);
-    assert!(export.terminate().0);
+    let (is_fine, said) = export.terminate();
+    assert!(is_fine, "{said}");
+    let shed = said.lines().filter_map(|line| line.split_once(" took more than its budget and does without "));
+    let order: Vec<&str> = shed.filter_map(|(_, part)| part.split(' ').next()).collect();
+    // What costs each call of a function goes first, and what costs each system call next.
+    assert_eq!(order, ["ask_function", "calls", "micro", "interrupts"], "{said}");
 }
 
 #[test]
@@ -255,7 +258,7 @@ struct Ask {
 impl Ask {
     fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
-        command.args(["kernel", "ask", "--for", "100s"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["kernel", "ask", "--for", "10m"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self::of(&mut command)
     }
 
@@ -339,7 +342,7 @@ fn records_of_tracepoints_and_ticks_of_an_interval_are_counted() {
     let (program, comm) = work_named("record");
     let ask = |question: &str, arguments: &[&str]| -> serde_json::Value {
         let mut command = with_tracefs();
-        command.arg(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "ask", question, "--json", "--for", "100s"]);
+        command.arg(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "ask", question, "--json", "--for", "10m"]);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let ask = Ask::of(&mut command);
         run(&program, &["calls", "20000"]);

@@ -6,10 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use crate::common::programs::Program;
-use crate::common::{JSON, SOURCE, now_ms};
+use crate::common::{JSON, PATIENCE, SOURCE, now_ms};
 use serde_json::{Value, json};
 
 /// "nobody" of Debian: the administrator may write everywhere, so the server runs as somebody else.
@@ -48,8 +47,7 @@ impl Bound {
     /// The next line that it says with `words` in it.
     fn hears(&self, words: &str) -> String {
         loop {
-            let line =
-                self.said.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("never said {words:?}"));
+            let line = self.said.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never said {words:?}"));
             if line.contains(words) {
                 return line;
             }

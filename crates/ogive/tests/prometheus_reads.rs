@@ -43,7 +43,9 @@ fn chunks_are_those_that_a_prometheus_makes() {
 fn days_are_more_than_a_frame_and_a_prometheus_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"));
-    let config = format!("remote_read: [{{url: 'http://{}/api/v1/read', read_recent: true}}]\n", server.address);
+    let url = format!("http://{}/api/v1/read", server.address);
+    // A minute, which it waits by itself, is little for a debug build on a busy machine.
+    let config = format!("remote_read: [{{url: '{url}', read_recent: true, remote_timeout: 5m}}]\n");
     let prometheus = Prometheus::start(&config);
     // Three days, a sample each second, of numbers that no chunk makes short.
     let (count, now) = (3 * 86_400_u64, now_ms());

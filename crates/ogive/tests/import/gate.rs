@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::{T, cells, import, write};
-use crate::common::Server;
 use crate::common::programs::free_address;
+use crate::common::{PATIENCE, Server};
 
 /// Passes on connections to `to`, and of the answers the first `count`; the next one arrives, is reported, and is kept.
 fn gate(to: &str, count: usize, reached: Sender<()>) -> String {
@@ -67,7 +67,7 @@ fn an_import_that_is_killed_goes_on_and_stores_nothing_twice() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    is_reached.recv().unwrap();
+    is_reached.recv_timeout(PATIENCE).expect("a third batch is stored");
     // Two batches are acknowledged; the third is stored, and its answer kept.
     child.kill().unwrap();
     child.wait().unwrap();
