@@ -51,9 +51,11 @@ fn a_prometheus_writes_what_it_scrapes() {
         }
     }
     drop(prometheus);
-    // A counter keeps what it is, and what was scraped of ours is what we say of ourselves.
-    let (_, body) = server.get("/api/v1/metadata?metric=ogive_ingest_batches_total");
-    assert_eq!(body["data"]["ogive_ingest_batches_total"][0]["type"], "counter", "{body}");
+    // A counter keeps what it is, and what was scraped of ours is what we say of ourselves: every ten seconds.
+    crate::common::eventually("the counter is described as one", || {
+        let (_, body) = server.get("/api/v1/metadata?metric=ogive_ingest_batches_total");
+        (body["data"]["ogive_ingest_batches_total"][0]["type"] == "counter").then_some(())
+    });
     let (_, status) = server.get("/v1/status");
     assert_eq!(status["rejected_total"], 0, "{status}");
 }

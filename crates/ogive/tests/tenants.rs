@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::time::Instant;
 
-use crate::common::{JSON, Server, form, now_ms};
+use crate::common::{JSON, PATIENCE, Server, form, now_ms};
 use serde_json::{Value, json};
 
 /// Tenants, and a number that stands in what is each one's alone.
@@ -233,14 +234,15 @@ fn remote_read(server: &Server, tenant: &str) -> (u16, String) {
     request(server, tenant, "POST /api/v1/read", "", &snappy(&query))
 }
 
-/// What a stream says within some seconds while live cells arrive.
+/// What a stream answers until somebody's cells are in it, which go on arriving.
 fn stream(server: &Server, tenant: &str, path: &str) -> (u16, String) {
     let mut stream = server.connect();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nx-scope-orgid: {tenant}\r\n\r\n").unwrap();
     let mut said = String::new();
     let mut bytes = [0; 4096];
     let mut last = 0;
-    for _ in 0..30 {
+    let from = Instant::now();
+    while from.elapsed() < PATIENCE {
         // The second that runs, once: its column is emitted when it is over.
         let t = now_ms() + 1_000;
         for (tenant, count) in [A, B].iter().filter(|_| t != last) {

@@ -569,7 +569,7 @@ fn the_command_line_and_the_exporter_log_in() {
     let exporter = ogive_export::Exporter::builder(&url).token(&token).ca_pem(&pem).start().unwrap();
     exporter.cells().recorder("sent_seconds", &[], &recorder).unwrap();
     recorder.record_ns(1_000_000);
-    let status = exporter.shutdown(std::time::Duration::from_secs(30));
+    let status = exporter.shutdown(crate::common::PATIENCE);
     assert!(status.acknowledged.cells > 0 && status.dropped.is_empty(), "{status:?}");
     eventually("what was sent", || {
         let (_, out, _) = run(&["query", "histogram_count(sum_over_time(sent_seconds[1h]))"], &token);

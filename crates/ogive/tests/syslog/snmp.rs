@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::shippers::{record, stored};
 use super::{directory, lines, serve, unreadable_of};
 use crate::common::programs::free_port;
-use crate::common::{Server, eventually};
+use crate::common::{PATIENCE, Server, eventually};
 
 /// The attribute of an object, and the object as the client takes it.
 const QUEUE: &str = "1.3.6.1.4.1.9999.1";
@@ -216,7 +215,7 @@ fn an_answered_inform_is_stored_once_when_the_server_is_killed() {
     }
     // A sender that did not get the answer sends the same inform again.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let (inform, response) = (message(0xa6), message(0xa2));
     for round in 0..4 {
         socket.send_to(&inform, &address).unwrap();
