@@ -174,7 +174,7 @@ static void what_waits_is_bounded_and_counted(void) {
     sleep_ms(10);
     ogive_exporter_status(exporter, &status);
     CHECK(is_balanced(&status) && status.waiting_bytes <= 2000);
-  } while (status.dropped_full == 0);
+  } while (status.dropped_full == 0 || message[0] == 0);
   CHECK(!ogive_exporter_shutdown(exporter, 0, &status));
   CHECK(is_balanced(&status) && status.dropped_shutdown > 0 && status.acknowledged == 0 && message[0] != 0);
 }
@@ -187,6 +187,10 @@ static void *answer_ok(void *listener) {
     int peer = accept(*(int *)listener, NULL, NULL);
     if (peer < 0) return NULL;
     if (read(peer, request, sizeof request) > 0 && write(peer, OK, sizeof OK - 1) < 0) perror("write");
+    /* To its end: a connection that is closed with bytes unread is reset, and its answer may be lost. */
+    shutdown(peer, SHUT_WR);
+    while (read(peer, request, sizeof request) > 0) {
+    }
     close(peer);
   }
 }
@@ -210,7 +214,7 @@ static void another_server_acknowledges_nothing(void) {
   do {
     sleep_ms(10);
     ogive_exporter_status(exporter, &status);
-  } while (status.taken < 3);
+  } while (status.taken < 3 || message[0] == 0);
   CHECK(!ogive_exporter_shutdown(exporter, 200, &status));
   CHECK(status.acknowledged == 0 && status.dropped_shutdown == status.taken && strstr(message, "Ogive") != NULL);
   shutdown(listener, SHUT_RDWR);

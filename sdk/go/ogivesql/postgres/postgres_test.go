@@ -4,6 +4,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"net"
@@ -118,6 +119,24 @@ func counts(t *testing.T, address string) map[string]string {
 	return found
 }
 
+// untilSleeping returns once a statement sleeps: one that is canceled before it was sent is no call of the driver.
+func untilSleeping(t *testing.T, connector driver.Connector) {
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }()
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		var sleeping int
+		err := db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'").Scan(&sleeping)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if sleeping > 0 {
+			return
+		}
+	}
+	t.Error("nothing sleeps")
+}
+
 func TestEveryOperationIsCountedOnce(t *testing.T) {
 	address, directory := startOgive(t), startPostgres(t)
 	exporter, err := ogive.Start(address, ogive.Options{Interval: 100 * time.Millisecond})
@@ -186,10 +205,16 @@ func TestEveryOperationIsCountedOnce(t *testing.T) {
 		must(nil, end(tx))
 	}
 	canceled, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		untilSleeping(t, connector)
+	}()
 	if _, err := db.ExecContext(canceled, "SELECT pg_sleep(100)"); err == nil || errors.Is(err, sql.ErrConnDone) {
 		t.Fatal(err)
 	}
+	<-watched
 	must(nil, db.Close())
 	must(nil, exporter.Shutdown(context.Background()))
 	found := counts(t, address)

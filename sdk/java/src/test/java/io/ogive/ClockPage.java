@@ -33,12 +33,12 @@ final class ClockPage {
     return this;
   }
 
-  /** A segment of two seconds from {@code baseNanos} on, of 1 ns a tick, with a bound of 42 ns that grows by 1,000 ppb. */
+  /** A segment of twenty seconds from {@code baseNanos} on, of 1 ns a tick, with a bound of 42 ns that grows by 1,000 ppb. */
   void publish(long baseNanos, long wallOffset, int epoch, boolean counter) {
     long index = words.getLong(8 * INDEX) + 1;
     int slot = 16 + 8 * (int) (index & 1);
     write(9, 1); // half of a shifted tick is a tick
-    long[] segment = {0, baseNanos, 1L << 63, 0, 0, counter ? 2_000_000_000L : 0, wallOffset, 42 | 1000L << 24 | (long) epoch << 40 | (counter ? 1L << 56 : 0)};
+    long[] segment = {0, baseNanos, 1L << 63, 0, 0, counter ? 20_000_000_000L : 0, wallOffset, 42 | 1000L << 24 | (long) epoch << 40 | (counter ? 1L << 56 : 0)};
     for (int at = 0; at < segment.length; at++) {
       write(slot + at, segment[at]);
     }
