@@ -57,7 +57,7 @@ for (const [size, width] of [["desktop", 1440], ["phone", 390]] as const) {
     const wrong: Record<string, unknown> = {};
     for (const [name, path, there] of [...PAGES, ["the broker", "broker.html", "#destinations h2"] as const]) {
       const { page, errors } = await open(all.browser, `${name === "the broker" ? broker.url : all.server.url}/${path}`, "dark", 844, width);
-      await page.locator(there).first().waitFor({ state: "attached", timeout: 30_000 }).catch(() => (wrong[`${name}, not drawn`] = there));
+      await page.locator(there).first().waitFor({ state: "attached", timeout: 90_000 }).catch(() => (wrong[`${name}, not drawn`] = there));
       for (const theme of ["dark", "light"] as Theme[]) {
         await page.emulateMedia({ colorScheme: theme });
         const found = await findings(page);
@@ -67,7 +67,8 @@ for (const [size, width] of [["desktop", 1440], ["phone", 390]] as const) {
       await page.close();
     }
     expect(wrong).toEqual({});
-  });
+    // Thirty-two looks at a page.
+  }, 900_000);
 }
 
 test("Tab first offers to skip to the content, on every page", async () => {

@@ -50,11 +50,11 @@ test("a slow answer is said to be awaited, over a picture that is dim and not ta
   await page.locator(`#series .item[data-name="${DOTTED}"]`).click();
   await expect.poll(() => page.locator(".asking").innerText()).toMatch(/^Asking the server…( \d+ s)?$/);
   const opacity = (): Promise<number> => page.locator("#map").evaluate((map) => Number(getComputedStyle(map).opacity));
-  expect(await opacity()).toBeLessThan(0.5);
+  await expect.poll(opacity).toBeLessThan(0.5);
   answer();
   await expect.poll(() => page.locator(".asking").isVisible()).toBe(false);
   await viewWhen(page, (one) => one.total === 30);
-  expect(await opacity()).toBe(1);
+  await expect.poll(opacity).toBe(1);
   expect(errors).toEqual([]);
   await page.close();
 });

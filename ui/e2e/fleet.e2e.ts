@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { launch, open, Server } from "./harness.ts";
 
 let server: Server;
@@ -9,6 +9,8 @@ let browser: Browser;
 
 /** A broker that reports and does nothing else. */
 class Broker {
+  private again: ReturnType<typeof setInterval> | undefined;
+
   private constructor(
     readonly name: string,
     private readonly token: string,
@@ -21,7 +23,15 @@ class Broker {
     return new Broker(name, token);
   }
 
-  poll(report: object): Promise<unknown> {
+  /** Reports until the test ends, as a broker does: one that has been silent for twenty seconds is away. */
+  async reports(report: object): Promise<void> {
+    if (this.again === undefined) onTestFinished(() => clearInterval(this.again));
+    clearInterval(this.again);
+    await this.poll(report);
+    this.again = setInterval(() => void this.poll(report).catch(() => undefined), 5_000);
+  }
+
+  private poll(report: object): Promise<unknown> {
     const whole = { ogive: "0.1.0", now_ms: Date.now(), spool_bytes_max: 1 << 30, memory_bytes: 40 << 20, cpu: 0.01, ...report };
     return post("v1/fleet/poll", { report: whole, at_once: true }, this.token);
   }
@@ -53,8 +63,8 @@ test("the page shows what each broker runs, who refuses it and why", async () =>
   const fine = await Broker.enrol("edge-1", "edge");
   const wrong = await Broker.enrol("edge-2", "edge");
   await Broker.enrol("edge-3", "edge");
-  await fine.poll({ version: 1 });
-  await wrong.poll({ version: 0, lag_seconds: 90, gap_samples: 12, refused: { version: 1, reason: "forbidden", why: "check \"x\" runs a program" } });
+  await fine.reports({ version: 1 });
+  await wrong.reports({ version: 0, lag_seconds: 90, gap_samples: 12, refused: { version: 1, reason: "forbidden", why: "check \"x\" runs a program" } });
   const { page, errors } = await open(browser, `${server.url}/fleet.html`);
   await expect.poll(() => names(page)).toEqual(["edge-2", "edge-3", "edge-1"]);
   expect(await words(page, "edge-1")).toContain("edge In sync 1 0 s");
@@ -67,7 +77,7 @@ test("the page shows what each broker runs, who refuses it and why", async () =>
   // What changes shows without a reload.
   await post("v1/fleet/groups/edge", { toml: "labels = {site = \"fra\"}", why: "the second" });
   await expect.poll(() => words(page, "edge-1")).toContain("Drifting 1 → 2");
-  await fine.poll({ version: 2 });
+  await fine.reports({ version: 2 });
   await expect.poll(() => words(page, "edge-1")).toContain("In sync 2");
   await fetch(`${server.url}/v1/fleet/brokers/edge-3`, { method: "DELETE" });
   await expect.poll(() => words(page, "edge-3")).toContain("Revoked");

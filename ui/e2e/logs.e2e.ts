@@ -36,8 +36,8 @@ test("lines are searched, counted, opened, and chosen by their bars", async () =
   await page.locator("#search").fill("status>=500");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator("#found").innerText()).toBe("3 of 3 lines");
-  expect(await page.locator(".log-bar i.error").count()).toBe(2);
-  expect(await page.locator(".log-bar i.warn").count()).toBe(1);
+  await expect.poll(() => page.locator(".log-bar i.error").count()).toBe(2);
+  await expect.poll(() => page.locator(".log-bar i.warn").count()).toBe(1);
   expect(new URL(page.url()).searchParams.get("search")).toBe("status>=500");
 
   // A line opens to its fields, and a field leads to the lines that have it.

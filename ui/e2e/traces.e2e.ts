@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { isTrace, type Traces } from "../src/traces.ts";
+import { isTrace, type Trace, type Traces } from "../src/traces.ts";
 import { binary, boxOf, open, Places, shared, viewWhen } from "./harness.ts";
 
 const EXAMPLE = readFileSync(resolve(import.meta.dirname, "../../vectors/trace/slow.txt"), "utf8").trimEnd();
@@ -112,16 +112,16 @@ test("a cell without slow traces says in a line how to get them, by keyboard too
 
 test.each(["dark", "light"] as const)("a slow batch of the server itself is found with nothing set up (%s)", async (theme) => {
   // A large batch among the small ones of a quiet server; a busy machine may need more than one.
-  let found: Traces["traces"] = [];
+  let found: Trace[] = [];
   for (let tries = 0; found.length === 0 && tries < 60; tries++) {
     await load(20_000);
     await new Promise((done) => setTimeout(done, 1200));
     const { data } = await all.server.json<{ data: Traces }>("v1/traces", { query: "ogive_ingest_seconds", limit: "1000" });
-    found = data.traces.filter((one) => "publisher" in one && one.publisher === "/v1/batch");
+    found = data.traces.filter(isTrace).filter((one) => one.publisher === "/v1/batch");
   }
-  const { t } = found[0]!;
+  const { t, published_ns } = found[0]!;
   const query = encodeURIComponent('ogive_ingest_seconds{stage="total"}');
-  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${query}&start=${t - 100}&end=${t + 5}&slow=${t - 1}-${t}`, theme);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${query}&start=${t - 100}&end=${t + 5}&slow=${t - 1}-${t}&trace=${published_ns}`, theme);
   await viewWhen(page, (now) => now.marks.includes(t));
   await expect.poll(() => stages(page)).toEqual(["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
   expect(await panel(page).innerText()).toContain("OgiveIngest of");
