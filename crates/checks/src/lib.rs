@@ -5,7 +5,7 @@
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
 //!   `redis`, `memcached`, `haproxy`, `varnish`, `jolokia`, `elasticsearch`, `command`, `cloudwatch`, `lua`: the kinds of checks;
-//!   `net`, `lines`, `readings`: what they share.
+//!   `net`, `lines`, `readings`, `scram`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -59,6 +59,7 @@ mod redis;
 mod request;
 mod rows;
 mod run;
+mod scram;
 mod sigv4;
 mod snmp;
 mod sql;
