@@ -1,7 +1,7 @@
 //! Numbers and words extracted from a response by a regular expression or a JSON path.
 //!
-//! Format: a number becomes a gauge with the name given in the table. A named group of an expression, and the position
-//! of a value where a path matches several (`path`), become labels.
+//! Format: a number becomes a gauge with the name given in the table, or a counter where that says so. A named group
+//! of an expression, and the position of a value where a path matches several (`path`), become labels.
 //! Limits: [`TABLES_MAX`] tables per check, [`VALUES_MAX`] numbers per run.
 //! Failure: a value that is missing or not a number fails the run; what the other tables find is still reported.
 
@@ -28,6 +28,8 @@ const SHOWN_BYTES_MAX: usize = 256;
 pub(super) struct Extract {
     name: String,
     unit: String,
+    /// It only grows, apart from restarts.
+    is_counter: bool,
     labels: Vec<(String, String)>,
     from: Source,
 }
@@ -90,7 +92,7 @@ impl Extract {
     }
 
     fn of(table: ExtractTable) -> Result<Self, String> {
-        let ExtractTable { name, regex, json, unit, labels } = table;
+        let ExtractTable { name, regex, json, unit, counter, labels } = table;
         let of = |sentence: String| format!("extract {name:?}: {sentence}");
         if name.is_empty() || name.starts_with("ogive_") {
             return Err(of("give it a name, and none that begins with ogive_: those are the server's own".into()));
@@ -107,7 +109,7 @@ impl Extract {
         let pairs = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs = pairs.chain(found.iter().map(|name| (*name, "x"))).chain([(METRIC_NAME, name.as_str())]);
         Labels::new(pairs).map_err(|error| of(error.to_string()))?;
-        Ok(Self { name, unit, labels: labels.into_iter().collect(), from })
+        Ok(Self { name, unit, is_counter: counter, labels: labels.into_iter().collect(), from })
     }
 
     /// The numbers that are there, each with its labels.
@@ -219,7 +221,11 @@ pub(super) fn report(
                 .chain(labels.iter().copied())
                 .collect();
             let all: Vec<(&str, &str)> = all.into_iter().collect();
-            run.labelled(&table.name, &table.unit, &all, value);
+            if table.is_counter {
+                run.counter(&table.name, &table.unit, &all, value);
+            } else {
+                run.labelled(&table.name, &table.unit, &all, value);
+            }
         }
     }
     failure.map_or(Ok(()), Err)
@@ -275,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn counters_are_cumulative() {
+        let tables = [table("name = 'x'\njson = '$.a'\ncounter = true"), table("name = 'y'\njson = '$.a'\nunit = 's'")];
+        let tables = tables.map(Result::unwrap);
+        let mut run = Run::begin(ogive_probe::Clock::manual(1_000, 1_700_000_000_000_000_000));
+        report(&mut run, &tables, &Answer::new("{\"a\": 7}"), &[("step", "s")]).unwrap();
+        let numbers = run.numbers(&Ok(()));
+        assert!(numbers.contains(&"x{step=\"s\"} 7 cumulative".to_owned()), "{numbers:?}");
+        assert!(numbers.contains(&"y{step=\"s\"} 7 gauge s".to_owned()), "{numbers:?}");
+    }
+
+    #[test]
     fn mistakes_are_refused() {
         for (keys, sentence) in [
             ("name = 'ogive_x'\njson = '$'", "begins with ogive_"),
@@ -295,6 +312,7 @@ mod tests {
                 regex: None,
                 json: Some("$".into()),
                 unit: String::new(),
+                counter: false,
                 labels: BTreeMap::new(),
             };
             Extract::all(Some(vec![one; count]))

@@ -106,6 +106,8 @@ pub(super) struct ExtractTable {
     #[serde(default)]
     pub(super) unit: String,
     #[serde(default)]
+    pub(super) counter: bool,
+    #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
 }
 
