@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::net::Network;
 use super::raw::{Metric, Raw, secret};
+use super::readings::snake;
 use super::run::{Failure, Reason, Run};
 use super::sigv4::{SignedRequest, Signer, date};
 use super::target::Trust;
@@ -159,30 +160,6 @@ fn is_statistic(text: &str) -> bool {
     const NAMES: [&str; 6] = ["Average", "Sum", "Minimum", "Maximum", "SampleCount", "IQM"];
     let percent = ["tm", "wm", "tc", "ts", "p"].iter().find_map(|name| text.strip_prefix(name)?.parse::<f64>().ok());
     NAMES.contains(&text) || percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
-}
-
-/// `ApproximateNumberOfMessages` as `approximate_number_of_messages`, `CPUUtilization` as `cpu_utilization`.
-fn snake(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    let mut out = String::new();
-    for (at, letter) in letters.iter().enumerate() {
-        if !letter.is_ascii_alphanumeric() {
-            if !out.ends_with('_') {
-                out.push('_');
-            }
-            continue;
-        }
-        let before = at.checked_sub(1).map(|before| letters[before]);
-        let begins = letter.is_ascii_uppercase()
-            && (before.is_some_and(|before| before.is_ascii_lowercase() || before.is_ascii_digit())
-                || before.is_some_and(|before| before.is_ascii_uppercase())
-                    && letters.get(at + 1).is_some_and(char::is_ascii_lowercase));
-        if begins && !out.ends_with('_') {
-            out.push('_');
-        }
-        out.push(letter.to_ascii_lowercase());
-    }
-    out
 }
 
 pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wall_ns: i64) -> Result<(), Failure> {
@@ -430,18 +407,6 @@ mod tests {
         ] {
             let found = ask(&TABLE.replace(from, to)).unwrap_err();
             assert!(found.contains(sentence), "{found}");
-        }
-    }
-
-    #[test]
-    fn names_become_snakes() {
-        for (name, snaked) in [
-            ("CPUUtilization", "cpu_utilization"),
-            ("ApproximateNumberOfMessagesVisible", "approximate_number_of_messages_visible"),
-            ("HTTPCode_Target_5XX_Count", "http_code_target_5_xx_count"),
-            ("my/space", "my_space"),
-        ] {
-            assert_eq!(snake(name), snaked);
         }
     }
 

@@ -20,6 +20,7 @@ use super::grpc::Grpc;
 use super::haproxy::HaProxy;
 use super::jolokia::Jolokia;
 use super::ldap::Ldap;
+use super::mongodb::MongoDb;
 use super::plan::GAP_MIN;
 use super::raw::{QueryKey, Raw};
 use super::request::Http;
@@ -45,7 +46,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 pings of one run.
 const COUNT_MAX: u32 = 10;
-const KINDS: [&str; 26] = [
+const KINDS: [&str; 27] = [
     "http",
     "grpc",
     "websocket",
@@ -62,6 +63,7 @@ const KINDS: [&str; 26] = [
     "ldap",
     "postgres",
     "mysql",
+    "mongodb",
     "redis",
     "memcached",
     "haproxy",
@@ -127,6 +129,7 @@ pub(super) enum Probe {
     },
     Postgres(Box<Database>),
     MySql(Box<Database>),
+    MongoDb(Box<MongoDb>),
     Redis(Login),
     Memcached(HostAndPort, Option<Trust>),
     Ntp(HostAndPort),
@@ -363,6 +366,7 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
         }
         "postgres" => Database::of(raw, 5432, Some("postgres")).map(|server| Probe::Postgres(Box::new(server))),
         "mysql" => Database::of(raw, 3306, None).map(|server| Probe::MySql(Box::new(server))),
+        "mongodb" => MongoDb::of(raw).map(|server| Probe::MongoDb(Box::new(server))),
         "redis" => login(raw, 6379).map(Probe::Redis),
         "memcached" => Ok(Probe::Memcached(place(&target(raw)?, Some(11_211))?, tls(raw))),
         "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
@@ -575,6 +579,17 @@ mod tests {
             ("elasticsearch", "target = 'http://h'\nhealth = 'blue'", "health \"blue\" is none of green, yellow, red"),
             ("elasticsearch", "target = 'http://h'\nfields = ['a/b']", "\"a/b\" is no part of the statistics"),
             ("jolokia", "target = 'http://h/jolokia'", "there is no [[check.read]] table"),
+            ("mongodb", "target = 'http://h'", "target is no mongodb address"),
+            ("mongodb", "target = 'mongodb://u:p@h'", "a login does not belong in the target"),
+            ("mongodb", "target = 'a,b:1'", "several servers; write a check for each"),
+            ("mongodb", "target = 'mongodb+srv://h'", "several servers; write a check for each"),
+            ("mongodb", "target = 'mongodb://h/shop?tls=true'", "write them as keys of the check"),
+            ("mongodb", "target = 'h'\nuser = 'u'", "give both user and password"),
+            ("mongodb", "target = 'h'\ndatabase = 'shop'", "there is no user"),
+            ("mongodb", "target = 'h'\nuser = 'u'\npassword = 'p'\ndatabase = 'a.b'", "\"a.b\" is no name of one"),
+            ("mongodb", "target = 'h'\nca_file = '/b'", "ca_file means nothing"),
+            ("mongodb", "target = 'h'\nlabels = {member = 'x'}", "the label member is one that the kind stores"),
+            ("redis", "target = 'h'\nreplica_set = true", "replica_set means nothing to the kind redis"),
         ] {
             let found = error(&format!("[[check]]\nname = 'a'\nkind = '{kind}'\n{keys}"));
             assert!(found.contains(sentence), "{found}");

@@ -18,7 +18,8 @@ use super::net::Stream;
 use super::run::{Failure, Run};
 use super::sql::Client as _;
 use super::{
-    certificate, cloudwatch, dns, elasticsearch, greeting, grpc, haproxy, http, icmp, jolokia, memcached, mysql, ntp,
+    certificate, cloudwatch, dns, elasticsearch, greeting, grpc, haproxy, http, icmp, jolokia, memcached, mongodb,
+    mysql, ntp,
 };
 use super::{ldap, perfdata, postgres, redis, rows, snmp, varnish, websocket};
 
@@ -93,6 +94,21 @@ pub fn ldap(bytes: &[u8]) {
 pub fn ldap_filter(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = ldap::Filter::parse(text);
+    }
+}
+
+/// Answers of a MongoDB server: to a login, a ping and commands.
+pub fn mongodb(bytes: &[u8]) {
+    let clock = Clock::manual(1_000, 1_700_000_000_000_000_000);
+    for keys in [
+        "user = 'user'\npassword = 'pencil'\nfields = []",
+        "replica_set = true\n[[check.run_command]]\nname = 'n'\ncommand = '{\"ping\": 1}'\n\
+         extract = [{name = 'x', json = '$.*'}]",
+    ] {
+        let table = format!("[[check]]\nname = 'a'\nkind = 'mongodb'\ntarget = 'a.example'\n{keys}\n");
+        let Probe::MongoDb(check) = requested(&table) else { unreachable!("it is of that kind") };
+        let mut run = Run::begin(clock);
+        let _ = done(mongodb::replay(&mut run, &check, said(bytes), clock));
     }
 }
 
@@ -324,6 +340,38 @@ mod tests {
     }
 
     #[test]
+    fn answers_of_mongodb_may_be_anything() {
+        use bson::{RawDocumentBuf, rawdoc};
+
+        let messages = |documents: &[RawDocumentBuf]| {
+            let message = |(at, document): (usize, &RawDocumentBuf)| {
+                let (document, id) = (document.as_bytes(), at as u32 + 1);
+                let head = [document.len() as u32 + 21, 7, id, 2_013, 0].map(u32::to_le_bytes).concat();
+                [&head[..], &[0], document].concat()
+            };
+            documents.iter().enumerate().flat_map(message).collect::<Vec<u8>>()
+        };
+        let payload = |text: &str| bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: text.into() };
+        let step = |text: &str| rawdoc! {"conversationId": 1_i32, "done": false, "payload": payload(text), "ok": 1.0};
+        let ok = rawdoc! {"ok": 1.0};
+        let login = [
+            rawdoc! {"saslSupportedMechs": ["SCRAM-SHA-256"], "ok": 1.0},
+            step("r=rOprNGfwEbeRWgbNEkqOx,s=W22Z,i=1"),
+            step("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="),
+            ok.clone(),
+        ];
+        smoke(mongodb, &messages(&login), 3_000, &[]);
+        let status = rawdoc! {"uptime": 5_i32, "connections": {"current": 4_i64}, "mem": {"bits": 64.0}, "ok": 1.0};
+        let member =
+            rawdoc! {"name": "a:1", "health": 1.0, "state": 1_i32, "optimeDate": bson::DateTime::from_millis(7)};
+        let set = rawdoc! {"set": "s", "myState": 1_i32, "members": [member], "ok": 1.0};
+        let found = rawdoc! {"cursor": {"id": 7_i64, "ns": "a.b", "firstBatch": [{"n": 1_i32}]}, "ok": 1.0};
+        smoke(mongodb, &messages(&[ok.clone(), status, set, found, ok]), 5_000, &[]);
+        let refused = rawdoc! {"ok": 0.0, "errmsg": "no", "code": 13_i32, "codeName": "Unauthorized"};
+        smoke(mongodb, &messages(&[refused]), 1_000, &[]);
+    }
+
+    #[test]
     fn answers_of_directories_may_be_anything() {
         let bound = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
         let entry = b"\x30\x24\x02\x01\x02\x64\x1f\x04\x04cn=a\x30\x17\x30\x09\x04\x02cn\x31\x03\x04\x01a\
@@ -427,7 +475,10 @@ mod tests {
                        [[check]]\nname = 'd'\nkind = 'mysql'\ntarget = 'h'\nuser = 'u'\n\
                        [[check.query]]\nmetric = 'm'\nsql = 'x'\nvalue_columns = ['v']\ncounter = true\n\
                        [[check]]\nname = 'e'\nkind = 'ldap'\ntarget = 'ldap://h'\n\
-                       [check.search]\nfilter = '(cn=a*)'\nvalues = [{name = 'm', attribute = 'n'}]\n";
+                       [check.search]\nfilter = '(cn=a*)'\nvalues = [{name = 'm', attribute = 'n'}]\n\
+                       [[check]]\nname = 'f'\nkind = 'mongodb'\ntarget = 'mongodb://h'\nfields = ['mem', 'a.b']\n\
+                       [[check.run_command]]\nname = 'n'\ncommand = '{\"find\": \"a\", \"filter\": {\"$date\": {\"$numberLong\": \"1\"}}}'\n\
+                       extract = [{name = 'x', json = '$.a[0]'}]\n";
         smoke(config, checks, 1_500, TEXT);
     }
 }

@@ -4,8 +4,8 @@
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
-//!   `redis`, `memcached`, `haproxy`, `varnish`, `jolokia`, `elasticsearch`, `command`, `cloudwatch`, `lua`: the kinds of checks;
-//!   `net`, `lines`, `readings`, `scram`: what they share.
+//!   `mongodb`, `redis`, `memcached`, `haproxy`, `varnish`, `jolokia`, `elasticsearch`, `command`, `cloudwatch`, `lua`:
+//!   the kinds of checks; `net`, `lines`, `readings`, `scram`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -43,6 +43,7 @@ mod lines;
 #[cfg(feature = "lua")]
 pub mod lua;
 mod memcached;
+mod mongodb;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
@@ -484,6 +485,7 @@ impl Shared {
             Probe::Icmp { host, count } => icmp::run(network, run, host, *count, check.timeout, self.door.clock).await,
             Probe::Postgres(database) => postgres::run(network, run, database, check.timeout, self.door.clock).await,
             Probe::MySql(database) => mysql::run(network, run, database, check.timeout, self.door.clock).await,
+            Probe::MongoDb(server) => mongodb::run(network, run, server, check.timeout, self.door.clock).await,
             Probe::Redis(login) => redis::run(network, run, login).await,
             Probe::Memcached(place, trust) => memcached::run(network, run, place, trust.as_ref()).await,
             Probe::Ntp(place) => ntp::run(network, run, place, self.door.clock).await,

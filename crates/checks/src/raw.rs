@@ -60,6 +60,8 @@ pub(super) struct Raw {
     pub(super) servers_up_min: Option<BTreeMap<String, u32>>,
     pub(super) health: Option<String>,
     pub(super) read: Option<Vec<ReadTable>>,
+    pub(super) replica_set: Option<bool>,
+    pub(super) run_command: Option<Vec<CommandTable>>,
     pub(super) script: Option<PathBuf>,
     pub(super) arguments: Option<BTreeMap<String, String>>,
     pub(super) memory_mib: Option<u32>,
@@ -181,6 +183,18 @@ pub(super) struct ReadTable {
     pub(super) unit: String,
     #[serde(default)]
     pub(super) counter: bool,
+}
+
+/// A `[[check.run_command]]` table: a command of MongoDB, and what is looked for in its answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommandTable {
+    pub(super) name: String,
+    /// That of users and of commands that are about the server where it is left out.
+    pub(super) database: Option<String>,
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) extract: Vec<ExtractTable>,
 }
 
 /// A `[[check.step]]` table: one request of several.
@@ -370,6 +384,8 @@ impl Raw {
             ("servers_up_min", self.servers_up_min.is_some()),
             ("health", self.health.is_some()),
             ("read", self.read.is_some()),
+            ("replica_set", self.replica_set.is_some()),
+            ("run_command", self.run_command.is_some()),
             ("script", self.script.is_some()),
             ("arguments", self.arguments.is_some()),
             ("memory_mib", self.memory_mib.is_some()),

@@ -131,6 +131,30 @@ pub(super) fn numbers<'a>(
     }
 }
 
+/// `ApproximateNumberOfMessages` as `approximate_number_of_messages`, `CPUUtilization` as `cpu_utilization`.
+pub(super) fn snake(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        if !letter.is_ascii_alphanumeric() {
+            if !out.ends_with('_') {
+                out.push('_');
+            }
+            continue;
+        }
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let begins = letter.is_ascii_uppercase()
+            && (before.is_some_and(|before| before.is_ascii_lowercase() || before.is_ascii_digit())
+                || before.is_some_and(|before| before.is_ascii_uppercase())
+                    && letters.get(at + 1).is_some_and(char::is_ascii_lowercase));
+        if begins && !out.ends_with('_') {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
 /// Refuses labels of a check that its kind stores in each series.
 pub(super) fn refuse_labels(raw: &Raw, own: &[&str]) -> Result<(), String> {
     match raw.labels.keys().find(|name| own.contains(&name.as_str())) {
@@ -205,6 +229,19 @@ mod tests {
             failure.reason == Reason::Content && failure.sentence.starts_with("two numbers are x with"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn names_become_snakes() {
+        for (name, snaked) in [
+            ("CPUUtilization", "cpu_utilization"),
+            ("ApproximateNumberOfMessagesVisible", "approximate_number_of_messages_visible"),
+            ("HTTPCode_Target_5XX_Count", "http_code_target_5_xx_count"),
+            ("my/space", "my_space"),
+            ("bytes read into cache", "bytes_read_into_cache"),
+        ] {
+            assert_eq!(snake(name), snaked);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The client's side of SCRAM (RFC 5802, RFC 7677), without channel binding: a login in which both sides prove that they
-//! know a password, and neither says it.
+//! The client's side of SCRAM (RFC 5802, RFC 7677), without channel binding: a login in which both sides prove that
+//! they know a password, and neither says it.
 //!
 //! Invariants: a password is hashed once in a login, also for a server that asks again.
 //! Limits: [`ITERATIONS_MAX`]. Passwords are used unchanged: login fails with non-ASCII passwords that SASLprep would
@@ -19,7 +19,8 @@ const ITERATIONS_MAX: u32 = 100_000;
 /// 18 bytes, 24 letters of base64: as PostgreSQL's own client sends.
 const NONCE_BYTES: usize = 18;
 
-/// What makes a login unlike every other: whoever plays the server could prepare its answers to one that can be predicted.
+/// What makes a login unlike every other: whoever plays the server could prepare its answers to one that can be
+/// predicted.
 pub(super) fn nonce() -> Result<String, Failure> {
     Ok(BASE64_STANDARD.encode(entropy::bytes::<NONCE_BYTES>()?))
 }
@@ -163,7 +164,8 @@ mod tests {
         assert_eq!(Scram::new(Hash::Sha256, "a,b=c", "x", "n").first(), "n,,n=a=2Cb=3Dc,r=n");
     }
 
-    /// The nonce came from the numbers of the schedule, 64 bits of state that each answer showed: whoever saw one knew the next.
+    /// The nonce came from the numbers of the schedule, 64 bits of state that each answer showed: whoever saw one knew
+    /// the next.
     #[test]
     fn a_nonce_is_of_the_system_and_each_its_own() {
         let nonces: Vec<String> = (0..100).map(|_| nonce().unwrap()).collect();

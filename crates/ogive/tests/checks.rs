@@ -1,5 +1,5 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd, HAProxy, Varnish and
-//! others from Debian, the kernel's own echo, and on what refuses, hangs and breaks off.
+//! others from Debian, a server of MongoDB's protocol from Maven, the kernel's own echo, and on what refuses, hangs and breaks off.
 
 mod cluster_health;
 mod commands;
@@ -9,6 +9,7 @@ mod grpc;
 mod haproxy;
 mod jolokia;
 mod ldap;
+mod mongodb;
 mod snmp;
 mod steps;
 mod varnish;

@@ -62,6 +62,16 @@ pub fn heavy(name: &str) -> PathBuf {
     path
 }
 
+/// A Java that runs one file of source with the pinned server of MongoDB's protocol.
+pub fn mongodb(source: &str) -> Command {
+    assert_installed("mongodb.xml", "mongodb.xml");
+    let mut command = Command::new("java");
+    // A small heap, and little compiling: its tests are over before it pays.
+    command.args(["-Xmx128M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+    command.arg(installed().join("mongodb/*")).arg(pins().join(source));
+    command
+}
+
 /// A Java that runs one file of source with the pinned packages.
 fn java() -> Command {
     let mut command = Command::new("java");
