@@ -113,6 +113,7 @@ export const LANES: readonly Lane[] = [
   { id: "held", title: "Locks held, p99", ...line, unit: "s", floor: 200e-6, query: p99("ogive_kernel_lock_hold_seconds") },
   { id: "switches", title: "Switches", ...line, unit: "", floor: 20, query: count("ogive_kernel_switches_total", "kind") },
   { id: "migrations", title: "Migrations to another CPU", ...line, unit: "", floor: 20, query: count("ogive_kernel_migrations_total") },
+  { id: "faults", title: "Page faults", ...line, unit: "", floor: 20, query: count("ogive_kernel_page_faults_total", "kind") },
   { id: "interrupts", title: "Interrupts of the machine, CPUs busy with each", ...share, query: (_, window) => `${count("ogive_kernel_interrupt_nanoseconds_total", "interrupt")("", window)} / 1e9` },
 ];
 

@@ -57,10 +57,11 @@ fn main() {
         let mut scheduler = Scheduler::start(options).expect("the kernel lets it in");
         measure(what, || scheduler.drain(|_| true).expect("maps are read").groups.len());
     }
-    let microstates = Microstates::start(&filter).expect("the kernel lets it in");
+    let cpus: Vec<usize> = (0..std::thread::available_parallelism().map_or(1, usize::from)).collect();
+    let microstates = Microstates::start(&filter, &cpus).expect("the kernel lets it in");
     measure("micro", || microstates.read().expect("an iterator").len());
     drop(microstates);
-    let everything = Microstates::start(&Filter::Everything).expect("the kernel lets it in");
+    let everything = Microstates::start(&Filter::Everything, &cpus).expect("the kernel lets it in");
     measure("micro of the machine", || everything.read().expect("an iterator").len());
     child.kill().expect("it runs");
     child.wait().expect("it ends");

@@ -28,6 +28,12 @@ int try_ring(u64 *ctx)
 SEC("iter/task")
 int try_iter(struct bpf_iter__task *ctx) { return 0; }
 
+SEC("tp_btf/page_fault_user")
+int try_page_faults(u64 *ctx) { return 0; }
+
+SEC("perf_event")
+int try_perf_events(void *ctx) { return 0; }
+
 SEC("raw_tp/sched_switch")
 int try_raw_tp(u64 *ctx) { return 0; }
 

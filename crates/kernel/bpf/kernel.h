@@ -111,6 +111,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct sched_info sched_info;
 	struct sched_entity se;
+	/* Page faults, as getrusage(2) counts them. */
+	unsigned long min_flt, maj_flt;
 };
 struct seq_file;
 struct bpf_iter_meta {
@@ -139,6 +141,7 @@ static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *
 
 /* Flags of a task, and bits of its state. */
 #define KERNEL_THREAD 0x00200000
+#define EXITING 0x00000004
 #define STATE_UNINTERRUPTIBLE 0x2
 #define STATE_STOPPED 0xc
 #define STATE_DEAD 0xb0

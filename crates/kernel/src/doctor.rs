@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use libbpf_rs::{ObjectBuilder, ProgramMut};
+use perf_event::Builder;
+use perf_event::events::Software;
 
 use crate::Error;
 use crate::error::errno_of;
-use crate::object::{be_quiet, refused};
+use crate::object::{be_quiet, event_descriptor, refused};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/doctor.bpf.o"));
 
@@ -71,6 +73,20 @@ pub const FAMILIES: &[Family] = &[
         used_for: "micro",
         needs: "Linux 5.8; CAP_BPF and CAP_PERFMON",
         fallback: "/proc/PID/task/TID/schedstat",
+    },
+    Family {
+        name: "page faults",
+        program: "try_page_faults",
+        used_for: "micro: TFL apart from DFL",
+        needs: "the tracepoint exceptions:page_fault_user; CAP_BPF and CAP_PERFMON",
+        fallback: "DFL for both",
+    },
+    Family {
+        name: "perf events",
+        program: "try_perf_events",
+        used_for: "flame, ask profile:, micro: TRP",
+        needs: "CONFIG_PERF_EVENTS; CAP_PERFMON",
+        fallback: "USR for TRP",
     },
     Family { name: "raw_tp", program: "try_raw_tp", used_for: "nothing yet", needs: CAPABILITIES, fallback: "tp_btf" },
     Family {
@@ -186,6 +202,11 @@ fn attach(program: &ProgramMut<'_>, name: &str, library: Option<&Path>) -> Resul
         "try_uprobe" => {
             let options = libbpf_rs::UprobeOpts { func_name: Some("getpid".to_owned()), ..Default::default() };
             program.attach_uprobe_with_opts(-1, library()?, 0, options)
+        }
+        "try_perf_events" => {
+            let mut ends = Builder::new(Software::PAGE_FAULTS_MAJ);
+            let descriptor = event_descriptor(ends.sample_period(1), 0).map_err(|error| error.to_string())?;
+            program.attach_perf_event(descriptor)
         }
         "try_uprobe_multi" => program.attach_uprobe_multi(-1, library()?, "getpid", false, false),
         _ => program.attach(),

@@ -1,23 +1,56 @@
 //! Microstates of threads: where the time of each goes, including the state that it is in now.
 //!
 //! Invariants: the states partition time, so that their sum is [`Thread::wall_ns`]; every switch is counted.
+//! Failure: a kernel without the tracepoint or the events of page faults has fewer states, see [`Faults`].
 
 use std::io::Read as _;
 
 use crate::fields::Fields;
-use crate::filter::Config;
+use crate::filter::{CONFIG_BYTES, Config};
 use crate::object::{Loaded, Plan, value};
 use crate::run_time::RunTime;
 use crate::{CAUSES, Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.bpf.o"));
 
-/// States of a thread: user code, system calls and page faults of the kernel's own, ready for a CPU that another has, and then
-/// waits by their cause, [`CAUSES`].
-pub const STATES: usize = 3 + CAUSES.len();
+/// States of a thread, in the order of `enum state`: user code; system calls; ready for a CPU that another has; page
+/// faults of user code, on a CPU; waits by their cause, [`CAUSES`]; sleep within page faults for text and for data.
+pub const STATE_NAMES: [&str; STATES] = [
+    "user",
+    "system",
+    "ready",
+    "trap",
+    "lock",
+    "disk",
+    "network",
+    "sleep",
+    "pipe",
+    "child",
+    "stop",
+    "other",
+    "text_fault",
+    "data_fault",
+];
 
-/// Length of `struct record`.
-const RECORD_BYTES: usize = 24 + 8 + 8 + 8 + 16 + STATES * 8 + 7 * 8 + 8 + 3 * 8;
+/// The first wait of [`STATE_NAMES`].
+const WAITS: usize = 4;
+
+/// Number of states.
+pub const STATES: usize = WAITS + CAUSES.len() + 2;
+
+/// Length of `struct record`: its head, and `struct thread` up to the states and from there on.
+const RECORD_BYTES: usize = (24 + 4 * 8) + (8 + 16) + STATES * 8 + (9 * 8 + 8) + (3 * 8 + 3 * 8);
+
+/// What the kernel shows of page faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// Their beginning and end.
+    Timed,
+    /// Their beginning: sleep within them has its kind, their time on a CPU counts as user code.
+    Begun,
+    /// Neither: sleep within them counts as one for data, their time on a CPU as user code.
+    Unseen,
+}
 
 /// A thread's time since it was first seen, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +77,16 @@ pub struct Thread {
     pub calls: u64,
     /// Signals that it was given.
     pub signals: u64,
-    /// Nanoseconds of `user` and `system` in which the hypervisor, or interrupts where the kernel accounts for them, had its
-    /// CPU: up to its last switch, and 0 where the kernel does not show its clocks.
+    /// Page faults without a read of a disk, as getrusage(2) counts them: those within system calls included.
+    pub minor_faults: u64,
+    /// Page faults with a read of a disk, likewise.
+    pub major_faults: u64,
+    /// Page faults of user code for an instruction, those that failed included.
+    pub text_faults: u64,
+    /// Page faults of user code for data, likewise.
+    pub data_faults: u64,
+    /// Nanoseconds of `user`, `system` and `trap` in which the hypervisor, or interrupts where the kernel accounts for
+    /// them, had its CPU: up to its last switch, and 0 where the kernel does not show its clocks.
     pub stolen_ns: u64,
 }
 
@@ -68,10 +109,28 @@ impl Thread {
         self.states_ns[2]
     }
 
+    /// Page faults of user code, on a CPU (TRP); 0 unless [`Faults::Timed`].
+    #[must_use]
+    pub fn trap_ns(&self) -> u64 {
+        self.states_ns[3]
+    }
+
     /// Waits of a cause of [`CAUSES`].
     #[must_use]
     pub fn wait_ns(&self, cause: &str) -> u64 {
-        CAUSES.iter().position(|known| *known == cause).map_or(0, |at| self.states_ns[3 + at])
+        CAUSES.iter().position(|known| *known == cause).map_or(0, |at| self.states_ns[WAITS + at])
+    }
+
+    /// Sleep within page faults of user code for an instruction (TFL); 0 when [`Faults::Unseen`].
+    #[must_use]
+    pub fn text_fault_ns(&self) -> u64 {
+        self.states_ns[STATES - 2]
+    }
+
+    /// Sleep within page faults of user code for data (DFL).
+    #[must_use]
+    pub fn data_fault_ns(&self) -> u64 {
+        self.states_ns[STATES - 1]
     }
 
     /// What happened between an earlier reading of the same thread and this one.
@@ -87,6 +146,10 @@ impl Thread {
         since.migrations = self.migrations.saturating_sub(before.migrations);
         since.calls = self.calls.saturating_sub(before.calls);
         since.signals = self.signals.saturating_sub(before.signals);
+        since.minor_faults = self.minor_faults.saturating_sub(before.minor_faults);
+        since.major_faults = self.major_faults.saturating_sub(before.major_faults);
+        since.text_faults = self.text_faults.saturating_sub(before.text_faults);
+        since.data_faults = self.data_faults.saturating_sub(before.data_faults);
         since.stolen_ns = self.stolen_ns.saturating_sub(before.stolen_ns);
         since
     }
@@ -96,23 +159,51 @@ impl Thread {
 #[derive(Debug)]
 pub struct Microstates {
     loaded: Loaded,
+    faults: Faults,
     lost: u64,
 }
 
 impl Microstates {
-    /// Observes what `filter` names: threads that are there from now on, others from their beginning.
+    /// Observes what `filter` names: threads that are there from now on, others from their beginning. `cpus` are those on
+    /// which they may run.
     ///
     /// # Errors
     /// When the kernel refuses the programs, or the filter cannot be.
-    pub fn start(filter: &Filter) -> Result<Self, Error> {
+    pub fn start(filter: &Filter, cpus: &[usize]) -> Result<Self, Error> {
         filter.check()?;
-        let config = Config { filter, grouping: Grouping::Thread, herd_min: 0, shard_mask: 0 };
-        let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &[] })?;
-        loaded.attach(&[])?;
-        let observed = Self { loaded, lost: 0 };
+        let config = Config { filter, grouping: Grouping::Thread, herd_min: 0, shard_mask: 0 }.bytes();
+        let load = |faults| Self::load(config, faults, cpus);
+        let loaded = load(Faults::Timed).or_else(|_| load(Faults::Begun));
+        let observed = loaded.or_else(|_| load(Faults::Unseen))?;
         // The iterator notes those that are there.
         observed.read()?;
         Ok(observed)
+    }
+
+    /// Loads and attaches the programs, with those for page faults that `faults` takes.
+    fn load(config: [u8; CONFIG_BYTES], faults: Faults, cpus: &[usize]) -> Result<Self, Error> {
+        const END: &str = "on_fault_end";
+        let without: &[&str] = match faults {
+            Faults::Timed => &[],
+            Faults::Begun => &[END],
+            Faults::Unseen => &["on_fault", END],
+        };
+        let sees_ends = u32::from(faults == Faults::Timed).to_ne_bytes();
+        let plan = Plan { object: OBJECT, config, without, sizes: &[] };
+        let mut loaded = Loaded::load_with(&plan, &[(".ends", &sees_ends[..])], None)?;
+        loaded.attach(&[END])?;
+        if faults == Faults::Timed {
+            for cpu in cpus {
+                loaded.attach_fault_ends(END, *cpu)?;
+            }
+        }
+        Ok(Self { loaded, faults, lost: 0 })
+    }
+
+    /// What the kernel shows of page faults.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        self.faults
     }
 
     /// What the programs cost, by name.
@@ -154,14 +245,15 @@ impl Microstates {
 fn thread(record: &[u8]) -> Thread {
     let mut fields = Fields(record);
     let (tid, tgid, comm, now) = (fields.u32(), fields.u32(), fields.comm(), fields.u64());
-    let cgroup = fields.u64();
+    let [cgroup, minor_faults, major_faults] = std::array::from_fn(|_| fields.u64());
     let (_version, state, since, first) = (fields.u32(), fields.u32(), fields.u64(), fields.u64());
     let mut states_ns: [u64; STATES] = std::array::from_fn(|_| fields.u64());
     // The state that goes on.
     if let Some(state) = states_ns.get_mut(state as usize) {
         *state += now.saturating_sub(since);
     }
-    let [voluntary, involuntary, migrations, calls, signals, stolen_ns] = std::array::from_fn(|_| fields.u64());
+    let [voluntary, involuntary, migrations, calls, signals] = std::array::from_fn(|_| fields.u64());
+    let [text_faults, data_faults, stolen_ns] = std::array::from_fn(|_| fields.u64());
     let wall_ns = now.max(since).saturating_sub(first);
     Thread {
         tid,
@@ -175,6 +267,21 @@ fn thread(record: &[u8]) -> Thread {
         migrations,
         calls,
         signals,
+        minor_faults,
+        major_faults,
+        text_faults,
+        data_faults,
         stolen_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_named_by_their_causes() {
+        assert_eq!(STATE_NAMES[WAITS..STATES - 2], CAUSES);
+        assert_eq!(RECORD_BYTES, 320, "as the compiler lays it out");
     }
 }

@@ -151,15 +151,20 @@ impl Loaded {
             Pace::PerSecond(rate) => clock.sample_frequency(rate.into()),
             Pace::EveryNs(ns) => clock.sample_period(ns),
         };
-        let opened = clock.any_pid().one_cpu(cpu).include_kernel().build();
-        let counter = opened.map_err(|error| Error::Refused {
-            what: format!("samples of CPU {cpu}"),
-            errno: error.raw_os_error(),
-            reason: format!("perf_event_open: {error}"),
-            is_verifier: false,
-        })?;
-        // The link closes the descriptor.
-        let descriptor = counter.into_raw_fd();
+        self.attach_event(name, clock.include_kernel(), cpu)
+    }
+
+    /// Attaches a program to the end of each page fault of user code on a CPU.
+    pub(crate) fn attach_fault_ends(&mut self, name: &str, cpu: usize) -> Result<(), Error> {
+        for kind in [Software::PAGE_FAULTS_MIN, Software::PAGE_FAULTS_MAJ] {
+            // A builder leaves out what happens in the kernel's own code unless it is told otherwise.
+            self.attach_event(name, Builder::new(kind).sample_period(1), cpu)?;
+        }
+        Ok(())
+    }
+
+    fn attach_event(&mut self, name: &str, event: &mut Builder<'_>, cpu: usize) -> Result<(), Error> {
+        let descriptor = event_descriptor(event, cpu)?;
         self.attach_by(name, &format!("attaching {name}"), |program| program.attach_perf_event(descriptor))
     }
 
@@ -220,6 +225,17 @@ impl Loaded {
         };
         self.object.progs_mut().filter_map(id).collect()
     }
+}
+
+/// Opens an event of every task on a CPU; the link to a program closes the descriptor.
+pub(crate) fn event_descriptor(event: &mut Builder<'_>, cpu: usize) -> Result<i32, Error> {
+    let counter = event.any_pid().one_cpu(cpu).build().map_err(|error| Error::Refused {
+        what: format!("events of CPU {cpu}"),
+        errno: error.raw_os_error(),
+        reason: format!("perf_event_open: {error}"),
+        is_verifier: false,
+    })?;
+    Ok(counter.into_raw_fd())
 }
 
 /// One value of an array.

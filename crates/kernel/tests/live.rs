@@ -3,14 +3,14 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use ogive_kernel::calls::Calls;
 use ogive_kernel::locks::{self, Locks};
-use ogive_kernel::micro::{Microstates, Thread};
+use ogive_kernel::micro::{Faults, Microstates, Thread};
 use ogive_kernel::sched::{Group, Options, Scheduler};
 use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{Filter, Grouping, doctor};
@@ -20,6 +20,12 @@ use common::{all_work, compiled};
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
     all_work(None, &["tp_btf", "task storage", "iter/task", "ring buffer"])
+}
+
+/// The CPUs of the machine, by their numbers.
+fn cpus() -> Vec<usize> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    ogive_kernel::machine::list(&online)
 }
 
 /// `work.c`, compiled once.
@@ -169,7 +175,7 @@ fn microstates_are_those_that_the_kernel_accounts_for() {
     // Others want the CPUs as well.
     let _load: Vec<Work> = (0..4).map(|_| Work::start(&["burn", "60000"])).collect();
     // Each thread from its beginning: by its name it would be one only from its exec on.
-    let observed = Microstates::start(&Filter::Everything).unwrap();
+    let observed = Microstates::start(&Filter::Everything, &cpus()).unwrap();
     let mut work = Work::start(&["mixed", "300"]);
     let tid = work.child.id();
     while !work.line().contains("nonvoluntary") {}
@@ -183,12 +189,88 @@ fn microstates_are_those_that_the_kernel_accounts_for() {
     assert_eq!(thread.voluntary, switches("voluntary"));
     assert_eq!(thread.involuntary, switches("nonvoluntary"));
     // Once in some twenty runs a hypervisor took the CPU for more than 2 % of the time: the kernel's figure leaves that out.
-    let run = thread.user_ns() + thread.system_ns() - thread.stolen_ns;
+    let run = thread.user_ns() + thread.system_ns() + thread.trap_ns() - thread.stolen_ns;
     println!("run {run} of {}, wait {} of {}", schedstat[0], thread.ready_ns(), schedstat[1]);
     let near = |ours: u64, theirs: u64, percent: u64| ours.abs_diff(theirs) * 100 <= theirs * percent + 100_000_000;
     assert!(near(run, schedstat[0], 2), "run {run}, {}", schedstat[0]);
     assert!(near(thread.ready_ns(), schedstat[1], 1), "ready {}, {}", thread.ready_ns(), schedstat[1]);
     assert!(thread.calls >= 30_000, "{}", thread.calls);
+}
+
+/// What a program says that touches pages which are not in memory (seconds, reads of the disk), and what is observed of it; None
+/// where they cannot be mapped so, or are in memory all the same.
+fn faulted(mode: &str) -> Option<(f64, u64, Thread, Faults)> {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut child = Command::new(work())
+        .args([mode, file.path().to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (tid, mut go) = (child.id(), child.stdin.take().unwrap());
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    let mut work = Work { child, lines };
+    if work.line() != "ready\n" {
+        println!("SKIPPED: no code in files of {}", env!("CARGO_TARGET_TMPDIR"));
+        return None;
+    }
+    let observed = Microstates::start(&Filter::Process(tid), &cpus()).unwrap();
+    go.write_all(b"g").unwrap();
+    let line = work.line();
+    let major = last(&line);
+    if major == 0 {
+        println!("SKIPPED: files of {} stay in memory", env!("CARGO_TARGET_TMPDIR"));
+        return None;
+    }
+    let took = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap();
+    Some((took, major, paused(&observed, tid), observed.faults()))
+}
+
+#[test]
+fn a_page_that_is_read_from_a_disk_is_a_wait_for_text_or_data() {
+    if !is_possible() {
+        return;
+    }
+    for mode in ["data", "text"] {
+        let Some((took, major, thread, faults)) = faulted(mode) else { continue };
+        println!("{mode}: {took} s, {major} major faults, {faults:?}, {thread:?}");
+        assert_eq!(thread.states_ns.iter().sum::<u64>(), thread.wall_ns, "states partition time");
+        assert_eq!(thread.major_faults, major, "as getrusage has them");
+        let (text, data) = (thread.text_fault_ns(), thread.data_fault_ns());
+        let (slept, of_kind) = if mode == "text" { (text, thread.text_faults) } else { (data, thread.data_faults) };
+        if faults == Faults::Unseen {
+            println!("SKIPPED: the kernel does not show page faults");
+            continue;
+        }
+        assert!(of_kind >= major, "{of_kind} of {major}");
+        assert!(slept > 0 && slept as f64 / 1e9 <= took, "{slept} in {took}");
+        // The program's own clock goes on while it sleeps in faults, handles them, runs and is ready, and in nothing else.
+        let known = thread.user_ns() + thread.system_ns() + thread.trap_ns() + thread.ready_ns() + text + data;
+        assert!(took <= known as f64 / 1e9 + 0.001, "{took} by its own clock, {known}");
+        assert_eq!(thread.trap_ns() > 0, faults == Faults::Timed, "{faults:?}");
+    }
+}
+
+#[test]
+fn faults_that_fail_end_with_their_signal() {
+    if !is_possible() {
+        return;
+    }
+    let program = work_named("segv");
+    let observed = Microstates::start(&named(&program), &cpus()).unwrap();
+    let work = Work::start_as(&program, &["segv", "500"]);
+    let thread = loop {
+        // By its name it is one only from its exec on.
+        if observed.read().unwrap().iter().any(|thread| thread.tid == work.child.id()) {
+            break paused(&observed, work.child.id());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    println!("{:?} {thread:?}", observed.faults());
+    assert_eq!(thread.states_ns.iter().sum::<u64>(), thread.wall_ns, "states partition time");
+    assert!(thread.signals >= 500, "{}", thread.signals);
+    // After each it computes: without the end of a fault that failed, that would count as the fault's.
+    assert!(thread.user_ns() > thread.trap_ns(), "{thread:?}");
 }
 
 #[test]
@@ -225,7 +307,7 @@ fn a_contended_lock_has_its_place_and_the_waits_that_its_threads_measure() {
     let maps = |process| std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     let options = locks::Options { filter: Filter::Process(pid), places: 64, maps };
     let mut observed = Locks::start(&options).unwrap();
-    std::io::Write::write_all(&mut go, b"g").unwrap();
+    go.write_all(b"g").unwrap();
     let mut own = Vec::new();
     loop {
         let line = work.line();

@@ -1,11 +1,16 @@
 /* Work whose cost is known: `work MODE [N]`, one mode a line of `main`. Each prints what it knows itself. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -216,6 +221,75 @@ static void contended_locks(long ms)
 	pause();
 }
 
+static sigjmp_buf after_fault;
+
+static void leave_fault(int signal)
+{
+	(void)signal;
+	siglongjmp(after_fault, 1);
+}
+
+/* Page faults that fail, and some work after each. */
+static void failed_faults(long count)
+{
+	struct sigaction action = { .sa_handler = leave_fault };
+	sigaction(SIGSEGV, &action, NULL);
+	for (volatile long i = 0; i < count; i++) {
+		if (!sigsetjmp(after_fault, 1))
+			*(volatile int *)8 = 1;
+		for (volatile int spin = 0; spin < 20000; spin++)
+			;
+	}
+	pause();
+}
+
+#define PAGE 4096
+#define PAGES 4096
+/* One of so many is touched: a read of one brings its neighbours. */
+#define STRIDE 16
+
+/* Pages of a file that are not in memory, each read for data or called: how many reads of the disk, how long. */
+static void faults(const char *path, int is_text)
+{
+	static char page[PAGE];
+	struct rusage before, after;
+	char byte;
+	int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0700);
+	/* Every page is full of `ret`, of x86-64. */
+	memset(page, 0xc3, sizeof(page));
+	for (int i = 0; i < PAGES; i++)
+		if (write(file, page, sizeof(page)) != sizeof(page))
+			exit(2);
+	if (fsync(file) || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED))
+		exit(2);
+	char *pages = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | (is_text ? PROT_EXEC : 0), MAP_PRIVATE, file, 0);
+	if (pages == MAP_FAILED || madvise(pages, (size_t)PAGES * PAGE, MADV_RANDOM)) {
+		printf("refused\n");
+		return;
+	}
+	/* So that its own code is in memory. */
+	getrusage(RUSAGE_THREAD, &before);
+	printf("ready\n");
+	fflush(stdout);
+	/* Begun by the reader, who observes by now. */
+	if (read(0, &byte, 1) != 1)
+		exit(2);
+	getrusage(RUSAGE_THREAD, &before);
+	double began = now(CLOCK_MONOTONIC);
+	for (size_t i = 0; i < PAGES; i += STRIDE) {
+		if (is_text)
+			((void (*)(void))(pages + i * PAGE))();
+		else
+			(void)*(volatile char *)(pages + i * PAGE);
+	}
+	double took = now(CLOCK_MONOTONIC) - began;
+	getrusage(RUSAGE_THREAD, &after);
+	printf("faults %.9f %ld\n", took, after.ru_majflt - before.ru_majflt);
+	fflush(stdout);
+	/* Read until here; the reader ends it. */
+	pause();
+}
+
 /* What the kernel says of this thread: nanoseconds on a CPU and ready for one, then switches. Read as one line each. */
 static void say(const char *name)
 {
@@ -256,6 +330,10 @@ int main(int argc, char **argv)
 		lock();
 	else if (!strcmp(mode, "locks"))
 		contended_locks(count);
+	else if (!strcmp(mode, "segv"))
+		failed_faults(count);
+	else if ((!strcmp(mode, "data") || !strcmp(mode, "text")) && argc > 2)
+		faults(argv[2], !strcmp(mode, "text"));
 	else if (!strcmp(mode, "mixed")) {
 		/* CPU, calls, sleep. A kernel that moves a sleeper to another CPU may count its sleep as a wait for one. */
 		stay_on(sched_getcpu());

@@ -8,17 +8,18 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ogive_kernel::CAUSES;
-use ogive_kernel::micro::{Microstates, Thread};
+use ogive_kernel::micro::{Faults, Microstates, Thread};
 use serde_json::{Value, json};
 
 use self::difference::since;
 use self::table::{HEAD, Sort, row};
-use super::tasks::{Tasks, wait};
+use super::tasks::{Tasks, online_cpus, wait};
 
-/// Shows the state in which each thread spends its time: user code, system calls, ready, and waits by cause.
+/// Shows the state in which each thread spends its time: user code, system calls, page faults, ready, and waits by
+/// cause.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Keys on a terminal: sort by b busy or ready, u USR, s SYS, l LAT, k LCK, v VCX, i ICX, c SCL; q quits.")]
+Keys on a terminal: sort by b busy or ready, u USR, s SYS, f faults, l LAT, k LCK, v VCX, i ICX, c SCL; q quits.")]
 pub(crate) struct Micro {
     #[command(flatten)]
     tasks: Tasks,
@@ -34,7 +35,7 @@ pub(crate) struct Micro {
 }
 
 pub(super) fn run(options: &Micro) -> anyhow::Result<ExitCode> {
-    let observed = Microstates::start(&options.tasks.filter()?)?;
+    let observed = Microstates::start(&options.tasks.filter()?, &online_cpus()?)?;
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if options.seconds.is_none() && !options.json && is_terminal {
         screen::run(&observed)?;
@@ -44,22 +45,29 @@ pub(super) fn run(options: &Micro) -> anyhow::Result<ExitCode> {
     wait(options.seconds.unwrap_or(1));
     let mut threads = since(&before, &observed.read()?);
     Sort::default().sort(&mut threads);
+    let faults = observed.faults();
     if options.json {
-        println!("{}", json!({ "threads": threads.iter().map(object).collect::<Vec<_>>() }));
+        let threads: Vec<Value> = threads.iter().map(|thread| object(thread, faults)).collect();
+        println!("{}", json!({ "threads": threads }));
     } else {
         println!("{HEAD}");
-        threads.iter().take(options.rows).for_each(|thread| println!("{}", row(thread)));
+        threads.iter().take(options.rows).for_each(|thread| println!("{}", row(thread, faults)));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn object(thread: &Thread) -> Value {
+/// A thread's figures; what the kernel does not show of page faults is null.
+fn object(thread: &Thread, faults: Faults) -> Value {
     let waits: serde_json::Map<String, Value> =
         CAUSES.iter().map(|cause| ((*cause).to_owned(), thread.wait_ns(cause).into())).collect();
+    let begun = |figure: u64| (faults != Faults::Unseen).then_some(figure);
     json!({
         "pid": thread.tgid, "tid": thread.tid, "comm": thread.comm, "wall_ns": thread.wall_ns, "user_ns": thread.user_ns(),
         "system_ns": thread.system_ns(), "ready_ns": thread.ready_ns(), "wait_ns": waits, "voluntary": thread.voluntary,
-        "involuntary": thread.involuntary, "migrations": thread.migrations, "calls": thread.calls, "signals": thread.signals,
-        "stolen_ns": thread.stolen_ns,
+        "trap_ns": (faults == Faults::Timed).then_some(thread.trap_ns()), "text_fault_ns": begun(thread.text_fault_ns()),
+        "data_fault_ns": thread.data_fault_ns(), "text_faults": begun(thread.text_faults),
+        "data_faults": begun(thread.data_faults), "minor_faults": thread.minor_faults,
+        "major_faults": thread.major_faults, "involuntary": thread.involuntary, "migrations": thread.migrations,
+        "calls": thread.calls, "signals": thread.signals, "stolen_ns": thread.stolen_ns,
     })
 }

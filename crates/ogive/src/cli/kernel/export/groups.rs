@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ogive_hist::Histogram;
 use ogive_kernel::calls::Call;
 use ogive_kernel::locks::Lock;
-use ogive_kernel::micro::Thread;
+use ogive_kernel::micro::{STATE_NAMES, Thread};
 use ogive_kernel::places::Places;
 use ogive_kernel::proc::Scheduling;
 use ogive_kernel::sched::Group;
@@ -137,12 +137,14 @@ impl Groups {
             Grouping::Cgroup => (thread.cgroup, ""),
         };
         let family = self.family(Some(id), comm);
-        let states = ["user", "system", "ready"].iter().chain(&CAUSES);
-        for (state, ns) in states.zip(thread.states_ns) {
+        for (state, ns) in STATE_NAMES.iter().zip(thread.states_ns) {
             family.count(Source::Bpf, "ogive_kernel_state_nanoseconds_total", &[("state", state)], ns);
         }
         family.count(Source::Bpf, "ogive_kernel_system_calls_total", &[], thread.calls);
         family.count(Source::Bpf, "ogive_kernel_signals_total", &[], thread.signals);
+        for (kind, faults) in [("minor", thread.minor_faults), ("major", thread.major_faults)] {
+            family.count(Source::Bpf, "ogive_kernel_page_faults_total", &[("kind", kind)], faults);
+        }
     }
 
     /// Adds the change of a group's counters in `/proc` since the last reading.

@@ -8,6 +8,7 @@ use ogive_kernel::sched::{Extra, Options, Scheduler};
 use ogive_kernel::{Error, Filter, Grouping};
 
 use super::super::locks::maps;
+use super::super::tasks::online_cpus;
 use super::kept::NamedQuestion;
 use super::questions;
 
@@ -116,7 +117,7 @@ impl Loaded {
             }
         }
         if self.micro.is_none() && wants("micro") {
-            match Microstates::start(&settings.filter) {
+            match start_micro(&settings.filter) {
                 Ok(micro) => self.micro = Some(micro),
                 Err(error) => failed.push(("micro", error)),
             }
@@ -175,6 +176,11 @@ impl Loaded {
         out.extend(self.calls.as_ref().map(|calls| ("calls", RunTime::sum(&calls.run_times()))));
         out
     }
+}
+
+fn start_micro(filter: &Filter) -> Result<Microstates, Error> {
+    let unread = |error: anyhow::Error| Error::Read { what: "the list of CPUs", reason: format!("{error:#}") };
+    Microstates::start(filter, &online_cpus().map_err(unread)?)
 }
 
 /// The part that a program of the scheduler's belongs to.

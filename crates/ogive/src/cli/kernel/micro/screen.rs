@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ogive_kernel::micro::{Microstates, Thread};
+use ogive_kernel::micro::{Faults, Microstates, Thread};
 use ogive_probe::Clock;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
@@ -41,7 +41,7 @@ fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result
         }
         if std::mem::take(&mut is_new) {
             sort.sort(&mut threads);
-            screen.draw(|frame| paint(frame, &threads, sort))?;
+            screen.draw(|frame| paint(frame, &threads, sort, observed.faults()))?;
         }
         match Request::within(KEY_WAIT)? {
             Some(Request::End) => return Ok(()),
@@ -56,10 +56,11 @@ fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result
     }
 }
 
-fn paint(frame: &mut Frame<'_>, threads: &[Thread], sort: Sort) {
+fn paint(frame: &mut Frame<'_>, threads: &[Thread], sort: Sort, faults: Faults) {
     let [main, bottom] = Layout::vertical([Constraint::Min(2), Constraint::Length(1)]).areas(frame.area());
     let head = Line::from(HEAD).style(Style::new().add_modifier(Modifier::BOLD));
-    let rows = threads.iter().take(usize::from(main.height).saturating_sub(1)).map(|thread| Line::from(row(thread)));
+    let shown = threads.iter().take(usize::from(main.height).saturating_sub(1));
+    let rows = shown.map(|thread| Line::from(row(thread, faults)));
     frame.render_widget(Paragraph::new(std::iter::once(head).chain(rows).collect::<Vec<_>>()), main);
     let keys: Vec<String> = SORTS.iter().map(|(key, name, _)| format!("{key} {name}")).collect();
     let foot = format!("{} threads by {}; sort by  {}    q quit", threads.len(), sort.name(), keys.join("  "));
