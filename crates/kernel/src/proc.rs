@@ -6,6 +6,45 @@
 /// 512 rows: a machine of 64 CPUs and four network cards has 300 interrupts.
 pub const ROWS_MAX: usize = 512;
 
+/// Where the kernel says whether it accounts for delays: [`DelayAccounting::parse`].
+pub const DELAY_ACCOUNTING: &str = "/proc/sys/kernel/task_delayacct";
+
+/// 10 ms: the clock ticks in which `/proc` counts have been hundredths of a second on x86-64 since Linux 2.6.
+const TICK_NS: u64 = 10_000_000;
+
+/// Whether the kernel accounts for the delays of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayAccounting {
+    /// Of tasks that began since it was switched on.
+    On,
+    /// `sysctl kernel.task_delayacct=1` switches it on.
+    Off,
+    /// The kernel was built without (CONFIG_TASK_DELAY_ACCT), or is older than Linux 5.14.
+    Missing,
+}
+
+impl DelayAccounting {
+    /// The text of [`DELAY_ACCOUNTING`]; None when there is no such file.
+    #[must_use]
+    pub fn parse(text: Option<&str>) -> Self {
+        match text.map(str::trim) {
+            Some("1") => Self::On,
+            Some(_) => Self::Off,
+            None => Self::Missing,
+        }
+    }
+}
+
+/// Nanoseconds that a thread waited for block devices, in steps of 10 ms: `/proc/PID/task/TID/stat`. 0 unless
+/// [`DelayAccounting::On`].
+#[must_use]
+pub fn block_io_delay_ns(stat: &str) -> Option<u64> {
+    // A name may hold anything, brackets and spaces included. What follows it is the third field of proc(5).
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_ascii_whitespace().nth(42 - 3)?.parse().ok()?;
+    Some(ticks.saturating_mul(TICK_NS))
+}
+
 /// What the scheduler counted of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
@@ -19,10 +58,12 @@ pub struct Scheduling {
     pub voluntary: u64,
     /// Switches because another took the CPU.
     pub involuntary: u64,
+    /// Nanoseconds that it waited for block devices, where that is known: [`block_io_delay_ns`].
+    pub block_io_delay_ns: u64,
 }
 
 impl Scheduling {
-    /// `/proc/PID/task/TID/schedstat` and `status`.
+    /// `/proc/PID/task/TID/schedstat` and `status`, without delays.
     #[must_use]
     pub fn parse(schedstat: &str, status: &str) -> Option<Self> {
         let mut numbers = schedstat.split_ascii_whitespace().map(|word| word.parse().ok());
@@ -30,7 +71,7 @@ impl Scheduling {
         let (ran_ns, ready_ns, slices) = (number()?, number()?, number()?);
         let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         let (voluntary, involuntary) = (line("voluntary_ctxt_switches:")?, line("nonvoluntary_ctxt_switches:")?);
-        Some(Self { ran_ns, ready_ns, slices, voluntary, involuntary })
+        Some(Self { ran_ns, ready_ns, slices, voluntary, involuntary, block_io_delay_ns: 0 })
     }
 
     /// What was counted since an earlier reading of the same thread.
@@ -42,6 +83,7 @@ impl Scheduling {
             slices: self.slices.saturating_sub(before.slices),
             voluntary: self.voluntary.saturating_sub(before.voluntary),
             involuntary: self.involuntary.saturating_sub(before.involuntary),
+            block_io_delay_ns: self.block_io_delay_ns.saturating_sub(before.block_io_delay_ns),
         }
     }
 
@@ -54,6 +96,7 @@ impl Scheduling {
             slices: self.slices.saturating_add(more.slices),
             voluntary: self.voluntary.saturating_add(more.voluntary),
             involuntary: self.involuntary.saturating_add(more.involuntary),
+            block_io_delay_ns: self.block_io_delay_ns.saturating_add(more.block_io_delay_ns),
         }
     }
 }
@@ -103,7 +146,8 @@ mod tests {
     fn a_thread_s_counters_are_in_two_files() {
         let status = "Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         let parsed = Scheduling::parse("500 70 15\n", status);
-        let expected = Scheduling { ran_ns: 500, ready_ns: 70, slices: 15, voluntary: 12, involuntary: 3 };
+        let expected =
+            Scheduling { ran_ns: 500, ready_ns: 70, slices: 15, voluntary: 12, involuntary: 3, block_io_delay_ns: 0 };
         assert_eq!(parsed, Some(expected));
         for (schedstat, status) in [("", status), ("1 2", status), ("1 2 x", status), ("1 2 3", "Name:\ta\n")] {
             assert_eq!(Scheduling::parse(schedstat, status), None, "{schedstat:?} {status:?}");
@@ -112,6 +156,24 @@ mod tests {
         assert_eq!(later.since(&expected), Scheduling { ran_ns: 100, slices: 1, ..Scheduling::default() });
         assert_eq!(expected.since(&later), Scheduling::default(), "a number that was given anew");
         assert_eq!(later.since(&expected).plus(&expected), later);
+    }
+
+    #[test]
+    fn delays_are_the_42nd_field_behind_a_name_of_any_letters() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) 1 (b)) S {}\n", fields.join(" "));
+        assert_eq!(block_io_delay_ns(&stat), Some(420_000_000));
+        for stat in ["", "7 (a", "7 (a) S 1 2 3", &stat.replace(" 42 ", " x ")] {
+            assert_eq!(block_io_delay_ns(stat), None, "{stat:?}");
+        }
+        let earlier = Scheduling { block_io_delay_ns: 10, ..Scheduling::default() };
+        let later = Scheduling { block_io_delay_ns: 30, ..Scheduling::default() };
+        assert_eq!((later.since(&earlier).block_io_delay_ns, later.plus(&earlier).block_io_delay_ns), (20, 40));
+        for (text, expected) in
+            [(Some("1\n"), DelayAccounting::On), (Some("0\n"), DelayAccounting::Off), (None, DelayAccounting::Missing)]
+        {
+            assert_eq!(DelayAccounting::parse(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -245,6 +245,10 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     answers("sum(ogive_kernel_failed)", "\"2\"");
     answers("sum(sum_over_time(ogive_kernel_switches_total{source=\"proc\"}[1h])) > bool 0", "\"1\"");
     answers("sum(sum_over_time(ogive_kernel_on_cpu_nanoseconds_total{source=\"proc\"}[1h])) > bool 0", "\"1\"");
+    let delays = std::fs::read_to_string("/proc/sys/kernel/task_delayacct").unwrap_or_default();
+    if delays.trim() != "1" {
+        answers("absent(max_over_time(ogive_kernel_block_io_delay_nanoseconds_total[1h]))", "\"1\"");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }

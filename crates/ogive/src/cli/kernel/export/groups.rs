@@ -154,6 +154,7 @@ impl Groups {
         count("ogive_kernel_on_cpu_nanoseconds_total", &[], more.ran_ns);
         count("ogive_kernel_run_queue_nanoseconds_total", &[], more.ready_ns);
         count("ogive_kernel_slices_total", &[], more.slices);
+        count("ogive_kernel_block_io_delay_nanoseconds_total", &[], more.block_io_delay_ns);
         count("ogive_kernel_switches_total", &[("kind", "voluntary")], more.voluntary);
         count("ogive_kernel_switches_total", &[("kind", "involuntary")], more.involuntary);
     }

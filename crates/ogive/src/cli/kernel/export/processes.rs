@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ogive_kernel::proc::Scheduling;
+use ogive_kernel::proc::{DELAY_ACCOUNTING, DelayAccounting, Scheduling, block_io_delay_ns};
 use ogive_kernel::{Filter, Grouping};
 
 use super::groups::Groups;
@@ -36,6 +36,7 @@ fn is_wanted(filter: &Filter, pid: u32) -> bool {
 impl Processes {
     /// Reads every thread that the filter selects, and sends what it did since the last reading.
     pub(super) fn read(&mut self, filter: &Filter, grouping: Grouping, groups: &mut Groups) {
+        let has_delays = DelayAccounting::parse(text(DELAY_ACCOUNTING).as_deref()) == DelayAccounting::On;
         let mut now = HashMap::new();
         let pids = match filter {
             Filter::Process(pid) => vec![*pid],
@@ -50,7 +51,11 @@ impl Processes {
                 }
                 let file = |name| text(&format!("/proc/{pid}/task/{tid}/{name}"));
                 let (Some(schedstat), Some(status)) = (file("schedstat"), file("status")) else { continue };
-                let Some(scheduling) = Scheduling::parse(&schedstat, &status) else { continue };
+                let Some(mut scheduling) = Scheduling::parse(&schedstat, &status) else { continue };
+                let delay_before_ns = self.before.get(&tid).map(|before| before.block_io_delay_ns);
+                let delay_ns = if has_delays { file("stat").as_deref().and_then(block_io_delay_ns) } else { None };
+                // Switched off, it stays as it was: on again, it goes on from there.
+                scheduling.block_io_delay_ns = delay_ns.or(delay_before_ns).unwrap_or(0);
                 // Those that existed before the observer: what they did earlier is not part of a series.
                 let zero = if self.has_begun { Scheduling::default() } else { scheduling };
                 let more = scheduling.since(self.before.get(&tid).unwrap_or(&zero));
