@@ -75,6 +75,39 @@ test("a recording is searched, zoomed and compared", async () => {
   await page.close();
 });
 
+test("stored stacks of a range are added up, and compared with those of another", async () => {
+  const end = Math.floor(Date.now() / 1000) - 5;
+  const series = ["shop", "other"].map((comm) => ({ labels: { __name__: "ogive_kernel_stacks", comm, kind: "on_cpu" }, kind: "text" }));
+  const samples = [
+    { series: 0, time_ms: end * 1000, text: "shop;main;serve 30\nshop;main;wait 10\n" },
+    { series: 0, time_ms: (end - 10) * 1000, text: "shop;main;serve 20\n" },
+    // At the beginning of the range: of the one before it.
+    { series: 0, time_ms: (end - 20) * 1000, text: "shop;main;wait 40\n" },
+    { series: 1, time_ms: end * 1000, text: "other;main 1\n" },
+  ];
+  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 4 });
+  const { page, errors } = await open(browser, `${server.url}/flame.html`);
+  const shop = 'ogive_kernel_stacks{comm="shop", kind="on_cpu"}';
+  await page.locator("#stored-series").selectOption(shop);
+  await page.locator("#stored-from").fill(String(end - 20));
+  await page.locator("#stored-to").fill(String(end));
+  await page.locator("#stored button").click();
+  await expect.poll(() => page.locator("#total").innerText()).toBe(`${shop}: 60 in 4 frames, 3 deep`);
+  await page.locator("#stored-before-from").fill(String(end - 40));
+  await page.locator("#stored-before-to").fill(String(end - 20));
+  await page.locator("#stored button").click();
+  await expect.poll(() => page.locator("#total").innerText()).toContain("60 in 4 frames, 3 deep, beside 40 before");
+  // A link shows the same.
+  await page.reload();
+  await expect.poll(() => page.locator("#total").innerText()).toContain("beside 40 before");
+  expect(await page.locator("#stored-from").inputValue()).toBe(String(end - 20));
+  await page.locator("#stored-from").fill("now-7h");
+  await page.locator("#stored button").click();
+  await expect.poll(() => page.locator("#problem").innerText()).toBe(`${shop}: a range has at most 6 hours`);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
 test("the landscape of calls is drawn by WebGL and flown through", async () => {
   const { page, errors } = await open(browser, `${server.url}/flame.html`);
   await page.locator("#file-now").setInputFiles(file("now.folded", KNOWN));

@@ -1,8 +1,8 @@
 /**
  * The page of stacks: recordings of `ogive kernel flame`, as a flame graph and as a landscape of calls that one flies through.
  *
- * Invariants: a recording stays in the browser, it is sent nowhere; both pictures show the same calls, the same search and the same choice.
- * Failure: a file that holds no folded stacks is refused with its line, and what was drawn stays.
+ * Invariants: a file stays in the browser, it is sent nowhere; both pictures show the same calls, the same search and the same choice.
+ * Failure: what holds no folded stacks is refused with its line, and what was drawn stays.
  */
 
 import "./style.css";
@@ -11,16 +11,23 @@ import { FlameGraph } from "./flamegraph.ts";
 import { callsOf, differenceOf, pathOf, type Call, type Calls } from "./folded.ts";
 import { formatCount, formatShare } from "./format.ts";
 import { Landscape } from "./landscape.ts";
+import { StoredStacks } from "./storedstacks.ts";
 import { applyTheme } from "./theme.ts";
 import { useTheme } from "./themebutton.ts";
 
 /** As the command has it: 262,144 stacks of 1 KiB. */
 const FILE_MAX = 256 * 2 ** 20;
 
+/** Texts of folded stacks: a recording, and one that it is compared with. */
+interface Recordings {
+  readonly now: readonly string[];
+  readonly before: readonly string[];
+}
+
 class FlamePage {
   private calls: Calls | null = null;
   private top: Call | null = null;
-  private texts = { now: "", before: "" };
+  private texts: Recordings = { now: [], before: [] };
   private name = "";
   private is3d = false;
   private land: Landscape | null = null;
@@ -34,6 +41,7 @@ class FlamePage {
     byId("as-land").addEventListener("click", () => this.become(true));
     byId("whole").addEventListener("click", () => this.calls !== null && this.choose(this.calls.root));
     new ResizeObserver(() => this.draw()).observe(byId("picture"));
+    void new StoredStacks((name, texts) => this.show(name, texts), (name, cause) => this.fail(name, cause)).begin();
   }
 
   private async open(input: HTMLInputElement, part: "now" | "before"): Promise<void> {
@@ -41,23 +49,30 @@ class FlamePage {
     if (file === undefined) return;
     try {
       if (file.size > FILE_MAX) throw new Error(`more than ${formatCount(FILE_MAX)} bytes`);
-      const texts = { ...this.texts, [part]: await file.text() };
-      // Another recording alone is drawn as it is, until there is one that it came before.
-      const calls = texts.now === "" ? callsOf(texts.before) : callsOf(texts.now, texts.before);
-      if (calls.total === 0) throw new Error("there is no stack in it");
-      [this.calls, this.top, this.texts] = [calls, calls.root, texts];
-      if (part === "now" || this.name === "") this.name = file.name;
-      byId("problem").hidden = true;
-      byId("start").hidden = true;
-      byId("picture").hidden = false;
-      this.draw();
-      this.land?.home();
+      const texts = { ...this.texts, [part]: [await file.text()] };
+      this.show(part === "now" || this.name === "" ? file.name : this.name, texts);
     } catch (cause) {
-      byId("problem").hidden = false;
-      byId("problem").textContent = `${file.name}: ${cause instanceof Error ? cause.message : String(cause)}`;
+      this.fail(file.name, cause);
     } finally {
       input.value = "";
     }
+  }
+
+  private show(name: string, texts: Recordings): void {
+    // Another recording alone is drawn as it is, until there is one that it came before.
+    const calls = texts.now.length === 0 ? callsOf(texts.before) : callsOf(texts.now, texts.before);
+    if (calls.total === 0) throw new Error("there is no stack in it");
+    [this.calls, this.top, this.texts, this.name] = [calls, calls.root, texts, name];
+    byId("problem").hidden = true;
+    byId("start").hidden = true;
+    byId("picture").hidden = false;
+    this.draw();
+    this.land?.home();
+  }
+
+  private fail(name: string, cause: unknown): void {
+    byId("problem").hidden = false;
+    byId("problem").textContent = `${name}: ${cause instanceof Error ? cause.message : String(cause)}`;
   }
 
   private become(is3d: boolean): void {

@@ -50,8 +50,11 @@ function stacksOf(text: string): Stack[] {
   return out;
 }
 
-/** The calls of a recording, beside those of another one when there is one. Fails with the line that is no stack. */
-export function callsOf(text: string, before = ""): Calls {
+/**
+ * The calls of a recording, beside those of another one when there is one. The texts of one recording are added up. Fails with the line
+ * that is no stack.
+ */
+export function callsOf(now: string | readonly string[], before: string | readonly string[] = []): Calls {
   const root: Call = { name: "all", depth: 0, parent: null, calls: new Map(), total: 0, self: 0, before: 0 };
   let [frames, depth] = [0, 0];
   const add = (stacks: readonly Stack[], part: "total" | "before"): void => {
@@ -72,8 +75,8 @@ export function callsOf(text: string, before = ""): Calls {
       if (part === "total") at.self += stack.count;
     }
   };
-  add(stacksOf(text), "total");
-  add(stacksOf(before), "before");
+  for (const text of [now].flat()) add(stacksOf(text), "total");
+  for (const text of [before].flat()) add(stacksOf(text), "before");
   return { root, total: root.total, before: root.before, frames, depth };
 }
 

@@ -12,6 +12,11 @@ test("stacks add up to calls, the same stack twice too", () => {
   expect([...callsOf("operator new (int) 7").root.calls.keys()]).toEqual(["operator new (int)"]);
 });
 
+test("the texts of a recording are one", () => {
+  const calls = callsOf(["a;b 3\na 1\n", "a;b 2\n"], ["a 5\n", "c 5\n"]);
+  expect([calls.total, calls.before, calls.root.calls.get("a")?.calls.get("b")?.total]).toEqual([6, 10, 5]);
+});
+
 test("what is no stack is refused with its line", () => {
   expect(() => callsOf("a 1\nb")).toThrow("line 2: no stack and number");
   expect(() => callsOf("a -1")).toThrow("line 1");

@@ -4,6 +4,7 @@
 //! This is the format that flame graph tools exchange. Limits: [`STACKS_MAX`] stacks of [`FRAMES_MAX`] frames; text
 //! beyond them is refused.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::Error;
@@ -12,6 +13,12 @@ use crate::Error;
 pub const STACKS_MAX: usize = 1 << 18;
 /// Most frames of a stack: both halves of one, the process, and inlined frames.
 pub const FRAMES_MAX: usize = 1024;
+
+/// The stack of what is not counted by itself.
+const OTHER: &str = "[other]";
+
+/// Bytes of a line beside its stack: a space, 20 digits and the end of the line.
+const LINE_BYTES_MAX: usize = 1 + 20 + 1;
 
 /// Stacks and what was counted of each: samples, or microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,9 +31,24 @@ impl Folded {
     pub fn add(&mut self, frames: &[String], count: u64) {
         let clean = |frame: &String| frame.replace([';', '\n', '\r'], ":");
         let key = frames.iter().take(FRAMES_MAX).map(clean).collect::<Vec<_>>().join(";");
-        let known = self.stacks.len() < STACKS_MAX || self.stacks.contains_key(&key);
-        let sum = self.stacks.entry(if known { key } else { "[other]".to_owned() }).or_default();
+        self.add_line(&key, count);
+    }
+
+    fn add_line(&mut self, stack: &str, count: u64) {
+        let known = self.stacks.len() < STACKS_MAX || self.stacks.contains_key(stack);
+        let sum = self.stacks.entry(if known { stack } else { OTHER }.to_owned()).or_default();
         *sum = sum.saturating_add(count);
+    }
+
+    /// Adds another recording.
+    pub fn merge(&mut self, more: &Self) {
+        more.stacks().for_each(|(stack, count)| self.add_line(stack, count));
+    }
+
+    /// Whether nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stacks.is_empty()
     }
 
     /// Every stack with its count, by its frames.
@@ -44,6 +66,28 @@ impl Folded {
     #[must_use]
     pub fn text(&self) -> String {
         self.stacks.iter().map(|(stack, count)| format!("{stack} {count}\n")).collect()
+    }
+
+    /// The text, in at most `bytes_max`: stacks with the highest counts that fit, the rest as `[other]`, so that the
+    /// total stays.
+    #[must_use]
+    pub fn text_within(&self, bytes_max: usize) -> String {
+        let text = self.text();
+        if text.len() <= bytes_max {
+            return text;
+        }
+        let mut stacks: Vec<(&str, u64)> = self.stacks().filter(|(stack, _)| *stack != OTHER).collect();
+        stacks.sort_by_key(|(_, count)| Reverse(*count));
+        let mut room = bytes_max.saturating_sub(OTHER.len() + LINE_BYTES_MAX);
+        let mut kept = Self::default();
+        kept.add_line(OTHER, self.stacks.get(OTHER).copied().unwrap_or(0));
+        for (stack, count) in stacks {
+            let bytes = stack.len() + LINE_BYTES_MAX;
+            let fits = bytes <= room;
+            room -= if fits { bytes } else { 0 };
+            kept.add_line(if fits { stack } else { OTHER }, count);
+        }
+        kept.text()
     }
 
     /// Reads such a text; the same stack twice is added up.
@@ -102,6 +146,28 @@ mod tests {
         }
         assert_eq!(Folded::parse("a b;c 1\r\na b;c 2\n").unwrap().text(), "a b;c 3\n");
         assert_eq!(Folded::parse("").unwrap().total(), 0);
+    }
+
+    #[test]
+    fn a_text_within_a_limit_keeps_the_largest_stacks_and_the_total() {
+        let mut folded = Folded::default();
+        for at in 1..=100_u64 {
+            folded.add(&["main".to_owned(), format!("f{at:03}")], at);
+        }
+        let whole = folded.text();
+        assert_eq!(folded.text_within(whole.len()), whole);
+        for bytes_max in [whole.len() - 1, 1000, 200, 60] {
+            let text = folded.text_within(bytes_max);
+            assert!(text.len() <= bytes_max, "{} of {bytes_max}", text.len());
+            let parsed = Folded::parse(&text).unwrap();
+            assert_eq!(parsed.total(), folded.total());
+            assert_eq!(parsed.stacks.get("main;f100"), Some(&100), "{text}");
+        }
+        assert_eq!(folded.text_within(0), "[other] 5050\n", "the total is more than a limit below a line");
+        let mut twice = folded.clone();
+        twice.merge(&folded);
+        assert_eq!((twice.total(), twice.stacks.len()), (10_100, 100));
+        assert!(Folded::default().is_empty() && !twice.is_empty());
     }
 
     #[test]

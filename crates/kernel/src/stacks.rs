@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::filter::Config;
 use crate::folded::Folded;
 use crate::object::{Loaded, Pace, Plan, value};
+use crate::run_time::RunTime;
 use crate::symbols::Symbols;
 use crate::{Error, Filter, Grouping};
 
@@ -20,6 +21,9 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/flame.
 
 /// Most samples a second and CPU: one costs about 2 microseconds.
 pub const RATE_MAX: u32 = 5000;
+
+/// A quarter of what the kernel's maps hold: then the place of one new stack in four is taken.
+const CROWDED: usize = 4096;
 
 /// The stack map says so where a stack's place is taken.
 const TAKEN: i32 = -17;
@@ -142,6 +146,18 @@ impl Stacks {
     /// When the kernel's maps cannot be read.
     pub fn lost(&self) -> Result<u64, Error> {
         Ok(Fields(&value(&self.loaded.map("lost"), 0, "lost stacks")?).u64())
+    }
+
+    /// Whether so many stacks were counted since the beginning that the next ones often find no place in the kernel's maps.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.before.len() >= CROWDED
+    }
+
+    /// What the programs cost, by name.
+    #[must_use]
+    pub fn run_times(&self) -> Vec<(String, RunTime)> {
+        self.loaded.run_times()
     }
 
     /// Frames of a place, outermost first.

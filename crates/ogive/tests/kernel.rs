@@ -295,6 +295,53 @@ impl Drop for Ask {
     }
 }
 
+/// What the stored stacks of a name come to: samples, or microseconds.
+fn stored_stacks(server: &Server, comm: &str, kind: &str) -> u64 {
+    let selector = format!("ogive_kernel_stacks{{comm=\"{comm}\",kind=\"{kind}\",source=\"bpf\"}}");
+    let (_, body) = server.get(&format!("/v1/cells?match[]={}", crate::common::form(&selector)));
+    let samples = body["data"]["samples"].as_array().cloned().unwrap_or_default();
+    let lines = samples.iter().filter_map(|sample| sample["text"].as_str()).flat_map(str::lines);
+    lines.map(|line| line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?}")).1.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn stacks_are_texts_that_add_up() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let (program, comm) = work_named("stack");
+    let export = Export::start(&server, &["--comm", &comm, "--observe", "stacks", "--budget", "100"]);
+    server.becomes("count(ogive_kernel_failed{part=\"stacks\"} == 0)", 1.0);
+    run(&program, &["burn", "1000"]);
+    run(&program, &["sleep", "300"]);
+    let (is_fine, said) = export.terminate();
+    assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
+    // A second of CPU time, 49 times a second.
+    let samples = stored_stacks(&server, &comm, "on_cpu");
+    assert!((20..=100).contains(&samples), "{samples}");
+    let waited = stored_stacks(&server, &comm, "off_cpu");
+    assert!(waited >= 300_000, "{waited}");
+    // And of one recording, 99 times a second.
+    let (program, comm) = work_named("flame");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+    command.args(["kernel", "flame", "--seconds", "100", "--comm", &comm, "--to", &url(&server)]);
+    let flame = Ask::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    run(&program, &["burn", "1000"]);
+    let (is_fine, _, said) = flame.interrupt();
+    assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
+    let samples = stored_stacks(&server, &comm, "on_cpu");
+    assert!((40..=200).contains(&samples), "{samples}");
+    // Those of a whole machine are refused.
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["kernel", "export", "--observe", "stacks", "--to", &url(&server)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("name one"), "{said}");
+}
+
 #[test]
 fn a_question_is_answered_and_its_answer_kept_as_series() {
     if !is_possible() {

@@ -10,12 +10,13 @@ mod processes;
 mod questions;
 mod role;
 mod sent;
+mod stack_series;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_export::Exporter;
+use ogive_export::{Exporter, Status};
 use ogive_kernel::sched::GROUPS_MAX;
 use ogive_probe::{Clock, HiccupMeter};
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +29,7 @@ pub(super) use kept::{QuestionSeries, check_name};
 use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
 pub(super) use sent::Sent;
+pub(super) use stack_series::StackSeries;
 
 /// How long the server may take at the end to accept the last cells.
 pub(super) const LAST_CELLS: Duration = Duration::from_secs(5);
@@ -141,8 +143,12 @@ pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         }
     });
     running.stop();
-    let status = exporter.shutdown(LAST_CELLS);
+    Ok(report(&exporter.shutdown(LAST_CELLS)))
+}
+
+/// Reports at the end how much was sent.
+pub(super) fn report(status: &Status) -> ExitCode {
     let lost = status.taken.samples - status.acknowledged.samples;
     eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
-    Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::EXIT_FINDING) })
+    if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::EXIT_FINDING) }
 }

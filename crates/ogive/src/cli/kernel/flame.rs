@@ -1,7 +1,10 @@
 //! `ogive kernel flame`: stacks of tasks that run or wait, folded, and as a flame graph.
 
+mod send;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_kernel::flamegraph::{self, Picture};
@@ -14,15 +17,16 @@ use crate::cli::exit::EXIT_USAGE;
 /// Larger files are no folded stacks of ours: 262,144 stacks of 1 KiB.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Samples the stacks of running tasks, or measures those of waiting ones: folded on standard output, or as a flame
-/// graph in a file.
+/// Samples the stacks of running tasks, or measures those of waiting ones: folded on standard output, as a flame graph
+/// in a file, or as a series of a server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   ogive kernel flame -p 1234 --svg on.svg                where its CPU time goes
   ogive kernel flame -p 1234 --off-cpu --svg off.svg     where it waits
   ogive kernel flame -p 1234 > before.folded             folded stacks, for a comparison later
   ogive kernel flame -p 1234 --before before.folded --svg change.svg
-  ogive kernel flame --from now.folded --before before.folded --svg change.svg")]
+  ogive kernel flame --from now.folded --before before.folded --svg change.svg
+  ogive kernel flame --comm nginx --to http://127.0.0.1:6448 --seconds 86400    a series, for the page flame.html")]
 pub(crate) struct Flame {
     #[command(flatten)]
     tasks: Tasks,
@@ -44,6 +48,9 @@ pub(crate) struct Flame {
     /// Draw these folded stacks instead of recording.
     #[arg(long, value_name = "FILE", requires = "svg", conflicts_with_all = ["pid", "comm", "cgroup"])]
     from: Option<PathBuf>,
+    /// Send the stacks to this server or broker every ten seconds, as the series ogive_kernel_stacks; Ctrl-C ends it.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["svg", "from"])]
+    to: Option<String>,
 }
 
 pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
@@ -52,6 +59,9 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
     if !is_named && options.from.is_none() {
         eprintln!("ogive: name a process with -p, --comm or --cgroup, or a recording with --from");
         return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    if let Some(url) = &options.to {
+        return send::run(&tasks.filter()?, kind(options), url, Duration::from_secs(options.seconds));
     }
     // Before anything is recorded that could not be drawn.
     let before = options.before.as_deref().map(read).transpose()?;
@@ -70,9 +80,12 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn kind(options: &Flame) -> Kind {
+    if options.off_cpu { Kind::OffCpu } else { Kind::OnCpu(options.rate) }
+}
+
 fn record(options: &Flame) -> anyhow::Result<Folded> {
-    let kind = if options.off_cpu { Kind::OffCpu } else { Kind::OnCpu(options.rate) };
-    let mut stacks = Stacks::start(&options.tasks.filter()?, kind, &online_cpus()?)?;
+    let mut stacks = Stacks::start(&options.tasks.filter()?, kind(options), &online_cpus()?)?;
     for _ in 0..options.seconds {
         wait(1);
         stacks.look_up()?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use ogive_export::Exporter;
 use ogive_kernel::ask::Observer;
 
-use super::super::export::{LAST_CELLS, QuestionSeries, Sent};
+use super::super::export::{LAST_CELLS, QuestionSeries, Sent, report};
 
 /// Sends what is counted until `end`.
 pub(super) fn run(
@@ -32,8 +32,5 @@ pub(super) fn run(
     })?;
     observer.stop();
     series.put(observer)?;
-    let status = exporter.shutdown(LAST_CELLS);
-    let lost = status.taken.samples - status.acknowledged.samples;
-    eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
-    Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::EXIT_FINDING) })
+    Ok(report(&exporter.shutdown(LAST_CELLS)))
 }

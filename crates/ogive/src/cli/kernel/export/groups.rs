@@ -101,8 +101,7 @@ impl Groups {
             let mut labels = vec![(label(*grouping), id.to_string())];
             if *grouping == Grouping::Cgroup {
                 if let Some(path) = find_cgroup(id) {
-                    let name = path.strip_prefix(CGROUPS).unwrap_or(&path).display();
-                    labels = vec![("cgroup", format!("/{name}"))];
+                    labels = vec![("cgroup", label_of_cgroup(&path))];
                     cgroup_paths.insert(id, path);
                 }
             } else {
@@ -193,6 +192,15 @@ fn lives(grouping: Grouping, cgroup_paths: &HashMap<u64, PathBuf>, id: u64) -> b
             cgroup_paths.get(&id).is_none_or(same)
         }
     }
+}
+
+/// The name of a cgroup, by its number, as the label of a group has it.
+pub(super) fn cgroup_name(id: u64) -> Option<String> {
+    find_cgroup(id).map(|path| label_of_cgroup(&path))
+}
+
+fn label_of_cgroup(path: &Path) -> String {
+    format!("/{}", path.strip_prefix(CGROUPS).unwrap_or(path).display())
 }
 
 /// The directory of a cgroup, by its number.

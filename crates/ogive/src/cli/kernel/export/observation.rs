@@ -24,6 +24,7 @@ use super::parts::{Loaded, SHED_ORDER, Settings};
 use super::processes::Processes;
 use super::questions::Questions;
 use super::sent::Sent;
+use super::stack_series::StoredStacks;
 use crate::cli::config_file;
 
 /// 50 ms before the end of a second, some of which the reading takes.
@@ -77,6 +78,7 @@ struct Observation {
     clock: Clock,
     loaded: Loaded,
     questions: Questions,
+    stacks: StoredStacks,
     budget: Budget,
     groups: Groups,
     machine: Machine,
@@ -104,6 +106,7 @@ impl Observation {
             processes: Processes::default(),
             loaded: Loaded::default(),
             questions: Questions::new(sent, &settings.asked, &settings.filter, settings.groups),
+            stacks: StoredStacks::new(sent, &settings),
             threads: HashMap::new(),
             window: None,
             shares: Vec::new(),
@@ -123,7 +126,10 @@ impl Observation {
             match messages.recv_timeout(until_turn(self.clock)) {
                 Ok(Message::Retry) => self.load(),
                 Err(RecvTimeoutError::Timeout) => self.turn(),
-                Err(RecvTimeoutError::Disconnected) => return self.drain(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.stacks.put();
+                    return self.drain();
+                }
             }
         }
     }
@@ -134,6 +140,7 @@ impl Observation {
         let failed = self.loaded.load_missing(&self.settings, |part| shed.contains(&part));
         let mut failed: Vec<_> = failed.into_iter().map(|(part, error)| (part, error.to_string())).collect();
         failed.extend(self.questions.load_missing(|part| shed.contains(&part)));
+        failed.extend(self.stacks.load_missing(|part| shed.contains(&part)));
         for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
             self.machine.failed(part, failed.iter().any(|(name, _)| *name == part));
         }
@@ -148,6 +155,7 @@ impl Observation {
     /// One turn: the measurements of a second, and their cost.
     fn turn(&mut self) {
         self.drain();
+        self.stacks.turn();
         self.machine.read_proc();
         self.turn += 1;
         self.count_own_cost();
@@ -234,6 +242,7 @@ impl Observation {
     fn run_times(&self) -> Vec<(&'static str, RunTime)> {
         let mut all = self.loaded.run_times();
         all.extend(self.questions.run_times());
+        all.extend(self.stacks.run_times());
         all
     }
 
@@ -279,6 +288,7 @@ impl Observation {
                 self.drain();
                 self.loaded.shed(part);
                 self.questions.shed(part);
+                self.stacks.shed(part);
                 self.machine.shed(part);
                 if part == "micro" {
                     self.threads.clear();

@@ -27,12 +27,15 @@ pub(crate) enum Part {
     Calls,
     /// Contended locks, with stacks; by process or cgroup.
     Locks,
+    /// Stacks of running and of waiting tasks, as texts; needs a process, a name or a cgroup.
+    Stacks,
 }
 
-/// In the order in which they are shed: questions about functions first, then what costs something in each system call, then
-/// stacks. The scheduler stays.
-pub(super) const SHED_ORDER: [(&str, bool); 9] = [
+/// In the order in which they are shed: questions about functions first, then stacks at each switch, then what costs
+/// something in each system call, then stacks of locks. The scheduler stays.
+pub(super) const SHED_ORDER: [(&str, bool); 10] = [
     ("ask_function", true),
+    ("stacks", true),
     ("ask_call", true),
     ("calls", true),
     ("herds", true),
@@ -55,6 +58,7 @@ impl Part {
             Self::Herds => "herds",
             Self::Calls => "calls",
             Self::Locks => "locks",
+            Self::Stacks => "stacks",
         }
     }
 }
@@ -82,6 +86,9 @@ impl Settings {
         questions::check(&self.asked)?;
         if self.grouping == Grouping::Thread && self.wants("locks") {
             return Err(Error::Input("locks are counted by process or cgroup, and not by thread".to_owned()));
+        }
+        if self.filter == Filter::Everything && self.wants("stacks") {
+            return Err(Error::Input("stacks are those of a process, of a name or of a cgroup: name one".to_owned()));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::percent;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KernelOptions {
     /// Observe this of the machine's kernel, as `ogive kernel export` does: sched, interrupts, micro, locks,
-    /// herds, calls. Needs root, or CAP_BPF and CAP_PERFMON; otherwise counters from /proc are sent.
+    /// herds, calls, stacks. Needs root, or CAP_BPF and CAP_PERFMON; otherwise counters from /proc are sent.
     #[arg(long, value_name = "PART", env = "OGIVE_KERNEL_OBSERVE", value_enum, value_delimiter = ',')]
     kernel_observe: Vec<Part>,
     /// Answer this question and keep its answer as series of this name, as `ogive kernel ask --keep` does.
