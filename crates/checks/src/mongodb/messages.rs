@@ -116,7 +116,7 @@ impl Reply {
     /// Why the server refuses the command.
     pub(crate) fn judged(self) -> Result<Value, Failure> {
         match self.0.get("ok").and_then(Value::as_f64) {
-            Some(ok) if ok == 1.0 => Ok(self.0),
+            Some(1.0) => Ok(self.0),
             Some(_) => Err(self.refused()),
             None => Err(strange()),
         }
