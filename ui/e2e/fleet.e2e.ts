@@ -1,8 +1,9 @@
+import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { launch, open, Server } from "./harness.ts";
+import { binary, launch, open, Server } from "./harness.ts";
 
 let server: Server;
 let browser: Browser;
@@ -87,6 +88,47 @@ test("the page shows what each broker runs, who refuses it and why", async () =>
   await page.locator('[data-state="revoked"]').click();
   await expect.poll(() => names(page)).toEqual(["edge-3"]);
   expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("what comes to a broker is seen on its row's button while somebody looks", async () => {
+  // Its destination does not exist: what it has arrives nowhere.
+  const broker = await Server.broker({ away: "http://127.0.0.1:9" }, "edge-live", "[fleet]\nallow = [\"watch\"]\n");
+  try {
+    const { data } = await post<{ data: { ticket: string } }>("v1/fleet/tickets", { group: "edge" });
+    execFileSync(binary(), ["broker", "enroll", server.url, data.ticket, "-c", join(broker.data, "broker.toml")]);
+    const { page, errors } = await open(browser, `${server.url}/fleet.html`);
+    await expect.poll(async () => (await names(page)).includes("edge-live")).toBe(true);
+    await expect.poll(() => words(page, "edge-live")).not.toContain("never");
+    await page.locator('button[data-watch="edge-live"]').click();
+    await expect.poll(() => page.locator("#live .note").innerText()).toMatch(/nothing came yet|measurements in a second/);
+    await page.locator("#live input").fill("asked_seconds");
+    await page.locator("#live input").press("Enter");
+    await expect.poll(() => page.locator("#live .note").innerText()).toContain("nothing came yet");
+    const series = [{ labels: { __name__: "asked_seconds", route: "/a" }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }];
+    const samples = [{ series: 0, time_ms: Math.floor(Date.now() / 1000) * 1000, histogram: { bins: { "1.2e-3": 99, "2.5e-1": 1 } } }];
+    await broker.push({ source: crypto.randomUUID(), sequence: 1, series, samples });
+    const line = page.locator("#live tbody tr");
+    await expect.poll(async () => (await line.allInnerTexts()).map((text) => text.replace(/\s+/g, " "))).toEqual([expect.stringMatching(/^asked_seconds\{route="\/a"\} 100 1\.[23]\d* ms 1\.[23]\d* ms /)]);
+    // Whoever stops ends it at the broker.
+    const watches = async (): Promise<string | undefined> => /^ogive_fleet_watches (\d+)/m.exec(await (await fetch(`${broker.url}/metrics`)).text())?.[1];
+    expect(await watches()).toBe("1");
+    await page.locator("#live button.ghost").click();
+    await expect.poll(watches).toBe("0");
+    expect(errors).toEqual([]);
+    await page.close();
+  } finally {
+    await broker.end();
+  }
+});
+
+test("why there is nothing to see of a broker is said", async () => {
+  await (await Broker.enrol("edge-closed", "edge")).poll({ version: 2 });
+  const { page } = await open(browser, `${server.url}/fleet.html`);
+  await expect.poll(async () => (await names(page)).includes("edge-closed")).toBe(true);
+  await page.locator('button[data-watch="edge-closed"]').click();
+  // It polls no more, so that the server gives up after a while.
+  await expect.poll(() => page.locator("#live .note").innerText(), { timeout: 30_000 }).toContain("edge-closed");
   await page.close();
 });
 

@@ -63,13 +63,13 @@ export class Server {
     }
   }
 
-  /** An `ogive broker` with a destination of each name at the address beside it. */
-  static broker(destinations: Record<string, string>): Promise<Server> {
+  /** An `ogive broker` with a destination of each name at the address beside it, and more of its file. */
+  static broker(destinations: Record<string, string>, broker = "edge-1", more = ""): Promise<Server> {
     return Server.start((server) => {
       const file = join(server.data, "broker.toml");
       const spool = `[spool]\ndirectory = "${join(server.data, "spool")}"\n`;
       const each = Object.entries(destinations).map(([name, url]) => `[[destination]]\nname = "${name}"\nendpoints = ["${url}"]\n`);
-      writeFileSync(file, [`name = "edge-1"\nlisten = ["127.0.0.1:${server.port}"]\n`, spool, ...each].join("\n"));
+      writeFileSync(file, [`name = "${broker}"\nlisten = ["127.0.0.1:${server.port}"]\n`, spool, ...each, more].join("\n"));
       return ["broker", "-c", file];
     });
   }

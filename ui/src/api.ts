@@ -379,6 +379,19 @@ export async function fetchBrokers(since: number): Promise<Brokers> {
   return (await get("v1/fleet/brokers", { since: String(since) })) as unknown as Brokers;
 }
 
+/** What comes to a broker, as a stream of events, until `signal` ends it. */
+export async function openWatch(broker: string, query: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  let response: Response;
+  try {
+    response = await fetch(address(`v1/fleet/brokers/${encodeURIComponent(broker)}/live`, { query, quantiles: "0.5,0.99" }), { signal });
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    throw new ApiError("The server does not answer.", 0);
+  }
+  if (response.ok && response.body !== null) return response.body;
+  throw new ApiError((await parsed<null>(response)).error ?? `The server answered ${response.status}.`, response.status);
+}
+
 /** Active alerts, those that fire first. */
 export async function fetchAlerts(): Promise<readonly Alert[]> {
   return (await get<{ alerts: Alert[] }>("v1/alerts", {})).data.alerts;

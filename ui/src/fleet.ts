@@ -10,6 +10,7 @@ import "./style.css";
 import "./fleet.css";
 import { ApiError, fetchBrokers } from "./api.ts";
 import { byId, el } from "./dom.ts";
+import { FleetLive } from "./fleetlive.ts";
 import { arranged, COLUMNS, inSight, LEVEL, problems, STATES, versionText, type BrokerRow, type State } from "./fleetrows.ts";
 import { formatClock, formatCount, formatDate, formatDuration } from "./format.ts";
 import { poll } from "./poll.ts";
@@ -27,6 +28,7 @@ let [by, reversed] = ["state", false];
 let chosen: string | null = null;
 let shown: BrokerRow[] = [];
 
+const live = new FleetLive(byId("live"));
 const table = byId("rows");
 const spacer = el("div", { class: "fleet-space", role: "rowgroup" });
 const heads = COLUMNS.map(({ key, title }) => el("div", { role: "columnheader", class: `cell ${key}` }, el("button", { type: "button", "data-sort": key, click: () => sort(key) }, title)));
@@ -90,10 +92,12 @@ function states(): void {
 /** Draws the rows in sight. */
 function draw(): void {
   const [first, end] = inSight(table.scrollTop, table.clientHeight, ROW_PX, shown.length);
-  const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset["broker"] : undefined;
+  const { broker, watch } = document.activeElement instanceof HTMLElement ? document.activeElement.dataset : ({} as DOMStringMap);
   const lines = shown.slice(first, end).map((row, at) => line(row, first + at));
   spacer.replaceChildren(...lines);
-  if (focused !== undefined) spacer.querySelector<HTMLElement>(`button[data-broker="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  const focus = (button: string): void => spacer.querySelector<HTMLElement>(button)?.focus({ preventScroll: true });
+  if (broker !== undefined) focus(`button[data-broker="${CSS.escape(broker)}"]`);
+  if (watch !== undefined) focus(`button[data-watch="${CSS.escape(watch)}"]`);
 }
 
 function line(row: BrokerRow, at: number): HTMLElement {
@@ -104,7 +108,11 @@ function line(row: BrokerRow, at: number): HTMLElement {
   };
   const cells = COLUMNS.map(({ key, text }) => {
     const value = text(row, nowMs);
-    if (key === "name") return el("div", { role: "rowheader", class: "cell name" }, el("button", { type: "button", "data-broker": row.name, "aria-expanded": String(chosen === row.name), click: choose }, value));
+    if (key === "name") {
+      const name = el("button", { type: "button", "data-broker": row.name, "aria-expanded": String(chosen === row.name), click: choose }, value);
+      const watch = el("button", { type: "button", class: "watch", "data-watch": row.name, title: "What comes to it, each second", "aria-label": `Live: ${row.name}`, click: () => live.open(row.name) }, "Live");
+      return el("div", { role: "rowheader", class: "cell name" }, name, watch);
+    }
     if (key === "state") return el("div", { role: "cell", class: "cell state" }, el("i", { class: `dot ${LEVEL[row.state]}` }), value);
     return el("div", { role: "cell", class: `cell ${key}` }, value);
   });

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::own_value::OwnValue;
 
 /// Their metrics and help texts.
-pub const HELP: [(&str, &str); 14] = [
+pub const HELP: [(&str, &str); 15] = [
     ("ogive_fleet_brokers", "Enrolled brokers, by state: in_sync, drift, refusing, away, unseen, revoked."),
     ("ogive_fleet_polls_total", "Polls of brokers that were answered."),
     ("ogive_fleet_denied_total", "Enrolments and polls that were refused, by reason."),
@@ -16,8 +16,15 @@ pub const HELP: [(&str, &str); 14] = [
         "Checks that only some brokers of a group run, by state: running, or waiting for a broker.",
     ),
     ("ogive_fleet_moves_total", "Spread checks that went from one broker to another."),
-    ("ogive_fleet_connections", "Connections through brokers (of a broker: through it) that are open or being opened."),
-    ("ogive_fleet_connections_refused_total", "Connections through brokers that did not come about, by reason."),
+    (
+        "ogive_fleet_connections",
+        "Connections through brokers and watches (of a broker: connections through it) that are open or being opened.",
+    ),
+    (
+        "ogive_fleet_connections_refused_total",
+        "Connections through brokers and watches of brokers that did not come about, by reason.",
+    ),
+    ("ogive_fleet_watches", "People who watch what comes to this broker."),
     ("ogive_fleet_spread_checks_run", "Spread checks of its group that this broker runs."),
     (
         "ogive_fleet_leases_lost_total",

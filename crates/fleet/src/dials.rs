@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::secret::random_hex;
-use crate::target::Target;
 use crate::wire::Connect;
 
 /// 64 connections: of the 736 of the server's addresses they take 128, and 4 MiB for what they hold.
@@ -124,8 +123,8 @@ impl Dials {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request to `broker`, for its next poll.
-    pub(crate) fn add(self: &Arc<Self>, broker: &str, target: &Target, by: &str) -> Result<Dialing, Refusal> {
+    /// A request to `broker`, for its next poll, by which it gets its id.
+    pub(crate) fn add(self: &Arc<Self>, broker: &str, request: Connect) -> Result<Dialing, Refusal> {
         let id = random_hex(ID_BYTES).map_err(|why| Refusal::new("other", why))?;
         let mut table = self.table();
         let all: usize = table.taken.values().sum();
@@ -144,7 +143,7 @@ impl Dials {
         }
         *table.taken.entry(broker.to_owned()).or_default() += 1;
         let (sender, answer) = oneshot::channel();
-        let request = Connect { id: id.clone(), target: target.to_string(), by: by.to_owned() };
+        let request = Connect { id: id.clone(), ..request };
         let waiting = Waiting { broker: broker.to_owned(), request, is_delivered: false, answer: sender };
         let before = table.waiting.insert(id.clone(), waiting);
         assert!(before.is_none(), "the id {id} was there");
@@ -219,8 +218,8 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn target() -> Target {
-        Target::parse("db:5432").unwrap()
+    fn request(by: &str) -> Connect {
+        Connect { target: "db:5432".into(), by: by.into(), ..Connect::default() }
     }
 
     fn is_empty(dials: &Dials) -> bool {
@@ -231,12 +230,12 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_delivered_once_and_answered_by_its_broker_once() {
         let dials = Dials::new(Arc::default());
-        let dialing = dials.add("a", &target(), "\"amy\"").unwrap();
+        let dialing = dials.add("a", request("\"amy\"")).unwrap();
         assert!(dials.deliver("b").is_empty());
         let id = dialing.place.id.clone();
         assert!(dials.arrive("a", &id).is_none(), "the broker cannot know it yet");
         let delivered = dials.deliver("a");
-        let expected = Connect { id: id.clone(), target: "db:5432".into(), by: "\"amy\"".into() };
+        let expected = Connect { id: id.clone(), ..request("\"amy\"") };
         assert_eq!((delivered, dials.deliver("a")), (vec![expected], Vec::new()));
         assert!(dials.arrive("b", &id).is_none() && dials.arrive("a", "x").is_none());
         let (near, _far) = tokio::io::duplex(10);
@@ -252,7 +251,7 @@ mod tests {
     async fn a_refusal_is_passed_on_within_limits() {
         let dials = Dials::new(Arc::default());
         let refused = async |reason: &str, text: &str| {
-            let dialing = dials.add("a", &target(), "").unwrap();
+            let dialing = dials.add("a", request("")).unwrap();
             let id = dials.deliver("a")[0].id.clone();
             dials.arrive("a", &id).unwrap().refused(reason, text);
             dialing.wait().await.err().unwrap()
@@ -260,7 +259,7 @@ mod tests {
         assert_eq!(refused("not_allowed", "not\x1b[1m").await, Refusal::new("not_allowed", "not [1m"));
         let other = refused("anything", &"ä".repeat(TEXT_BYTES_MAX)).await;
         assert_eq!((other.reason, other.message.len()), ("other", TEXT_BYTES_MAX));
-        let dialing = dials.add("a", &target(), "").unwrap();
+        let dialing = dials.add("a", request("")).unwrap();
         let id = dials.deliver("a")[0].id.clone();
         drop(dials.arrive("a", &id));
         assert_eq!(dialing.wait().await.err().unwrap().reason, "broken");
@@ -269,7 +268,7 @@ mod tests {
     #[test]
     fn places_are_limited_and_free_again() {
         let dials = Dials::new(Arc::default());
-        let add = |broker: &str| dials.add(broker, &target(), "");
+        let add = |broker: &str| dials.add(broker, request(""));
         let mut of_one: Vec<_> = (0..BROKER_CONNECTIONS_MAX).map(|_| add("a").unwrap()).collect();
         let refusal = add("a").err().unwrap();
         assert!(refusal.reason == "limit" && refusal.message.contains("16 connections"), "{refusal:?}");

@@ -9,7 +9,8 @@
 //! - Broker: `broker` (what the fleet needs of it), `broker_store` (its credential, the last good version and the
 //!   requests that it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
 //!   server).
-//! - Both: `target` (what a broker may be asked to connect to) and `relay` (bytes both ways between two streams).
+//! - Both: `target` (what a broker may be asked to connect to), `relay` (bytes both ways between two streams), `watch` (what
+//!   a broker shows while it is watched) and `lines` (lines over such a stream).
 //!
 //! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
 //! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves
@@ -28,6 +29,7 @@ mod error;
 mod fleet;
 mod group_store;
 mod lease;
+mod lines;
 mod link;
 mod member;
 mod package;
@@ -40,6 +42,7 @@ mod target;
 mod task;
 #[cfg(test)]
 mod testing;
+mod watch;
 mod wire;
 
 pub use broker::{Broker, Home};
@@ -48,6 +51,7 @@ pub use credential::{Enrolment, NewTicket, TicketView};
 pub use dials::{Arrival, BROKER_CONNECTIONS_MAX, Connection, DIAL, Duplex, Place, Refusal};
 pub use error::Error;
 pub use fleet::{Applied, Fleet, GroupRow, POLL_BYTES_MAX, Validate, WAIT_MAX};
+pub use lines::{Lines, send_line};
 pub use link::{Link, LinkOptions, enrol};
 pub use package::{CONTENTS_BYTES_MAX, Contents, Package, PublicKey, Signed};
 pub use record::Restrict;
@@ -57,6 +61,10 @@ pub use secret::TOKEN_PREFIX;
 pub use spread::Spread;
 pub use target::{Host, Reachable, Target};
 pub use task::{Order, Outcome, Task, TaskView};
+pub use watch::{
+    BROKER_WATCHES_MAX, LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, Watch, WatchCell, WatchColumn,
+    WatchDistribution,
+};
 pub use wire::{Answer, Connect, Declined, Enroled, Poll, Share, any as read_any};
 
 /// 64 letters: a name is a label, part of an address and a file name.

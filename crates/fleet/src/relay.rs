@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 
 /// 16 KiB: as much as a record of TLS holds.
-const PAYLOAD_BYTES_MAX: usize = 16 << 10;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// The length before a payload.
-const HEAD_BYTES: usize = 2;
+pub(crate) const HEAD_BYTES: usize = 2;
 const _: () = assert!(PAYLOAD_BYTES_MAX <= u16::MAX as usize);
 /// 10 minutes without a byte: a session of a person who went for a coffee stays, a forgotten one ends.
 pub const IDLE: Duration = Duration::from_secs(600);
@@ -25,7 +25,7 @@ const IDLE_PARTS: u32 = 8;
 
 /// How a stream carries its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Plain,
     Framed,
 }
@@ -151,7 +151,7 @@ pub(crate) fn payload_bytes(head: [u8; HEAD_BYTES]) -> io::Result<usize> {
 }
 
 /// Reads some bytes to behind the head in `buffer`; none at the end of the data.
-async fn take<R: AsyncRead + Unpin>(from: &mut R, form: Form, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) async fn take<R: AsyncRead + Unpin>(from: &mut R, form: Form, buffer: &mut [u8]) -> io::Result<usize> {
     let payload = &mut buffer[HEAD_BYTES..];
     if form == Form::Plain {
         return from.read(payload).await;
@@ -164,7 +164,7 @@ async fn take<R: AsyncRead + Unpin>(from: &mut R, form: Form, buffer: &mut [u8])
 }
 
 /// Writes what stands behind the head in `buffer`; nothing there is the end of the data.
-async fn give<W: AsyncWrite + Unpin>(to: &mut W, form: Form, buffer: &mut [u8]) -> io::Result<()> {
+pub(crate) async fn give<W: AsyncWrite + Unpin>(to: &mut W, form: Form, buffer: &mut [u8]) -> io::Result<()> {
     let count = buffer.len() - HEAD_BYTES;
     match form {
         Form::Framed => {

@@ -7,6 +7,7 @@ use crate::relay::payload_bytes;
 use crate::report::Report;
 use crate::target::{Reachable, Target};
 use crate::task::{Outcome, Task};
+use crate::watch::{Watch, WatchColumn};
 
 /// A broker asks for what is new.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub struct Poll {
 }
 
 /// The server's answer, when there is something new or after a while.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The server's clock.
     pub now_ms: i64,
@@ -48,15 +49,30 @@ pub struct Answer {
     pub connects: Vec<Connect>,
 }
 
-/// A connection that somebody wants through a broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A connection that somebody wants through a broker, or to the broker itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connect {
     /// Whose answer it is.
     pub id: String,
-    /// Where it shall lead, `HOST:PORT`.
+    /// Where it shall lead, `HOST:PORT`; empty with `watch`, which a broker that does not know of watches refuses.
     pub target: String,
     /// Who wants it.
     pub by: String,
+    /// What the broker shall show of its own samples in place of a target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
+}
+
+impl Connect {
+    /// To a target, in the name of `by`; it has no id yet.
+    pub(crate) fn from_target(target: &Target, by: &str) -> Self {
+        Self { target: target.to_string(), by: by.to_owned(), ..Self::default() }
+    }
+
+    /// To the broker's samples, in the name of `by`; it has no id yet.
+    pub(crate) fn from_watch(watch: Watch, by: &str) -> Self {
+        Self { by: by.to_owned(), watch: Some(watch), ..Self::default() }
+    }
 }
 
 /// Why a broker does not connect.
@@ -123,6 +139,7 @@ pub fn any(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Done>(bytes);
     let _ = serde_json::from_slice::<Enroled>(bytes);
     let _ = serde_json::from_slice::<Declined>(bytes);
+    let _ = serde_json::from_slice::<WatchColumn>(bytes);
     let _ = crate::record::parsed(bytes);
     let text = String::from_utf8_lossy(bytes);
     let _ = crate::credential::ticket_parts(&text);
@@ -147,9 +164,18 @@ mod tests {
         let poll = Poll { report, runs: Some(vec!["a".into()]), ..Poll::default() };
         let signed = Signed { package: "{}".into(), signature: "AA==".into() };
         let share = Some(Share { lease_ms: 15_000, checks: vec!["a".into()] });
-        let connects = vec![Connect { id: "1f".into(), target: "db:5432".into(), by: "amy".into() }];
+        let watch = Watch { tenant: "a".into(), query: "up".into(), quantiles: vec![0.5] };
+        let connects = vec![
+            Connect { id: "1f".into(), target: "db:5432".into(), by: "amy".into(), watch: None },
+            Connect { id: "20".into(), ..Connect::from_watch(watch, "amy") },
+        ];
         let answer = Answer { package: Some(signed), share, connects, ..Answer::default() };
-        let texts = [serde_json::to_vec(&poll).unwrap(), serde_json::to_vec(&answer).unwrap()];
+        let column = WatchColumn { t: 1, bins: vec![[Some(1.0), None, Some(2.0)]], ..WatchColumn::default() };
+        let texts = [
+            serde_json::to_vec(&poll).unwrap(),
+            serde_json::to_vec(&answer).unwrap(),
+            serde_json::to_vec(&column).unwrap(),
+        ];
         let mut seed = 7_u64;
         for text in texts {
             for _ in 0..3_000 {

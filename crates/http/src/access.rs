@@ -121,6 +121,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/fleet/brokers/{name}", Admin, Admin),
     ("/v1/fleet/brokers/{name}/requests", Admin, Admin),
     ("/v1/fleet/brokers/{name}/connect", Admin, Admin),
+    ("/v1/fleet/brokers/{name}/live", Admin, Admin),
     ("/v1/fleet/tickets", Admin, Admin),
     // A ticket, or the token of a broker, is judged by their handlers.
     ("/v1/fleet/enroll", Open, Open),

@@ -39,6 +39,8 @@ mod expressions;
 mod fair;
 mod federate;
 mod fleet;
+mod fleet_session;
+mod fleet_watch;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod group_columns;
@@ -171,6 +173,7 @@ fn fleet_routes() -> Router<App> {
         .route("/v1/fleet/brokers/{name}", axum::routing::delete(fleet::revoke))
         .route("/v1/fleet/brokers/{name}/requests", get(fleet::asked).post(fleet::ask))
         .route("/v1/fleet/brokers/{name}/connect", post(reach::connect))
+        .route("/v1/fleet/brokers/{name}/live", get(fleet_watch::get))
         .route("/v1/fleet/tickets", get(fleet::tickets).post(fleet::ticket))
         .merge(link_routes())
 }
@@ -293,8 +296,14 @@ async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
 }
 
 /// Routes whose answers wait for something else.
-const UNMEASURED: [&str; 5] =
-    ["/v1/live", "/v1/stream", "/v1/subscribe", "/v1/fleet/poll", "/v1/fleet/brokers/{name}/connect"];
+const UNMEASURED: [&str; 6] = [
+    "/v1/live",
+    "/v1/stream",
+    "/v1/subscribe",
+    "/v1/fleet/poll",
+    "/v1/fleet/brokers/{name}/connect",
+    "/v1/fleet/brokers/{name}/live",
+];
 
 /// Measures each request from its head to the head of its answer, and marks the answer as safe to embed nowhere.
 async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {

@@ -2,37 +2,29 @@
 //!
 //! Format: docs/http.md and docs/formats/fleet.md.
 //! Invariants: a connection begins when its broker has connected to the target, so that every refusal is an answer of HTTP; it
-//! ends within [`LOOK_AGAIN`] and a little when whoever asked may not any more, or the broker is another or revoked. Each
+//! ends within a second and a little when whoever asked may not any more, or the broker is another or revoked. Each
 //! is in the audit when it is refused, when it begins, and when it ends.
 //! Threads: one task relays each connection. Limits: those of `ogive_fleet::Connection`.
 
-use std::time::Duration;
-
 use axum::extract::{Path, Request, State};
-use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use ogive_door::audit::{Entry, note};
-use ogive_fleet::{Connection, Declined, Fleet, IDLE, Refusal, Side, Target, relay};
+use ogive_fleet::{Connection, Declined, IDLE, Refusal, Side, Target, relay};
 
 use super::App;
-use super::access::still_may;
 use super::body;
 use super::error::{ApiError, success};
 use super::fleet::{asker, fleet, now_ms, refused, token};
+use super::fleet_session::{Pending, Session, error_of};
 use super::listener::Switchable;
-use crate::web::Need;
 
 /// What both switch to.
 const PROTOCOL: &str = "ogive-stream";
 /// The name in the audit.
 const ACTION: &str = "fleet_connect";
-/// 1 s until it is looked again whether a connection may go on.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// 10 looks in a row may find the server too busy to say.
-const BUSY_MAX: u32 = 10;
 /// 4 KiB: a reason and a sentence.
 const DECLINED_BYTES_MAX: usize = 4 << 10;
 
@@ -69,20 +61,6 @@ fn switched(of: &Extensions) -> Response {
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-fn error_of(refusal: &Refusal) -> ApiError {
-    let Refusal { reason, message } = refusal;
-    let (status, error_type) = match *reason {
-        "unknown" => (StatusCode::NOT_FOUND, "not_found"),
-        "revoked" => (StatusCode::CONFLICT, "conflict"),
-        "away" => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-        "limit" => (StatusCode::TOO_MANY_REQUESTS, "busy"),
-        "not_allowed" => (StatusCode::FORBIDDEN, "forbidden"),
-        "timeout" => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
-        _ => (StatusCode::BAD_GATEWAY, "unavailable"),
-    };
-    ApiError { status, error_type, message: message.clone() }
-}
-
 /// Opens a connection through a broker.
 pub(super) async fn connect(
     State(app): State<App>,
@@ -96,14 +74,14 @@ pub(super) async fn connect(
     // The one that is asked is the one that the connection stays with.
     let enrolled_ms = fleet.enrolled_ms(&name);
     let what = format!("broker {name:?}, target {target}");
-    let pending = Pending { app: &app, by: &by, what: &what };
+    let pending = Pending { app: &app, action: ACTION, by: &by, what: &what };
     let connected = fleet.connect(&name, &target, &by).await;
     std::mem::forget(pending);
     match connected {
         Ok(connection) => {
             note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nconnected")));
             let answer = switched(&parts.extensions);
-            let open = Open { app, fleet, name, enrolled_ms, by, what, parts };
+            let open = Open { session: Session { app, fleet, name, enrolled_ms, parts }, by, what };
             tokio::spawn(open.serve(upgrade, connection));
             Ok(answer)
         }
@@ -115,31 +93,12 @@ pub(super) async fn connect(
     }
 }
 
-/// A request that waits for its broker. It is dropped when whoever asked goes away, and only then.
-struct Pending<'a> {
-    app: &'a App,
-    by: &'a str,
-    what: &'a str,
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        let text = format!("{}\ngiven up by whoever asked", self.what);
-        note(self.app, Entry::from_request(ACTION, self.by, &text));
-    }
-}
-
 /// An open connection.
 struct Open {
-    app: App,
-    fleet: std::sync::Arc<Fleet>,
-    name: String,
-    enrolled_ms: Option<i64>,
+    session: Session,
     by: String,
     /// For the audit.
     what: String,
-    /// The request, to judge it again.
-    parts: Parts,
 }
 
 impl Open {
@@ -148,35 +107,13 @@ impl Open {
         let outcome = match upgrade.await {
             Ok(upgraded) => {
                 let near = Side::framed(TokioIo::new(upgraded), "whoever asked");
-                let relayed = relay(near, Side::framed(stream, "the broker"), IDLE, self.cut()).await;
+                let relayed = relay(near, Side::framed(stream, "the broker"), IDLE, self.session.cut()).await;
                 format!("{}; {} bytes to the target, {} bytes from it", relayed.end, relayed.sent, relayed.received)
             }
             Err(error) => format!("broken before it began: {error}"),
         };
         drop(place);
-        note(&self.app, Entry::from_request(ACTION, &self.by, &format!("{}\n{outcome}", self.what)));
-    }
-
-    /// Returns why the connection must end, once it must.
-    async fn cut(&self) -> String {
-        let mut ending = self.app.ending.clone();
-        let mut busy = 0;
-        loop {
-            let is_ending = async { drop(ending.wait_for(|ending| *ending).await) };
-            tokio::select! {
-                () = is_ending => return "the server is ending".into(),
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
-            }
-            if self.fleet.enrolled_ms(&self.name) != self.enrolled_ms {
-                return "the broker was revoked or replaced".into();
-            }
-            // Who may has been here a moment ago, and is known without a look at a password.
-            match still_may(&self.app, &self.parts, Need::Admin).await {
-                Some(true) => busy = 0,
-                None if busy < BUSY_MAX => busy += 1,
-                None | Some(false) => return "whoever asked may not any more".into(),
-            }
-        }
+        note(&self.session.app, Entry::from_request(ACTION, &self.by, &format!("{}\n{outcome}", self.what)));
     }
 }
 

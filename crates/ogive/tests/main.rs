@@ -22,6 +22,7 @@ mod durability;
 mod events;
 mod export;
 mod fleet;
+mod fleet_watch;
 mod flood;
 mod forward;
 mod full_disk;

@@ -301,6 +301,8 @@ fn who_has_no_admin_right_connects_nowhere_and_who_loses_it_is_cut_off() {
     );
     let (status, body) = server.request(&head, b"").unwrap();
     assert_eq!(status, 403, "{body}");
+    let watch = format!("GET /v1/fleet/brokers/edge-1/live?query=up HTTP/1.1\r\nauthorization: Bearer {reader}");
+    assert_eq!(server.request(&watch, b"").unwrap().0, 403);
     let without = head.replace(&reader, &admin).replace("\r\nupgrade: ogive-stream", "");
     assert_eq!(server.request(&without, b"").unwrap().0, 426);
     // Nobody answers for a broker without its token, or a request that there is none of.

@@ -111,6 +111,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/fleet/brokers/{name}", Other),
     ("/v1/fleet/brokers/{name}/requests", Other),
     ("/v1/fleet/brokers/{name}/connect", Other),
+    ("/v1/fleet/brokers/{name}/live", Other),
     ("/v1/fleet/tickets", Whole("/v1/fleet/tickets")),
     ("/v1/fleet/enroll", Other),
     ("/v1/fleet/poll", Other),

@@ -5,6 +5,8 @@ use crate::dials::{Arrival, Connection, Dialing, Refusal};
 use crate::error::Error;
 use crate::secret::sha256;
 use crate::target::Target;
+use crate::watch::Watch;
+use crate::wire::Connect;
 
 impl Fleet {
     /// Asks `broker` for a connection to `target` in the name of `by`, and waits for it.
@@ -12,7 +14,20 @@ impl Fleet {
     /// # Errors
     /// Why there is none.
     pub async fn connect(&self, broker: &str, target: &Target, by: &str) -> Result<Connection, Refusal> {
-        let connection = match self.dial(broker, target, by) {
+        self.connection(broker, Connect::from_target(target, by)).await
+    }
+
+    /// Asks `broker` to show what comes to it in the name of `by`, and waits for the connection that carries it: lines of
+    /// [`WatchColumn`](crate::WatchColumn).
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn watch(&self, broker: &str, watch: Watch, by: &str) -> Result<Connection, Refusal> {
+        self.connection(broker, Connect::from_watch(watch, by)).await
+    }
+
+    async fn connection(&self, broker: &str, request: Connect) -> Result<Connection, Refusal> {
+        let connection = match self.dial(broker, request) {
             Ok(dialing) => dialing.wait().await,
             Err(refusal) => Err(refusal),
         };
@@ -21,7 +36,7 @@ impl Fleet {
         })
     }
 
-    fn dial(&self, broker: &str, target: &Target, by: &str) -> Result<Dialing, Refusal> {
+    fn dial(&self, broker: &str, request: Connect) -> Result<Dialing, Refusal> {
         let state = self.state();
         let member = state.members.get(broker);
         let member = member.ok_or_else(|| Refusal::new("unknown", no_broker(broker).to_string()))?;
@@ -32,7 +47,7 @@ impl Fleet {
             let message = format!("the broker {broker:?} is not connected; `ogive fleet brokers` shows since when");
             return Err(Refusal::new("away", message));
         }
-        let dialing = self.dials.add(broker, target, by)?;
+        let dialing = self.dials.add(broker, request)?;
         member.wake.notify_one();
         Ok(dialing)
     }

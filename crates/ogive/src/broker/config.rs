@@ -275,7 +275,7 @@ pub(crate) struct Fleet {
     pub(crate) url: Option<String>,
     /// Where its credential and the last good configuration are.
     directory: Option<PathBuf>,
-    /// What a group's configuration may do beyond measuring.
+    /// What a group's configuration may do beyond measuring, and whether people may watch what comes.
     #[serde(default)]
     pub(crate) allow: Vec<Permission>,
     /// What people may connect to through this broker; nothing when it is left out.
@@ -291,7 +291,7 @@ pub(crate) struct Fleet {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// What a group's configuration may do on this machine.
+/// What a group's configuration or the people of the server may do on this machine.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Permission {
@@ -299,6 +299,8 @@ pub(crate) enum Permission {
     Command,
     /// Read files: passwords, tokens, certificates, scripts, lists of targets.
     File,
+    /// People: watch the samples that come to the broker.
+    Watch,
 }
 
 impl Permission {
@@ -307,6 +309,7 @@ impl Permission {
         match self {
             Self::Command => "command",
             Self::File => "file",
+            Self::Watch => "watch",
         }
     }
 }

@@ -23,6 +23,7 @@ use super::config::{Config, Permission};
 use super::reach::Reach;
 use super::shared::Broker;
 use super::view;
+use super::watch::Watches;
 use crate::cli::files::{FILES, restrict};
 use crate::cli::read_file;
 use crate::fleet::Document;
@@ -41,6 +42,7 @@ pub(super) struct Managed {
     own_filters: Vec<String>,
     allow: Vec<Permission>,
     reach: Arc<Reach>,
+    watches: Arc<Watches>,
     runtime: tokio::runtime::Handle,
     started_ms: i64,
     checks: Mutex<GroupChecks>,
@@ -91,6 +93,8 @@ pub(super) fn start(config: &Config, parts: Parts<'_>, ready: &Ready, ended: &Ar
     let counters = ready.app.counters.clone();
     let runtime = ready.runtime.handle().clone();
     let reach = Reach::new(&broker.context.name, path, &fleet.connect, counters.clone(), runtime.clone());
+    let is_allowed = fleet.allow.contains(&Permission::Watch);
+    let watches = Watches::new(&broker, path, is_allowed, counters.clone(), runtime.clone());
     let managed = Managed {
         started_ms: broker.context.now_ms(),
         cpu: Mutex::new((clock.now(), used_seconds())),
@@ -100,6 +104,7 @@ pub(super) fn start(config: &Config, parts: Parts<'_>, ready: &Ready, ended: &Ar
         own_filters,
         allow: fleet.allow.clone(),
         reach: Arc::new(reach),
+        watches: Arc::new(watches),
         runtime,
         checks: Mutex::default(),
     };
@@ -215,7 +220,11 @@ impl Above for Managed {
     }
 
     fn connect(&self, request: Connect, home: Home) {
-        self.reach.begin(request, home);
+        if request.watch.is_some() {
+            self.watches.begin(request, home);
+        } else {
+            self.reach.begin(request, home);
+        }
     }
 
     fn report(&self) -> Report {

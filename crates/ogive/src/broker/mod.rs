@@ -6,6 +6,7 @@
 //! in order; what is in the spool is sent by the next start. A changed configuration that is wrong changes nothing.
 
 pub(crate) mod audit;
+mod callback;
 pub(crate) mod config;
 mod destination;
 mod link;
@@ -17,6 +18,8 @@ mod spooling;
 #[cfg(test)]
 mod tests;
 mod view;
+mod watch;
+mod watch_cells;
 mod way;
 
 use std::collections::BTreeSet;

@@ -4,27 +4,21 @@
 //! Invariants: nothing is resolved or connected to before the list of the file has permitted it; the list comes from the
 //! file alone. Every request is answered, with a connection or with the reason why there is none, and logged.
 //! Threads: a task of the runtime for each connection.
-//! Limits: [`BROKER_CONNECTIONS_MAX`], [`DIAL`] until the target is connected, [`ANSWER`] until the server is.
+//! Limits: [`BROKER_CONNECTIONS_MAX`], [`DIAL`] until the target is connected, and those of [`Callback`].
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ogive_door::counters::Counters;
-use ogive_fleet::{BROKER_CONNECTIONS_MAX, Connect, DIAL, Declined, Home, Host, Reachable, Relayed, Target};
-use ogive_outgoing::{Reply, UpgradeOptions, Upgrader};
+use ogive_fleet::{BROKER_CONNECTIONS_MAX, Connect, DIAL, Home, Host, Reachable, Relayed, Target};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::callback::{Callback, asker};
 use crate::tunnel;
-
-/// 10 s until the server has answered: it waits no longer.
-const ANSWER: Duration = Duration::from_secs(10);
-/// 300 bytes of what the server calls whoever asks, in the log.
-const ASKER_BYTES_MAX: usize = 300;
 
 /// See the module.
 pub(super) struct Reach {
@@ -53,18 +47,12 @@ impl Reach {
     }
 
     async fn serve(&self, request: Connect, home: Home) {
-        let Connect { id, mut target, by } = request;
-        let by = by[..by.floor_char_boundary(ASKER_BYTES_MAX)].to_owned();
-        let server = UpgradeOptions {
-            token: Some(&home.token),
-            ca_pem: home.ca_pem.as_deref(),
-            identity_pem: home.identity_pem.as_ref().map(|(chain, key)| (&chain[..], &key[..])),
-        };
-        let server = match Upgrader::new(&home.url, server) {
-            Ok(server) => server,
+        let by = asker(&request);
+        let Connect { id, mut target, .. } = request;
+        let back = match Callback::new(&home, &id) {
+            Ok(back) => back,
             Err(why) => return tracing::error!("fleet: no connection for {by:?}: {why}"),
         };
-        let path = format!("/v1/fleet/stream?id={}", escaped(&id));
         let opened = match Target::parse(&target) {
             Ok(parsed) => {
                 target = parsed.to_string();
@@ -73,16 +61,12 @@ impl Reach {
             Err(why) => Err(("not_allowed", why)),
         };
         match opened {
-            Ok((stream, place)) => self.carry(stream, place, &server, &path, &format!("{target} for {by:?}")).await,
+            Ok((stream, place)) => self.carry(stream, place, &back, &format!("{target} for {by:?}")).await,
             Err((reason, text)) => {
                 tracing::warn!("fleet: no connection to {target:?} for {by:?}: {text}");
                 self.show();
                 self.counters.fleet.count("ogive_fleet_connections_refused_total", ("reason", reason));
-                let declined = Declined { reason: reason.into(), text };
-                let body = serde_json::to_vec(&declined).expect("it is JSON");
-                if let Err(why) = answered(server.post(&path, None, body)).await {
-                    tracing::warn!("fleet: the server does not know that there is no connection: {why}");
-                }
+                back.decline(reason, text).await;
             }
         }
     }
@@ -108,15 +92,8 @@ impl Reach {
     }
 
     /// Relays between the target and the server.
-    async fn carry(&self, target: TcpStream, place: OwnedSemaphorePermit, server: &Upgrader, path: &str, what: &str) {
-        let opened = match answered(server.post(path, Some("ogive-stream"), Vec::new())).await {
-            Ok(Reply::Upgraded(stream)) => Ok(stream),
-            Ok(Reply::Answered { status, body }) => {
-                Err(format!("the server refuses ({status}): {:?}", String::from_utf8_lossy(&body)))
-            }
-            Err(why) => Err(why),
-        };
-        let stream = match opened {
+    async fn carry(&self, target: TcpStream, place: OwnedSemaphorePermit, back: &Callback, what: &str) {
+        let stream = match back.open().await {
             Ok(stream) => stream,
             Err(why) => {
                 drop((target, place));
@@ -138,12 +115,6 @@ impl Reach {
     }
 }
 
-/// The answer to a request, within [`ANSWER`].
-async fn answered(request: impl Future<Output = Result<Reply, String>>) -> Result<Reply, String> {
-    let late = |_| format!("the server has not answered within {} s", ANSWER.as_secs());
-    tokio::time::timeout(ANSWER, request).await.map_err(late)?
-}
-
 async fn dial(target: &Target) -> Result<TcpStream, (&'static str, String)> {
     let addresses: Vec<SocketAddr> = match &target.host {
         Host::Address(address) => vec![SocketAddr::new(*address, target.port)],
@@ -158,11 +129,6 @@ async fn dial(target: &Target) -> Result<TcpStream, (&'static str, String)> {
     })?;
     let _ = stream.set_nodelay(true);
     Ok(stream)
-}
-
-/// What may stand in an address; ids of a server have nothing else.
-fn escaped(id: &str) -> String {
-    id.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
 #[cfg(test)]
@@ -192,10 +158,5 @@ mod tests {
         assert_eq!(reason(&address.to_string()).await.0, "limit");
         drop(places);
         assert_eq!(reason(&address.to_string()).await.0, "");
-    }
-
-    #[test]
-    fn an_id_is_letters_and_digits() {
-        assert_eq!(escaped("1f&x=/\r\n "), "1fx");
     }
 }

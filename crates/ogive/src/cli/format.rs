@@ -70,6 +70,12 @@ fn decimals(digits: u32, exponent: i32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// `p99.9` for 0.999.
+pub(crate) fn quantile_name(q: f64) -> String {
+    let percent = format!("{:.6}", q * 100.0);
+    format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// Seconds that passed, by the two largest units that are not zero: `1d2h`, `12m5s`, `0.25s`.
 pub(crate) fn passed(seconds: f64) -> String {
     if !(0.0..1e11).contains(&seconds) || seconds < 60.0 {

@@ -4,6 +4,7 @@ mod brokers;
 mod connect;
 mod groups;
 mod order;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -130,6 +131,26 @@ pub(crate) enum FleetCommand {
         #[command(flatten)]
         server: Server,
     },
+    /// Shows what comes to a broker, each second, whatever its destinations are doing. Nothing of it is stored.
+    /// The broker's own file permits it ([fleet] allow = ["watch"]).
+    Watch {
+        /// The broker.
+        broker: String,
+        /// Selector of the series, such as rpc_seconds{job="shop"}.
+        #[arg(value_name = "SELECTOR")]
+        selector: String,
+        /// Quantiles of each distribution, 16 at most.
+        #[arg(long, value_name = "LIST", default_value = "0.5,0.99")]
+        quantiles: String,
+        /// Stop after this many seconds.
+        #[arg(long, value_name = "COUNT")]
+        seconds: Option<u64>,
+        #[command(flatten)]
+        server: Server,
+        /// Print the server's JSON, a line each second.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 fn time(text: &str) -> Result<i64, String> {
@@ -154,5 +175,8 @@ pub(crate) fn run(command: &FleetCommand) -> anyhow::Result<ExitCode> {
         FleetCommand::Revoke { broker, server } => brokers::revoke(broker, server),
         FleetCommand::Ask { broker, order, wait } => brokers::ask(broker, order, *wait),
         FleetCommand::Connect { broker, target, listen, server } => connect::run(broker, target, *listen, server),
+        FleetCommand::Watch { broker, selector, quantiles, seconds, server, json } => {
+            watch::run(broker, &watch::Wanted { selector, quantiles, seconds: *seconds, is_json: *json }, server)
+        }
     }
 }

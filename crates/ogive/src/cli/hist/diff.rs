@@ -10,10 +10,9 @@ use serde::Serialize;
 
 use super::input::{load, print, quantile};
 use super::number::Dimension;
-use super::report;
 use super::tally::{Input, Tally};
 use crate::cli::exit::EXIT_FINDING;
-use crate::cli::format::{human, thousands};
+use crate::cli::format::{human, quantile_name, thousands};
 
 /// Compares the numbers of two files: how much slower (greater) the second is, and whether the difference is more
 /// than noise.
@@ -132,7 +131,7 @@ fn text(sides: [&Tally; 2], distance: &Distance, options: &Diff) -> String {
         let found = sides.map(|tally| tally.finest().quantile(*q).map(|found| found.value));
         if let [Some(left), Some(right)] = found {
             let change = if left > 0.0 { format!("{:+.1} %", (right / left - 1.0) * 100.0) } else { String::new() };
-            line(&report::name(*q), [human(left, unit), human(right, unit)], change);
+            line(&quantile_name(*q), [human(left, unit), human(right, unit)], change);
         }
     }
     let changes = sides[0].finest().changes(sides[1].finest(), &options.quantiles);

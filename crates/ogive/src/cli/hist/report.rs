@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::picture::{Style, draw};
 use super::tally::Tally;
-use crate::cli::format::{human, thousands};
+use crate::cli::format::{human, quantile_name, thousands};
 
 /// The JSON object. Its fields are part of the command's contract.
 #[derive(Serialize)]
@@ -80,7 +80,7 @@ pub(super) fn text(tally: &Tally, quantiles: &[f64], style: &Style) -> String {
     figure("sum", histogram.sum);
     out.push_str("\n\n");
     let found: Vec<(String, ogive_hist::Quantile)> =
-        quantiles.iter().filter_map(|q| Some((name(*q), tally.finest().quantile(*q)?))).collect();
+        quantiles.iter().filter_map(|q| Some((quantile_name(*q), tally.finest().quantile(*q)?))).collect();
     let dots = if style.ascii { ".." } else { "…" };
     for (name, found) in &found {
         let (value, lo, hi) = (show(found.value), show(found.lo), show(found.hi));
@@ -92,10 +92,4 @@ pub(super) fn text(tally: &Tally, quantiles: &[f64], style: &Style) -> String {
     out.push('\n');
     out.push_str(&draw(histogram, &marks, style));
     out
-}
-
-/// `p99.9` for 0.999.
-pub(super) fn name(q: f64) -> String {
-    let percent = format!("{:.6}", q * 100.0);
-    format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -259,7 +259,7 @@ fn plot(data: &Data, unit: &'static str, terminal: &Terminal) -> anyhow::Result<
 }
 
 /// Labels as PromQL writes them.
-fn name(metric: &BTreeMap<String, String>) -> String {
+pub(super) fn name(metric: &BTreeMap<String, String>) -> String {
     let labels: Vec<String> = metric
         .iter()
         .filter(|(label, _)| *label != "__name__")
