@@ -39,6 +39,7 @@ const PAGES: readonly [string, string, string][] = [
   ["the fleet", "fleet.html", "#states .fact"],
   ["stacks", "flame.html", "#start pre"],
   ["why it was slow", "?why=", "#why .slow-note, #why [data-lane]"],
+  ["lines by place", "?by=broker", "#places .linetable td"],
 ];
 
 interface Finding {

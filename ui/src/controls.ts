@@ -4,6 +4,7 @@ import { formatCompact, formatShare } from "./format.ts";
 import { USUAL } from "./compared.ts";
 import { el } from "./dom.ts";
 import { LEVELS, PALETTE_NAMES, unscaled, type Rgb, type Scaling } from "./colour.ts";
+import { PLACE_LABEL } from "./places.ts";
 import { cssName, quantileLabel } from "./quantilelines.ts";
 import { ALL_GROUPS, type Labels } from "./api.ts";
 import { formatSelector } from "./selector.ts";
@@ -86,6 +87,7 @@ export class Controls {
         segment("explain", "explain a box", this.marking.is() === "explain", () => this.marking.set("explain"), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same"),
         segment("zoom", "zoom into a box", this.marking.is() === "zoom", () => this.marking.set("zoom"), "", "Drag a box over time and value: only that part is shown"),
         segment("why", "why was it slow", state.why !== null, () => this.change(state.why === null ? { why: "" } : { why: null, column: null }), "", "What the kernel measured of the process, on the same time axis; a click on a column says what was unusual in it"),
+        segment("places", "by place", state.by !== null, () => this.change({ by: state.by === null ? PLACE_LABEL : null }), "", "The quantile lines of each place that measured, over one another: of each broker, or by another label"),
         ...(state.values === null ? [] : [segment("all-values", "all values", false, () => this.change({ values: null }), "", "Show all values again")]),
       ]),
     ];

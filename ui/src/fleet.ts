@@ -10,6 +10,7 @@ import "./style.css";
 import "./fleet.css";
 import { ApiError, fetchBrokers } from "./api.ts";
 import { byId, el } from "./dom.ts";
+import { showChecks } from "./fleetchecks.ts";
 import { FleetLive } from "./fleetlive.ts";
 import { arranged, COLUMNS, inSight, LEVEL, problems, STATES, versionText, type BrokerRow, type State } from "./fleetrows.ts";
 import { formatClock, formatCount, formatDate, formatDuration } from "./format.ts";
@@ -39,6 +40,7 @@ table.append(el("div", { class: "fleet-head", role: "rowgroup" }, el("div", { cl
 table.addEventListener("scroll", () => draw(), { passive: true });
 new ResizeObserver(() => draw()).observe(table);
 poll(ask, EVERY_MS);
+showChecks(byId("checks"));
 
 async function ask(): Promise<void> {
   const lost = byId("lost");

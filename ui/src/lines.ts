@@ -9,7 +9,7 @@ import type { Series } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatClock, formatDate, formatValue, zone, zoned } from "./format.ts";
 import { LineTable, summaryOf } from "./linetable.ts";
-import { LINES_MAX, seriesName, strokeOf } from "./series.ts";
+import { LINES_MAX, seriesName, strokeOf, type Stroke } from "./series.ts";
 import { ink } from "./theme.ts";
 
 /** One time column and one value column per series; steps that a series lacks are null, which breaks its line. */
@@ -44,6 +44,15 @@ export function withGaps(times: readonly number[], rows: readonly (number | null
   return [outTimes, ...outRows];
 }
 
+/** How lines look. */
+export interface LinesLook {
+  stroke(place: number): Stroke;
+  /** Mark the places of values: of few, most have no neighbour that a line could lead to. */
+  readonly points: boolean;
+}
+
+const USUAL_LOOK: LinesLook = { stroke: strokeOf, points: false };
+
 /** A third of the page's code, which a heat map does without. */
 let library: typeof uPlot | null = null;
 
@@ -58,6 +67,7 @@ export class Lines {
   private near: number | null = null;
   private unit = "";
   private labels: string[] = [];
+  private look = USUAL_LOOK;
   private readonly host = el("div", { class: "plot" });
   private readonly tip = el("div", { class: "tip", hidden: true });
   private readonly table: LineTable;
@@ -87,14 +97,15 @@ export class Lines {
     this.names = "";
   }
 
-  async show(series: readonly Series[], unit: string, start: number, end: number, step: number): Promise<void> {
+  async show(series: readonly Series[], unit: string, start: number, end: number, step: number, look: LinesLook = USUAL_LOOK): Promise<void> {
     const turn = ++this.turn;
     library ??= (await import("uplot")).default;
     if (turn !== this.turn) return;
     const drawn = series.slice(0, LINES_MAX);
+    this.look = look;
     const { times, rows } = align(drawn);
     const data = withGaps(times, rows, step);
-    const names = JSON.stringify([drawn.map((one) => seriesName(one.metric)), unit, document.documentElement.dataset["theme"] ?? "", zone(), ink("muted")]);
+    const names = JSON.stringify([drawn.map((one, i) => [seriesName(one.metric), look.stroke(i)]), look.points, unit, document.documentElement.dataset["theme"] ?? "", zone(), ink("muted")]);
     if (this.plot === null || names !== this.names) {
       this.forget();
       this.names = names;
@@ -111,7 +122,7 @@ export class Lines {
   }
 
   private tabulate(rows: readonly (readonly (number | null)[])[]): void {
-    const all = rows.map((row, i) => ({ name: this.labels[i] as string, stroke: strokeOf(i), ...summaryOf(row) }));
+    const all = rows.map((row, i) => ({ name: this.labels[i] as string, stroke: this.look.stroke(i), ...summaryOf(row) }));
     const shown = this.table.show(all, this.unit);
     this.plot?.batch(() => shown.forEach((one, i) => this.plot?.setSeries(i + 1, { show: one })));
   }
@@ -134,7 +145,7 @@ export class Lines {
     if (plot === null || idx === null || near === null) return;
     const [t, value] = [plot.data[0][idx] as number, plot.data[near + 1]?.[idx] as number];
     const swatch = el("span", { class: "swatch" });
-    swatch.style.borderTopColor = strokeOf(near).colour;
+    swatch.style.borderTopColor = this.look.stroke(near).colour;
     this.tip.replaceChildren(el("div", { class: "when" }, el("b", {}, formatClock(t)), ` ${formatDate(t)}`), el("div", { class: "line" }, swatch, this.labels[near] as string), el("div", { class: "value", "data-key": "value" }, formatValue(value, this.unit, 4)));
     const over = plot.over.getBoundingClientRect();
     const box = this.parent.getBoundingClientRect();
@@ -175,10 +186,10 @@ export class Lines {
         {},
         ...series.map((one, i) => ({
           label: seriesName(one.metric),
-          stroke: strokeOf(i).colour,
-          dash: [...strokeOf(i).dash],
+          stroke: this.look.stroke(i).colour,
+          dash: [...this.look.stroke(i).dash],
           width: 1.75,
-          points: { show: false },
+          points: this.look.points ? { show: true, size: 5 } : { show: false },
         })),
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },

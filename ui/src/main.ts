@@ -34,6 +34,7 @@ import { drawNotices } from "./notices.ts";
 import { isNumbers } from "./numbers.ts";
 import type { LinesPanel } from "./linespanel.ts";
 import type { More } from "./more.ts";
+import type { PlacesPanel } from "./placespanel.ts";
 import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
@@ -105,6 +106,7 @@ class Page {
   private linesPanel: LinesPanel | null = null;
   private traces: TracePanel | null = null;
   private whyPanel: WhyPanel | null = null;
+  private places: PlacesPanel | null = null;
   /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
   private stopped: Range | null = null;
   private hint: Hint | undefined;
@@ -431,6 +433,23 @@ class Page {
     if (why !== null) await this.whyPanel.show(query, why, column);
   }
 
+  /** The quantile lines of each place, below a heat map. */
+  private async showPlaces(): Promise<void> {
+    if (this.state.by === null || this.shown !== "map") return this.places?.hide();
+    if (this.places === null) {
+      const { PlacesPanel } = await import("./placespanel.ts");
+      this.places ??= new PlacesPanel(byId("places"), {
+        choose: (by) => this.change({ by }),
+        close: () => this.change({ by: null }),
+        zoom: (start, end) => this.zoom({ start, end }),
+        span: () => this.span(),
+        live: () => isLive(this.state.range),
+      });
+    }
+    const { by, query, quantiles } = this.state;
+    if (by !== null && this.shown === "map") await this.places.show({ query, label: by, quantiles, unit: this.unit });
+  }
+
   private async showExplanation(): Promise<void> {
     if (this.state.area === null && this.explanation === null) return;
     if (this.explanation === null) {
@@ -579,6 +598,7 @@ class Page {
     void this.events.load(start, end, this.abort.signal);
     void this.exemplars.load(this.state.query, start, end, this.unit, this.abort.signal);
     void this.showWhy();
+    void this.showPlaces();
     this.refresh();
     // The stream of groups wants to know which.
     this.follow();
@@ -734,6 +754,7 @@ class Page {
     if (what !== "lines") this.lines.clear();
     if (what !== "map") {
       this.whyPanel?.hide();
+      this.places?.hide();
       this.exemplars.clear();
     }
     byId("line-controls").hidden = true;
@@ -762,6 +783,7 @@ class Page {
     void this.showLines();
     // Until the data of another range have come, the lanes are those of the picture that is there.
     if (this.shown === "map") void this.showWhy();
+    void this.showPlaces();
     void this.showTraces(this.hint);
     void this.showExplanation();
     this.map.setOptions(this.options());
@@ -794,6 +816,7 @@ class Page {
     this.multiples.setOptions(this.options());
     this.more?.repaint();
     this.whyPanel?.draw();
+    this.places?.repaint();
     this.refresh();
     if (this.floats !== null) void this.load();
   }
@@ -804,6 +827,7 @@ class Page {
     if (this.shown !== "map") return;
     this.map.resize();
     this.whyPanel?.draw();
+    this.places?.resize();
     this.refresh();
   }
 

@@ -64,6 +64,8 @@ export interface State {
   readonly find: string;
   /** The process whose kernel series stand below the picture: a selector in braces, empty for the likeliest; null for none. */
   readonly why: string | null;
+  /** The label by whose values the quantile lines are laid over one another below the picture; null for none. */
+  readonly by: string | null;
   /** The end of the column of which is said what was unusual, in seconds since the epoch. */
   readonly column: number | null;
 }
@@ -92,6 +94,7 @@ export const DEFAULTS: State = {
   lines: null,
   find: "",
   why: null,
+  by: null,
   column: null,
 };
 
@@ -134,6 +137,7 @@ export function parseState(search: string): State {
     lines: parseSpan(params.get("lines")),
     find: params.get("find") ?? "",
     why: params.get("why"),
+    by: params.get("by") || null,
     column: Number.isFinite(Number(params.get("column") ?? NaN)) ? Number(params.get("column")) : null,
   };
 }
@@ -194,6 +198,7 @@ export function formatState(state: State): string {
   if (state.lines !== null) params.set("lines", `${state.lines.start}-${state.lines.end}`);
   if (state.lines !== null && state.find !== "") params.set("find", state.find);
   if (state.why !== null) params.set("why", state.why);
+  if (state.by !== null) params.set("by", state.by);
   if (state.why !== null && state.column !== null) params.set("column", String(state.column));
   const text = params.toString().replace(/%2C/g, ",");
   return text === "" ? "" : `?${text}`;

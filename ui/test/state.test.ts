@@ -14,6 +14,7 @@ test.each<Partial<State>>([
   { quantiles: [] },
   { group: '{route="/a", code="5\\"x"}' },
   { group: "*" },
+  { by: "broker" },
   { quantiles: ["0.999", "max"], threshold: 0.0012 },
 ])("%j goes into the address and comes back", (part) => {
   const state = { ...DEFAULTS, ...part };
