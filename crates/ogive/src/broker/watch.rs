@@ -215,7 +215,7 @@ impl Reader {
 mod tests {
     use ogive_broker::{Options, Prepared, Spool};
     use ogive_journal::RealDisk;
-    use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+    use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value, WallMs};
 
     use super::*;
 
@@ -229,7 +229,7 @@ mod tests {
     fn append(spool: &mut Spool, sequence: u64) {
         let batch = batch(sequence);
         let frame = batch.encode().unwrap();
-        spool.append(1, Prepared::of(batch, frame)).unwrap();
+        spool.append(WallMs(1), Prepared::of(batch, frame)).unwrap();
         spool.sync().unwrap();
     }
 

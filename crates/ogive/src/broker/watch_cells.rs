@@ -80,9 +80,7 @@ impl Cell {
         match (&mut self.content, content) {
             (Content::Number(sum), Content::Number(more)) if is_delta => *sum += more,
             (Content::Distribution(sum), Content::Distribution(more)) if is_delta => {
-                if sum.merge(&more).is_err() {
-                    return false;
-                }
+                let Ok(()) = sum.merge(&more) else { return false };
             }
             (known, newest) if time_ns >= self.time_ns => *known = newest,
             _ => {}
