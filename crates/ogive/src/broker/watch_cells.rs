@@ -2,7 +2,8 @@
 //!
 //! Invariants: each sample of a selected series is in a cell or counted as left out; the sum has every delta of a
 //! distribution, also of series beyond the limits. A column has what came since the one before.
-//! Limits: [`WATCH_SERIES_MAX`] and [`WATCH_CELLS_MAX`], [`HELD_BINS_MAX`], [`WATCH_BYTES_MAX`] of a column.
+//! Limits: [`WATCH_SERIES_MAX`] and [`WATCH_CELLS_MAX`], [`HELD_BINS_MAX`], [`HELD_LABEL_BYTES_MAX`],
+//! [`WATCH_BYTES_MAX`] of a column.
 
 use std::collections::HashMap;
 
@@ -14,6 +15,9 @@ use ogive_model::{Batch, Labels, Matcher, Sample, SeriesDef, SeriesId, Temporali
 
 /// 200,000 bins of cells, 12 bytes each: 2.4 MB; 400 in each of 500 cells.
 const HELD_BINS_MAX: usize = 200_000;
+/// 256 KiB of labels of the series, and as many of the cells: more do not fit into a column. A series may have 2 MiB of
+/// them, and 500 cells of it would take a gigabyte.
+const HELD_LABEL_BYTES_MAX: usize = WATCH_BYTES_MAX;
 /// 60 columns without a sample: then a series gives its place to another one.
 const SILENT_MAX: u64 = 60;
 /// Milliseconds of a cell.
@@ -30,6 +34,8 @@ pub(super) struct Cells {
     cells: HashMap<(SeriesId, i64), Cell>,
     /// Bins in the cells.
     bins: usize,
+    /// Bytes of the labels of the cells, as often as they are in one.
+    label_bytes: usize,
     sum: Option<Histogram<f64>>,
     left_out: LeftOut,
     /// How many columns there were.
@@ -39,6 +45,7 @@ pub(super) struct Cells {
 /// A series that is shown.
 struct Shown {
     def: SeriesDef,
+    label_bytes: usize,
     /// The column in which it last had a sample.
     column: u64,
 }
@@ -116,6 +123,7 @@ impl Cells {
             series: HashMap::new(),
             cells: HashMap::new(),
             bins: 0,
+            label_bytes: 0,
             sum: None,
             left_out: LeftOut::default(),
             columns: 0,
@@ -155,11 +163,12 @@ impl Cells {
         if is_delta && let Content::Distribution(value) = &content {
             self.add_to_sum(value);
         }
-        if !self.shows(id, def) || self.bins + content.bins() > HELD_BINS_MAX {
+        let label_bytes = self.place(id, def).filter(|_| self.bins + content.bins() <= HELD_BINS_MAX);
+        let Some(label_bytes) = label_bytes else {
             self.left_out.samples += 1;
             return;
-        }
-        let is_full = self.cells.len() >= WATCH_CELLS_MAX;
+        };
+        let is_full = self.cells.len() >= WATCH_CELLS_MAX || self.label_bytes + label_bytes > HELD_LABEL_BYTES_MAX;
         match self.cells.get_mut(&(id, second)) {
             Some(cell) => {
                 let before = cell.content.bins();
@@ -169,6 +178,7 @@ impl Cells {
             None if is_full => self.left_out.samples += 1,
             None => {
                 self.bins += content.bins();
+                self.label_bytes += label_bytes;
                 self.cells.insert((id, second), Cell { content, time_ns, samples: 1 });
             }
         }
@@ -181,18 +191,23 @@ impl Cells {
         }
     }
 
-    /// Whether a series has a place.
-    fn shows(&mut self, id: SeriesId, def: &SeriesDef) -> bool {
+    /// The bytes of a series' labels; none when it has no place among those that are shown.
+    fn place(&mut self, id: SeriesId, def: &SeriesDef) -> Option<usize> {
         let column = self.columns;
         if let Some(shown) = self.series.get_mut(&id) {
             shown.column = column;
-            return true;
+            return Some(shown.label_bytes);
         }
         if self.series.len() >= WATCH_SERIES_MAX {
-            return false;
+            return None;
         }
-        self.series.insert(id, Shown { def: def.clone(), column });
-        true
+        let label_bytes = def.labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let held = self.series.values().map(|shown| shown.label_bytes).sum::<usize>();
+        if held + label_bytes > HELD_LABEL_BYTES_MAX {
+            return None;
+        }
+        self.series.insert(id, Shown { def: def.clone(), label_bytes, column });
+        Some(label_bytes)
     }
 
     /// What came since the column before, as a line of JSON; `t`: the broker's clock, seconds since 1970.
@@ -211,7 +226,7 @@ impl Cells {
         // The zero bin begins at -0, which is confusing to read.
         let bins = bins.map(|bin| [finite(bin.lo + 0.0), finite(bin.hi), finite(bin.count)]).collect();
         let none = || WatchDistribution { count: Some("0".into()), ..WatchDistribution::default() };
-        self.bins = 0;
+        (self.bins, self.label_bytes) = (0, 0);
         self.columns += 1;
         let now = self.columns;
         self.series.retain(|_, shown| now - shown.column <= SILENT_MAX);
@@ -225,7 +240,8 @@ impl Cells {
     }
 }
 
-/// Half of its cells are left out until it is short enough, and then its bins.
+/// Half of its cells are left out until it is short enough, and then its bins; bins that take more than half of the
+/// bytes go first, since they would cost all cells.
 fn line_of(mut column: WatchColumn, bytes_max: usize) -> Vec<u8> {
     loop {
         let line = serde_json::to_vec(&column).expect("numbers and texts are JSON");
@@ -233,7 +249,7 @@ fn line_of(mut column: WatchColumn, bytes_max: usize) -> Vec<u8> {
             return line;
         }
         assert!(!column.cells.is_empty() || !column.bins.is_empty(), "{} bytes of nothing", line.len());
-        if column.cells.is_empty() {
+        if column.cells.is_empty() || bytes_of(&column.bins) > bytes_max / 2 {
             column.left_out.bins += column.bins.len() as u64;
             column.bins.clear();
         } else {
@@ -241,6 +257,10 @@ fn line_of(mut column: WatchColumn, bytes_max: usize) -> Vec<u8> {
             column.left_out.samples += gone.iter().map(|cell| cell.samples).sum::<u64>();
         }
     }
+}
+
+fn bytes_of(bins: &[[Option<f64>; 3]]) -> usize {
+    serde_json::to_vec(bins).expect("numbers are JSON").len()
 }
 
 fn selects(matchers: &[Matcher], labels: &Labels) -> bool {
@@ -395,6 +415,28 @@ mod tests {
         bare.left_out.samples = 8;
         let least = read(serde_json::to_vec(&bare).unwrap().len() - 1);
         assert_eq!((least.cells.len(), least.left_out.samples, least.left_out.bins), (0, 8, 3));
+        // Many bins go before any cell.
+        let fine = WatchColumn { bins: vec![[Some(1.0); 3]; 1_000], ..column.clone() };
+        let found: WatchColumn = serde_json::from_slice(&line_of(fine, whole)).unwrap();
+        assert_eq!((found.cells.len(), found.left_out.samples, found.left_out.bins), (8, 0, 1_000));
+    }
+
+    #[test]
+    fn long_labels_leave_room_for_fewer_series_and_cells() {
+        let mut cells = cells("rpc");
+        let long = "x".repeat(16_000);
+        let hosts = (0..20).map(|at| format!("{long}{at:02}"));
+        let series: Vec<SeriesDef> = hosts.map(|host| def("rpc", &host, Kind::Float, Temporality::Delta)).collect();
+        let fit = HELD_LABEL_BYTES_MAX / ("__name__rpchost".len() + long.len() + 2);
+        let samples = (0..20).map(|at| (at, 1_000, Value::Float(1.0)));
+        cells.add(batch(series.clone(), samples.collect()));
+        let column = cells.column(1);
+        assert_eq!((column.cells.len(), column.left_out.samples), (fit, 20 - fit as u64));
+        // The seconds of one series have them again and again.
+        let times = (1..=20).map(|second| (0, second * 1_000, Value::Float(1.0)));
+        cells.add(batch(series[..1].to_vec(), times.collect()));
+        let column = cells.column(2);
+        assert_eq!((column.cells.len(), column.left_out.samples), (fit, 20 - fit as u64));
     }
 
     #[test]
