@@ -132,8 +132,9 @@ impl Watches {
 }
 
 fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    match ogive_query::parse(text).map_err(|error| error.to_string())?.kind {
-        ExprKind::VectorSelector(selector) => Ok(selector.matchers),
+    let expr = ogive_query::parse(text).map_err(|error| error.to_string())?;
+    match &expr.unparenthesised().kind {
+        ExprKind::VectorSelector(selector) => Ok(selector.matchers.clone()),
         _ => Err(format!("{text:?} is not a plain selector")),
     }
 }
@@ -274,6 +275,8 @@ mod tests {
     #[test]
     fn only_plain_selectors_are_watched() {
         assert_eq!(selector("up{a=\"b\"}").unwrap().len(), 2);
+        // The server permits it, too.
+        assert_eq!(selector("((up))").unwrap().len(), 1);
         assert!(selector("rate(up[1m])").is_err() && selector("up{").is_err());
     }
 }

@@ -130,9 +130,9 @@ fn line(cell: &WatchCell) -> String {
             write!(out, "  max {:>7}", number(*max)).expect("writes to memory");
         }
     }
-    // A label's name may be anything, too; its value is quoted.
-    writeln!(out, "  {}", name(labels).replace(char::is_control, "?")).expect("writes to memory");
-    out
+    write!(out, "  {}", name(labels)).expect("writes to memory");
+    // Units and names of labels are what senders wrote, numbers what the broker did: none of it drives the terminal.
+    out.replace(char::is_control, "?") + "\n"
 }
 
 fn left_out(found: LeftOut) -> Vec<String> {
@@ -170,6 +170,10 @@ mod tests {
             00:00:00       +Inf  {}\n\
             00:00:02  left out: 1,000 samples beyond 100 series or 500 cells (narrow the selector), 2 texts\n";
         assert_eq!(lines(&column), expected);
+        let unit = WatchCell { value: Some("1".into()), unit: "\u{1b}[2J".into(), ..WatchCell::default() };
+        let text = WatchCell { value: Some("\u{1b}[2J".into()), ..WatchCell::default() };
+        let shown = [unit, text].map(|cell| line(&cell));
+        assert!(shown.iter().all(|line| line.trim_end().contains("?[2J") && !line.contains('\u{1b}')), "{shown:?}");
         assert_eq!(lines(&WatchColumn { t: 61, ..WatchColumn::default() }), "00:01:01  nothing came\n");
     }
 }
