@@ -113,7 +113,7 @@ test("what comes to a broker is seen on its row's button while somebody looks", 
     await expect.poll(async () => (await line.allInnerTexts()).map((text) => text.replace(/\s+/g, " "))).toEqual([expect.stringMatching(/^asked_seconds\{route="\/a"\} 100 1\.[23]\d* ms 1\.[23]\d* ms /)]);
     // Whoever stops ends it at the broker.
     const watches = async (): Promise<string | undefined> => /^ogive_fleet_watches (\d+)/m.exec(await (await fetch(`${broker.url}/metrics`)).text())?.[1];
-    expect(await watches()).toBe("1");
+    await expect.poll(watches).toBe("1");
     await page.locator("#live button.ghost").click();
     await expect.poll(watches).toBe("0");
     expect(errors).toEqual([]);

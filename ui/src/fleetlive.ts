@@ -52,7 +52,8 @@ export class FleetLive {
 
   private async run(): Promise<void> {
     this.abort.abort();
-    const { signal } = (this.abort = new AbortController());
+    const abort = (this.abort = new AbortController());
+    const { signal } = abort;
     this.rows = new Watched();
     this.body.replaceChildren();
     this.note.textContent = "Asking the broker…";
@@ -61,6 +62,9 @@ export class FleetLive {
       if (!signal.aborted) this.note.textContent = "The stream has ended.";
     } catch (cause) {
       if (!signal.aborted) this.note.textContent = cause instanceof Error ? cause.message : String(cause);
+    } finally {
+      // A stream that could not be read any further would go on at the broker.
+      abort.abort();
     }
   }
 

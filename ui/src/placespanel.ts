@@ -122,6 +122,7 @@ export class PlacesPanel {
     if (series.length === 0) return this.none("No samples in this range.");
     const points = places.every(({ columns }) => columns.length <= POINTS_MAX);
     await this.lines.show(series, part.unit === "" ? view.unit : part.unit, start, end, width, { stroke: (at) => strokes[at] as Stroke, points });
+    if (signal.aborted) return;
     const more = part.groups_total > places.length ? ` of ${part.groups_total}, by name` : "";
     const wide = width > step ? `; a point each ${formatDuration(width)}, as often as they measure` : "";
     this.note.textContent = `${places.length === 1 ? "1 place" : `${places.length} places`}${more}: the colour is the place, the stroke the quantile${wide}`;
