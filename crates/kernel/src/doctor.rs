@@ -9,7 +9,7 @@ use perf_event::events::Software;
 
 use crate::Error;
 use crate::error::errno_of;
-use crate::object::{be_quiet, event_descriptor, refused};
+use crate::object::{attach_counter, be_quiet, counter_of, refused};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/doctor.bpf.o"));
 
@@ -205,8 +205,8 @@ fn attach(program: &ProgramMut<'_>, name: &str, library: Option<&Path>) -> Resul
         }
         "try_perf_events" => {
             let mut ends = Builder::new(Software::PAGE_FAULTS_MAJ);
-            let descriptor = event_descriptor(ends.sample_period(1), 0).map_err(|error| error.to_string())?;
-            program.attach_perf_event(descriptor)
+            let counter = counter_of(ends.sample_period(1), 0).map_err(|error| error.to_string())?;
+            attach_counter(program, counter)
         }
         "try_uprobe_multi" => program.attach_uprobe_multi(-1, library()?, "getpid", false, false),
         _ => program.attach(),

@@ -1,14 +1,14 @@
 //! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
 
 use std::cell::RefCell;
-use std::os::fd::{AsFd as _, IntoRawFd as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramMut, RingBufferBuilder};
 
-use perf_event::Builder;
 use perf_event::events::Software;
+use perf_event::{Builder, Counter};
 
 use crate::Error;
 use crate::error::errno_of;
@@ -164,8 +164,8 @@ impl Loaded {
     }
 
     fn attach_event(&mut self, name: &str, event: &mut Builder<'_>, cpu: usize) -> Result<(), Error> {
-        let descriptor = event_descriptor(event, cpu)?;
-        self.attach_by(name, &format!("attaching {name}"), |program| program.attach_perf_event(descriptor))
+        let counter = counter_of(event, cpu)?;
+        self.attach_by(name, &format!("attaching {name}"), |program| attach_counter(program, counter))
     }
 
     /// Attaches a program in a way of its own.
@@ -227,15 +227,21 @@ impl Loaded {
     }
 }
 
-/// Opens an event of every task on a CPU; the link to a program closes the descriptor.
-pub(crate) fn event_descriptor(event: &mut Builder<'_>, cpu: usize) -> Result<i32, Error> {
-    let counter = event.any_pid().one_cpu(cpu).build().map_err(|error| Error::Refused {
+/// Opens an event of every task on a CPU.
+pub(crate) fn counter_of(event: &mut Builder<'_>, cpu: usize) -> Result<Counter, Error> {
+    event.any_pid().one_cpu(cpu).build().map_err(|error| Error::Refused {
         what: format!("events of CPU {cpu}"),
         errno: error.raw_os_error(),
         reason: format!("perf_event_open: {error}"),
         is_verifier: false,
-    })?;
-    Ok(counter.into_raw_fd())
+    })
+}
+
+/// Attaches a program to an event. The link closes the event's descriptor; where there is none, it is closed here.
+pub(crate) fn attach_counter(program: &ProgramMut<'_>, counter: Counter) -> Result<Link, libbpf_rs::Error> {
+    let link = program.attach_perf_event(counter.as_raw_fd())?;
+    let _ = counter.into_raw_fd();
+    Ok(link)
 }
 
 /// One value of an array.
