@@ -77,15 +77,18 @@ test("a recording is searched, zoomed and compared", async () => {
 
 test("stored stacks of a range are added up, and compared with those of another", async () => {
   const end = Math.floor(Date.now() / 1000) - 5;
-  const series = ["shop", "other"].map((comm) => ({ labels: { __name__: "ogive_kernel_stacks", comm, kind: "on_cpu" }, kind: "text" }));
+  const labels = [{ comm: "shop" }, { comm: "other" }, { comm: "shop", pid: "7" }];
+  const series = labels.map((more) => ({ labels: { __name__: "ogive_kernel_stacks", ...more, kind: "on_cpu" }, kind: "text" }));
   const samples = [
     { series: 0, time_ms: end * 1000, text: "shop;main;serve 30\nshop;main;wait 10\n" },
     { series: 0, time_ms: (end - 10) * 1000, text: "shop;main;serve 20\n" },
     // At the beginning of the range: of the one before it.
     { series: 0, time_ms: (end - 20) * 1000, text: "shop;main;wait 40\n" },
     { series: 1, time_ms: end * 1000, text: "other;main 1\n" },
+    // Of one process of that name: a series of its own.
+    { series: 2, time_ms: end * 1000, text: "shop;main 1000\n" },
   ];
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 4 });
+  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 5 });
   const { page, errors } = await open(browser, `${server.url}/flame.html`);
   const shop = 'ogive_kernel_stacks{comm="shop", kind="on_cpu"}';
   await page.locator("#stored-series").selectOption(shop);

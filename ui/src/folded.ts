@@ -38,7 +38,7 @@ function stacksOf(text: string): Stack[] {
   const out: Stack[] = [];
   text.split("\n").forEach((line, at) => {
     if (line.trim() === "") return;
-    const [, names, count] = /^(.*\S)\s+(\d+)\s*$/.exec(line) ?? [];
+    const [, names, count] = /^(.*\S)\s+(\d+)\s*$/s.exec(line) ?? [];
     const wrong = (why: string): Error => new Error(`line ${at + 1}: ${why}`);
     if (names === undefined || count === undefined) throw wrong("no stack and number, such as main;work 42");
     const frames = names.trim().split(";");

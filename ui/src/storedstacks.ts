@@ -1,7 +1,8 @@
 /**
  * Stacks that the server stores: the choice of a series and of one range or two, whose texts are added up. The address has the choice.
  *
- * Invariant: a text counts for the range that its end is in, (start, end], so that ranges beside each other share none.
+ * Invariants: a text counts for the range that its end is in, (start, end], so that ranges beside each other share none; of what is
+ * offered, one series is drawn, and not those that have its labels and more; the last choice is drawn, however long the server took.
  * Limit: `RANGE_MAX`. Failure: where there are none, or the server refuses to list them, nothing is offered.
  */
 
@@ -71,14 +72,17 @@ export function parseChoice(search: string): Choice | null {
   return series === null || now === null ? null : { series, now, before: span("before_") };
 }
 
-async function textsOf(series: string, span: Span | null): Promise<string[]> {
+async function textsOf(series: string, span: Span | null, isOne: boolean): Promise<string[]> {
   if (span === null) return [];
   const { data } = await fetchTexts(series, span.start + NEXT, span.end);
-  return (data.result as Series[]).flatMap(({ values }) => (values ?? []).map(([, text]) => text));
+  const wanted = (data.result as Series[]).filter(({ metric }) => !isOne || selectorOf(metric) === series);
+  return wanted.flatMap(({ values }) => (values ?? []).map(([, text]) => text));
 }
 
 export class StoredStacks {
   private readonly series = byId<HTMLSelectElement>("stored-series");
+  private offered: readonly string[] = [];
+  private last: Choice | null = null;
 
   constructor(
     private readonly show: (name: string, texts: { now: string[]; before: string[] }) => void,
@@ -95,7 +99,8 @@ export class StoredStacks {
     const choice = parseChoice(location.search);
     const now = serverNow();
     const found = await fetchSeries(NAME, now - LISTED, now).catch(() => []);
-    const all = new Set([...(choice === null ? [] : [choice.series]), ...found.map(selectorOf)]);
+    this.offered = found.map(selectorOf);
+    const all = new Set([...(choice === null ? [] : [choice.series]), ...this.offered]);
     if (all.size === 0) return;
     this.series.replaceChildren(...[...all].map((selector) => el("option", { value: selector }, selector.slice(NAME.length))));
     byId("stored").hidden = false;
@@ -121,14 +126,18 @@ export class StoredStacks {
     }
   }
 
-  private async draw({ series, now, before }: Choice): Promise<void> {
+  private async draw(choice: Choice): Promise<void> {
+    const { series, now, before } = choice;
+    this.last = choice;
     try {
-      const [texts, earlier] = await Promise.all([textsOf(series, now), textsOf(series, before)]);
+      const isOne = this.offered.includes(series);
+      const [texts, earlier] = await Promise.all([now, before].map((span) => textsOf(series, span, isOne))) as [string[], string[]];
+      if (this.last !== choice) return;
       if (texts.length === 0) throw new Error("no stacks are stored in this range");
       if (before !== null && earlier.length === 0) throw new Error("no stacks are stored in the range to compare with");
       this.show(series, { now: texts, before: earlier });
     } catch (cause) {
-      this.fail(series, cause);
+      if (this.last === choice) this.fail(series, cause);
     }
   }
 }

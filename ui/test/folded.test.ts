@@ -10,6 +10,8 @@ test("stacks add up to calls, the same stack twice too", () => {
   expect(pathOf(a.calls.get("b") as Call)).toEqual(["a", "b"]);
   // Names have spaces, and numbers are the last word.
   expect([...callsOf("operator new (int) 7").root.calls.keys()]).toEqual(["operator new (int)"]);
+  // A task names itself: only a line feed ends a line here.
+  expect([...callsOf("a\u2028b 7").root.calls.keys()]).toEqual(["a\u2028b"]);
 });
 
 test("the texts of a recording are one", () => {
