@@ -17,6 +17,9 @@ pub const FRAMES_MAX: usize = 1024;
 /// The stack of what is not counted by itself.
 const OTHER: &str = "[other]";
 
+/// The stack of which nothing is known.
+const UNKNOWN: &str = "[unknown]";
+
 /// Bytes of a line beside its stack: a space, 20 digits and the end of the line.
 const LINE_BYTES_MAX: usize = 1 + 20 + 1;
 
@@ -31,7 +34,8 @@ impl Folded {
     pub fn add(&mut self, frames: &[String], count: u64) {
         let clean = |frame: &String| frame.replace([';', '\n', '\r'], ":");
         let key = frames.iter().take(FRAMES_MAX).map(clean).collect::<Vec<_>>().join(";");
-        self.add_line(&key, count);
+        // A task may have no name, and a line has a frame.
+        self.add_line(if key.trim().is_empty() { UNKNOWN } else { &key }, count);
     }
 
     fn add_line(&mut self, stack: &str, count: u64) {
@@ -130,6 +134,11 @@ mod tests {
         assert_eq!(folded.text(), format!("main;a:b:c {}\nmain;operator new(unsigned long) 3\n", u64::MAX));
         assert_eq!(Folded::parse(&folded.text()).unwrap(), folded);
         assert_eq!(folded.total(), u64::MAX);
+        let mut nameless = Folded::default();
+        nameless.add(&[" ".to_owned()], 1);
+        nameless.add(&[], 2);
+        assert_eq!(nameless.text(), "[unknown] 3\n");
+        assert_eq!(Folded::parse(&nameless.text()).unwrap(), nameless);
     }
 
     #[test]

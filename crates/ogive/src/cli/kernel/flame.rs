@@ -48,7 +48,8 @@ pub(crate) struct Flame {
     /// Draw these folded stacks instead of recording.
     #[arg(long, value_name = "FILE", requires = "svg", conflicts_with_all = ["pid", "comm", "cgroup"])]
     from: Option<PathBuf>,
-    /// Send the stacks to this server or broker every ten seconds, as the series ogive_kernel_stacks; Ctrl-C ends it.
+    /// Send the stacks to this server or broker every ten seconds, as the series ogive_kernel_stacks, until
+    /// --seconds have passed or Ctrl-C ends it.
     #[arg(long, value_name = "URL", conflicts_with_all = ["svg", "from"])]
     to: Option<String>,
 }

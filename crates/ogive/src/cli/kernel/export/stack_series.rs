@@ -2,8 +2,9 @@
 //!
 //! Invariants: every sample and every microsecond is in one text. What makes a text too long is merged into `[other]`,
 //! what found no room in the kernel's maps is `[lost]`, so that the totals stay.
-//! Limits: [`TEXT_BYTES_MAX`] for a text. When the kernel's maps fill up they are loaded again: of a wait that goes on
-//! then, nothing is counted.
+//! Limits: [`TEXT_BYTES_MAX`] for a text. When the kernel's maps fill up others take their place: samples of the moment that
+//! this takes, and a wait that goes on then, are not counted.
+//! Failure: when the kernel refuses those, the full ones go on, and an observer tries again at the next text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,11 +69,14 @@ impl StackSeries {
     /// # Errors
     /// When the kernel refuses the programs or the samples.
     pub(in crate::cli::kernel) fn start(&mut self) -> Result<(), Error> {
-        if self.stacks.is_none() {
-            let unread = |error: anyhow::Error| Error::Read { what: "the list of CPUs", reason: format!("{error:#}") };
-            self.stacks = Some(Stacks::start(&self.filter, self.kind, &online_cpus().map_err(unread)?)?);
-            self.lost = 0;
-        }
+        if self.stacks.is_none() { self.load() } else { Ok(()) }
+    }
+
+    /// Counts with maps that are empty. Those before are out of the kernel only when these are in it.
+    fn load(&mut self) -> Result<(), Error> {
+        let unread = |error: anyhow::Error| Error::Read { what: "the list of CPUs", reason: format!("{error:#}") };
+        self.stacks = Some(Stacks::start(&self.filter, self.kind, &online_cpus().map_err(unread)?)?);
+        self.lost = 0;
         Ok(())
     }
 
@@ -82,16 +86,17 @@ impl StackSeries {
     /// When the kernel's maps cannot be read, or loaded again.
     pub(in crate::cli::kernel) fn turn(&mut self) -> Result<(), Error> {
         self.turn += 1;
-        if self.turn.is_multiple_of(TURNS) {
-            return self.put();
+        if !self.turn.is_multiple_of(TURNS) {
+            return self.stacks.as_mut().map_or(Ok(()), Stacks::look_up);
         }
-        self.stacks.as_mut().map_or(Ok(()), Stacks::look_up)
+        self.put()?;
+        if self.stacks.as_ref().is_some_and(Stacks::is_crowded) { self.load() } else { Ok(()) }
     }
 
     /// Puts what was counted into the next text.
     ///
     /// # Errors
-    /// As [`StackSeries::turn`].
+    /// When the kernel's maps cannot be read.
     pub(in crate::cli::kernel) fn put(&mut self) -> Result<(), Error> {
         let Some(stacks) = &mut self.stacks else { return Ok(()) };
         let mut folded = stacks.drain()?;
@@ -103,10 +108,6 @@ impl StackSeries {
             folded.add(&["[lost]".to_owned()], more);
         }
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).merge(&folded);
-        if stacks.is_crowded() {
-            self.stacks = None;
-            self.start()?;
-        }
         Ok(())
     }
 }

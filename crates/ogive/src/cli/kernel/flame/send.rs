@@ -22,7 +22,7 @@ pub(super) fn run(filter: &Filter, kind: Kind, url: &str, length: Duration) -> a
     let mut series = StackSeries::new(&Sent::new(exporter.cells().clone()), filter, kind);
     series.start()?;
     eprintln!("counting");
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let mut end = std::pin::pin!(tokio::time::sleep(length));
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -33,7 +33,11 @@ pub(super) fn run(filter: &Filter, kind: Kind, url: &str, length: Duration) -> a
                 _ = ticks.tick() => series.turn()?,
             }
         }
-    })?;
-    series.put()?;
-    Ok(report(&exporter.shutdown(LAST_CELLS)))
+    });
+    // Whatever ended it: what was counted is sent.
+    let last = series.put();
+    let code = report(&exporter.shutdown(LAST_CELLS));
+    outcome?;
+    last?;
+    Ok(code)
 }
