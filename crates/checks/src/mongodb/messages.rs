@@ -26,8 +26,9 @@ const MESSAGE_BYTES_MAX: usize = 48_000_000;
 const OP_MSG: i32 = 2_013;
 /// Flag: a checksum is at the end.
 const CHECKSUM_PRESENT: u32 = 1;
-/// Flag: another answer follows, which nobody asked for here.
-const MORE_TO_COME: u32 = 2;
+/// Flags that a reader has to understand; those above may be ignored. One of them says that another answer follows, which
+/// nobody asked for here.
+const REQUIRED: u32 = 0xffff;
 /// 512 bytes of what a server says.
 const SHOWN_BYTES_MAX: usize = 512;
 
@@ -95,7 +96,7 @@ fn section(body: &[u8]) -> Result<&[u8], Failure> {
     let checksum_bytes = if flags & CHECKSUM_PRESENT == 0 { 0 } else { 4 };
     let end = rest.len().checked_sub(checksum_bytes).ok_or_else(strange)?;
     match rest[..end].split_first() {
-        Some((0, document)) if flags & MORE_TO_COME == 0 => Ok(document),
+        Some((0, document)) if flags & REQUIRED & !CHECKSUM_PRESENT == 0 => Ok(document),
         _ => Err(strange()),
     }
 }
@@ -194,6 +195,8 @@ mod tests {
         assert_eq!(answered(&good).await, Ok(json!({"ok": 1.0})));
         let summed = answer(OP_MSG, CHECKSUM_PRESENT, &[&ok[..], b"sums"].concat());
         assert_eq!(answered(&summed).await, Ok(json!({"ok": 1.0})));
+        let ignored = answer(OP_MSG, 1 << 16, &ok);
+        assert_eq!(answered(&ignored).await, Ok(json!({"ok": 1.0})));
         for end in 0..good.len() {
             assert_eq!(answered(&good[..end]).await.unwrap_err().reason, Reason::Closed, "{end}");
         }
@@ -208,7 +211,9 @@ mod tests {
             (length(MESSAGE_BYTES_MAX + 1), Reason::Protocol),
             (with(8, [2, 0, 0, 0]), Reason::Protocol),
             (answer(1, 0, &ok), Reason::Protocol),
-            (answer(OP_MSG, MORE_TO_COME, &ok), Reason::Protocol),
+            // Another answer follows, and one that nothing is known of.
+            (answer(OP_MSG, 2, &ok), Reason::Protocol),
+            (answer(OP_MSG, 1 << 15, &ok), Reason::Protocol),
             (answer(OP_MSG, 0, &[&[1][..], &ok[1..]].concat()), Reason::Protocol),
             (answer(OP_MSG, 0, &[0; 6]), Reason::Protocol),
             (answer(OP_MSG, 0, &[&[0][..], rawdoc! {"x": 1.0}.as_bytes()].concat()), Reason::Protocol),
