@@ -352,15 +352,20 @@ mod tests {
             documents.iter().enumerate().flat_map(message).collect::<Vec<u8>>()
         };
         let payload = |text: &str| bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: text.into() };
-        let step = |text: &str| rawdoc! {"conversationId": 1_i32, "done": false, "payload": payload(text), "ok": 1.0};
+        let step = |is_last: bool, text: &str| {
+            rawdoc! {"conversationId": 1_i32, "done": is_last, "payload": payload(text), "ok": 1.0}
+        };
         let ok = rawdoc! {"ok": 1.0};
-        let login = [
-            rawdoc! {"saslSupportedMechs": ["SCRAM-SHA-256"], "ok": 1.0},
-            step("r=rOprNGfwEbeRWgbNEkqOx,s=W22Z,i=1"),
-            step("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="),
-            ok.clone(),
-        ];
-        smoke(mongodb, &messages(&login), 3_000, &[]);
+        // RFC 7677, section 3.
+        let first = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        let login = |first: &str| {
+            let hello = rawdoc! {"saslSupportedMechs": ["SCRAM-SHA-256"], "ok": 1.0};
+            let verifier = step(false, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+            messages(&[hello, step(false, first), verifier, step(true, ""), ok.clone()])
+        };
+        // Few, since each is milliseconds of hashing; many that are refused before.
+        smoke(mongodb, &login(first), 200, &[]);
+        smoke(mongodb, &login("r=rOprNGfwEbeRWgbNEkqOx,s=W22Z,i=1"), 3_000, &[]);
         let status = rawdoc! {"uptime": 5_i32, "connections": {"current": 4_i64}, "mem": {"bits": 64.0}, "ok": 1.0};
         let member =
             rawdoc! {"name": "a:1", "health": 1.0, "state": 1_i32, "optimeDate": bson::DateTime::from_millis(7)};

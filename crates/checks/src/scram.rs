@@ -2,7 +2,7 @@
 //! they know a password, and neither says it.
 //!
 //! Invariants: a password is hashed once in a login, also for a server that asks again.
-//! Limits: [`ITERATIONS_MAX`]. Passwords are used unchanged: login fails with non-ASCII passwords that SASLprep would
+//! Limits: [`ITERATIONS_MAX`], and as many rounds as the caller wants at least. Passwords are used unchanged: login fails with non-ASCII passwords that SASLprep would
 //! change.
 
 use std::num::NonZeroU32;
@@ -74,6 +74,7 @@ pub(super) struct Scram {
     /// The first message without its head.
     first: String,
     nonce: String,
+    iterations_min: u32,
     /// What the server's last message has to be; empty until the password was hashed.
     expected: String,
 }
@@ -83,7 +84,14 @@ impl Scram {
     pub(super) fn new(hash: Hash, user: &str, password: &str, nonce: &str) -> Self {
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first = format!("n={user},r={nonce}");
-        Self { hash, password: password.into(), first, nonce: nonce.into(), expected: String::new() }
+        let (password, nonce) = (password.into(), nonce.into());
+        Self { hash, password, first, nonce, iterations_min: 1, expected: String::new() }
+    }
+
+    /// The same that refuses a server that wants fewer rounds of hashing: who plays it could guess the password from its
+    /// proof, the faster the fewer there are.
+    pub(super) fn with_iterations_min(self, iterations_min: u32) -> Self {
+        Self { iterations_min, ..self }
     }
 
     /// The first message.
@@ -107,6 +115,10 @@ impl Scram {
         };
         if iterations.get() > ITERATIONS_MAX {
             return Err(Failure::new(Reason::Limit, format!("the server wants {iterations} rounds of hashing")));
+        }
+        if iterations.get() < self.iterations_min {
+            let sentence = format!("the server wants {iterations} rounds of hashing, below {}", self.iterations_min);
+            return Err(Failure::new(Reason::Login, sentence));
         }
         let hash = self.hash;
         let salted = hash.salted(&self.password, &salt, iterations);
@@ -183,6 +195,9 @@ mod tests {
             assert_eq!(answer("r=abc,s=W22Z,i=1"), Reason::Protocol);
             assert_eq!(answer("r=abcd,s=W22Z,i=100001"), Reason::Limit);
             assert_eq!(answer("r=abcd,s=W22Z,i=0"), Reason::Protocol);
+            let strict = |server: &str| scram().with_iterations_min(2).answer(server).map_err(|failure| failure.reason);
+            assert_eq!(strict("r=abcd,s=W22Z,i=1"), Err(Reason::Login));
+            assert!(strict("r=abcd,s=W22Z,i=2").is_ok());
             assert_eq!(scram().check("").unwrap_err().reason, Reason::Login);
             let mut twice = scram();
             assert!(twice.answer("r=abcd,s=W22Z,i=1").is_ok());

@@ -3,6 +3,7 @@
 //! Format: MongoDB's specification "Driver Authentication": `saslSupportedMechs` of `hello`, then `saslStart` and
 //! `saslContinue`. With SHA-1 the password is the MD5 of user and password in hexadecimal digits.
 //! Invariants: the password itself is never sent, and a server that does not know it is not believed.
+//! Limits: [`ITERATIONS_MIN`], those of `scram`.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -17,6 +18,9 @@ use crate::readings::text_of;
 use crate::run::{Failure, Reason};
 use crate::scram::{Hash, Scram};
 
+/// 4,096 rounds of a password's hash: the specification has clients refuse fewer.
+const ITERATIONS_MIN: u32 = 4_096;
+
 /// Who logs in.
 pub(crate) struct Account<'a> {
     pub(crate) user: &'a str,
@@ -29,10 +33,11 @@ pub(crate) struct Account<'a> {
 pub(crate) async fn log_in(session: &mut Session, account: &Account<'_>, nonce: &str) -> Result<(), Failure> {
     let Account { user, password, database } = account;
     let hash = hash(session, account).await?;
-    let mut scram = match hash {
+    let scram = match hash {
         Hash::Sha256 => Scram::new(hash, user, password, nonce),
         Hash::Sha1 => Scram::new(hash, user, &hashed(user, password), nonce),
     };
+    let mut scram = scram.with_iterations_min(ITERATIONS_MIN);
     let start = rawdoc! {
         "saslStart": 1_i32,
         "mechanism": hash.mechanism(),

@@ -109,6 +109,7 @@ fn logins_that_go_wrong_are_reported() {
         (vec![hello(), refused(59)], Reason::Login),
         (vec![hello(), rawdoc! {"ok": 1.0}], Reason::Protocol),
         (vec![hello(), step(false, "x")], Reason::Protocol),
+        (vec![hello(), step(false, &FIRST.replace("i=4096", "i=4095"))], Reason::Login),
         (vec![hello(), step(false, FIRST), refused(18)], Reason::Login),
         // It took the proof, but does not know the password.
         (vec![hello(), step(false, FIRST), step(true, "v=x")], Reason::Login),
