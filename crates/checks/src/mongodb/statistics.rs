@@ -25,8 +25,8 @@ const FIELDS: [&str; 10] = [
     "wiredTiger.cache",
 ];
 /// What the name of a number of WiredTiger's cache has that is a state: its other numbers count.
-const STATES: [&str; 13] = [
-    "active",
+const STATES: [&str; 14] = [
+    "active eviction walks",
     "allocated for updates",
     "belonging to",
     "configured",
@@ -38,6 +38,7 @@ const STATES: [&str; 13] = [
     "on-disk size",
     "percentage",
     "stable number",
+    "thread active",
     "tracked",
 ];
 
@@ -101,7 +102,7 @@ fn apart<'a>(path: &[&'a str]) -> (Vec<&'a str>, Vec<(&'static str, &'a str)>) {
 
 /// The metric of the number at `path`, which is called `name`.
 fn metric(path: &[&str], name: &[&str]) -> Metric {
-    let last = path.last().copied().unwrap_or_default();
+    let last = name.last().copied().unwrap_or_default();
     let words: Vec<String> = name.iter().map(|name| snake(name)).collect();
     let is_of_bytes = last.split(' ').any(|word| word == "bytes");
     let unit = match path {
@@ -130,9 +131,16 @@ fn is_counter(path: &[&str]) -> bool {
         ["metrics", "cursor", "open", ..] | ["metrics", "repl", "buffer", ..] => false,
         ["metrics", ..] => true,
         ["wiredTiger", "cache", last] => !STATES.iter().any(|state| last.contains(state)),
-        [.., last] => last.starts_with("total"),
+        [.., last] => is_total(last),
         [] => false,
     }
+}
+
+/// Whether a name is like `totalStarted`. `total` alone is the sum of the states beside it, and `totalTickets` are those
+/// that there are.
+fn is_total(name: &str) -> bool {
+    let what = name.strip_prefix("total").filter(|what| *what != "Tickets");
+    what.is_some_and(|what| what.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
 #[cfg(test)]
@@ -164,7 +172,9 @@ mod tests {
             "opLatencies": {"reads": {"latency": 99, "ops": 3, "histogram": [{"micros": 1, "count": 2}]}},
             "opcounters": {"insert": 1, "getmore": 0},
             "wiredTiger": {"uri": "x", "cache": {"bytes currently in the cache": 512, "bytes read into cache": 64,
-                "maximum bytes configured": 1024, "modified pages evicted": 5}},
+                "maximum bytes configured": 1024, "modified pages evicted": 5, "eviction worker thread active": 4,
+                "files with active eviction walks": 0,
+                "pages selected for eviction unable to be evicted because of active children on an internal page": 6}},
         });
         let (end, lines) = found(&answer, &FIELDS);
         assert_eq!(end, Ok(()));
@@ -194,8 +204,12 @@ mod tests {
             "mongodb_uptime 5 gauge s",
             "mongodb_wired_tiger_cache_bytes_currently_in_the_cache 512 gauge By",
             "mongodb_wired_tiger_cache_bytes_read_into_cache 64 cumulative By",
+            "mongodb_wired_tiger_cache_eviction_worker_thread_active 4 gauge",
+            "mongodb_wired_tiger_cache_files_with_active_eviction_walks 0 gauge",
             "mongodb_wired_tiger_cache_maximum_bytes_configured 1024 gauge By",
             "mongodb_wired_tiger_cache_modified_pages_evicted 5 cumulative",
+            "mongodb_wired_tiger_cache_pages_selected_for_eviction_unable_to_be_evicted_because_of_active_children_on_an_\
+             internal_page 6 cumulative",
         ];
         assert_eq!(lines, expected);
     }
@@ -203,7 +217,7 @@ mod tests {
     #[test]
     fn locks_and_commands_have_labels() {
         let answer = json!({
-            "locks": {"Global": {"acquireCount": {"r": 3, "R": 1}}},
+            "locks": {"Global": {"acquireCount": {"r": 3, "R": 1}, "timeAcquiringMicros": {"w": 5}}},
             "metrics": {
                 "commands": {"find": {"total": 7, "failed": 1}},
                 "cursor": {"open": {"total": 2}, "timedOut": 1},
@@ -214,6 +228,7 @@ mod tests {
         let expected = [
             "mongodb_locks_acquire_count{mode=\"R\", name=\"Global\"} 1 cumulative",
             "mongodb_locks_acquire_count{mode=\"r\", name=\"Global\"} 3 cumulative",
+            "mongodb_locks_time_acquiring_micros{mode=\"w\", name=\"Global\"} 5 cumulative us",
             "mongodb_metrics_commands_failed{name=\"find\"} 1 cumulative",
             "mongodb_metrics_commands_total{name=\"find\"} 7 cumulative",
             "mongodb_metrics_cursor_open_total 2 gauge",
@@ -221,6 +236,19 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert_eq!(found(&answer, &["mem", "metrics.none"]).0.unwrap_err().reason, Reason::Content);
+    }
+
+    #[test]
+    fn totals_are_counters_where_they_say_of_what() {
+        for (name, is_it) in [
+            ("totalStarted", true),
+            ("totalTickets", false),
+            ("total", false),
+            ("total_free_bytes", false),
+            ("started", false),
+        ] {
+            assert_eq!(is_counter(&["transactions", name]), is_it, "{name}");
+        }
     }
 
     #[test]
