@@ -1,9 +1,9 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
 //! Invariants: rows ascend over all parts, by time and then in the inserter's order within one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes
-//! it smaller. A part changed by a late sample is uncompressed until the next part is
-//! sealed, or a late sample changes the following part.
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes it
+//! smaller. A part changed by a late sample is uncompressed until the next part is sealed, or a late sample changes the
+//! following part.
 //! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
 //! allocation; spare room in an allocation is counted.
 

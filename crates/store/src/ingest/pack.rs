@@ -252,6 +252,15 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_no_bytes_and_of_many_come_back() {
+        for texts in [vec![String::new(); 128], vec![String::new(), "x".repeat(1 << 20), "é".into()]] {
+            let rows: Vec<(i64, String)> = (0..).zip(texts).collect();
+            let packed = <String as Pack>::pack(&rows).unwrap();
+            assert_eq!(<String as Pack>::unpack(&packed), rows);
+        }
+    }
+
+    #[test]
     fn lines_take_a_third_of_their_bytes() {
         let mut column = Column::default();
         let mut length = 0;

@@ -20,10 +20,11 @@ thread_local! {
 }
 
 /// Appends texts, of which there is one at least; false when zstd has no memory for its tables, and `out` is of no use then.
-pub(crate) fn put<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str> + Clone) -> bool {
-    let lengths: Vec<i64> = texts.clone().map(|text| text.len() as i64).collect();
+pub(crate) fn put<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) -> bool {
+    let texts: Vec<&str> = texts.collect();
+    let lengths: Vec<i64> = texts.iter().map(|text| text.len() as i64).collect();
     put_integers(out, &lengths);
-    let bytes: Vec<u8> = texts.flat_map(str::bytes).collect();
+    let bytes = texts.concat().into_bytes();
     put_varint(out, bytes.len() as u64);
     COMPRESSOR.with_borrow_mut(|compressor| {
         let packed = compressor.as_mut().and_then(|compressor| compressor.compress(&bytes).ok());
