@@ -121,6 +121,7 @@ pub(super) async fn log_in(
     nonce: &str,
 ) -> Result<(), Failure> {
     let mut scram: Option<Scram> = None;
+    let mut is_proof_due = false;
     for _ in 0..MESSAGES_MAX {
         let (kind, body) = read(stream).await?;
         if kind == b'E' {
@@ -131,6 +132,9 @@ pub(super) async fn log_in(
         }
         let (method, rest) = body.split_first_chunk::<4>().ok_or_else(strange)?;
         let method = u32::from_be_bytes(*method);
+        if method == 0 && is_proof_due {
+            return Err(Failure::new(Reason::Login, "the server does not prove that it knows the password"));
+        }
         if method == 0 {
             return until_ready(stream, |_, _| {}).await;
         }
@@ -148,6 +152,7 @@ pub(super) async fn log_in(
                 }
                 // The user's name was said at the start.
                 let started = scram.insert(Scram::new(Hash::Sha256, "", password.ok_or_else(missing)?, nonce));
+                is_proof_due = true;
                 let first = started.first();
                 let length = u32::try_from(first.len()).expect("it is short").to_be_bytes();
                 [mechanism, b"\0", &length[..], first.as_bytes()].concat()
@@ -160,6 +165,7 @@ pub(super) async fn log_in(
             12 => {
                 let scram: &Scram = scram.as_ref().ok_or_else(strange)?;
                 scram.check(std::str::from_utf8(rest).map_err(|_| strange())?)?;
+                is_proof_due = false;
                 continue;
             }
             other => {
@@ -268,7 +274,7 @@ mod tests {
     /// A server that asks for the password's hash again and again had a processor for ten seconds: no message has to be waited for,
     /// so that nothing ends it in between. It is asked for once.
     #[test]
-    fn a_password_is_hashed_once() {
+    fn a_password_is_hashed_once_and_for_a_server_that_knows_it() {
         let said = |method: u32, words: &str| message(b'R', &[&method.to_be_bytes()[..], words.as_bytes()].concat());
         let nonce = "abc";
         let (start, first) = (said(10, "SCRAM-SHA-256\0\0"), said(11, &format!("r={nonce}x,s=W22Z,i=1")));
@@ -283,6 +289,9 @@ mod tests {
         assert_eq!(end(&[&start, &first]), Reason::Closed, "what comes next is waited for");
         assert_eq!(end(&[&start, &first, &first]), Reason::Protocol);
         assert_eq!(end(&[&start, &start]), Reason::Protocol);
+        // It takes the password without knowing it.
+        assert_eq!(end(&[&start, &first, &said(0, "")]), Reason::Login);
+        assert_eq!(end(&[&start, &said(0, "")]), Reason::Login);
     }
 
     #[test]
