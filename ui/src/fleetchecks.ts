@@ -11,7 +11,7 @@ import { checkAddress, CHECKS_QUERY, checksOf } from "./places.ts";
 import { poll } from "./poll.ts";
 
 /** Checks come and go with configurations. */
-const EVERY_MS = 30_000;
+const EVERY_MS = 60_000;
 /** More than anybody looks through; all of them are in the list of series. */
 const ROWS_MAX = 200;
 

@@ -84,8 +84,8 @@ export function linesOf(places: readonly Place[], quantiles: readonly QuantileNa
   return { series, strokes };
 }
 
-/** Checks with a sample in the last hour, and from how many brokers. */
-export const CHECKS_QUERY = 'count by (check) (count by (check, broker) (count_over_time(ogive_check_up{broker!=""}[1h])))';
+/** Checks with a sample in the last minutes, and from how many brokers. */
+export const CHECKS_QUERY = 'count by (check) (count by (check, broker) (ogive_check_up{broker!=""}))';
 
 /** Checks that several brokers run, by name, of the answer to `CHECKS_QUERY`. */
 export function checksOf(data: QueryData): { name: string; places: number }[] {

@@ -14,7 +14,7 @@ use ogive_kernel::functions::{Functions, Stopped, linked};
 use ogive_kernel::machine::Source;
 use ogive_kernel::{Filter, doctor};
 
-use common::{all_work, compiled};
+use common::{all_work, compiled, skip};
 
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
@@ -227,7 +227,7 @@ fn usdt_probes_have_the_arguments_of_their_notes_wherever_they_are() {
 #[test]
 fn usdt_probes_of_a_program_of_the_distribution_are_counted() {
     let Some(program) = python().filter(|_| is_possible()) else {
-        eprintln!("SKIPPED: USDT probes of python3: it has none here");
+        skip("USDT probes of python3: it has none here");
         return;
     };
     // At its end it collects all generations.

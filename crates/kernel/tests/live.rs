@@ -15,7 +15,7 @@ use ogive_kernel::sched::{Group, Options, Scheduler};
 use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{Filter, Grouping, doctor};
 
-use common::{all_work, compiled};
+use common::{all_work, compiled, skip};
 
 /// Without these nothing here can run: a line, and the test is skipped.
 fn is_possible() -> bool {
@@ -211,7 +211,7 @@ fn faulted(mode: &str) -> Option<(f64, u64, Thread, Faults)> {
     let lines = BufReader::new(child.stdout.take().unwrap());
     let mut work = Work { child, lines };
     if work.line() != "ready\n" {
-        println!("SKIPPED: no code in files of {}", env!("CARGO_TARGET_TMPDIR"));
+        skip(format_args!("no code in files of {}", env!("CARGO_TARGET_TMPDIR")));
         return None;
     }
     let observed = Microstates::start(&Filter::Process(tid), &cpus()).unwrap();
@@ -219,7 +219,7 @@ fn faulted(mode: &str) -> Option<(f64, u64, Thread, Faults)> {
     let line = work.line();
     let major = last(&line);
     if major == 0 {
-        println!("SKIPPED: files of {} stay in memory", env!("CARGO_TARGET_TMPDIR"));
+        skip(format_args!("files of {} stay in memory", env!("CARGO_TARGET_TMPDIR")));
         return None;
     }
     let took = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap();
@@ -239,7 +239,7 @@ fn a_page_that_is_read_from_a_disk_is_a_wait_for_text_or_data() {
         let (text, data) = (thread.text_fault_ns(), thread.data_fault_ns());
         let (slept, of_kind) = if mode == "text" { (text, thread.text_faults) } else { (data, thread.data_faults) };
         if faults == Faults::Unseen {
-            println!("SKIPPED: the kernel does not show page faults");
+            skip("the kernel does not show page faults");
             continue;
         }
         assert!(of_kind >= major, "{of_kind} of {major}");

@@ -1,9 +1,15 @@
 //! What the tests on this machine's kernel share.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ogive_kernel::doctor;
+
+/// Says that something is not tested here, also where the output of tests that pass is not shown.
+pub(crate) fn skip(what: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
+}
 
 /// Whether all of `families` work, with those of user space tried on `library`. Without these nothing here can run: a
 /// line, and the test is skipped.
@@ -11,7 +17,7 @@ pub(crate) fn all_work(library: Option<&Path>, families: &[&str]) -> bool {
     let mut refused = doctor::examine(library).into_iter().filter(|verdict| !verdict.works);
     match refused.find(|verdict| families.contains(&verdict.family.name)) {
         Some(verdict) => {
-            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
+            skip(format_args!("{}: {}", verdict.family.name, verdict.reason));
             false
         }
         None => true,

@@ -108,6 +108,9 @@ impl Pack for Started<HistogramValue> {
     }
 }
 
+/// 1 MiB: a reader of one text unpacks its whole part, and a sender waits while one is packed. Texts of 8 KiB stay rows.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
 impl Pack for String {
     fn pointed(&self) -> usize {
         self.len()
@@ -116,6 +119,9 @@ impl Pack for String {
     fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
         let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
         debug_assert!(times.is_sorted(), "a full part is in the order of its times");
+        if rows.iter().map(|row| row.1.len()).sum::<usize>() > TEXT_BYTES_MAX {
+            return None;
+        }
         let mut is_whole = false;
         let packed = Packed::new(&times, &[], |out| {
             is_whole = packed_texts::put(out, rows.iter().map(|row| row.1.as_str()));

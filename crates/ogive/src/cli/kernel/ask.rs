@@ -60,6 +60,9 @@ pub(crate) struct Ask {
     /// URL of the server or broker to which it is sent.
     #[arg(long, value_name = "URL", requires = "keep")]
     to: Option<String>,
+    /// Label for the series, such as host=web-1. Repeatable.
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "to", value_parser = super::export::label)]
+    labels: Vec<(String, String)>,
 }
 
 /// A usage error: what is wrong with the arguments.
@@ -102,7 +105,7 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
         }
     };
     if let (Some(name), Some(url)) = (&options.keep, &options.to) {
-        return keep::run(&mut observer, name, url, &runtime, end);
+        return keep::run(&mut observer, name, super::export::builder(url, &options.labels), &runtime, end);
     }
     runtime.block_on(end);
     let seconds = (clock.now() - began_ns) as f64 / 1e9;

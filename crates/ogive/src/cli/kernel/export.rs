@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_export::{Exporter, Status};
+use ogive_export::{Builder, Exporter, Status};
 use ogive_kernel::sched::GROUPS_MAX;
 use ogive_probe::{Clock, HiccupMeter};
 use tokio::signal::unix::{SignalKind, signal};
@@ -91,7 +91,8 @@ pub(crate) struct Export {
     seconds: Option<u64>,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// A label besides those of the observer, as NAME=VALUE.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     label_of(text, &OWN_LABELS)
 }
 
@@ -101,6 +102,11 @@ fn percent(text: &str) -> Result<f64, String> {
     number
         .filter(|number| *number > 0.0 && *number <= 102_400.0)
         .ok_or_else(|| format!("{text:?} is no percentage above 0"))
+}
+
+/// What sends series with `labels` to a server.
+pub(super) fn builder(url: &str, labels: &[(String, String)]) -> Builder {
+    labels.iter().fold(Exporter::builder(url), |builder, (name, value)| builder.label(name, value))
 }
 
 pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
@@ -114,9 +120,7 @@ pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         core_share_max: options.budget / 100.0,
     };
     settings.check()?;
-    let builder = Exporter::builder(&options.to);
-    let builder = options.labels.iter().fold(builder, |builder, (name, value)| builder.label(name, value));
-    let exporter = builder.start().context("sending to a server")?;
+    let exporter = builder(&options.to, &options.labels).start().context("sending to a server")?;
     let hiccups = HiccupMeter::start(Clock::global()).context("starting the hiccup meter")?;
     for cpu in hiccups.cpus() {
         let labels = [("cpu", &*cpu.cpu().to_string()), ("source", "self")];

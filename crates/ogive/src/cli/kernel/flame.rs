@@ -4,13 +4,13 @@ mod send;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_kernel::flamegraph::{self, Picture};
 use ogive_kernel::folded::Folded;
 use ogive_kernel::stacks::{Kind, RATE_MAX, Stacks};
 
+use super::export::label;
 use super::tasks::{Tasks, online_cpus, wait};
 use crate::cli::exit::EXIT_USAGE;
 
@@ -52,6 +52,9 @@ pub(crate) struct Flame {
     /// --seconds have passed or Ctrl-C ends it.
     #[arg(long, value_name = "URL", conflicts_with_all = ["svg", "from"])]
     to: Option<String>,
+    /// Label for the series, such as host=web-1. Repeatable.
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "to", value_parser = label)]
+    labels: Vec<(String, String)>,
 }
 
 pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
@@ -62,7 +65,7 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_USAGE));
     }
     if let Some(url) = &options.to {
-        return send::run(&tasks.filter()?, kind(options), url, Duration::from_secs(options.seconds));
+        return send::run(options, url);
     }
     // Before anything is recorded that could not be drawn.
     let before = options.before.as_deref().map(read).transpose()?;

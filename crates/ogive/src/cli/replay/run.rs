@@ -353,7 +353,8 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<StoreCost> {
     let options = StoreOptions {
         head_bytes_max: 4 << 30,
         flush_interval: Duration::from_secs(86_400),
-        replay_bytes_max: u64::MAX,
+        // One flush of texts unpacks them: not more than some GiB at once.
+        replay_bytes_max: 1 << 30,
         series_max: 16 << 20,
         tenant_limits: ogive_store::TenantLimits::NONE,
         ..StoreOptions::default()

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ogive_export::Exporter;
+use ogive_export::Builder;
 use ogive_kernel::ask::Observer;
 
 use super::super::export::{LAST_CELLS, QuestionSeries, Sent, report};
@@ -13,11 +13,11 @@ use super::super::export::{LAST_CELLS, QuestionSeries, Sent, report};
 pub(super) fn run(
     observer: &mut Observer,
     name: &str,
-    url: &str,
+    builder: Builder,
     runtime: &tokio::runtime::Runtime,
     end: impl Future<Output = ()>,
 ) -> anyhow::Result<ExitCode> {
-    let exporter = Exporter::builder(url).start().context("sending to a server")?;
+    let exporter = builder.start().context("sending to a server")?;
     let sent = Sent::new(exporter.cells().clone());
     let mut series = QuestionSeries::new(&sent, name, observer.question());
     runtime.block_on(async {
