@@ -4,6 +4,8 @@
 //! duration of a request there). After a 429 the weight is halved and the address pauses; within [`RECOVERY`] the
 //! weight is back. So load follows capacity in both directions, and kept connections do not pin it. (The usual choice,
 //! the better of two at random, gives the address with less weight nothing at all while few requests are in flight.)
+//! The duration is a moving average that also decays with time ([`LATENCY_DECAY`]): an address that was slow once gets
+//! few requests, and by these alone a quiet broker would take hours to see that it is quick again.
 //! Invariants: a paused address gets nothing; a failed one gets one request at a time until it answers.
 //! Limits: pauses from [`PAUSE_FIRST`] to [`PAUSE_LAST`], half of each random.
 
@@ -24,6 +26,11 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 const WEIGHT_MIN: f64 = 1.0 / 16.0;
 /// 10 s restore the full weight: long compared with a pause, short compared with how long a person waits for a server to be used again.
 const RECOVERY: Ns = Ns::from_secs(10);
+/// 10 s, as in the peak EWMA of Finagle and Linkerd: the average loses a factor of e in that time. An answer of 5 s
+/// among answers of 2 ms is forgotten in about a minute.
+const LATENCY_DECAY: Ns = Ns::from_secs(10);
+/// The latest answer is at least a tenth of the average, however soon it follows the one before.
+const AVERAGE_KEPT_MAX: f64 = 0.9;
 
 /// The outcome of a request at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +92,10 @@ pub struct Endpoint {
     weight_set: MonoNs,
     /// Requests in flight.
     pub in_flight: u32,
-    /// The typical duration of a request; 0 before the first.
+    /// The typical duration of a request, as of the last answer; 0 before the first.
     pub latency_ns: f64,
+    /// When that answer came.
+    latency_set: MonoNs,
     /// Failures since the last success.
     pub failures: u32,
     /// Batches that it was sent.
@@ -128,6 +137,7 @@ impl Endpoints {
                         weight_set: MonoNs(0),
                         in_flight: 0,
                         latency_ns: 0.0,
+                        latency_set: MonoNs(0),
                         failures: 0,
                         sent: 0,
                         busy: 0,
@@ -202,8 +212,9 @@ impl Endpoints {
             Result::Answered => {
                 endpoint.failures = 0;
                 let took = took.0.max(1) as f64;
-                let before = if endpoint.latency_ns > 0.0 { endpoint.latency_ns } else { took };
-                endpoint.latency_ns = before * 0.9 + took * 0.1;
+                let kept =
+                    if endpoint.latency_ns > 0.0 { endpoint.latency_left(now).min(AVERAGE_KEPT_MAX) } else { 0.0 };
+                (endpoint.latency_ns, endpoint.latency_set) = (endpoint.latency_ns * kept + took * (1.0 - kept), now);
             }
             Result::Busy(after) => {
                 endpoint.busy += 1;
@@ -241,7 +252,14 @@ impl Endpoint {
     }
 
     fn lots(&self, now: MonoNs) -> f64 {
-        self.weight_at(now) / (f64::from(self.in_flight + 1) * self.latency_ns.max(1.0))
+        // No decay while an answer is due: an address that never answers would come to look like the quickest.
+        let left = if self.in_flight == 0 { self.latency_left(now) } else { 1.0 };
+        self.weight_at(now) / (f64::from(self.in_flight + 1) * (self.latency_ns * left).max(1.0))
+    }
+
+    /// The part of the average that has not decayed at that instant, from 1 at the last answer towards 0.
+    fn latency_left(&self, now: MonoNs) -> f64 {
+        (-(now.since(self.latency_set).0 as f64) / LATENCY_DECAY.0 as f64).exp()
     }
 }
 
@@ -362,6 +380,44 @@ mod tests {
             all.ended(id, now, TOOK, Result::Failed(None));
         }
         assert!(again >= 4, "{again}");
+    }
+
+    /// Sends a request each second, which is answered quickly unless `hangs` has it; how many that one got.
+    fn run_quietly(all: &mut Endpoints, seconds: std::ops::Range<u64>, one: u64, hangs: bool) -> u32 {
+        let mut got = 0;
+        for second in seconds {
+            let now = at_ms(second * 1_000);
+            let (id, _) = all.choose(now).unwrap();
+            got += u32::from(id == one);
+            if !hangs || id != one {
+                all.ended(id, now.saturating_add(TOOK), TOOK, Result::Answered);
+            }
+        }
+        got
+    }
+
+    /// The average changed with requests alone, and an address that looks slow gets few: after one answer of 5 s it got
+    /// none for hours where a broker sent one each second.
+    #[test]
+    fn one_slow_answer_is_forgotten_with_time() {
+        let mut all = endpoints(2);
+        let (slow, _) = all.choose(at_ms(0)).unwrap();
+        all.ended(slow, at_ms(5_000), Ns::from_secs(5), Result::Answered);
+        assert!(run_quietly(&mut all, 5..25, slow, false) <= 2, "at first it gets little");
+        run_quietly(&mut all, 25..125, slow, false);
+        let got = run_quietly(&mut all, 125..185, slow, false);
+        assert!((10..=50).contains(&got), "{got} of 60");
+        assert!((1e6..4e6).contains(&all.all()[0].latency_ns), "{}", all.all()[0].latency_ns);
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_never_looks_quick() {
+        let mut all = endpoints(2);
+        run_quietly(&mut all, 0..20, u64::MAX, false);
+        let (silent, _) = all.choose(at_ms(20_000)).unwrap();
+        // A minute later, and then a minute long.
+        let got = run_quietly(&mut all, 80..140, silent, true);
+        assert!(got < 25, "{got} of 60");
     }
 
     #[test]
