@@ -23,7 +23,8 @@
     }                                                                         \
   } while (0)
 
-enum { EACH = 40000, WRITERS = 3 };
+/* Turns of 10 ms: two minutes for what takes a moment on an idle machine. */
+enum { EACH = 40000, WRITERS = 3, TURNS_MAX = 12000 };
 
 static pid_t server;
 static char address[64], data[] = "/tmp/ogive-export-XXXXXX";
@@ -170,10 +171,12 @@ static void what_waits_is_bounded_and_counted(void) {
   CHECK(ogive_exporter_start("127.0.0.1:1", &options, &error) == NULL && strstr(error, "http://") != NULL);
   ogive_exporter *exporter = ogive_exporter_start("http://127.0.0.1:1/", &options, &error);
   CHECK(exporter != NULL && ogive_exporter_gauge(exporter, "x", NULL, seventeen, &one, &error));
+  int turns = 0;
   do {
     sleep_ms(10);
     ogive_exporter_status(exporter, &status);
     CHECK(is_balanced(&status) && status.waiting_bytes <= 2000);
+    CHECK(++turns < TURNS_MAX);
   } while (status.dropped_full == 0 || message[0] == 0);
   CHECK(!ogive_exporter_shutdown(exporter, 0, &status));
   CHECK(is_balanced(&status) && status.dropped_shutdown > 0 && status.acknowledged == 0 && message[0] != 0);
@@ -211,9 +214,11 @@ static void another_server_acknowledges_nothing(void) {
   pthread_create(&thread, NULL, answer_ok, &listener);
   ogive_exporter *exporter = ogive_exporter_start(url, &options, &error);
   CHECK(exporter != NULL && ogive_exporter_gauge(exporter, "x", NULL, seventeen, &one, &error));
+  int turns = 0;
   do {
     sleep_ms(10);
     ogive_exporter_status(exporter, &status);
+    CHECK(++turns < TURNS_MAX);
   } while (status.taken < 3 || message[0] == 0);
   CHECK(!ogive_exporter_shutdown(exporter, 200, &status));
   CHECK(status.acknowledged == 0 && status.dropped_shutdown == status.taken && strstr(message, "Ogive") != NULL);

@@ -76,7 +76,15 @@ test("a page's timings arrive when its user leaves, each once", { skip }, async 
   // A beacon that is sent again under its number, as by a page that came back, counts once.
   await tab.waitForFunction(() => performance.getEntriesByType("navigation")[0].loadEventEnd > 0);
   // A busy machine paints late, and what was not painted when the user leaves has no timing.
-  const painted = (type) => tab.evaluate((of) => new Promise((resolve) => new PerformanceObserver(() => resolve()).observe({ type: of, buffered: true })), type);
+  const painted = (type) =>
+    tab.evaluate(
+      (of) =>
+        new Promise((resolve, reject) => {
+          new PerformanceObserver(() => resolve()).observe({ type: of, buffered: true });
+          setTimeout(() => reject(new Error(`no ${of} within two minutes`)), 120_000);
+        }),
+      type,
+    );
   for (const type of ["paint", "largest-contentful-paint"]) await painted(type);
   await tab.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
   await tab.evaluate(async () => {
@@ -88,7 +96,9 @@ test("a page's timings arrive when its user leaves, each once", { skip }, async 
   await tab.goto("about:blank");
   const count = (of) => server.query(`sum(histogram_count(sum_over_time(${of}[10m])))`, 12);
   const arrived = async (of, expected) => {
-    for (let found; (found = await count(of)) !== expected; await sleep(50)) assert.ok(!(found > expected), `${of}: ${found} of ${expected}`);
+    const until = Date.now() + 120_000;
+    for (let found; (found = await count(of)) !== expected; await sleep(50))
+      assert.ok(!(found > expected) && Date.now() < until, `${of}: ${found} of ${expected}`);
   };
   await arrived('fetch_seconds{route="/api/items/:id",service="shop"}', 3);
   await arrived("fetch_seconds", 3);
