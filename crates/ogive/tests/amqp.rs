@@ -4,12 +4,12 @@
 
 mod rabbit;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::common::authority::Authority;
-use crate::common::programs::free_port;
+use crate::common::programs::{Program, free_port, hear, lines_of};
 use crate::common::{JSON, Server, eventually, eventually_or, now_ms};
 use rabbit::Rabbit;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
@@ -41,7 +41,7 @@ fn batches(from: u64, count: u64) -> String {
 }
 
 /// `ogive amqp publish`, fed with lines.
-fn publish(rabbit: &Rabbit, lines: String) -> Child {
+fn publish(rabbit: &Rabbit, lines: String) -> Program {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["amqp", "publish", "--url", &rabbit.url(), "--queue", "q", "--declare"])
         .stdin(Stdio::piped())
@@ -51,13 +51,16 @@ fn publish(rabbit: &Rabbit, lines: String) -> Child {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     std::thread::spawn(move || input.write_all(lines.as_bytes()));
-    child
+    Program(child)
 }
 
-fn published(child: Child) -> String {
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+/// What it printed, once it has ended: a line, which waits in the pipe.
+fn published(mut publisher: Program) -> String {
+    let status = publisher.wait("ogive amqp publish");
+    assert!(status.success(), "{status}");
+    let mut printed = String::new();
+    publisher.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    printed
 }
 
 fn status(server: &Server, name: &str) -> u64 {
@@ -122,7 +125,7 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     rabbit.block();
     let mut sending = publish(&rabbit, batches(4_000, 1_000));
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert!(sending.try_wait().unwrap().is_none(), "a blocked server has taken messages");
+    assert!(sending.0.try_wait().unwrap().is_none(), "a blocked server has taken messages");
     rabbit.control(&["set_vm_memory_high_watermark", "0.4"]);
     assert_eq!(published(sending), "1000\n");
     all_stored(&server, &rabbit, 5_000.0);
@@ -305,19 +308,10 @@ fn queues_of_a_broker_lose_nothing_whoever_is_killed_or_blocked() {
 fn refuses(directory: &Path, url: &str, more: &str) {
     let file = directory.join("refusing.toml");
     std::fs::write(&file, format!("[[amqp.input]]\nurl = '{url}'\nqueue = 'q'\n{more}")).unwrap();
-    let mut server = Command::new(env!("CARGO_BIN_EXE_ogive"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-        .arg(directory.join("refusing"))
-        .arg("--amqp")
-        .arg(&file)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let refusal = said.find(|line| line.contains("invalid peer certificate"));
-    server.kill().unwrap();
-    server.wait().unwrap();
-    assert!(refusal.is_some(), "it ended without a word on the certificate");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(directory.join("refusing"));
+    let mut server = Program(command.arg("--amqp").arg(&file).stderr(Stdio::piped()).spawn().unwrap());
+    hear(&lines_of(server.0.stderr.take().unwrap()), "invalid peer certificate");
 }
 
 #[test]

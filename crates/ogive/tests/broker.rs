@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::brokers::{broker, configure, of, state, texts, url};
 use crate::common::programs::free_address;
-use crate::common::{JSON, Server, eventually, float, histogram, now_ms};
+use crate::common::{JSON, Server, StopAtEnd, eventually, float, histogram, now_ms};
 use serde_json::{Value, json};
 
 fn one_batch(server: &Server, name: &str, sequence: u64, count: u64) -> (u16, Value) {
@@ -172,15 +172,6 @@ fn post(address: &str, body: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Tells the senders to stop when it is dropped, also by a fault that fails: their test would wait for them for ever.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 /// Numbers that follow from a seed.
 struct Random(u64);
 
@@ -253,7 +244,7 @@ fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     let (stop, base) = (AtomicBool::new(false), now_ms());
     let sent = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let ended = Ended(&stop);
+        let ended = StopAtEnd(&stop);
         for at in 0..3 {
             let source = format!("123e4567-e89b-12d3-a456-4266141740{at:02}");
             let (listen, stop, sent) = (&listen, &stop, &sent);

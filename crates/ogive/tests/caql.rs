@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{PATIENCE, Server, now_ms, request_at};
-use crate::stream::{Over, Stream, encoded};
+use crate::common::{PATIENCE, Server, StopAtEnd, now_ms, request_at};
+use crate::stream::{Stream, encoded};
 
 const UUID: &str = "8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e";
 
@@ -83,7 +83,7 @@ fn each_streamed_period_is_what_a_query_answers_later() {
     let (mut compared, mut corrected) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| send(&address, &is_over));
-        let over = Over(&is_over);
+        let over = StopAtEnd(&is_over);
         let open = |query: &&'static str| {
             let path = format!("/extension/lua/public/caql_v1/stream?q={}&start_time={start}&period=1", encoded(query));
             (*query, Stream::of(TcpStream::connect(&*address).unwrap(), &path, None), BTreeMap::<i64, Value>::new())

@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::{JSON, SOURCE, Server, float, histogram, now_ms};
+use crate::common::{JSON, PATIENCE, SOURCE, Server, StopAtEnd, float, histogram, now_ms};
 use serde_json::json;
 
 #[test]
@@ -67,11 +67,13 @@ fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, bas
             ],
         })
         .to_string();
+        let from = Instant::now();
         loop {
             let address = address.lock().unwrap().clone();
             if send(&address, body.as_bytes()).is_some() {
                 break;
             }
+            assert!(from.elapsed() < PATIENCE, "batch {sequence} of {} is not taken", sender.name);
             // Also at the end, what is in doubt is sent until it is acknowledged.
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -136,6 +138,7 @@ fn kill_while_sending(directory: &Path, kills: u64) {
         for sender in &senders {
             scope.spawn(|| keep_sending(sender, &address, &stop, base));
         }
+        let stop = StopAtEnd(&stop);
         let mut random = 0x2545_f491_4f6c_dd1d_u64;
         // On a slow machine it takes more of them until a flush was under way.
         while kill < kills || flushes == 0 {
@@ -159,7 +162,7 @@ fn kill_while_sending(directory: &Path, kills: u64) {
             *address.lock().unwrap() = server.address.clone();
         }
         std::thread::sleep(Duration::from_millis(200));
-        stop.store(true, Ordering::SeqCst);
+        drop(stop);
     });
     server.kill();
     let server = Server::start(directory);

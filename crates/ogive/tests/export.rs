@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::programs::free_address;
-use crate::common::{PATIENCE, Server, eventually, form, now_ms};
+use crate::common::{PATIENCE, Server, StopAtEnd, eventually, form, now_ms};
 use ogive_export::{Builder, DROPPED_BOUND, Exporter, Status};
 use ogive_probe::{Clock, Recorder, Threshold, TraceRecorder, trace_path};
 
@@ -55,8 +55,9 @@ impl Load {
                     load.recorded.fetch_add(count, Ordering::Relaxed);
                 });
             }
+            let stop = StopAtEnd(&load.stop);
             meanwhile();
-            load.stop.store(true, Ordering::Relaxed);
+            drop(stop);
         });
         load.recorded.into_inner()
     }

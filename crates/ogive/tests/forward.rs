@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::authority::Authority;
 use crate::common::clients::{Client, heavy};
@@ -164,6 +164,16 @@ fn late_until_acknowledged(address: &str, source: &str, time: i64, last: &Atomic
     sequence
 }
 
+/// Lets those who send [`late_until_acknowledged`] end, when an assertion fails, too.
+struct LastAtEnd<'a>(&'a AtomicU64);
+
+impl Drop for LastAtEnd<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; as in `late_until_acknowledged`.
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Late samples that were acknowledged in the last second before a kill were stored here, and never forwarded.
 #[test]
 fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
@@ -176,6 +186,7 @@ fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
     let sources = [SOURCE, "7f2c1e60-95a4-4c0f-8a2b-3f9d5b6c7d8e"];
     let sent: u64 = std::thread::scope(|scope| {
         let senders = sources.map(|source| scope.spawn(|| late_until_acknowledged(&here_at, source, time, &last)));
+        let last = LastAtEnd(&last);
         let mut moment = now_ms().unsigned_abs();
         for _ in 0..kills {
             // Anywhere within the second and a half of a few turns of the forward.
@@ -184,7 +195,7 @@ fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
             here.kill();
             here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
         }
-        last.store(0, Ordering::Relaxed);
+        drop(last);
         senders.into_iter().map(|sender| sender.join().unwrap()).sum()
     });
     assert!(sent > kills, "{sent} late samples");
@@ -211,13 +222,13 @@ fn what_comes_late_while_the_file_is_taken_again_is_forwarded_once() {
         let (at, last) = (&here_at, &last);
         let one = |source| scope.spawn(move || late_until_acknowledged(at, source, time, last));
         let senders: Vec<_> = sources.iter().map(|source| one(source)).collect();
+        let last = LastAtEnd(last);
         for reload in 1..=RELOADS {
             std::fs::write(&file, table.replace("timeout = '2s'", &format!("timeout = '{}s'", 2 + reload))).unwrap();
             here.signal("HUP");
             here.becomes("ogive_config_reloads_total{config=\"forwards\"}", reload as f64);
         }
-        // ORDERING: Relaxed; as in `late_until_acknowledged`.
-        last.store(0, Ordering::Relaxed);
+        drop(last);
         senders.into_iter().map(|sender| sender.join().unwrap()).sum()
     });
     assert!(sent > RELOADS, "{sent} late samples");
@@ -447,14 +458,26 @@ impl Subscriber {
 
     /// The next event of this name, and the cells before it.
     fn until(&self, name: &str) -> (Value, Vec<Value>) {
-        let mut cells = Vec::new();
+        let (from, mut cells) = (Instant::now(), Vec::new());
         loop {
             let event = self.1.recv_timeout(PATIENCE).expect("an event comes");
             if event["event"] == name {
                 return (event, cells);
             }
             cells.push(event);
+            assert!(from.elapsed() < PATIENCE, "no {name}, but {cells:?}");
         }
+    }
+
+    /// Cells, up to the watermark behind that of `rpc_depth` with this value.
+    fn until_depth(&self, depth: f64) -> Vec<Value> {
+        let (from, mut cells) = (Instant::now(), Vec::new());
+        let is_it = |cell: &Value| cell["labels"]["__name__"] == "rpc_depth" && cell["float"] == depth;
+        while !cells.iter().any(is_it) {
+            assert!(from.elapsed() < PATIENCE, "no depth {depth}, but {cells:?}");
+            cells.extend(self.until("watermark").1);
+        }
+        cells
     }
 }
 
@@ -481,20 +504,13 @@ fn a_subscriber_prints_each_cell_and_goes_on_where_it_was() {
     server.kill();
     let server = Server::start_at(&directory.path().join("data"), &address);
     send(&server, 2);
-    let is_second = |event: &Value| event["labels"]["__name__"] == "rpc_depth" && event["float"] == 2.0;
-    let mut seen = Vec::new();
-    while !seen.iter().any(is_second) {
-        seen.extend(subscriber.until("watermark").1);
-    }
+    let seen = subscriber.until_depth(2.0);
     assert!(!seen.contains(&cell), "{cell} was printed before {watermark}");
     drop(subscriber);
     // What came while nobody subscribed comes behind the id in the file.
     send(&server, 3);
     let next = Subscriber::start(&address, &[&more[..], &["--watermarks", "30"]].concat());
-    let mut seen = Vec::new();
-    while !seen.iter().any(|event: &Value| event["labels"]["__name__"] == "rpc_depth" && event["float"] == 3.0) {
-        seen.extend(next.until("watermark").1);
-    }
+    next.until_depth(3.0);
     let wrong = Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["subscribe", "rate(x[1m])", "--server", &format!("http://{address}")])
         .output()

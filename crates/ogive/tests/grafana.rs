@@ -8,10 +8,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::common::programs::{Program, free_address};
-use crate::common::{Server, eventually, now_ms};
+use crate::common::{PATIENCE, Server, eventually, now_ms};
 use serde_json::Value;
 
 /// Ten minutes of 15 s.
@@ -146,7 +145,7 @@ struct Answer {
 
 fn ask(address: &str, head: &str, body: &[u8]) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len())?;
     stream.write_all(body)?;
     let mut bytes = Vec::new();

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::brokers::{broker, url};
+use crate::common::programs::hear;
 use crate::common::terminal::Terminal;
 use crate::common::{Server, eventually};
 
@@ -221,24 +222,18 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     command.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_ogive")]);
     let data = directory.path().to_str().unwrap();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--kernel-observe", "sched,micro"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut address, mut said) = (None, Vec::new());
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while address.is_none() || said.len() < 2 {
-        let line = lines.next().expect("the server serves and says what it does not observe").unwrap();
-        if let Some((_, rest)) = line.split_once("serving http://") {
-            address = rest.split('/').next().map(str::to_owned);
-        }
-        if line.contains("the kernel observer does without") {
-            said.push(line);
-        }
+    let (server, lines) = Server::of(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
+    // Before it serves or behind that.
+    let words = "the kernel observer does without";
+    let mut said: Vec<String> = server.said.lines().filter(|line| line.contains(words)).map(str::to_owned).collect();
+    while said.len() < 2 {
+        said.push(hear(&lines, words));
     }
     assert!(said[0].contains("sched") && said[0].contains("CAP_BPF"), "{said:?}");
-    let address = address.unwrap();
     let answers = |query: &str, expected: &str| {
         let head = format!("GET /api/v1/query?query={} HTTP/1.1", crate::common::form(query));
         eventually(query, || {
-            let (_, answer) = crate::common::request_at(&address, &head, b"").ok()?;
+            let (_, answer) = server.request(&head, b"").ok()?;
             answer.contains(expected).then_some(())
         });
     };
@@ -249,8 +244,6 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     if delays.trim() != "1" {
         answers("absent(max_over_time(ogive_kernel_block_io_delay_nanoseconds_total[1h]))", "\"1\"");
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 /// `ogive kernel ask`, once it counts; ended when dropped.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::namespace::{self, SmallDisk};
-use crate::common::{SOURCE, Server, eventually, float, now_ms};
+use crate::common::{SOURCE, Server, StopAtEnd, eventually, float, now_ms};
 use serde_json::{Value, json};
 
 fn send(server: &Server, sequence: u64, time_ms: i64) -> u16 {
@@ -74,15 +74,6 @@ fn a_directory_that_fails_goes_and_comes_back_filled() {
     drop(server);
     // The second went away meanwhile: it is stale, and says so when it is asked alone.
     assert!(Server::start_on(&[&b], &[]).is_err());
-}
-
-/// Stops who sends, also when the test fails meanwhile.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! A data directory that the server may not write to any more, and may again.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
-use crate::common::programs::Program;
-use crate::common::{JSON, PATIENCE, SOURCE, now_ms};
+use crate::common::programs::{Program, hear, lines_of};
+use crate::common::{JSON, SOURCE, now_ms};
 use serde_json::{Value, json};
 
 /// "nobody" of Debian: the administrator may write everywhere, so the server runs as somebody else.
@@ -35,9 +34,7 @@ impl Bound {
         };
         command.args(["serve", "--listen", "127.0.0.1:0", "--replay-max", "1MiB", "--data"]).arg(&data);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, said) = channel();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let said = lines_of(child.stderr.take().unwrap());
         let mut bound = Self { _program: Program(child), address: String::new(), said };
         let line = bound.hears("serving http://");
         bound.address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
@@ -46,12 +43,7 @@ impl Bound {
 
     /// The next line that it says with `words` in it.
     fn hears(&self, words: &str) -> String {
-        loop {
-            let line = self.said.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never said {words:?}"));
-            if line.contains(words) {
-                return line;
-            }
-        }
+        hear(&self.said, words)
     }
 
     /// Sends the batches of `sequences`, each of 100 texts that do not pack well, and sees them acknowledged.

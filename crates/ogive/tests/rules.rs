@@ -85,28 +85,26 @@ fn post_silence(server: &Server, body: &Value) -> (u16, Value) {
 
 /// The next mail (`path` is empty) or request that the receivers got.
 fn next_of(client: &mut Client, kind: &str, path: &str) -> Value {
-    loop {
-        let came: Value = serde_json::from_str(&client.line()).unwrap();
-        if came["kind"] == kind && (path.is_empty() || came["path"] == path) {
-            return came;
-        }
-    }
+    client.find(&format!("{kind} {path}"), |line| {
+        let came: Value = serde_json::from_str(line).unwrap();
+        (came["kind"] == kind && (path.is_empty() || came["path"] == path)).then_some(came)
+    })
 }
 
 /// The mail and the heartbeat, once the webhook has heard of the alert, too. Each is sent by a thread of its own, in any
 /// order, and who has heard of nothing when it is silenced hears of no end either.
 fn heard_by_both(client: &mut Client) -> (Value, Value) {
     let (mut mail, mut beat, mut is_hooked) = (None, None, false);
-    while !is_hooked || mail.is_none() || beat.is_none() {
-        let came: Value = serde_json::from_str(&client.line()).unwrap();
+    client.find("mail, webhook and heartbeat", |line| {
+        let came: Value = serde_json::from_str(line).unwrap();
         is_hooked |= came["path"] == "/hook";
         if came["kind"] == "mail" {
             mail = Some(came);
         } else if came["path"] == "/beat" {
             beat = Some(came);
         }
-    }
-    (mail.expect("it came"), beat.expect("it came"))
+        if is_hooked { mail.clone().zip(beat.clone()) } else { None }
+    })
 }
 
 #[test]
@@ -158,12 +156,9 @@ fn people_hear_by_mail_and_webhook_over_a_kill_and_not_of_what_is_silenced() {
     assert_eq!((&shown["quiet"]["reason"], &shown["state"]), (&json!("being repaired"), &json!("firing")), "{shown}");
     put(&server, 2, 1.0);
     // Who knew that it fired hears that it ceased.
-    let ended = loop {
-        let came = next("http", "/hook");
-        if came["body"]["status"] == "resolved" {
-            break came;
-        }
-    };
+    let ended = eventually("it is resolved", || {
+        Some(next("http", "/hook")).filter(|came| came["body"]["status"] == "resolved")
+    });
     assert_eq!(ended["body"]["groupLabels"], json!({"alertname": "Down", "job": "x"}));
     put(&server, 3, 0.0);
     eventually("it fires again, quietly", || Some(state(&server)).filter(|alert| alert["state"] == "firing"));

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, SOURCE, Server, now_ms};
+use crate::common::{PATIENCE, SOURCE, Server, StopAtEnd, now_ms};
 use ogive_model::{METRIC_NAME, MatchOp};
 use ogive_query::ast::{Expr, ExprKind};
 use serde_json::{Value, json};
@@ -226,7 +226,7 @@ fn each_streamed_value_is_what_a_query_answers_later() {
     std::thread::scope(|scope| {
         scope.spawn(|| send_until(&is_over, &server, &series));
         // Also when an assertion fails.
-        let _over = Over(&is_over);
+        let _over = StopAtEnd(&is_over);
         for some in all.chunks(AT_ONCE) {
             let mut streams: Vec<_> = some.iter().map(|text| (text, Stream::open(&server, text, "", None))).collect();
             for (text, stream) in &mut streams {
@@ -274,15 +274,6 @@ fn each_streamed_value_is_what_a_query_answers_later() {
         series.len()
     );
     assert!(compared * step > 1_500 && empty < compared / 2, "{compared} values, {empty} empty");
-}
-
-/// Ends the sender when it goes.
-pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn put(server: &Server, sequence: u64, second: i64, value: f64) {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::common::{SOURCE, Server, eventually, float, form, now_ms};
+use crate::common::{SOURCE, Server, StopAtEnd, eventually, float, form, now_ms};
 use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Stored};
 use ogive_store::{ManualClock, Options, Store};
 use serde_json::{Value, json};
@@ -184,6 +184,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
                 sent.fetch_add(1, Ordering::SeqCst);
             }
         });
+        let stop = StopAtEnd(&stop);
         eventually("some batches are in", || (sent.load(Ordering::SeqCst) > 50).then_some(()));
         let before = sent.load(Ordering::SeqCst);
         let begun = std::time::Instant::now();
@@ -192,7 +193,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
         let after = sent.load(Ordering::SeqCst);
         assert_eq!((code, &made["name"]), (Some(0), &json!("s1")), "{made} {err}");
         eventually("more batches are in", || (sent.load(Ordering::SeqCst) > after + 50).then_some(()));
-        stop.store(true, Ordering::SeqCst);
+        drop(stop);
         (before, after)
     });
     let sent = sent.load(Ordering::SeqCst);

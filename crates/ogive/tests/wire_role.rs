@@ -2,11 +2,12 @@
 //!
 //! Needs the right to capture on loopback (root); without it the first test says so in one line and is skipped.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::common::brokers::{broker, url};
+use crate::common::programs::hear;
 use crate::common::{Server, eventually};
 
 const REQUESTS: usize = 40;
@@ -144,32 +145,18 @@ fn without_the_right_the_server_starts_and_says_so() {
         Command::new(env!("CARGO_BIN_EXE_ogive"))
     };
     let data = directory.path().to_str().unwrap();
-    let mut child = command
-        .args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--wire-interface", "lo"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut address, mut said) = (None, None);
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while address.is_none() || said.is_none() {
-        let line = lines.next().expect("the server serves and says what it does not measure").unwrap();
-        if let Some((_, rest)) = line.split_once("serving http://") {
-            address = rest.split('/').next().map(str::to_owned);
-        }
-        if line.contains("what goes over lo is not measured") {
-            said = Some(line);
-        }
-    }
-    assert!(said.as_ref().unwrap().contains("CAP_NET_RAW"), "{said:?}");
-    let address = address.unwrap();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--wire-interface", "lo"]);
+    let (server, lines) = Server::of(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
+    // Before it serves or behind that.
+    let words = "what goes over lo is not measured";
+    let before = server.said.lines().find(|line| line.contains(words)).map(str::to_owned);
+    let said = before.unwrap_or_else(|| hear(&lines, words));
+    assert!(said.contains("CAP_NET_RAW"), "{said}");
     let query = format!("GET /api/v1/query?query={} HTTP/1.1", crate::common::form("ogive_wire_failed_interfaces"));
     eventually("it is counted", || {
-        let (_, answer) = crate::common::request_at(&address, &query, b"").ok()?;
+        let (_, answer) = server.request(&query, b"").ok()?;
         answer.contains("\"1\"").then_some(())
     });
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::programs::free_port;
+use crate::common::programs::{Program, ended, free_port};
 
 /// One at a time: several of them starve each other on a small machine, until each takes the others for dead.
 static ONE: Mutex<()> = Mutex::new(());
@@ -140,13 +140,32 @@ impl Rabbit {
 
     /// As if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
-        let mut child = self.child.take().unwrap();
+        assert!(self.child.is_some(), "it runs");
+        self.end().unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// Kills it if it runs, and waits until it is gone.
+    fn end(&mut self) -> Result<(), String> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
         // The script waits for Erlang, which is its child.
         let _ = Command::new("pkill").args(["-KILL", "-P", &child.id().to_string()]).status();
         let _ = child.kill();
         let _ = child.wait();
         let port = self.port;
-        within_minutes("it is gone", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err());
+        done_within_minutes("RabbitMQ is gone", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err().map(drop))
+    }
+
+    /// Ends the daemon that knows where Erlang's nodes are. It never ends by itself, and does not when it is told to before
+    /// it has noticed that its node is gone.
+    fn end_mapper(&self) -> Result<(), String> {
+        let port = self.mapper_port;
+        done_within_minutes("Erlang's daemon is gone", || {
+            let mut command = Command::new("epmd");
+            command.args(["-port", &port.to_string(), "-kill"]);
+            let asked = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            let _ = asked.map(|child| ended(&mut Program(child).0));
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err().map(drop)
+        })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -161,27 +180,31 @@ impl Rabbit {
 }
 
 /// Erlang starts slowly, and a busy machine makes it slower.
-fn within_minutes<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+fn within_minutes<T>(what: &str, done: impl FnMut() -> Option<T>) -> T {
+    done_within_minutes(what, done).unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// As [`within_minutes`], for who may not panic.
+fn done_within_minutes<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> Result<T, String> {
     let from = Instant::now();
     loop {
         if let Some(value) = done() {
-            return value;
+            return Ok(value);
         }
-        assert!(from.elapsed() < Duration::from_secs(180), "not within three minutes: {what}");
+        if from.elapsed() >= Duration::from_secs(180) {
+            return Err(format!("not within three minutes: {what}"));
+        }
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
 impl Drop for Rabbit {
     fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
+        let (server, mapper) = (self.end(), self.end_mapper());
+        match server.and(mapper) {
+            // The test has failed already, and a second panic would end the tests beside it.
+            Err(why) if std::thread::panicking() => eprintln!("{why}"),
+            outcome => outcome.unwrap_or_else(|why| panic!("{why}")),
         }
-        // It ends by itself no sooner than it is signalled, and does not listen before it has noticed that its node is gone.
-        let port = self.mapper_port;
-        within_minutes("Erlang's daemon is gone", || {
-            let _ = Command::new("epmd").args(["-port", &port.to_string(), "-kill"]).output();
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err()
-        });
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::PATIENCE;
 
@@ -138,6 +139,20 @@ impl Client {
             Ok(said) => said,
             Err(RecvTimeoutError::Timeout) => self.fail(&format!("said nothing within {PATIENCE:?}")),
             Err(RecvTimeoutError::Disconnected) => self.fail("ended and said nothing more"),
+        }
+    }
+
+    /// What `read` makes of the first line from which it makes something.
+    pub fn find<T>(&mut self, what: &str, mut read: impl FnMut(&str) -> Option<T>) -> T {
+        let from = Instant::now();
+        loop {
+            let line = self.line();
+            if let Some(found) = read(&line) {
+                return found;
+            }
+            if from.elapsed() >= PATIENCE {
+                self.fail(&format!("did not say {what} within {PATIENCE:?}, but {line:?}"));
+            }
         }
     }
 

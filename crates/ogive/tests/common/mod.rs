@@ -11,10 +11,12 @@ pub mod prometheus;
 pub mod remote;
 pub mod terminal;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -65,30 +67,34 @@ impl Server {
     }
 
     /// `ogive` with these arguments; what it said instead when it does not serve.
-    #[allow(clippy::zombie_processes, reason = "`Drop` waits for the child, or it has been waited for here")]
     pub fn try_command(directory: &Path, arguments: &[&str]) -> Result<Self, String> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(arguments);
+        Self::of(directory, command).map(|(server, _)| server)
+    }
+
+    /// What `command` starts, and the lines that it says once it serves; what it said instead when it does not serve.
+    pub fn of(directory: &Path, mut command: Command) -> Result<(Self, Receiver<String>), String> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let lines = programs::lines_of(child.stderr.take().unwrap());
+        let mut server = Self { child, address: String::new(), directory: directory.to_owned(), said: String::new() };
+        let until = Instant::now() + PATIENCE;
         loop {
-            let mut line = String::new();
-            if lines.read_line(&mut line).unwrap() == 0 {
-                let code = child.wait().unwrap().code();
-                return Err(format!("{said}(exit code {code:?})"));
-            }
-            said.push_str(&line);
+            let line = match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not serve within {PATIENCE:?}:\n{}", server.said),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let code = server.wait().code();
+                    return Err(format!("{}(exit code {code:?})", server.said));
+                }
+            };
+            server.said += &line;
+            server.said.push('\n');
             if let Some((_, rest)) = line.split_once("serving http") {
                 let rest = rest.trim_start_matches('s').trim_start_matches("://");
-                let address = rest.split('/').next().unwrap().to_owned();
-                // Whatever it says later is read, so that it never waits for us.
-                std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-                return Ok(Self { child, address, directory: directory.to_owned(), said });
+                server.address = rest.split('/').next().unwrap().to_owned();
+                return Ok((server, lines));
             }
         }
     }
@@ -108,19 +114,21 @@ impl Server {
     }
 
     /// How it ended, once it has.
-    pub fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().unwrap()
+    pub fn wait(&mut self) -> ExitStatus {
+        let status = programs::ended(&mut self.child);
+        status.unwrap_or_else(|| panic!("{} did not end within {PATIENCE:?}", self.directory.display()))
     }
 
     /// SIGTERM, and the exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal("TERM");
-        self.child.wait().unwrap().code()
+        self.wait().code()
     }
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
     }
@@ -204,6 +212,15 @@ impl Drop for Server {
     }
 }
 
+/// Sets a flag when dropped: what other threads do until it is set ends when an assertion fails, too.
+pub struct StopAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Percent-encodes what a query string may not hold.
 pub fn form(text: &str) -> String {
     text.bytes()
@@ -217,7 +234,8 @@ pub fn form(text: &str) -> String {
 /// One request to whoever listens at `address`, on a connection of its own.
 pub fn request_at(address: &str, head: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n");
     stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
     // A server that answers before it has read everything may close under the rest of the body.

@@ -1,11 +1,13 @@
 //! Programs of other makers beside the server, and places where they can listen.
 
-use std::io::ErrorKind;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
-use super::eventually;
+use super::{PATIENCE, eventually};
 
 /// A program that is killed when dropped.
 pub struct Program(pub Child);
@@ -21,12 +23,56 @@ impl Program {
     pub fn signal(&self, name: &str) {
         signal(self.0.id(), name);
     }
+
+    /// How it ended, once it has.
+    pub fn wait(&mut self, name: &str) -> ExitStatus {
+        ended(&mut self.0).unwrap_or_else(|| panic!("{name} did not end within {PATIENCE:?}"))
+    }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// How a process ended, once it has; None when it still runs after [`PATIENCE`].
+pub fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let from = Instant::now();
+    loop {
+        let status = child.try_wait().unwrap();
+        if status.is_some() || from.elapsed() >= PATIENCE {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The lines that a process writes. They are read to their end, whoever looks at them: it never waits for us.
+pub fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    let mut output = BufReader::new(output);
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            let _ = sender.send(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned());
+            line.clear();
+        }
+    });
+    lines
+}
+
+/// The next of these lines with `words` in it.
+pub fn hear(lines: &Receiver<String>, words: &str) -> String {
+    let (until, mut others) = (Instant::now() + PATIENCE, Vec::new());
+    loop {
+        let line = lines.recv_timeout(until.saturating_duration_since(Instant::now()));
+        let line = line.unwrap_or_else(|error| panic!("no line with {words:?} ({error}) among {others:#?}"));
+        if line.contains(words) {
+            return line;
+        }
+        others.push(line);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
+use super::programs::ended;
 
 /// A screen that is drawn comes in parts, one close behind the other: after such a silence it is whole. Less than between two screens.
 const SILENCE: Duration = Duration::from_millis(50);
@@ -74,7 +75,9 @@ impl Terminal {
 
     /// Waits until `ogive` has ended; whether it says that all is well.
     pub fn end(&mut self) -> bool {
-        self.script.wait().unwrap().success()
+        let status = ended(&mut self.script);
+        self.drawn.try_iter().for_each(|more| self.screen.process(&more));
+        status.unwrap_or_else(|| panic!("{}", self.in_vain("its end", "time is over"))).success()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use serde_json::json;
@@ -118,7 +117,7 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream: BufReader::new(stream) }
     }

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
 use super::{T, cells, import, write};
-use crate::common::programs::free_address;
+use crate::common::programs::{Program, free_address};
 use crate::common::{PATIENCE, Server};
 
 /// Passes on connections to `to`, and of the answers the first `count`; the next one arrives, is reported, and is kept.
@@ -60,17 +60,12 @@ fn an_import_that_is_killed_goes_on_and_stores_nothing_twice() {
     let mut server = Server::start_at(&directory.path().join("data"), &address);
     let (reached, is_reached) = channel();
     let through = gate(&address, 2, reached);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
-        .args(["import", "irondb", &path])
-        .env("OGIVE_SERVER", format!("http://{through}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+    command.args(["import", "irondb", &path]).env("OGIVE_SERVER", format!("http://{through}"));
+    let importing = Program::start(command);
     is_reached.recv_timeout(PATIENCE).expect("a third batch is stored");
     // Two batches are acknowledged; the third is stored, and its answer kept.
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(importing);
     server.kill();
     drop(server);
     let server = Server::start_at(&directory.path().join("data"), &address);
