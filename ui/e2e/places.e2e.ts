@@ -83,7 +83,7 @@ test("a check of the fleet's page leads there with one click", async () => {
   const { page, errors } = await open(all.browser, `${all.server.url}/fleet.html`);
   const link = page.locator(`#checks a[data-check="${CHECK}"]`);
   await link.waitFor();
-  expect(await page.locator("#checks li", { has: link }).innerText()).toBe(`${CHECK} from 3 places`);
+  expect(await page.locator("#checks li", { has: page.locator(`a[data-check="${CHECK}"]`) }).innerText()).toBe(`${CHECK} from 3 places`);
   await link.click();
   await expect.poll(() => names(page)).toEqual(BOTH);
   expect(new URL(page.url()).searchParams.get("query")).toBe(QUERY);
