@@ -259,11 +259,15 @@ mod tests {
 
     #[test]
     fn texts_of_no_bytes_and_of_many_come_back() {
-        for texts in [vec![String::new(); 128], vec![String::new(), "x".repeat(1 << 20), "é".into()]] {
-            let rows: Vec<(i64, String)> = (0..).zip(texts).collect();
+        let mut long = "x".repeat(TEXT_BYTES_MAX - "é".len());
+        let rows = |texts: Vec<String>| (0..).zip(texts).collect::<Vec<(i64, String)>>();
+        for texts in [vec![String::new(); 128], vec![String::new(), long.clone(), "é".into()]] {
+            let rows = rows(texts);
             let packed = <String as Pack>::pack(&rows).unwrap();
             assert_eq!(<String as Pack>::unpack(&packed), rows);
         }
+        long.push('x');
+        assert!(<String as Pack>::pack(&rows(vec![long, "é".into()])).is_none(), "one byte too many stays rows");
     }
 
     #[test]

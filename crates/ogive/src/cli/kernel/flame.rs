@@ -4,6 +4,7 @@ mod send;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_kernel::flamegraph::{self, Picture};
@@ -65,7 +66,8 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_USAGE));
     }
     if let Some(url) = &options.to {
-        return send::run(options, url);
+        let builder = super::export::builder(url, &options.labels);
+        return send::run(&tasks.filter()?, kind(options), builder, Duration::from_secs(options.seconds));
     }
     // Before anything is recorded that could not be drawn.
     let before = options.before.as_deref().map(read).transpose()?;

@@ -4,25 +4,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ogive_export::Builder;
+use ogive_kernel::Filter;
+use ogive_kernel::stacks::Kind;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::super::export::{LAST_CELLS, Sent, StackSeries, builder, report};
-use super::{Flame, kind};
+use super::super::export::{LAST_CELLS, Sent, StackSeries, report};
 
-/// Counts and sends until the time of the options has passed, or Ctrl-C.
-pub(super) fn run(options: &Flame, url: &str) -> anyhow::Result<ExitCode> {
+/// Counts and sends for `length`, or until Ctrl-C.
+pub(super) fn run(filter: &Filter, kind: Kind, builder: Builder, length: Duration) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {
         let _inside = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let exporter = builder(url, &options.labels).start().context("sending to a server")?;
-    let filter = options.tasks.filter()?;
-    let mut series = StackSeries::new(&Sent::new(exporter.cells().clone()), &filter, kind(options));
+    let exporter = builder.start().context("sending to a server")?;
+    let mut series = StackSeries::new(&Sent::new(exporter.cells().clone()), filter, kind);
     series.start()?;
     eprintln!("counting");
     let outcome = runtime.block_on(async {
-        let mut end = std::pin::pin!(tokio::time::sleep(Duration::from_secs(options.seconds)));
+        let mut end = std::pin::pin!(tokio::time::sleep(length));
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
