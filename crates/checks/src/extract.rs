@@ -5,6 +5,8 @@
 //! Limits: [`TABLES_MAX`] tables per check, [`VALUES_MAX`] numbers per run.
 //! Failure: a value that is missing or not a number fails the run; what the other tables find is still reported.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use ogive_model::{Labels, METRIC_NAME};
@@ -121,7 +123,7 @@ impl Extract {
                 let (group, groups) = (value_group(regex), label_groups(regex));
                 // Without labels a second number would be of the same series.
                 let count = if groups.is_empty() { 1 } else { VALUES_MAX + 1 };
-                for found in regex.captures_iter(answer.text).take(count) {
+                for found in regex.captures_iter(answer.text()).take(count) {
                     let Some(word) = found.get(group) else { continue };
                     let label = |name: &&str| {
                         ((*name).to_owned(), found.name(name).map_or("", |part| part.as_str()).to_owned())
@@ -159,27 +161,38 @@ fn number(word: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("{:?} is no number", cut(word, SHOWN_BYTES_MAX)))
 }
 
-/// An answer, read as JSON when somebody first asks.
+/// An answer: its text and what that is as JSON, whichever of them came, and the other when somebody first asks.
 pub(super) struct Answer<'a> {
-    text: &'a str,
-    json: std::cell::OnceCell<Result<Value, String>>,
+    text: OnceCell<Cow<'a, str>>,
+    json: OnceCell<Result<Cow<'a, Value>, String>>,
 }
 
 impl<'a> Answer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, json: std::cell::OnceCell::new() }
+        Self { text: OnceCell::from(Cow::Borrowed(text)), json: OnceCell::new() }
+    }
+
+    /// An answer that did not come as a text.
+    pub(super) fn from_json(json: &'a Value) -> Self {
+        Self { text: OnceCell::new(), json: OnceCell::from(Ok(Cow::Borrowed(json))) }
+    }
+
+    fn text(&self) -> &str {
+        let write = || self.json.get().and_then(|json| json.as_ref().ok()).map(ToString::to_string).unwrap_or_default();
+        self.text.get_or_init(|| Cow::Owned(write()))
     }
 
     fn json(&self) -> Result<&Value, String> {
-        let read = || serde_json::from_str(self.text).map_err(|error| format!("the answer is no JSON: {error}"));
-        self.json.get_or_init(read).as_ref().map_err(Clone::clone)
+        let wrong = |error| format!("the answer is no JSON: {error}");
+        let read = || serde_json::from_str(self.text()).map(Cow::Owned).map_err(wrong);
+        self.json.get_or_init(read).as_deref().map_err(Clone::clone)
     }
 
     /// The first word at a place.
     pub(super) fn word(&self, from: &Source) -> Result<String, String> {
         let found = match from {
             Source::Regex(regex) => {
-                let found = regex.captures(self.text);
+                let found = regex.captures(self.text());
                 found.and_then(|found| Some(found.get(value_group(regex))?.as_str().to_owned()))
             }
             Source::Json(path) => path.find(self.json()?)?.into_iter().next().map(|node| match node.value {

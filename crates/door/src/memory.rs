@@ -100,8 +100,7 @@ impl Select for Part<'_> {
         let inside = |time: &i64| selection.range.contains(WallMs(*time));
         let mut out = Vec::new();
         for ((tenant, ..), series) in &*self.0.series.lock().unwrap() {
-            let fits = |matcher: &ogive_model::Matcher| matcher.matches(series.labels.get(&matcher.name));
-            if tenant != self.1 || !selection.matchers.iter().all(fits) {
+            if tenant != self.1 || !series.labels.match_all(&selection.matchers) {
                 continue;
             }
             let mut found = series.clone();

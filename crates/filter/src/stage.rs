@@ -165,7 +165,7 @@ impl Stage {
     fn applies(&self, series: &[Option<Labels>]) -> Vec<Vec<usize>> {
         let matchers: Vec<_> = self.filters.iter().map(|filter| filter.wanted.matchers()).collect();
         let of = |labels: &Labels| {
-            let fits = |at: &usize| matchers[*at].iter().all(|matcher| matcher.matches(labels.get(&matcher.name)));
+            let fits = |at: &usize| labels.match_all(&matchers[*at]);
             (0..self.filters.len()).filter(fits).collect()
         };
         series.iter().map(|labels| labels.as_ref().map(of).unwrap_or_default()).collect()

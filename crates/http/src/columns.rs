@@ -32,8 +32,6 @@ use super::source_cells::{Cell, Sources, Span, cancelled};
 use super::sources;
 use super::widths::{Cover, Grid, usual_width};
 
-pub(super) use super::shape::plain_selector;
-
 /// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. No screen shows more.
 const BINS_MAX: usize = 2_000_000;
 

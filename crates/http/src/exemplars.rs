@@ -74,7 +74,7 @@ fn find(
     let warnings = cancel.each_series(store, &selection, |series| {
         let explained = Exemplar::explained(&series.labels).filter(|_| series.meta.kind == Kind::Text);
         let Some(explained) = explained else { return Ok(()) };
-        if matchers.iter().all(|matcher| matcher.matches(explained.get(&matcher.name))) {
+        if explained.match_all(matchers) {
             // In the list, while read, and in the response.
             cancel.hold(3 * series_bytes(&series))?;
             let texts = series.texts.times.into_iter().zip(series.texts.values);

@@ -15,8 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_door::audit::{Entry, note};
-use ogive_fleet::{Connection, Lines, Refusal, WATCH_BYTES_MAX, Watch, WatchColumn, send_line};
+use ogive_fleet::{Connection, Lines, WATCH_BYTES_MAX, Watch, WatchColumn, send_line};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::sync::mpsc;
@@ -24,11 +23,10 @@ use tokio::sync::mpsc;
 use super::App;
 use super::error::ApiError;
 use super::fleet::{asker, fleet};
-use super::fleet_session::{Pending, Session, error_of};
+use super::fleet_session::Session;
 use super::heatmap::quantiles;
 use super::live::{Events, event};
 use super::params::{Params, tenant};
-use super::shape::plain_selector;
 
 /// The name in the audit.
 const ACTION: &str = "fleet_watch";
@@ -44,7 +42,7 @@ fn wanted(parts: &Parts) -> Result<Watch, ApiError> {
     let query = params.need("query")?;
     let wrong = |why: &dyn std::fmt::Display| ApiError::bad_data(format!("invalid parameter \"query\": {why}"));
     let expr = ogive_query::parse(query).map_err(|error| wrong(&error))?;
-    if plain_selector(&expr).is_none() {
+    if expr.plain_selector().is_none() {
         return Err(wrong(&format!("{query:?} is not a plain selector such as up{{job=\"a\"}}")));
     }
     let watch = Watch { tenant: tenant.as_str().to_owned(), query: query.to_owned(), quantiles: quantiles(&params)? };
@@ -61,35 +59,15 @@ pub(super) async fn get(
     let (fleet, by) = (fleet(&app)?, asker(&request));
     let (parts, _) = request.into_parts();
     let watch = wanted(&parts)?;
-    // The one that is asked is the one that the stream stays with.
-    let enrolled_ms = fleet.enrolled_ms(&name);
     let what = format!("broker {name:?}, series {:?} of the tenant {:?}", watch.query, watch.tenant);
-    let pending = Pending { app: &app, action: ACTION, by: &by, what: &what };
-    let connected = fleet.watch(&name, watch, &by).await;
-    std::mem::forget(pending);
-    match connected {
-        Ok(connection) => {
-            note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nwatched")));
-            let (sender, receiver) = mpsc::channel(EVENTS_WAITING);
-            let watching = Watching { session: Session { app, fleet, name, enrolled_ms, parts }, by, what };
-            tokio::spawn(watching.serve(connection, sender));
-            let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-            Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())
-        }
-        Err(refusal) => {
-            let Refusal { reason, message } = &refusal;
-            note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nrefused, {reason}: {message}")));
-            Err(error_of(&refusal))
-        }
-    }
-}
-
-/// A stream that somebody reads.
-struct Watching {
-    session: Session,
-    by: String,
-    /// For the audit.
-    what: String,
+    let enrolled_ms = fleet.enrolled_ms(&name);
+    let session = Session { app, fleet, name, enrolled_ms, parts, action: ACTION, by, what };
+    let asked = session.fleet.watch(&session.name, watch, &session.by);
+    let connection = session.connection(asked, "watched").await?;
+    let (sender, receiver) = mpsc::channel(EVENTS_WAITING);
+    tokio::spawn(serve(session, connection, sender));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())
 }
 
 /// What was passed on.
@@ -99,24 +77,21 @@ struct Passed {
     bytes: u64,
 }
 
-impl Watching {
-    async fn serve(self, connection: Connection, sender: mpsc::Sender<Bytes>) {
-        let Connection { stream, place } = connection;
-        let mut passed = Passed::default();
-        let why = tokio::select! {
-            why = pass(stream, &sender, &mut passed) => why,
-            why = self.session.cut() => why,
-            () = sender.closed() => "closed by whoever asked".into(),
-        };
-        // The broker ends with its connection, which `pass` held.
-        drop(place);
-        let last = json!({"error": format!("the watch of {} has ended: {why}", self.session.name)}).to_string();
-        // Who does not read misses it.
-        let _ = sender.try_send(event("error", None, last.as_bytes()));
-        let Passed { columns, bytes } = passed;
-        let text = format!("{}\nended after {columns} s and {bytes} bytes: {why}", self.what);
-        note(&self.session.app, Entry::from_request(ACTION, &self.by, &text));
-    }
+async fn serve(session: Session, connection: Connection, sender: mpsc::Sender<Bytes>) {
+    let Connection { stream, place } = connection;
+    let mut passed = Passed::default();
+    let why = tokio::select! {
+        why = pass(stream, &sender, &mut passed) => why,
+        why = session.cut() => why,
+        () = sender.closed() => "closed by whoever asked".into(),
+    };
+    // The broker ends with its connection, which `pass` held.
+    drop(place);
+    let last = json!({"error": format!("the watch of {} has ended: {why}", session.name)}).to_string();
+    // Who does not read misses it.
+    let _ = sender.try_send(event("error", None, last.as_bytes()));
+    let Passed { columns, bytes } = passed;
+    session.note(&format!("ended after {columns} s and {bytes} bytes: {why}"));
 }
 
 /// Passes columns on until somebody ends it; returns why.

@@ -77,9 +77,7 @@ impl Choice {
 
     /// The index of the group that the matchers choose: the one with these labels and no others, or the only one with them.
     fn find(matchers: &[Matcher], list: &[Group]) -> Result<Option<usize>, ApiError> {
-        let fits = |group: &&(usize, &Group)| {
-            matchers.iter().all(|matcher| matcher.matches(group.1.labels.get(&matcher.name)))
-        };
+        let fits = |group: &&(usize, &Group)| group.1.labels.match_all(matchers);
         let all: Vec<(usize, &Group)> = list.iter().enumerate().collect();
         let fitting: Vec<&(usize, &Group)> = all.iter().filter(fits).collect();
         let exact = fitting.iter().find(|group| group.1.labels.len() == matchers.len());

@@ -11,14 +11,13 @@ use axum::http::{Extensions, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use ogive_door::audit::{Entry, note};
-use ogive_fleet::{Connection, Declined, IDLE, Refusal, Side, Target, relay};
+use ogive_fleet::{Connection, Declined, IDLE, Side, Target, relay};
 
 use super::App;
 use super::body;
 use super::error::{ApiError, success};
 use super::fleet::{asker, fleet, now_ms, refused, token};
-use super::fleet_session::{Pending, Session, error_of};
+use super::fleet_session::Session;
 use super::listener::Switchable;
 
 /// What both switch to.
@@ -71,50 +70,27 @@ pub(super) async fn connect(
     let target = Target::parse(&parameter(&request, "target")?).map_err(ApiError::bad_data)?;
     let upgrade = upgrade(&mut request)?;
     let (parts, _) = request.into_parts();
-    // The one that is asked is the one that the connection stays with.
-    let enrolled_ms = fleet.enrolled_ms(&name);
-    let what = format!("broker {name:?}, target {target}");
-    let pending = Pending { app: &app, action: ACTION, by: &by, what: &what };
-    let connected = fleet.connect(&name, &target, &by).await;
-    std::mem::forget(pending);
-    match connected {
-        Ok(connection) => {
-            note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nconnected")));
-            let answer = switched(&parts.extensions);
-            let open = Open { session: Session { app, fleet, name, enrolled_ms, parts }, by, what };
-            tokio::spawn(open.serve(upgrade, connection));
-            Ok(answer)
-        }
-        Err(refusal) => {
-            let Refusal { reason, message } = &refusal;
-            note(&app, Entry::from_request(ACTION, &by, &format!("{what}\nrefused, {reason}: {message}")));
-            Err(error_of(&refusal))
-        }
-    }
+    let (enrolled_ms, what) = (fleet.enrolled_ms(&name), format!("broker {name:?}, target {target}"));
+    let session = Session { app, fleet, name, enrolled_ms, parts, action: ACTION, by, what };
+    let asked = session.fleet.connect(&session.name, &target, &session.by);
+    let connection = session.connection(asked, "connected").await?;
+    let answer = switched(&session.parts.extensions);
+    tokio::spawn(serve(session, upgrade, connection));
+    Ok(answer)
 }
 
-/// An open connection.
-struct Open {
-    session: Session,
-    by: String,
-    /// For the audit.
-    what: String,
-}
-
-impl Open {
-    async fn serve(self, upgrade: OnUpgrade, connection: Connection) {
-        let Connection { stream, place } = connection;
-        let outcome = match upgrade.await {
-            Ok(upgraded) => {
-                let near = Side::framed(TokioIo::new(upgraded), "whoever asked");
-                let relayed = relay(near, Side::framed(stream, "the broker"), IDLE, self.session.cut()).await;
-                format!("{}; {} bytes to the target, {} bytes from it", relayed.end, relayed.sent, relayed.received)
-            }
-            Err(error) => format!("broken before it began: {error}"),
-        };
-        drop(place);
-        note(&self.session.app, Entry::from_request(ACTION, &self.by, &format!("{}\n{outcome}", self.what)));
-    }
+async fn serve(session: Session, upgrade: OnUpgrade, connection: Connection) {
+    let Connection { stream, place } = connection;
+    let outcome = match upgrade.await {
+        Ok(upgraded) => {
+            let near = Side::framed(TokioIo::new(upgraded), "whoever asked");
+            let relayed = relay(near, Side::framed(stream, "the broker"), IDLE, session.cut()).await;
+            format!("{}; {} bytes to the target, {} bytes from it", relayed.end, relayed.sent, relayed.received)
+        }
+        Err(error) => format!("broken before it began: {error}"),
+    };
+    drop(place);
+    session.note(&outcome);
 }
 
 /// A broker answers: with its connection, or with the reason why there is none.

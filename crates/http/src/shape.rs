@@ -4,9 +4,7 @@
 //! taken once, are the exact distribution of what the expression shows of that range. Everything else says why it is not.
 
 use ogive_model::{Labels, METRIC_NAME, Matcher};
-use ogive_query::ast::{
-    Aggregate, AggregateOp, Call, DurationScope, Edges, Expr, ExprKind, TimeShift, UnaryOp, VectorSelector,
-};
+use ogive_query::ast::{Aggregate, AggregateOp, Call, DurationScope, Expr, ExprKind, UnaryOp, VectorSelector};
 
 /// The label of a classic bucket's bound.
 pub(super) const BOUND: &str = "le";
@@ -56,18 +54,6 @@ impl Grouping<'_> {
             // A bound is a part of the distribution, not of a group.
             name != METRIC_NAME && name != BOUND && listed != self.without
         })
-    }
-}
-
-/// The matchers of a selector without `offset`, `@` and such.
-pub(super) fn plain_selector(expr: &Expr) -> Option<&[Matcher]> {
-    match &expr.unparenthesised().kind {
-        ExprKind::VectorSelector(selector)
-            if selector.shift == TimeShift::default() && selector.edges == Edges::Plain =>
-        {
-            Some(&selector.matchers)
-        }
-        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::Labels;
 use crate::pattern::Pattern;
 
 /// How a matcher compares.
@@ -57,6 +58,14 @@ pub struct Matcher {
 impl PartialEq for Matcher {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.op, &self.value) == (&other.name, other.op, &other.value)
+    }
+}
+
+impl Labels {
+    /// Whether every condition holds.
+    #[must_use]
+    pub fn match_all(&self, matchers: &[Matcher]) -> bool {
+        matchers.iter().all(|matcher| matcher.matches(self.get(&matcher.name)))
     }
 }
 

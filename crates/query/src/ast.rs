@@ -234,6 +234,19 @@ impl Expr {
         }
     }
 
+    /// The matchers of a selector without `offset`, `@` and such; parentheses around it are allowed.
+    #[must_use]
+    pub fn plain_selector(&self) -> Option<&[Matcher]> {
+        match &self.unparenthesised().kind {
+            ExprKind::VectorSelector(selector)
+                if selector.shift == TimeShift::default() && selector.edges == Edges::Plain =>
+            {
+                Some(&selector.matchers)
+            }
+            _ => None,
+        }
+    }
+
     /// The direct sub-expressions, in the order of evaluation.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {

@@ -28,7 +28,7 @@ impl Select for Rolled {
         let (start_ms, end_ms) = (selection.range.start.0, selection.range.end.0);
         let mut out = Vec::new();
         for data in &self.series {
-            if !selection.matchers.iter().all(|matcher| matcher.matches(data.labels.get(&matcher.name))) {
+            if !data.labels.match_all(&selection.matchers) {
                 continue;
             }
             let delta = data.meta.temporality == Temporality::Delta;

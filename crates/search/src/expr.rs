@@ -62,7 +62,7 @@ impl Expr {
             Self::Text(pattern) => pattern.stands_in(line.folded()),
             Self::Regex(regex) => regex.is_match(line.text),
             Self::Field(name, test) => test.passes(line, name),
-            Self::Labels(matchers) => matchers.iter().all(|matcher| matcher.matches(line.labels.get(&matcher.name))),
+            Self::Labels(matchers) => line.labels.match_all(matchers),
         }
     }
 

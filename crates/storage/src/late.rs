@@ -179,8 +179,7 @@ impl LateWatch {
     /// The samples of a batch that are late for this one, of declared series that match, and of known ones.
     fn late_of(&self, batch: &Batch) -> Vec<(u32, LateSample)> {
         let accepts = |def: &SeriesDef| {
-            let of =
-                |matchers: &Vec<Matcher>| matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)));
+            let of = |matchers: &Vec<Matcher>| def.labels.match_all(matchers);
             def.meta.kind != Kind::Text && self.matchers.iter().any(of)
         };
         let mut keys: BTreeMap<u32, Option<Key>> = BTreeMap::new();

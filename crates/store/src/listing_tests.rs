@@ -129,7 +129,7 @@ impl Rig {
 
     /// The label sets that a question is about.
     fn expected(&self, of: usize, matchers: &[Matcher], range: TimeRange) -> BTreeSet<Labels> {
-        let is_requested = |labels: &Labels| matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)));
+        let is_requested = |labels: &Labels| labels.match_all(matchers);
         let has = |seconds: &BTreeSet<i64>| seconds.iter().any(|second| range.contains(WallMs(ms(*second))));
         let held = self.model.iter().filter(|((tenant, _), seconds)| *tenant == of && has(seconds));
         held.map(|((_, series), _)| def(*series).labels).filter(is_requested).collect()

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Matcher, Opening, Partial, Select, Selection,
-    SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Opening, Partial, Select, Selection, SeriesData,
+    SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
 };
 use proptest::prelude::*;
 
@@ -194,9 +194,7 @@ pub(crate) fn cut_to(data: &SeriesData, range: TimeRange) -> SeriesData {
 
 /// The samples of `source` that `selection` asks for, by looking at each.
 pub(crate) fn model_select(source: &[SeriesData], selection: &Selection) -> Vec<SeriesData> {
-    let matches = |data: &&SeriesData| {
-        selection.matchers.iter().all(|matcher: &Matcher| matcher.matches(data.labels.get(&matcher.name)))
-    };
+    let matches = |data: &&SeriesData| data.labels.match_all(&selection.matchers);
     let cut = source.iter().filter(matches).map(|data| cut_to(data, selection.range));
     let some = cut.filter(|data| data.floats.times.len() + data.histograms.times.len() + data.texts.times.len() > 0);
     some.map(

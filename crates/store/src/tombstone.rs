@@ -70,7 +70,7 @@ impl Tombstone {
     /// Whether it deletes samples of a series.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
+        labels.match_all(&self.matchers)
     }
 
     /// Takes away what it deletes of a series whose cells are `resolution_ms` wide: samples in its range, and cells of

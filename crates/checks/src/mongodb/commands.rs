@@ -122,8 +122,7 @@ impl Command {
         let named =
             |Failure { reason, sentence }| Failure::new(reason, format!("run_command {:?}: {sentence}", self.name));
         let answer = answer.map_err(named)?;
-        let text = answer.to_string();
-        let reported = extract::report(run, &self.extract, &Answer::new(&text), &[("query", &self.name)]);
+        let reported = extract::report(run, &self.extract, &Answer::from_json(&answer), &[("query", &self.name)]);
         let is_whole = self.close(session, &answer).await.map_err(named)?;
         reported.map_err(named)?;
         if !is_whole {

@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 
 use super::App;
 use super::ask::{ask, blocking};
-use super::columns::{self, ColumnQuery};
+use super::columns::ColumnQuery;
 use super::error::ApiError;
 use super::groups::Choice;
 use super::heatmap::quantiles;
@@ -346,7 +346,7 @@ pub(super) fn event(name: &str, id: Option<i64>, data: &[u8]) -> Bytes {
 async fn watch(app: &App, wanted: &ColumnQuery) -> Option<Reading> {
     let live = app.live.clone()?;
     let expr = ogive_query::parse(&wanted.query).ok()?;
-    let matchers = columns::plain_selector(&expr)?.to_vec();
+    let matchers = expr.plain_selector()?.to_vec();
     let (query, tenant) = (wanted.query.clone(), wanted.tenant.clone());
     let watched = blocking("the live stream", move || Ok(live.watch(&tenant, &query, &matchers))).await;
     // Without one the store answers.

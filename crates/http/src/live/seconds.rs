@@ -84,7 +84,7 @@ impl Second {
 pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let out = match columns::plain_selector(&expr) {
+    let out = match expr.plain_selector() {
         Some(matchers) => of_selector(app, matchers, wanted, cancel)?,
         None => of_expression(app, wanted, cancel)?,
     };

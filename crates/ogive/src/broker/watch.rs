@@ -19,7 +19,6 @@ use ogive_door::counters::Counters;
 use ogive_fleet::{BROKER_WATCHES_MAX, Connect, Home, Watch, send_line};
 use ogive_model::{Batch, Matcher, Tenant};
 use ogive_probe::Clock;
-use ogive_query::ast::ExprKind;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, split};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -133,10 +132,8 @@ impl Watches {
 
 fn selector(text: &str) -> Result<Vec<Matcher>, String> {
     let expr = ogive_query::parse(text).map_err(|error| error.to_string())?;
-    match &expr.unparenthesised().kind {
-        ExprKind::VectorSelector(selector) => Ok(selector.matchers.clone()),
-        _ => Err(format!("{text:?} is not a plain selector")),
-    }
+    let matchers = expr.plain_selector().map(<[Matcher]>::to_vec);
+    matchers.ok_or_else(|| format!("{text:?} is not a plain selector"))
 }
 
 /// Reads what the server answers; returns why nobody watches any more.
@@ -277,6 +274,8 @@ mod tests {
         assert_eq!(selector("up{a=\"b\"}").unwrap().len(), 2);
         // The server permits it, too.
         assert_eq!(selector("((up))").unwrap().len(), 1);
-        assert!(selector("rate(up[1m])").is_err() && selector("up{").is_err());
+        for wrong in ["rate(up[1m])", "up offset 5m", "up @ 7", "up{"] {
+            assert!(selector(wrong).is_err(), "{wrong}");
+        }
     }
 }

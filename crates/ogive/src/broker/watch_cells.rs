@@ -11,7 +11,7 @@ use ogive_fleet::{
     LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, WatchCell, WatchColumn, WatchDistribution,
 };
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Labels, Matcher, Sample, SeriesDef, SeriesId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Matcher, Sample, SeriesDef, SeriesId, Temporality, Tenant, Value};
 
 /// 200,000 bins of cells, 12 bytes each: 2.4 MB; 400 in each of 500 cells.
 const HELD_BINS_MAX: usize = 200_000;
@@ -137,7 +137,7 @@ impl Cells {
         }
         let Batch { tenant, series, samples, .. } = batch;
         let chosen = series.iter().map(|def| {
-            let def = def.as_ref().ok().filter(|def| selects(&self.matchers, &def.labels))?;
+            let def = def.as_ref().ok().filter(|def| def.labels.match_all(&self.matchers))?;
             Some((def.id(&tenant), def))
         });
         let chosen: Vec<Option<(SeriesId, &SeriesDef)>> = chosen.collect();
@@ -261,10 +261,6 @@ fn line_of(mut column: WatchColumn, bytes_max: usize) -> Vec<u8> {
 
 fn bytes_of(bins: &[[Option<f64>; 3]]) -> usize {
     serde_json::to_vec(bins).expect("numbers are JSON").len()
-}
-
-fn selects(matchers: &[Matcher], labels: &Labels) -> bool {
-    matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
 }
 
 /// The end of an instant's second, seconds since 1970.

@@ -37,6 +37,7 @@ pub(crate) mod kernel;
 mod kernel_files;
 mod keys;
 mod logs;
+mod observed;
 mod offline;
 mod offline_backtest;
 mod ops;

@@ -139,9 +139,7 @@ fn functions(text: &str) -> Result<Vec<Function>, String> {
 impl Rule {
     /// Whether it applies to this series: never to cells.
     pub fn accepts(&self, def: &SeriesDef) -> bool {
-        def.meta.kind != Kind::Text
-            && def.labels.get(CELL_LABEL).is_empty()
-            && self.matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)))
+        def.meta.kind != Kind::Text && def.labels.get(CELL_LABEL).is_empty() && def.labels.match_all(&self.matchers)
     }
 
     /// The matchers of its samples.

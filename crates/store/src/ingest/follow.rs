@@ -253,8 +253,7 @@ impl AudienceFollower {
 }
 
 fn accepts(watch: &Watch, owned: &Owned) -> bool {
-    watch.tenant.as_ref().is_none_or(|tenant| *tenant == owned.tenant)
-        && watch.matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+    watch.tenant.as_ref().is_none_or(|tenant| *tenant == owned.tenant) && owned.def.labels.match_all(&watch.matchers)
 }
 
 #[cfg(test)]

@@ -292,8 +292,7 @@ impl Head {
 
     fn is_match(&self, index: u32, tenant: Option<&Tenant>, matchers: &[Matcher]) -> bool {
         let Some(Series { owned, .. }) = &self.series[index as usize] else { return false };
-        tenant.is_none_or(|tenant| owned.tenant == *tenant)
-            && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+        tenant.is_none_or(|tenant| owned.tenant == *tenant) && owned.def.labels.match_all(matchers)
     }
 
     /// The frozen heads that are not in the blocks that a reader knows.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ogive_kernel::ask::{Compiled, Observer, Options, Verb, compile_here, parse};
 use ogive_probe::Clock;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::export::check_name;
 use super::tasks::{Tasks, ticking_cpus};
 use crate::cli::advise::Files;
 use crate::cli::exit::EXIT_USAGE;
 use crate::cli::format::duration;
+use crate::cli::observed::{Signals, start_export};
 
 /// Groups of a histogram have 16 KiB of the kernel's memory each: 64 MiB.
 const HISTOGRAMS_MAX: u32 = 4096;
@@ -89,23 +89,13 @@ pub(super) fn run(options: &Ask) -> anyhow::Result<ExitCode> {
     {
         return refuse(&message);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (mut interrupt, mut terminate) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
+    let (runtime, mut signals) = Signals::new()?;
     let mut observer = start(compiled, options)?;
     let (clock, began_ns) = (Clock::global(), Clock::global().now());
     eprintln!("counting");
-    let end = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            () = tokio::time::sleep(options.length) => {}
-        }
-    };
+    let end = signals.end(Some(options.length));
     if let (Some(name), Some(url)) = (&options.keep, &options.to) {
-        return keep::run(&mut observer, name, super::export::builder(url, &options.labels), &runtime, end);
+        return keep::run(&mut observer, name, start_export(url, &options.labels)?, &runtime, end);
     }
     runtime.block_on(end);
     let seconds = (clock.now() - began_ns) as f64 / 1e9;

@@ -16,13 +16,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_export::{Builder, Exporter, Status};
 use ogive_kernel::sched::GROUPS_MAX;
 use ogive_probe::{Clock, HiccupMeter};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::sched::By;
 use super::tasks::Tasks;
+use crate::cli::observed::{Signals, end_export, start_export};
 use crate::cli::wire::label_of;
 use kept::NamedQuestion;
 pub(super) use kept::{QuestionSeries, check_name};
@@ -30,9 +29,6 @@ use parts::{Part, Settings};
 pub(crate) use role::{KernelOptions, KernelRole};
 pub(super) use sent::Sent;
 pub(super) use stack_series::StackSeries;
-
-/// How long the server may take at the end to accept the last cells.
-pub(super) const LAST_CELLS: Duration = Duration::from_secs(5);
 
 /// Labels of the observer's series.
 const OWN_LABELS: [&str; 16] = [
@@ -104,11 +100,6 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is no percentage above 0"))
 }
 
-/// What sends series with `labels` to a server.
-pub(super) fn builder(url: &str, labels: &[(String, String)]) -> Builder {
-    labels.iter().fold(Exporter::builder(url), |builder, (name, value)| builder.label(name, value))
-}
-
 pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         parts: options.observe.clone(),
@@ -120,39 +111,15 @@ pub(super) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         core_share_max: options.budget / 100.0,
     };
     settings.check()?;
-    let exporter = builder(&options.to, &options.labels).start().context("sending to a server")?;
+    let exporter = start_export(&options.to, &options.labels)?;
     let hiccups = HiccupMeter::start(Clock::global()).context("starting the hiccup meter")?;
     for cpu in hiccups.cpus() {
         let labels = [("cpu", &*cpu.cpu().to_string()), ("source", "self")];
         exporter.cells().recorder("ogive_hiccup_seconds", &labels, cpu.recorder())?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
+    let (runtime, mut signals) = Signals::new()?;
     let running = observation::start(settings, exporter.cells().clone()).context("starting a thread")?;
-    let (mut interrupt, mut terminate) = ended;
-    runtime.block_on(async {
-        let end = async {
-            match options.seconds {
-                Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            () = end => {}
-        }
-    });
+    runtime.block_on(signals.end(options.seconds.map(Duration::from_secs)));
     running.stop();
-    Ok(report(&exporter.shutdown(LAST_CELLS)))
-}
-
-/// Reports at the end how much was sent.
-pub(super) fn report(status: &Status) -> ExitCode {
-    let lost = status.taken.samples - status.acknowledged.samples;
-    eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
-    if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::EXIT_FINDING) }
+    Ok(end_export(exporter))
 }

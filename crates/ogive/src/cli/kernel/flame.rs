@@ -14,6 +14,7 @@ use ogive_kernel::stacks::{Kind, RATE_MAX, Stacks};
 use super::export::label;
 use super::tasks::{Tasks, online_cpus, wait};
 use crate::cli::exit::EXIT_USAGE;
+use crate::cli::observed::start_export;
 
 /// Larger files are no folded stacks of ours: 262,144 stacks of 1 KiB.
 const FILE_MAX: u64 = 256 << 20;
@@ -66,8 +67,8 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_USAGE));
     }
     if let Some(url) = &options.to {
-        let builder = super::export::builder(url, &options.labels);
-        return send::run(&tasks.filter()?, kind(options), builder, Duration::from_secs(options.seconds));
+        let (filter, exporter) = (tasks.filter()?, start_export(url, &options.labels)?);
+        return send::run(&filter, kind(options), exporter, Duration::from_secs(options.seconds));
     }
     // Before anything is recorded that could not be drawn.
     let before = options.before.as_deref().map(read).transpose()?;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use ogive_hist::Histogram;
-use ogive_kernel::Filter;
 use ogive_kernel::ask::Probe;
+use ogive_kernel::{Error, Filter};
 
 use crate::cli::format::human;
 
@@ -64,12 +63,12 @@ pub(super) fn wait(seconds: u64) {
 
 /// The CPUs on which a question's clock ticks; none for one without a clock.
 pub(super) fn ticking_cpus(probe: &Probe) -> anyhow::Result<Vec<usize>> {
-    if matches!(probe, Probe::Profile(_) | Probe::Interval(_)) { online_cpus() } else { Ok(Vec::new()) }
+    if matches!(probe, Probe::Profile(_) | Probe::Interval(_)) { Ok(online_cpus()?) } else { Ok(Vec::new()) }
 }
 
 /// CPUs that are there, those that this process may not use included.
-pub(super) fn online_cpus() -> anyhow::Result<Vec<usize>> {
+pub(super) fn online_cpus() -> Result<Vec<usize>, Error> {
     let path = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(path).context(path)?;
-    Ok(ogive_kernel::machine::list(&text))
+    let unread = |error| Error::Read { what: "the list of CPUs", reason: format!("{path}: {error}") };
+    Ok(ogive_kernel::machine::list(&std::fs::read_to_string(path).map_err(unread)?))
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use ogive_export::Exporter;
 use ogive_wire::operation::{KEPT, Namer, Rules};
 use ogive_wire::{Options, Totals};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::runtime::Runtime;
 
 use super::export::Export;
 use super::rings::{self, Shared, lock};
@@ -18,11 +18,9 @@ use super::screen::{KeyRequest, Screen};
 use super::sinks::{OutputMode, Sinks};
 use super::table;
 use crate::cli::format::thousands;
+use crate::cli::observed::{self, Signals};
 use crate::cli::standard_output::StandardOutput;
 use crate::cli::terminal::Terminal;
-
-/// How long the server may take at the end to accept the last cells.
-const LAST_CELLS: Duration = Duration::from_secs(5);
 
 /// The settings of a live observation.
 pub(super) struct Settings {
@@ -61,9 +59,7 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
     let outcome = watch(settings, signals, &shared);
     let totals = rings::stop(threads, &shared)?;
     if let Some(exporter) = exporter {
-        let status = exporter.shutdown(LAST_CELLS);
-        let lost = status.taken.samples - status.acknowledged.samples;
-        eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
+        observed::end_export(exporter);
     }
     outcome?;
     show_end(settings, &shared, &totals, terminal)?;
@@ -71,36 +67,15 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
 }
 
 fn start_export(address: &str, labels: &[(String, String)], shared: &Arc<Shared>) -> anyhow::Result<Exporter> {
-    let builder = Exporter::builder(address);
-    let builder = labels.iter().fold(builder, |builder, (name, value)| builder.label(name, value));
-    let exporter = builder.start().context("sending to a server")?;
+    let exporter = observed::start_export(address, labels)?;
     let export = Export::new(exporter.cells().clone());
     shared.send(&export);
     lock(&shared.sinks).measures.send(export);
     Ok(exporter)
 }
 
-/// The signals that end an observation, handled from the moment of construction.
-struct Signals {
-    runtime: tokio::runtime::Runtime,
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (interrupt, terminate) = {
-            let _inside = runtime.enter();
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-        };
-        Ok(Self { runtime, interrupt, terminate })
-    }
-}
-
 /// Shows the table in a terminal every second, until a signal or the end of the time.
-fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Result<()> {
-    let Signals { runtime, mut interrupt, mut terminate } = signals;
+fn watch(settings: &Settings, (runtime, mut signals): (Runtime, Signals), shared: &Shared) -> anyhow::Result<()> {
     // A terminal that cannot be used does not prevent the observation.
     let is_watched = io::stdin().is_terminal() && io::stdout().is_terminal() && settings.show == OutputMode::Table;
     let mut screen = if is_watched { Screen::open().ok() } else { None };
@@ -111,8 +86,7 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Resu
         draw(settings, shared, &mut screen, passed)?;
         loop {
             tokio::select! {
-                _ = interrupt.recv() => break,
-                _ = terminate.recv() => break,
+                () = signals.end(None) => break,
                 wish = wish(&mut screen) => match wish {
                     KeyRequest::End => break,
                     KeyRequest::Draw => {

@@ -78,7 +78,7 @@ impl Select for Memory {
         let mut left = selection.samples_max;
         let mut out = Vec::new();
         for (labels, samples) in &self.series {
-            if !selection.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name))) {
+            if !labels.match_all(&selection.matchers) {
                 continue;
             }
             let inside = samples.iter().filter(|(time, _)| selection.range.contains_ms(**time));

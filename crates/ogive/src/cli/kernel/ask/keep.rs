@@ -3,21 +3,20 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use ogive_export::Builder;
+use ogive_export::Exporter;
 use ogive_kernel::ask::Observer;
 
-use super::super::export::{LAST_CELLS, QuestionSeries, Sent, report};
+use super::super::export::{QuestionSeries, Sent};
+use crate::cli::observed::end_export;
 
 /// Sends what is counted until `end`.
 pub(super) fn run(
     observer: &mut Observer,
     name: &str,
-    builder: Builder,
+    exporter: Exporter,
     runtime: &tokio::runtime::Runtime,
     end: impl Future<Output = ()>,
 ) -> anyhow::Result<ExitCode> {
-    let exporter = builder.start().context("sending to a server")?;
     let sent = Sent::new(exporter.cells().clone());
     let mut series = QuestionSeries::new(&sent, name, observer.question());
     runtime.block_on(async {
@@ -32,5 +31,5 @@ pub(super) fn run(
     })?;
     observer.stop();
     series.put(observer)?;
-    Ok(report(&exporter.shutdown(LAST_CELLS)))
+    Ok(end_export(exporter))
 }

@@ -124,7 +124,7 @@ impl Loaded {
             }
         }
         if self.micro.is_none() && wants("micro") {
-            match start_micro(&settings.filter) {
+            match online_cpus().and_then(|cpus| Microstates::start(&settings.filter, &cpus)) {
                 Ok(micro) => self.micro = Some(micro),
                 Err(error) => failed.push(("micro", error)),
             }
@@ -183,11 +183,6 @@ impl Loaded {
         out.extend(self.calls.as_ref().map(|calls| ("calls", RunTime::sum(&calls.run_times()))));
         out
     }
-}
-
-fn start_micro(filter: &Filter) -> Result<Microstates, Error> {
-    let unread = |error: anyhow::Error| Error::Read { what: "the list of CPUs", reason: format!("{error:#}") };
-    Microstates::start(filter, &online_cpus().map_err(unread)?)
 }
 
 /// The part that a program of the scheduler's belongs to.

@@ -74,8 +74,7 @@ impl StackSeries {
 
     /// Counts with maps that are empty. Those before are out of the kernel only when these are in it.
     fn load(&mut self) -> Result<(), Error> {
-        let unread = |error: anyhow::Error| Error::Read { what: "the list of CPUs", reason: format!("{error:#}") };
-        self.stacks = Some(Stacks::start(&self.filter, self.kind, &online_cpus().map_err(unread)?)?);
+        self.stacks = Some(Stacks::start(&self.filter, self.kind, &online_cpus()?)?);
         self.lost = 0;
         Ok(())
     }
