@@ -40,6 +40,9 @@ export class PlacesPanel {
   private abort = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private view: PlacesView | null = null;
+  /** What is drawn or asked for, and over which range: it is not asked for again. Empty for none. */
+  private wanted = "";
+  private paint: (() => Promise<void>) | null = null;
   /** The expression whose labels were asked for, and those that it has. */
   private labelsOf = "";
   private labels: readonly string[] = [];
@@ -61,14 +64,19 @@ export class PlacesPanel {
   hide(): void {
     if (this.view === null) return;
     this.view = null;
+    this.wanted = "";
     this.stop();
     this.parent.hidden = true;
+    this.paint = null;
     this.lines.clear();
   }
 
   async show(view: PlacesView): Promise<void> {
     this.view = view;
     this.parent.hidden = false;
+    const wanted = JSON.stringify([view, this.handlers.span()]);
+    if (wanted === this.wanted) return;
+    this.wanted = wanted;
     this.stop();
     this.abort = new AbortController();
     const { signal } = this.abort;
@@ -81,6 +89,7 @@ export class PlacesPanel {
       await this.load(view, query, signal);
     } catch (cause) {
       if (signal.aborted) return;
+      this.wanted = "";
       this.none(cause instanceof Error ? cause.message : String(cause));
     }
     if (!signal.aborted && this.handlers.live()) this.timer = setTimeout(() => void this.again(), EVERY_MS);
@@ -88,7 +97,7 @@ export class PlacesPanel {
 
   /** Draws with the colours of now. */
   repaint(): void {
-    if (this.view !== null) void this.show(this.view);
+    void this.paint?.();
   }
 
   resize(): void {
@@ -103,7 +112,10 @@ export class PlacesPanel {
   private async again(): Promise<void> {
     if (this.view === null) return;
     if (document.hidden) this.timer = setTimeout(() => void this.again(), EVERY_MS);
-    else await this.show(this.view);
+    else {
+      this.wanted = "";
+      await this.show(this.view);
+    }
   }
 
   private async load(view: PlacesView, query: string, signal: AbortSignal): Promise<void> {
@@ -121,7 +133,9 @@ export class PlacesPanel {
     const { series, strokes } = linesOf(places, view.quantiles);
     if (series.length === 0) return this.none("No samples in this range.");
     const points = places.every(({ columns }) => columns.length <= POINTS_MAX);
-    await this.lines.show(series, part.unit === "" ? view.unit : part.unit, start, end, width, { stroke: (at) => strokes[at] as Stroke, points });
+    const unit = part.unit === "" ? view.unit : part.unit;
+    this.paint = () => this.lines.show(series, unit, start, end, width, { stroke: (at) => strokes[at] as Stroke, points });
+    await this.paint();
     if (signal.aborted) return;
     const more = part.groups_total > places.length ? ` of ${part.groups_total}, by name` : "";
     const wide = width > step ? `; a point each ${formatDuration(width)}, as often as they measure` : "";
@@ -154,6 +168,7 @@ export class PlacesPanel {
 
   private none(why: string): void {
     this.lines.clear();
+    this.paint = null;
     this.note.textContent = why;
     this.publish({ why });
   }
