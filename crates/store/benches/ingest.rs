@@ -13,7 +13,9 @@ use std::time::{Instant, SystemTime};
 
 use common::{cell, cpu_seconds};
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value, WallNs};
+use ogive_model::{
+    Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value, WallNs,
+};
 use ogive_store::{Clock, Options, Refusal, Store};
 
 struct WallClock(Instant);
@@ -169,11 +171,34 @@ fn run_recorded(file: &str) {
     run_frames("recorded histograms", &frames, true);
 }
 
+/// The frames of 20,000 series in requests of 500, a sample of each: declared once, then named by their identity.
+fn known_frames() -> Vec<Vec<u8>> {
+    const SERIES: u32 = 20_000;
+    let wall_ns = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64);
+    let declared = batch(0, SERIES, Kind::Float, wall_ns);
+    let ids: Vec<SeriesId> = declared.series.iter().flatten().map(|def| def.id(&declared.tenant)).collect();
+    let mut frames = vec![declared.encode().expect("it fits")];
+    for step in 1..60 {
+        for known in ids.chunks(500) {
+            let time_ns = wall_ns - 3_600_000_000_000 + step * 10_000_000_000;
+            let value = |number: u32| Value::Float(f64::from(number) + step as f64 * 0.25);
+            let sample = |number| Ok(Sample { series: number, time_ns, start_ns: None, value: value(number) });
+            let samples = (0..known.len() as u32).map(sample).collect();
+            let sequence = frames.len() as u64;
+            let batch = Batch { source: SourceId(1), sequence, known: known.to_vec(), samples, ..Batch::default() };
+            frames.push(batch.encode().expect("it fits"));
+        }
+    }
+    frames
+}
+
 fn main() {
     if let Ok(file) = std::env::var("OGIVE_RECORDING") {
         return run_recorded(&file);
     }
+    let known = known_frames();
     for _ in 0..2 {
+        run_frames("floats by identity", &known, true);
         run("floats, framed", 1000, 1000, Kind::Float, true);
         run("floats, encoded", 1000, 1000, Kind::Float, false);
         run("histograms, framed", 300, 200, Kind::Histogram, true);

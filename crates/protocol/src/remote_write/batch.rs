@@ -11,7 +11,7 @@ use ogive_model::{
 };
 use ogive_model::{BatchId, Tenant};
 
-use super::known::{Declared, Ids, Key, KeySeed};
+use super::known::{Declared, Ids, Key, KeySeed, Lookup};
 use super::{Counts, Native, Sample as Sampled};
 use crate::Error;
 use crate::room::{Room, sample_bytes, series_bytes};
@@ -45,7 +45,7 @@ pub struct DecodedRequest {
 pub(super) struct Builder<'k> {
     read: DecodedRequest,
     seed: KeySeed,
-    ids: Option<&'k Ids>,
+    known: Option<Lookup<'k>>,
     /// Of the last sample, for exemplars without a time.
     time_ms: i64,
     room: Room,
@@ -66,7 +66,7 @@ impl<'k> Builder<'k> {
             declared: Declared::default(),
             memory_bytes: 0,
         };
-        Self { read, seed: KeySeed::of(tenant), ids, time_ms: 0, room: Room::of(body) }
+        Self { read, seed: KeySeed::of(tenant), known: ids.map(Lookup::new), time_ms: 0, room: Room::of(body) }
     }
 
     /// What follows is of another series than what was before; its keys are made with the seed.
@@ -120,9 +120,9 @@ impl<'k> Builder<'k> {
         key: Option<Key>,
         declare: impl FnOnce() -> (Result<Labels, SeriesError>, Kind, Temporality),
     ) -> Result<u32, Error> {
-        if let Some(id) = key.and_then(|key| self.ids?.get(&key.0)) {
+        if let Some(id) = key.and_then(|key| self.known.as_mut()?.find(key)) {
             self.room.take(size_of::<SeriesId>())?;
-            self.read.batch.known.push(*id);
+            self.read.batch.known.push(id);
             return Ok(KNOWN | (self.read.batch.known.len() as u32 - 1));
         }
         let (labels, kind, temporality) = declare();

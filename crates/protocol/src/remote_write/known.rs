@@ -6,10 +6,10 @@
 //! Threads: any; a request reads under one lock, and what it adds waits for the others.
 //! Limits: [`SERIES_MAX`]; beyond it the table is cleared, which costs each series one decoding of its labels.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use indexmap::IndexMap;
 use ogive_model::{Kind, SeriesId, Tenant};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -22,8 +22,34 @@ pub struct KnownSeries {
     ids: RwLock<Ids>,
 }
 
-/// Identities by [`Key`]s.
-pub(crate) type Ids = HashMap<u128, SeriesId, BuildHasherDefault<LowHalfHasher>>;
+/// Identities by [`Key`]s, in the order of their declaration.
+pub(crate) type Ids = IndexMap<u128, SeriesId, BuildHasherDefault<LowHalfHasher>>;
+
+/// Looks series up in the order of a request. Senders write their series in one order again and again, so the one behind
+/// the last is looked at first: it lies next to it in memory, which a place in the table does not.
+pub(super) struct Lookup<'k> {
+    ids: &'k Ids,
+    next: usize,
+}
+
+impl<'k> Lookup<'k> {
+    pub(super) const fn new(ids: &'k Ids) -> Self {
+        Self { ids, next: 0 }
+    }
+
+    pub(super) fn find(&mut self, key: Key) -> Option<SeriesId> {
+        let id = match self.ids.get_index(self.next) {
+            Some((next, id)) if *next == key.0 => *id,
+            _ => {
+                let (at, _, id) = self.ids.get_full(&key.0)?;
+                self.next = at;
+                *id
+            }
+        };
+        self.next += 1;
+        Some(id)
+    }
+}
 
 /// Tenant, kind and label bytes of a series as one number: their 128-bit xxh3. Two series of one number are as unlikely as
 /// two of one identity.

@@ -29,6 +29,9 @@ pub fn parts(message: &[u8]) -> impl Iterator<Item = Result<Part<'_>, Error>> {
     })
 }
 
+/// Field 1, of bytes.
+const LABEL_TAG: u8 = 1 << 3 | 2;
+
 /// Labels, and samples, histograms and exemplars of one series: a `prometheus.TimeSeries`.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeSeries<'a> {
@@ -54,8 +57,9 @@ impl TrailingFields {
 
 impl<'a> TimeSeries<'a> {
     fn new(message: &'a [u8]) -> Self {
-        let mut fields = Fields::new(message);
-        let (mut labels, mut behind, mut is_first) = (0, TrailingFields::default(), true);
+        let mut labels = short_labels(message);
+        let mut fields = Fields::new(&message[labels..]);
+        let (mut behind, mut is_first) = (TrailingFields::default(), true);
         while let Some(field) = fields.next() {
             let Ok((number, _)) = field else {
                 behind = TrailingFields::ANYTHING;
@@ -121,6 +125,17 @@ impl<'a> TimeSeries<'a> {
     fn those(&self, any: bool) -> &'a [u8] {
         if any { &self.message[self.labels..] } else { &[] }
     }
+}
+
+/// Length of the labels at the front of `message` up to the first that is longer than 127 bytes: nearly all are short, and
+/// their tags and lengths are a byte each.
+fn short_labels(message: &[u8]) -> usize {
+    let mut rest = message;
+    while let [LABEL_TAG, length @ 0..=0x7f, tail @ ..] = rest {
+        let Some(behind) = tail.get(usize::from(*length)..) else { break };
+        rest = behind;
+    }
+    message.len() - rest.len()
 }
 
 /// The labels of a series or an exemplar.

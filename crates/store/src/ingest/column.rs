@@ -158,12 +158,14 @@ impl<V: Pack> Column<V> {
         join: impl FnMut(&mut V, V),
     ) -> i64 {
         const { assert!(2 * V::PART_SAMPLES <= COUNT_MAX) };
+        // Nearly all samples are newer than the last one, which is all that is looked at then.
+        if self.open.last().is_some_and(|last| last.0 < time) {
+            // A full part stays open for what joins its last sample: the fragments of the current cell.
+            let is_full = self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES;
+            return if is_full { self.seal() } else { 0 } + push(&mut self.open, time, value);
+        }
         let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
         let mut grown = 0;
-        // A full part stays open for what joins its last sample: the fragments of the current cell.
-        if self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES && self.open.last().is_some_and(|last| last.0 < time) {
-            grown = self.seal();
-        }
         let is_late = self.open.first().is_none_or(|first| place(first).is_gt());
         if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, place).is_lt()) {
             grown += insert(&mut self.open, time, value, order, join);
@@ -322,6 +324,16 @@ fn parts_in<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> impl Iterator<
     begun.filter(move |part| part.is_in(range))
 }
 
+/// Puts a value behind the others. Gives by how many bytes the rows grew.
+fn push<V: Pack>(rows: &mut Vec<(i64, V)>, time: i64, value: V) -> i64 {
+    debug_assert!(rows.last().is_none_or(|last| last.0 < time), "the sample at {time} is not the newest");
+    let before = room_of(rows);
+    make_room(rows);
+    let pointed = value.pointed();
+    rows.push((time, value));
+    difference(before, room_of(rows) + pointed)
+}
+
 /// Gives by how many bytes the rows grew.
 fn insert<V: Pack>(
     rows: &mut Vec<(i64, V)>,
@@ -330,13 +342,10 @@ fn insert<V: Pack>(
     order: impl Fn(&V, &V) -> Ordering,
     mut join: impl FnMut(&mut V, V),
 ) -> i64 {
-    let before = room_of(rows);
     if rows.last().is_none_or(|last| last.0 < time) {
-        make_room(rows);
-        let pointed = value.pointed();
-        rows.push((time, value));
-        return difference(before, room_of(rows) + pointed);
+        return push(rows, time, value);
     }
+    let before = room_of(rows);
     let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
     let after = rows.partition_point(|row| place(row).is_le());
     if after > 0 && place(&rows[after - 1]).is_eq() {

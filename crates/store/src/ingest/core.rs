@@ -159,14 +159,14 @@ impl Core {
     /// # Errors
     /// Which of them are not here, by index.
     pub(crate) fn known(&mut self, batch: &Batch) -> Result<Vec<u32>, Vec<u32>> {
-        let (numbers, unknown) = self.find_known(batch);
+        let (numbers, unknown) = self.registry.find_all(&batch.tenant, &batch.known);
         if unknown.is_empty() {
             return Ok(numbers);
         }
         let fresh = self.registry.fresh_count();
         self.registry.recall(unknown.iter().map(|at| batch.known[*at as usize]));
         self.count_recall_failures();
-        let (numbers, unknown) = self.find_known(batch);
+        let (numbers, unknown) = self.registry.find_all(&batch.tenant, &batch.known);
         if unknown.is_empty() {
             return Ok(numbers);
         }
@@ -177,20 +177,6 @@ impl Core {
 
     fn count_recall_failures(&mut self) {
         self.stats.recall_failures.add(self.registry.take_recall_failures());
-    }
-
-    /// The numbers of those series that are here, and the indexes of the others.
-    fn find_known(&mut self, batch: &Batch) -> (Vec<u32>, Vec<u32>) {
-        let mut numbers = Vec::with_capacity(batch.known.len());
-        let mut unknown = Vec::new();
-        for (id, at) in batch.known.iter().zip(0..) {
-            match self.registry.find(*id) {
-                // An identity is of its tenant; a sender that names another's learns no more than that.
-                Some(number) if *self.registry.tenant(number) == batch.tenant => numbers.push(number),
-                _ => unknown.push(at),
-            }
-        }
-        (numbers, unknown)
     }
 
     /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the

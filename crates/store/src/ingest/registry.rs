@@ -27,6 +27,7 @@ const RETIRE_INTERVAL_S: u32 = 600;
 const RETIRED_MAX: usize = 1 << 20;
 /// 10,000 tenants: teams of a large site. Each may have a few series beyond every other limit, those of its overflow.
 pub(crate) const TENANTS_MAX: usize = 10_000;
+const _: () = assert!(TENANTS_MAX <= u16::MAX as usize);
 /// What a series costs beside its labels: 48 bytes here and 8 in the table, 56 in its shard, 80 for what it is, and some
 /// 16 for each allocation; measured with a million series by `cargo bench -p ogive-store --bench ingest`.
 const SERIES_BYTES: u64 = 256;
@@ -65,11 +66,21 @@ struct RegisteredSeries {
     seen_epoch: u32,
     /// Its definition is in the journal when this is the current number of [`Registry::definitions`].
     defined: u32,
+    /// The number of its tenant.
+    tenant: u16,
     kind: Kind,
     temporality: Temporality,
 }
 
 const _: () = assert!(size_of::<Option<RegisteredSeries>>() == 48);
+
+/// What is here of a tenant.
+struct TenantSeries {
+    /// Its number while it has series.
+    number: u16,
+    /// How many.
+    count: usize,
+}
 
 /// How many series may be here.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +109,9 @@ pub(crate) struct Registry {
     recall_until_s: u32,
     /// What a replay brings is bound by nothing.
     is_replay: bool,
-    tenants: HashMap<Tenant, usize>,
+    tenants: HashMap<Tenant, TenantSeries>,
+    /// Numbers of tenants that have no series any more.
+    tenants_free: Vec<u16>,
     shards: usize,
     limits: Limits,
     bytes: u64,
@@ -121,6 +134,7 @@ impl Registry {
             recall_until_s: 0,
             is_replay: false,
             tenants: HashMap::new(),
+            tenants_free: Vec::new(),
             shards,
             limits,
             bytes: 0,
@@ -200,21 +214,43 @@ impl Registry {
 
     /// The number of a series that is here. It is taken to get samples now.
     pub(crate) fn find(&mut self, id: SeriesId) -> Option<u32> {
+        self.find_near(id, u32::MAX)
+    }
+
+    /// As [`Registry::find`], when it may well be the series with the number `guess`.
+    fn find_near(&mut self, id: SeriesId, guess: u32) -> Option<u32> {
         let key = halves(id);
-        let number = self.table.find(key, |number| self.known(number).id)?;
+        let guessed = self.known.get(guess as usize).and_then(Option::as_ref).is_some_and(|known| known.id == key);
+        let number = if guessed { guess } else { self.table.find(key, |number| self.known(number).id)? };
         let known = self.known[number as usize].as_mut().expect("a number of a series");
         (known.seen_s, known.seen_epoch) = (self.now_s, self.epoch);
         Some(number)
+    }
+
+    /// The numbers of those series of `tenant` that are here, and the indexes of the others. Senders name their series in
+    /// one order again and again, which is that of the numbers: the one behind the last is looked at first, since it lies
+    /// next to it in memory, which a place in the table does not.
+    pub(crate) fn find_all(&mut self, tenant: &Tenant, ids: &[SeriesId]) -> (Vec<u32>, Vec<u32>) {
+        let (mut numbers, mut unknown) = (Vec::with_capacity(ids.len()), Vec::new());
+        let tenant = self.tenants.get(tenant).map(|of| of.number);
+        let mut guess = 0;
+        for (id, at) in ids.iter().zip(0..) {
+            match self.find_near(*id, guess) {
+                // An identity is of its tenant; a sender that names another's learns no more than that.
+                Some(number) if Some(self.known(number).tenant) == tenant => {
+                    numbers.push(number);
+                    guess = number.wrapping_add(1);
+                }
+                _ => unknown.push(at),
+            }
+        }
+        (numbers, unknown)
     }
 
     /// What the samples of a series are, and whether they are parts of cells.
     pub(crate) fn kind(&self, number: u32) -> (Kind, bool) {
         let known = self.known(number);
         (known.kind, known.temporality == Temporality::Delta)
-    }
-
-    pub(crate) fn tenant(&self, number: u32) -> &Tenant {
-        &self.known(number).owned.tenant
     }
 
     pub(crate) fn labels(&self, number: u32) -> &Labels {
@@ -231,7 +267,7 @@ impl Registry {
             return Err(Reason::KindConflict);
         }
         let Limits { series_max, series_bytes_max, tenant: of_tenant } = self.limits;
-        let held = self.tenants.get(tenant).copied().unwrap_or(0);
+        let held = self.tenants.get(tenant).map_or(0, |of| of.count);
         if self.len() >= series_max || self.bytes >= series_bytes_max || held >= of_tenant.series {
             return Err(Reason::SeriesLimit);
         }
@@ -244,14 +280,7 @@ impl Registry {
     }
 
     fn add(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<u32, Reason> {
-        let tenants = self.tenants.len();
-        match self.tenants.get_mut(tenant) {
-            Some(count) => *count += 1,
-            None if tenants >= TENANTS_MAX => return Err(Reason::SeriesLimit),
-            None => {
-                self.tenants.insert(tenant.clone(), 1);
-            }
-        }
+        let tenant_number = self.count_for(tenant)?;
         let number = self.free.pop().unwrap_or_else(|| {
             self.known.push(None);
             u32::try_from(self.known.len() - 1).expect("fewer series than 2^32")
@@ -265,6 +294,7 @@ impl Registry {
             seen_s: self.now_s,
             seen_epoch: self.epoch,
             defined: 0,
+            tenant: tenant_number,
             kind: def.meta.kind,
             temporality: def.meta.temporality,
         });
@@ -274,15 +304,31 @@ impl Registry {
         Ok(number)
     }
 
+    /// Counts one more series of `tenant`, and gives the tenant's number.
+    fn count_for(&mut self, tenant: &Tenant) -> Result<u16, Reason> {
+        if let Some(of) = self.tenants.get_mut(tenant) {
+            of.count += 1;
+            return Ok(of.number);
+        }
+        if self.tenants.len() >= TENANTS_MAX {
+            return Err(Reason::SeriesLimit);
+        }
+        // Numbers in use and free ones are those below their count.
+        let number = self.tenants_free.pop().unwrap_or(self.tenants.len() as u16);
+        self.tenants.insert(tenant.clone(), TenantSeries { number, count: 1 });
+        Ok(number)
+    }
+
     fn remove(&mut self, number: u32) -> RegisteredSeries {
         let known = self.known[number as usize].take().expect("a number of a series");
         self.table.remove(known.id, number, |number| self.known[number as usize].as_ref().expect("a series").id);
         let bytes = series_bytes(&known.owned.def);
         assert!(bytes <= self.bytes, "a series of {bytes} bytes among {}", self.bytes);
         self.bytes -= series_bytes(&known.owned.def);
-        let count = self.tenants.get_mut(&known.owned.tenant).expect("a series is counted");
-        *count -= 1;
-        if *count == 0 {
+        let of = self.tenants.get_mut(&known.owned.tenant).expect("a series is counted");
+        of.count -= 1;
+        if of.count == 0 {
+            self.tenants_free.push(of.number);
             self.tenants.remove(&known.owned.tenant);
         }
         self.free.push(number);
@@ -347,7 +393,11 @@ impl Registry {
     /// which are free from now on, of those that have no samples outside blocks and had none for long.
     pub(crate) fn mark(&mut self) -> Vec<Vec<u32>> {
         assert!(self.fresh.is_empty(), "heads are parted between groups");
-        debug_assert_eq!(self.tenants.values().sum::<usize>(), self.len(), "each series is counted for its tenant");
+        debug_assert_eq!(
+            self.tenants.values().map(|of| of.count).sum::<usize>(),
+            self.len(),
+            "each series is counted for its tenant"
+        );
         let mut retired = vec![Vec::new(); self.shards];
         let (epoch, now) = (self.epoch, self.now_s);
         self.epoch += 1;
@@ -447,6 +497,36 @@ mod tests {
         assert!(add(&mut registry, "c", "1").is_ok());
         registry.forget_fresh(0);
         assert_eq!((registry.bytes(), registry.len(), registry.tenants.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn series_are_found_in_any_order_and_only_by_their_tenant() {
+        let mut registry = registry(2, 1000);
+        let tenants = ["a", "b", "c"].map(|name| Tenant::new(name).expect("a name"));
+        let ids: Vec<Vec<SeriesId>> = tenants
+            .iter()
+            .map(|tenant| {
+                let defs = (0..50).map(|n| def(&format!("m{n}"), Temporality::Gauge));
+                defs.map(|def| {
+                    let id = def.id(tenant);
+                    registry.resolve(id, tenant, &def).expect("there is room");
+                    id
+                })
+                .collect()
+            })
+            .collect();
+        assert_eq!(registry.find_all(&tenants[1], &ids[1]), ((50..100).collect(), vec![]));
+        let backwards: Vec<SeriesId> = ids[1].iter().rev().copied().collect();
+        assert_eq!(registry.find_all(&tenants[1], &backwards), ((50..100).rev().collect(), vec![]));
+        let mixed = [ids[0][7], ids[1][0], ids[1][1], ids[2][0], ids[1][3]];
+        assert_eq!(registry.find_all(&tenants[1], &mixed), (vec![50, 51, 53], vec![0, 3]));
+        assert_eq!(registry.find_all(&Tenant::new("d").expect("a name"), &mixed).1, [0, 1, 2, 3, 4]);
+        // The number of a tenant without series goes to the next one, and not what was its own.
+        (50..100).for_each(|number| drop(registry.remove(number)));
+        let (d, one) = (Tenant::new("d").expect("a name"), def("m0", Temporality::Gauge));
+        assert_eq!(registry.resolve(one.id(&d), &d, &one), Ok(99));
+        assert_eq!(registry.find_all(&d, &[one.id(&d), ids[1][0]]), (vec![99], vec![1]));
+        assert_eq!(registry.tenants[&d].number, 1);
     }
 
     #[test]
