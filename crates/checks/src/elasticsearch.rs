@@ -43,7 +43,28 @@ const COUNTER_ENDS: [&str; 15] = [
     "total_unloaded_count",
 ];
 /// Last names of counters.
-const COUNTERS: [&str; 6] = ["total", "evictions", "rejected", "completed", "tripped", "total_size_in_bytes"];
+const COUNTERS: [&str; 20] = [
+    "total",
+    "evictions",
+    "rejected",
+    "completed",
+    "tripped",
+    "total_size_in_bytes",
+    "time_in_millis",
+    "total_time_spent_in_millis",
+    "total_wait_time_in_nanos",
+    "total_docs",
+    "total_operations",
+    "total_outbound_connections",
+    "total_rejections",
+    "index_failed",
+    "periodic",
+    "unreferenced_file_cleanups_performed",
+    "number_of_elapsed_periods",
+    "number_of_times_throttled",
+    "time_throttled_nanos",
+    "usage_nanos",
+];
 
 /// A cluster, reached through one of its nodes.
 #[derive(Clone, Debug)]
@@ -159,6 +180,8 @@ fn metric(of: &str, path: &[&str]) -> Metric {
     let unit = match last {
         last if last.ends_with("_in_bytes") => "By",
         last if last.ends_with("_in_millis") => "ms",
+        last if last.ends_with("_nanos") => "ns",
+        last if last.ends_with("_micros") => "us",
         last if last.ends_with("percent") => "%",
         _ => "",
     };
@@ -166,13 +189,16 @@ fn metric(of: &str, path: &[&str]) -> Metric {
     Metric { name: format!("elasticsearch_{of}_{}", words.join("_")), unit: unit.into(), is_counter }
 }
 
-/// Whether a number of a node counts since its start: by its last name, except for those that say how many there are now.
+/// Whether a number of a node counts since its start: by its last name, except for parts of which all count, and those that
+/// say how many there are now.
 fn is_counter(path: &[&str]) -> bool {
-    if matches!(path, ["indices", "docs" | "shard_stats" | "mappings", ..] | [.., "avg_time_in_millis"]) {
-        return false;
-    }
     let last = path.last().copied().unwrap_or_default();
-    COUNTERS.contains(&last) || COUNTER_ENDS.iter().any(|end| last.ends_with(end))
+    match path {
+        ["indices", "docs" | "shard_stats" | "mappings", ..] | [.., "avg_time_in_millis"] => false,
+        ["fs", "io_stats", "total", _]
+        | [.., "doc_status" | "total_download_size" | "total_upload_size" | "total_uploads", _] => true,
+        _ => COUNTERS.contains(&last) || COUNTER_ENDS.iter().any(|end| last.ends_with(end)),
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +299,39 @@ mod tests {
             (r#"{"nodes": {"a": 7, "b": {"A": 1, "a": 1}}}"#, Reason::Content),
         ] {
             assert_eq!(found(|run| report_nodes(run, text)).0.unwrap_err().reason, reason, "{text}");
+        }
+    }
+
+    /// Numbers of OpenSearch 2.19.
+    #[test]
+    fn what_counts_since_a_start_is_a_counter() {
+        for (path, expected) in [
+            ("fs io_stats total queue_size", true),
+            ("fs total free_in_bytes", false),
+            ("indices flush periodic", true),
+            ("indices get time_in_millis", true),
+            ("indices indexing doc_status 2xx", true),
+            ("indices indexing index_failed", true),
+            ("indices merges current_docs", false),
+            ("indices merges total_auto_throttle_in_bytes", false),
+            ("indices merges total_docs", true),
+            ("indices search request took current", false),
+            ("indices search request took time_in_millis", true),
+            ("indices segments remote_store upload pressure total_rejections", true),
+            ("indices segments remote_store upload refresh_size_lag total_bytes", false),
+            ("indices segments remote_store upload total_time_spent_in_millis", true),
+            ("indices segments remote_store upload total_upload_size failed_bytes", true),
+            ("indices translog operations", false),
+            ("jvm uptime_in_millis", false),
+            ("os cgroup cpu cfs_period_micros", false),
+            ("os cgroup cpu stat time_throttled_nanos", true),
+            ("os cgroup cpuacct usage_nanos", true),
+            ("thread_pool search largest", false),
+            ("thread_pool search total_wait_time_in_nanos", true),
+            ("transport server_open", false),
+            ("transport total_outbound_connections", true),
+        ] {
+            assert_eq!(is_counter(&path.split(' ').collect::<Vec<_>>()), expected, "{path}");
         }
     }
 
