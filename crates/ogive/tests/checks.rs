@@ -1,5 +1,6 @@
 //! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd, HAProxy, Varnish and
-//! others from Debian, a server of MongoDB's protocol from Maven, the kernel's own echo, and on what refuses, hangs and breaks off.
+//! others from Debian, OpenSearch and a server of MongoDB's protocol from Maven, the kernel's own echo, and on what
+//! refuses, hangs and breaks off.
 
 mod cluster_health;
 mod commands;

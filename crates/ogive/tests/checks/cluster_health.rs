@@ -1,98 +1,203 @@
-//! Elasticsearch and OpenSearch. Neither is packaged by Debian or Maven as a server that a test could start, so this one
-//! is not the real thing: answers in the shape of the reference documentation ("Cluster health", "Nodes stats"),
-//! shortened, from a server of the test.
+//! Elasticsearch and OpenSearch: a node of OpenSearch in a Java process (`tests/clients/OpenSearch.java`), which the test
+//! asks for the same numbers, and nginx before it, which wants a login.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::path::Path;
 
-use super::{directory, gauge, has, measured, said, says, serve, table};
-use crate::common::eventually;
+use serde_json::Value;
 
-const NODES: &str = r#"{"_nodes": {"total": 1, "successful": 1, "failed": 0}, "cluster_name": "shop", "nodes": {
-    "USpTGYaBSIKbgSUJR2Z9lg": {"timestamp": 1700000000000, "name": "node-0", "transport_address": "127.0.0.1:9300",
-        "host": "127.0.0.1", "roles": ["data", "master"],
-        "indices": {"docs": {"count": 111, "deleted": 3}, "search": {"query_total": 42, "query_current": 0}},
-        "jvm": {"mem": {"heap_used_in_bytes": 1048576, "pools": {"young": {"used_in_bytes": 512}}},
-                "gc": {"collectors": {"young": {"collection_count": 5, "collection_time_in_millis": 60}}}},
-        "thread_pool": {"write": {"threads": 2, "queue": 1, "rejected": 6}}}}}"#;
+use super::{directory, gauge, has, measured, nginx_of, ports, said, says, serve, table};
+use crate::common::clients::{Client, java_with};
+use crate::common::programs::{Program, free_port, listens};
+use crate::common::{JSON, Server, eventually, request_at};
 
-/// Serves the two answers of a cluster with this status behind a password; its port.
-fn cluster(status: &'static str) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let health = format!(
-        "{{\"cluster_name\": \"shop\", \"status\": \"{status}\", \"timed_out\": false, \"number_of_nodes\": 1, \
-         \"active_shards\": 7, \"unassigned_shards\": 2, \"active_shards_percent_as_number\": 77.7}}"
-    );
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let (mut bytes, mut length) = ([0; 4096], 0);
-            while !bytes[..length].windows(4).any(|end| end == b"\r\n\r\n") {
-                match stream.read(&mut bytes[length..]) {
-                    Ok(more @ 1..) => length += more,
-                    _ => break,
-                }
-            }
-            let head = String::from_utf8_lossy(&bytes[..length]).into_owned();
-            // monitor:open-sesame
-            let (code, body) = if !head.contains("Basic bW9uaXRvcjpvcGVuLXNlc2FtZQ==") {
-                ("401 Unauthorized", "{}")
-            } else if head.starts_with("GET /_cluster/health ") {
-                ("200 OK", health.as_str())
-            } else if head.starts_with("GET /_nodes/stats/indices,jvm,thread_pool ") {
-                ("200 OK", NODES)
-            } else {
-                ("404 Not Found", "{}")
-            };
-            let length = body.len();
-            let _ = write!(stream, "HTTP/1.1 {code}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+/// A node that is a cluster of its own, `shop`; killed when dropped.
+struct Node {
+    _process: Client,
+    port: u16,
+}
+
+impl Node {
+    fn start(directory: &Path) -> Self {
+        let mut command = java_with("opensearch", 256, "OpenSearch.java");
+        command.arg(directory.join("opensearch"));
+        let mut process = Client::run("OpenSearch.java", command);
+        let port = ports(&mut process, 1)["http"];
+        Self { _process: process, port }
+    }
+
+    /// What it answers to a request that it takes.
+    fn ask(&self, request: &str, body: &str) -> Value {
+        let head = format!("{request} HTTP/1.1\r\ncontent-type: {JSON}");
+        let (status, answer) = request_at(&format!("127.0.0.1:{}", self.port), &head, body.as_bytes()).unwrap();
+        assert!((200..300).contains(&status), "{request}: {status} {answer}");
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    /// Three orders in an index whose copy has no second node to be on, and an index that no node may have.
+    fn fill(&self) {
+        let index = |name: &str, more: &str| {
+            let settings = format!("{{\"settings\": {{\"number_of_shards\": 1, \"number_of_replicas\": 1{more}}}}}");
+            self.ask(&format!("PUT /{name}?wait_for_active_shards=0"), &settings);
+        };
+        index("orders", "");
+        index("lost", ", \"index.routing.allocation.require._name\": \"nobody\"");
+        for state in ["new", "new", "paid"] {
+            self.ask("POST /orders/_doc?refresh=true", &format!("{{\"state\": \"{state}\"}}"));
         }
-    });
-    port
+        let found = self.ask("GET /orders/_search?q=state:new", "");
+        assert_eq!(found["hits"]["total"]["value"], 2, "{found}");
+    }
+}
+
+/// nginx before the node at `port`, which lets `monitor` in; its own port.
+fn nginx_before(directory: &Path, port: u16) -> (Program, u16) {
+    let (place, own) = (directory.display(), free_port());
+    std::fs::write(directory.join("logins"), "monitor:{PLAIN}open-sesame\n").unwrap();
+    let program = nginx_of(
+        directory,
+        &format!(
+            "server {{ listen 127.0.0.1:{own}; location / {{ auth_basic search; auth_basic_user_file {place}/logins; \
+             proxy_pass http://127.0.0.1:{port}; }} }}"
+        ),
+    );
+    listens(own);
+    (program, own)
+}
+
+/// The number of a value that is one.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_bool().map(|is_so| f64::from(u8::from(is_so))))
+}
+
+/// Waits until the cluster has this status, and all that the node says of its health is stored.
+fn health_is(server: &Server, node: &Node, status: &str, stored: f64) {
+    let health = || node.ask("GET /_cluster/health", "");
+    let first = eventually(status, || Some(health()).filter(|health| health["status"] == status));
+    gauge(server, "elasticsearch_cluster_status", "any", |found| found == stored);
+    let numbers = first.as_object().unwrap().iter().filter(|(_, value)| number(value).is_some());
+    let names: Vec<&String> = numbers.map(|(name, _)| name).collect();
+    assert!(names.len() >= 10, "{first}");
+    for name in names {
+        let expr = format!("elasticsearch_cluster_{name}{{check=\"any\",cluster=\"shop\"}}");
+        // Asked each time: tasks come and go.
+        eventually(&format!("{expr} is as the node says"), || {
+            (server.number(&expr)? == number(&health()[name])?).then_some(())
+        });
+    }
+}
+
+/// Waits until numbers of the node are stored as it says them itself.
+fn statistics_agree(server: &Server, node: &Node) {
+    let count = node.ask("GET /orders/_count", "");
+    assert_eq!(count["count"], 3, "{count}");
+    gauge(server, "elasticsearch_node_indices_docs_count", "any", |count| count == 3.0);
+    let of_node = |path: &str| {
+        let answer = node.ask("GET /_nodes/stats", "");
+        let node = answer["nodes"].as_object().unwrap().values().next().expect("there is one");
+        number(node.pointer(path)?)
+    };
+    for (path, metric, name) in [
+        ("/indices/docs/count", "indices_docs_count", ""),
+        ("/indices/indexing/index_total", "indices_indexing_index_total", ""),
+        ("/indices/search/query_total", "indices_search_query_total", ""),
+        ("/jvm/mem/heap_max_in_bytes", "jvm_mem_heap_max_in_bytes", ""),
+        ("/jvm/mem/pools/old/max_in_bytes", "jvm_mem_pools_max_in_bytes", "old"),
+        ("/jvm/gc/collectors/young/collection_count", "jvm_gc_collectors_collection_count", "young"),
+        ("/os/mem/total_in_bytes", "os_mem_total_in_bytes", ""),
+        ("/process/max_file_descriptors", "process_max_file_descriptors", ""),
+        ("/thread_pool/write/completed", "thread_pool_completed", "write"),
+        ("/breakers/parent/limit_size_in_bytes", "breakers_limit_size_in_bytes", "parent"),
+    ] {
+        let labels = format!("check=\"any\",cluster=\"shop\",node=\"node-0\",name=\"{name}\"");
+        let expr = format!("elasticsearch_node_{metric}{{{labels}}}");
+        eventually(&format!("{expr} is as the node says"), || (server.number(&expr)? == of_node(path)?).then_some(()));
+    }
+    // Of some four hundred, by the parts that a machine has.
+    let all = server.number("count({__name__=~\"elasticsearch_node_.*\",check=\"any\"})");
+    assert!(all >= Some(200.0), "{all:?} numbers");
+    let (_, metadata) = server.get("/api/v1/metadata");
+    for (metric, kind) in [
+        ("indices_docs_count", "gauge"),
+        ("indices_search_query_total", "counter"),
+        ("indices_get_time_in_millis", "counter"),
+        ("thread_pool_queue", "gauge"),
+        ("thread_pool_completed", "counter"),
+    ] {
+        assert_eq!(metadata["data"][format!("elasticsearch_node_{metric}")][0]["type"], kind, "{metric}");
+    }
+}
+
+fn checks(node: u16, nginx: u16) -> String {
+    let check = |name: &str, keys: &str| {
+        table(name, "elasticsearch", &format!("target = 'http://127.0.0.1:{node}'\nhealth = 'red'\n{keys}"))
+    };
+    let before = |name: &str, password: &str| {
+        let keys = format!("health = 'red'\nuser = 'monitor'\npassword = '{password}'");
+        table(name, "elasticsearch", &format!("target = 'http://127.0.0.1:{nginx}/'\n{keys}"))
+    };
+    let judged =
+        |name: &str, keys: &str| table(name, "elasticsearch", &format!("target = 'http://127.0.0.1:{node}/'\n{keys}"));
+    let checks = [
+        check("any", ""),
+        check("part", "fields = ['jvm']"),
+        check("unknown", "fields = ['weather']"),
+        judged("usual", ""),
+        judged("strict", "health = 'green'"),
+        before("login", "open-sesame"),
+        before("stranger", "hunter2"),
+        table("elsewhere", "elasticsearch", &format!("target = 'http://127.0.0.1:{node}/none'")),
+        table("refused", "elasticsearch", "target = 'http://127.0.0.1:1/'"),
+    ];
+    checks.concat()
 }
 
 #[test]
-fn health_and_statistics_are_stored() {
+fn a_cluster_is_stored_as_its_node_says_and_judged() {
     let directory = directory();
-    let check = |name: &str, port: u16, keys: &str| {
-        let fields = "fields = ['indices', 'jvm', 'thread_pool']\nuser = 'monitor'";
-        table(name, "elasticsearch", &format!("target = 'http://127.0.0.1:{port}'\n{fields}\n{keys}\n"))
-    };
-    let right = "password = 'open-sesame'\n";
-    let (yellow, red) = (cluster("yellow"), cluster("red"));
-    let checks = [
-        check("yellow", yellow, right),
-        check("strict", yellow, &format!("{right}health = 'green'")),
-        check("red", red, right),
-        check("any", red, &format!("{right}health = 'red'")),
-        check("stranger", yellow, "password = 'hunter2'"),
-        table("refused", "elasticsearch", "target = 'http://127.0.0.1:1/'"),
-    ];
-    let server = serve(directory.path(), &checks.concat());
-    has(&server, "yellow", "ok");
-    has(&server, "any", "ok");
-    measured(&server, "yellow", "body", 2.0);
-    for (check, words) in [("strict", "the cluster is yellow, worse than green"), ("red", "the cluster is red")] {
-        has(&server, check, "status");
-        says(&server, "ogive_check_wrong_answer", check, words);
-        // They are wanted most then.
-        gauge(&server, "elasticsearch_node_indices_docs_count", check, |count| count == 111.0);
+    let node = Node::start(directory.path());
+    node.fill();
+    let (_nginx, before) = nginx_before(directory.path(), node.port);
+    let server = serve(directory.path(), &checks(node.port, before));
+    for check in ["any", "part", "login"] {
+        has(&server, check, "ok");
+        measured(&server, check, "body", 2.0);
     }
-    has(&server, "stranger", "login");
-    has(&server, "refused", "refused");
-    for (expr, value) in [
-        ("elasticsearch_cluster_status{check=\"red\",cluster=\"shop\"}", 2.0),
-        ("elasticsearch_cluster_unassigned_shards{check=\"yellow\"}", 2.0),
-        ("elasticsearch_node_indices_search_query_total{check=\"yellow\",cluster=\"shop\",node=\"node-0\"}", 42.0),
-        ("elasticsearch_node_jvm_gc_collectors_collection_count{check=\"yellow\",name=\"young\"}", 5.0),
-        ("elasticsearch_node_thread_pool_rejected{check=\"yellow\",name=\"write\"}", 6.0),
+    health_is(&server, &node, "red", 2.0);
+    statistics_agree(&server, &node);
+    gauge(&server, "elasticsearch_node_jvm_mem_heap_max_in_bytes", "part", |bytes| bytes > 0.0);
+    assert_eq!(server.number("elasticsearch_node_os_mem_total_in_bytes{check=\"part\"}"), None);
+    what_fails_says_why(&server);
+    node.ask("DELETE /lost", "");
+    health_is(&server, &node, "yellow", 1.0);
+    has(&server, "usual", "ok");
+    has(&server, "strict", "status");
+    let words = "the cluster is yellow, worse than green; 1 shards are unassigned";
+    says(&server, "ogive_check_wrong_answer", "strict", words);
+    node.ask("PUT /orders/_settings", "{\"index\": {\"number_of_replicas\": 0}}");
+    health_is(&server, &node, "green", 0.0);
+    has(&server, "strict", "ok");
+    drop(node);
+    let gone = "sum(sum_over_time(ogive_check_runs_total{check=\"any\",result=\"refused\"}[1h]))";
+    eventually("the node is gone", || server.number(gone).filter(|runs| *runs >= 1.0));
+    gauge(&server, "ogive_check_up", "any", |up| up == 0.0);
+    says(&server, "ogive_check_no_answer", "any", "refused: ");
+    says(&server, "ogive_check_wrong_answer", "login", "status: the answer has status 502");
+}
+
+/// Waits until the checks that cannot be good have failed, while the cluster is red.
+fn what_fails_says_why(server: &Server) {
+    for (check, result, words) in [
+        ("usual", "status", "the cluster is red, worse than yellow; 3 shards are unassigned"),
+        ("unknown", "status", "the answer has status 400"),
+        ("elsewhere", "status", "the answer has status 400"),
+        ("stranger", "login", "the answer has status 401"),
     ] {
-        eventually(&format!("{expr} is {value}"), || server.number(expr).filter(|found| *found == value));
+        has(server, check, result);
+        says(server, "ogive_check_wrong_answer", check, &format!("{result}: {words}"));
     }
-    let (_, metadata) = server.get("/api/v1/metadata");
-    let kind = |metric: &str| metadata["data"][metric][0]["type"].as_str().map(str::to_owned);
-    let total = kind("elasticsearch_node_indices_search_query_total");
-    let count = kind("elasticsearch_node_indices_docs_count");
-    assert_eq!((total.as_deref(), count.as_deref()), (Some("counter"), Some("gauge")));
-    assert!(!said(&server, "stranger").contains("hunter"));
+    has(server, "refused", "refused");
+    // The statistics of a cluster that is not well are wanted most; and what came before a failure is stored.
+    gauge(server, "elasticsearch_node_indices_docs_count", "usual", |count| count == 3.0);
+    gauge(server, "elasticsearch_cluster_status", "unknown", |status| status == 2.0);
+    assert!(!said(server, "stranger").contains("hunter"));
 }

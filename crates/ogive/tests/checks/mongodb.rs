@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::{directory, gauge, has, latencies, measured, ports, said, says, serve, table, texts};
 use crate::common::authority::Authority;
-use crate::common::clients::{Client, heavy, mongodb};
+use crate::common::clients::{Client, heavy, java_with};
 use crate::common::programs::{Program, free_port, listens};
 use crate::common::{Server, eventually};
 
@@ -18,7 +18,7 @@ fn server(directory: &Path) -> (Client, u16, u16) {
     let authority = Authority::new();
     std::fs::write(directory.join("ca.pem"), authority.0.pem()).unwrap();
     authority.certify_until(directory, "mongodb", 2090);
-    let mut command = mongodb("MongoDb.java");
+    let mut command = java_with("mongodb", 128, "MongoDb.java");
     command.arg(directory.join("mongodb"));
     let mut client = Client::run("MongoDb.java", command);
     let ports = ports(&mut client, 2);

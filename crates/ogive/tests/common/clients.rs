@@ -63,13 +63,14 @@ pub fn heavy(name: &str) -> PathBuf {
     path
 }
 
-/// A Java that runs one file of source with the pinned server of MongoDB's protocol.
-pub fn mongodb(source: &str) -> Command {
-    assert_installed("mongodb.xml", "mongodb.xml");
+/// A Java that runs one file of source with the jars of `NAME.xml`, and a heap of so many MiB.
+pub fn java_with(name: &str, heap_mib: u32, source: &str) -> Command {
+    let pinned = format!("{name}.xml");
+    assert_installed(&pinned, &pinned);
     let mut command = Command::new("java");
-    // A small heap, and little compiling: its tests are over before it pays.
-    command.args(["-Xmx128M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
-    command.arg(installed().join("mongodb/*")).arg(pins().join(source));
+    // Little compiling: its tests are over before it pays.
+    command.arg(format!("-Xmx{heap_mib}M")).args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+    command.arg(installed().join(name).join("*")).arg(pins().join(source));
     command
 }
 
