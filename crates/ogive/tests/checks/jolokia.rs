@@ -1,29 +1,16 @@
 //! Jolokia: its own agent in a Java process with MBeans of its own (`tests/clients/Beans.java`).
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use super::{directory, has, said, says, serve};
-use crate::common::clients::{Client, heavy};
+use crate::common::clients::{Client, java_with_jolokia};
 use crate::common::eventually;
 use crate::common::programs::free_port;
 
-/// The agent among what Maven fetched.
-fn agent() -> PathBuf {
-    let files = std::fs::read_dir(heavy("java")).unwrap().map(|entry| entry.unwrap().path());
-    let is_agent = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("javaagent"));
-    files.into_iter().find(is_agent).expect("run scripts/heavy-clients")
-}
-
 #[test]
-#[ignore = "run by scripts/heavy-clients"]
 fn numbers_of_mbeans_are_read() {
     let directory = directory();
     let port = free_port();
-    let mut command = Command::new("java");
     let options = format!("host=127.0.0.1,port={port},user=monitor,password=open-sesame,discoveryEnabled=false");
-    command.arg(format!("-javaagent:{}={options}", agent().display()));
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/Beans.java"));
+    let command = java_with_jolokia(&options, "Beans.java");
     let mut beans = Client::run("Beans.java", command);
     beans.wait_for("ready");
     let check = |name: &str, password: &str, reads: &[&str]| {

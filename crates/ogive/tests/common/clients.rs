@@ -74,6 +74,17 @@ pub fn java_with(name: &str, heap_mib: u32, source: &str) -> Command {
     command
 }
 
+/// A Java that runs one file of source with Jolokia's agent in it, which has these options.
+pub fn java_with_jolokia(options: &str, source: &str) -> Command {
+    assert_installed("jolokia.xml", "jolokia.xml");
+    let mut files = std::fs::read_dir(installed().join("jolokia")).unwrap();
+    let agent = files.next().expect("the agent is there").unwrap().path();
+    let mut command = Command::new("java");
+    command.args(["-Xmx64M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.arg(format!("-javaagent:{}={options}", agent.display())).arg(pins().join(source));
+    command
+}
+
 /// A Java that runs one file of source with the pinned packages.
 fn java() -> Command {
     let mut command = Command::new("java");
