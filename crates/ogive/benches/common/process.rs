@@ -16,9 +16,12 @@ pub(crate) fn memory(server: &Server) -> f64 {
     server.status_word("RssAnon").parse::<f64>().unwrap() * 1024.0
 }
 
-/// The median, and the least and the greatest; small ones with a decimal place.
+/// The median, and the least and the greatest; the smaller, the more decimal places.
 pub(crate) fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
-    let show = |value: f64| format!("{value:.*}", usize::from(value < 100.0));
+    let show = |value: f64| {
+        let places = [1.0, 10.0, 100.0].iter().filter(|limit| value < **limit).count();
+        format!("{value:.places$}")
+    };
     format!("{} ({}..{})", show(values[values.len() / 2]), show(values[0]), show(values[values.len() - 1]))
 }
