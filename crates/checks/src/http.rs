@@ -15,10 +15,11 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use ogive_outgoing::Body;
 
+use super::account::Account;
 use super::cookies::Jar;
 use super::extract::{Answer, report};
 use super::net::{Network, Stream};
-use super::request::{Basic, Http};
+use super::request::Http;
 use super::run::{Failure, Reason, Run};
 use super::target::{HostAndPort, Trust};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
@@ -134,7 +135,7 @@ pub(super) async fn bearer(network: &Network, path: &Path) -> Result<HeaderValue
 }
 
 /// What the header `Authorization` says with a name and a password.
-async fn basic(network: &Network, login: &Basic) -> Result<HeaderValue, Failure> {
+async fn basic(network: &Network, login: &Account) -> Result<HeaderValue, Failure> {
     let password = network.words(&login.password).await?;
     let encoded = BASE64_STANDARD.encode(format!("{}:{password}", login.user));
     let mut value = HeaderValue::try_from(format!("Basic {encoded}")).expect("base64 is made of letters");

@@ -19,13 +19,12 @@ mod session;
 
 use std::time::Duration;
 
-use ogive_outgoing::Secret;
-
+use super::account::Account;
 use super::greeting::Encryption;
 use super::net::Network;
 #[cfg(any(test, feature = "fuzz"))]
 use super::net::Stream;
-use super::raw::{Raw, secret};
+use super::raw::Raw;
 use super::run::{Failure, Reason, Run};
 use super::target::{HostAndPort, place, target, trust};
 use messages::BIND_RESPONSE;
@@ -43,17 +42,9 @@ const USER_BYTES_MAX: usize = 4 << 10;
 pub(super) struct Ldap {
     place: HostAndPort,
     encryption: Encryption,
-    /// None: anonymous.
+    /// Who binds: its name is that of an entry (a DN), or what else the server takes for one. None: anonymous.
     account: Option<Account>,
     search: Option<Search>,
-}
-
-/// Who binds.
-#[derive(Clone, Debug)]
-struct Account {
-    /// The name of an entry (a DN), or what else the server takes for one.
-    user: String,
-    password: Secret,
 }
 
 impl Ldap {
@@ -66,7 +57,7 @@ impl Ldap {
             (false, true) => Encryption::StartTls(trust(raw)),
             (false, false) => Encryption::None,
         };
-        let account = Account::of(raw)?;
+        let account = account(raw)?;
         let search = match raw.search.take() {
             Some(table) => Some(Search::of(table, raw).map_err(|sentence| format!("search: {sentence}"))?),
             None => None,
@@ -75,17 +66,14 @@ impl Ldap {
     }
 }
 
-impl Account {
-    fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
-        let user = raw.user.take().filter(|user| !user.is_empty());
-        let password = secret("password", raw.password.take(), raw.password_file.take())?;
-        match (user, password) {
-            (None, None) => Ok(None),
-            (Some(user), _) if user.len() > USER_BYTES_MAX => Err(format!("user has more than {USER_BYTES_MAX} bytes")),
-            (Some(user), Some(password)) => Ok(Some(Self { user, password })),
-            (Some(_), None) => Err("password_file is missing: a name without a password binds anonymously".into()),
-            (None, Some(_)) => Err("user is missing: the name that binds with the password".into()),
-        }
+fn account(raw: &mut Raw) -> Result<Option<Account>, String> {
+    raw.user = raw.user.take().filter(|user| !user.is_empty());
+    let has_password = raw.password.is_some() || raw.password_file.is_some();
+    match &raw.user {
+        Some(user) if user.len() > USER_BYTES_MAX => Err(format!("user has more than {USER_BYTES_MAX} bytes")),
+        Some(_) if !has_password => Err("password_file is missing: a name without a password binds anonymously".into()),
+        None if has_password => Err("user is missing: the name that binds with the password".into()),
+        _ => Account::of(raw),
     }
 }
 

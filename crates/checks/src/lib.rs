@@ -5,7 +5,7 @@
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
 //!   `mongodb`, `redis`, `memcached`, `haproxy`, `varnish`, `jolokia`, `elasticsearch`, `command`, `cloudwatch`, `lua`:
-//!   the kinds of checks; `net`, `lines`, `readings`, `scram`: what they share.
+//!   the kinds of checks; `net`, `lines`, `account`, `readings`, `scram`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it got no answer or was
 //! not started. Nothing waits in a queue: a check whose last run is still in progress, or that finds `RUNNING_MAX`
@@ -18,6 +18,7 @@
 //! checks continue.
 #![forbid(unsafe_code)]
 
+mod account;
 mod brokers;
 mod certificate;
 mod cloudwatch;

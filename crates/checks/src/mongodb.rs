@@ -21,20 +21,20 @@ mod statistics;
 use std::time::Duration;
 
 use bson::rawdoc;
-use ogive_outgoing::Secret;
 use ogive_probe::Clock;
 
+use super::account::Account;
 use super::net::Network;
 #[cfg(any(test, feature = "fuzz"))]
 use super::net::Stream;
-use super::raw::{Raw, secret};
+use super::raw::Raw;
 use super::readings::refuse_labels;
 use super::run::{Failure, Reason, Run};
 use super::scram::nonce;
 use super::sql::statement_ms;
 use super::target::{HostAndPort, Trust, place, target, tls};
 use commands::{Command, is_database};
-use login::{Account, log_in};
+use login::log_in;
 use messages::Session;
 
 /// 1 KiB of a name: it is sent in three messages.
@@ -59,8 +59,7 @@ pub(super) struct MongoDb {
 /// Who logs in.
 #[derive(Clone, Debug)]
 struct Login {
-    user: String,
-    password: Secret,
+    account: Account,
     /// The database that the user belongs to.
     database: String,
 }
@@ -83,28 +82,23 @@ impl MongoDb {
 
 impl Login {
     fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
-        let user = raw.user.take().filter(|user| !user.is_empty());
-        let password = secret("password", raw.password.take(), raw.password_file.take())?;
-        let (user, password) = match (user, password) {
-            (Some(user), Some(password)) => (user, password),
-            (None, None) => {
-                let unused = "database is the one that the user belongs to, and there is no user";
-                return if raw.database.is_some() { Err(unused.into()) } else { Ok(None) };
-            }
-            _ => return Err("give both user and password (or password_file)".into()),
+        raw.user = raw.user.take().filter(|user| !user.is_empty());
+        let Some(account) = Account::of(raw)? else {
+            let unused = "database is the one that the user belongs to, and there is no user";
+            return if raw.database.is_some() { Err(unused.into()) } else { Ok(None) };
         };
-        if user.len() > USER_BYTES_MAX || user.contains('\0') {
+        if account.user.len() > USER_BYTES_MAX || account.user.contains('\0') {
             return Err(format!("user has more than {USER_BYTES_MAX} bytes, or a zero byte"));
         }
         let database = raw.database.take().unwrap_or_else(|| ADMIN.into());
         if !is_database(&database) {
             return Err(format!("database {database:?} is no name of one"));
         }
-        Ok(Some(Self { user, password, database }))
+        Ok(Some(Self { account, database }))
     }
 
-    fn account<'a>(&'a self, password: &'a str) -> Account<'a> {
-        Account { user: &self.user, password, database: &self.database }
+    fn with_password<'a>(&'a self, password: &'a str) -> login::Account<'a> {
+        login::Account { user: &self.account.user, password, database: &self.database }
     }
 }
 
@@ -141,8 +135,8 @@ pub(super) async fn run(
     let mut session = Session::new(network.open(run, &check.place, check.trust.as_ref()).await?);
     if let Some(login) = &check.login {
         run.phase("login");
-        let password = network.words(&login.password).await?;
-        log_in(&mut session, &login.account(&password), &nonce()?).await?;
+        let password = network.words(&login.account.password).await?;
+        log_in(&mut session, &login.with_password(&password), &nonce()?).await?;
     }
     exchange(&mut session, run, check, timeout, clock).await
 }
@@ -206,7 +200,7 @@ pub(super) async fn replay(
 ) -> Result<(), Failure> {
     let mut session = Session::new(stream);
     if let Some(login) = &check.login {
-        log_in(&mut session, &login.account("pencil"), "rOprNGfwEbeRWgbNEkqO").await?;
+        log_in(&mut session, &login.with_password("pencil"), "rOprNGfwEbeRWgbNEkqO").await?;
     }
     exchange(&mut session, run, check, Duration::from_secs(1), clock).await
 }

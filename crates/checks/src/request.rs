@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Uri};
-use ogive_outgoing::{Origin, Secret};
+use ogive_outgoing::Origin;
 use regex::Regex;
 
+use super::account::Account;
 use super::extract::Extract;
-use super::raw::{ExtractTable, Raw, secret};
+use super::raw::{ExtractTable, Raw};
 use super::readings::ANSWER_BYTES_MAX;
 use super::target::{Trust, target, trust};
 
@@ -25,7 +26,8 @@ pub(super) struct Http {
     pub(super) method: Method,
     pub(super) headers: Vec<(String, String)>,
     pub(super) token: Option<PathBuf>,
-    pub(super) login: Option<Basic>,
+    /// For `Authorization: Basic`.
+    pub(super) login: Option<Account>,
     pub(super) body: String,
     /// What is behind it in the body of an answer is not read.
     pub(super) body_bytes_max: usize,
@@ -35,26 +37,6 @@ pub(super) struct Http {
     pub(super) redirects: u32,
     pub(super) trust: Trust,
     pub(super) extract: Vec<Extract>,
-}
-
-/// A name and a password, for `Authorization: Basic`.
-#[derive(Clone, Debug)]
-pub(super) struct Basic {
-    pub(super) user: String,
-    pub(super) password: Secret,
-}
-
-impl Basic {
-    /// What the keys `user`, `password` and `password_file` say.
-    fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
-        let password = secret("password", raw.password.take(), raw.password_file.take())?;
-        match (raw.user.take(), password) {
-            (Some(user), _) if user.contains(':') => Err(format!("user {user:?}: a colon ends the name in a request")),
-            (Some(user), Some(password)) => Ok(Some(Self { user, password })),
-            (None, None) => Ok(None),
-            _ => Err("give both user and password (or password_file)".into()),
-        }
-    }
 }
 
 /// The keys of a request that a check and each of its steps may have.
@@ -89,7 +71,7 @@ impl Http {
     /// A request to `url` for statistics of a program: headers, a token or a login, and TLS are those of the table.
     pub(super) fn statistics(raw: &mut Raw, url: Uri) -> Result<Self, String> {
         let keys = RequestKeys { headers: raw.headers.take(), ..RequestKeys::default() };
-        let (login, token) = (Basic::of(raw)?, raw.token_file.take());
+        let (login, token) = (basic(raw)?, raw.token_file.take());
         if login.is_some() && token.is_some() {
             return Err("give user or token_file, not both".into());
         }
@@ -129,6 +111,17 @@ impl Http {
             trust: Trust::default(),
             extract,
         })
+    }
+}
+
+/// The login of `Authorization: Basic`.
+fn basic(raw: &mut Raw) -> Result<Option<Account>, String> {
+    let account = Account::of(raw)?;
+    match &account {
+        Some(Account { user, .. }) if user.contains(':') => {
+            Err(format!("user {user:?}: a colon ends the name in a request"))
+        }
+        _ => Ok(account),
     }
 }
 
