@@ -11,7 +11,6 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_model::{Matcher, Opening, Select as _, SelectError, SeriesDef, Tenant, TimeRange};
-use ogive_query::ast::ExprKind;
 
 use super::App;
 use super::ask::{Cancel, ask};
@@ -97,12 +96,8 @@ pub(super) fn selectors(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> 
 
 /// The matchers of a plain selector.
 pub(super) fn selector(text: &str) -> Result<Vec<Matcher>, ApiError> {
-    let wrong = |error: &dyn std::fmt::Display| ApiError::bad_data(format!("invalid parameter \"match[]\": {error}"));
-    let expr = ogive_query::parse(text).map_err(|error| wrong(&error))?;
-    match expr.kind {
-        ExprKind::VectorSelector(selector) => Ok(selector.matchers),
-        _ => Err(wrong(&format!("{text:?} is not a plain selector such as up{{job=\"a\"}}"))),
-    }
+    ogive_query::parse_plain_selector(text)
+        .map_err(|error| ApiError::bad_data(format!("invalid parameter \"match[]\": {error}")))
 }
 
 pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Response, ApiError> {

@@ -41,10 +41,7 @@ fn wanted(parts: &Parts) -> Result<Watch, ApiError> {
     let tenant = tenant(&parts.headers)?.unwrap_or_default();
     let query = params.need("query")?;
     let wrong = |why: &dyn std::fmt::Display| ApiError::bad_data(format!("invalid parameter \"query\": {why}"));
-    let expr = ogive_query::parse(query).map_err(|error| wrong(&error))?;
-    if expr.plain_selector().is_none() {
-        return Err(wrong(&format!("{query:?} is not a plain selector such as up{{job=\"a\"}}")));
-    }
+    ogive_query::parse_plain_selector(query).map_err(|error| wrong(&error))?;
     let watch = Watch { tenant: tenant.as_str().to_owned(), query: query.to_owned(), quantiles: quantiles(&params)? };
     watch.check().map_err(ApiError::bad_data)?;
     Ok(watch)

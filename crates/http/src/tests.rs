@@ -296,6 +296,8 @@ async fn wrong_queries_say_what_is_wrong() {
     check("/api/v1/query_range?query=1&start=0&end=99999&step=1", bad, "bad_data", "11000").await;
     check("/api/v1/series", bad, "bad_data", "match[]").await;
     check("/api/v1/labels?match[]=sum(up)", bad, "bad_data", "selector").await;
+    check("/api/v1/series?match[]=up%20offset%205m", bad, "bad_data", "leave out offset").await;
+    check("/v1/cells?match[]=up%20@%207", bad, "bad_data", "leave out offset").await;
     check("/v1/heatmap?query=up", bad, "bad_data", "start").await;
     check(
         "/v1/heatmap?query=up&start=1700000000&end=1700000002&step=1",

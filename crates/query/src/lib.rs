@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! parse(text) -> Expr
+//! parse_plain_selector(text) -> matchers
 //! Engine::new(EngineOptions).instant(store, query, time_ms) -> QueryResult
 //!                           .range(store, query, start_ms, end_ms, step_ms) -> QueryResult
 //! ```
@@ -26,6 +27,7 @@ mod error;
 mod eval;
 mod lexer;
 mod parser;
+mod plain_selector;
 mod printer;
 mod threads;
 
@@ -34,5 +36,6 @@ pub use classic::{BOUNDS_MAX, ClassicViews};
 pub use error::{Error, ParseError};
 pub use eval::{Engine, EngineOptions, series_bytes};
 pub use parser::{DEPTH_MAX, OPERATORS_MAX, PATTERNS_MAX, TEXT_BYTES_MAX, parse};
+pub use plain_selector::parse_plain_selector;
 pub use threads::on_threads;
 pub use value::{MemoryCharge, QueryResult, QueryStats, Value};

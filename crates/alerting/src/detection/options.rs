@@ -1,7 +1,6 @@
 //! What the detectors judge.
 
 use ogive_model::Matcher;
-use ogive_query::ast::ExprKind;
 
 /// What is looked at.
 #[derive(clap::Args, Clone, Debug)]
@@ -61,10 +60,7 @@ impl Options {
 
 /// The matchers of a plain selector.
 pub fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    match ogive_query::parse(text).map_err(|error| error.to_string())?.kind {
-        ExprKind::VectorSelector(selector) => Ok(selector.matchers),
-        _ => Err(format!("{text:?} is not a plain selector such as up{{job=\"a\"}}")),
-    }
+    ogive_query::parse_plain_selector(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -89,6 +85,7 @@ mod tests {
             ("disk=x", "no number"),
             ("disk=inf", "no number"),
             ("sum(a)=1", "plain selector"),
+            ("a offset 1h=1", "leave out offset"),
         ] {
             let error = limits(&[text]).unwrap_err();
             assert!(error.contains(text) && error.contains(part), "{error}");

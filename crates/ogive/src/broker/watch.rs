@@ -131,9 +131,7 @@ impl Watches {
 }
 
 fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    let expr = ogive_query::parse(text).map_err(|error| error.to_string())?;
-    let matchers = expr.plain_selector().map(<[Matcher]>::to_vec);
-    matchers.ok_or_else(|| format!("{text:?} is not a plain selector"))
+    ogive_query::parse_plain_selector(text).map_err(|error| error.to_string())
 }
 
 /// Reads what the server answers; returns why nobody watches any more.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ogive_model::{Matcher, Tenant};
-use ogive_query::ast::ExprKind;
 use ogive_text::duration;
 use ogive_text::mistake::Mistake;
 use serde::{Deserialize, Deserializer};
@@ -169,11 +168,7 @@ impl Forward {
 }
 
 fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    let expr = ogive_query::parse(text).map_err(|error| format!("match: {error}"))?;
-    match expr.kind {
-        ExprKind::VectorSelector(selector) => Ok(selector.matchers),
-        _ => Err(format!("match: {text:?} is not a plain selector such as up{{job=\"a\"}}")),
-    }
+    ogive_query::parse_plain_selector(text).map_err(|error| format!("match: {text:?}: {error}"))
 }
 
 #[cfg(test)]
@@ -196,6 +191,8 @@ mod tests {
             (("'central'", "'../x'"), "no name"),
             (("http://a", "ftp://a"), "neither http"),
             (("['up', ", "['rate(up[1m])', "), "plain selector"),
+            (("['up', ", "['up offset 5m', "), "leave out offset"),
+            (("['up', ", "['up @ 0', "), "leave out offset"),
             (("match = ['up', '{job=~\"a|b\"}']", "match = []"), "1 to 64"),
             (("match", "macht"), "line 4"),
             (("name", "lateness = '2h'\nname"), "lateness"),

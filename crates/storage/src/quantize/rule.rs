@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, SeriesData, SeriesDef, SeriesMeta, Temporality, Tenant};
-use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use ogive_stream::align::Function;
 
 use ogive_text::duration::seconds_or_units_ms;
@@ -101,13 +100,7 @@ fn parts(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn matchers(selector: &str) -> Result<Vec<Matcher>, String> {
-    let expr = ogive_query::parse(selector).map_err(|error| format!("{selector:?}: {error}"))?;
-    match expr.kind {
-        ExprKind::VectorSelector(found) if found.shift == TimeShift::default() && found.edges == Edges::Plain => {
-            Ok(found.matchers)
-        }
-        _ => Err(format!("{selector:?} is no plain selector such as up{{job=\"a\"}}")),
-    }
+    ogive_query::parse_plain_selector(selector).map_err(|error| format!("{selector:?}: {error}"))
 }
 
 fn within(text: &str, least: i64, most: i64) -> Result<i64, String> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use ogive_model::{Batch, Labels, METRIC_NAME, MatchOp, Matcher};
-use ogive_query::ast::ExprKind;
 use serde_json::Value;
 
 use crate::cli::client::{Failure, Server, Session};
@@ -60,13 +59,10 @@ impl<'s> Reading<'s> {
         end_ms: i64,
         parts: Parts,
     ) -> Result<Self, Failure> {
-        let parsed = ogive_query::parse(selector).map_err(|error| Failure::Usage(format!("{selector}: {error}")))?;
-        let ExprKind::VectorSelector(parsed) = parsed.kind else {
-            return Err(Failure::Usage(format!("{selector} is no plain selector such as up{{job=\"a\"}}")));
-        };
+        let matchers = ogive_query::parse_plain_selector(selector)
+            .map_err(|error| Failure::Usage(format!("{selector}: {error}")))?;
         let session = server.session()?;
         let (seen, series, failure) = (BTreeSet::new(), 0, None);
-        let matchers = parsed.matchers;
         let mut out = Self { session, matchers, start_ms, end_ms, parts, metrics: Vec::new(), seen, series, failure };
         let matched = written(out.matchers.iter());
         let [start, end] = [start_ms, end_ms].map(seconds);
@@ -215,10 +211,7 @@ mod tests {
     fn a_selector_that_is_written_is_the_one_that_was_read() {
         for text in ["up{job=\"a\\\"b\\\\\\n\"}", "{__name__=~\"a|b\",\"x.y\"!=\"ä\"}", "{a!~\"c.*\",__name__=\"b\"}"]
         {
-            let matchers = |text: &str| match ogive_query::parse(text).unwrap().kind {
-                ExprKind::VectorSelector(selector) => selector.matchers,
-                other => panic!("{other:?}"),
-            };
+            let matchers = |text: &str| ogive_query::parse_plain_selector(text).unwrap();
             let all = matchers(text);
             assert_eq!(matchers(&written(all.iter())), all, "{text}");
         }
