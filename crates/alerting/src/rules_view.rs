@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ogive_detect::rules::template::rfc3339;
 use ogive_detect::rules::{Alert, AlertState, Group, Health, Rule, RuleKind};
-use ogive_model::Tenant;
+use ogive_model::{Tenant, float};
 use serde_json::{Map, Value, json};
 
 /// Figures: name, labels, value.
@@ -247,34 +247,11 @@ fn alert_json(alert: &Alert) -> Value {
         "annotations": annotations,
         "state": alert.state.as_str(),
         "activeAt": rfc3339(alert.active_at_ms),
-        "value": exponent(alert.value),
+        // As Prometheus writes it here: `1e+00`.
+        "value": float::scientific(alert.value),
     });
     if let Some(since) = alert.keep_firing_since_ms {
         out["keepFiringSince"] = json!(rfc3339(since));
     }
     out
-}
-
-/// A number as Prometheus writes it here: `1e+00`.
-fn exponent(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let text = format!("{value:e}");
-    let (mantissa, exponent) = text.split_once('e').expect("the text of {:e} has an exponent");
-    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
-    format!("{mantissa}e{sign}{digits:0>2}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::exponent;
-
-    #[test]
-    fn numbers_are_written_as_prometheus_does() {
-        assert_eq!([1.0, 0.5, -1234.5, 1e100, 0.0].map(exponent), ["1e+00", "5e-01", "-1.2345e+03", "1e+100", "0e+00"]);
-    }
 }

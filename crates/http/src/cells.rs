@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
-use ogive_model::{Batch, HistogramValue, Sample, Selection, SeriesData, SeriesDef, Tenant, TimeRange, Value};
+use ogive_model::{Batch, HistogramValue, Sample, Selection, SeriesData, SeriesDef, Tenant, TimeRange, Value, float};
 use ogive_query::series_bytes;
 use serde_json::{Map, Value as Json, json};
 
@@ -154,12 +154,7 @@ fn declaration(series: &SeriesDef) -> Json {
 
 /// JSON has no NaN and no infinity: they are written in the form that a batch accepts.
 fn number(value: f64) -> Json {
-    match value {
-        value if value.is_nan() => "NaN".into(),
-        f64::INFINITY => "+Inf".into(),
-        f64::NEG_INFINITY => "-Inf".into(),
-        value => value.into(),
-    }
+    float::word(value).map_or_else(|| value.into(), Json::from)
 }
 
 fn integer(histogram: &Histogram) -> Json {

@@ -5,7 +5,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::Matcher;
+use ogive_model::{Matcher, float};
 use ogive_query::ParseError;
 use ogive_query::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching,
@@ -58,7 +58,7 @@ async fn read(app: &App, params: Params, show: fn(&Expr) -> Option<Value>) -> Re
 
 fn tree(expr: &Expr) -> Value {
     match &expr.kind {
-        ExprKind::Number(number) => json!({"type": "numberLiteral", "val": number_text(number.value)}),
+        ExprKind::Number(number) => json!({"type": "numberLiteral", "val": float::plain(number.value)}),
         ExprKind::String(text) => json!({"type": "stringLiteral", "val": text}),
         ExprKind::VectorSelector(selector) => {
             let mut out = selected(selector);
@@ -76,7 +76,7 @@ fn tree(expr: &Expr) -> Value {
             // A sign is part of its number.
             (ExprKind::Number(_), UnaryOp::Plus) => tree(inner),
             (ExprKind::Number(number), UnaryOp::Minus) => {
-                json!({"type": "numberLiteral", "val": number_text(-number.value)})
+                json!({"type": "numberLiteral", "val": float::plain(-number.value)})
             }
             _ => json!({"type": "unaryExpr", "op": op.text(), "expr": tree(inner)}),
         },
@@ -84,15 +84,6 @@ fn tree(expr: &Expr) -> Value {
         ExprKind::Aggregate(aggregate) => of_aggregate(aggregate),
         ExprKind::Call(call) => of_call(call),
         ExprKind::Paren(inner) => json!({"type": "parenExpr", "expr": tree(inner)}),
-    }
-}
-
-/// As Go formats a number with as many digits as it needs.
-fn number_text(value: f64) -> String {
-    match value {
-        value if value.is_nan() => "NaN".to_owned(),
-        value if value.is_infinite() => if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
-        value => value.to_string(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use ogive_hist::Histogram;
-use ogive_model::Labels;
+use ogive_model::{Labels, float};
 use ogive_query::value::{InstantSample, Point, QueryResult, Series, Value};
 
 use super::pieces::Written;
@@ -308,20 +308,13 @@ pub(crate) fn number(out: &mut Vec<u8>, value: f64) {
     if decimal(out, value) {
         return;
     }
-    let written = if value.is_nan() {
-        write!(out, "NaN")
-    } else if value.is_infinite() {
-        write!(out, "{}Inf", if value > 0.0 { '+' } else { '-' })
+    if let Some(word) = float::word(value) {
+        out.extend_from_slice(word.as_bytes());
     } else if value == 0.0 || (1e-6..1e21).contains(&value.abs()) {
-        write!(out, "{value}")
+        write!(out, "{value}").expect("writes to memory");
     } else {
-        let text = format!("{value:e}");
-        let (mantissa, exponent) = text.split_once('e').expect("{:e} writes an exponent");
-        let exponent: i32 = exponent.parse().expect("a decimal exponent");
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(out, "{mantissa}e{sign}{:02}", exponent.abs())
-    };
-    written.expect("writes to memory");
+        out.extend_from_slice(float::scientific(value).as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ogive_hist::{Count, Histogram};
-use ogive_model::{Batch, Kind, METRIC_NAME, STALE, Sample, SeriesDef, Temporality, Value};
+use ogive_model::{Batch, Kind, METRIC_NAME, STALE, Sample, SeriesDef, Temporality, Value, float};
 
 /// Writes samples.
 #[derive(Debug, Default)]
@@ -120,12 +120,7 @@ impl Writer {
     }
 
     fn line(&mut self, head: &str, value: f64, time_ms: i64) {
-        let value = match value {
-            _ if value.is_nan() => "NaN".into(),
-            f64::INFINITY => "+Inf".into(),
-            f64::NEG_INFINITY => "-Inf".into(),
-            _ => value.to_string(),
-        };
+        let value = float::plain(value);
         let (sign, ms) = (if time_ms < 0 { "-" } else { "" }, time_ms.unsigned_abs());
         writeln!(self.text, "{head} {value} {sign}{}.{:03}", ms / 1000, ms % 1000).expect("a String takes all");
     }
@@ -197,7 +192,7 @@ fn head(series: &SeriesDef, suffix: &str, bound: Option<f64>) -> String {
         parts.push(format!("{label}={}", quoted(value)));
     }
     if let Some(bound) = bound {
-        parts.push(format!("le=\"{}\"", if bound == f64::INFINITY { "+Inf".to_owned() } else { format!("{bound:?}") }));
+        parts.push(format!("le=\"{}\"", float::word(bound).map_or_else(|| format!("{bound:?}"), str::to_owned)));
     }
     let labels = if parts.is_empty() { String::new() } else { format!("{{{}}}", parts.join(",")) };
     if is_plain { name + &labels } else { labels }

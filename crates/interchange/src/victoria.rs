@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::BufRead;
 
-use ogive_model::{Kind, SeriesDef, Value};
+use ogive_model::{Kind, SeriesDef, Value, float};
 use ogive_protocol::remote_write::meta_of_name;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Visitor};
@@ -45,12 +45,12 @@ impl<'de> Deserialize<'de> for Number {
                 Ok(Number(f64::NAN))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Number, E> {
-                match text {
-                    "NaN" => Ok(Number(f64::NAN)),
-                    "Infinity" | "Inf" | "+Inf" => Ok(Number(f64::INFINITY)),
-                    "-Infinity" | "-Inf" => Ok(Number(f64::NEG_INFINITY)),
-                    _ => Err(E::custom(format!("{text:?} is not a number"))),
-                }
+                let value = match text {
+                    "Infinity" | "Inf" => Some(f64::INFINITY),
+                    "-Infinity" => Some(f64::NEG_INFINITY),
+                    _ => float::from_word(text),
+                };
+                value.map(Number).ok_or_else(|| E::custom(format!("{text:?} is not a number")))
             }
         }
         deserializer.deserialize_any(Reader)

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use crate::error::within;
-use crate::{Error, Kind, Labels, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
+use crate::{Error, Kind, Labels, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, float};
 
 /// The suffix of the names of exemplar series.
 pub const SUFFIX: &str = "_exemplar";
@@ -62,12 +62,11 @@ impl Exemplar {
             put_string(&mut out, value);
         }
         out.push_str("},\"value\":");
-        match self.value {
-            value if value.is_nan() => out.push_str("\"NaN\""),
-            f64::INFINITY => out.push_str("\"+Inf\""),
-            f64::NEG_INFINITY => out.push_str("\"-Inf\""),
-            value => write!(out, "{value:?}").expect("writes to memory"),
-        }
+        let written = match float::word(self.value) {
+            Some(word) => write!(out, "\"{word}\""),
+            None => write!(out, "{:?}", self.value),
+        };
+        written.expect("writes to memory");
         out.push('}');
         within("an exemplar's bytes", out.len(), Self::TEXT_BYTES_MAX)?;
         Ok(out)
@@ -183,12 +182,8 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<f64, Error> {
         if self.rest.starts_with('"') {
-            return match &*self.string()? {
-                "NaN" => Ok(f64::NAN),
-                "+Inf" => Ok(f64::INFINITY),
-                "-Inf" => Ok(f64::NEG_INFINITY),
-                _ => Err(malformed("a value in quotes is \"NaN\", \"+Inf\" or \"-Inf\"")),
-            };
+            let value = float::from_word(&self.string()?);
+            return value.ok_or_else(|| malformed("a value in quotes is \"NaN\", \"+Inf\" or \"-Inf\""));
         }
         let end = self.rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
         let (number, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));

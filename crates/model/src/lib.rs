@@ -17,6 +17,7 @@ mod tenant;
 mod time;
 
 pub mod batch;
+pub mod float;
 pub mod pattern;
 pub mod sequence;
 pub mod verdict;

@@ -15,6 +15,7 @@ use ogive_hist::{DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::wire::{BINS_MAX, SERIES_MAX, TEXT_SAMPLE_BYTES_MAX};
 use ogive_model::{
     Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
+    float,
 };
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -427,12 +428,8 @@ impl<'de> Deserialize<'de> for JsonFloat {
                 Ok(JsonFloat(value as f64))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<JsonFloat, E> {
-                match text {
-                    "NaN" => Ok(JsonFloat(f64::NAN)),
-                    "+Inf" | "Inf" => Ok(JsonFloat(f64::INFINITY)),
-                    "-Inf" => Ok(JsonFloat(f64::NEG_INFINITY)),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
+                let value = if text == "Inf" { Some(f64::INFINITY) } else { float::from_word(text) };
+                value.map(JsonFloat).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         deserializer.deserialize_any(FloatVisitor)

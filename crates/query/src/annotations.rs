@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 
 use crate::ast::Span;
+use ogive_model::float::general;
 use ogive_text::calendar::rfc3339;
 
-use crate::eval::{general, general_to};
+use crate::eval::general_to;
 
 /// How serious an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

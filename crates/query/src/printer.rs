@@ -7,7 +7,7 @@ mod pretty;
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use ogive_model::{METRIC_NAME, MatchOp, Matcher};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, float};
 
 use crate::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, Chain, Edges, Expr, ExprKind, Matching, Number, Subquery,
@@ -232,11 +232,8 @@ fn number_text(number: Number) -> String {
     if number.duration {
         return duration::literal(number.value);
     }
-    match number.value {
-        value if value.is_nan() => "NaN".to_owned(),
-        value if value.is_infinite() => if value > 0.0 { "Inf" } else { "-Inf" }.to_owned(),
-        value => value.to_string(),
-    }
+    // A sign in front would be an operation.
+    float::plain(number.value).trim_start_matches('+').to_owned()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ogive_model::float;
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -19,14 +21,8 @@ pub(crate) fn thousands(number: u64) -> String {
 ///
 /// Seconds go below one by ms, µs and ns and above stay seconds; bytes and bare numbers go up by k, M, G, T.
 pub(crate) fn human(value: f64, unit: &str) -> String {
-    if !value.is_finite() {
-        return if value.is_nan() {
-            "NaN".into()
-        } else if value > 0.0 {
-            "+Inf".into()
-        } else {
-            "-Inf".into()
-        };
+    if let Some(word) = float::word(value) {
+        return word.into();
     }
     if value == 0.0 {
         return format!("0{unit}");

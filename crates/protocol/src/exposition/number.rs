@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use ogive_model::float::open_metrics;
+
 /// The number that `text` writes: decimal, or `Inf`, `Infinity` and `NaN` in any case. Hexadecimal, underscores and what no
 /// double can hold are none.
 pub(super) fn number(text: &str) -> Option<f64> {
@@ -18,31 +20,12 @@ pub(super) fn milliseconds(seconds: f64) -> Option<i64> {
     (ms.abs() < 9.2e18).then_some(ms as i64)
 }
 
-/// A bound as OpenMetrics writes it in `le` and `quantile`: shortest digits, an exponent from 1e+06 up and below 1e-04, and
-/// `.0` behind whole numbers. So one bound is one label, whatever protocol it came by.
-pub(super) fn bound(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
-    }
-    let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific.split_once('e').expect("`{:e}` writes an exponent");
-    let exponent: i32 = exponent.parse().expect("`{:e}` writes a number behind the e");
-    if !(-4..6).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
-    }
-    let plain = format!("{value}");
-    if plain.contains('.') { plain } else { plain + ".0" }
-}
-
-/// A label's value, as [`bound`] writes it when it is a number.
+/// A label's value, as [`open_metrics`] writes it when it is a number. So one bound is one label, whatever protocol it
+/// came by.
 pub(super) fn canonical(text: Cow<'_, str>) -> Cow<'_, str> {
     match number(&text) {
         Some(value) => {
-            let written = bound(value);
+            let written = open_metrics(value);
             if written == text { text } else { Cow::Owned(written) }
         }
         None => text,
@@ -91,7 +74,7 @@ mod tests {
             (1e-9, "1e-09"),
             (f64::INFINITY, "+Inf"),
         ] {
-            assert_eq!(bound(value), text);
+            assert_eq!(open_metrics(value), text);
         }
         assert_eq!(canonical("1".into()), "1.0");
         assert_eq!(canonical("+Inf".into()), "+Inf");

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use ogive_model::METRIC_NAME;
+use ogive_model::float::open_metrics;
 use twox_hash::XxHash3_128;
 
 use super::line::Cursor;
-use super::number::{bound, canonical};
+use super::number::canonical;
 use crate::protobuf::Fields;
 
 /// Names and values of labels, the metric's name among them as `__name__`.
@@ -84,7 +85,7 @@ impl<'a> Series<'a> {
         {
             name.to_mut().push_str(self.suffix);
         }
-        out.extend(self.extra.map(|(name, value)| (name.into(), bound(value).into())));
+        out.extend(self.extra.map(|(name, value)| (name.into(), open_metrics(value).into())));
         out
     }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ogive_model::float;
 
 use crate::Error;
 use crate::protobuf::{Field, Fields};
@@ -139,10 +140,8 @@ pub(super) fn map_json(out: &mut String, message: &[u8], number: u32, depth: usi
 /// As people and Prometheus write it: with an exponent where plain digits would be many.
 pub(crate) fn decimal(number: f64) -> String {
     match number.abs() {
-        _ if number == f64::INFINITY => "+Inf".into(),
-        _ if number == f64::NEG_INFINITY => "-Inf".into(),
         0.0 => "0".into(),
-        size if (1e-6..1e21).contains(&size) || size.is_nan() => number.to_string(),
+        size if !size.is_finite() || (1e-6..1e21).contains(&size) => float::plain(number),
         _ => format!("{number:e}"),
     }
 }

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::{Bins, Scheme};
+use ogive_model::float::general;
 use ogive_model::{HistogramValue, SeriesData};
 
 use crate::eval::histogram::{Bucket, Hist, ascending, count_below};
-use crate::eval::kernel::{general, parse_float};
+use crate::eval::kernel::parse_float;
 
 /// Most bounds of a view, except with custom bins: 22 decades of nine. For a wider range every second bound is dropped, repeatedly.
 pub const BOUNDS_MAX: usize = 200;

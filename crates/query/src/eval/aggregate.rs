@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
+use ogive_model::{Charge, Labels, METRIC_NAME, Memory, float};
 
 use super::annotate::{self, Operation};
 use super::arguments::text_argument;
@@ -12,7 +12,7 @@ use super::evaluator::Evaluator;
 use super::float_row::{AnyRow, Streamed};
 use super::functions::{Site, with_label};
 use super::histogram::{Hist, HistogramMean, HistogramSum, text};
-use super::kernel::{self, FloatMean, FloatSum, fixed};
+use super::kernel::{self, FloatMean, FloatSum};
 use super::memory::SAMPLE_BYTES;
 use super::rows::{Cell, Grid, Output, Row};
 use crate::Error;
@@ -380,7 +380,7 @@ fn count_values(memory: &Arc<Memory>, aggregate: &Aggregate, rows: &[Row], grid:
         for (step, cell) in row.cells.iter().enumerate() {
             let value = match cell {
                 None => continue,
-                Some(Point::Float(value)) => fixed(*value),
+                Some(Point::Float(value)) => float::plain(*value),
                 Some(Point::Histogram(histogram)) => text(histogram),
             };
             let labels = group_labels(&with_label(&row.labels, label, &value)?, &grouping);

@@ -1,9 +1,10 @@
 //! The wording of warnings and infos, as in Prometheus 3.
 
+use ogive_model::float::general;
+
 use crate::annotations::{Annotation, Repairs, Tally};
 use crate::ast::{BinaryOp, Span};
 use crate::eval::histogram::Incompatible;
-use crate::eval::kernel::general;
 
 /// Why histograms were combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

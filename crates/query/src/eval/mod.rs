@@ -56,6 +56,6 @@ mod topk;
 mod window;
 
 pub use engine::Engine;
-pub(crate) use kernel::{general, general_to};
+pub(crate) use kernel::general_to;
 pub use memory::series_bytes;
 pub use options::EngineOptions;

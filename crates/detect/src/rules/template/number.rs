@@ -1,13 +1,12 @@
 //! Numbers as Go's `strconv` writes and reads them.
 
+use ogive_model::float;
+
 /// A number with the verb `e`, `f` or `g` and a precision; `None` gives the fewest digits that read back the same.
 #[must_use]
 pub(crate) fn float_text(value: f64, verb: char, precision: Option<usize>) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    if let Some(word) = float::word(value) {
+        return word.to_owned();
     }
     match verb {
         'e' | 'E' => {

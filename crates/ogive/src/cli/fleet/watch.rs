@@ -116,8 +116,7 @@ fn line(cell: &WatchCell) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| human(value, unit));
     match (value, count) {
         (Some(value), _) => {
-            let shown =
-                value.replace("Inf", "inf").parse::<f64>().map_or_else(|_| value.clone(), |value| human(value, unit));
+            let shown = value.parse::<f64>().map_or_else(|_| value.clone(), |value| human(value, unit));
             write!(out, "{shown:>9}").expect("writes to memory");
         }
         (None, count) => {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ogive_model::float::open_metrics;
 use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
 use super::{Site, with_label};
@@ -15,7 +16,7 @@ use crate::eval::evaluator::Evaluator;
 use crate::eval::histogram::{
     ClassicBucket, Hist, NanNote, classic_fraction, classic_quantile, fraction, quantile, variance,
 };
-use crate::eval::kernel::{open_metrics, parse_float};
+use crate::eval::kernel::parse_float;
 use crate::eval::memory::Numbers;
 use crate::eval::rows::{Cell, Grid, Row, merged};
 use crate::value::Point;

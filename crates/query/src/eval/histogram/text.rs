@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use ogive_model::float::general;
+
 use super::{Bucket, Hist, buckets, is_custom};
-use crate::eval::kernel::general;
 
 /// The text of `histogram`.
 pub(crate) fn text(histogram: &Hist) -> String {

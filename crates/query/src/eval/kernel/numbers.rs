@@ -1,49 +1,22 @@
 //! Numbers as texts, formatted as Prometheus formats them in labels and messages.
 
-/// Shortest digits, with an exponent of at least two digits below 1e-4 and from 1e6 on.
-pub(crate) fn general(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
-        return format!("{value}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
+use ogive_model::float;
 
 /// At most `digits` significant digits, with an exponent from `digits` on and below 1e-4.
 pub(crate) fn general_to(value: f64, digits: usize) -> String {
     if !value.is_finite() {
-        return general(value);
+        return float::plain(value);
     }
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..i32::try_from(digits).unwrap_or(i32::MAX)).contains(&exponent) {
         // The rounded number again, with its shortest digits.
-        return scientific.parse().map_or(scientific, fixed);
+        return scientific.parse().map_or(scientific, float::plain);
     }
     let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
-
-/// Shortest digits without an exponent.
-pub(crate) fn fixed(value: f64) -> String {
-    if value.is_finite() { format!("{value}") } else { general(value) }
-}
-
-/// As the OpenMetrics text format writes a bound: `1.0`, `0.25`, `+Inf`.
-pub(crate) fn open_metrics(value: f64) -> String {
-    let text = general(value);
-    if value.is_finite() && !text.contains(['e', '.']) { text + ".0" } else { text }
 }
 
 /// A float as `le` labels have it; None when the text is not one.
@@ -70,24 +43,6 @@ mod tests {
         check(123.0, "1.2e+02");
         check(0.000_012_3, "1.2e-05");
         check(f64::INFINITY, "+Inf");
-    }
-
-    #[test]
-    fn texts_of_numbers() {
-        let check = |value: f64, expected: &str| assert_eq!(general(value), expected);
-        check(20.0, "20");
-        check(0.001, "0.001");
-        check(0.00001, "1e-05");
-        check(100_000.0, "100000");
-        check(1.5e6, "1.5e+06");
-        check(0.0, "0");
-        check(-2.5, "-2.5");
-        check(f64::NAN, "NaN");
-        check(f64::INFINITY, "+Inf");
-        assert_eq!(fixed(1e22), "10000000000000000000000");
-        assert_eq!(open_metrics(0.0), "0.0");
-        assert_eq!(open_metrics(0.25), "0.25");
-        assert_eq!(open_metrics(f64::NEG_INFINITY), "-Inf");
     }
 
     #[test]
