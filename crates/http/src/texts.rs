@@ -2,7 +2,7 @@
 //!
 //! Invariants: every text of the wanted series in the range comes once. From the oldest they come by time, those of one instant by
 //! labels, then as the store orders them; from the newest in exactly the opposite order.
-//! Limits: [`WINDOW_SAMPLES_MAX`], [`WINDOW_BYTES_WISHED`], [`INSTANT_SAMPLES_MAX`].
+//! Limits: [`WINDOW_SAMPLES_MAX`], [`WINDOW_BYTES_WISHED`], [`INSTANT_SAMPLES_MAX`], and the query's memory.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -98,7 +98,10 @@ impl Scan<'_> {
             let window = self.window(left, width_ms);
             let samples_max = if window.length() == Ms(1) { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
             let (found, _held) = match self.read(&matchers, window, samples_max, &mut missing) {
-                Err(SelectError::TooManySamples { .. }) if samples_max == WINDOW_SAMPLES_MAX => {
+                // Many texts, or long ones: fewer at a time.
+                Err(SelectError::TooManySamples { .. } | SelectError::TooMuchMemory(_))
+                    if samples_max == WINDOW_SAMPLES_MAX =>
+                {
                     width_ms = (window.length().0 / 4).max(1);
                     continue;
                 }

@@ -410,7 +410,8 @@ impl SeriesSet for Opened<'_> {
         let _held = self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?;
         // ORDERING: Relaxed; a sum that guards no other memory.
         let left = self.left.load(Ordering::Relaxed);
-        let mut budget = Budget::partial_rest(self.samples_max, left).of_words(self.words.clone());
+        let mut budget =
+            Budget::partial_rest(self.samples_max, left).of_words(self.words.clone()).of_memory(self.memory.as_ref());
         let data = self.read(labels, parts, &mut budget)?;
         debug_assert!(budget.left() <= left, "{} samples are left of {left}", budget.left());
         let used = left - budget.left();

@@ -7,8 +7,9 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Ns, Opening, Reason, Sample, Select, SelectError, Selection,
-    SeriesData, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict, WallNs,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Memory, MemoryScope, Ns, Opening, Reason, Sample, Select,
+    SelectError, Selection, SeriesData, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange,
+    Value, Verdict, WallNs,
 };
 
 use crate::{ManualClock, Options, Refusal, Store, TenantLimits};
@@ -354,4 +355,36 @@ fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
     }
     assert_eq!(open(700, true), Err(SelectError::Cancelled));
     assert_eq!(crate::testing::select_both_ways(&store, &selection).series.len(), 700);
+}
+
+/// A text counts as one sample however long it is: a series of long ones was in memory before anybody had charged their
+/// bytes. Now they are charged chunk by chunk while they are read, and given back to whoever takes them.
+#[test]
+fn long_texts_are_charged_while_they_are_read() {
+    const LONG: usize = 100_000;
+    let store = open_with(&SimulatedDisk::new(1), options());
+    let log = def(&[("__name__", "log")], Kind::Text, Temporality::Gauge);
+    for sequence in 1..=8 {
+        let (time_ns, value) = (WALL_NS + sequence as i64 * SECOND, Value::Text("x".repeat(LONG)));
+        let samples = vec![Ok(Sample { series: 0, time_ns, start_ns: None, value })];
+        let series = vec![Ok(log.clone())];
+        submit(&store, Batch { source: SourceId(1), sequence, series, samples, ..Batch::default() }).unwrap();
+        if sequence == 4 {
+            store.flush().unwrap();
+        }
+    }
+    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
+    let selection = Selection { matchers, range, samples_max: 8, labels_only: false, resolution };
+    // The block's alone; those and a part of the head's; all.
+    for (limit, fits) in [(3 * LONG, false), (6 * LONG, false), (9 * LONG, true)] {
+        let memory = Memory::new(MemoryScope::Query, limit);
+        let set = store.open(&selection, &Opening { memory: Some(&memory), ..Opening::UNBOUNDED }).unwrap();
+        let before = memory.used();
+        let taken = set.take(0).map(|found| found[0].texts.values.len());
+        match fits {
+            true => assert_eq!(taken, Ok(8)),
+            false => assert!(matches!(taken, Err(SelectError::TooMuchMemory(_))), "{limit}: {taken:?}"),
+        }
+        assert_eq!(memory.used(), before, "{limit}");
+    }
 }

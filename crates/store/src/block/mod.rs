@@ -6,6 +6,7 @@
 //! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the block
 //! can still be read.
 
+mod budget;
 mod format;
 mod identities;
 mod index;
@@ -21,10 +22,11 @@ mod text_tests;
 mod writer;
 
 pub use crate::codec::dictionary::Effort;
+pub use budget::Budget;
 #[cfg(test)]
 pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
+pub use reader::Block;
 pub(crate) use reader::Walk;
-pub use reader::{Block, Budget};
 #[doc(hidden)]
 pub use sealed::sealed;
 pub(crate) use series::Entry;

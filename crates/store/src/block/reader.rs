@@ -4,9 +4,9 @@
 //! failed.
 //! Threads: any number at once; the index is shared, reads are positioned.
 //! Limits: in memory are the index (until [`Block::release_index`]) and the result of a selection, within its
-//! `samples_max` and one chunk.
+//! [`Budget`] and one chunk.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
     Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
-    Temporality, TimeRange, WallMs, Words,
+    Temporality, TimeRange, WallMs,
 };
 use roaring::RoaringBitmap;
 
+use crate::Error;
+use crate::block::budget::Budget;
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes, SeriesPage};
 use crate::block::series::{self, ChunkEntry, Entry};
@@ -26,120 +28,6 @@ use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
 use crate::codec::texts::Beginning;
 use crate::first::First;
-use crate::{Clash, Error};
-
-/// 20 sentences say what could not be read; the rest is counted.
-const GAPS_MAX: usize = 20;
-
-/// What a selection may still read, and what it could not.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    left: usize,
-    limit: usize,
-    /// `None` when a part that cannot be read ends the selection.
-    /// The first of them in their order, whatever order they are met in.
-    gaps: Option<BTreeSet<String>>,
-    has_more_gaps: bool,
-    clashes: u64,
-    /// Chunks of texts that lack some of them may be left out.
-    words: Option<Arc<Words>>,
-}
-
-impl Budget {
-    /// `limit` samples.
-    #[must_use]
-    pub const fn new(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: None, has_more_gaps: false, clashes: 0, words: None }
-    }
-
-    /// `limit` samples of what can be read: the rest is reported by [`Budget::into_gaps`].
-    #[must_use]
-    pub const fn partial(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
-    }
-
-    /// What is left of `limit` samples; the rest as [`Budget::partial`].
-    pub(crate) const fn partial_rest(limit: usize, left: usize) -> Self {
-        debug_assert!(left <= limit, "no more is left than there was");
-        Self { left, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
-    }
-
-    /// Of texts only those are wanted that may have `words`.
-    #[must_use]
-    pub fn of_words(self, words: Option<Arc<Words>>) -> Self {
-        Self { words, ..self }
-    }
-
-    /// Samples that may still be read.
-    pub(crate) const fn left(&self) -> usize {
-        self.left
-    }
-
-    /// Notes that `what` is missing from the answer because of `error`.
-    ///
-    /// # Errors
-    /// `error`, when the answer must be whole, or when it says that the answer is too large.
-    pub(crate) fn miss(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<(), Error> {
-        if self.gaps.is_none() || matches!(error, Error::Selection(_)) {
-            return Err(error);
-        }
-        self.tell(format!("the answer is incomplete: {error}; without {}", what()));
-        Ok(())
-    }
-
-    /// Adds a sentence, if who asked wants to hear any. Two stores with the same data say the same, so it names nothing that follows
-    /// from the order in which that came.
-    fn tell(&mut self, sentence: String) {
-        let Some(gaps) = &mut self.gaps else { return };
-        gaps.insert(sentence);
-        if gaps.len() > GAPS_MAX {
-            gaps.pop_last();
-            self.has_more_gaps = true;
-        }
-        assert!(gaps.len() <= GAPS_MAX, "{} sentences", gaps.len());
-    }
-
-    /// Notes what a series' parts could not be merged of.
-    pub(crate) fn clash(&mut self, labels: &Labels, clash: Clash) {
-        self.clashes += clash.cells.max(u64::from(clash.temporalities));
-        if clash.cells > 0 {
-            self.tell(format!(
-                "the answer is incomplete: cells of {labels} came under histogram schemes that do not merge, and hold the parts of one of them"
-            ));
-        } else if clash.temporalities {
-            self.tell(format!(
-                "{labels} came with different temporalities and is read as one of them; delete the part that is wrong, or rename one"
-            ));
-        }
-    }
-
-    /// How many cells lack a part, and how many series came with several temporalities.
-    pub(crate) const fn clashes(&self) -> u64 {
-        self.clashes
-    }
-
-    /// What could not be read, one sentence each.
-    #[must_use]
-    pub fn into_gaps(self) -> Vec<String> {
-        let more = self.has_more_gaps.then(|| "the answer is incomplete: more parts could not be read".to_owned());
-        self.gaps.unwrap_or_default().into_iter().chain(more).collect()
-    }
-
-    /// Takes `samples` off.
-    ///
-    /// # Errors
-    /// [`SelectError::TooManySamples`] when there are fewer left.
-    pub fn take(&mut self, samples: usize) -> Result<(), Error> {
-        debug_assert!(self.left <= self.limit, "{} samples are left of {}", self.left, self.limit);
-        match self.left.checked_sub(samples) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => Err(SelectError::TooManySamples { limit: self.limit }.into()),
-        }
-    }
-}
 
 /// An open block.
 pub struct Block {
@@ -713,7 +601,7 @@ impl Block {
 
     /// Whether the filter of a chunk of texts says that it has nothing that is looked for. Only its first bytes are read.
     fn is_ruled_out(&self, chunk: &ChunkEntry, budget: &Budget) -> bool {
-        let Some(words) = &budget.words else { return false };
+        let Some(words) = budget.words() else { return false };
         let mut length = BEGINNING_BYTES;
         // Where the filter is half of it, reading the whole at once is as quick.
         while length <= u64::from(chunk.length) / 2 {
@@ -751,7 +639,7 @@ impl Block {
                 budget.take(opened.histograms(rows, &mut data.histograms).map_err(corrupt)?)?;
             }
             Kind::Text => {
-                if let Some(words) = &budget.words
+                if let Some(words) = budget.words()
                     && any
                     && !opened.may_match(words).map_err(corrupt)?
                 {
@@ -759,7 +647,9 @@ impl Block {
                 }
                 budget.take(rows.len())?;
                 let dictionary = self.dictionary()?;
+                let before = data.texts.values.len();
                 opened.texts(rows, dictionary.as_deref(), &mut data.texts).map_err(corrupt)?;
+                budget.hold(&data.texts.values[before..])?;
                 debug_assert_eq!(data.texts.times.len(), data.texts.values.len(), "each time has its text");
             }
         }

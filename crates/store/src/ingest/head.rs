@@ -566,10 +566,14 @@ impl Parts {
                 weight
             })?,
             Self::Texts(parts) => {
-                copy(parts, range, &mut texts.times, budget, |value| {
-                    texts.values.push(value.into_owned());
-                    1
-                })?;
+                for part in parts.iter() {
+                    let before = texts.values.len();
+                    copy(std::slice::from_ref(part), range, &mut texts.times, budget, |value| {
+                        texts.values.push(value.into_owned());
+                        1
+                    })?;
+                    budget.hold(&texts.values[before..])?;
+                }
                 order::sort_texts(texts);
             }
         }
