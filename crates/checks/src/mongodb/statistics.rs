@@ -42,6 +42,46 @@ const STATES: [&str; 14] = [
     "tracked",
 ];
 
+/// What is a state below `metrics`, where everything else counts since the server's start: a path, and what lies below
+/// it. By the manual's page on `serverStatus`, and by MongoDB's source where that says nothing: `Atomic64Metric` and
+/// `MovingAverageMetric` are states, and so is a `Counter64` that is decremented.
+const METRICS_STATES: [&[&str]; 28] = [
+    // The longest wait for the cache that was seen, and the limit for it.
+    &["cachePressure", "observedCacheWaitTime"],
+    &["cachePressure", "waitTimeThreshold"],
+    &["cursor", "open"],
+    // Moving averages.
+    &["network", "averageTimeToCompletedAuthMicros"],
+    &["network", "averageTimeToCompletedHelloMicros"],
+    &["network", "averageTimeToCompletedTLSHandshakeMicros"],
+    // The longest delay that was seen, and operations that wait now.
+    &["operation", "interrupt", "overdueInterruptApproxMaxMillisFromSample"],
+    &["operation", "writeConflictRetryWaiters"],
+    &["query", "aggregation", "nonTicketed", "maxMillis"],
+    // The size of the plan cache; the older names are those up to 7.0.
+    &["query", "planCache", "totalQueryShapes"],
+    &["query", "planCache", "totalSizeEstimateBytes"],
+    &["query", "planCacheTotalQueryShapes"],
+    &["query", "planCacheTotalSizeEstimateBytes"],
+    &["query", "updateDeleteManyDurationMaxMs"],
+    &["queryStats", "maxSizeBytes"],
+    &["queryStats", "numEntries"],
+    &["queryStats", "numPartitions"],
+    &["queryStats", "queryStatsStoreSizeEstimateBytes"],
+    &["repl", "buffer"],
+    // Its `counters` count, in servers that have them.
+    &["repl", "executor", "eventWaiters"],
+    &["repl", "executor", "pool"],
+    &["repl", "executor", "queues"],
+    &["repl", "executor", "shuttingDown"],
+    &["repl", "executor", "unsignaledEvents"],
+    &["repl", "heartBeat"],
+    // Of the last transition: both are set to zero before each.
+    &["repl", "stateTransition", "userOperationsKilled"],
+    &["repl", "stateTransition", "userOperationsRunning"],
+    &["repl", "waiters"],
+];
+
 /// The key `fields`: the parts that are wanted, none where it is empty.
 ///
 /// # Errors
@@ -128,8 +168,7 @@ fn is_counter(path: &[&str]) -> bool {
         ["network", "serviceExecutors", ..] => false,
         ["network", "tcpFastOpen", last] => *last == "accepted",
         ["network", ..] => true,
-        ["metrics", "cursor", "open", ..] | ["metrics", "repl", "buffer", ..] => false,
-        ["metrics", ..] => true,
+        ["metrics", rest @ ..] => !METRICS_STATES.iter().any(|state| rest.starts_with(state)),
         ["wiredTiger", "cache", last] => !STATES.iter().any(|state| last.contains(state)),
         [.., last] => is_total(last),
         [] => false,
@@ -248,6 +287,47 @@ mod tests {
             ("started", false),
         ] {
             assert_eq!(is_counter(&["transactions", name]), is_it, "{name}");
+        }
+    }
+
+    /// All but open cursors and the buffer were counters: a rate of what waits is nothing, and each time it shrank looked
+    /// like a restart.
+    #[test]
+    fn metrics_are_states_where_the_table_says_so() {
+        assert!(METRICS_STATES.is_sorted(), "the table is in order");
+        for (path, is_it) in [
+            ("cursor.open.pinned", false),
+            ("cursor.timedOut", true),
+            ("cursor.totalOpened", true),
+            ("document.returned", true),
+            ("mongos.cursor.totalOpened", true),
+            ("network.averageTimeToCompletedHelloMicros", false),
+            ("network.totalEgressConnectionEstablishmentTimeMillis", true),
+            ("operation.writeConflicts", true),
+            ("operation.writeConflictRetryWaiters", false),
+            ("operatorCounters.expressions.$max", true),
+            ("query.planCache.classic.hits", true),
+            ("query.planCache.totalSizeEstimateBytes", false),
+            ("query.planCacheTotalSizeEstimateBytes", false),
+            ("queryExecutor.collectionScans.total", true),
+            ("queryExecutor.scannedObjects", true),
+            ("queryStats.numEvicted", true),
+            ("queryStats.queryStatsStoreSizeEstimateBytes", false),
+            ("repl.apply.batchSize", true),
+            ("repl.apply.ops", true),
+            ("repl.buffer.apply.sizeBytes", false),
+            ("repl.buffer.count", false),
+            ("repl.executor.counters.waits", true),
+            ("repl.executor.queues.sleepers", false),
+            ("repl.network.bytes", true),
+            ("repl.network.getmores.num", true),
+            ("repl.stateTransition.totalOperationsKilledByIntentRegistry", true),
+            ("repl.stateTransition.userOperationsKilled", false),
+            ("repl.waiters.opTime", false),
+            ("ttl.passes", true),
+        ] {
+            let path: Vec<&str> = ["metrics"].into_iter().chain(path.split('.')).collect();
+            assert_eq!(is_counter(&path), is_it, "{path:?}");
         }
     }
 
