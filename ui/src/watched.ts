@@ -29,7 +29,7 @@ export interface WatchColumn {
   readonly t: number;
   readonly count: string | null;
   readonly cells: readonly WatchCell[];
-  readonly left_out: { readonly batches: number; readonly samples: number; readonly texts: number; readonly schemes: number; readonly bins: number };
+  readonly left_out: { readonly batches: number; readonly samples: number; readonly texts: number; readonly schemes: number; readonly bins: number; readonly deltas?: number };
 }
 
 export interface StreamEvent {
@@ -114,12 +114,13 @@ export class Watched {
 }
 
 /** What a column does not show, in words; empty when it shows everything. */
-export function leftOutText({ left_out: { batches, samples, texts, schemes } }: WatchColumn): string {
+export function leftOutText({ left_out: { batches, samples, texts, schemes, deltas = 0 } }: WatchColumn): string {
   const parts = [
     [samples, "samples of further series or seconds (narrow the selector)"],
     [batches, "batches that came faster than they were read"],
     [texts, "texts"],
     [schemes, "histograms of another scheme"],
+    [deltas, "histograms that the sum has no room for"],
   ] as const;
   const some = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
   return some.length === 0 ? "" : `Left out: ${some.join(", ")}.`;

@@ -38,4 +38,5 @@ test("series that are silent go", () => {
 test("what is left out is said", () => {
   expect(leftOutText(column(1, []))).toBe("");
   expect(leftOutText(column(1, [], { samples: 1200, texts: 3 }))).toBe("Left out: 1,200 samples of further series or seconds (narrow the selector), 3 texts.");
+  expect(leftOutText(column(1, [], { deltas: 2 }))).toBe("Left out: 2 histograms that the sum has no room for.");
 });

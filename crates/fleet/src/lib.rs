@@ -62,8 +62,8 @@ pub use spread::Spread;
 pub use target::{Host, Reachable, Target};
 pub use task::{Order, Outcome, Task, TaskView};
 pub use watch::{
-    BROKER_WATCHES_MAX, LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, Watch, WatchCell, WatchColumn,
-    WatchDistribution,
+    BROKER_WATCHES_MAX, LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, WATCH_SUM_BINS_MAX, Watch,
+    WatchCell, WatchColumn, WatchDistribution,
 };
 pub use wire::{Answer, Connect, Declined, Enroled, Poll, Share, any as read_any};
 

@@ -1,7 +1,8 @@
 //! Samples of a broker while somebody watches: what is asked for, and what the broker sends each second.
 //!
 //! Format: docs/formats/fleet.md; a number that JSON does not have is null.
-//! Limits: [`WATCH_SERIES_MAX`], [`WATCH_CELLS_MAX`], [`WATCH_BYTES_MAX`], [`BROKER_WATCHES_MAX`].
+//! Limits: [`WATCH_SERIES_MAX`], [`WATCH_CELLS_MAX`], [`WATCH_SUM_BINS_MAX`], [`WATCH_BYTES_MAX`],
+//! [`BROKER_WATCHES_MAX`].
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub const WATCH_SERIES_MAX: usize = 100;
 /// 500 cells a second: five of each series, as senders bring them that come every five seconds.
 pub const WATCH_CELLS_MAX: usize = 500;
+/// 50,000 bins of the sum, 12 bytes each: log-linear-10 has 46,082 in all, so only finer schemes have more.
+pub const WATCH_SUM_BINS_MAX: usize = 50_000;
 /// 256 KiB a second: 500 cells with their labels and some quantiles, and 2 Mbit/s at most on a bad line.
 pub const WATCH_BYTES_MAX: usize = 256 << 10;
 /// 4 watches of a broker: each reads what comes once more.
@@ -56,7 +59,7 @@ impl Watch {
 pub struct WatchColumn {
     /// The broker's clock when it was sent, seconds since 1970.
     pub t: i64,
-    /// All deltas of distributions in it, merged.
+    /// All deltas of distributions in it, merged, but those that are left out.
     #[serde(flatten)]
     pub sum: WatchDistribution,
     /// The bins of that: `[lo, hi, count]`.
@@ -127,6 +130,8 @@ pub struct LeftOut {
     pub schemes: u64,
     /// Bins of the sum.
     pub bins: u64,
+    /// Deltas of distributions that came when the sum had more than [`WATCH_SUM_BINS_MAX`] bins: it lacks them.
+    pub deltas: u64,
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn what_comes_is_seen_while_its_destination_is_unreachable_and_is_stored_once() 
         }
         let bins = column["bins"].as_array().unwrap().iter().map(|bin| bin[2].as_f64().unwrap()).sum::<f64>();
         assert_eq!(bins, count(&column) as f64, "{column}");
-        let none = json!({"batches": 0, "samples": 0, "texts": 0, "schemes": 0, "bins": 0});
+        let none = json!({"batches": 0, "samples": 0, "texts": 0, "schemes": 0, "bins": 0, "deltas": 0});
         assert_eq!(column["left_out"], none, "{column}");
     }
     assert_eq!((whole, of_cells, stored(site.server())), (80, 80, None));

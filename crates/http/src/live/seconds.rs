@@ -2,7 +2,7 @@
 //!
 //! Invariants: of a plain selector a second has the samples in it and no older ones: distributions added up, of each series of numbers the last
 //! one (of deltas their sum). Of any other expression it has what the expression gives at its end.
-//! Limits: [`VALUES_MAX`] series of numbers.
+//! Limits: [`VALUES_MAX`] series of numbers, [`COLUMN_BINS_MAX`] bins of a distribution.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +20,7 @@ use super::super::merged::Merged;
 use super::super::prometheus_json;
 use super::super::resolution::StoreAtResolution;
 use super::super::shape::is_grouped;
-use ogive_storage::live::SecondState;
+use ogive_storage::live::{COLUMN_BINS_MAX, SecondState};
 
 /// 1,000 series of numbers: 100 KB of JSON a second; more lines cannot be distinguished.
 const VALUES_MAX: usize = 1_000;
@@ -91,6 +91,12 @@ pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<S
     if let Some(most) = out.by_time.values().map(|second| second.values.len()).max().filter(|most| *most > VALUES_MAX) {
         return Err(ApiError::bad_data(format!(
             "the expression gives {most} series of numbers, a live stream has {VALUES_MAX} at the most; aggregate or narrow it"
+        )));
+    }
+    let bins = out.by_time.values().filter_map(|second| second.merged.as_ref()).map(Merged::bins);
+    if let Some(most) = bins.max().filter(|most| *most > COLUMN_BINS_MAX) {
+        return Err(ApiError::execution(format!(
+            "a second has {most} bins, a live stream has {COLUMN_BINS_MAX} at the most; narrow the expression"
         )));
     }
     Ok(out)

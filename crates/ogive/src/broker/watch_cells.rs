@@ -1,14 +1,15 @@
 //! The seconds of series that came with batches, as a watch shows them. Pure.
 //!
 //! Invariants: each sample of a selected series is in a cell or counted as left out; the sum has every delta of a
-//! distribution, also of series beyond the limits. A column has what came since the one before.
+//! distribution, also of series beyond the limits, or counts it as left out. A column has what came since the one before.
 //! Limits: [`WATCH_SERIES_MAX`] and [`WATCH_CELLS_MAX`], [`HELD_BINS_MAX`], [`HELD_LABEL_BYTES_MAX`],
-//! [`WATCH_BYTES_MAX`] of a column.
+//! [`WATCH_SUM_BINS_MAX`] and those of one distribution, [`WATCH_BYTES_MAX`] of a column.
 
 use std::collections::HashMap;
 
 use ogive_fleet::{
-    LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, WatchCell, WatchColumn, WatchDistribution,
+    LeftOut, WATCH_BYTES_MAX, WATCH_CELLS_MAX, WATCH_SERIES_MAX, WATCH_SUM_BINS_MAX, WatchCell, WatchColumn,
+    WatchDistribution,
 };
 use ogive_hist::Histogram;
 use ogive_model::{Batch, Matcher, Sample, SeriesDef, SeriesId, Temporality, Tenant, Value, float};
@@ -76,7 +77,7 @@ impl Content {
     fn bins(&self) -> usize {
         match self {
             Self::Number(_) => 0,
-            Self::Distribution(value) => value.negative.len() + value.positive.len(),
+            Self::Distribution(value) => bins_of(value),
         }
     }
 }
@@ -186,6 +187,8 @@ impl Cells {
 
     fn add_to_sum(&mut self, value: &Histogram<f64>) {
         match &mut self.sum {
+            // What the merged bins will be is known only afterwards: the last one may exceed it.
+            Some(sum) if bins_of(sum) > WATCH_SUM_BINS_MAX => self.left_out.deltas += 1,
             Some(sum) => self.left_out.schemes += u64::from(sum.merge(value).is_err()),
             None => self.sum = Some(value.clone()),
         }
@@ -261,6 +264,10 @@ fn line_of(mut column: WatchColumn, bytes_max: usize) -> Vec<u8> {
 
 fn bytes_of(bins: &[[Option<f64>; 3]]) -> usize {
     serde_json::to_vec(bins).expect("numbers are JSON").len()
+}
+
+fn bins_of(value: &Histogram<f64>) -> usize {
+    value.negative.len() + value.positive.len()
 }
 
 /// The end of an instant's second, seconds since 1970.
@@ -383,6 +390,32 @@ mod tests {
         (0..=SILENT_MAX as i64).for_each(|t| drop(cells.column(t)));
         cells.add(batch(series[WATCH_SERIES_MAX..].to_vec(), vec![(1, 1_000, histogram(&[1.0]))]));
         assert_eq!(cells.column(3).left_out, LeftOut::default());
+    }
+
+    /// Histograms of a fine scheme that have no bin in common made a sum without a bound.
+    #[test]
+    fn a_sum_has_a_bound_and_counts_what_it_lacks() {
+        let mut cells = cells("rpc");
+        let series = vec![def("rpc", "a", Kind::Histogram, Temporality::Delta)];
+        // Each has bins of its own, the first two together as many as may be.
+        let fine = |bins: std::ops::Range<usize>| {
+            let mut out = Histogram::<u64>::new(Scheme::Exp2 { scale: 20 });
+            bins.for_each(|bin| out.record(((bin as f64 - 0.5) / f64::from(1 << 20)).exp2()));
+            Value::Histogram(Box::new(out))
+        };
+        let half = WATCH_SUM_BINS_MAX / 2;
+        let parts = [1..half + 1, half + 1..2 * half + 1, 2 * half + 1..2 * half + 2, 1..4, 4..9];
+        let of_parts = |count: usize| -> Vec<(u32, i64, Value)> {
+            parts[..count].iter().map(|bins| (0, 1_000, fine(bins.clone()))).collect()
+        };
+        for (count, expected) in [(2, [2 * half, 0]), (3, [2 * half + 1, 0]), (5, [2 * half + 1, 2])] {
+            cells.add(batch(series.clone(), of_parts(count)));
+            let column = cells.column(1);
+            assert_eq!([column.bins.len(), column.left_out.deltas as usize], expected, "{count}");
+            // The cell has them all.
+            let all: usize = parts[..count].iter().map(|bins| bins.len()).sum();
+            assert_eq!(column.cells[0].distribution.count, Some(all.to_string()));
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Invariants: a column that is given is the sum of every sample that counts of the watch's series in that second; where that is
 //! not certain nothing is given, and the store is asked ([`Answer::Ask`]).
 //! Threads: the shards' followers, the workers of the cells and the readers, under one lock that nobody holds for longer than a merge.
-//! Limits: [`SECONDS`] columns of each watch; the series of all watches together, see [`super::Options`].
+//! Limits: [`SECONDS`] columns of each watch, [`COLUMN_BINS_MAX`] bins of each and those of one cell; the series of all
+//! watches together, see [`super::Options`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,10 @@ use super::heard::{SecondState, StreamSeries};
 /// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is retried. A stream that was slow, or was cut
 /// off, is caught up with to the same extent.
 pub const SECONDS: i64 = 120;
+
+/// 50,000 bins of a column, 12 bytes each: log-linear-10 has 46,082 in all, so only finer schemes have more. There are
+/// [`SECONDS`] columns of each watch, and no stream shows a second with more.
+pub const COLUMN_BINS_MAX: usize = 50_000;
 
 /// Why the whole watch is answered from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,16 +303,21 @@ impl WatchState {
             Entry::Vacant(place) => _ = place.insert(Column::Sum(Box::new(part))),
             Entry::Occupied(mut place) => {
                 let fits = match place.get_mut() {
-                    Column::Sum(sum) => sum.merge(&part).is_ok(),
+                    Column::Sum(sum) => bins_of(sum) <= COLUMN_BINS_MAX && sum.merge(&part).is_ok(),
                     Column::Doubtful => true,
                 };
-                // Which of several unmergeable histograms are shown is decided by the store.
+                // Which of several unmergeable histograms are shown is decided by the store, and what is too large is
+                // refused by it.
                 if !fits {
                     place.insert(Column::Doubtful);
                 }
             }
         }
     }
+}
+
+fn bins_of(sum: &Histogram) -> usize {
+    sum.negative.len() + sum.positive.len()
 }
 
 #[cfg(test)]
@@ -413,6 +423,29 @@ mod tests {
         board.doubt_for(3);
         close(&board, 108);
         assert_eq!((board.answer(1, 107), board.answer(1, 108)), (Answer::Ask(None), Answer::Column(None)));
+    }
+
+    #[test]
+    fn a_column_with_too_many_bins_is_asked_of_the_store() {
+        let board = board(2);
+        assert!(board.begin(1, A, i64::MIN, false));
+        let fine = |bins: std::ops::Range<usize>| {
+            let mut out = Histogram::<u64>::new(ogive_hist::Scheme::Exp2 { scale: 20 });
+            bins.for_each(|bin| out.record(((bin as f64 - 0.5) / f64::from(1 << 20)).exp2()));
+            out
+        };
+        for second in 101..=103 {
+            board.cell(A, second, false, fine(1..COLUMN_BINS_MAX + 1));
+        }
+        board.cell(A, 102, false, fine(COLUMN_BINS_MAX + 1..COLUMN_BINS_MAX + 2));
+        (1..3).for_each(|bin| board.cell(A, 103, false, fine(COLUMN_BINS_MAX + bin..COLUMN_BINS_MAX + bin + 1)));
+        close(&board, 103);
+        let bins = |second| match board.answer(1, second) {
+            Answer::Column(Some(sum)) => Some(bins_of(&sum)),
+            Answer::Ask(None) => None,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([101, 102, 103].map(bins), [Some(COLUMN_BINS_MAX), Some(COLUMN_BINS_MAX + 1), None]);
     }
 
     #[test]

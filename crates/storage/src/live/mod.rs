@@ -29,7 +29,7 @@ use ogive_store::{Audience, Store, Watch};
 use ogive_stream::cells::{self, Wait, stream};
 
 use board::Board;
-pub use board::{Answer, SECONDS};
+pub use board::{Answer, COLUMN_BINS_MAX, SECONDS};
 pub use changes::{Changes, Changing};
 pub use counts::{Count, Counted, Counts};
 pub use heard::{SecondState, StreamSeries};

@@ -135,7 +135,7 @@ fn line(cell: &WatchCell) -> String {
 }
 
 fn left_out(found: LeftOut) -> Vec<String> {
-    let LeftOut { batches, samples, texts, schemes, bins } = found;
+    let LeftOut { batches, samples, texts, schemes, bins, deltas } = found;
     let beyond = format!("samples beyond {WATCH_SERIES_MAX} series or {WATCH_CELLS_MAX} cells (narrow the selector)");
     let all = [
         (samples, beyond.as_str()),
@@ -143,6 +143,7 @@ fn left_out(found: LeftOut) -> Vec<String> {
         (texts, "texts"),
         (schemes, "histograms of another scheme"),
         (bins, "bins of the sum"),
+        (deltas, "histograms that the sum has no room for"),
     ];
     let some = all.into_iter().filter(|(count, _)| *count > 0);
     some.map(|(count, what)| format!("{} {what}", thousands(count))).collect()
