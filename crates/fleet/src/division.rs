@@ -316,6 +316,39 @@ mod tests {
         assert!(["a", "b", "c"].iter().all(|broker| division.grant(broker, 2).unwrap().moves == 0));
     }
 
+    /// Shares cost a look at every broker for each check, under the lock of all polls: they are computed once for each
+    /// change of who is there or of what there is, and not for each poll.
+    #[test]
+    fn shares_are_kept_until_who_is_there_changes() {
+        let mut division = Division::new(spread(60, 1));
+        let brokers = ["a", "b", "c"];
+        brokers.iter().for_each(|broker| division.expect(broker, 0));
+        let shares = brokers.map(|broker| granted(&mut division, broker, &[], 1));
+        for now_ns in [2, 3] {
+            for (broker, share) in brokers.iter().zip(&shares) {
+                assert!(!division.poll(broker, share.clone(), true, now_ns));
+                assert!(division.owned.is_some(), "{broker} says nothing new");
+                assert_eq!(division.grant(broker, now_ns).unwrap().checks, *share);
+            }
+        }
+        // One is lost: what it had goes to the others.
+        for (broker, share) in brokers.iter().zip(&shares).take(2) {
+            assert!(!division.poll(broker, share.clone(), true, 2 + TERM_NS));
+        }
+        assert!(division.owned.is_some(), "its lease is not over");
+        assert!(division.expire(3 + TERM_NS) && division.owned.is_none());
+        let more = ["a", "b"].map(|broker| division.grant(broker, 3 + TERM_NS).unwrap().checks);
+        assert_eq!(more.iter().map(Vec::len).sum::<usize>(), 60);
+        assert!(more.iter().zip(&shares).all(|(more, before)| before.iter().all(|check| more.contains(check))));
+        // So it is when one refuses the configuration, and with another one.
+        division.poll("b", Vec::new(), false, 4 + TERM_NS);
+        assert!(division.owned.is_none());
+        assert_eq!(division.grant("a", 4 + TERM_NS).unwrap().checks.len(), 60);
+        assert!(division.owned.is_some());
+        division.set(spread(3, 1));
+        assert!(division.owned.is_none());
+    }
+
     /// A broker of the simulation: it stops by its own clock, a lease after it asked for the last answer that it got.
     #[derive(Clone, Default)]
     struct Simulated {
