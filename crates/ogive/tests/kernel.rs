@@ -3,15 +3,15 @@
 //! Needs programs in the kernel (root, BTF); without them each test that does says so in one line and is skipped.
 #![cfg(feature = "kernel")]
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::Receiver;
 
 use crate::common::brokers::{broker, url};
-use crate::common::programs::hear;
+use crate::common::programs::{Program, all_of, hear, lines_of, text_of};
 use crate::common::terminal::Terminal;
-use crate::common::{Server, eventually};
+use crate::common::{PATIENCE, Server, eventually};
 
 /// The program whose work is known, of the observer's own tests.
 fn work() -> &'static Path {
@@ -50,29 +50,25 @@ fn is_possible() -> bool {
 }
 
 /// `ogive kernel export`, ended when dropped.
-struct Export(Child);
+struct Export {
+    program: Program,
+    said: Receiver<Vec<u8>>,
+}
 
 impl Export {
     fn start(server: &Server, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
         command.args(["kernel", "export", "--to", &url(server)]).args(arguments).stderr(Stdio::piped());
-        Self(command.spawn().unwrap())
+        let mut program = Program(command.spawn().unwrap());
+        let said = all_of(program.0.stderr.take().unwrap());
+        Self { program, said }
     }
 
     /// Ends it by SIGTERM: whether it did well, and what it said.
     fn terminate(mut self) -> (bool, String) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let mut said = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (self.0.wait().unwrap().success(), said)
-    }
-}
-
-impl Drop for Export {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let name = "ogive kernel export";
+        self.program.signal("TERM");
+        (self.program.wait(name).success(), text_of(&self.said, name))
     }
 }
 
@@ -248,8 +244,9 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
 
 /// `ogive kernel ask`, once it counts; ended when dropped.
 struct Ask {
-    child: Child,
-    said: BufReader<std::process::ChildStderr>,
+    program: Program,
+    printed: Receiver<Vec<u8>>,
+    said: Receiver<String>,
 }
 
 impl Ask {
@@ -261,30 +258,19 @@ impl Ask {
 
     /// Waits until it counts.
     fn of(command: &mut Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        let ask = Self { child, said };
-        assert_eq!(line, "counting\n");
-        ask
+        let mut program = Program(command.spawn().unwrap());
+        let printed = all_of(program.0.stdout.take().unwrap());
+        let said = lines_of(program.0.stderr.take().unwrap());
+        assert_eq!(said.recv_timeout(PATIENCE), Ok("counting".into()));
+        Self { program, printed, said }
     }
 
     /// Ends it as Ctrl-C does: whether it did well, what it printed, and what it said.
     fn interrupt(mut self) -> (bool, String, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-        let (mut printed, mut said) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        self.said.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap().success(), printed, said)
-    }
-}
-
-impl Drop for Ask {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.signal("INT");
+        let status = self.program.wait("ogive kernel ask");
+        let said: Vec<String> = std::iter::from_fn(|| self.said.recv_timeout(PATIENCE).ok()).collect();
+        (status.success(), text_of(&self.printed, "ogive kernel ask"), said.join("\n"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::programs::{Program, ended, free_port};
+use crate::common::programs::{Program, ended, free_port, run_to_end};
 
 /// One at a time: several of them starve each other on a small machine, until each takes the others for dead.
 static ONE: Mutex<()> = Mutex::new(());
@@ -103,12 +103,12 @@ impl Rabbit {
 
     pub(crate) fn control(&self, args: &[&str]) -> String {
         within_minutes("RabbitMQ hears", || {
-            let output = self.command("rabbitmqctl").args(args).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            let why = String::from_utf8_lossy(&output.stderr);
+            let mut command = self.command("rabbitmqctl");
+            command.args(args);
+            let (status, said, why) = run_to_end(command);
             // It was too busy to be reached, so that nothing was done.
-            let is_unheard = !output.status.success() && why.contains("unable to perform an operation on node");
-            assert!(output.status.success() || is_unheard, "{args:?}: {said}{why}");
+            let is_unheard = !status.success() && why.contains("unable to perform an operation on node");
+            assert!(status.success() || is_unheard, "{args:?}: {said}{why}");
             (!is_unheard).then_some(said)
         })
     }

@@ -63,6 +63,34 @@ pub fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
+/// All that a process writes, once it writes no more. It is read to its end, whoever waits for it.
+pub fn all_of(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, all) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if output.read_to_end(&mut bytes).is_ok() {
+            let _ = sender.send(bytes);
+        }
+    });
+    all
+}
+
+/// What [`all_of`] a process has read, as a text.
+pub fn text_of(all: &Receiver<Vec<u8>>, name: &str) -> String {
+    let bytes = all.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{name} writes on ({error})"));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Runs a program to its end: how it ended, what it printed, and what it said.
+pub fn run_to_end(mut command: Command) -> (ExitStatus, String, String) {
+    let name = format!("{command:?}");
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut program = Program(spawned.unwrap_or_else(|error| panic!("{name}: {error}")));
+    let (printed, said) = (all_of(program.0.stdout.take().unwrap()), all_of(program.0.stderr.take().unwrap()));
+    let status = program.wait(&name);
+    (status, text_of(&printed, &name), text_of(&said, &name))
+}
+
 /// The next of these lines with `words` in it.
 pub fn hear(lines: &Receiver<String>, words: &str) -> String {
     let (until, mut others) = (Instant::now() + PATIENCE, Vec::new());
