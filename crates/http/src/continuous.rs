@@ -19,7 +19,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Tenant};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Tenant, WallMs};
 use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use tokio::sync::mpsc;
 
@@ -78,7 +78,7 @@ pub(super) struct Plan {
 
 /// The parameter `lateness` of a stream.
 pub(super) fn lateness_ms(app: &App, params: &Params) -> Result<i64, ApiError> {
-    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms());
+    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness().0);
     within(params, "lateness", of_server, 0..=LATENESS_MS_MAX)
 }
 
@@ -192,7 +192,7 @@ struct Continuous {
     /// A hash of what was sent, by time.
     sent: BTreeMap<i64, u64>,
     /// The time of the oldest sample that arrived since the values were last checked.
-    changed_ms: Option<i64>,
+    changed: Option<WallMs>,
     /// When they may be checked again, nanoseconds of the wall clock.
     due_ns: i64,
     sender: mpsc::Sender<Bytes>,
@@ -214,7 +214,7 @@ impl Continuous {
         };
         let using = app.live.as_ref().map(|live| live.recent().using());
         let (sent, plan) = (BTreeMap::new(), Arc::new(plan));
-        Self { app, plan, changing, _using: using, sent, changed_ms: None, due_ns: 0, sender }
+        Self { app, plan, changing, _using: using, sent, changed: None, due_ns: 0, sender }
     }
 
     /// The last time of a value that has closed.
@@ -256,8 +256,8 @@ impl Continuous {
                 next = self.skip(next, closed).await?;
             }
             // Samples that arrive from here on may be missing from the value.
-            let changed = self.changing.as_ref().map_or(Some(i64::MIN), Changing::take);
-            self.changed_ms = [self.changed_ms, changed].into_iter().flatten().min();
+            let changed = self.changing.as_ref().map_or(Some(WallMs::MIN), Changing::take);
+            self.changed = [self.changed, changed].into_iter().flatten().min();
             if let Some((data, hash)) =
                 self.values(&[next]).await?.into_iter().next().map(|(_, data, hash)| (data, hash))
             {
@@ -311,10 +311,10 @@ impl Continuous {
         self.sent = self.sent.split_off(&oldest);
         // When behind, the present comes first.
         let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
-        let Some(changed_ms) = self.changed_ms.filter(|_| is_due) else { return Ok(()) };
-        self.changed_ms = None;
+        let Some(changed) = self.changed.filter(|_| is_due) else { return Ok(()) };
+        self.changed = None;
         // A sample may be ahead of its time: then no value was sent that has it.
-        let from = if self.plan.looks_ahead { i64::MIN } else { changed_ms.min(now) };
+        let from = if self.plan.looks_ahead { i64::MIN } else { changed.0.min(now) };
         let times: Vec<i64> = self.sent.range(from..now).map(|(time, _)| *time).collect();
         if times.is_empty() {
             return Ok(());
@@ -324,7 +324,7 @@ impl Continuous {
         self.due_ns = self.app.clock.wall() + 20 * (self.app.clock.wall() - began).max(0);
         if values.len() < times.len() {
             // What could not be read is checked again.
-            self.changed_ms = Some(changed_ms);
+            self.changed = Some(changed);
         }
         for (time_ms, data, hash) in values {
             if self.sent.insert(time_ms, hash) != Some(hash) {

@@ -126,11 +126,11 @@ pub(super) async fn start_scrub(State(app): State<App>, headers: HeaderMap, body
 fn scrubs(upkeep: &Upkeep) -> Value {
     // First, so that work that has ended never stands beside the findings of the scrub before it.
     let state = upkeep.scrub.work.state();
-    let (ScrubTotals { bytes, errors, healed, completed_ms }, last) = upkeep.scrub.state();
+    let (ScrubTotals { bytes, errors, healed, completed }, last) = upkeep.scrub.state();
     let last = last.map(|last| document_of(&last));
     json!({
         "work": work(&state), "last": last,
-        "bytes_total": bytes, "errors_total": errors, "healed_total": healed, "completed_time_ms": completed_ms,
+        "bytes_total": bytes, "errors_total": errors, "healed_total": healed, "completed_time_ms": completed,
     })
 }
 

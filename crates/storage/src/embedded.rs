@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::sequence::{SequenceState, SourceTable};
-use ogive_model::{Batch, BatchId, Matcher, Ms, Ns, Tenant, TimeRange, WallMs};
+use ogive_model::{Batch, BatchId, Matcher, Ms, Ns, Tenant, TimeRange, WallMs, WallNs};
 use ogive_probe::Clock;
 use ogive_store::{DeletionScope, Observer, Options, Store, TenantLimits};
 
@@ -146,8 +146,8 @@ impl ogive_store::Clock for Time {
         ogive_model::MonoNs(self.0.now())
     }
 
-    fn wall(&self) -> ogive_model::WallNs {
-        ogive_model::WallNs(self.0.wall())
+    fn wall(&self) -> WallNs {
+        WallNs(self.0.wall())
     }
 }
 
@@ -293,7 +293,7 @@ impl Backend for Embedded {
 
     fn witness(&self, source: u128, time: WallMs) {
         self.store.witness(source, time);
-        self.source_times.heard(source, time.0, self.clock.wall().div_euclid(1_000_000));
+        self.source_times.heard(source, time, WallNs(self.clock.wall()).to_ms());
     }
 
     fn clean(&self) -> Result<(), Refusal> {
@@ -365,7 +365,7 @@ impl Backend for Embedded {
             ("scrub_bytes_total", scrubs.bytes),
             ("scrub_errors_total", scrubs.errors),
             ("scrub_healed_total", scrubs.healed),
-            ("scrub_completed_time_seconds", u64::try_from(scrubs.completed_ms / 1000).unwrap_or(0)),
+            ("scrub_completed_time_seconds", u64::try_from(scrubs.completed.0 / 1000).unwrap_or(0)),
             ("recovered_batches", status.recovered.batches),
             ("recovered_samples", status.recovered.samples),
             ("recovery_findings", status.recovered.findings.len() as u64),

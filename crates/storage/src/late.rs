@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Batch, BatchId, Kind, Matcher, Sample, SeriesDef, Tenant, Verdict};
+use ogive_model::{Batch, BatchId, Kind, Matcher, Sample, SeriesDef, Tenant, Verdict, WallMs};
 
 use crate::late_log::LateLog;
 pub use crate::late_sample::{Key, LateSample};
@@ -48,16 +48,16 @@ struct Inner {
 /// A batch on its way, and the times of its first and last sample.
 struct Flight {
     tenant: Tenant,
-    first_ms: i64,
-    last_ms: i64,
+    first: WallMs,
+    last: WallMs,
 }
 
-/// Batches below a number that are still in flight may be part of what was read of (`from_ms`, `until_ms`].
+/// Batches below a number that are still in flight may be part of what was read of (`from`, `until`].
 #[derive(Clone, Copy, Default)]
 struct Unsure {
     below: u64,
-    from_ms: i64,
-    until_ms: i64,
+    from: WallMs,
+    until: WallMs,
 }
 
 struct LateWatch {
@@ -65,10 +65,10 @@ struct LateWatch {
     tenant: Tenant,
     matchers: Vec<Vec<Matcher>>,
     /// Everything up to here was read.
-    from_ms: i64,
+    from: WallMs,
     /// Everything up to here was read or is being read.
-    until_ms: i64,
-    /// A batch with samples in (`from_ms`, `until_ms`] was submitted since the read began.
+    until: WallMs,
+    /// A batch with samples in (`from`, `until`] was submitted since the read began.
     is_disturbed: bool,
     unsure: Unsure,
     late: Vec<LateSample>,
@@ -114,18 +114,18 @@ impl Watches {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let times = || batch.samples.iter().flatten().map(Sample::time_ms);
-        let (first_ms, last_ms) = (times().min()?, times().max()?);
+        let times = || batch.samples.iter().flatten().map(Sample::time_ms).map(WallMs);
+        let (first, last) = (times().min()?, times().max()?);
         let mut inner = self.lock();
         if !inner.watched.iter().any(|watched| watched.tenant == batch.tenant) {
             return None;
         }
         let id = inner.next;
         inner.next += 1;
-        inner.flights.insert(id, Flight { tenant: batch.tenant.clone(), first_ms, last_ms });
+        inner.flights.insert(id, Flight { tenant: batch.tenant.clone(), first, last });
         let mut late = Vec::new();
         for watched in inner.watched.iter_mut().filter(|watched| watched.tenant == batch.tenant) {
-            if first_ms > watched.until_ms {
+            if first > watched.until {
                 continue;
             }
             watched.is_disturbed |= times().any(|time| watched.is_read(time));
@@ -139,13 +139,13 @@ impl Watches {
         Some(Arrival { all: Arc::clone(self), id, samples: batch.samples.len() as u64, late })
     }
 
-    /// Starts to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read; with the log of late samples,
+    /// Starts to watch for `matchers` of `tenant`, of which everything up to `until` was read; with the log of late samples,
     /// and its contents.
     pub fn watch(
         self: &Arc<Self>,
         tenant: Tenant,
         matchers: Vec<Vec<Matcher>>,
-        until_ms: i64,
+        until: WallMs,
         log: Option<(LateLog, Vec<LateSample>)>,
     ) -> Watch {
         let (log, late) = log.map_or_else(Default::default, |(log, late)| (Some(log), late));
@@ -156,8 +156,8 @@ impl Watches {
             id,
             tenant,
             matchers,
-            from_ms: until_ms,
-            until_ms,
+            from: until,
+            until,
             is_disturbed: false,
             unsure: Unsure::default(),
             late,
@@ -172,8 +172,8 @@ impl Watches {
 
 impl LateWatch {
     /// Whether this time is within what is being read.
-    fn is_read(&self, time_ms: i64) -> bool {
-        self.from_ms < time_ms && time_ms <= self.until_ms
+    fn is_read(&self, time: WallMs) -> bool {
+        self.from < time && time <= self.until
     }
 
     /// The samples of a batch that are late for this one, of declared series that match, and of known ones.
@@ -190,7 +190,7 @@ impl LateWatch {
         let mut out = Vec::new();
         for (at, sample) in (0..).zip(&batch.samples) {
             let Ok(sample) = sample else { continue };
-            if sample.time_ms() > self.until_ms {
+            if WallMs(sample.time_ms()) > self.until {
                 continue;
             }
             if let Some(key) = keys.entry(sample.series).or_insert_with(|| key(sample.series)) {
@@ -229,11 +229,11 @@ impl Arrival {
 
 impl LateWatch {
     fn take(&mut self, arrival: u64, late: LateSample) {
-        let time_ms = late.sample.time_ms();
-        let Unsure { below, from_ms, until_ms } = self.unsure;
-        if time_ms > self.until_ms {
+        let time = late.time();
+        let Unsure { below, from, until } = self.unsure;
+        if time > self.until {
             // Fewer seconds were read than intended: it comes with the next ones.
-        } else if (arrival < below && from_ms < time_ms && time_ms <= until_ms) || self.late.len() == LATE_MAX {
+        } else if (arrival < below && from < time && time <= until) || self.late.len() == LATE_MAX {
             self.dropped += 1;
         } else {
             self.late.push(late);
@@ -263,12 +263,12 @@ impl Watch {
         change(watched, flights, *next)
     }
 
-    /// (from, until] is about to be read, everything up to `from_ms` was.
-    pub fn begin(&self, from_ms: i64, until_ms: i64) {
-        assert!(from_ms <= until_ms, "{from_ms}..{until_ms}");
+    /// (from, until] is about to be read, everything up to `from` was.
+    pub fn begin(&self, from: WallMs, until: WallMs) {
+        assert!(from <= until, "{from:?}..{until:?}");
         self.with(|watched, _, _| {
-            (watched.from_ms, watched.until_ms) = (from_ms, until_ms);
-            watched.late.retain(|late| late.sample.time_ms() <= until_ms);
+            (watched.from, watched.until) = (from, until);
+            watched.late.retain(|late| late.time() <= until);
         });
     }
 
@@ -277,14 +277,12 @@ impl Watch {
         for look in 0.. {
             let is_settled = self.with(|watched, flights, _| {
                 let is_near = |flight: &Flight| {
-                    flight.tenant == watched.tenant
-                        && flight.first_ms <= watched.until_ms
-                        && flight.last_ms > watched.from_ms
+                    flight.tenant == watched.tenant && flight.first <= watched.until && flight.last > watched.from
                 };
                 let waits = flights.values().any(is_near);
                 if !waits || look == LOOKS_MAX {
-                    let from_ms = watched.from_ms;
-                    watched.late.retain(|late| late.sample.time_ms() <= from_ms);
+                    let from = watched.from;
+                    watched.late.retain(|late| late.time() <= from);
                     watched.is_disturbed = waits;
                 }
                 !waits || look == LOOKS_MAX
@@ -302,16 +300,16 @@ impl Watch {
             if watched.is_disturbed && !is_last {
                 return false;
             }
-            let (from_ms, until_ms) = (watched.from_ms, watched.until_ms);
+            let (from, until) = (watched.from, watched.until);
             if watched.is_disturbed {
                 let before = watched.late.len();
-                watched.late.retain(|late| late.sample.time_ms() <= from_ms);
+                watched.late.retain(|late| late.time() <= from);
                 watched.dropped += (before - watched.late.len()) as u64;
-                watched.unsure = Unsure { below: next, from_ms, until_ms };
+                watched.unsure = Unsure { below: next, from, until };
             }
-            watched.from_ms = until_ms;
+            watched.from = until;
             if let Some(log) = &mut watched.log {
-                log.read(from_ms, until_ms);
+                log.read(from, until);
             }
             true
         })
@@ -320,7 +318,7 @@ impl Watch {
     /// The late samples since the last call, and how many were dropped. The forward's next request gets the number `sequence`.
     pub fn take(&self, sequence: u64) -> (Vec<LateSample>, u64) {
         self.with(|watched, _, _| {
-            debug_assert_eq!(watched.from_ms, watched.until_ms, "nothing is being read");
+            debug_assert_eq!(watched.from, watched.until, "nothing is being read");
             if let Some(log) = watched.log.as_mut().filter(|_| !watched.late.is_empty()) {
                 log.take(sequence);
             }
@@ -330,10 +328,10 @@ impl Watch {
 }
 
 impl Watch {
-    /// Continues for the same forward, of which everything up to `until_ms` was read, with its new selection: what is late or in flight
+    /// Continues for the same forward, of which everything up to `until` was read, with its new selection: what is late or in flight
     /// between the two is not lost.
-    pub fn select(&self, matchers: Vec<Vec<Matcher>>, until_ms: i64) {
-        self.begin(until_ms, until_ms);
+    pub fn select(&self, matchers: Vec<Vec<Matcher>>, until: WallMs) {
+        self.begin(until, until);
         self.with(|watched, _, _| watched.matchers = matchers);
     }
 
@@ -395,7 +393,7 @@ mod tests {
     fn what_comes_behind_a_read_is_late_once() {
         let all = Arc::new(Watches::default());
         assert!(all.arrival(&batch(&[500])).is_none(), "nobody watches");
-        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), WallMs(1_000), None);
         // What is in time, what is late, what was rejected, refused or there before.
         all.arrival(&batch(&[500, 1_500])).unwrap().acknowledged(&accepted(4));
         assert_eq!(taken(&watch), (vec![500], 0));
@@ -416,14 +414,14 @@ mod tests {
     #[test]
     fn a_read_that_a_batch_disturbs_is_made_again() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), WallMs(1_000), None);
         let before = all.arrival(&batch(&[1_500])).unwrap();
-        watch.begin(1_000, 2_000);
+        watch.begin(WallMs(1_000), WallMs(2_000));
         before.acknowledged(&accepted(2));
         watch.settle();
         assert!(watch.commit(false));
         assert_eq!(taken(&watch), (vec![], 0), "it was in the read");
-        watch.begin(2_000, 3_000);
+        watch.begin(WallMs(2_000), WallMs(3_000));
         watch.settle();
         let during = all.arrival(&batch(&[900, 2_500])).unwrap();
         assert!(!watch.commit(false));
@@ -432,7 +430,7 @@ mod tests {
         assert!(watch.commit(false));
         assert_eq!(taken(&watch), (vec![900], 0), "one was late before, the other is in the second read");
         // The last attempt is taken as it is, and what may be in it is not forwarded again.
-        watch.begin(3_000, 4_000);
+        watch.begin(WallMs(3_000), WallMs(4_000));
         watch.settle();
         let during = [all.arrival(&batch(&[3_500])).unwrap(), all.arrival(&batch(&[3_600])).unwrap()];
         let [one, other] = during;
@@ -446,11 +444,11 @@ mod tests {
     #[test]
     fn a_forward_that_changes_keeps_what_is_late_and_in_flight() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), 1_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), WallMs(1_000), None);
         let in_flight = all.arrival(&batch(&[500])).unwrap();
         all.arrival(&batch(&[600])).unwrap().acknowledged(&accepted(2));
         let other = vec![vec![Matcher::new("__name__", MatchOp::Equal, "b").unwrap()]];
-        watch.select(other, 1_000);
+        watch.select(other, WallMs(1_000));
         watch.replace_log(None);
         in_flight.acknowledged(&accepted(2));
         all.arrival(&batch(&[700])).unwrap().acknowledged(&accepted(2));
@@ -466,11 +464,11 @@ mod tests {
     #[test]
     fn fewer_seconds_than_meant_leave_the_rest_for_the_next_read() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), 0, None);
-        watch.begin(0, 4_000);
+        let watch = all.watch(Tenant::default(), matchers(), WallMs(0), None);
+        watch.begin(WallMs(0), WallMs(4_000));
         watch.settle();
         let during = all.arrival(&batch(&[3_000])).unwrap();
-        watch.begin(0, 2_000);
+        watch.begin(WallMs(0), WallMs(2_000));
         during.acknowledged(&accepted(2));
         watch.settle();
         assert!(watch.commit(false));
@@ -480,7 +478,7 @@ mod tests {
     #[test]
     fn as_many_late_samples_wait_as_may() {
         let all = Arc::new(Watches::default());
-        let watch = all.watch(Tenant::default(), matchers(), i64::MAX / 2_000_000, None);
+        let watch = all.watch(Tenant::default(), matchers(), WallMs(i64::MAX / 2_000_000), None);
         let many: Vec<i64> = (1..=LATE_MAX as i64 + 1).collect();
         all.arrival(&batch(&many)).unwrap().acknowledged(&accepted(2 * many.len() as u64));
         let (late, dropped) = taken(&watch);

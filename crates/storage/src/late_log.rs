@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, DiskFile, Error as DiskError, RealDisk};
-use ogive_model::{Batch, BatchId, SourceId, Tenant};
+use ogive_model::{Batch, BatchId, SourceId, Tenant, WallMs};
 
 use crate::late_sample::{Key, LateSample};
 
@@ -38,7 +38,7 @@ pub(crate) enum Record {
     /// It was stored, except for these samples; None: nothing of it is late.
     Answered(u64, Option<Vec<u32>>),
     /// Earlier batches with times in (from, until] were read.
-    Read(i64, i64),
+    Read(WallMs, WallMs),
     /// Everything that was answered is in requests once the next batch of the forward's file has a greater number.
     Taken(u64),
     /// Batches that were forwarded.
@@ -68,8 +68,8 @@ pub struct Place {
     pub source: SourceId,
     /// Of its next batch.
     pub sequence: u64,
-    /// Milliseconds.
-    pub until_ms: i64,
+    /// It has read up to here.
+    pub until: WallMs,
 }
 
 /// See the module.
@@ -123,7 +123,7 @@ impl LateLog {
         stored: &HashSet<(Tenant, BatchId)>,
         tenant: &Tenant,
     ) -> Result<(Self, Vec<LateSample>), DiskError> {
-        let Place { source, sequence, until_ms } = place;
+        let Place { source, sequence, until } = place;
         let bytes = match RealDisk.read(path) {
             Ok(bytes) => bytes,
             Err(DiskError::NotFound { .. }) => Vec::new(),
@@ -138,7 +138,7 @@ impl LateLog {
         let file = contents.write(path, source)?;
         let bytes = file.length()?;
         let late = contents.stored.into_iter().flat_map(|entry| entry.late).map(|(_, late)| late);
-        let late = late.filter(|late| late.sample.time_ms() <= until_ms).collect();
+        let late = late.filter(|late| late.time() <= until).collect();
         let (in_flight, done) = (BTreeMap::new(), contents.done);
         let path = path.to_owned();
         Ok((Self { path, source, file, bytes, in_flight, done, taken: None, has_failed: false }, late))
@@ -164,9 +164,9 @@ impl LateLog {
     }
 
     /// Earlier batches with times in (from, until] were read.
-    pub(crate) fn read(&mut self, from_ms: i64, until_ms: i64) {
-        if self.bytes > HEADER_BYTES as u64 && from_ms < until_ms {
-            self.append(&Record::Read(from_ms, until_ms));
+    pub(crate) fn read(&mut self, from: WallMs, until: WallMs) {
+        if self.bytes > HEADER_BYTES as u64 && from < until {
+            self.append(&Record::Read(from, until));
         }
     }
 
@@ -244,7 +244,7 @@ impl Contents {
                 self.stored.push(entry);
             }
             Record::Read(from, until) => {
-                let is_read = |late: &LateSample| from < late.sample.time_ms() && late.sample.time_ms() <= until;
+                let is_read = |late: &LateSample| from < late.time() && late.time() <= until;
                 for entry in self.in_flight.values_mut().chain(&mut self.stored) {
                     entry.late.retain(|(_, late)| !is_read(late));
                 }
@@ -360,8 +360,8 @@ pub(crate) fn put(out: &mut Vec<u8>, record: &Record) {
         }
         Record::Read(from, until) => {
             payload.push(4);
-            number(&mut payload, from.cast_unsigned());
-            number(&mut payload, until.cast_unsigned());
+            number(&mut payload, from.0.cast_unsigned());
+            number(&mut payload, until.0.cast_unsigned());
         }
         Record::Taken(sequence) => {
             payload.push(5);
@@ -407,7 +407,7 @@ fn record(payload: &[u8]) -> Option<Record> {
             Record::Answered(number(0)?, Some(all.iter().map(|at| u32::from_le_bytes(*at)).collect()))
         }
         3 if rest.len() == 8 => Record::Answered(number(0)?, None),
-        4 if rest.len() == 16 => Record::Read(number(0)?.cast_signed(), number(8)?.cast_signed()),
+        4 if rest.len() == 16 => Record::Read(WallMs(number(0)?.cast_signed()), WallMs(number(8)?.cast_signed())),
         5 if rest.len() == 8 => Record::Taken(number(0)?),
         6 => {
             let (all, []) = rest.as_chunks::<24>() else { return None };

@@ -8,7 +8,7 @@ use ogive_journal::{Disk, RealDisk};
 
 use ogive_model::{
     Batch, BatchId, Kind, MatchOp, Matcher, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant,
-    Value, Verdict,
+    Value, Verdict, WallMs,
 };
 
 use crate::late::{Watch, Watches};
@@ -48,8 +48,8 @@ impl Process {
             .collect();
         let all = Arc::new(Watches::new(stored));
         let tenant = Tenant::default();
-        let log =
-            LateLog::open(path, Place { source: SOURCE, sequence, until_ms: until }, all.stored(), &tenant).unwrap();
+        let until = WallMs(until);
+        let log = LateLog::open(path, Place { source: SOURCE, sequence, until }, all.stored(), &tenant).unwrap();
         let matchers = vec![vec![Matcher::new("__name__", MatchOp::Equal, "a").unwrap()]];
         let watch = all.watch(tenant, matchers, until, Some(log));
         Self { all, watch }
@@ -121,7 +121,7 @@ fn what_was_acknowledged_is_there_after_a_kill_once() {
 fn what_was_read_is_not_late_after_a_kill() {
     let (_directory, path) = file();
     let first = Process::start(&path, 1, 1_000, &[]);
-    first.watch.begin(1_000, 2_000);
+    first.watch.begin(WallMs(1_000), WallMs(2_000));
     first.watch.settle();
     first.stored(1, &[900, 1_500]);
     assert!(!first.watch.commit(false));
@@ -156,7 +156,7 @@ fn a_log_is_cut_down_and_keeps_what_is_in_flight() {
 #[test]
 fn the_documented_example_holds() {
     let mut out = Vec::new();
-    put(&mut out, &Record::Read(1_000, 2_000));
+    put(&mut out, &Record::Read(WallMs(1_000), WallMs(2_000)));
     let hex: Vec<String> = out.iter().map(|byte| format!("{byte:02x}")).collect();
     let page = include_str!("../../../docs/formats/forward.md");
     assert!(page.contains(&hex.join(" ")), "{}", hex.join(" "));
@@ -182,7 +182,7 @@ fn a_log_that_is_cut_or_damaged_ends_there() {
     // Of another file of the forward: its batches have other numbers.
     RealDisk.replace(&path, &bytes).unwrap();
     let (tenant, none) = (Tenant::default(), HashSet::new());
-    let (_, late) =
-        LateLog::open(&path, Place { source: SourceId(8), sequence: 1, until_ms: 1_000 }, &none, &tenant).unwrap();
+    let place = Place { source: SourceId(8), sequence: 1, until: WallMs(1_000) };
+    let (_, late) = LateLog::open(&path, place, &none, &tenant).unwrap();
     assert_eq!(late, []);
 }

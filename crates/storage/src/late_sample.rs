@@ -1,6 +1,6 @@
 //! A sample that came behind what a forward has read of its second.
 
-use ogive_model::{Sample, SeriesDef, SeriesId};
+use ogive_model::{Sample, SeriesDef, SeriesId, WallMs};
 
 /// Which series a sample is of.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,4 +18,11 @@ pub struct LateSample {
     pub key: Key,
     /// As received.
     pub sample: Sample,
+}
+
+impl LateSample {
+    /// Its stored time.
+    pub(crate) fn time(&self) -> WallMs {
+        WallMs(self.sample.time_ms())
+    }
 }

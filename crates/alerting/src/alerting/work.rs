@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ogive_detect::rules::{AlertState, EvaluationContext, Group, GroupDefaults};
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 use ogive_notify::{
     Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Notice, Outbox, Pulse, Sender, Silence,
     Silences, exactly,
@@ -214,8 +214,8 @@ impl Work {
             return None;
         }
         let number = schedule::next(&state.slots, |slot| {
-            let wants_ms = slot.next_ms - slot.group.query_offset_ms;
-            slot.next_ms <= now && (now - slot.next_ms >= wait || self.context.sources.have(wants_ms, now))
+            let wants = WallMs(slot.next_ms - slot.group.query_offset_ms);
+            slot.next_ms <= now && (now - slot.next_ms >= wait || self.context.sources.have(wants, WallMs(now)))
         })?;
         let slot = &mut state.slots[number];
         // A group that is behind skips the evaluations that it missed.

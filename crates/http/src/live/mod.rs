@@ -354,7 +354,7 @@ async fn watch(app: &App, wanted: &ColumnQuery) -> Option<Reading> {
 }
 
 fn lateness_ms(app: &App) -> i64 {
-    app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms())
+    app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness().0)
 }
 
 /// The last second that is complete, with the lateness allowed.

@@ -28,6 +28,7 @@ use ogive_door::Door;
 use ogive_door::audit::{self, Entry};
 use ogive_door::reload::{ConfigKind, Marks, settled};
 use ogive_journal::{Disk, RealDisk};
+use ogive_model::WallMs;
 use ogive_text::mistake;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -181,20 +182,21 @@ impl Shared {
         let is_same = |before: &Forward| (&before.name, &before.tenant) == (&forward.name, &forward.tenant);
         match former.filter(|former| is_same(&former.forward)) {
             Some(Former { forward: before, watch }) => {
-                watch.select(matchers, state.next_ms);
+                watch.select(matchers, WallMs(state.next_ms));
                 if before.form != forward.form {
                     watch.replace_log(log()?);
                 }
                 Ok(watch)
             }
-            None => Ok(self.watches.watch(forward.tenant.clone(), matchers, state.next_ms, log()?)),
+            None => Ok(self.watches.watch(forward.tenant.clone(), matchers, WallMs(state.next_ms), log()?)),
         }
     }
 
     /// The log of late samples for a remote server that merges them, and those that a previous process did not forward.
     fn log(&self, forward: &Forward, state: &State) -> anyhow::Result<(LateLog, Vec<LateSample>)> {
         let path = late_log::path_of(&self.data, &forward.name);
-        let place = late_log::Place { source: state.source, sequence: state.sequence, until_ms: state.next_ms };
+        let (source, sequence, until) = (state.source, state.sequence, WallMs(state.next_ms));
+        let place = late_log::Place { source, sequence, until };
         LateLog::open(&path, place, self.watches.stored(), &forward.tenant)
             .with_context(|| format!("forward {}: the log of late samples", forward.name))
     }

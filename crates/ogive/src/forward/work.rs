@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use ogive_door::Door;
 use ogive_export::{Body, FRAME, Outcome, Reply, random_source};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
-use ogive_model::{Resolution, SelectError, Selection, SeriesData, SeriesDef, SeriesId, TimeRange};
+use ogive_model::{Resolution, SelectError, Selection, SeriesData, SeriesDef, SeriesId, TimeRange, WallMs};
 use ogive_outgoing::grpc::CallResult;
 use ogive_protocol::otlp::PartialSuccess;
 
@@ -273,7 +273,7 @@ impl Work {
     fn read(&self, from_ms: i64, to_ms: i64) -> anyhow::Result<(i64, Vec<SeriesData>)> {
         let read = self.try_read(from_ms, to_ms);
         if read.is_err() {
-            self.watch.begin(from_ms, from_ms);
+            self.watch.begin(WallMs(from_ms), WallMs(from_ms));
         }
         read
     }
@@ -281,7 +281,7 @@ impl Work {
     fn try_read(&self, from_ms: i64, mut to_ms: i64) -> anyhow::Result<(i64, Vec<SeriesData>)> {
         let mut attempt = 1;
         loop {
-            self.watch.begin(from_ms, to_ms);
+            self.watch.begin(WallMs(from_ms), WallMs(to_ms));
             self.watch.settle();
             match self.select(from_ms, to_ms, false) {
                 Ok(series) if self.watch.commit(attempt == ATTEMPTS) => return Ok((to_ms, series)),
@@ -292,7 +292,7 @@ impl Work {
                 Err(error @ SelectError::TooManySamples { .. }) => {
                     tracing::warn!("forward {}: second {} is skipped: {error}", self.forward.name, to_ms / SECOND_MS);
                     self.change(|figure| figure.seconds_skipped += 1);
-                    self.watch.begin(to_ms, to_ms);
+                    self.watch.begin(WallMs(to_ms), WallMs(to_ms));
                     return Ok((to_ms, Vec::new()));
                 }
                 Err(error) => return Err(error.into()),

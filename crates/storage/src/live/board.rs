@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_hist::Histogram;
-use ogive_model::SeriesId;
+use ogive_model::{SeriesId, WallMs};
 use tokio::sync::watch;
 
 use super::Counts;
@@ -82,9 +82,9 @@ pub(crate) struct Board {
     pub counts: Counts,
 }
 
-/// The end, in seconds, of the cell of an instant in milliseconds.
-pub(crate) const fn second_of(time_ms: i64) -> i64 {
-    (time_ms - 1).div_euclid(1_000) + 1
+/// The end, in seconds, of the cell of an instant.
+pub(crate) const fn second_of(time: WallMs) -> i64 {
+    (time.0 - 1).div_euclid(1_000) + 1
 }
 
 impl Board {
@@ -131,8 +131,8 @@ impl Board {
         state.passed = state.passed.max(second);
     }
 
-    /// A series belongs to a watch; its data up to `applied_ms` is not here. Returns false if it is not to be followed.
-    pub(crate) fn begin(&self, watch: u64, series: SeriesId, applied_ms: i64, is_wide: bool) -> bool {
+    /// A series belongs to a watch; its data up to `applied` is not here. Returns false if it is not to be followed.
+    pub(crate) fn begin(&self, watch: u64, series: SeriesId, applied: WallMs, is_wide: bool) -> bool {
         let mut state = self.state();
         let State { watches, of, passed, .. } = &mut *state;
         let Some(watched) = watches.get_mut(&watch).filter(|watched| watched.unfit.is_none()) else { return false };
@@ -141,9 +141,9 @@ impl Board {
             self.unfit(watch, UnfitReason::Series);
             return false;
         }
-        if applied_ms > i64::MIN {
-            watched.from = watched.from.max(second_of(applied_ms) + 1);
-            watched.heard.note(series, second_of(applied_ms), *passed, is_wide);
+        if applied > WallMs::MIN {
+            watched.from = watched.from.max(second_of(applied) + 1);
+            watched.heard.note(series, second_of(applied), *passed, is_wide);
         }
         if is_wide {
             watched.heard.note(series, i64::MIN, *passed, true);
@@ -174,8 +174,8 @@ impl Board {
     }
 
     /// A sample of a series is in no cell, or may be there twice.
-    pub(crate) fn doubt(&self, series: SeriesId, time_ms: i64) {
-        let second = second_of(time_ms);
+    pub(crate) fn doubt(&self, series: SeriesId, time: WallMs) {
+        let second = second_of(time);
         self.counts.doubts.add(1);
         let mut state = self.state();
         let now = Seconds { passed: state.passed, closed: state.closed() };
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_column_is_the_sum_of_the_cells_once_every_worker_told_its_own() {
         let board = board(10);
-        assert!(board.begin(1, A, i64::MIN, false) && board.begin(1, B, i64::MIN, false));
+        assert!(board.begin(1, A, WallMs::MIN, false) && board.begin(1, B, WallMs::MIN, false));
         board.cell(A, 101, false, of(&[1.0]));
         board.reported(0, 101);
         assert_eq!(board.answer(1, 101), Answer::Open);
@@ -372,13 +372,13 @@ mod tests {
     #[test]
     fn a_column_is_forgotten_when_it_is_not_given_any_more() {
         let board = board(10);
-        assert!(board.begin(1, A, i64::MIN, false));
+        assert!(board.begin(1, A, WallMs::MIN, false));
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(A, 102, false, of(&[1.0]));
         close(&board, 101 + SECONDS - 1);
         board.pass(102 + SECONDS);
         board.cell(A, 101, true, of(&[2.0]));
-        board.doubt(A, 102_000);
+        board.doubt(A, WallMs(102_000));
         assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
         assert_eq!(board.answer(1, 102), Answer::Ask(None));
     }
@@ -388,9 +388,9 @@ mod tests {
         let board = board(10);
         board.add(2);
         assert!(
-            board.begin(1, A, i64::MIN, false)
-                && board.begin(2, A, i64::MIN, false)
-                && board.begin(2, B, i64::MIN, false)
+            board.begin(1, A, WallMs::MIN, false)
+                && board.begin(2, A, WallMs::MIN, false)
+                && board.begin(2, B, WallMs::MIN, false)
         );
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(B, 101, false, of(&[2.0]));
@@ -406,14 +406,14 @@ mod tests {
     #[test]
     fn what_is_not_certain_is_asked_of_the_store() {
         let board = board(2);
-        assert!(board.begin(1, A, 102_000, false), "samples up to 102 s, which are of the cell that ends then");
+        assert!(board.begin(1, A, WallMs(102_000), false), "samples up to 102 s, which are of the cell that ends then");
         for second in 101..=103 {
             board.cell(A, second, false, of(&[1.0]));
         }
         close(&board, 103);
         assert_eq!(board.answer(1, 102), Answer::Ask(None));
         assert_eq!(board.answer(1, 103), Answer::Column(Some(Box::new(of(&[1.0])))));
-        board.doubt(A, 103_001);
+        board.doubt(A, WallMs(103_001));
         board.cell(A, 104, false, of(&[1.0]));
         board.cell(A, 105, false, of(&[1.0]));
         board.cell(A, 105, false, Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0].into() }));
@@ -453,15 +453,15 @@ mod tests {
         let board = board(2);
         board.add(2);
         assert!(
-            board.begin(1, A, i64::MIN, false)
-                && board.begin(2, A, i64::MIN, false)
-                && board.begin(2, B, i64::MIN, false)
+            board.begin(1, A, WallMs::MIN, false)
+                && board.begin(2, A, WallMs::MIN, false)
+                && board.begin(2, B, WallMs::MIN, false)
         );
-        assert!(!board.begin(2, SeriesId(11), i64::MIN, false), "the third series");
+        assert!(!board.begin(2, SeriesId(11), WallMs::MIN, false), "the third series");
         close(&board, 101);
         assert_eq!(board.answer(2, 101), Answer::Ask(Some(UnfitReason::Series)));
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Column(None), 1));
-        assert!(!board.begin(2, B, i64::MIN, false), "it stays unfit");
+        assert!(!board.begin(2, B, WallMs::MIN, false), "it stays unfit");
         board.unfit_series(A, UnfitReason::Kind);
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Ask(Some(UnfitReason::Kind)), 0));
     }

@@ -121,15 +121,15 @@ impl Changes {
 }
 
 impl Changing {
-    /// The time of the oldest sample that arrived since the last call, milliseconds; `i64::MIN` when that is not known.
-    pub fn take(&self) -> Option<i64> {
+    /// The time of the oldest sample that arrived since the last call; [`WallMs::MIN`] when that is not known.
+    pub fn take(&self) -> Option<WallMs> {
         // ORDERING: Acquire; pairs with the Release of `Tap::sample`: the query that is made next reads the sample, which was applied before.
         let oldest_ms = self.oldest_ms.swap(NOTHING, Ordering::Acquire);
         if oldest_ms == ANYTHING {
             // ORDERING: Relaxed; it stays so.
             self.oldest_ms.store(ANYTHING, Ordering::Relaxed);
         }
-        (oldest_ms != NOTHING).then_some(oldest_ms)
+        (oldest_ms != NOTHING).then_some(WallMs(oldest_ms))
     }
 }
 

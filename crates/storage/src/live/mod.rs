@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ogive_model::{Matcher, Ns, Tenant, WallNs};
+use ogive_model::{Matcher, Ms, Ns, Tenant, WallMs, WallNs};
 use ogive_probe::Clock;
 use ogive_store::ingest::TIME_AHEAD_MAX;
 use ogive_store::{Audience, Store, Watch};
@@ -128,9 +128,9 @@ impl Live {
         &self.counts
     }
 
-    /// Milliseconds after its end at which a second closes.
-    pub const fn lateness_ms(&self) -> i64 {
-        self.options.live_lateness_ms as i64
+    /// How long after its end a second closes.
+    pub fn lateness(&self) -> Ms {
+        self.options.live_lateness_ms.into()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -196,7 +196,7 @@ impl Live {
 
     /// The last second that is complete, with the lateness allowed.
     fn closed_second(&self) -> i64 {
-        (self.clock.wall().div_euclid(1_000_000) - self.lateness_ms()).div_euclid(1_000)
+        (WallNs(self.clock.wall()).to_ms() - self.lateness()).0.div_euclid(1_000)
     }
 
     /// Notifies the shards of each second that has passed, until `board` has no readers.
@@ -213,9 +213,9 @@ impl Live {
                 // A cell includes what ends at this very instant.
                 store.pass(Audience::Streams, WallNs(second * 1_000_000_000 + 1));
             }
-            let next_ns = ((self.closed_second() + 1) * 1_000 + self.lateness_ms()) * 1_000_000;
-            let wait = u64::try_from(next_ns - self.clock.wall()).unwrap_or(0);
-            std::thread::sleep(Duration::from_nanos(wait.min(1_000_000_000)));
+            let next = WallMs((self.closed_second() + 1) * 1_000) + self.lateness();
+            let wait = next.to_ns().since(WallNs(self.clock.wall())).to_duration();
+            std::thread::sleep(wait.min(Duration::from_secs(1)));
         }
     }
 
@@ -235,7 +235,7 @@ impl Live {
     pub fn doubt_all(&self) {
         if let Some(board) = &self.state().board {
             // Including data ahead of its time, and data that is not late yet.
-            board.doubt_for(TIME_AHEAD_MAX / Ns::from_secs(1) + self.lateness_ms() / 1_000 + 2);
+            board.doubt_for(TIME_AHEAD_MAX / Ns::from_secs(1) + self.lateness() / Ms::from_secs(1) + 2);
         }
     }
 

@@ -4,8 +4,8 @@
 //! Invariants: a window answers what the store would: every sample that came behind its newest was reported to it ([`Changing`]), and
 //! reads again from the oldest of them on. What it cannot answer the same way the store is asked: older times, longer ranges, rollups,
 //! texts, and series beyond those that are watched.
-//! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MS_MAX`], [`AGO_MS_MAX`] and
-//! [`BYTES_MAX`]; windows nobody read for [`IDLE_NS`] go with the next one that is made, all with the last [`RecentLease`].
+//! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MAX`], [`AGO_MAX`] and
+//! [`BYTES_MAX`]; windows nobody read for [`IDLE`] go with the next one that is made, all with the last [`RecentLease`].
 //! Failure: an error of the store is the caller's, and the window begins anew.
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{
-    Labels, Matcher, Opening, Partial, Reader, Resolution, Select, SelectError, Selection, SeriesData, SeriesSet,
-    Tenant, TimeRange,
+    Labels, Matcher, MonoNs, Ms, Ns, Opening, Partial, Reader, Resolution, Select, SelectError, Selection, SeriesData,
+    SeriesSet, Tenant, TimeRange, WallMs, WallNs,
 };
 use ogive_probe::Clock;
 
@@ -23,15 +23,15 @@ use super::changes::{Changes, Changing};
 use super::window::Window;
 
 /// 20 minutes: ranges of five minutes and what corrections look back on; longer ones are for recording rules.
-pub(super) const SPAN_MS_MAX: i64 = 20 * 60_000;
+const SPAN_MAX: Ms = Ms::from_secs(20 * 60);
 /// Two minutes: a range that ended longer ago does not belong to a second that just closed.
-const AGO_MS_MAX: i64 = 120_000;
+const AGO_MAX: Ms = Ms::from_secs(120);
 /// 256 MiB for all windows: 2,500 histogram series of 100 bins over a minute with the data kept beside them, or a million numbers ten times over.
 const BYTES_MAX: usize = 256 << 20;
 /// A little more than a minute: corrections of sent seconds begin that much earlier.
-const SLACK_MS: i64 = 70_000;
+const SLACK: Ms = Ms::from_secs(70);
 /// A minute.
-const IDLE_NS: u64 = 60_000_000_000;
+const IDLE: Ns = Ns::from_secs(60);
 
 /// See the module.
 pub struct Recent {
@@ -57,10 +57,10 @@ struct Entry {
 struct RecentEntry {
     window: Option<Window>,
     /// The longest requested range.
-    span_ms: i64,
-    used_ns: u64,
+    span: Ms,
+    used: MonoNs,
     /// Too many bytes: the store is queried until then.
-    barred_until_ns: u64,
+    barred_until: MonoNs,
 }
 
 /// Held by a stream; windows are dropped with the last one.
@@ -135,13 +135,13 @@ impl Recent {
         if let Some(entry) = state.entries.get(&key) {
             return Some(Arc::clone(entry));
         }
-        let now = self.clock.now();
+        let now = MonoNs(self.clock.now());
         let (idle, others) = std::mem::take(&mut state.entries)
             .into_iter()
-            .partition(|(_, entry)| entry.kept.try_lock().is_ok_and(|kept| now.saturating_sub(kept.used_ns) > IDLE_NS));
+            .partition(|(_, entry)| entry.kept.try_lock().is_ok_and(|kept| now.since(kept.used) > IDLE));
         state.entries = others;
         let changing = self.changes.watch(tenant, vec![matchers.to_vec()], false);
-        let kept = Mutex::new(RecentEntry { used_ns: now, ..RecentEntry::default() });
+        let kept = Mutex::new(RecentEntry { used: now, ..RecentEntry::default() });
         let entry = changing.map(|changing| Arc::new(Entry { changing, kept }));
         if let Some(entry) = &entry {
             state.entries.insert(key, Arc::clone(entry));
@@ -160,38 +160,38 @@ impl Recent {
         opening: &Opening<'_>,
     ) -> Result<Option<super::window::Slice>, SelectError> {
         let range = selection.range;
-        let span_ms = range.length().0;
-        let now_ms = self.clock.wall().div_euclid(1_000_000);
-        let is_recent = range.end.0 > now_ms - AGO_MS_MAX && range.end.0 <= now_ms + AGO_MS_MAX;
+        let span = range.length();
+        let now = WallNs(self.clock.wall()).to_ms();
+        let is_recent = range.end > now - AGO_MAX && range.end <= now + AGO_MAX;
         let is_raw = matches!(selection.resolution, Resolution::Finest | Resolution::Aligned { .. });
-        if selection.labels_only || !is_raw || !is_recent || span_ms <= 0 || span_ms > SPAN_MS_MAX {
+        if selection.labels_only || !is_raw || !is_recent || span <= Ms::ZERO || span > SPAN_MAX {
             return Ok(None);
         }
         let Some(entry) = self.entry(tenant, &selection.matchers) else { return Ok(None) };
         let mut kept = lock(&entry.kept);
-        kept.used_ns = self.clock.now();
-        if kept.barred_until_ns > kept.used_ns {
+        kept.used = MonoNs(self.clock.now());
+        if kept.barred_until > kept.used {
             return Ok(None);
         }
-        kept.span_ms = kept.span_ms.max(span_ms);
+        kept.span = kept.span.max(span);
         let window = kept.window.take();
         // ORDERING: Relaxed; a sum: the window is counted again when it is put back.
         self.bytes.fetch_sub(window.as_ref().map_or(0, Window::bytes), Ordering::Relaxed);
         // Changes from here on are reported by the next call.
         let window = match entry.changing.take() {
             // More series than are watched.
-            Some(i64::MIN) => return Ok(None),
+            Some(WallMs::MIN) => return Ok(None),
             changed => window.map(|mut window| {
-                window.cut_behind(changed.map_or(i64::MAX, |oldest_ms| oldest_ms.saturating_sub(1)));
+                window.cut_behind(changed.map_or(WallMs::MAX, |oldest| oldest.saturating_sub(Ms(1))));
                 window
             }),
         };
-        let Some(mut window) = brought_to(window, store, selection, opening, kept.span_ms)? else { return Ok(None) };
-        window.cut_to(window.end_ms().max(range.end.0) - kept.span_ms - 2 * SLACK_MS);
+        let Some(mut window) = brought_to(window, store, selection, opening, kept.span)? else { return Ok(None) };
+        window.cut_to(window.end().max(range.end) - kept.span - SLACK * 2);
         let slice = window.slice(range);
         let is_too_large = self.bytes() + window.bytes() > BYTES_MAX;
         if is_too_large {
-            kept.barred_until_ns = kept.used_ns + IDLE_NS;
+            kept.barred_until = kept.used.saturating_add(IDLE);
         }
         self.set(&mut kept, (!is_too_large).then_some(window));
         drop(kept);
@@ -206,26 +206,26 @@ fn brought_to(
     store: &dyn Select,
     selection: &Selection,
     opening: &Opening<'_>,
-    span_ms: i64,
+    span: Ms,
 ) -> Result<Option<Window>, SelectError> {
-    let (start_ms, end_ms) = (selection.range.start.0, selection.range.end.0);
+    let TimeRange { start, end } = selection.range;
     let read = |range: TimeRange| {
         let wanted = Selection { range, resolution: Resolution::Finest, ..selection.clone() };
         read_all(&*store.open(&wanted, opening)?)
     };
     if let Some(mut window) = window {
-        if end_ms <= window.end_ms() {
+        if end <= window.end() {
             return Ok(Some(window));
         }
-        if start_ms >= window.start_ms() {
-            let range = TimeRange::from_ms(window.end_ms(), end_ms);
+        if start >= window.start() {
+            let range = TimeRange { start: window.end(), end };
             // Not with a new series, or with data that cannot be kept.
-            if read(range)?.is_some_and(|newer| window.append(newer, end_ms)) {
+            if read(range)?.is_some_and(|newer| window.append(newer, end)) {
                 return Ok(Some(window));
             }
         }
     }
-    let range = TimeRange::from_ms(end_ms.saturating_sub(span_ms + SLACK_MS), end_ms);
+    let range = TimeRange { start: end.saturating_sub(span + SLACK), end };
     Ok(read(range)?.map(|series| Window::new(range, series)))
 }
 

@@ -35,7 +35,7 @@ impl Follower for Tap {
             return false;
         }
         let is_wide = !(1..=1_000).contains(&def.meta.width_ms);
-        let is_wanted = self.board.begin(watch, series, applied.0, is_wide);
+        let is_wanted = self.board.begin(watch, series, applied, is_wide);
         if is_wanted {
             self.slots.insert(slot, series);
         }
@@ -53,7 +53,7 @@ impl Follower for Tap {
         if is_certain && self.feeder.offer_unordered([item]).fed == 1 {
             self.board.counts.fed.add(1);
         } else {
-            self.board.doubt(series, time.0);
+            self.board.doubt(series, time);
         }
     }
 
@@ -87,8 +87,8 @@ impl Sink for BoardWriter {
     }
 
     fn refused(&mut self, series: SeriesId, time_ns: i64) {
-        let time_ms = time_ns.div_euclid(1_000_000);
-        debug_assert_eq!(second_of(time_ms), (time_ns - 1).div_euclid(1_000_000_000) + 1, "whole milliseconds");
-        self.board.doubt(series, time_ms);
+        let time = WallNs(time_ns).to_ms();
+        debug_assert_eq!(second_of(time), (time_ns - 1).div_euclid(1_000_000_000) + 1, "whole milliseconds");
+        self.board.doubt(series, time);
     }
 }

@@ -13,8 +13,8 @@ use ogive_model::{
 
 /// See the module.
 pub(super) struct Window {
-    start_ms: i64,
-    end_ms: i64,
+    start: WallMs,
+    end: WallMs,
     series: Vec<Arc<SeriesData>>,
     bytes: usize,
 }
@@ -24,15 +24,15 @@ impl Window {
     pub(super) fn new(range: TimeRange, series: Vec<SeriesData>) -> Self {
         let series: Vec<Arc<SeriesData>> = series.into_iter().map(Arc::new).collect();
         let bytes = series.iter().map(|one| bytes_of(one)).sum();
-        Self { start_ms: range.start.0, end_ms: range.end.0, series, bytes }
+        Self { start: range.start, end: range.end, series, bytes }
     }
 
-    pub(super) const fn start_ms(&self) -> i64 {
-        self.start_ms
+    pub(super) const fn start(&self) -> WallMs {
+        self.start
     }
 
-    pub(super) const fn end_ms(&self) -> i64 {
-        self.end_ms
+    pub(super) const fn end(&self) -> WallMs {
+        self.end
     }
 
     /// Its approximate memory.
@@ -40,39 +40,39 @@ impl Window {
         self.bytes
     }
 
-    /// Drops what is after `end_ms`.
-    pub(super) fn cut_behind(&mut self, end_ms: i64) {
-        if end_ms >= self.end_ms {
+    /// Drops what is after `end`.
+    pub(super) fn cut_behind(&mut self, end: WallMs) {
+        if end >= self.end {
             return;
         }
-        self.end_ms = end_ms.max(self.start_ms);
+        self.end = end.max(self.start);
         for one in &mut self.series {
             let newest = one.floats.times.last().copied().max(one.histograms.times.last().copied());
-            if newest > Some(self.end_ms) {
+            if newest > Some(self.end.0) {
                 let one = Arc::make_mut(one);
-                ColumnMut::from(&mut one.floats).cut_behind(self.end_ms);
-                ColumnMut::from(&mut one.histograms).cut_behind(self.end_ms);
+                ColumnMut::from(&mut one.floats).cut_behind(self.end);
+                ColumnMut::from(&mut one.histograms).cut_behind(self.end);
             }
         }
     }
 
-    /// Drops what is at or before `start_ms`, once that is a quarter of it: dropping moves the rest.
-    pub(super) fn cut_to(&mut self, start_ms: i64) {
-        if start_ms - self.start_ms < (self.end_ms - start_ms) / 4 {
+    /// Drops what is at or before `start`, once that is a quarter of it: dropping moves the rest.
+    pub(super) fn cut_to(&mut self, start: WallMs) {
+        if start - self.start < (self.end - start) / 4 {
             return;
         }
-        self.start_ms = start_ms;
+        self.start = start;
         for one in &mut self.series {
             let one = Arc::make_mut(one);
-            ColumnMut::from(&mut one.floats).cut_to(start_ms);
-            ColumnMut::from(&mut one.histograms).cut_to(start_ms);
+            ColumnMut::from(&mut one.floats).cut_to(start);
+            ColumnMut::from(&mut one.histograms).cut_to(start);
         }
         self.series.retain(|one| !(one.floats.times.is_empty() && one.histograms.times.is_empty()));
         self.bytes = self.series.iter().map(|one| bytes_of(one)).sum();
     }
 
-    /// Adds the store's data from the window's end to `end_ms`; false when it contains a series that the window does not have.
-    pub(super) fn append(&mut self, newer: Vec<SeriesData>, end_ms: i64) -> bool {
+    /// Adds the store's data from the window's end to `end`; false when it contains a series that the window does not have.
+    pub(super) fn append(&mut self, newer: Vec<SeriesData>, end: WallMs) -> bool {
         let mut at = 0;
         for mut one in newer {
             let is_it = |known: &Arc<SeriesData>| known.labels == one.labels && known.meta == one.meta;
@@ -85,13 +85,13 @@ impl Window {
             ColumnMut::from(&mut known.floats).append(ColumnMut::from(&mut one.floats));
             ColumnMut::from(&mut known.histograms).append(ColumnMut::from(&mut one.histograms));
         }
-        self.end_ms = end_ms;
+        self.end = end;
         true
     }
 
     /// The store's result for `range`; None when that extends beyond the window.
     pub(super) fn slice(&self, range: TimeRange) -> Option<Slice> {
-        if range.start < WallMs(self.start_ms) || range.end > WallMs(self.end_ms) {
+        if range.start < self.start || range.end > self.end {
             return None;
         }
         let (mut parts, mut sets, mut samples) = (Vec::<Part>::new(), Vec::<Range<usize>>::new(), 0);
@@ -138,17 +138,17 @@ impl<'c> From<&'c mut HistogramColumn> for ColumnMut<'c, HistogramValue> {
 }
 
 impl<T> ColumnMut<'_, T> {
-    /// Drops what is after `end_ms`.
-    fn cut_behind(self, end_ms: i64) {
-        let keep = self.times.partition_point(|time| *time <= end_ms);
+    /// Drops what is after `end`.
+    fn cut_behind(self, end: WallMs) {
+        let keep = self.times.partition_point(|time| *time <= end.0);
         self.times.truncate(keep);
         self.values.truncate(keep);
         self.starts.truncate(keep);
     }
 
-    /// Drops what is at or before `start_ms`.
-    fn cut_to(self, start_ms: i64) {
-        let gone = self.times.partition_point(|time| *time <= start_ms);
+    /// Drops what is at or before `start`.
+    fn cut_to(self, start: WallMs) {
+        let gone = self.times.partition_point(|time| *time <= start.0);
         drop(self.times.drain(..gone));
         drop(self.values.drain(..gone));
         drop(self.starts.drain(..gone.min(self.starts.len())));
@@ -334,25 +334,25 @@ mod tests {
                 }
                 let range = TimeRange::from_ms(now - span, now);
                 let mut window = kept.take().and_then(|mut window| {
-                    window.cut_behind(oldest.map_or(i64::MAX, |oldest| oldest - 1));
-                    let newer = model.select(TimeRange::from_ms(window.end_ms(), now.max(window.end_ms())));
-                    let is_covered = window.start_ms() <= range.start.0;
-                    let end_ms = now.max(window.end_ms());
-                    (is_covered && window.append(newer, end_ms)).then_some(window)
+                    window.cut_behind(oldest.map_or(WallMs::MAX, |oldest| WallMs(oldest - 1)));
+                    let end = range.end.max(window.end());
+                    let newer = model.select(TimeRange { start: window.end(), end });
+                    let is_covered = window.start() <= range.start;
+                    (is_covered && window.append(newer, end)).then_some(window)
                 });
                 moved += usize::from(window.is_some());
                 let window = window.get_or_insert_with(|| {
                     let wider = TimeRange::from_ms(now - span - 20, now);
                     Window::new(wider, model.select(wider))
                 });
-                window.cut_to(now - 20);
+                window.cut_to(WallMs(now - 20));
                 if let Some(slice) = window.slice(range) {
                     let found = all(&slice);
                     prop_assert_eq!(&found, &model.select(range));
                     prop_assert_eq!(slice.count(), found.chunk_by(|a, b| a.labels == b.labels).count());
                     prop_assert!(all(&slice).is_empty(), "each is given once");
                 } else {
-                    prop_assert!(range.start.0 < window.start_ms());
+                    prop_assert!(range.start < window.start());
                 }
                 let bytes: usize = window.series.iter().map(|one| bytes_of(one)).sum();
                 prop_assert!(window.bytes() >= bytes, "{} < {bytes}", window.bytes());

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ogive_model::{Batch, SeriesId, Verdict};
+use ogive_model::{Batch, SeriesId, Verdict, WallMs};
 use ogive_stream::align::window_end;
 
 use ogive_door::counters::Counter;
@@ -115,7 +115,7 @@ struct Note {
     rule: usize,
     windows: Ranges,
     /// The end of each sample's window.
-    ends: Vec<i64>,
+    ends: Vec<WallMs>,
 }
 
 /// The effect of a batch, until it is acknowledged.
@@ -161,8 +161,8 @@ impl Marks {
             let mut note = Note { rule: at, windows: Ranges::default(), ends: Vec::new() };
             for sample in batch.samples.iter().flatten() {
                 if about.get(sample.series as usize).is_some_and(|rules| rules >> at & 1 == 1) {
-                    let end = window_end(sample.time_ms(), marked.rule.width_ms);
-                    note.windows.add(end.saturating_sub(marked.rule.width_ms), end);
+                    let end = WallMs(window_end(sample.time_ms(), marked.rule.width.0));
+                    note.windows.add(end.saturating_sub(marked.rule.width), end);
                     note.ends.push(end);
                 }
             }
@@ -205,8 +205,8 @@ impl Marks {
             for (name, outcome, value) in marked.counts.figures() {
                 out.push(OwnValue::counter(name, &[("rule", rule), ("outcome", outcome)], value as f64));
             }
-            if let Some(watermark_ms) = marked.watermark_ms() {
-                out.push(OwnValue::gauge(WATERMARK, &[("rule", rule)], "s", watermark_ms as f64 / 1e3));
+            if let Some(watermark) = marked.watermark() {
+                out.push(OwnValue::gauge(WATERMARK, &[("rule", rule)], "s", watermark.0 as f64 / 1e3));
             }
         }
         // The samples of a family must be consecutive.
@@ -233,10 +233,11 @@ impl Notes {
 }
 
 impl Marked {
-    fn take(&self, windows: &Ranges, ends: &[i64], rejected: u64) {
+    fn take(&self, windows: &Ranges, ends: &[WallMs], rejected: u64) {
         let mut dirty = lock(&self.dirty);
         // ORDERING: Relaxed; both change under the lock that is held.
         let (closed, horizon) = (self.closed_ms.load(Ordering::Relaxed), self.horizon_ms.load(Ordering::Relaxed));
+        let (closed, horizon) = (WallMs(closed), WallMs(horizon));
         let too_late = ends.iter().filter(|end| **end <= horizon).count() as u64;
         let late = ends.iter().filter(|end| horizon < **end && **end <= closed).count() as u64;
         let mut windows = windows.clone();
@@ -250,11 +251,11 @@ impl Marked {
     }
 
     /// Everything before it is in cells; None before the first second has passed.
-    fn watermark_ms(&self) -> Option<i64> {
+    fn watermark(&self) -> Option<WallMs> {
         let dirty = lock(&self.dirty);
         // ORDERING: Relaxed; changes under the lock that is held.
-        let closed = self.closed_ms.load(Ordering::Relaxed);
-        (closed > i64::MIN).then(|| dirty.first().map_or(closed, |first| first.min(closed)))
+        let closed = WallMs(self.closed_ms.load(Ordering::Relaxed));
+        (closed > WallMs::MIN).then(|| dirty.first().map_or(closed, |first| first.min(closed)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, SeriesData, SeriesDef, SeriesMeta, Temporality, Tenant};
+use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, Ms, SeriesData, SeriesDef, SeriesMeta, Temporality, Tenant};
 use ogive_stream::align::Function;
 
 use ogive_text::duration::seconds_or_units_ms;
@@ -11,13 +11,15 @@ use ogive_text::duration::seconds_or_units_ms;
 pub(crate) const CELL_LABEL: &str = "ogive_cell";
 
 /// An hour: windows are aligned to the epoch, and a day consists of whole ones.
-const WIDTH_MS_MAX: i64 = 3_600_000;
+const WIDTH_MAX: Ms = Ms::from_secs(3_600);
 
 /// 10 minutes: data dropped sooner may be newer than what senders deliver after an outage.
-const RAW_MS_MIN: i64 = 600_000;
+const RAW_AGE_MIN: Ms = Ms::from_secs(600);
+
+const DAY: Ms = Ms::from_secs(86_400);
 
 /// A day: for a longer delay use a recording rule.
-const WAIT_MS_MAX: i64 = 86_400_000;
+const WAIT_MAX: Ms = DAY;
 
 /// A quantization rule.
 #[derive(Clone, Debug)]
@@ -26,15 +28,15 @@ pub struct Rule {
     pub text: String,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) tenant: Tenant,
-    pub(crate) width_ms: i64,
+    pub(crate) width: Ms,
     /// How long after its end a window closes.
-    pub lateness_ms: i64,
+    pub lateness: Ms,
     /// How far back the sample before the first one of a counter is looked for.
-    pub lookback_ms: i64,
+    pub lookback: Ms,
     /// How numbers are combined; by their temporality when not chosen.
     pub functions: Vec<Function>,
     /// Samples are dropped this long after their time; None: they stay beside their cells.
-    pub raw_ms: Option<i64>,
+    pub raw_age: Option<Ms>,
 }
 
 impl FromStr for Rule {
@@ -46,21 +48,21 @@ impl FromStr for Rule {
             text: text.to_owned(),
             matchers: matchers(selector)?,
             tenant: Tenant::default(),
-            width_ms: 1_000,
+            width: Ms::from_secs(1),
             // 2 s: for a sender on another network, and for a slow scrape.
-            lateness_ms: 2_000,
+            lateness: Ms::from_secs(2),
             // The lookback of PromQL.
-            lookback_ms: 300_000,
+            lookback: Ms::from_secs(300),
             functions: Vec::new(),
-            raw_ms: None,
+            raw_age: None,
         };
-        let (mut is_instead, mut raw_ms) = (false, 3_600_000);
+        let (mut is_instead, mut raw_age) = (false, Ms::from_secs(3_600));
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or_else(|| format!("{option:?} has no value; {USAGE}"))?;
             match name.trim() {
-                "width" => rule.width_ms = width(value)?,
-                "lateness" => rule.lateness_ms = within(value, 0, WAIT_MS_MAX)?,
-                "lookback" => rule.lookback_ms = within(value, 1_000, WAIT_MS_MAX)?,
+                "width" => rule.width = width(value)?,
+                "lateness" => rule.lateness = within(value, Ms::ZERO, WAIT_MAX)?,
+                "lookback" => rule.lookback = within(value, Ms::from_secs(1), WAIT_MAX)?,
                 "number" => rule.functions = functions(value)?,
                 "tenant" => rule.tenant = Tenant::new(value).map_err(|error| error.to_string())?,
                 "keep" => {
@@ -70,15 +72,15 @@ impl FromStr for Rule {
                         _ => return Err(format!("keep={value:?}; give beside or instead")),
                     }
                 }
-                "raw" => raw_ms = within(value, RAW_MS_MIN, i64::MAX)?,
+                "raw" => raw_age = within(value, RAW_AGE_MIN, Ms::MAX)?,
                 other => return Err(format!("there is no option {other:?}; {USAGE}")),
             }
         }
-        let needed = rule.lookback_ms + rule.lateness_ms + rule.width_ms;
-        if is_instead && raw_ms < needed {
-            return Err(format!("raw={raw_ms} ms is shorter than lookback, lateness and width together ({needed} ms)"));
+        let needed = rule.lookback + rule.lateness + rule.width;
+        if is_instead && raw_age < needed {
+            return Err(format!("raw={raw_age} is shorter than lookback, lateness and width together ({needed})"));
         }
-        rule.raw_ms = is_instead.then_some(raw_ms);
+        rule.raw_age = is_instead.then_some(raw_age);
         Ok(rule)
     }
 }
@@ -103,14 +105,15 @@ fn matchers(selector: &str) -> Result<Vec<Matcher>, String> {
     ogive_query::parse_plain_selector(selector).map_err(|error| format!("{selector:?}: {error}"))
 }
 
-fn within(text: &str, least: i64, most: i64) -> Result<i64, String> {
-    let found = seconds_or_units_ms(text).filter(|ms| (least..=most).contains(ms));
-    found.ok_or_else(|| format!("{text:?} is no duration from {least} ms to {most} ms"))
+fn within(text: &str, least: Ms, most: Ms) -> Result<Ms, String> {
+    let found = seconds_or_units_ms(text).map(Ms).filter(|found| (least..=most).contains(found));
+    found.ok_or_else(|| format!("{text:?} is no duration from {least} to {most}"))
 }
 
-fn width(text: &str) -> Result<i64, String> {
-    let found = within(text, 1_000, WIDTH_MS_MAX)?;
-    let divides = found % 1_000 == 0 && 86_400_000 % found == 0;
+fn width(text: &str) -> Result<Ms, String> {
+    let second = Ms::from_secs(1);
+    let found = within(text, second, WIDTH_MAX)?;
+    let divides = found % second == Ms::ZERO && DAY % found == Ms::ZERO;
     if divides { Ok(found) } else { Err(format!("{text:?}: give whole seconds that divide a day")) }
 }
 
@@ -146,7 +149,7 @@ impl Rule {
     pub fn cells(&self) -> Vec<Matcher> {
         let mut out: Vec<Matcher> =
             self.matchers.iter().filter(|matcher| matcher.name != METRIC_NAME).cloned().collect();
-        out.push(matcher(CELL_LABEL, &width_text(self.width_ms)));
+        out.push(matcher(CELL_LABEL, &width_text(self.width)));
         out
     }
 
@@ -157,7 +160,7 @@ impl Rule {
 
     /// The series of the cells of `series`: `NAME:WIDTH_FUNCTION`. None when its labels are at their limit.
     pub fn cell_series(&self, series: &SeriesData, function: Option<Function>) -> Option<SeriesDef> {
-        let width = width_text(self.width_ms);
+        let width = width_text(self.width);
         let what = function.map_or("histogram", Function::as_str);
         let name = format!("{}:{width}_{what}", series.labels.metric_name());
         let own = [(METRIC_NAME, &*name), (CELL_LABEL, &*width)];
@@ -167,7 +170,7 @@ impl Rule {
             kind: if function.is_some() { Kind::Float } else { Kind::Histogram },
             temporality: function.map_or(Temporality::Delta, Function::temporality),
             unit,
-            width_ms: self.width_ms as u32,
+            width_ms: self.width.0 as u32,
         };
         SeriesDef::new(pairs, meta).ok()
     }
@@ -178,8 +181,8 @@ pub(crate) fn matcher(name: &str, value: &str) -> Matcher {
 }
 
 /// `1s`, `5m`, `1h`.
-fn width_text(width_ms: i64) -> String {
-    let seconds = width_ms / 1_000;
+fn width_text(width: Ms) -> String {
+    let seconds = width / Ms::from_secs(1);
     match seconds {
         _ if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
         _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
@@ -194,13 +197,13 @@ mod tests {
     #[test]
     fn rules_are_read_with_their_options() {
         let rule: Rule = r#"{__name__=~"a.*",x="}="}=width=5s,lateness=6s,number=last+max,keep=instead,raw=2h,tenant=t"#.parse().unwrap();
-        assert_eq!((rule.width_ms, rule.lateness_ms, rule.raw_ms), (5_000, 6_000, Some(7_200_000)));
+        assert_eq!((rule.width, rule.lateness, rule.raw_age), (Ms(5_000), Ms(6_000), Some(Ms(7_200_000))));
         assert_eq!((rule.functions.len(), rule.tenant.as_str(), rule.matchers.len()), (2, "t", 2));
         let plain: Rule = "up".parse().unwrap();
-        assert_eq!((plain.width_ms, plain.raw_ms, &*plain.text), (1_000, None, "up"));
+        assert_eq!((plain.width, plain.raw_age, &*plain.text), (Ms(1_000), None, "up"));
         assert_eq!("up=number=mean".parse::<Rule>().unwrap().functions, [Function::Mean]);
         assert_eq!(
-            ["1s", "1m", "1h", "90s"].map(|text| width_text(seconds_or_units_ms(text).unwrap())),
+            ["1s", "1m", "1h", "90s"].map(|text| width_text(Ms(seconds_or_units_ms(text).unwrap()))),
             ["1s", "1m", "1h", "90s"]
         );
     }

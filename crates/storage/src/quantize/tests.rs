@@ -36,8 +36,8 @@ fn only_acknowledged_samples_of_a_rules_series_mark_their_windows() {
     assert!(lock(&marks.rules[0].dirty).is_empty(), "nothing is marked before the store has it");
     notes.acknowledged(&Verdict { accepted: 4, ..Verdict::default() });
     let mut expected = Ranges::default();
-    expected.add(1_000, 2_000);
-    expected.add(8_000, 9_000);
+    expected.add(WallMs(1_000), WallMs(2_000));
+    expected.add(WallMs(8_000), WallMs(9_000));
     assert_eq!(*lock(&marks.rules[0].dirty), expected);
     assert!(lock(&marks.rules[1].dirty).is_empty(), "another tenant's rule");
     let again = Verdict { duplicate: 4, ..Verdict::default() };
@@ -50,7 +50,7 @@ fn only_acknowledged_samples_of_a_rules_series_mark_their_windows() {
         ..Batch::default()
     };
     marks.note(&batch).acknowledged(&Verdict::default());
-    expected.add(42_000, 43_000);
+    expected.add(WallMs(42_000), WallMs(43_000));
     assert_eq!(*lock(&marks.rules[0].dirty), expected);
 }
 
@@ -64,7 +64,7 @@ fn what_comes_late_is_counted_and_what_is_behind_the_horizon_marks_nothing() {
     marks.note(&batch).acknowledged(&Verdict { accepted: 3, ..Verdict::default() });
     let counts = ["too_late", "late", "on_time"].map(|outcome| count(&marks, 0, outcome));
     assert_eq!(counts, [1, 1, 1]);
-    assert_eq!(marks.rules[0].watermark_ms(), Some(3_000));
+    assert_eq!(marks.rules[0].watermark(), Some(WallMs(3_000)));
 }
 
 #[test]

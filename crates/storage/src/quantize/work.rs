@@ -2,7 +2,7 @@
 //!
 //! Invariants: windows of a rule are made in ascending order, each from everything that the store holds of it. A cell that differs from what is
 //! stored becomes the new one: sums, counts, increases and distributions by the part that is missing; what cannot be corrected by adding (a
-//! value that becomes smaller) is deleted with the cells around it and written anew, once in [`REWRITE_MS`] at most.
+//! value that becomes smaller) is deleted with the cells around it and written anew, once in [`REWRITE`] at most.
 //! Limits: [`SLICE_WINDOWS`] windows are read at once, [`SLICES`] times a turn.
 //! Failure: what cannot be read or written stays marked, is counted, and is said on standard error once until it works again.
 
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ogive_model::{
-    Batch, BatchId, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection,
-    SeriesData, SeriesDef, Temporality, Tenant, TimeRange, Value,
+    Batch, BatchId, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Ms, Resolution, Sample, Selection,
+    SeriesData, SeriesDef, Temporality, Tenant, TimeRange, Value, WallMs, WallNs,
 };
 use ogive_store::ingest::TIME_AHEAD_MAX;
 use ogive_stream::align::{self, Windows, window_end};
@@ -40,16 +40,16 @@ const SAMPLES_MAX: usize = 10_000_000;
 const BATCH_SAMPLES: usize = 5_000;
 
 /// 30 s: a deletion first flushes memory to blocks.
-const REWRITE_MS: i64 = 30_000;
+const REWRITE: Ms = Ms::from_secs(30);
 
 /// A start reprocesses an hour before the position: late samples that were only in the journal.
-const RECOVER_MS: i64 = 3_600_000;
+const RECOVER: Ms = Ms::from_secs(3_600);
 
 /// How far back a start looks for its position: hours, a day, a month.
-const RECALL_MS: [i64; 3] = [3_600_000, 86_400_000, 30 * 86_400_000];
+const RECALL: [Ms; 3] = [Ms::from_secs(3_600), Ms::from_secs(86_400), Ms::from_secs(30 * 86_400)];
 
 /// Samples are dropped so often at most: a deletion is work for the maintenance thread.
-const DROP_EVERY_MS: i64 = 600_000;
+const DROP_EVERY: Ms = Ms::from_secs(600);
 
 /// Names that one matcher of a deletion has at the most.
 const NAMES_MAX: usize = 50;
@@ -64,22 +64,30 @@ pub struct Quantizer {
 struct Turn {
     rule: usize,
     /// Cells that were to become smaller, by their metrics, and the time of the last deletion.
-    rewrite: Option<(BTreeSet<String>, i64, i64)>,
-    rewritten_ms: i64,
-    dropped_ms: i64,
+    rewrite: Option<(BTreeSet<String>, WallMs, WallMs)>,
+    rewritten: WallMs,
+    dropped: WallMs,
     has_failed: bool,
     /// There are counters among its series: data before a window is read too.
     has_counters: bool,
     /// Windows from here on cannot have cells yet.
-    fresh_ms: i64,
+    fresh: WallMs,
     /// Windows that are read at once now.
     windows: i64,
+}
+
+/// Where the previous process was.
+#[derive(Clone, Copy)]
+struct StoredWatermark {
+    watermark: WallMs,
+    /// When it was stored.
+    reported: WallMs,
 }
 
 /// A cell to be written.
 struct Write {
     series: SeriesDef,
-    end_ms: i64,
+    end: WallMs,
     value: Value,
     is_correction: bool,
 }
@@ -110,8 +118,8 @@ struct Work {
 }
 
 impl Work {
-    fn now_ms(&self) -> i64 {
-        self.door.clock.wall().div_euclid(1_000_000)
+    fn now(&self) -> WallMs {
+        WallNs(self.door.clock.wall()).to_ms()
     }
 
     fn run(&self, stopped: &Receiver<()>) {
@@ -138,75 +146,75 @@ impl Work {
 
     /// Until the next window closes, of any rule.
     fn pause(&self) -> Duration {
-        let now = self.now_ms();
+        let now = self.now();
         let next = |marked: &Marked| {
-            let (width, lateness) = (marked.rule.width_ms, marked.rule.lateness_ms);
-            (now - lateness).div_euclid(width) * width + width + lateness - now
+            let (width, lateness) = (marked.rule.width, marked.rule.lateness);
+            (now - lateness).align_down(width) + width + lateness - now
         };
-        let wait = self.marks.rules().iter().map(next).min().unwrap_or(1_000).clamp(10, 1_000);
-        Duration::from_millis(wait.unsigned_abs())
+        let wait = self.marks.rules().iter().map(next).min().unwrap_or(Ms(1_000));
+        wait.clamp(Ms(10), Ms(1_000)).to_duration()
     }
 
     /// Marks what may not have been written before the previous process ended.
     fn begin(&self, rule: usize) -> Turn {
-        let (marked, now) = (&self.marks.rules()[rule], self.now_ms());
-        let width = marked.rule.width_ms;
+        let (marked, now) = (&self.marks.rules()[rule], self.now());
+        let width = marked.rule.width;
         let left_off = self.left_off(marked, now);
-        let from = left_off.map_or(now, |(watermark_ms, _)| watermark_ms.min(now)) - RECOVER_MS;
-        let from = from.max(now - RECALL_MS[2]).div_euclid(width) * width;
+        let from = left_off.map_or(now, |left| left.watermark.min(now)).saturating_sub(RECOVER);
+        let from = from.max(now - RECALL[2]).align_down(width);
         let mut dirty = lock(&marked.dirty);
-        let mut horizon = i64::MIN;
-        if let Some(raw_ms) = marked.rule.raw_ms {
+        let mut horizon = WallMs::MIN;
+        if let Some(raw_age) = marked.rule.raw_age {
             // Data cannot have been dropped later than was possible at the last report of the previous process.
-            horizon = (left_off.map_or(now, |(_, said_ms)| said_ms + DROP_EVERY_MS).min(now) - raw_ms)
-                .div_euclid(width)
-                * width;
-            marked.horizon_ms.store(horizon, Ordering::Relaxed);
+            let dropped = left_off.map_or(now, |left| left.reported.saturating_add(DROP_EVERY)).min(now);
+            horizon = dropped.saturating_sub(raw_age).align_down(width);
+            marked.horizon_ms.store(horizon.0, Ordering::Relaxed);
         }
         // Samples may be ahead of the clock.
-        dirty.add(from, window_end(now + TIME_AHEAD_MAX.to_ms().0, width));
+        let ahead = now + TIME_AHEAD_MAX.to_ms();
+        dirty.add(from, WallMs(window_end(ahead.0, width.0)));
         dirty.forget(horizon);
         drop(dirty);
         Turn {
             rule,
             rewrite: None,
-            rewritten_ms: i64::MIN / 2,
-            dropped_ms: now,
+            rewritten: WallMs::MIN,
+            dropped: now,
             has_failed: false,
             has_counters: false,
-            fresh_ms: i64::MAX,
+            fresh: WallMs::MAX,
             windows: SLICE_WINDOWS,
         }
     }
 
     /// The last watermark that was stored, and when.
-    fn left_off(&self, marked: &Marked, now: i64) -> Option<(i64, i64)> {
+    fn left_off(&self, marked: &Marked, now: WallMs) -> Option<StoredWatermark> {
         let matchers = vec![matcher(METRIC_NAME, WATERMARK), matcher("rule", &marked.rule.text)];
-        let mut end_ms = now;
-        for back in RECALL_MS {
-            let range = TimeRange::from_ms(now - back, end_ms);
+        let mut end = now;
+        for back in RECALL {
+            let range = TimeRange { start: now - back, end };
             let found = self.select(&Tenant::default(), matchers.clone(), range).unwrap_or_default();
             let last =
                 found.iter().filter_map(|series| Some((*series.floats.times.last()?, *series.floats.values.last()?)));
             if let Some((time, value)) = last.max_by_key(|last| last.0) {
-                return Some(((value * 1e3) as i64, time));
+                return Some(StoredWatermark { watermark: WallMs((value * 1e3) as i64), reported: WallMs(time) });
             }
-            end_ms = now - back;
+            end = now - back;
         }
         None
     }
 
     fn turn(&self, turn: &mut Turn, marked: &Marked) -> anyhow::Result<()> {
-        let (rule, now) = (&marked.rule, self.now_ms());
-        let closed = (now - rule.lateness_ms).div_euclid(rule.width_ms) * rule.width_ms;
+        let (rule, now) = (&marked.rule, self.now());
+        let closed = (now - rule.lateness).align_down(rule.width);
         self.rewrite(turn, marked, now)?;
         for _ in 0..SLICES {
-            let slice = lock(&marked.dirty).take(closed, turn.windows * rule.width_ms);
+            let slice = lock(&marked.dirty).take(closed, rule.width * turn.windows);
             let Some((from, to)) = slice else { break };
-            if let Err(error) = self.slice(turn, marked, Slice { from_ms: from, to_ms: to, closed_ms: closed }) {
+            if let Err(error) = self.slice(turn, marked, Slice { from, to, closed }) {
                 lock(&marked.dirty).add(from, to);
                 // A part of its cells may be there.
-                turn.fresh_ms = i64::MAX;
+                turn.fresh = WallMs::MAX;
                 turn.windows = (turn.windows / 2).max(1);
                 return Err(error);
             }
@@ -216,8 +224,8 @@ impl Work {
         // A remaining range is from before: fresh data begins after everything.
         if dirty.first().is_none_or(|first| first >= closed) {
             // ORDERING: Relaxed; changes under the lock that is held.
-            marked.closed_ms.fetch_max(closed, Ordering::Relaxed);
-            turn.fresh_ms = closed;
+            marked.closed_ms.fetch_max(closed.0, Ordering::Relaxed);
+            turn.fresh = closed;
         }
         drop(dirty);
         self.drop_raw(turn, marked, now)
@@ -232,13 +240,15 @@ impl Work {
 
     /// Makes the cells of a slice, and with counters the later ones that a late sample changes.
     fn slice(&self, turn: &mut Turn, marked: &Marked, slice: Slice) -> anyhow::Result<()> {
-        let (rule, Slice { from_ms: from, to_ms: to, closed_ms: closed }) = (&marked.rule, slice);
+        let (rule, Slice { from, to, closed }) = (&marked.rule, slice);
         loop {
-            let (back, ahead) = if turn.has_counters { (rule.lookback_ms, rule.lookback_ms) } else { (0, 0) };
+            // As far before and after it as a counter looks back.
+            let around = if turn.has_counters { rule.lookback } else { Ms::ZERO };
             // Fresh data is marked separately, and has no cells yet.
-            let until = closed.min(turn.fresh_ms).min(window_end(to.saturating_add(ahead), rule.width_ms)).max(to);
-            let read_from_ms = from.saturating_sub(back);
-            let raw = self.select(&rule.tenant, rule.raw(), TimeRange::from_ms(read_from_ms, until))?;
+            let end = WallMs(window_end(to.saturating_add(around).0, rule.width.0));
+            let until = closed.min(turn.fresh).min(end).max(to);
+            let read_from = from.saturating_sub(around);
+            let raw = self.select(&rule.tenant, rule.raw(), TimeRange { start: read_from, end: until })?;
             let counts = |series: &SeriesData| {
                 let functions = rule.functions(series.meta.temporality);
                 let is_number = series.meta.kind == Kind::Float;
@@ -252,19 +262,21 @@ impl Work {
                 turn.has_counters = true;
                 continue;
             }
-            let existing = if from >= turn.fresh_ms { Existing::new() } else { self.existing(marked, from, until)? };
-            let windows = Windows { width_ms: rule.width_ms, from_ms: from, to_ms: until, read_from_ms };
+            let existing = if from >= turn.fresh { Existing::new() } else { self.existing(marked, from, until)? };
+            let windows =
+                Windows { width_ms: rule.width.0, from_ms: from.0, to_ms: until.0, read_from_ms: read_from.0 };
             let writes = plan(turn, marked, &raw, &existing, windows);
             self.write(marked, writes)?;
-            if turn.fresh_ms < i64::MAX {
-                turn.fresh_ms = turn.fresh_ms.max(to);
+            if turn.fresh < WallMs::MAX {
+                turn.fresh = turn.fresh.max(to);
             }
             return Ok(());
         }
     }
 
-    fn existing(&self, marked: &Marked, from: i64, to: i64) -> anyhow::Result<Existing> {
-        let found = self.select(&marked.rule.tenant, marked.rule.cells(), TimeRange::from_ms(from, to))?;
+    fn existing(&self, marked: &Marked, from: WallMs, to: WallMs) -> anyhow::Result<Existing> {
+        let range = TimeRange { start: from, end: to };
+        let found = self.select(&marked.rule.tenant, marked.rule.cells(), range)?;
         Ok(found.into_iter().map(|series| (series.labels.clone(), series)).collect())
     }
 
@@ -276,13 +288,13 @@ impl Work {
             let mut batch = Batch { source, sequence, tenant: marked.rule.tenant.clone(), ..Batch::default() };
             let (mut places, mut corrections) = (HashMap::new(), 0);
             while batch.samples.len() < BATCH_SAMPLES && batch.series.len() < series_max {
-                let Some(Write { series, end_ms, value, is_correction }) = writes.next() else { break };
+                let Some(Write { series, end, value, is_correction }) = writes.next() else { break };
                 corrections += u64::from(is_correction);
                 let place = *places.entry((series.labels.clone(), series.meta.kind)).or_insert_with(|| {
                     batch.series.push(Ok(series));
                     batch.series.len() as u32 - 1
                 });
-                batch.samples.push(Ok(Sample { series: place, time_ns: end_ms * 1_000_000, start_ns: None, value }));
+                batch.samples.push(Ok(Sample { series: place, time_ns: end.to_ns().0, start_ns: None, value }));
             }
             let samples = batch.samples.len() as u64;
             let way = self.door.meters.ingest.begin_made();
@@ -297,12 +309,12 @@ impl Work {
     }
 
     /// Deletes cells that have become smaller; they are made again.
-    fn rewrite(&self, turn: &mut Turn, marked: &Marked, now: i64) -> anyhow::Result<()> {
-        if now - turn.rewritten_ms < REWRITE_MS {
+    fn rewrite(&self, turn: &mut Turn, marked: &Marked, now: WallMs) -> anyhow::Result<()> {
+        if now.since(turn.rewritten) < REWRITE {
             return Ok(());
         }
         let Some((names, from, to)) = turn.rewrite.take() else { return Ok(()) };
-        let range = TimeRange::from_ms(from, to);
+        let range = TimeRange { start: from, end: to };
         let all: Vec<&String> = names.iter().collect();
         let mut selectors = Vec::new();
         for names in all.chunks(NAMES_MAX) {
@@ -311,7 +323,7 @@ impl Work {
             matchers.push(Matcher::new(METRIC_NAME, MatchOp::Regex, pattern).map_err(anyhow::Error::msg)?);
             selectors.push(matchers);
         }
-        turn.rewritten_ms = now;
+        turn.rewritten = now;
         lock(&marked.dirty).add(from, to);
         if let Err(refusal) = self.door.backend.correct(&marked.rule.tenant, &selectors, range) {
             turn.rewrite = Some((names, from, to));
@@ -321,24 +333,23 @@ impl Work {
     }
 
     /// Drops samples that are in cells and old enough.
-    fn drop_raw(&self, turn: &mut Turn, marked: &Marked, now: i64) -> anyhow::Result<()> {
-        let Some(raw_ms) = marked.rule.raw_ms else { return Ok(()) };
-        let width = marked.rule.width_ms;
-        let until = (now - raw_ms).div_euclid(width) * width;
+    fn drop_raw(&self, turn: &mut Turn, marked: &Marked, now: WallMs) -> anyhow::Result<()> {
+        let Some(raw_age) = marked.rule.raw_age else { return Ok(()) };
+        let until = now.saturating_sub(raw_age).align_down(marked.rule.width);
         let dirty = lock(&marked.dirty);
         // ORDERING: Relaxed; changes under the lock that is held.
-        let before = marked.horizon_ms.load(Ordering::Relaxed);
+        let before = WallMs(marked.horizon_ms.load(Ordering::Relaxed));
         let is_open = turn.rewrite.is_some() || dirty.first().is_some_and(|first| first < until);
-        if now - turn.dropped_ms < DROP_EVERY_MS || until <= before || is_open {
+        if now - turn.dropped < DROP_EVERY || until <= before || is_open {
             return Ok(());
         }
         // From here on no cells are made before that time, whatever arrives while the deletion runs.
-        marked.horizon_ms.store(until, Ordering::Relaxed);
+        marked.horizon_ms.store(until.0, Ordering::Relaxed);
         drop(dirty);
-        turn.dropped_ms = now;
+        turn.dropped = now;
         // Counters need the sample before their window.
-        let until = until - marked.rule.lookback_ms;
-        let range = TimeRange::from_ms(before.saturating_sub(marked.rule.lookback_ms), until);
+        let lookback = marked.rule.lookback;
+        let range = TimeRange { start: before.saturating_sub(lookback), end: until.saturating_sub(lookback) };
         let dropped = self.door.backend.delete(&marked.rule.tenant, &[marked.rule.raw()], range);
         dropped.map_err(|refusal| anyhow::anyhow!("{refusal}"))
     }
@@ -356,12 +367,12 @@ fn literal(name: &str) -> String {
     out
 }
 
-/// (`from_ms`, `to_ms`] of what is dirty; windows that end after `closed_ms` are still open.
+/// (`from`, `to`] of what is dirty; windows that end after `closed` are still open.
 #[derive(Clone, Copy)]
 struct Slice {
-    from_ms: i64,
-    to_ms: i64,
-    closed_ms: i64,
+    from: WallMs,
+    to: WallMs,
+    closed: WallMs,
 }
 
 /// The writes that make the cells of `windows` agree with `raw`.
@@ -387,7 +398,7 @@ fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existin
         }
     }
     // In a batch, each window of all series comes before the next window.
-    out.sort_by_key(|write| write.end_ms);
+    out.sort_by_key(|write| write.end);
     out
 }
 
@@ -432,18 +443,18 @@ fn plan_series(
     if is_additive && function == Some(align::Function::Increase) {
         there.keys().for_each(|end| _ = cells.entry(*end).or_insert(Cell::Number(0.0)));
     }
-    for (end_ms, cell) in cells {
-        let before = there.get(&end_ms);
+    for (end, cell) in cells {
+        let (before, end) = (there.get(&end), WallMs(end));
         match step(cell, before, is_additive) {
             Step::Nothing => {}
             Step::Write(value) => {
-                out.push(Write { series: def.clone(), end_ms, value, is_correction: before.is_some() });
+                out.push(Write { series: def.clone(), end, value, is_correction: before.is_some() });
             }
             Step::Rewrite => {
-                let from = end_ms - windows.width_ms;
-                let (names, first, last) = turn.rewrite.get_or_insert((BTreeSet::new(), from, end_ms));
+                let from = end - Ms(windows.width_ms);
+                let (names, first, last) = turn.rewrite.get_or_insert((BTreeSet::new(), from, end));
                 names.insert(def.labels.metric_name().to_owned());
-                (*first, *last) = ((*first).min(from), (*last).max(end_ms));
+                (*first, *last) = ((*first).min(from), (*last).max(end));
             }
         }
     }

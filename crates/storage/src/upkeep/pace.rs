@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 
 /// 100 ms: the longest sleep between two checks whether the server is stopping.
@@ -20,29 +21,29 @@ pub struct Pacer {
     /// Bytes a second; a later request may raise it.
     rate: Arc<AtomicU64>,
     /// When the bytes so far are paid for.
-    paid_ns: u64,
+    paid: MonoNs,
     ending: Arc<AtomicBool>,
 }
 
 impl Pacer {
     /// `rate` 0 is no bound.
     pub fn new(clock: Clock, rate: Arc<AtomicU64>, ending: Arc<AtomicBool>) -> Self {
-        Self { clock, rate, paid_ns: clock.now(), ending }
+        Self { clock, rate, paid: MonoNs(clock.now()), ending }
     }
 
     /// Spends `bytes` and waits until they are paid for.
     pub fn spend(&mut self, bytes: u64) -> Result<(), ServerEnding> {
         // ORDERING: Relaxed; a number by itself.
         let rate = self.rate.load(Ordering::Relaxed);
-        let now = self.clock.now();
+        let now = MonoNs(self.clock.now());
         // Unused budget of the past does not accumulate.
-        self.paid_ns = self.paid_ns.max(now).saturating_add(due_ns(bytes, rate));
+        self.paid = self.paid.max(now).saturating_add(due(bytes, rate));
         loop {
             // ORDERING: Relaxed; the flag guards no other memory.
             if self.ending.load(Ordering::Relaxed) {
                 return Err(ServerEnding);
             }
-            let left = Duration::from_nanos(self.paid_ns.saturating_sub(self.clock.now()));
+            let left = self.paid.since(MonoNs(self.clock.now())).to_duration();
             // Less than a millisecond is added to the next bytes: a sleep would take longer.
             if left < Duration::from_millis(1) {
                 return Ok(());
@@ -53,9 +54,9 @@ impl Pacer {
 }
 
 /// How long `bytes` take at `rate` bytes a second.
-fn due_ns(bytes: u64, rate: u64) -> u64 {
+fn due(bytes: u64, rate: u64) -> Ns {
     let due = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
-    if rate == 0 { 0 } else { u64::try_from(due).unwrap_or(u64::MAX) }
+    if rate == 0 { Ns::ZERO } else { Ns(i64::try_from(due).unwrap_or(i64::MAX)) }
 }
 
 #[cfg(test)]
@@ -65,10 +66,10 @@ mod tests {
     #[test]
     fn bytes_take_their_time() {
         assert_eq!(
-            (due_ns(1 << 20, 1 << 20), due_ns(1, 2_000_000_000), due_ns(u64::MAX, 1)),
-            (1_000_000_000, 0, u64::MAX)
+            (due(1 << 20, 1 << 20), due(1, 2_000_000_000), due(u64::MAX, 1)),
+            (Ns::from_secs(1), Ns::ZERO, Ns::MAX)
         );
-        assert_eq!(due_ns(u64::MAX, 0), 0);
+        assert_eq!(due(u64::MAX, 0), Ns::ZERO);
     }
 
     #[test]

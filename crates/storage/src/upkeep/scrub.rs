@@ -3,7 +3,6 @@
 //! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
 //! is greater while one goes on.
 
-use ogive_model::WallMs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_journal::Error as DiskError;
+use ogive_model::{MonoNs, WallMs, WallNs};
 use ogive_store::Scrubbed;
 
 use super::{Pacer, Upkeep, Work};
@@ -44,8 +44,8 @@ pub struct ScrubTotals {
     pub errors: u64,
     /// Places that were rewritten from a good copy.
     pub healed: u64,
-    /// When one last completed, milliseconds since 1970; 0: never.
-    pub completed_ms: i64,
+    /// When one last completed; 0: never.
+    pub completed: WallMs,
 }
 
 impl Scrub {
@@ -70,17 +70,17 @@ impl Upkeep {
     pub fn watch(&self, rate: u64) -> anyhow::Result<()> {
         let own = self.clone();
         let run = move || {
-            let mut due_ns = own.clock.now() + FIRST.as_nanos() as u64;
+            let mut due = MonoNs(own.clock.now()).saturating_add(FIRST.into());
             // ORDERING: Relaxed; the flag guards no other memory.
             while !own.ending.load(Ordering::Relaxed) {
                 std::thread::park_timeout(LOOK);
                 for finding in own.mirror.check() {
                     tracing::warn!("disk: {finding}");
                 }
-                if rate > 0 && own.clock.now() >= due_ns {
+                if rate > 0 && MonoNs(own.clock.now()) >= due {
                     // A scrub that an operator started counts too.
                     let _ = own.start_scrub(rate);
-                    due_ns = own.clock.now() + INTERVAL.as_nanos() as u64;
+                    due = MonoNs(own.clock.now()).saturating_add(INTERVAL.into());
                 }
             }
         };
@@ -107,8 +107,8 @@ impl Upkeep {
     pub(super) fn scrub_with(&self, rate: &Arc<AtomicU64>, work: &Work) -> anyhow::Result<()> {
         let mut pacer = Pacer::new(self.clock, Arc::clone(rate), Arc::clone(&self.ending));
         let mut before = 0;
-        let now_ms = self.clock.wall() / 1_000_000;
-        let scrubbed = self.store()?.scrub(WallMs(now_ms), &mut |done, total| {
+        let now = WallNs(self.clock.wall()).to_ms();
+        let scrubbed = self.store()?.scrub(now, &mut |done, total| {
             work.progress(done, total);
             let more = done - before;
             before = done;
@@ -119,7 +119,7 @@ impl Upkeep {
         last.0.bytes += scrubbed.bytes;
         last.0.errors += scrubbed.found;
         last.0.healed += scrubbed.healed;
-        last.0.completed_ms = self.clock.wall() / 1_000_000;
+        last.0.completed = WallNs(self.clock.wall()).to_ms();
         last.1 = Some(scrubbed);
         Ok(())
     }
