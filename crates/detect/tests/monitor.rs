@@ -3,17 +3,17 @@
 use ogive_detect::detectors::FindingKind;
 use ogive_detect::detectors::monitor::{Content, Monitor, Options, Reported, SeriesProfile};
 use ogive_hist::Histogram;
-use ogive_model::{Labels, SeriesId};
+use ogive_model::{Labels, Ms, SeriesId, WallMs};
 
 /// 2026-11-23 12:00:00 UTC.
-const NOON: i64 = 1_795_435_200_000;
+const NOON: WallMs = WallMs(1_795_435_200_000);
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels::new(pairs.iter().copied()).expect("labels are valid")
 }
 
-fn arrive(monitor: &mut Monitor, id: u128, labels: &Labels, at_ms: i64) {
-    monitor.sample(SeriesId(id), SeriesProfile { labels, unit: "", width_ms: 0 }, at_ms, Content::Arrival);
+fn arrive(monitor: &mut Monitor, id: u128, labels: &Labels, at: WallMs) {
+    monitor.sample(SeriesId(id), SeriesProfile { labels, unit: "", width_ms: 0 }, at, Content::Arrival);
 }
 
 fn sentences(found: &[Reported]) -> Vec<String> {
@@ -45,17 +45,17 @@ fn a_crash_loop_that_cuts_a_second_and_a_half_each_minute_is_found_within_six_cy
         // The hole is from :17.0 to :18.5, in the cells that end at :18 and :19.
         match phase {
             18 => {}
-            19 => monitor.sample(SeriesId(1), about, NOON + second * 1_000, Content::Cell(&half)),
-            _ => monitor.sample(SeriesId(1), about, NOON + second * 1_000, Content::Cell(&whole)),
+            19 => monitor.sample(SeriesId(1), about, NOON + Ms::from_secs(second), Content::Cell(&half)),
+            _ => monitor.sample(SeriesId(1), about, NOON + Ms::from_secs(second), Content::Cell(&whole)),
         }
-        found.extend(monitor.advance(NOON + second * 1_000));
+        found.extend(monitor.advance(NOON + Ms::from_secs(second)));
     }
     let texts = sentences(&found);
     assert_eq!(found.len(), 1, "{texts:?}");
     assert_eq!(found[0].finding.kind, FindingKind::Instability);
     let text = &found[0].finding.sentence;
     assert!(text.contains("every 60 s at :17, 1.5 s, next 12:1"), "{text}");
-    let cycles = (found[0].finding.at_ms - NOON - 317_000) / 60_000;
+    let cycles = (found[0].finding.at - NOON - Ms::from_secs(317)) / Ms::from_secs(60);
     assert!(cycles <= 6, "{cycles} cycles: {text}");
 }
 
@@ -73,10 +73,10 @@ fn broker(lost: u32, others: u32, outage_s: std::ops::Range<i64>, until_s: i64) 
             let is_lost = at < lost as usize && outage_s.contains(&second);
             // Each comes every 10 s, at a second of its own.
             if !is_lost && (second + at as i64) % 10 == 0 {
-                arrive(&mut monitor, at as u128, labels, NOON + second * 1_000);
+                arrive(&mut monitor, at as u128, labels, NOON + Ms::from_secs(second));
             }
         }
-        found.extend(monitor.advance(NOON + second * 1_000));
+        found.extend(monitor.advance(NOON + Ms::from_secs(second)));
     }
     (monitor, found)
 }
@@ -89,7 +89,8 @@ fn a_lost_broker_is_one_notification_and_its_return_one_more() {
     let (lost, back) = (&found[0], &found[1]);
     assert_eq!((lost.finding.kind, lost.finding.is_active), (FindingKind::LostParent, true), "{texts:#?}");
     assert!(lost.finding.sentence.starts_with("broker=\"b7\" is lost: 2000 of its 2000 series"), "{texts:#?}");
-    assert!(lost.finding.at_ms <= NOON + (300 + 3 * 10) * 1_000 + 3_000, "three cadences and the lateness: {texts:#?}");
+    let latest = NOON + Ms::from_secs(300 + 3 * 10 + 3);
+    assert!(lost.finding.at <= latest, "three cadences and the lateness: {texts:#?}");
     assert_eq!(lost.labels, labels(&[("broker", "b7")]));
     assert_eq!((back.finding.kind, back.finding.is_active), (FindingKind::LostParent, false), "{texts:#?}");
     assert_eq!(monitor.suppressed(), 2_000);
@@ -114,10 +115,10 @@ fn what_is_lost_beside_a_broker_is_still_reported_alone() {
         for (at, labels) in series.iter().enumerate() {
             let is_lost = second > 150 && (at < 200 || at == 333);
             if !is_lost {
-                arrive(&mut monitor, at as u128, labels, NOON + second * 1_000);
+                arrive(&mut monitor, at as u128, labels, NOON + Ms::from_secs(second));
             }
         }
-        found.extend(monitor.advance(NOON + second * 1_000));
+        found.extend(monitor.advance(NOON + Ms::from_secs(second)));
     }
     let texts = sentences(&found);
     assert_eq!(texts.len(), 2, "{texts:#?}");
@@ -142,11 +143,11 @@ fn a_source_that_was_cut_and_replays_gives_no_finding_of_its_series() {
             if !(is_cut && (200..260).contains(&second)) {
                 for one in backlog.drain(..) {
                     for (at, labels) in series.iter().enumerate() {
-                        arrive(&mut monitor, at as u128, labels, NOON + one * 1_000);
+                        arrive(&mut monitor, at as u128, labels, NOON + Ms::from_secs(one));
                     }
                 }
             }
-            found.extend(monitor.advance(NOON + second * 1_000));
+            found.extend(monitor.advance(NOON + Ms::from_secs(second)));
         }
         sentences(&found)
     };
@@ -171,9 +172,9 @@ fn a_change_of_shape_of_many_series_of_a_source_is_one_finding() {
         for (at, labels) in series.iter().enumerate() {
             let about = SeriesProfile { labels, unit: "s", width_ms: 1_000 };
             let now = if second > 7_300 { &slow } else { &usual };
-            monitor.sample(SeriesId(at as u128), about, NOON + second * 1_000, Content::Cell(now));
+            monitor.sample(SeriesId(at as u128), about, NOON + Ms::from_secs(second), Content::Cell(now));
         }
-        found.extend(monitor.advance(NOON + second * 1_000));
+        found.extend(monitor.advance(NOON + Ms::from_secs(second)));
     }
     let texts = sentences(&found);
     assert_eq!(texts.len(), 1, "{texts:#?}");
@@ -192,8 +193,8 @@ fn series_beyond_the_limit_are_counted_and_others_go_on() {
     }
     assert_eq!((monitor.series(), monitor.refused()), (10, 2));
     // A day later those are forgotten, and there is room again.
-    monitor.advance(NOON + 90_000_000);
+    monitor.advance(NOON + Ms(90_000_000));
     assert_eq!(monitor.series(), 0);
-    arrive(&mut monitor, 11, &labels(&[("__name__", "up")]), NOON + 90_000_000);
+    arrive(&mut monitor, 11, &labels(&[("__name__", "up")]), NOON + Ms(90_000_000));
     assert_eq!(monitor.series(), 1);
 }

@@ -81,18 +81,15 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
     while from_ms < run.end_ms {
         cancel.check()?;
         let until_ms = ((from_ms.div_euclid(SLICE_MS) + 1) * SLICE_MS).min(run.end_ms);
+        let range = TimeRange::from_ms(from_ms, until_ms);
         let mut series: Vec<SeriesData> = Vec::new();
         let mut slice = cancel.charge(0)?;
-        cancel.each_series(
-            &*app.backend.of(&params.tenant),
-            &selection(run, TimeRange::from_ms(from_ms, until_ms)),
-            |one| {
-                slice.grow(series_bytes(&one))?;
-                series.push(one);
-                Ok(())
-            },
-        )?;
-        let found = feed(&mut monitor, &params.tenant, &series, from_ms, until_ms);
+        cancel.each_series(&*app.backend.of(&params.tenant), &selection(run, range), |one| {
+            slice.grow(series_bytes(&one))?;
+            series.push(one);
+            Ok(())
+        })?;
+        let found = feed(&mut monitor, &params.tenant, &series, range);
         findings.extend(found.iter().map(document));
         if findings.len() > FINDINGS_MAX {
             return Err(ApiError::execution(format!(
@@ -119,7 +116,9 @@ fn selection(run: &Run, range: TimeRange) -> Selection {
 /// The outlier among the values of a label, or this range compared with the same range a week before.
 fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(Vec<Value>, usize), ApiError> {
     let label = run.siblings.as_deref();
-    let (now, unit) = merged(app, cancel, params, run, TimeRange::from_ms(run.start_ms, run.end_ms), label)?;
+    let range = TimeRange::from_ms(run.start_ms, run.end_ms);
+    let TimeRange { start, end } = range;
+    let (now, unit) = merged(app, cancel, params, run, range, label)?;
     let mut findings: Vec<Reported> = Vec::new();
     if let Some(label) = label {
         for (others, members) in &now {
@@ -129,7 +128,7 @@ fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(V
             findings.extend(odd.iter().filter_map(|odd| {
                 let labels = others.try_with(label, values[odd.at]).ok()?;
                 let name = format!("{label}={:?}", values[odd.at]);
-                Some(Reported { labels, finding: odd.finding(run.end_ms, run.start_ms, &name, &unit) })
+                Some(Reported { labels, finding: odd.finding(end, start, &name, &unit) })
             }));
         }
     }
@@ -139,7 +138,7 @@ fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(V
         for (labels, members) in &now {
             for (value, histogram) in members {
                 let Some(week_ago) = before.get(labels).and_then(|members| members.get(value)) else { continue };
-                let finding = sibling::since_last_week(week_ago, histogram, run.end_ms, run.start_ms, &unit);
+                let finding = sibling::since_last_week(week_ago, histogram, end, start, &unit);
                 findings.extend(finding.map(|finding| {
                     let labels =
                         label.and_then(|label| labels.try_with(label, value).ok()).unwrap_or_else(|| labels.clone());

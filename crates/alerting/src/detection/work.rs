@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 use ogive_detect::detectors::feed::feed;
 use ogive_detect::detectors::forecasts::Forecasts;
-use ogive_detect::detectors::monitor::{FORGOTTEN_MS, Monitor, Options as MonitorOptions, Reported};
+use ogive_detect::detectors::monitor::{FORGOTTEN, Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
-    Batch, BatchId, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection,
-    SeriesData, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallNs,
+    Batch, BatchId, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Ms, Opening, Resolution, Sample, Selection,
+    SeriesData, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallMs, WallNs,
 };
 use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
@@ -226,14 +226,14 @@ impl Work {
         self.figures.refused = self.feed.refused().max(unread);
         for tenant in closed.keys() {
             self.tenants.entry(tenant.clone()).or_insert_with(|| Judges {
-                monitor: Monitor::new(MonitorOptions { lateness_ms: self.lateness_ms, series_max: self.series_max }),
+                monitor: Monitor::new(MonitorOptions { lateness: Ms(self.lateness_ms), series_max: self.series_max }),
                 forecasts: Forecasts::default(),
             });
         }
         let is_counted = until_ms >= self.counted_ms + COUNT_EVERY_MS || until_ms - from_ms >= COUNT_EVERY_MS;
         if is_counted {
             self.counted_ms = until_ms;
-            self.feed.forget(until_ms - FORGOTTEN_MS);
+            self.feed.forget(until_ms - FORGOTTEN.0);
         }
         let mut all: usize = self.tenants.values().map(|judges| judges.monitor.series()).sum();
         let mut news = Vec::new();
@@ -241,14 +241,14 @@ impl Work {
             let ClosedCells { judged, limited } = closed.remove(tenant).unwrap_or_default();
             let before = judges.monitor.series();
             judges.monitor.set_series_max(self.series_max.saturating_sub(all - before));
-            let mut found = feed(&mut judges.monitor, tenant, &judged, from_ms, until_ms);
+            let mut found = feed(&mut judges.monitor, tenant, &judged, TimeRange::from_ms(from_ms, until_ms));
             all += judges.monitor.series() - before.min(judges.monitor.series());
             found.extend(judges.forecast(tenant, &limited, until_ms));
             let own = (is_counted || !found.is_empty()).then(|| TenantUsage::of(&judges.monitor));
             if own.is_some() || !found.is_empty() {
                 self.board.add(tenant, &found, own);
             }
-            found.retain(|one| one.finding.at_ms > began_ms);
+            found.retain(|one| one.finding.at > WallMs(began_ms));
             if !found.is_empty() {
                 news.push((tenant.clone(), found));
             }
@@ -318,7 +318,7 @@ impl Work {
                     let Some(series) = definition(one, kind) else { continue };
                     batch.series.push(Ok(series));
                     let place = batch.series.len() as u32 - 1;
-                    let time_ns = one.finding.at_ms.saturating_mul(1_000_000);
+                    let time_ns = one.finding.at.to_ns().0;
                     batch.samples.push(Ok(Sample { series: place, time_ns, start_ns: None, value }));
                 }
             }
@@ -337,10 +337,10 @@ impl Judges {
         for (one, limit) in limited {
             let id = SeriesId::of(tenant, one.meta.kind, &one.labels);
             for (time_ms, value) in one.floats.times.iter().zip(&one.floats.values) {
-                self.forecasts.sample(id, &one.labels, &one.meta.unit, *limit, *time_ms, *value);
+                self.forecasts.sample(id, &one.labels, &one.meta.unit, *limit, WallMs(*time_ms), *value);
             }
         }
-        self.forecasts.advance(until_ms)
+        self.forecasts.advance(WallMs(until_ms))
     }
 }
 

@@ -10,12 +10,12 @@ fn cpu_seconds() -> f64 {
 
 use ogive_detect::detectors::monitor::{Content, Monitor, Options, SeriesProfile};
 use ogive_hist::Histogram;
-use ogive_model::{Labels, SeriesId};
+use ogive_model::{Labels, Ms, SeriesId, WallMs};
 
 use crate::generator::{Fault, Null, Series};
 use crate::report::row;
 
-const BEGIN_MS: i64 = 1_795_392_000_000;
+const BEGIN: WallMs = WallMs(1_795_392_000_000);
 
 fn labels(at: usize) -> Labels {
     let (metric, instance, path) =
@@ -41,9 +41,9 @@ pub(crate) fn cells(seed: u64, count: usize) {
         for (at, name) in names.iter().enumerate() {
             let about = SeriesProfile { labels: name, unit: "s", width_ms: 1_000 };
             let cell = &cells[(second as usize * 7 + at) % cells.len()];
-            monitor.sample(SeriesId(at as u128), about, BEGIN_MS + second * 1_000, Content::Cell(cell));
+            monitor.sample(SeriesId(at as u128), about, BEGIN + Ms::from_secs(second), Content::Cell(cell));
         }
-        let found = monitor.advance(BEGIN_MS + second * 1_000);
+        let found = monitor.advance(BEGIN + Ms::from_secs(second));
         assert!(found.iter().all(|one| !one.finding.is_active), "{found:?}");
     }
     took += cpu_seconds();
@@ -67,13 +67,13 @@ pub(crate) fn broker() {
                 monitor.sample(
                     SeriesId(at as u128),
                     SeriesProfile { labels: name, unit: "", width_ms: 0 },
-                    BEGIN_MS + second * 1_000,
+                    BEGIN + Ms::from_secs(second),
                     Content::Arrival,
                 );
             }
         }
         let from = Instant::now();
-        for found in monitor.advance(BEGIN_MS + second * 1_000) {
+        for found in monitor.advance(BEGIN + Ms::from_secs(second)) {
             match (found.labels.get("broker"), found.finding.is_active) {
                 ("b0", true) => {
                     (lost, delay) = (lost + 1, (second - 300) as f64 / 10.0);

@@ -1,11 +1,12 @@
 //! Locked gaps: cycles until they are found, and false locks of random gaps.
 
 use ogive_detect::detectors::rhythm::Rhythm;
+use ogive_model::{Ms, WallMs};
 
 use crate::generator::Random;
 use crate::report::{quantile, row};
 
-const BEGIN_MS: i64 = 1_795_392_000_000;
+const BEGIN: WallMs = WallMs(1_795_392_000_000);
 
 /// Gaps of 1.5 s with a fixed period, a jitter of 50 ms, and random gaps between them, one in 20 minutes.
 pub(crate) fn cycles(seed: u64, runs: u64) {
@@ -24,7 +25,7 @@ pub(crate) fn cycles(seed: u64, runs: u64) {
             onsets.sort_unstable();
             let mut rhythm = Rhythm::default();
             let lock = onsets.iter().find_map(|onset| {
-                let finding = rhythm.gap(BEGIN_MS + phase_ms + onset, 1_500.0)?;
+                let finding = rhythm.gap(BEGIN + Ms(phase_ms + onset), 1_500.0)?;
                 Some((*onset as f64 / period_ms as f64, finding.number("period_ms")?))
             });
             match lock {
@@ -59,16 +60,16 @@ pub(crate) fn nulls(seed: u64, hours: u64) {
             while at_s < end_s {
                 at_s += random.exponential(mean_s);
                 let run = 1 + random.exponential(run_s - 1.0 + 1e-9) as i64;
-                let onset_ms = BEGIN_MS + (at_s * 1e3) as i64;
+                let onset = BEGIN + Ms((at_s * 1e3) as i64);
                 for second in 0..run {
-                    let finding = rhythm.gap(onset_ms + second * 1_000, 1_000.0);
+                    let finding = rhythm.gap(onset + Ms::from_secs(second), 1_000.0);
                     locks += finding.is_some_and(|finding| {
                         println!("  false lock: {finding}");
                         true
                     }) as u32;
                 }
                 at_s += run as f64;
-                rhythm.pass(onset_ms);
+                rhythm.pass(onset);
             }
         }
         row(

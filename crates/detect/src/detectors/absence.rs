@@ -8,6 +8,8 @@
 //! `ln(1e8) m` is 1e-8; for exchangeable gaps the chance that the next exceeds the largest of n is at most 1/(n+1), and
 //! the factor 1.5 above that is a heuristic.
 
+use ogive_model::{Ms, WallMs};
+
 /// Gaps before a cadence is believed: fewer do not distinguish a periodic series from an irregular one.
 pub const GAPS_MIN: u32 = 16;
 
@@ -24,7 +26,7 @@ const POISSON_GAPS: f64 = 18.420_680_743_952_367;
 /// The cadence of a series; 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cadence {
-    last_ms: i64,
+    last: WallMs,
     count: u32,
     mean_ms: f32,
     variance_ms2: f32,
@@ -34,16 +36,16 @@ pub struct Cadence {
 const _: () = assert!(size_of::<Cadence>() <= 40);
 
 impl Cadence {
-    /// For a series that first arrived at `time_ms`.
+    /// For a series that first arrived at `time`.
     #[must_use]
-    pub const fn new(time_ms: i64) -> Self {
-        Self { last_ms: time_ms, count: 0, mean_ms: 0.0, variance_ms2: 0.0, largest_ms: [0; 2] }
+    pub const fn new(time: WallMs) -> Self {
+        Self { last: time, count: 0, mean_ms: 0.0, variance_ms2: 0.0, largest_ms: [0; 2] }
     }
 
     /// The time of its last arrival.
     #[must_use]
-    pub const fn last_ms(&self) -> i64 {
-        self.last_ms
+    pub const fn last(&self) -> WallMs {
+        self.last
     }
 
     /// Mean gap in milliseconds, once it is known.
@@ -58,13 +60,13 @@ impl Cadence {
         self.count >= GAPS_MIN && f64::from(self.variance_ms2).sqrt() < CV_PERIODIC * f64::from(self.mean_ms)
     }
 
-    /// Records an arrival at `time_ms`; one that is not later than the last is a repetition or late, and changes nothing.
-    pub fn arrive(&mut self, time_ms: i64) {
-        if time_ms <= self.last_ms {
+    /// Records an arrival at `time`; one that is not later than the last is a repetition or late, and changes nothing.
+    pub fn arrive(&mut self, time: WallMs) {
+        if time <= self.last {
             return;
         }
-        let gap_ms = u32::try_from(time_ms.saturating_sub(self.last_ms)).unwrap_or(u32::MAX);
-        self.last_ms = time_ms;
+        let gap_ms = u32::try_from(time.since(self.last).0).unwrap_or(u32::MAX);
+        self.last = time;
         if self.count.is_multiple_of(WINDOW) {
             self.largest_ms = [self.largest_ms[1], 0];
         }
@@ -81,21 +83,21 @@ impl Cadence {
         }
     }
 
-    /// Resumes at `time_ms` after a known outage: the gap is not learned.
-    pub fn resume(&mut self, time_ms: i64) {
-        self.last_ms = self.last_ms.max(time_ms);
+    /// Resumes at `time` after a known outage: the gap is not learned.
+    pub fn resume(&mut self, time: WallMs) {
+        self.last = self.last.max(time);
     }
 
-    /// The watermark from which it counts as absent; `lateness_ms` is added.
+    /// The watermark from which it counts as absent; `lateness` is added.
     #[must_use]
-    pub fn deadline_ms(&self, lateness_ms: i64) -> Option<i64> {
-        Some(self.after(self.patience_ms()?, lateness_ms))
+    pub fn deadline(&self, lateness: Ms) -> Option<WallMs> {
+        Some(self.after(self.patience_ms()?, lateness))
     }
 
     /// The watermark from which it is suspect, after two thirds of the patience: others may turn out to be silent too.
     #[must_use]
-    pub fn suspect_ms(&self, lateness_ms: i64) -> Option<i64> {
-        Some(self.after(self.patience_ms()? * 2.0 / 3.0, lateness_ms))
+    pub fn suspect_at(&self, lateness: Ms) -> Option<WallMs> {
+        Some(self.after(self.patience_ms()? * 2.0 / 3.0, lateness))
     }
 
     fn patience_ms(&self) -> Option<f64> {
@@ -105,10 +107,10 @@ impl Cadence {
         Some((gaps * mean).max(1.5 * largest))
     }
 
-    fn after(&self, patience_ms: f64, lateness_ms: i64) -> i64 {
+    fn after(&self, patience_ms: f64, lateness: Ms) -> WallMs {
         #[expect(clippy::cast_possible_truncation, reason = "a saturated deadline is one that never comes")]
-        let patience_ms = patience_ms.round() as i64;
-        self.last_ms.saturating_add(patience_ms).saturating_add(lateness_ms.max(0))
+        let patience = Ms(patience_ms.round() as i64);
+        self.last.saturating_add(patience).saturating_add(lateness.max(Ms::ZERO))
     }
 }
 
@@ -116,19 +118,21 @@ impl Cadence {
 mod tests {
     use super::*;
 
+    const SECOND: Ms = Ms(1_000);
+
     fn cadence(gaps: impl IntoIterator<Item = i64>) -> Cadence {
-        let mut cadence = Cadence::new(0);
+        let mut cadence = Cadence::new(WallMs(0));
         for gap in gaps {
-            cadence.arrive(cadence.last_ms() + gap);
+            cadence.arrive(cadence.last() + Ms(gap));
         }
         cadence
     }
 
     #[test]
     fn nothing_is_absent_before_its_cadence_is_known() {
-        assert_eq!(cadence([1_000; 15]).deadline_ms(0), None);
-        assert_eq!(cadence([1_000; 16]).deadline_ms(0), Some(16_000 + 3_000));
-        assert_eq!(cadence([1_000; 16]).deadline_ms(250), Some(16_000 + 3_250));
+        assert_eq!(cadence([1_000; 15]).deadline(Ms(0)), None);
+        assert_eq!(cadence([1_000; 16]).deadline(Ms(0)), Some(WallMs(16_000 + 3_000)));
+        assert_eq!(cadence([1_000; 16]).deadline(Ms(250)), Some(WallMs(16_000 + 3_250)));
     }
 
     #[test]
@@ -137,36 +141,36 @@ mod tests {
         assert!(jittered.is_periodic());
         let irregular = cadence((0..100).map(|at| if at % 10 == 0 { 9_000 } else { 1_000 }));
         assert!(!irregular.is_periodic());
-        let patience = irregular.deadline_ms(0).unwrap() - irregular.last_ms();
-        assert!((13_500..60_000).contains(&patience), "{patience}");
+        let patience = irregular.deadline(Ms(0)).unwrap() - irregular.last();
+        assert!((Ms(13_500)..Ms(60_000)).contains(&patience), "{patience}");
     }
 
     #[test]
     fn a_gap_that_came_in_the_last_64_is_waited_for_again() {
         // A backup stops the series for 20 s each hundred gaps: its own largest gap is no absence.
         let mut cadence = cadence((0..64).map(|_| 1_000));
-        cadence.arrive(cadence.last_ms() + 20_000);
+        cadence.arrive(cadence.last() + SECOND * 20);
         for _ in 0..63 {
-            cadence.arrive(cadence.last_ms() + 1_000);
+            cadence.arrive(cadence.last() + SECOND);
         }
-        assert!(cadence.deadline_ms(0).unwrap() - cadence.last_ms() >= 20_000);
+        assert!(cadence.deadline(Ms(0)).unwrap() - cadence.last() >= SECOND * 20);
         for _ in 0..1_000 {
-            cadence.arrive(cadence.last_ms() + 1_000);
+            cadence.arrive(cadence.last() + SECOND);
         }
-        assert_eq!(cadence.deadline_ms(0).unwrap() - cadence.last_ms(), 3_000, "forgotten");
+        assert_eq!(cadence.deadline(Ms(0)).unwrap() - cadence.last(), SECOND * 3, "forgotten");
     }
 
     #[test]
     fn repetitions_late_samples_and_known_outages_teach_nothing() {
         let mut cadence = cadence([1_000; 20]);
         let before = cadence;
-        cadence.arrive(20_000);
-        cadence.arrive(5);
+        cadence.arrive(WallMs(20_000));
+        cadence.arrive(WallMs(5));
         assert_eq!(cadence, before);
-        cadence.resume(500_000);
-        assert_eq!(cadence.deadline_ms(0), Some(503_000));
+        cadence.resume(WallMs(500_000));
+        assert_eq!(cadence.deadline(Ms(0)), Some(WallMs(503_000)));
         // Clocks far apart do not overflow.
-        cadence.arrive(i64::MAX);
-        assert!(cadence.deadline_ms(i64::MAX).is_some());
+        cadence.arrive(WallMs::MAX);
+        assert!(cadence.deadline(Ms::MAX).is_some());
     }
 }

@@ -2,35 +2,30 @@
 //!
 //! Invariants: the same samples give the same findings, whether they come as one stretch or as many.
 
-use ogive_model::{HistogramValue, SeriesData, SeriesId, Temporality, Tenant};
+use ogive_model::{HistogramValue, Ms, SeriesData, SeriesId, Temporality, Tenant, TimeRange, WallMs};
 
 use super::monitor::{Content, Monitor, Reported, SeriesProfile};
 
 /// A step of the watermark.
-pub const STEP_MS: i64 = 1_000;
+pub const STEP: Ms = Ms::from_secs(1);
 
-/// Hands the samples in (`from_ms`, `until_ms`] of `series` to the monitor and steps it up to `until_ms`.
-pub fn feed(
-    monitor: &mut Monitor,
-    tenant: &Tenant,
-    series: &[SeriesData],
-    from_ms: i64,
-    until_ms: i64,
-) -> Vec<Reported> {
+/// Hands the samples in `range` of `series` to the monitor and steps it up to the end of that.
+pub fn feed(monitor: &mut Monitor, tenant: &Tenant, series: &[SeriesData], range: TimeRange) -> Vec<Reported> {
     let ids: Vec<SeriesId> = series.iter().map(|one| SeriesId::of(tenant, one.meta.kind, &one.labels)).collect();
     let mut order: Vec<(i64, usize, usize)> = Vec::new();
     for (at, one) in series.iter().enumerate() {
         let times = one.floats.times.iter().chain(&one.histograms.times).enumerate();
-        let inside = times.filter(|(_, time)| (from_ms + 1..=until_ms).contains(*time));
+        let inside = times.filter(|(_, time)| range.contains_ms(**time));
         order.extend(inside.map(|(place, time)| (*time, at, place)));
     }
     order.sort_unstable();
     let mut found = Vec::new();
-    let mut next_ms = (from_ms.div_euclid(STEP_MS) + 1) * STEP_MS;
+    let mut next = range.start.align_down(STEP) + STEP;
     for (time_ms, at, place) in order {
-        while next_ms < time_ms {
-            found.extend(monitor.advance(next_ms));
-            next_ms += STEP_MS;
+        let time = WallMs(time_ms);
+        while next < time {
+            found.extend(monitor.advance(next));
+            next += STEP;
         }
         let one = &series[at];
         let (content, width_ms) =
@@ -41,16 +36,11 @@ pub fn feed(
                 },
                 _ => (Content::Arrival, 0),
             };
-        monitor.sample(
-            ids[at],
-            SeriesProfile { labels: &one.labels, unit: &one.meta.unit, width_ms },
-            time_ms,
-            content,
-        );
+        monitor.sample(ids[at], SeriesProfile { labels: &one.labels, unit: &one.meta.unit, width_ms }, time, content);
     }
-    while next_ms <= until_ms {
-        found.extend(monitor.advance(next_ms));
-        next_ms += STEP_MS;
+    while next <= range.end {
+        found.extend(monitor.advance(next));
+        next += STEP;
     }
     found
 }

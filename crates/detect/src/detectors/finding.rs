@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ogive_model::WallMs;
+
 use super::instant::Clock24;
 
 /// The kind of fault that a finding describes.
@@ -66,10 +68,10 @@ impl fmt::Display for FindingKind {
 pub struct Finding {
     /// Its kind.
     pub kind: FindingKind,
-    /// The watermark at which it was decided, milliseconds since 1970.
-    pub at_ms: i64,
-    /// When the fault began, as far as the data shows, milliseconds since 1970.
-    pub began_ms: i64,
+    /// The watermark at which it was decided.
+    pub at: WallMs,
+    /// When the fault began, as far as the data shows.
+    pub began: WallMs,
     /// False when the fault is over, which the sentence then says.
     pub is_active: bool,
     /// One sentence that explains it.
@@ -89,6 +91,6 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_active { "" } else { " (over)" };
-        write!(f, "{} {}{state}: {}", Clock24::from_ms(self.at_ms), self.kind, self.sentence)
+        write!(f, "{} {}{state}: {}", Clock24::from_ms(self.at), self.kind, self.sentence)
     }
 }

@@ -1,22 +1,22 @@
 //! Saturation of many series as they come: points of six minutes each, a forecast with each new one.
 //!
-//! A finding begins when even the late bound is within [`HORIZON_MS`], and ends when the limit is twice as far away or out of
+//! A finding begins when even the late bound is within [`HORIZON`], and ends when the limit is twice as far away or out of
 //! reach: a forecast that hovers around the horizon is one finding. A new series that rises through its first
 //! [`POINTS_MIN`](super::saturation::POINTS_MIN) points, 72 minutes, is taken at its word until it first drops.
 //!
 //! Limits: [`SERIES_MAX`] series, [`POINTS_MAX`] points each; series beyond are not judged, which
-//! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN_MS`] goes.
+//! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN`] goes.
 
 use std::collections::{HashMap, VecDeque};
 
-use ogive_model::{Labels, SeriesId};
+use ogive_model::{Labels, Ms, SeriesId, WallMs};
 
 use super::finding::{Finding, FindingKind};
-use super::monitor::{FORGOTTEN_MS, Reported};
-use super::saturation::{Forecast, HORIZON_MS, POINTS_MAX};
+use super::monitor::{FORGOTTEN, Reported};
+use super::saturation::{Forecast, HORIZON, POINTS_MAX};
 
 /// Six minutes: [`POINTS_MAX`] of them are six hours, the range of common rules that forecast four days.
-pub const POINT_MS: i64 = 360_000;
+pub const POINT: Ms = Ms::from_secs(360);
 /// 2,000 series of 1 KiB each: disks and pools of some hundred machines.
 pub const SERIES_MAX: usize = 2_000;
 
@@ -26,8 +26,8 @@ struct Trend {
     limit: f64,
     points: VecDeque<(i64, f64)>,
     /// The point that is being collected: its number since 1970, its last time, sum and count.
-    open: (i64, i64, f64, u32),
-    began_ms: Option<i64>,
+    open: (i64, WallMs, f64, u32),
+    began: Option<WallMs>,
 }
 
 /// See the module.
@@ -45,8 +45,8 @@ impl Forecasts {
         self.refused
     }
 
-    /// A value of a series with a limit, at `time_ms`; those of a series come in order of time.
-    pub fn sample(&mut self, id: SeriesId, labels: &Labels, unit: &str, limit: f64, time_ms: i64, value: f64) {
+    /// A value of a series with a limit, at `time`; those of a series come in order of time.
+    pub fn sample(&mut self, id: SeriesId, labels: &Labels, unit: &str, limit: f64, time: WallMs, value: f64) {
         if !value.is_finite() {
             return;
         }
@@ -54,37 +54,37 @@ impl Forecasts {
             self.refused += 1;
             return;
         }
-        let number = (time_ms - 1).div_euclid(POINT_MS);
+        let number = (time - Ms(1)).0.div_euclid(POINT.0);
         let trend = self.series.entry(id).or_insert_with(|| Trend {
             labels: labels.clone(),
             unit: unit.into(),
             limit,
             points: VecDeque::new(),
-            open: (number, time_ms, 0.0, 0),
-            began_ms: None,
+            open: (number, time, 0.0, 0),
+            began: None,
         });
         if number > trend.open.0 {
-            self.found.extend(trend.close(time_ms));
-            trend.open = (number, time_ms, 0.0, 0);
+            self.found.extend(trend.close(time));
+            trend.open = (number, time, 0.0, 0);
         }
         if number == trend.open.0 {
-            let (_, last_ms, sum, count) = &mut trend.open;
-            (*last_ms, *sum, *count) = (time_ms, *sum + value, *count + 1);
+            let (_, last, sum, count) = &mut trend.open;
+            (*last, *sum, *count) = (time, *sum + value, *count + 1);
         }
     }
 
     /// The findings since the last step; forgets series that are gone.
-    pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
-        if watermark_ms.rem_euclid(POINT_MS) == 0 {
-            self.series.retain(|_, trend| trend.open.1 >= watermark_ms - FORGOTTEN_MS);
+    pub fn advance(&mut self, watermark: WallMs) -> Vec<Reported> {
+        if watermark.0.rem_euclid(POINT.0) == 0 {
+            self.series.retain(|_, trend| trend.open.1 >= watermark - FORGOTTEN);
         }
         std::mem::take(&mut self.found)
     }
 }
 
 impl Trend {
-    /// The collected point is complete: its finding, at `at_ms`.
-    fn close(&mut self, at_ms: i64) -> Option<Reported> {
+    /// The collected point is complete: its finding, at `at`.
+    fn close(&mut self, at: WallMs) -> Option<Reported> {
         let (number, _, sum, count) = self.open;
         if count == 0 {
             return None;
@@ -92,25 +92,25 @@ impl Trend {
         if self.points.len() == POINTS_MAX {
             self.points.pop_front();
         }
-        self.points.push_back(((number + 1) * POINT_MS, sum / f64::from(count)));
+        self.points.push_back(((number + 1) * POINT.0, sum / f64::from(count)));
         let forecast = Forecast::new(self.points.make_contiguous(), self.limit)?;
-        let finding = match self.began_ms {
+        let finding = match self.began {
             // A constant value will never reach a limit, even if it is at one.
             None if forecast.slope == 0.0 => return None,
             None => {
-                let finding = forecast.finding(at_ms, self.limit, HORIZON_MS, &self.unit)?;
-                self.began_ms = Some(at_ms);
+                let finding = forecast.finding(at, self.limit, HORIZON, &self.unit)?;
+                self.began = Some(at);
                 finding
             }
             #[expect(clippy::cast_precision_loss, reason = "a horizon of days")]
-            Some(began_ms) => {
-                if forecast.late_ms.is_some_and(|late| late < 2.0 * HORIZON_MS as f64) {
+            Some(began) => {
+                if forecast.late_ms.is_some_and(|late| late < 2.0 * HORIZON.0 as f64) {
                     return None;
                 }
-                self.began_ms = None;
+                self.began = None;
                 let sentence = "its limit is not in reach any more".to_owned();
                 let evidence = vec![("level", forecast.level), ("limit", self.limit), ("slope", forecast.slope)];
-                Finding { kind: FindingKind::Saturation, at_ms, began_ms, is_active: false, sentence, evidence }
+                Finding { kind: FindingKind::Saturation, at, began, is_active: false, sentence, evidence }
             }
         };
         Some(Reported { labels: self.labels.clone(), finding })
@@ -121,7 +121,7 @@ impl Trend {
 mod tests {
     use super::*;
 
-    const NOON: i64 = 1_795_435_200_000;
+    const NOON: WallMs = WallMs(1_795_435_200_000);
 
     /// What `value` by the minute leads to, with the hour of each finding.
     fn run(minutes: i64, limit: f64, value: impl Fn(i64) -> f64) -> Vec<(i64, bool, String)> {
@@ -129,7 +129,7 @@ mod tests {
         let labels = Labels::new([("__name__", "disk_free_bytes"), ("dir", "/data")]).unwrap();
         let mut out = Vec::new();
         for minute in 1..=minutes {
-            let now = NOON + minute * 60_000;
+            let now = NOON + Ms(minute * 60_000);
             forecasts.sample(SeriesId(1), &labels, "", limit, now, value(minute));
             for one in forecasts.advance(now) {
                 out.push((minute / 60, one.finding.is_active, one.finding.sentence));

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use ogive_model::{Ms, WallMs};
+
 /// A time of day in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock24(i64);
 
 impl Clock24 {
-    /// Of milliseconds since 1970.
-    pub(crate) const fn from_ms(ms: i64) -> Self {
-        Self(ms.div_euclid(1_000).rem_euclid(86_400))
+    /// Of an instant.
+    pub(crate) const fn from_ms(time: WallMs) -> Self {
+        Self(time.0.div_euclid(1_000).rem_euclid(86_400))
     }
 }
 
@@ -31,8 +33,8 @@ impl Span {
 
     /// Of milliseconds.
     #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
-    pub(crate) const fn from_ms(ms: i64) -> Self {
-        Self(ms as f64 / 1_000.0)
+    pub(crate) const fn from_ms(span: Ms) -> Self {
+        Self(span.0 as f64 / 1_000.0)
     }
 }
 
@@ -80,8 +82,8 @@ mod tests {
         ] {
             assert_eq!(Span::from_seconds(seconds).to_string(), text);
         }
-        assert_eq!(Span::from_ms(2_000).to_string(), "2 s");
-        assert_eq!(Clock24::from_ms(1_764_000_257_000).to_string(), "16:04:17");
-        assert_eq!(Clock24::from_ms(-1_000).to_string(), "23:59:59");
+        assert_eq!(Span::from_ms(Ms(2_000)).to_string(), "2 s");
+        assert_eq!(Clock24::from_ms(WallMs(1_764_000_257_000)).to_string(), "16:04:17");
+        assert_eq!(Clock24::from_ms(WallMs(-1_000)).to_string(), "23:59:59");
     }
 }

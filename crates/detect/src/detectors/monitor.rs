@@ -4,13 +4,13 @@
 //! of its series; a series is absent when that has passed its deadline. A source is lost when the monitor's own watermark has.
 //!
 //! Limits: [`Options::series_max`] series; of more nothing is judged, which [`Monitor::refused`] counts. What a source finds of
-//! one kind in one step is one finding when it is more than [`ALONE_MAX`]. A series that is silent for [`FORGOTTEN_MS`] goes.
+//! one kind in one step is one finding when it is more than [`ALONE_MAX`]. A series that is silent for [`FORGOTTEN`] goes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use ogive_hist::{Count, Histogram};
-use ogive_model::{Labels, SeriesId};
+use ogive_model::{Labels, Ms, SeriesId, WallMs};
 
 use super::absence::Cadence;
 use super::finding::{Finding, FindingKind};
@@ -23,7 +23,7 @@ pub const SOURCE_LABELS: [&str; 6] = ["source", "instance", "service_instance_id
 /// More findings of one kind, of one source in one step, are reported as one.
 pub const ALONE_MAX: usize = 5;
 /// A day: what was silent for longer is forgotten.
-pub const FORGOTTEN_MS: i64 = 86_400_000;
+pub const FORGOTTEN: Ms = Ms::from_secs(86_400);
 /// 256 units: services measure in some ten, and each new series searches for its own among them.
 const UNITS_MAX: usize = 256;
 /// A cell with less than this share of the usual count is a hole.
@@ -34,8 +34,8 @@ const LOW_COUNT_MIN: f32 = 50.0;
 /// What is judged, and with which patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How late a sample may be, milliseconds.
-    pub lateness_ms: i64,
+    /// How late a sample may be.
+    pub lateness: Ms,
     /// Series that are judged.
     pub series_max: usize,
 }
@@ -43,7 +43,7 @@ pub struct Options {
 impl Default for Options {
     /// 100,000 series are some 70 MB.
     fn default() -> Self {
-        Self { lateness_ms: 2_000, series_max: 100_000 }
+        Self { lateness: Ms::from_secs(2), series_max: 100_000 }
     }
 }
 
@@ -130,7 +130,7 @@ struct Slot {
 struct Source {
     member: Member,
     /// Newest sample.
-    newest_ms: i64,
+    newest: WallMs,
     /// It arrived since the last step.
     is_fresh: bool,
     /// It returned with this step.
@@ -141,7 +141,7 @@ struct Source {
 /// See the module.
 pub struct Monitor {
     options: Options,
-    watermark_ms: i64,
+    watermark: WallMs,
     known: HashMap<Identity, u32, BuildHasherDefault<Unhashed>>,
     slots: Vec<Slot>,
     units: Vec<Box<str>>,
@@ -159,7 +159,7 @@ impl Monitor {
     pub fn new(options: Options) -> Self {
         Self {
             options,
-            watermark_ms: i64::MIN,
+            watermark: WallMs::MIN,
             known: HashMap::default(),
             slots: Vec::new(),
             units: vec!["".into()],
@@ -210,27 +210,27 @@ impl Monitor {
             + self.family.heap_bytes()
     }
 
-    /// A sample of a series that ended at `end_ms`. Samples of a series come in order of time; others are ignored.
-    pub fn sample(&mut self, id: SeriesId, about: SeriesProfile<'_>, end_ms: i64, content: Content<'_>) {
-        let Some(at) = self.slot(id, about, end_ms) else {
+    /// A sample of a series that ended at `end`. Samples of a series come in order of time; others are ignored.
+    pub fn sample(&mut self, id: SeriesId, about: SeriesProfile<'_>, end: WallMs, content: Content<'_>) {
+        let Some(at) = self.slot(id, about, end) else {
             self.refused += 1;
             return;
         };
         let slot = &mut self.slots[at as usize];
         let source = &mut self.sources[slot.source as usize];
         source.is_fresh = true;
-        source.newest_ms = source.newest_ms.max(end_ms);
-        let last_ms = slot.member.cadence.last_ms();
-        if end_ms < last_ms {
+        source.newest = source.newest.max(end);
+        let last = slot.member.cadence.last();
+        if end < last {
             return;
         }
         let was_out = slot.member.presence == Presence::Suppressed || source.member.presence != Presence::Present;
         let mean_ms = slot.member.cadence.mean_ms();
         if was_out {
             slot.member.presence = Presence::Present;
-            slot.member.cadence.resume(end_ms);
-        } else if slot.member.arrive(end_ms) {
-            let finding = slot.member.back(end_ms, &name(&slot.member.labels));
+            slot.member.cadence.resume(end);
+        } else if slot.member.arrive(end) {
+            let finding = slot.member.back(end, &name(&slot.member.labels));
             self.pending.push((at, finding));
         }
         let count = match content {
@@ -238,13 +238,13 @@ impl Monitor {
             Content::FloatCell(cell) => Some(count(cell)),
             Content::Arrival => None,
         };
-        if let Some(finding) = slot.hole(last_ms, end_ms, count, mean_ms) {
+        if let Some(finding) = slot.hole(last, end, count, mean_ms) {
             self.pending.push((at, finding));
         }
         let shape = slot.shape.as_mut();
         let found = match (content, shape) {
-            (Content::Cell(cell), Some(shape)) => shape.cell(end_ms, cell, &self.units[usize::from(slot.unit)]),
-            (Content::FloatCell(cell), Some(shape)) => shape.cell(end_ms, cell, &self.units[usize::from(slot.unit)]),
+            (Content::Cell(cell), Some(shape)) => shape.cell(end, cell, &self.units[usize::from(slot.unit)]),
+            (Content::FloatCell(cell), Some(shape)) => shape.cell(end, cell, &self.units[usize::from(slot.unit)]),
             _ => None,
         };
         if let Some(finding) = found {
@@ -252,7 +252,7 @@ impl Monitor {
         }
     }
 
-    fn slot(&mut self, id: SeriesId, about: SeriesProfile<'_>, end_ms: i64) -> Option<u32> {
+    fn slot(&mut self, id: SeriesId, about: SeriesProfile<'_>, end: WallMs) -> Option<u32> {
         let identity = Identity::new(id);
         if let Some(at) = self.known.get(&identity) {
             return Some(*at);
@@ -260,8 +260,8 @@ impl Monitor {
         if self.slots.len() >= self.options.series_max {
             return None;
         }
-        let source = self.source(about.labels, end_ms);
-        let member = Member::new(about.labels.clone(), end_ms);
+        let source = self.source(about.labels, end);
+        let member = Member::new(about.labels.clone(), end);
         self.family.add(&member);
         let at = u32::try_from(self.slots.len()).ok()?;
         let (unit, width_ms) = (self.unit(about.unit), about.width_ms.max(1));
@@ -284,7 +284,7 @@ impl Monitor {
         u16::try_from(at).unwrap_or(0)
     }
 
-    fn source(&mut self, labels: &Labels, time_ms: i64) -> u32 {
+    fn source(&mut self, labels: &Labels, time: WallMs) -> u32 {
         let named = SOURCE_LABELS.iter().zip(0_u8..).find(|(label, _)| !labels.get(label).is_empty());
         let (label, at) = named.map_or(("", u8::MAX), |(label, at)| (*label, at));
         let key = (at, Box::from(labels.get(label)));
@@ -295,8 +295,8 @@ impl Monitor {
             .unwrap_or_else(|_| Labels::empty());
         let at = u32::try_from(self.sources.len()).expect("fewer than series");
         self.sources.push(Source {
-            member: Member::new(own, i64::MIN),
-            newest_ms: time_ms,
+            member: Member::new(own, WallMs::MIN),
+            newest: time,
             is_fresh: true,
             is_back: false,
             rhythm: None,
@@ -305,12 +305,12 @@ impl Monitor {
         at
     }
 
-    /// No sample up to `watermark_ms` is expected any more, apart from the lateness: returns the findings since the last step.
-    pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
-        if watermark_ms <= self.watermark_ms {
+    /// No sample up to `watermark` is expected any more, apart from the lateness: returns the findings since the last step.
+    pub fn advance(&mut self, watermark: WallMs) -> Vec<Reported> {
+        if watermark <= self.watermark {
             return Vec::new();
         }
-        self.watermark_ms = watermark_ms;
+        self.watermark = watermark;
         let mut out = Vec::new();
         self.step_sources(&mut out);
         self.step_series();
@@ -322,30 +322,30 @@ impl Monitor {
 
     /// Judges the arrivals of each source.
     fn step_sources(&mut self, out: &mut Vec<Reported>) {
-        let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
+        let (watermark, lateness) = (self.watermark, self.options.lateness);
         for source in &mut self.sources {
             let member = &mut source.member;
             source.is_back = source.is_fresh && member.presence != Presence::Present;
-            if member.cadence.last_ms() == i64::MIN {
+            if member.cadence.last() == WallMs::MIN {
                 // Its first step: from here on.
-                (member.cadence, source.is_fresh) = (Cadence::new(watermark_ms), false);
+                (member.cadence, source.is_fresh) = (Cadence::new(watermark), false);
             } else if std::mem::take(&mut source.is_fresh) {
-                let (last_ms, mean_ms) = (member.cadence.last_ms(), member.cadence.mean_ms());
-                if member.arrive(watermark_ms) {
+                let (last, mean_ms) = (member.cadence.last(), member.cadence.mean_ms());
+                if member.arrive(watermark) {
                     let finding =
-                        Finding { kind: FindingKind::LostParent, ..member.back(watermark_ms, &name(&member.labels)) };
+                        Finding { kind: FindingKind::LostParent, ..member.back(watermark, &name(&member.labels)) };
                     out.push(Reported { labels: member.labels.clone(), finding });
                 }
                 #[expect(clippy::cast_precision_loss, reason = "a gap in ms")]
-                let gap_ms = (watermark_ms - last_ms) as f64;
+                let gap_ms = (watermark - last).0 as f64;
                 if let Some(mean_ms) = mean_ms.filter(|mean_ms| gap_ms >= 2.0 * mean_ms) {
-                    let found = source.rhythm.get_or_insert_default().gap(last_ms, gap_ms - mean_ms);
+                    let found = source.rhythm.get_or_insert_default().gap(last, gap_ms - mean_ms);
                     out.extend(found.map(|finding| Reported { labels: member.labels.clone(), finding }));
                 }
             } else {
-                member.suspect(watermark_ms, lateness_ms);
+                member.suspect(watermark, lateness);
             }
-            let over = source.rhythm.as_mut().and_then(|rhythm| rhythm.pass(watermark_ms));
+            let over = source.rhythm.as_mut().and_then(|rhythm| rhythm.pass(watermark));
             out.extend(over.map(|finding| Reported { labels: source.member.labels.clone(), finding }));
         }
     }
@@ -359,15 +359,15 @@ impl Monitor {
                 && !self.family.covers(&slot.member)
             {
                 slot.member.presence = Presence::Present;
-                slot.member.cadence.resume(source.newest_ms);
+                slot.member.cadence.resume(source.newest);
             }
             match source.member.presence {
-                Presence::Present => slot.member.suspect(source.newest_ms, self.options.lateness_ms),
+                Presence::Present => slot.member.suspect(source.newest, self.options.lateness),
                 // Whether the series of a silent source would arrive is not known.
                 _ if slot.member.presence == Presence::Present => slot.member.presence = Presence::Suspect,
                 _ => {}
             }
-            let over = slot.rhythm.as_mut().and_then(|rhythm| rhythm.pass(source.newest_ms));
+            let over = slot.rhythm.as_mut().and_then(|rhythm| rhythm.pass(source.newest));
             if let Some(finding) = over {
                 self.pending.push((u32::try_from(at).expect("series are numbered"), finding));
             }
@@ -379,7 +379,7 @@ impl Monitor {
 
     /// Parents first, then sources, then single series.
     fn judge_silence(&mut self, out: &mut Vec<Reported>) {
-        let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
+        let (watermark, lateness) = (self.watermark, self.options.lateness);
         self.resynchronise(out);
         let suspects: Vec<usize> =
             (0..self.slots.len()).filter(|at| self.slots[*at].member.presence == Presence::Suspect).collect();
@@ -396,8 +396,8 @@ impl Monitor {
             let slot = &self.slots[*at];
             let source = &self.sources[slot.source as usize];
             match source.member.presence {
-                Presence::Present => slot.member.is_due(source.newest_ms, lateness_ms),
-                _ => source.member.is_due(watermark_ms, lateness_ms),
+                Presence::Present => slot.member.is_due(source.newest, lateness),
+                _ => source.member.is_due(watermark, lateness),
             }
         };
         if !suspects.iter().any(is_due) {
@@ -409,7 +409,7 @@ impl Monitor {
             .filter(|member| member.presence == Presence::Suspect)
             .collect();
         let series = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        let found = self.family.judge(&members, series, watermark_ms);
+        let found = self.family.judge(&members, series, watermark);
         out.extend(found.into_iter().map(|(labels, finding)| Reported { labels, finding }));
         for at in &suspects {
             let slot = &self.slots[*at];
@@ -419,12 +419,12 @@ impl Monitor {
             }
         }
         for source in &mut self.sources {
-            let is_due = source.member.is_due(watermark_ms, lateness_ms);
+            let is_due = source.member.is_due(watermark, lateness);
             if source.member.presence == Presence::Suspect && is_due {
                 source.member.presence = Presence::Reported;
                 let finding = Finding {
                     kind: FindingKind::LostParent,
-                    ..source.member.absent(watermark_ms, &name(&source.member.labels))
+                    ..source.member.absent(watermark, &name(&source.member.labels))
                 };
                 out.push(Reported { labels: source.member.labels.clone(), finding });
             }
@@ -436,9 +436,9 @@ impl Monitor {
             if slot.member.presence == Presence::Suspect && is_explained {
                 slot.member.presence = Presence::Suppressed;
                 self.suppressed += 1;
-            } else if source.member.presence == Presence::Present && slot.member.is_due(source.newest_ms, lateness_ms) {
+            } else if source.member.presence == Presence::Present && slot.member.is_due(source.newest, lateness) {
                 slot.member.presence = Presence::Reported;
-                let finding = slot.member.absent(source.newest_ms, &name(&slot.member.labels));
+                let finding = slot.member.absent(source.newest, &name(&slot.member.labels));
                 self.pending.push((u32::try_from(at).expect("series are numbered"), finding));
             }
         }
@@ -455,7 +455,7 @@ impl Monitor {
             let count = slots.iter().filter(is_silent).filter(|slot| slot.member.pairs.contains(&pair)).count();
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        for (pair, _, finding) in self.family.returned(silent, self.watermark_ms) {
+        for (pair, _, finding) in self.family.returned(silent, self.watermark) {
             let mut labels = Labels::empty();
             for slot in self.slots.iter_mut().filter(|slot| slot.member.pairs.contains(&pair)) {
                 if labels.is_empty() {
@@ -466,10 +466,10 @@ impl Monitor {
                     let source = &mut self.sources[slot.source as usize];
                     if source.member.presence == Presence::Suppressed {
                         source.member.presence = Presence::Present;
-                        source.member.cadence.resume(self.watermark_ms);
+                        source.member.cadence.resume(self.watermark);
                     }
                     slot.member.presence = Presence::Present;
-                    slot.member.cadence.resume(source.newest_ms);
+                    slot.member.cadence.resume(source.newest);
                 }
             }
             out.push(Reported { labels, finding });
@@ -507,21 +507,21 @@ impl Monitor {
 
     /// Forgets series and sources that are gone for good.
     fn forget(&mut self) {
-        let limit_ms = self.watermark_ms.saturating_sub(FORGOTTEN_MS);
-        if !self.slots.iter().any(|slot| slot.member.cadence.last_ms() < limit_ms) {
+        let limit = self.watermark.saturating_sub(FORGOTTEN);
+        if !self.slots.iter().any(|slot| slot.member.cadence.last() < limit) {
             return;
         }
         let mut renumbered = vec![u32::MAX; self.slots.len()];
         let mut kept = 0;
         for (at, slot) in self.slots.iter().enumerate() {
-            if slot.member.cadence.last_ms() < limit_ms {
+            if slot.member.cadence.last() < limit {
                 self.family.remove(&slot.member);
             } else {
                 renumbered[at] = kept;
                 kept += 1;
             }
         }
-        self.slots.retain(|slot| slot.member.cadence.last_ms() >= limit_ms);
+        self.slots.retain(|slot| slot.member.cadence.last() >= limit);
         self.known.retain(|_, at| {
             *at = renumbered[*at as usize];
             *at != u32::MAX
@@ -531,12 +531,12 @@ impl Monitor {
 
 impl Slot {
     /// The hole before this sample: missing cells, and what neighbours have less than usual.
-    fn hole(&mut self, last_ms: i64, end_ms: i64, count: Option<f32>, mean_ms: Option<f64>) -> Option<Finding> {
+    fn hole(&mut self, last: WallMs, end: WallMs, count: Option<f32>, mean_ms: Option<f64>) -> Option<Finding> {
         let missing = count.map_or(0.0, |count| self.share_missing(count));
         let before = std::mem::replace(&mut self.missing, missing);
         let mean_ms = mean_ms?;
         #[expect(clippy::cast_precision_loss, reason = "a gap in ms")]
-        let gap_ms = (end_ms - last_ms) as f64;
+        let gap_ms = (end - last).0 as f64;
         let is_hole = gap_ms >= 1.75 * mean_ms;
         let is_low = missing > 1.0 - LOW_SHARE;
         if !is_hole && !is_low {
@@ -545,12 +545,12 @@ impl Slot {
         let width = f64::from(self.width_ms);
         let partial = |share: f32| if share > 0.2 { f64::from(share) * width } else { 0.0 };
         #[expect(clippy::cast_possible_truncation, reason = "below a cell's width")]
-        let (onset_ms, width_ms) = if is_hole {
-            (last_ms - partial(before) as i64, gap_ms - mean_ms + partial(before) + partial(missing))
+        let (onset, width_ms) = if is_hole {
+            (last - Ms(partial(before) as i64), gap_ms - mean_ms + partial(before) + partial(missing))
         } else {
-            (end_ms - i64::from(self.width_ms), partial(missing))
+            (end - Ms::from(self.width_ms), partial(missing))
         };
-        self.rhythm.get_or_insert_default().gap(onset_ms, width_ms)
+        self.rhythm.get_or_insert_default().gap(onset, width_ms)
     }
 
     /// How much of its usual count a cell lacks; learns the usual count.

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use ogive_model::WallMs;
+
 use super::finding::{Finding, FindingKind};
 use super::instant::Clock24;
 use super::quantity::Quantity;
@@ -139,7 +141,7 @@ impl Novelty {
     }
 
     /// As [`Novelty::push`], as a finding when it is new enough.
-    pub fn judge(&mut self, at_ms: i64, value: f64, unit: &str) -> Option<Finding> {
+    pub fn judge(&mut self, at: WallMs, value: f64, unit: &str) -> Option<Finding> {
         let score = self.push(value);
         if self.count <= WARM || score < THRESHOLD {
             return None;
@@ -148,12 +150,12 @@ impl Novelty {
         let sentence = format!(
             "{} at {} is like nothing before (values were {} to {}; novelty {score:.1})",
             Quantity(value, unit),
-            Clock24::from_ms(at_ms),
+            Clock24::from_ms(at),
             Quantity(*lowest, unit),
             Quantity(*highest, unit)
         );
         let evidence = vec![("value", value), ("novelty", score), ("lowest", *lowest), ("highest", *highest)];
-        Some(Finding { kind: FindingKind::Novelty, at_ms, began_ms: at_ms, is_active: true, sentence, evidence })
+        Some(Finding { kind: FindingKind::Novelty, at, began: at, is_active: true, sentence, evidence })
     }
 }
 
@@ -169,7 +171,7 @@ mod tests {
 
     fn found(value: impl Fn(usize) -> f64) -> Vec<usize> {
         let mut novelty = Novelty::new(96);
-        (0..1_000).filter(|at| novelty.judge(*at as i64 * 900_000, value(*at), "").is_some()).collect()
+        (0..1_000).filter(|at| novelty.judge(WallMs(*at as i64 * 900_000), value(*at), "").is_some()).collect()
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! Invariants: memory is [`Rhythm`] plus 456 bytes while the last hour had an onset; an onset costs at most one fold over
 //! the onsets of an hour, and above 60 of them one fold a minute.
 
+use ogive_model::{Ms, WallMs};
+
 use super::finding::{Finding, FindingKind};
 use super::instant::{Clock24, Span};
 use super::tail::binomial_tail_ln;
@@ -24,21 +26,21 @@ const P_LN_MAX: f64 = -13.815_510_557_964_274;
 /// Onsets that the gap lock remembers.
 const ONSETS: usize = 16;
 /// How far a gap may be from the median gap.
-const JITTER_MS: i64 = 2_000;
+const JITTER: Ms = Ms::from_secs(2);
 /// Decades of evidence that the gap lock needs.
 const LOCK_DECADES: f64 = 7.0;
 /// A lock is over when this many expected instants passed without a gap.
 const MISSED_MAX: i64 = 3;
 
-/// A detected rhythm: gaps recur every `period_ms`.
+/// A detected rhythm: gaps recur every `period`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lock {
     /// From one gap to the next.
-    pub period_ms: i64,
+    pub period: Ms,
     /// The last onset.
-    pub last_ms: i64,
+    pub last: WallMs,
     /// The first of the counted onsets.
-    pub first_ms: i64,
+    pub first: WallMs,
     /// Mean width of the gaps, milliseconds.
     pub width_ms: f64,
     /// Gaps at the phase, of all gaps.
@@ -55,7 +57,7 @@ pub struct Rhythm {
     /// The last bad second, whether an onset or not; 0 is none.
     last_bad_s: i64,
     /// The last onsets, the newest at `next - 1`; 0 is none.
-    onsets_ms: [i64; ONSETS],
+    onsets: [WallMs; ONSETS],
     next: u8,
     /// One bit a second of the last hour that had an onset.
     ring: Option<Box<Ring>>,
@@ -115,12 +117,12 @@ impl Ring {
 }
 
 impl Rhythm {
-    /// A gap (or a bad second) began at `onset_ms` and was `width_ms` wide. Gaps come in order of time; one that begins
+    /// A gap (or a bad second) began at `onset` and was `width_ms` wide. Gaps come in order of time; one that begins
     /// in the second after another's belongs to the same run.
-    pub fn gap(&mut self, onset_ms: i64, width_ms: f64) -> Option<Finding> {
-        let second = onset_ms.div_euclid(1_000);
+    pub fn gap(&mut self, onset: WallMs, width_ms: f64) -> Option<Finding> {
+        let second = onset.0.div_euclid(1_000);
         #[expect(clippy::cast_possible_truncation, reason = "a run of more than 2^63 ms is none")]
-        let end_s = (onset_ms as f64 + width_ms.max(0.0)).min(4e18) as i64 / 1_000;
+        let end_s = (onset.0 as f64 + width_ms.max(0.0)).min(4e18) as i64 / 1_000;
         let is_onset = second > self.last_bad_s + 1 || self.last_bad_s == 0;
         self.last_bad_s = self.last_bad_s.max(end_s).max(second);
         if !is_onset {
@@ -131,32 +133,32 @@ impl Rhythm {
         {
             self.width_ms += (width_ms as f32 - self.width_ms) / self.widths.min(ONSETS as u32) as f32;
         }
-        self.onsets_ms[usize::from(self.next) % ONSETS] = onset_ms;
+        self.onsets[usize::from(self.next) % ONSETS] = onset;
         self.next = if usize::from(self.next) + 1 < 2 * ONSETS { self.next + 1 } else { ONSETS as u8 };
         let ring = self.ring.get_or_insert_with(|| Ring::new(second));
         ring.pass(second);
         ring.set(second);
-        self.judge(onset_ms)
+        self.judge(onset)
     }
 
-    /// Nothing bad happened up to `until_ms`: memory of a quiet hour is freed, and a lock whose expected gaps did not
+    /// Nothing bad happened up to `until`: memory of a quiet hour is freed, and a lock whose expected gaps did not
     /// occur is over.
-    pub fn pass(&mut self, until_ms: i64) -> Option<Finding> {
-        let second = until_ms.div_euclid(1_000);
+    pub fn pass(&mut self, until: WallMs) -> Option<Finding> {
+        let second = until.0.div_euclid(1_000);
         if self.ring.as_ref().is_some_and(|ring| second - ring.until_s >= HOUR) {
             self.ring = None;
         }
-        let lock = self.lock.filter(|lock| until_ms - lock.last_ms > (MISSED_MAX + 1) * lock.period_ms)?;
+        let lock = self.lock.filter(|lock| until - lock.last > lock.period * (MISSED_MAX + 1))?;
         self.lock = None;
-        self.onsets_ms = [0; ONSETS];
+        self.onsets = [WallMs::default(); ONSETS];
         self.next = 0;
         let missed =
-            format!("{MISSED_MAX} expected ones did not come, the last came at {}", Clock24::from_ms(lock.last_ms));
-        let sentence = format!("gaps every {} are over: {missed}", Span::from_ms(lock.period_ms));
+            format!("{MISSED_MAX} expected ones did not come, the last came at {}", Clock24::from_ms(lock.last));
+        let sentence = format!("gaps every {} are over: {missed}", Span::from_ms(lock.period));
         Some(Finding {
             kind: FindingKind::Instability,
-            at_ms: until_ms,
-            began_ms: lock.first_ms,
+            at: until,
+            began: lock.first,
             is_active: false,
             sentence,
             evidence: evidence(&lock),
@@ -175,21 +177,22 @@ impl Rhythm {
         self.ring.as_ref().map_or(0, |ring| size_of_val(&**ring))
     }
 
-    fn judge(&mut self, onset_ms: i64) -> Option<Finding> {
+    fn judge(&mut self, onset: WallMs) -> Option<Finding> {
         if let Some(lock) = &mut self.lock {
-            let cycles = (onset_ms - lock.last_ms + lock.period_ms / 2).div_euclid(lock.period_ms);
-            if (onset_ms - lock.last_ms - cycles * lock.period_ms).abs() <= JITTER_MS {
-                (lock.last_ms, lock.hits, lock.width_ms) = (onset_ms, lock.hits + 1, f64::from(self.width_ms));
+            let passed = onset - lock.last;
+            let cycles = (passed + lock.period / 2).0.div_euclid(lock.period.0);
+            if (passed - lock.period * cycles).saturating_abs() <= JITTER {
+                (lock.last, lock.hits, lock.width_ms) = (onset, lock.hits + 1, f64::from(self.width_ms));
             }
             lock.onsets += 1;
             return None;
         }
-        let lock = self.folded(onset_ms).or_else(|| self.gap_lock(onset_ms))?;
+        let lock = self.folded(onset).or_else(|| self.gap_lock(onset))?;
         self.lock = Some(lock);
         Some(Finding {
             kind: FindingKind::Instability,
-            at_ms: onset_ms,
-            began_ms: lock.first_ms,
+            at: onset,
+            began: lock.first,
             is_active: true,
             sentence: sentence(&lock),
             evidence: evidence(&lock),
@@ -197,8 +200,8 @@ impl Rhythm {
     }
 
     /// The most surprising period that divides an hour.
-    fn folded(&mut self, onset_ms: i64) -> Option<Lock> {
-        let second = onset_ms.div_euclid(1_000);
+    fn folded(&mut self, onset: WallMs) -> Option<Lock> {
+        let second = onset.0.div_euclid(1_000);
         let ring = self.ring.as_deref()?;
         if ring.count < 3 || (ring.count > FOLD_EACH_MAX && second - self.folded_s < 60) {
             return None;
@@ -207,9 +210,9 @@ impl Rhythm {
         let seconds = ring.seconds();
         let best = divisors().filter_map(|period| fold(&seconds, period)).min_by(|a, b| a.p_ln.total_cmp(&b.p_ln))?;
         (best.p_ln < P_LN_MAX).then(|| Lock {
-            period_ms: best.period * 1_000,
-            last_ms: onset_ms,
-            first_ms: best.first * 1_000,
+            period: Ms::from_secs(best.period),
+            last: onset,
+            first: WallMs(best.first * 1_000),
             width_ms: f64::from(self.width_ms),
             hits: best.hits,
             onsets: ring.count,
@@ -218,23 +221,23 @@ impl Rhythm {
     }
 
     /// The period of the last gaps, whatever it is.
-    fn gap_lock(&self, onset_ms: i64) -> Option<Lock> {
-        let newest = (0..ONSETS).map(|back| self.onsets_ms[(usize::from(self.next) + 2 * ONSETS - 1 - back) % ONSETS]);
-        let newest: Vec<i64> = newest.take_while(|onset| *onset != 0).collect();
-        let gaps: Vec<i64> = newest.windows(2).map(|pair| pair[0] - pair[1]).collect();
+    fn gap_lock(&self, onset: WallMs) -> Option<Lock> {
+        let newest = (0..ONSETS).map(|back| self.onsets[(usize::from(self.next) + 2 * ONSETS - 1 - back) % ONSETS]);
+        let newest: Vec<WallMs> = newest.take_while(|onset| onset.0 != 0).collect();
+        let gaps: Vec<Ms> = newest.windows(2).map(|pair| pair[0] - pair[1]).collect();
         for count in (3..=gaps.len()).rev() {
             let mut sorted = gaps[..count].to_vec();
             sorted.sort_unstable();
-            let median_ms = sorted[count / 2];
-            let is_locked = sorted.iter().all(|gap| (gap - median_ms).abs() <= JITTER_MS);
+            let median = sorted[count / 2];
+            let is_locked = sorted.iter().all(|gap| (*gap - median).saturating_abs() <= JITTER);
             #[expect(clippy::cast_precision_loss, reason = "a gap in ms, and at most 15 of them")]
-            let decades = (count - 1) as f64 * (std::f64::consts::E * median_ms as f64 / 4_000.0).log10();
+            let decades = (count - 1) as f64 * (std::f64::consts::E * median.0 as f64 / 4_000.0).log10();
             if is_locked && decades >= LOCK_DECADES {
                 let hits = u32::try_from(count + 1).expect("at most 16");
-                let first_ms = newest[count];
-                let period_ms = (onset_ms - first_ms) / i64::from(hits - 1);
+                let first = newest[count];
+                let period = (onset - first) / i64::from(hits - 1);
                 let width_ms = f64::from(self.width_ms);
-                return Some(Lock { period_ms, last_ms: onset_ms, first_ms, width_ms, hits, onsets: hits, decades });
+                return Some(Lock { period, last: onset, first, width_ms, hits, onsets: hits, decades });
             }
         }
         None
@@ -285,16 +288,17 @@ fn fold(seconds: &[i64], period: i64) -> Option<Fold> {
 }
 
 fn sentence(lock: &Lock) -> String {
-    let phase = if lock.period_ms % 1_000 == 0 && 3_600_000 % lock.period_ms == 0 {
-        let phase_s = lock.last_ms.div_euclid(1_000).rem_euclid(lock.period_ms / 1_000);
+    let (second, hour) = (Ms::from_secs(1), Ms::from_secs(HOUR));
+    let phase = if lock.period % second == Ms::ZERO && hour % lock.period == Ms::ZERO {
+        let phase_s = lock.last.0.div_euclid(1_000).rem_euclid(lock.period / second);
         if phase_s < 60 { format!(" at :{phase_s:02}") } else { format!(" at {}:{:02}", phase_s / 60, phase_s % 60) }
     } else {
         String::new()
     };
-    let next = Clock24::from_ms(lock.last_ms + lock.period_ms);
+    let next = Clock24::from_ms(lock.last + lock.period);
     let width = Span::from_seconds(lock.width_ms / 1_000.0);
     let (hits, onsets) = (lock.hits, lock.onsets);
-    let period = Span::from_ms(lock.period_ms);
+    let period = Span::from_ms(lock.period);
     format!(
         "a gap every {period}{phase}, {width}, next {next} ({hits} of the last {onsets} gaps, by chance 1 in 1e{:.0})",
         lock.decades
@@ -303,7 +307,7 @@ fn sentence(lock: &Lock) -> String {
 
 fn evidence(lock: &Lock) -> Vec<(&'static str, f64)> {
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-    let (period, next) = (lock.period_ms as f64, (lock.last_ms + lock.period_ms) as f64);
+    let (period, next) = (lock.period.0 as f64, (lock.last + lock.period).0 as f64);
     vec![
         ("period_ms", period),
         ("width_ms", lock.width_ms),
@@ -323,7 +327,7 @@ mod tests {
 
     fn first(onsets: impl IntoIterator<Item = (i64, f64)>) -> Option<(usize, Finding)> {
         let mut rhythm = Rhythm::default();
-        onsets.into_iter().enumerate().find_map(|(at, (onset, width))| Some((at, rhythm.gap(onset, width)?)))
+        onsets.into_iter().enumerate().find_map(|(at, (onset, width))| Some((at, rhythm.gap(WallMs(onset), width)?)))
     }
 
     #[test]
@@ -334,7 +338,7 @@ mod tests {
         let text = &finding.sentence;
         assert!(text.starts_with("a gap every 60 s at :17, 1.5 s, next 12:0"), "{text}");
         assert!(text.contains(":17 ("), "{text}");
-        assert_eq!(finding.began_ms, NOON + 17_000);
+        assert_eq!(finding.began, WallMs(NOON + 17_000));
         assert_eq!(finding.number("period_ms"), Some(60_000.0));
     }
 
@@ -362,14 +366,14 @@ mod tests {
     #[test]
     fn a_lock_ends_when_its_gaps_stay_away_and_memory_goes_with_a_quiet_hour() {
         let mut rhythm = Rhythm::default();
-        let found = (0..8).filter_map(|at| rhythm.gap(NOON + at * 60_000, 1_500.0)).count();
+        let found = (0..8).filter_map(|at| rhythm.gap(WallMs(NOON + at * 60_000), 1_500.0)).count();
         assert_eq!(found, 1, "reported once");
-        let last = NOON + 7 * 60_000;
-        assert_eq!(rhythm.pass(last + 200_000), None);
-        let over = rhythm.pass(last + 250_000).expect("over");
+        let last = WallMs(NOON + 7 * 60_000);
+        assert_eq!(rhythm.pass(last + Ms(200_000)), None);
+        let over = rhythm.pass(last + Ms(250_000)).expect("over");
         assert!(!over.is_active && over.sentence.contains("every 60 s are over"), "{}", over.sentence);
         assert!(rhythm.heap_bytes() > 0);
-        rhythm.pass(last + 3_700_000);
+        rhythm.pass(last + Ms(3_700_000));
         assert_eq!(rhythm.heap_bytes(), 0);
     }
 

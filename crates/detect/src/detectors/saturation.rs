@@ -6,6 +6,8 @@
 //!
 //! Limits: [`POINTS_MAX`] points; more are thinned evenly.
 
+use ogive_model::{Ms, WallMs};
+
 use super::finding::{Finding, FindingKind};
 use super::instant::Span;
 use super::quantity::Quantity;
@@ -15,7 +17,7 @@ pub const POINTS_MAX: usize = 60;
 /// Fewer points are no trend.
 pub const POINTS_MIN: usize = 12;
 /// Four days, as `predict_linear` is commonly used for disks.
-pub const HORIZON_MS: i64 = 4 * 86_400_000;
+pub const HORIZON: Ms = Ms::from_secs(4 * 86_400);
 
 /// When a limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,11 +74,11 @@ impl Forecast {
         Some(Self { slope, level, in_ms: reached(slope), early_ms: reached(early), late_ms: reached(late) })
     }
 
-    /// A finding when even the late bound is within `horizon_ms`.
+    /// A finding when even the late bound is within `horizon`.
     #[must_use]
-    pub fn finding(&self, at_ms: i64, limit: f64, horizon_ms: i64, unit: &str) -> Option<Finding> {
+    pub fn finding(&self, at: WallMs, limit: f64, horizon: Ms, unit: &str) -> Option<Finding> {
         #[expect(clippy::cast_precision_loss, reason = "a horizon of days")]
-        let late_ms = self.late_ms.filter(|late| *late < horizon_ms as f64)?;
+        let late_ms = self.late_ms.filter(|late| *late < horizon.0 as f64)?;
         let (in_ms, early_ms) = (self.in_ms.unwrap_or(late_ms), self.early_ms.unwrap_or(0.0));
         let span = |ms: f64| Span::from_seconds(ms / 1_000.0);
         let sentence = format!(
@@ -95,7 +97,7 @@ impl Forecast {
             ("early_ms", early_ms),
             ("late_ms", late_ms),
         ];
-        Some(Finding { kind: FindingKind::Saturation, at_ms, began_ms: at_ms, is_active: true, sentence, evidence })
+        Some(Finding { kind: FindingKind::Saturation, at, began: at, is_active: true, sentence, evidence })
     }
 }
 
@@ -131,16 +133,20 @@ mod tests {
         let minutes = |ms: Option<f64>| ms.unwrap() / 60_000.0;
         assert!((98.0..104.0).contains(&minutes(forecast.in_ms)), "{forecast:?}");
         assert!(forecast.early_ms < forecast.in_ms && forecast.in_ms < forecast.late_ms, "{forecast:?}");
-        let finding = forecast.finding(59 * MINUTE, 100.0, HORIZON_MS, "percent").expect("within four days");
+        let finding = forecast.finding(WallMs(59 * MINUTE), 100.0, HORIZON, "percent").expect("within four days");
         assert!(finding.sentence.contains("reaches 100 percent in 1"), "{}", finding.sentence);
-        assert_eq!(forecast.finding(59 * MINUTE, 100.0, 60 * MINUTE, "percent"), None, "not within an hour");
+        assert_eq!(
+            forecast.finding(WallMs(59 * MINUTE), 100.0, Ms(60 * MINUTE), "percent"),
+            None,
+            "not within an hour"
+        );
     }
 
     #[test]
     fn a_sawtooth_a_flat_line_and_a_shrinking_value_stay_silent() {
         for value in [&(|at: i64| (at % 15) as f64 * 5.0) as &dyn Fn(i64) -> f64, &|_| 95.0, &|at| 90.0 - at as f64] {
             let forecast = Forecast::new(&points(value), 100.0).unwrap();
-            assert_eq!(forecast.finding(0, 100.0, HORIZON_MS, ""), None, "{forecast:?}");
+            assert_eq!(forecast.finding(WallMs(0), 100.0, HORIZON, ""), None, "{forecast:?}");
         }
     }
 
@@ -148,7 +154,7 @@ mod tests {
     fn free_space_reaches_zero_from_above() {
         let free = points(|at| 1e9 - 1e7 * at as f64 - 1e5 * ((at * 3) % 7) as f64);
         let forecast = Forecast::new(&free, 0.0).unwrap();
-        assert!(forecast.finding(0, 0.0, HORIZON_MS, "bytes").is_some(), "{forecast:?}");
+        assert!(forecast.finding(WallMs(0), 0.0, HORIZON, "bytes").is_some(), "{forecast:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! Failure: a wrong tau (a deployment, a rhythm that was not learned yet) voids the proof; findings are hints.
 
 use ogive_hist::{Bins, Count, Histogram, Scheme};
+use ogive_model::{Ms, WallMs};
 
 use super::finding::{Finding, FindingKind};
 use super::instant::Clock24;
@@ -33,7 +34,9 @@ const ABOVE_MIN: f64 = 20.0;
 /// Cells of quiet after which a finding is over.
 const QUIET_CELLS: u16 = 60;
 /// A change that lasts this long is the new normal, and is learned again.
-const ACCEPTED_MS: i64 = 6 * 3_600_000;
+const ACCEPTED: Ms = Ms::from_secs(6 * 3_600);
+/// What is usual is learned by the hour.
+const HOUR: Ms = Ms::from_secs(3_600);
 
 /// The weight of each level in the mean of all M: highest where faults of services show.
 const WEIGHTS: [f32; LEVELS.len()] = [0.06, 0.2, 0.32, 0.28, 0.06, 0.08];
@@ -273,7 +276,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Active {
     level: u8,
-    began_ms: i64,
+    began: WallMs,
     quiet: u16,
     recent: f32,
 }
@@ -325,8 +328,8 @@ impl Shape {
 
     /// When the active finding began.
     #[must_use]
-    pub fn active_since_ms(&self) -> Option<i64> {
-        self.active().map(|active| active.began_ms)
+    pub fn active_since(&self) -> Option<WallMs> {
+        self.active().map(|active| active.began)
     }
 
     fn active(&self) -> Option<Active> {
@@ -349,14 +352,14 @@ impl Shape {
         phase + self.hours.as_ref().map_or(0, |_| size_of::<Hours>())
     }
 
-    /// Adds the cell that ended at `end_ms`; cells come in order of time. `unit` is that of its values.
-    pub fn cell<C: Count>(&mut self, end_ms: i64, cell: &Histogram<C>, unit: &str) -> Option<Finding> {
+    /// Adds the cell that ended at `end`; cells come in order of time. `unit` is that of its values.
+    pub fn cell<C: Count>(&mut self, end: WallMs, cell: &Histogram<C>, unit: &str) -> Option<Finding> {
         if self.cells == 0 {
             self.warm_up(cell);
             return None;
         }
         let shares = self.edges.shares(cell)?;
-        self.shares(end_ms, &shares, unit)
+        self.shares(end, &shares, unit)
     }
 
     fn warm_up<C: Count>(&mut self, cell: &Histogram<C>) {
@@ -379,9 +382,9 @@ impl Shape {
         }
     }
 
-    /// The shares of the cell that ended at `end_ms`.
-    pub fn shares(&mut self, end_ms: i64, shares: &Shares, unit: &str) -> Option<Finding> {
-        self.learn(end_ms, shares);
+    /// The shares of the cell that ended at `end`.
+    pub fn shares(&mut self, end: WallMs, shares: &Shares, unit: &str) -> Option<Finding> {
+        self.learn(end, shares);
         if !self.is_ready() {
             return None;
         }
@@ -396,29 +399,29 @@ impl Shape {
         }
         if let Some(active) = self.active() {
             self.phase = None;
-            return self.follow(active, end_ms, shares);
+            return self.follow(active, end, shares);
         }
         #[expect(clippy::cast_precision_loss, reason = "3")]
         let mean = total / BETS.len() as f32;
-        (mean >= ALARM).then(|| self.alarm(best.0, end_ms, unit, mean))
+        (mean >= ALARM).then(|| self.alarm(best.0, end, unit, mean))
     }
 
-    fn alarm(&mut self, level: usize, end_ms: i64, unit: &str, evidence: f32) -> Finding {
+    fn alarm(&mut self, level: usize, end: WallMs, unit: &str, evidence: f32) -> Finding {
         let detector = self.detectors[level];
         let cells = self.since[level].max(1);
-        let began_ms = end_ms - i64::from(cells - 1) * i64::from(self.width_ms);
+        let began = end - Ms::from(self.width_ms) * i64::from(cells - 1);
         let recent = detector.sum / f32::from(cells);
         let level_number = u8::try_from(level).expect("six levels");
-        self.phase = Some(Box::new(Phase::Active(Active { level: level_number, began_ms, quiet: 0, recent })));
+        self.phase = Some(Box::new(Phase::Active(Active { level: level_number, began, quiet: 0, recent })));
         self.is_clean = false;
         self.forget();
         let (before, now) = (f64::from(f32::from(self.means[level]) / MEAN_ONE), f64::from(recent));
         let (what, edge) = self.name(level, unit);
-        let sentence = format!("{} -> {} {what} since {}", percent(before), percent(now), Clock24::from_ms(began_ms));
+        let sentence = format!("{} -> {} {what} since {}", percent(before), percent(now), Clock24::from_ms(began));
         Finding {
             kind: FindingKind::Shape,
-            at_ms: end_ms,
-            began_ms,
+            at: end,
+            began,
             is_active: true,
             sentence,
             evidence: vec![
@@ -450,26 +453,26 @@ impl Shape {
     }
 
     /// Whether the active finding is over, or has become normal.
-    fn follow(&mut self, mut active: Active, end_ms: i64, shares: &Shares) -> Option<Finding> {
+    fn follow(&mut self, mut active: Active, end: WallMs, shares: &Shares) -> Option<Finding> {
         let level = usize::from(active.level);
         active.recent += (shares[level] - active.recent) / f32::from(QUIET_CELLS);
         active.quiet = if active.recent < self.detectors[level].tau { active.quiet + 1 } else { 0 };
         self.forget();
         let is_over = active.quiet >= QUIET_CELLS;
-        let is_normal = end_ms - active.began_ms > ACCEPTED_MS;
+        let is_normal = end - active.began > ACCEPTED;
         self.phase = (!is_over && !is_normal).then(|| Box::new(Phase::Active(active)));
         if is_normal && !is_over {
             *self = Self::new(self.width_ms);
         }
         (is_over || is_normal).then(|| {
-            let since = Clock24::from_ms(active.began_ms);
+            let since = Clock24::from_ms(active.began);
             let share = percent(f64::from(active.recent));
             let why =
                 if is_over { format!("back to {share}") } else { format!("{share} lasts and is taken as normal") };
             Finding {
                 kind: FindingKind::Shape,
-                at_ms: end_ms,
-                began_ms: active.began_ms,
+                at: end,
+                began: active.began,
                 is_active: false,
                 sentence: format!("the change of {since} is over: {why}"),
                 evidence: vec![("share_now", f64::from(active.recent))],
@@ -485,11 +488,11 @@ impl Shape {
     }
 
     /// Learns the tolerated means of each hour of the week from the passing hour.
-    fn learn(&mut self, end_ms: i64, shares: &Shares) {
-        let unit_ms = self.unit_ms();
-        let hour = i32::try_from((end_ms - 1).div_euclid(unit_ms)).unwrap_or(i32::MAX);
+    fn learn(&mut self, end: WallMs, shares: &Shares) {
+        let unit = self.learned_at_once();
+        let hour = i32::try_from((end - Ms(1)).0.div_euclid(unit.0)).unwrap_or(i32::MAX);
         if hour != self.hour {
-            let is_whole = i64::from(self.cells) * 2 >= unit_ms / i64::from(self.width_ms);
+            let is_whole = i64::from(self.cells) * 2 >= unit / Ms::from(self.width_ms);
             if is_whole {
                 self.close_hour();
             }
@@ -512,8 +515,8 @@ impl Shape {
     }
 
     /// An hour, or 360 cells when they are wider than 10 s.
-    fn unit_ms(&self) -> i64 {
-        (i64::from(self.width_ms) * 360).max(3_600_000)
+    fn learned_at_once(&self) -> Ms {
+        (Ms::from(self.width_ms) * 360).max(HOUR)
     }
 
     fn restart_hour(&mut self) {
@@ -541,7 +544,7 @@ impl Shape {
             // It decreases by at most a quarter an hour: a quiet hour does not make the next one suspicious.
             detector.tau = if is_first { tau } else { tau.max(detector.tau * 0.8) };
         }
-        if self.unit_ms() == 3_600_000 {
+        if self.learned_at_once() == HOUR {
             let hours = self.hours.get_or_insert_default();
             hours.put(self.hour, &learned);
         }

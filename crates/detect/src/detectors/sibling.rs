@@ -5,6 +5,7 @@
 //! three times the median distance of the siblings, and ln([`FACTOR_MIN`]).
 
 use ogive_hist::{Histogram, SchemeMismatch};
+use ogive_model::WallMs;
 
 use super::finding::{Finding, FindingKind};
 use super::quantity::Quantity;
@@ -102,7 +103,7 @@ fn compare(others: &Histogram<f64>, one: &Histogram<f64>) -> Option<(f64, f64, f
 impl Outlier {
     /// As a finding; `name` identifies it.
     #[must_use]
-    pub fn finding(&self, at_ms: i64, began_ms: i64, name: &str, unit: &str) -> Finding {
+    pub fn finding(&self, at: WallMs, began: WallMs, name: &str, unit: &str) -> Finding {
         let ratio = self.p99[0] / self.p99[1];
         let sentence = format!(
             "the p99 of {name} is {} where its siblings have {} ({ratio:.1}x), its operations are {:.2}x as slow in the mean",
@@ -117,7 +118,7 @@ impl Outlier {
             ("p99_siblings", self.p99[1]),
             ("usual_factor", self.usual),
         ];
-        Finding { kind: FindingKind::OddOne, at_ms, began_ms, is_active: true, sentence, evidence }
+        Finding { kind: FindingKind::OddOne, at, began, is_active: true, sentence, evidence }
     }
 }
 
@@ -126,8 +127,8 @@ impl Outlier {
 pub fn since_last_week(
     week_ago: &Histogram<f64>,
     now: &Histogram<f64>,
-    at_ms: i64,
-    began_ms: i64,
+    at: WallMs,
+    began: WallMs,
     unit: &str,
 ) -> Option<Finding> {
     if week_ago.total().min(now.total()) < SAMPLES_MIN {
@@ -144,7 +145,7 @@ pub fn since_last_week(
         Quantity(p99[1], unit)
     );
     let evidence = vec![("factor", factor), ("slower", slower), ("p99", p99[0]), ("p99_week_ago", p99[1])];
-    Some(Finding { kind: FindingKind::LastWeek, at_ms, began_ms, is_active: true, sentence, evidence })
+    Some(Finding { kind: FindingKind::LastWeek, at, began, is_active: true, sentence, evidence })
 }
 
 #[cfg(test)]
@@ -167,7 +168,7 @@ mod tests {
         let odd = odd_ones(&hosts).unwrap();
         assert_eq!(odd.iter().map(|odd| odd.at).collect::<Vec<_>>(), [4], "{odd:?}");
         assert!((12.0..17.0).contains(&odd[0].slower), "{odd:?}");
-        let text = odd[0].finding(0, 0, "host e", "s").sentence;
+        let text = odd[0].finding(WallMs(0), WallMs(0), "host e", "s").sentence;
         assert!(text.contains("p99 of host e") && text.contains("x), its"), "{text}");
     }
 
@@ -184,9 +185,11 @@ mod tests {
     #[test]
     fn last_week_is_compared_beyond_noise() {
         let (before, now) = (host(0.010, 1_000), host(0.020, 1_000));
-        let finding = since_last_week(&before, &now, 0, 0, "s").expect("twice as slow");
+        let compared =
+            |before: &Histogram<f64>, now: &Histogram<f64>| since_last_week(before, now, WallMs(0), WallMs(0), "s");
+        let finding = compared(&before, &now).expect("twice as slow");
         assert!(finding.sentence.starts_with("2.0"), "{}", finding.sentence);
-        assert_eq!(since_last_week(&before, &host(0.0105, 1_000), 0, 0, "s"), None);
-        assert_eq!(since_last_week(&host(0.01, 5), &host(0.1, 5), 0, 0, "s"), None);
+        assert_eq!(compared(&before, &host(0.0105, 1_000)), None);
+        assert_eq!(compared(&host(0.01, 5), &host(0.1, 5)), None);
     }
 }

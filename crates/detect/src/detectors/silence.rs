@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 
 use super::absence::Cadence;
 use super::finding::{Finding, FindingKind};
@@ -56,64 +56,56 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(labels: Labels, time_ms: i64) -> Self {
+    pub(super) fn new(labels: Labels, time: WallMs) -> Self {
         let pairs = Pair::all(&labels);
-        Self { labels, pairs, cadence: Cadence::new(time_ms), presence: Presence::Present }
+        Self { labels, pairs, cadence: Cadence::new(time), presence: Presence::Present }
     }
 
     /// It arrived; true when it was missing and is back.
-    pub(super) fn arrive(&mut self, time_ms: i64) -> bool {
+    pub(super) fn arrive(&mut self, time: WallMs) -> bool {
         let was = std::mem::take(&mut self.presence);
         match was {
-            Presence::Present | Presence::Suspect => self.cadence.arrive(time_ms),
-            Presence::Reported | Presence::Suppressed => self.cadence.resume(time_ms),
+            Presence::Present | Presence::Suspect => self.cadence.arrive(time),
+            Presence::Reported | Presence::Suppressed => self.cadence.resume(time),
         }
         was == Presence::Reported
     }
 
     /// Two thirds of its patience are over: it is held until its deadline.
-    pub(super) fn suspect(&mut self, watermark_ms: i64, lateness_ms: i64) {
-        if self.presence == Presence::Present
-            && self.cadence.suspect_ms(lateness_ms).is_some_and(|suspect_ms| watermark_ms > suspect_ms)
+    pub(super) fn suspect(&mut self, watermark: WallMs, lateness: Ms) {
+        if self.presence == Presence::Present && self.cadence.suspect_at(lateness).is_some_and(|from| watermark > from)
         {
             self.presence = Presence::Suspect;
         }
     }
 
     /// All of its patience is over.
-    pub(super) fn is_due(&self, watermark_ms: i64, lateness_ms: i64) -> bool {
-        self.cadence.deadline_ms(lateness_ms).is_some_and(|deadline_ms| watermark_ms > deadline_ms)
+    pub(super) fn is_due(&self, watermark: WallMs, lateness: Ms) -> bool {
+        self.cadence.deadline(lateness).is_some_and(|deadline| watermark > deadline)
     }
 
     /// Its finding, when it is silent alone.
-    pub(super) fn absent(&self, watermark_ms: i64, name: &str) -> Finding {
-        let last_ms = self.cadence.last_ms();
+    pub(super) fn absent(&self, watermark: WallMs, name: &str) -> Finding {
+        let last = self.cadence.last();
         let usual = self.cadence.mean_ms().unwrap_or(f64::NAN);
         let how = if self.cadence.is_periodic() { "every" } else { "on average every" };
-        let (silent, since) = (Span::from_ms(watermark_ms.saturating_sub(last_ms)), Clock24::from_ms(last_ms));
+        let (silent, since) = (Span::from_ms(watermark.since(last)), Clock24::from_ms(last));
         let sentence = format!(
             "{name} did not come for {silent}, last at {since}; it used to come {how} {}",
             Span::from_seconds(usual / 1e3)
         );
         #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-        let evidence = vec![("silent_ms", watermark_ms.saturating_sub(last_ms) as f64), ("usual_ms", usual)];
-        Finding {
-            kind: FindingKind::Absence,
-            at_ms: watermark_ms,
-            began_ms: last_ms,
-            is_active: true,
-            sentence,
-            evidence,
-        }
+        let evidence = vec![("silent_ms", watermark.since(last).0 as f64), ("usual_ms", usual)];
+        Finding { kind: FindingKind::Absence, at: watermark, began: last, is_active: true, sentence, evidence }
     }
 
-    pub(super) fn back(&self, watermark_ms: i64, name: &str) -> Finding {
-        let last_ms = self.cadence.last_ms();
-        let sentence = format!("{name} is back at {}", Clock24::from_ms(last_ms));
+    pub(super) fn back(&self, watermark: WallMs, name: &str) -> Finding {
+        let last = self.cadence.last();
+        let sentence = format!("{name} is back at {}", Clock24::from_ms(last));
         Finding {
             kind: FindingKind::Absence,
-            at_ms: watermark_ms,
-            began_ms: last_ms,
+            at: watermark,
+            began: last,
             is_active: false,
             sentence,
             evidence: Vec::new(),
@@ -126,7 +118,7 @@ impl Member {
 pub(super) struct LostParent {
     pub(super) pair: Pair,
     pub(super) name: String,
-    pub(super) began_ms: i64,
+    pub(super) began: WallMs,
     pub(super) children: u32,
 }
 
@@ -166,15 +158,15 @@ impl Family {
     }
 
     /// The parents that explain `silent`, a finding each.
-    pub(super) fn judge(&mut self, silent: &[&Member], series: u32, watermark_ms: i64) -> Vec<(Labels, Finding)> {
+    pub(super) fn judge(&mut self, silent: &[&Member], series: u32, watermark: WallMs) -> Vec<(Labels, Finding)> {
         let pairs: Vec<&[Pair]> = silent.iter().map(|member| &*member.pairs).collect();
         let found = parents(&pairs, series, |pair| self.counts.get(pair).copied().unwrap_or(0));
-        found.into_iter().filter_map(|parent| self.lose(&parent, silent, watermark_ms)).collect()
+        found.into_iter().filter_map(|parent| self.lose(&parent, silent, watermark)).collect()
     }
 
-    fn lose(&mut self, parent: &Parent<Pair>, silent: &[&Member], watermark_ms: i64) -> Option<(Labels, Finding)> {
+    fn lose(&mut self, parent: &Parent<Pair>, silent: &[&Member], watermark: WallMs) -> Option<(Labels, Finding)> {
         let children = || silent.iter().filter(|member| member.pairs.contains(&parent.pair));
-        let began_ms = children().map(|member| member.cadence.last_ms()).max()?;
+        let began = children().map(|member| member.cadence.last()).max()?;
         let one = children().next()?;
         let (name, value) = one.labels.iter().find(|(name, value)| Pair::new(name, value) == parent.pair)?;
         let labels = Labels::new([(name, value)]).ok()?;
@@ -183,34 +175,28 @@ impl Family {
             "{named} is lost: {} of its {} series are silent since {}",
             parent.silent,
             parent.series,
-            Clock24::from_ms(began_ms)
+            Clock24::from_ms(began)
         );
         let evidence = vec![
             ("silent", f64::from(parent.silent)),
             ("series", f64::from(parent.series)),
             ("evidence_ln", parent.evidence),
         ];
-        self.lost.push(LostParent { pair: parent.pair, name: named, began_ms, children: parent.silent });
-        let finding = Finding {
-            kind: FindingKind::LostParent,
-            at_ms: watermark_ms,
-            began_ms,
-            is_active: true,
-            sentence,
-            evidence,
-        };
+        self.lost.push(LostParent { pair: parent.pair, name: named, began, children: parent.silent });
+        let finding =
+            Finding { kind: FindingKind::LostParent, at: watermark, began, is_active: true, sentence, evidence };
         Some((labels, finding))
     }
 
     /// Parents with less than half silent are back; `silent` counts by pair.
-    pub(super) fn returned(&mut self, silent: impl Fn(Pair) -> u32, watermark_ms: i64) -> Vec<(Pair, String, Finding)> {
+    pub(super) fn returned(&mut self, silent: impl Fn(Pair) -> u32, watermark: WallMs) -> Vec<(Pair, String, Finding)> {
         let counts = &self.counts;
         let mut back = Vec::new();
         self.lost.retain(|lost| {
             let (silent, series) = (silent(lost.pair), counts.get(&lost.pair).copied().unwrap_or(0));
             let is_back = silent * 2 <= series;
             if is_back {
-                let since = Clock24::from_ms(lost.began_ms);
+                let since = Clock24::from_ms(lost.began);
                 let sentence = format!(
                     "{} is back: {} of its {series} series, lost since {since}",
                     lost.name,
@@ -219,8 +205,8 @@ impl Family {
                 let evidence = vec![("children", f64::from(lost.children)), ("silent", f64::from(silent))];
                 let finding = Finding {
                     kind: FindingKind::LostParent,
-                    at_ms: watermark_ms,
-                    began_ms: lost.began_ms,
+                    at: watermark,
+                    began: lost.began,
                     is_active: false,
                     sentence,
                     evidence,

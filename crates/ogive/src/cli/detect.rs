@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use ogive_detect::detectors::novelty::Novelty;
 use ogive_detect::detectors::rhythm::Rhythm;
-use ogive_detect::detectors::saturation::{Forecast, HORIZON_MS};
+use ogive_detect::detectors::saturation::{Forecast, HORIZON};
 use ogive_detect::detectors::{Finding, absence::Cadence};
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 use ogive_text::calendar::instant_ms;
 use serde_json::Value;
 
@@ -111,23 +111,24 @@ fn judged(points: &[(i64, f64)], limit: Option<f64>) -> Vec<Finding> {
     steps.sort_unstable();
     let step_ms = steps.get(steps.len() / 2).copied().unwrap_or(1_000);
     let mut novelty = Novelty::new(usize::try_from(86_400_000 / step_ms.max(1)).unwrap_or(usize::MAX));
-    let (mut rhythm, mut cadence) = (Rhythm::default(), Cadence::new(*begin_ms));
+    let (mut rhythm, mut cadence) = (Rhythm::default(), Cadence::new(WallMs(*begin_ms)));
     let mut found = Vec::new();
     for (time_ms, value) in points {
-        let (last_ms, mean_ms) = (cadence.last_ms(), cadence.mean_ms());
-        let gap_ms = (time_ms - last_ms) as f64;
+        let time = WallMs(*time_ms);
+        let (last, mean_ms) = (cadence.last(), cadence.mean_ms());
+        let gap_ms = (time - last).0 as f64;
         if let Some(mean_ms) = mean_ms.filter(|mean_ms| gap_ms >= 1.75 * mean_ms) {
-            found.extend(rhythm.gap(last_ms + mean_ms as i64, gap_ms - mean_ms));
+            found.extend(rhythm.gap(last + Ms(mean_ms as i64), gap_ms - mean_ms));
         }
-        cadence.arrive(*time_ms);
-        found.extend(rhythm.pass(*time_ms));
-        found.extend(novelty.judge(*time_ms, *value, ""));
+        cadence.arrive(time);
+        found.extend(rhythm.pass(time));
+        found.extend(novelty.judge(time, *value, ""));
     }
     if let (Some(limit), Some((end_ms, _))) = (limit, points.last()) {
         // The forecast covers four times the observed range, and four days at most.
-        let horizon_ms = HORIZON_MS.min((end_ms - begin_ms).saturating_mul(4));
-        found
-            .extend(Forecast::new(points, limit).and_then(|forecast| forecast.finding(*end_ms, limit, horizon_ms, "")));
+        let end = WallMs(*end_ms);
+        let horizon = HORIZON.min((end - WallMs(*begin_ms)).saturating_mul(4));
+        found.extend(Forecast::new(points, limit).and_then(|forecast| forecast.finding(end, limit, horizon, "")));
     }
     found
 }
