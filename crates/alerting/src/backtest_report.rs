@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 #[must_use]
 pub fn report(test: &Backtest<'_>, found: &[RuleHistory]) -> Value {
     json!({
-        "start": rfc3339(test.start_ms),
-        "end": rfc3339(test.end_ms),
+        "start": rfc3339(test.start.0),
+        "end": rfc3339(test.end.0),
         "rules": found.iter().map(rule).collect::<Vec<_>>(),
     })
 }
@@ -30,12 +30,12 @@ fn rule(found: &RuleHistory) -> Value {
         set("lastError", json!(error));
     }
     if let Some(alerts) = &found.alerts {
-        set("for", json!(duration::text(alerts.for_ms)));
+        set("for", json!(duration::text(alerts.hold.0)));
         set("fired", json!(alerts.fired));
-        set("firingSeconds", json!(alerts.firing_ms as f64 / 1e3));
+        set("firingSeconds", json!(alerts.firing.0 as f64 / 1e3));
         set("firingAtEnd", json!(alerts.firing_at_end));
         let with = alerts.fired_with.iter();
-        set("firedWith", with.map(|(hold, fired)| json!({"for": duration::text(*hold), "fired": fired})).collect());
+        set("firedWith", with.map(|(hold, fired)| json!({"for": duration::text(hold.0), "fired": fired})).collect());
         set("transitionsCount", json!(alerts.transitions_count));
         set("transitions", alerts.transitions.iter().map(|(one, texts)| transition(one, texts)).collect());
         set("summary", json!(summary(alerts)));
@@ -46,7 +46,7 @@ fn rule(found: &RuleHistory) -> Value {
 fn transition(one: &Transition, annotations: &[(String, String)]) -> Value {
     let labels: BTreeMap<&str, &str> = one.labels.iter().collect();
     let mut out = json!({
-        "time": rfc3339(one.time_ms),
+        "time": rfc3339(one.time.0),
         "labels": labels,
         "from": one.from.as_str(),
         "to": one.to.as_str(),
@@ -66,7 +66,7 @@ fn summary(alerts: &AlertHistory) -> String {
     let mut out = format!("fired {}", times(alerts.fired));
     for (at, (hold, fired)) in alerts.fired_with.iter().enumerate() {
         out += if at == 0 { "; with " } else { ", with " };
-        out += &format!("for: {} {}", duration::text(*hold), times(*fired));
+        out += &format!("for: {} {}", duration::text(hold.0), times(*fired));
     }
     out
 }

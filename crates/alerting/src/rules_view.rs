@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ogive_detect::rules::template::rfc3339;
 use ogive_detect::rules::{Alert, AlertState, Group, Health, Rule, RuleKind};
-use ogive_model::{Tenant, float};
+use ogive_model::{Tenant, WallMs, float};
 use serde_json::{Map, Value, json};
 
 /// Figures: name, labels, value.
@@ -143,7 +143,7 @@ impl View {
         let Some(work) = self.work() else { return json!([]) };
         let groups = work.groups(tenant);
         let mut active: Vec<&Alert> = groups.iter().flat_map(|group| &group.rules).flat_map(active).collect();
-        active.sort_by_key(|alert| (std::cmp::Reverse(alert.state), alert.active_at_ms));
+        active.sort_by_key(|alert| (std::cmp::Reverse(alert.state), alert.active_at));
         Value::Array(active.into_iter().map(alert_json).collect())
     }
 
@@ -196,15 +196,15 @@ fn group_json(group: &Group, rules: Vec<Value>) -> Value {
         "name": group.name,
         "file": group.file,
         "rules": rules,
-        "interval": group.interval_ms as f64 / 1e3,
+        "interval": group.interval.0 as f64 / 1e3,
         "limit": group.limit,
         "evaluationTime": group.took.as_secs_f64(),
-        "lastEvaluation": time(group.evaluated_at_ms),
+        "lastEvaluation": time(group.evaluated_at),
     })
 }
 
-fn time(ms: Option<i64>) -> String {
-    ms.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), rfc3339)
+fn time(at: Option<WallMs>) -> String {
+    at.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), |at| rfc3339(at.0))
 }
 
 fn rule_json(rule: &Rule, without_alerts: bool) -> Value {
@@ -224,15 +224,15 @@ fn rule_json(rule: &Rule, without_alerts: bool) -> Value {
         set("lastError", json!(error));
     }
     set("evaluationTime", json!(rule.took.as_secs_f64()));
-    set("lastEvaluation", json!(time(rule.evaluated_at_ms)));
+    set("lastEvaluation", json!(time(rule.evaluated_at)));
     if spec.kind == RuleKind::Record {
         set("type", json!("recording"));
         return Value::Object(out);
     }
     set("type", json!("alerting"));
     set("state", json!(rule.state().as_str()));
-    set("duration", json!(spec.for_ms as f64 / 1e3));
-    set("keepFiringFor", json!(spec.keep_firing_for_ms as f64 / 1e3));
+    set("duration", json!(spec.hold.0 as f64 / 1e3));
+    set("keepFiringFor", json!(spec.keep_firing_for.0 as f64 / 1e3));
     set("annotations", json!(spec.annotations));
     let alerts: Vec<Value> = if without_alerts { Vec::new() } else { active(rule).map(alert_json).collect() };
     set("alerts", Value::Array(alerts));
@@ -246,12 +246,12 @@ fn alert_json(alert: &Alert) -> Value {
         "labels": labels,
         "annotations": annotations,
         "state": alert.state.as_str(),
-        "activeAt": rfc3339(alert.active_at_ms),
+        "activeAt": rfc3339(alert.active_at.0),
         // As Prometheus writes it here: `1e+00`.
         "value": float::scientific(alert.value),
     });
-    if let Some(since) = alert.keep_firing_since_ms {
-        out["keepFiringSince"] = json!(rfc3339(since));
+    if let Some(since) = alert.keep_firing_since {
+        out["keepFiringSince"] = json!(rfc3339(since.0));
     }
     out
 }

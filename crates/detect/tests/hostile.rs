@@ -10,7 +10,7 @@ use ogive_detect::rules::{
     ALERTS_MAX, AlertState, EvaluationContext, Group, GroupDefaults, Health, MemoryStore, RuleFile, Sample, Storage,
     slo,
 };
-use ogive_model::{Labels, Select};
+use ogive_model::{Labels, Ms, Select, WallMs};
 use ogive_query::value::Point;
 use ogive_query::{Engine, EngineOptions};
 
@@ -93,7 +93,7 @@ fn evaluate(groups: &mut [Group], store: &dyn Storage, options: EngineOptions) {
         cancelled: &|| false,
     };
     for group in groups {
-        group.evaluate(store, 1_700_000_000_000, &context);
+        group.evaluate(store, WallMs(1_700_000_000_000), &context);
     }
 }
 
@@ -101,7 +101,7 @@ fn store(series: usize) -> MemoryStore<'static> {
     let store = MemoryStore::default();
     let sample = |at: usize| Sample {
         labels: Labels::new([("__name__", "up"), ("host", &at.to_string())]).unwrap(),
-        time_ms: 1_700_000_000_000,
+        time: WallMs(1_700_000_000_000),
         value: Point::Float(0.0),
     };
     store.append((0..series).map(sample).collect()).unwrap();
@@ -109,7 +109,7 @@ fn store(series: usize) -> MemoryStore<'static> {
 }
 
 fn groups(text: &str) -> Vec<Group> {
-    let defaults = GroupDefaults { interval_ms: 60_000, query_offset_ms: 0 };
+    let defaults = GroupDefaults { interval: Ms(60_000), query_offset: Ms::ZERO };
     let file = RuleFile::parse(text).unwrap_or_else(|errors| panic!("{errors:?}"));
     file.groups.iter().map(|spec| Group::new("r.yml", spec, defaults)).collect()
 }

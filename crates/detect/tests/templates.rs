@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ogive_detect::rules::template::{Queries, Site, Structure, Template, Value};
-use ogive_model::Labels;
+use ogive_model::{Labels, WallMs};
 
 const VARIABLES: [&str; 4] = ["$labels", "$externalLabels", "$externalURL", "$value"];
 const URL: &str = "http://ogive:6448";
@@ -11,7 +11,7 @@ const URL: &str = "http://ogive:6448";
 struct Fixed;
 
 impl Queries for Fixed {
-    fn query(&self, text: &str, _: i64) -> Result<Vec<(Labels, f64)>, String> {
+    fn query(&self, text: &str, _: WallMs) -> Result<Vec<(Labels, f64)>, String> {
         let of = |instance: &str, value: f64| {
             (Labels::new([("__name__", "metric"), ("instance", instance)]).unwrap(), value)
         };
@@ -33,7 +33,7 @@ fn expanded(text: &str) -> Result<String, String> {
     let names = ["Labels", "ExternalLabels", "ExternalURL", "Value"];
     let fields = names.into_iter().zip(values.clone()).collect();
     let data = Value::Structure(Arc::new(Structure { type_name: "struct", fields }));
-    let site = Site { time_ms: 1_700_000_000_000, external_url: URL, queries: &Fixed };
+    let site = Site { time: WallMs(1_700_000_000_000), external_url: URL, queries: &Fixed };
     template.expand(&data, &values, &site).map_err(|error| error.to_string())
 }
 

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_detect::rules::duration::parse_ms;
 use ogive_detect::rules::{Backtest, BacktestError, EvaluationContext, GroupDefaults, RuleFile, backtest};
+use ogive_model::{Ms, WallMs};
 use serde_json::json;
 
 use super::App;
@@ -28,10 +29,10 @@ const STRETCH_MS: i64 = 86_400_000;
 /// What is asked for beside the file.
 struct BacktestParams {
     path: String,
-    start_ms: i64,
-    end_ms: i64,
-    interval_ms: i64,
-    holds_ms: Vec<i64>,
+    start: WallMs,
+    end: WallMs,
+    interval: Ms,
+    holds: Vec<Ms>,
     external_url: String,
     external_labels: std::collections::BTreeMap<String, String>,
 }
@@ -55,10 +56,10 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
         let test = Backtest {
             path: &requested.path,
             file: &file,
-            defaults: GroupDefaults { interval_ms: requested.interval_ms, query_offset_ms: 0 },
-            start_ms: requested.start_ms,
-            end_ms: requested.end_ms,
-            holds_ms: &requested.holds_ms,
+            defaults: GroupDefaults { interval: requested.interval, query_offset: Ms::ZERO },
+            start: requested.start,
+            end: requested.end,
+            holds: &requested.holds,
         };
         let context = EvaluationContext {
             engine: &engine,
@@ -81,7 +82,7 @@ fn requested(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
     let time = |name: &str| params.ago(name, now_ms);
     let end_ms = time("end")?.unwrap_or(now_ms).min(now_ms);
     let start_ms = time("start")?.unwrap_or(end_ms - STRETCH_MS);
-    let span = |text: &str| parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")));
+    let span = |text: &str| parse_ms(text).map(Ms).map_err(|error| ApiError::bad_data(format!("for: {error}")));
     let usual = app.alerting.setting();
     let interval_ms = params.duration("interval")?.unwrap_or(usual.interval_ms);
     if interval_ms < 1 {
@@ -89,10 +90,10 @@ fn requested(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
     }
     Ok(BacktestParams {
         path: params.get("file").unwrap_or_default().to_owned(),
-        start_ms,
-        end_ms,
-        interval_ms,
-        holds_ms: params.all("for").map(span).collect::<Result<_, _>>()?,
+        start: WallMs(start_ms),
+        end: WallMs(end_ms),
+        interval: Ms(interval_ms),
+        holds: params.all("for").map(span).collect::<Result<_, _>>()?,
         external_url: usual.external_url,
         external_labels: usual.external_labels,
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ogive_detect::rules::DueAlert;
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 use ogive_notify::{Destination, Email, Grouping, Notice, TENANT_LABEL};
 
 use super::options::AlertingOptions;
@@ -65,12 +65,12 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
     }
 }
 
-/// A tenant's alert of the expression `expr`, valid until `valid_until_ms` unless it is sent again; `lane` is the number of its group.
+/// A tenant's alert of the expression `expr`, valid until `valid_until` unless it is sent again; `lane` is the number of its group.
 pub(super) fn notice(
     tenant: &Tenant,
     due: &DueAlert,
     expr: &str,
-    valid_until_ms: i64,
+    valid_until: WallMs,
     options: &AlertingOptions,
     lane: u64,
 ) -> Notice {
@@ -88,9 +88,9 @@ pub(super) fn notice(
         tenant: short_name(tenant).to_owned(),
         labels,
         annotations: alert.annotations.iter().cloned().collect(),
-        starts_ms: alert.fired_at_ms.unwrap_or(alert.active_at_ms),
-        ends_ms: alert.resolved_at_ms.unwrap_or(valid_until_ms),
-        is_resolved: alert.resolved_at_ms.is_some(),
+        starts_ms: alert.fired_at.unwrap_or(alert.active_at).0,
+        ends_ms: alert.resolved_at.unwrap_or(valid_until).0,
+        is_resolved: alert.resolved_at.is_some(),
         generator_url: format!("{}/graph?g0.expr={expr}&g0.tab=1", options.alerting_external_url),
         lane,
         generation: 0,

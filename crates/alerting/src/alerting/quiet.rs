@@ -52,7 +52,7 @@ pub(super) fn alerts<'g>(
         .flat_map(|(group, rule)| rule.alerts().map(move |alert| (group, &rule.spec, alert)))
         .filter(|(_, _, alert)| alert.state != AlertState::Inactive)
         .collect();
-    active.sort_by_key(|(_, _, alert)| (std::cmp::Reverse(alert.state), std::cmp::Reverse(alert.active_at_ms)));
+    active.sort_by_key(|(_, _, alert)| (std::cmp::Reverse(alert.state), std::cmp::Reverse(alert.active_at)));
     active.truncate(LISTED_MAX);
     active.into_iter().map(|(group, spec, alert)| alert_json(group, spec, alert, tenant, quiet, external)).collect()
 }
@@ -76,14 +76,14 @@ fn alert_json(
         "labels": own,
         "annotations": annotations,
         "state": alert.state.as_str(),
-        "activeAt": rfc3339(alert.active_at_ms),
-        "firedAt": alert.fired_at_ms.map(rfc3339),
+        "activeAt": rfc3339(alert.active_at.0),
+        "firedAt": alert.fired_at.map(|at| rfc3339(at.0)),
         "value": if alert.value.is_finite() { json!(alert.value) } else { json!(alert.value.to_string()) },
         "group": group.name,
         "file": group.file,
         "query": spec.expr,
         // Everything up to here was there when the rule was last evaluated.
-        "watermark": group.evaluated_at_ms.map(|at| rfc3339(at - group.query_offset_ms)),
+        "watermark": group.evaluated_at.map(|at| rfc3339((at - group.query_offset).0)),
     });
     match quiet.of(short_name(tenant), &sent) {
         Some(QuietReason::Silence(silence)) => out["quiet"] = silence_json(silence, quiet.now_ms),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_detect::rules::Group;
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 
 /// 4 threads evaluate groups: two for those that take long, and two that never wait for them.
 pub(super) const WORKERS: usize = 4;
@@ -22,8 +22,8 @@ pub(super) struct Slot {
     /// The tenant whose series it sees.
     pub(super) tenant: Tenant,
     pub(super) group: Arc<Group>,
-    /// Its next evaluation, milliseconds.
-    pub(super) next_ms: i64,
+    /// Its next evaluation.
+    pub(super) next: WallMs,
     pub(super) is_busy: bool,
 }
 
@@ -34,7 +34,7 @@ impl Slot {
     }
 
     fn is_heavy(&self) -> bool {
-        self.group.evaluated_at_ms.is_none() || self.group.took > HEAVY
+        self.group.evaluated_at.is_none() || self.group.took > HEAVY
     }
 }
 
@@ -43,22 +43,23 @@ pub(super) fn next(slots: &[Slot], is_due: impl Fn(&Slot) -> bool) -> Option<usi
     let heavy_count = slots.iter().filter(|slot| slot.is_busy && slot.is_heavy()).count();
     let may_take = |slot: &Slot| !slot.is_busy && (heavy_count < HEAVY_MAX || !slot.is_heavy());
     let free = slots.iter().enumerate().filter(|(_, slot)| may_take(slot) && is_due(slot));
-    free.min_by_key(|(_, slot)| slot.next_ms).map(|(number, _)| number)
+    free.min_by_key(|(_, slot)| slot.next).map(|(number, _)| number)
 }
 
 #[cfg(test)]
 mod tests {
     use ogive_detect::rules::{GroupDefaults, RuleFile};
+    use ogive_model::Ms;
 
     use super::*;
 
     fn slots(took_ms: &[u64]) -> Vec<Slot> {
         let file = RuleFile::parse("groups: [{name: a, rules: [{record: b, expr: c}]}]").unwrap();
-        let defaults = GroupDefaults { interval_ms: 1_000, query_offset_ms: 0 };
+        let defaults = GroupDefaults { interval: Ms(1_000), query_offset: Ms::ZERO };
         let slot = |(number, took_ms): (usize, &u64)| {
             let mut group = Group::new("f", &file.groups[0], defaults);
-            (group.evaluated_at_ms, group.took) = (Some(0), Duration::from_millis(*took_ms));
-            Slot { tenant: Tenant::default(), group: Arc::new(group), next_ms: number as i64, is_busy: false }
+            (group.evaluated_at, group.took) = (Some(WallMs(0)), Duration::from_millis(*took_ms));
+            Slot { tenant: Tenant::default(), group: Arc::new(group), next: WallMs(number as i64), is_busy: false }
         };
         took_ms.iter().enumerate().map(slot).collect()
     }
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(taken, [0, 1, 3, 4], "the third that takes long waits for the others of its kind");
         slots[0].is_busy = false;
         assert_eq!(next(&slots, |_| true), Some(0));
-        assert_eq!(next(&slots, |slot| slot.next_ms > 0), Some(2));
+        assert_eq!(next(&slots, |slot| slot.next > WallMs(0)), Some(2));
         assert_eq!(next(&slots, |_| false), None);
     }
 
@@ -84,7 +85,7 @@ mod tests {
     fn a_group_that_was_never_evaluated_may_take_long() {
         let mut slots = slots(&[10, 10, 10]);
         for slot in &mut slots {
-            Arc::get_mut(&mut slot.group).unwrap().evaluated_at_ms = None;
+            Arc::get_mut(&mut slot.group).unwrap().evaluated_at = None;
         }
         slots[0].is_busy = true;
         slots[1].is_busy = true;

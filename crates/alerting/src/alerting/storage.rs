@@ -52,12 +52,7 @@ impl Storage for ServerStorage<'_> {
                     batch.series.push(Ok(SeriesDef { labels: sample.labels, meta }));
                     batch.series.len() as u32 - 1
                 });
-                batch.samples.push(Ok(Sample {
-                    series: place,
-                    time_ns: sample.time_ms * 1_000_000,
-                    start_ns: None,
-                    value,
-                }));
+                batch.samples.push(Ok(Sample { series: place, time_ns: sample.time.to_ns().0, start_ns: None, value }));
             }
             let way = self.door.meters.ingest.begin_made();
             let frame = batch.encode().map_err(|error| error.to_string())?;

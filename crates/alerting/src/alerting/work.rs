@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ogive_detect::rules::{AlertState, EvaluationContext, Group, GroupDefaults};
-use ogive_model::{Tenant, WallMs};
+use ogive_model::{Ms, Tenant, WallMs, WallNs};
 use ogive_notify::{
     Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Notice, Outbox, Pulse, Sender, Silence,
     Silences, exactly,
@@ -38,7 +38,7 @@ use ogive_storage::upkeep::Upkeep;
 /// How often a worker looks for a group that is due.
 const TICK: Duration = Duration::from_millis(50);
 /// The state is saved at least this often: between saves, only the ends of series change.
-const KEEP_EVERY_MS: i64 = 30_000;
+const KEEP_EVERY: Ms = Ms::from_secs(30);
 /// Figures are reported this often, to a consumer that stores them every ten seconds.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// A group that is three intervals behind its next evaluation is late: heartbeats stop.
@@ -48,7 +48,7 @@ const LATE_INTERVALS: i64 = 3;
 struct TakenGroup {
     tenant: Tenant,
     group: Arc<Group>,
-    slot_ms: i64,
+    time: WallMs,
     /// Of the rules.
     version: u64,
 }
@@ -68,7 +68,7 @@ struct State {
     wanted: u64,
     /// The last one that is on disk.
     saved: u64,
-    saved_at_ms: i64,
+    saved_at: WallMs,
     counts: Evaluations,
     is_ending: bool,
     /// Why the state could not be saved, as last reported.
@@ -132,14 +132,14 @@ impl Work {
             tracing::warn!("alerts: {error:#}; alerts begin anew");
             Snapshot::default()
         });
-        let now_ms = context.door.clock.wall().div_euclid(1_000_000);
+        let now = WallNs(context.door.clock.wall()).to_ms();
         let identity = |StoredGroup { tenant, state }| ((tenant, state.file.clone(), state.name.clone()), state);
         let mut before: BTreeMap<(String, String, String), _> = kept.groups.into_iter().map(identity).collect();
-        let mut slots = slots(&loaded.files, &options, now_ms);
+        let mut slots = slots(&loaded.files, &options, now);
         for slot in &mut slots {
             let tenant = short_name(&slot.tenant).to_owned();
             if let Some(state) = before.remove(&(tenant, slot.group.file.clone(), slot.group.name.clone())) {
-                Arc::make_mut(&mut slot.group).restore(state, now_ms);
+                Arc::make_mut(&mut slot.group).restore(state, now);
             }
         }
         let grouping = grouping(&options);
@@ -160,7 +160,7 @@ impl Work {
             generation: 0,
             wanted: 0,
             saved: 0,
-            saved_at_ms: 0,
+            saved_at: WallMs(0),
             counts: Evaluations::default(),
             is_ending: false,
             problem: None,
@@ -177,8 +177,13 @@ impl Work {
         }
     }
 
+    fn now(&self) -> WallMs {
+        WallNs(self.context.door.clock.wall()).to_ms()
+    }
+
+    /// As delivery and silences take it.
     fn now_ms(&self) -> i64 {
-        self.context.door.clock.wall().div_euclid(1_000_000)
+        self.now().0
     }
 
     pub(super) fn destinations_count(&self) -> usize {
@@ -207,28 +212,28 @@ impl Work {
 
     /// The group that has waited longest and is due, and its slot.
     fn take(&self) -> Option<TakenGroup> {
-        let now = self.now_ms();
-        let wait = self.options.alerting_wait.as_millis() as i64;
+        let now = self.now();
+        let wait = Ms::from(self.options.alerting_wait);
         let mut state = lock(&self.state);
         if state.is_ending {
             return None;
         }
         let number = schedule::next(&state.slots, |slot| {
-            let wants = WallMs(slot.next_ms - slot.group.query_offset_ms);
-            slot.next_ms <= now && (now - slot.next_ms >= wait || self.context.sources.have(wants, WallMs(now)))
+            let wants = slot.next - slot.group.query_offset;
+            slot.next <= now && (now - slot.next >= wait || self.context.sources.have(wants, now))
         })?;
         let slot = &mut state.slots[number];
         // A group that is behind skips the evaluations that it missed.
-        let missed = (now - slot.next_ms) / slot.group.interval_ms;
-        let slot_ms = slot.next_ms + missed * slot.group.interval_ms;
+        let missed = (now - slot.next) / slot.group.interval;
+        let time = slot.next + slot.group.interval * missed;
         slot.is_busy = true;
         let (tenant, group) = (slot.tenant.clone(), Arc::clone(&slot.group));
         state.counts.missed += missed.unsigned_abs();
-        Some(TakenGroup { tenant, group, slot_ms, version: state.version })
+        Some(TakenGroup { tenant, group, time, version: state.version })
     }
 
     fn evaluate(&self, taken: TakenGroup) {
-        let TakenGroup { tenant, group, slot_ms, version } = taken;
+        let TakenGroup { tenant, group, time, version } = taken;
         let mut group = Arc::unwrap_or_clone(group);
         let reader = self.context.door.backend.of(&tenant);
         let views = ClassicViews::new(&*reader);
@@ -250,15 +255,15 @@ impl Work {
             elapsed: &|| Duration::from_nanos(clock.now()),
             cancelled: &|| clock.now() > deadline_ns,
         };
-        let outcome = group.evaluate(&storage, slot_ms, &evaluation);
-        let resend_ms = self.options.alerting_resend.as_millis() as i64;
-        let due = group.take_due(slot_ms, resend_ms);
-        let valid_until_ms = group.valid_until_ms(slot_ms, resend_ms);
+        let outcome = group.evaluate(&storage, time, &evaluation);
+        let resend = Ms::from(self.options.alerting_resend);
+        let due = group.take_due(time, resend);
+        let valid_until = group.valid_until(time, resend);
         // Two tenants with the same file do not wait for each other.
         let lane = group.number().wrapping_add(crc32c::crc32c(short_name(&tenant).as_bytes()).into());
         let notices: Vec<Notice> = due
             .iter()
-            .map(|one| notice(&tenant, one, &group.rules[one.rule].spec.expr, valid_until_ms, &self.options, lane))
+            .map(|one| notice(&tenant, one, &group.rules[one.rule].spec.expr, valid_until, &self.options, lane))
             .collect();
         let is_changed = !notices.is_empty() || !outcome.transitions.is_empty();
         let mut state = lock(&self.state);
@@ -268,8 +273,8 @@ impl Work {
         state.counts.rejected += *storage.rejected.borrow();
         state.generation += 1;
         self.hand_over(&mut state, notices);
-        put_back(&mut state, &tenant, group, slot_ms, version);
-        if is_changed || slot_ms - state.saved_at_ms >= KEEP_EVERY_MS {
+        put_back(&mut state, &tenant, group, time, version);
+        if is_changed || time - state.saved_at >= KEEP_EVERY {
             state.wanted = state.generation;
             drop(state);
             self.changed.notify_all();
@@ -328,12 +333,12 @@ impl Work {
             .map(|(tenant, group)| StoredGroup { tenant: short_name(tenant).to_owned(), state: group.state() });
         let snapshot = Snapshot::new(stored.collect(), queues, silences);
         let done = snapshot.encode().and_then(|bytes| place(&self.context.upkeep).write(&bytes));
-        let now = self.now_ms();
+        let now = self.now();
         let mut state = lock(&self.state);
         assert!(state.saved <= generation, "states are kept in their order");
         match done {
             Ok(()) => {
-                (state.saved, state.saved_at_ms, state.problem) = (generation, now, None);
+                (state.saved, state.saved_at, state.problem) = (generation, now, None);
             }
             Err(error) => {
                 let problem = format!("{error:#}");
@@ -417,11 +422,10 @@ impl Work {
 
     /// Whether an alert would be evaluated and delivered now.
     pub(super) fn pulse(&self) -> Pulse {
-        let now = self.now_ms();
+        let now = self.now();
         let state = lock(&self.state);
-        let slack_ms = self.options.alerting_wait.as_millis() as i64;
-        let late =
-            state.slots.iter().filter(|slot| now - slot.next_ms > LATE_INTERVALS * slot.group.interval_ms + slack_ms);
+        let slack = Ms::from(self.options.alerting_wait);
+        let late = state.slots.iter().filter(|slot| now - slot.next > slot.group.interval * LATE_INTERVALS + slack);
         let failing = state.outboxes.iter().filter(|outbox| outbox.is_failing());
         Pulse { groups: state.slots.len(), late: late.count(), failing: failing.count() }
     }
@@ -473,16 +477,15 @@ impl Runner for Work {
                 return Err(error);
             }
         };
-        let mut slots = slots(&loaded, &self.options, self.now_ms());
+        let mut slots = slots(&loaded, &self.options, self.now());
         let mut state = lock(&self.state);
         let mut old: Vec<Slot> = std::mem::take(&mut state.slots);
         for slot in &mut slots {
             if let Some(at) = old.iter().position(|one| one.is_of(&slot.tenant, &slot.group)) {
                 let before = old.swap_remove(at);
                 slot.is_busy = before.is_busy;
-                slot.next_ms = slot
-                    .group
-                    .slot_after(before.group.evaluated_at_ms.unwrap_or(slot.next_ms - slot.group.interval_ms));
+                let evaluated_at = before.group.evaluated_at.unwrap_or(slot.next - slot.group.interval);
+                slot.next = slot.group.slot_after(evaluated_at);
                 Arc::make_mut(&mut slot.group).take_over(Arc::unwrap_or_clone(before.group));
             }
         }
@@ -622,16 +625,16 @@ fn active(groups: &[Arc<Group>]) -> (u64, u64) {
 }
 
 /// Puts a tenant's group back that was evaluated for a slot, with rules of a version.
-fn put_back(state: &mut State, tenant: &Tenant, group: Group, slot_ms: i64, version: u64) {
+fn put_back(state: &mut State, tenant: &Tenant, group: Group, time: WallMs, version: u64) {
     let is_reloaded = state.version != version;
     let same = |slot: &&mut Slot| slot.is_busy && slot.is_of(tenant, &group);
     let Some(slot) = state.slots.iter_mut().find(same) else { return };
     slot.is_busy = false;
     if is_reloaded {
-        slot.next_ms = slot.group.slot_after(slot_ms);
+        slot.next = slot.group.slot_after(time);
         Arc::make_mut(&mut slot.group).take_over(group);
     } else {
-        slot.next_ms = group.slot_after(slot_ms);
+        slot.next = group.slot_after(time);
         slot.group = Arc::new(group);
     }
 }
@@ -641,12 +644,12 @@ fn place(upkeep: &Upkeep) -> SnapshotPath<'_> {
 }
 
 /// The groups of files, before their first evaluation.
-fn slots(files: &[LoadedFile], options: &AlertingOptions, now_ms: i64) -> Vec<Slot> {
-    let defaults = GroupDefaults { interval_ms: options.alerting_interval.as_millis() as i64, query_offset_ms: 0 };
+fn slots(files: &[LoadedFile], options: &AlertingOptions, now: WallMs) -> Vec<Slot> {
+    let defaults = GroupDefaults { interval: Ms::from(options.alerting_interval), query_offset: Ms::ZERO };
     let of_file = |file: &LoadedFile, spec| {
         let group = Group::new(&file.path, spec, defaults);
-        let next_ms = group.slot_after(now_ms);
-        Slot { tenant: file.tenant.clone(), group: Arc::new(group), next_ms, is_busy: false }
+        let next = group.slot_after(now);
+        Slot { tenant: file.tenant.clone(), group: Arc::new(group), next, is_busy: false }
     };
     files.iter().flat_map(|file| file.rules.groups.iter().map(move |spec| of_file(file, spec))).collect()
 }

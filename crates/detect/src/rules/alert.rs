@@ -1,9 +1,9 @@
 //! One alert: an element that the expression of an alerting rule gives, through its states.
 
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 
 /// How long a resolved alert is kept and sent again: 15 min, so that a restarted Alertmanager is notified of it.
-pub const RESOLVED_RETENTION_MS: i64 = 15 * 60 * 1000;
+pub const RESOLVED_RETENTION: Ms = Ms::from_secs(15 * 60);
 
 /// State of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ impl AlertState {
     }
 }
 
-/// An alert. Times are milliseconds.
+/// An alert.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alert {
     /// Its state.
@@ -46,30 +46,30 @@ pub struct Alert {
     /// The last value of its element; 0 for a histogram.
     pub value: f64,
     /// When its element appeared.
-    pub active_at_ms: i64,
+    pub active_at: WallMs,
     /// When it began to fire.
-    pub fired_at_ms: Option<i64>,
+    pub fired_at: Option<WallMs>,
     /// When it ceased.
-    pub resolved_at_ms: Option<i64>,
+    pub resolved_at: Option<WallMs>,
     /// When it was last handed to delivery.
-    pub sent_at_ms: Option<i64>,
+    pub sent_at: Option<WallMs>,
     /// Since when it fires on without its element.
-    pub keep_firing_since_ms: Option<i64>,
+    pub keep_firing_since: Option<WallMs>,
 }
 
 impl Alert {
-    /// Whether it is to be handed to delivery at `time_ms`.
+    /// Whether it is to be handed to delivery at `time`.
     #[must_use]
-    pub fn needs_sending(&self, time_ms: i64, resend_delay_ms: i64) -> bool {
+    pub fn needs_sending(&self, time: WallMs, resend_delay: Ms) -> bool {
         if self.state == AlertState::Pending {
             return false;
         }
-        let Some(sent_at) = self.sent_at_ms else {
-            return self.state == AlertState::Firing || self.fired_at_ms.is_some();
+        let Some(sent_at) = self.sent_at else {
+            return self.state == AlertState::Firing || self.fired_at.is_some();
         };
-        if self.resolved_at_ms.is_some_and(|resolved_at| resolved_at > sent_at) {
+        if self.resolved_at.is_some_and(|resolved_at| resolved_at > sent_at) {
             return true;
         }
-        sent_at + resend_delay_ms < time_ms
+        sent_at + resend_delay < time
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ogive_model::Select;
+use ogive_model::{Ms, Select, WallMs};
 
 use super::alert::AlertState;
 use super::context::EvaluationContext;
@@ -32,12 +32,12 @@ pub struct Backtest<'a> {
     pub file: &'a RuleFile,
     /// For groups that do not say it themselves.
     pub defaults: GroupDefaults,
-    /// Evaluations happen after this instant, milliseconds,
-    pub start_ms: i64,
+    /// Evaluations happen after this instant,
+    pub start: WallMs,
     /// up to this one.
-    pub end_ms: i64,
-    /// Other values of `for`, milliseconds: how often would alerts have fired with them?
-    pub holds_ms: &'a [i64],
+    pub end: WallMs,
+    /// Other values of `for`: how often would alerts have fired with them?
+    pub holds: &'a [Ms],
 }
 
 /// Why there is no result.
@@ -73,14 +73,14 @@ pub struct RuleHistory {
 /// What became of the alerts of a rule.
 #[derive(Clone, Debug, Default)]
 pub struct AlertHistory {
-    /// `for` of the rule, milliseconds.
-    pub for_ms: i64,
+    /// `for` of the rule.
+    pub hold: Ms,
     /// How often an alert began to fire.
     pub fired: usize,
-    /// Milliseconds that alerts fired, together.
-    pub firing_ms: i64,
-    /// How often one would have begun to fire with another `for`: milliseconds and count.
-    pub fired_with: Vec<(i64, usize)>,
+    /// How long alerts fired, together.
+    pub firing: Ms,
+    /// How often one would have begun to fire with another `for`.
+    pub fired_with: Vec<(Ms, usize)>,
     /// All transitions.
     pub transitions_count: usize,
     /// The first ones, in order of time, with the annotations of those that began to fire.
@@ -97,7 +97,7 @@ struct Shadow {
 
 struct Tested {
     group: Group,
-    next_ms: i64,
+    next: WallMs,
     /// Of each rule.
     histories: Vec<RuleHistory>,
     shadows: Vec<Vec<Shadow>>,
@@ -126,26 +126,26 @@ pub fn backtest(
     // A template may ask for anything.
     let mut texts = rules().flat_map(|rule| rule.labels.values().chain(rule.annotations.values()));
     let reads_all = texts.any(|text| text.contains("query"));
-    let past = Past::new(store, &own, &expressions, reads_all, test.end_ms);
+    let past = Past::new(store, &own, &expressions, reads_all, test.end);
     let mut listed = 0;
-    while let Some(next) = tested.iter_mut().filter(|one| one.next_ms <= test.end_ms).min_by_key(|one| one.next_ms) {
+    while let Some(next) = tested.iter_mut().filter(|one| one.next <= test.end).min_by_key(|one| one.next) {
         if (context.cancelled)() {
             return Err(BacktestError::Cancelled);
         }
         next.step(&past, context, &mut listed);
     }
-    Ok(tested.into_iter().flat_map(|one| one.finish(test.end_ms)).collect())
+    Ok(tested.into_iter().flat_map(|one| one.finish(test.end)).collect())
 }
 
 fn check_size(test: &Backtest<'_>, tested: &[Tested]) -> Result<(), BacktestError> {
-    if test.start_ms >= test.end_ms {
+    if test.start >= test.end {
         return Err(BacktestError::TooLarge("the start is not before the end".to_owned()));
     }
-    if test.holds_ms.len() > HOLDS_MAX {
+    if test.holds.len() > HOLDS_MAX {
         return Err(BacktestError::TooLarge(format!("more than {HOLDS_MAX} other values of for")));
     }
     let of = |one: &Tested| {
-        let slots = (test.end_ms - test.start_ms) / one.group.interval_ms + 1;
+        let slots = (test.end - test.start) / one.group.interval + 1;
         slots.saturating_mul(i64::try_from(one.group.rules.len()).unwrap_or(i64::MAX))
     };
     let evaluations = tested.iter().map(of).fold(0, i64::saturating_add);
@@ -169,31 +169,31 @@ impl Tested {
             failures: 0,
             last_error: None,
             alerts: (rule.spec.kind == RuleKind::Alert)
-                .then(|| AlertHistory { for_ms: rule.spec.for_ms, ..AlertHistory::default() }),
+                .then(|| AlertHistory { hold: rule.spec.hold, ..AlertHistory::default() }),
         };
         let shadows = |rule: &Rule| {
             let alerting = rule.spec.kind == RuleKind::Alert;
-            let holds = test.holds_ms.iter().filter(|hold| alerting && **hold != rule.spec.for_ms);
+            let holds = test.holds.iter().filter(|hold| alerting && **hold != rule.spec.hold);
             holds
                 .map(|hold| {
                     let mut spec = rule.spec.clone();
-                    spec.for_ms = *hold;
+                    spec.hold = *hold;
                     spec.annotations.clear();
                     Shadow { rule: Rule::new(spec), fired: 0 }
                 })
                 .collect()
         };
-        let next_ms = group.slot_after(test.start_ms);
+        let next = group.slot_after(test.start);
         let histories = group.rules.iter().map(history).collect();
         let shadows = group.rules.iter().map(shadows).collect();
-        Self { group, next_ms, histories, shadows }
+        Self { group, next, histories, shadows }
     }
 
     /// One evaluation of the group.
     fn step(&mut self, past: &Past<'_>, context: &EvaluationContext<'_>, listed: &mut usize) {
-        let time_ms = self.next_ms;
-        past.begin(self.group.interval_ms);
-        let outcome = self.group.evaluate(past, time_ms, context);
+        let time = self.next;
+        past.begin(self.group.interval);
+        let outcome = self.group.evaluate(past, time, context);
         for (rule, history) in self.group.rules.iter().zip(&mut self.histories) {
             history.evaluations += 1;
             if let Health::Bad(error) = &rule.health {
@@ -208,7 +208,7 @@ impl Tested {
             if transition.to == AlertState::Firing {
                 alerts.fired += 1;
             } else if transition.from == AlertState::Firing {
-                alerts.firing_ms += time_ms - alert.and_then(|alert| alert.fired_at_ms).unwrap_or(time_ms);
+                alerts.firing += time - alert.and_then(|alert| alert.fired_at).unwrap_or(time);
             }
             alerts.transitions_count += 1;
             if *listed < TRANSITIONS_MAX {
@@ -219,12 +219,12 @@ impl Tested {
             }
         }
         let again = past.again();
-        let offset_ms = self.group.query_offset_ms;
+        let offset = self.group.query_offset;
         for (rule, shadows) in self.group.rules.iter().zip(&mut self.shadows) {
             let begin = again.position();
             for shadow in shadows {
                 again.rewind(begin);
-                if let Ok(outcome) = shadow.rule.evaluate(&again, time_ms, offset_ms, self.group.limit, context) {
+                if let Ok(outcome) = shadow.rule.evaluate(&again, time, offset, self.group.limit, context) {
                     let fires = |one: &&Transition| one.to == AlertState::Firing;
                     shadow.fired += outcome.transitions.iter().filter(fires).count();
                 }
@@ -233,16 +233,16 @@ impl Tested {
             let extra = rule.spec.extension.iter().map(|extension| extension.expressions().count()).sum::<usize>();
             again.skip(1 + extra);
         }
-        self.next_ms = self.group.slot_after(time_ms);
+        self.next = self.group.slot_after(time);
     }
 
-    fn finish(mut self, end_ms: i64) -> Vec<RuleHistory> {
+    fn finish(mut self, end: WallMs) -> Vec<RuleHistory> {
         for ((rule, history), shadows) in self.group.rules.iter().zip(&mut self.histories).zip(self.shadows) {
             let Some(alerts) = &mut history.alerts else { continue };
             let firing = || rule.alerts().filter(|alert| alert.state == AlertState::Firing);
             alerts.firing_at_end = firing().count();
-            alerts.firing_ms += firing().map(|alert| end_ms - alert.fired_at_ms.unwrap_or(end_ms)).sum::<i64>();
-            alerts.fired_with = shadows.into_iter().map(|one| (one.rule.spec.for_ms, one.fired)).collect();
+            alerts.firing += firing().map(|alert| end - alert.fired_at.unwrap_or(end)).sum::<Ms>();
+            alerts.fired_with = shadows.into_iter().map(|one| (one.rule.spec.hold, one.fired)).collect();
         }
         self.histories
     }

@@ -31,8 +31,8 @@ const RULES: &str = "groups:
   - {alert: Bad, expr: errors * on(job) errors}
 ";
 
-const START_MS: i64 = 1_700_000_000_000;
-const END_MS: i64 = START_MS + 2 * 3_600_000;
+const START: WallMs = WallMs(1_700_000_000_000);
+const END: WallMs = WallMs(START.0 + 2 * 3_600_000);
 
 /// Six jobs, whose errors come and go, from a seed.
 fn store() -> MemoryStore<'static> {
@@ -50,7 +50,7 @@ fn store() -> MemoryStore<'static> {
                 let value = if instance == "a" { value } else { 0.5 };
                 samples.push(Sample {
                     labels: labels.unwrap(),
-                    time_ms: START_MS + at * 15_000,
+                    time: START + Ms(at * 15_000),
                     value: Point::Float(value),
                 });
             }
@@ -72,8 +72,8 @@ fn test<T>(run: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
 }
 
 fn requested(file: &RuleFile) -> Backtest<'_> {
-    let defaults = GroupDefaults { interval_ms: 60_000, query_offset_ms: 0 };
-    Backtest { path: "r.yml", file, defaults, start_ms: START_MS, end_ms: END_MS, holds_ms: &[0, 120_000] }
+    let defaults = GroupDefaults { interval: Ms(60_000), query_offset: Ms::ZERO };
+    Backtest { path: "r.yml", file, defaults, start: START, end: END, holds: &[Ms(0), Ms(120_000)] }
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn a_backtest_is_what_ran_transition_for_transition() {
     test(|context| {
         let mut groups: Vec<Group> =
             file.groups.iter().map(|spec| Group::new("r.yml", spec, requested(&file).defaults)).collect();
-        let mut next: Vec<i64> = groups.iter().map(|group| group.slot_after(START_MS)).collect();
+        let mut next: Vec<WallMs> = groups.iter().map(|group| group.slot_after(START)).collect();
         loop {
             let at = (0..2).min_by_key(|at| next[*at]).unwrap();
-            if next[at] > END_MS {
+            if next[at] > END {
                 break;
             }
             for (rule, one) in groups[at].evaluate(&stored, next[at], context).transitions {
@@ -105,7 +105,7 @@ fn a_backtest_is_what_ran_transition_for_transition() {
     }
     let named = |name: &str| found.iter().find(|one| one.name == name).unwrap();
     let errors = named("Errors").alerts.as_ref().unwrap();
-    assert!(errors.fired > 5 && errors.firing_ms > 0, "{errors:?}");
+    assert!(errors.fired > 5 && errors.firing > Ms::ZERO, "{errors:?}");
     assert!(named("Errors").failures > 0, "the limit is exceeded now and then");
     assert!(named("Many").alerts.as_ref().unwrap().fired > 0);
     assert_eq!(named("Bad").failures, named("Bad").evaluations);
@@ -125,7 +125,7 @@ fn another_hold_counts_as_a_rule_that_has_it() {
     let again = test(|context| backtest(&requested(&other), &stored, context)).unwrap();
     for name in ["Errors", "Above"] {
         let fired = again.iter().find(|one| one.name == name).unwrap().alerts.as_ref().unwrap().fired;
-        assert!(with(name).fired_with.contains(&(120_000, fired)), "{name}: {:?} {fired}", with(name).fired_with);
+        assert!(with(name).fired_with.contains(&(Ms(120_000), fired)), "{name}: {:?} {fired}", with(name).fired_with);
         assert!(with(name).fired_with[0].1 > fired, "a hold leaves alerts out");
     }
 }
@@ -134,9 +134,9 @@ fn another_hold_counts_as_a_rule_that_has_it() {
 fn what_is_too_much_is_refused() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = MemoryStore::default();
-    let year = Backtest { end_ms: START_MS + 4_000 * 86_400_000, ..requested(&file) };
+    let year = Backtest { end: START + Ms::from_secs(4_000 * 86_400), ..requested(&file) };
     let error = test(|context| backtest(&year, &stored, context)).unwrap_err();
     assert!(error.to_string().contains("evaluations are more than 5000000"), "{error}");
-    let back = Backtest { end_ms: START_MS, ..requested(&file) };
+    let back = Backtest { end: START, ..requested(&file) };
     assert!(test(|context| backtest(&back, &stored, context)).is_err());
 }

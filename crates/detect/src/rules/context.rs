@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_model::{Labels, Select};
+use ogive_model::{Labels, Select, WallMs};
 use ogive_query::value::{InstantSample, Point};
 use ogive_query::{Engine, Value};
 
@@ -24,11 +24,11 @@ pub struct EvaluationContext<'a> {
 pub(crate) fn elements(
     store: &dyn Select,
     expr: &str,
-    time_ms: i64,
+    time: WallMs,
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<InstantSample>, String> {
     let result =
-        context.engine.instant_until(store, expr, time_ms, context.cancelled).map_err(|error| error.to_string())?;
+        context.engine.instant_until(store, expr, time.0, context.cancelled).map_err(|error| error.to_string())?;
     match result.value {
         Value::Vector(samples) => Ok(samples),
         Value::Scalar { time_ms, value } => {

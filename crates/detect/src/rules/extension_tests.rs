@@ -15,7 +15,7 @@ fn states(rule: &str, values: &[f64], counts: &[f64]) -> Vec<&'static str> {
     let text = format!("groups:\n- name: g\n  rules:\n  - alert: A\n{rule}");
     let file = RuleFile::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
     let store = MemoryStore::default();
-    let defaults = GroupDefaults { interval_ms: 600_000, query_offset_ms: 0 };
+    let defaults = GroupDefaults { interval: Ms(600_000), query_offset: Ms::ZERO };
     let mut group = Group::new("r.yml", &file.groups[0], defaults);
     let (engine, labels) = (Engine::default(), BTreeMap::new());
     let context = EvaluationContext {
@@ -27,20 +27,20 @@ fn states(rule: &str, values: &[f64], counts: &[f64]) -> Vec<&'static str> {
     };
     let mut out = Vec::new();
     for (at, value) in values.iter().enumerate() {
-        let time_ms = 1_700_000_000_000 + 600_000 * at as i64;
+        let time = WallMs(1_700_000_000_000 + 600_000 * at as i64);
         let mut samples = Vec::new();
         let counted = ("n", counts.get(at).copied().unwrap_or(1.0));
         for (name, value) in [("v", *value), counted].into_iter().filter(|(_, value)| !value.is_nan()) {
             let labels = Labels::new([("__name__", name), ("host", "a")]).unwrap();
-            samples.push(Sample { labels, time_ms, value: Point::Float(value) });
+            samples.push(Sample { labels, time, value: Point::Float(value) });
         }
         store.append(samples).unwrap();
-        group.evaluate(&store, time_ms, &context);
+        group.evaluate(&store, time, &context);
         assert_eq!(group.rules[0].health, Health::Good);
         // Over a restart it goes on as it was.
         let kept = group.state();
         group = Group::new("r.yml", &file.groups[0], defaults);
-        group.restore(kept, time_ms);
+        group.restore(kept, time);
         out.push(match group.rules[0].state() {
             AlertState::Inactive => "-",
             AlertState::Pending => "p",

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ogive_model::Ms;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -30,10 +31,10 @@ pub struct RuleFile {
 pub struct GroupSpec {
     /// Unique in its file.
     pub name: String,
-    /// Between evaluations, milliseconds; the default of the configuration when it is missing.
-    pub interval_ms: Option<i64>,
-    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
-    pub query_offset_ms: Option<i64>,
+    /// Between evaluations; the default of the configuration when it is missing.
+    pub interval: Option<Ms>,
+    /// How far before the time of an evaluation its queries are evaluated.
+    pub query_offset: Option<Ms>,
     /// Most series of a recording rule and alerts of an alerting rule; 0 is no limit.
     pub limit: usize,
     /// In order of evaluation.
@@ -58,10 +59,10 @@ pub struct RuleSpec {
     pub name: String,
     /// The expression in canonical form.
     pub expr: String,
-    /// How long an alert is pending before it fires, milliseconds.
-    pub for_ms: i64,
-    /// How long an alert fires on without its element, milliseconds.
-    pub keep_firing_for_ms: i64,
+    /// How long an alert is pending before it fires: `for` in a file.
+    pub hold: Ms,
+    /// How long an alert fires on without its element.
+    pub keep_firing_for: Ms,
     /// Added labels, including those of the group; templates in alerting rules.
     pub labels: BTreeMap<String, String>,
     /// Texts of its alerts, as templates.
@@ -177,10 +178,10 @@ impl Reader {
         self.place = outer;
     }
 
-    fn duration(&mut self, raw: Option<&Spanned<String>>) -> Option<i64> {
+    fn duration(&mut self, raw: Option<&Spanned<String>>) -> Option<Ms> {
         let raw = raw.filter(|raw| !raw.value.is_empty())?;
         match parse_ms(&raw.value) {
-            Ok(ms) => Some(ms),
+            Ok(ms) => Some(Ms(ms)),
             Err(error) => {
                 self.fail_at(raw, error);
                 None
@@ -195,8 +196,8 @@ impl Reader {
             self.fail("Groupname must not be empty");
         }
         self.what = format!("group {name:?}, ");
-        let interval_ms = self.duration(raw.interval.as_ref()).filter(|ms| *ms > 0);
-        let query_offset_ms = self.duration(raw.query_offset.as_ref());
+        let interval = self.duration(raw.interval.as_ref()).filter(|interval| *interval > Ms::ZERO);
+        let query_offset = self.duration(raw.query_offset.as_ref());
         let limit = raw.limit.map_or(0, |limit| usize::try_from(limit.value).unwrap_or(0));
         let labels = texts(raw.labels.as_ref());
         self.labels(&labels, raw.labels.as_ref());
@@ -209,7 +210,7 @@ impl Reader {
             rules.extend(self.rule(rule.value, &labels));
         }
         self.what = String::new();
-        GroupSpec { name, interval_ms, query_offset_ms, limit, rules }
+        GroupSpec { name, interval, query_offset, limit, rules }
     }
 
     fn labels(&mut self, labels: &BTreeMap<String, String>, raw: Option<&Spanned<Texts>>) {
@@ -234,8 +235,8 @@ impl Reader {
             (None, Some(name)) => (RuleKind::Alert, name),
         };
         let line = self.place.0;
-        let for_ms = self.duration(raw.hold.as_ref()).unwrap_or(0);
-        let keep_firing_for_ms = self.duration(raw.keep_firing_for.as_ref()).unwrap_or(0);
+        let hold = self.duration(raw.hold.as_ref()).unwrap_or(Ms::ZERO);
+        let keep_firing_for = self.duration(raw.keep_firing_for.as_ref()).unwrap_or(Ms::ZERO);
         let own = texts(raw.labels.as_ref());
         self.labels(&own, raw.labels.as_ref());
         let mut labels = group_labels.clone();
@@ -244,8 +245,8 @@ impl Reader {
         if kind == RuleKind::Record {
             for (key, set) in [
                 ("annotations", !annotations.is_empty()),
-                ("for", for_ms != 0),
-                ("keep_firing_for", keep_firing_for_ms != 0),
+                ("for", hold != Ms::ZERO),
+                ("keep_firing_for", keep_firing_for != Ms::ZERO),
             ] {
                 if set {
                     self.fail(format!("invalid field '{key}' in recording rule"));
@@ -267,17 +268,7 @@ impl Reader {
             }
             None
         });
-        Some(RuleSpec {
-            kind,
-            name: name.value,
-            expr,
-            for_ms,
-            keep_firing_for_ms,
-            labels,
-            annotations,
-            extension,
-            line,
-        })
+        Some(RuleSpec { kind, name: name.value, expr, hold, keep_firing_for, labels, annotations, extension, line })
     }
 
     fn templates(&mut self, alert: &str, texts: &BTreeMap<String, String>, raw: Option<&Spanned<Texts>>) {
@@ -320,12 +311,12 @@ mod tests {
         let text = "groups:\n- name: a\n  interval: 30s\n  query_offset: 1m\n  limit: 5\n  labels: {team: x, sev: 1}\n  rules:\n  - record: a:b\n    expr: sum(b)\n    labels: {sev: 2}\n  - alert: C\n    expr: up == 0\n    for: 5m\n    keep_firing_for: 1h\n    annotations: {text: '{{ $value }}'}\n---\ngroups: 3\n";
         let file = RuleFile::parse(text).unwrap();
         let group = &file.groups[0];
-        assert_eq!((group.interval_ms, group.query_offset_ms, group.limit), (Some(30_000), Some(60_000), 5));
+        assert_eq!((group.interval, group.query_offset, group.limit), (Some(Ms(30_000)), Some(Ms(60_000)), 5));
         assert_eq!(group.rules[0].labels["sev"], "2");
         assert_eq!(group.rules[1].labels["sev"], "1");
         assert_eq!(
-            (group.rules[1].for_ms, group.rules[1].keep_firing_for_ms, group.rules[1].line),
-            (300_000, 3_600_000, 11)
+            (group.rules[1].hold, group.rules[1].keep_firing_for, group.rules[1].line),
+            (Ms(300_000), Ms(3_600_000), 11)
         );
     }
 

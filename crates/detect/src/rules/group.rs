@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 use ogive_query::value::Point;
 use twox_hash::XxHash64;
 
@@ -22,16 +22,16 @@ pub struct Group {
     pub file: String,
     /// Unique in its file.
     pub name: String,
-    /// Between evaluations, milliseconds; above 0.
-    pub interval_ms: i64,
-    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
-    pub query_offset_ms: i64,
+    /// Between evaluations; above 0.
+    pub interval: Ms,
+    /// How far before the time of an evaluation its queries are evaluated.
+    pub query_offset: Ms,
     /// Most series or alerts of a rule; 0 is no limit.
     pub limit: usize,
     /// In order of evaluation.
     pub rules: Vec<Rule>,
-    /// Time of its last evaluation, milliseconds.
-    pub evaluated_at_ms: Option<i64>,
+    /// Time of its last evaluation.
+    pub evaluated_at: Option<WallMs>,
     /// How long that took.
     pub took: std::time::Duration,
     /// Series of rules that are no longer there: they end at the next evaluation.
@@ -41,10 +41,10 @@ pub struct Group {
 /// The defaults from the configuration for groups that do not set a value.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupDefaults {
-    /// Between evaluations, milliseconds.
-    pub interval_ms: i64,
-    /// How far before the time of an evaluation its queries are evaluated, milliseconds.
-    pub query_offset_ms: i64,
+    /// Between evaluations.
+    pub interval: Ms,
+    /// How far before the time of an evaluation its queries are evaluated.
+    pub query_offset: Ms,
 }
 
 /// The outcome of an evaluation of a group.
@@ -76,11 +76,11 @@ impl Group {
         Self {
             file: file.to_owned(),
             name: spec.name.clone(),
-            interval_ms: spec.interval_ms.unwrap_or(defaults.interval_ms).max(1),
-            query_offset_ms: spec.query_offset_ms.unwrap_or(defaults.query_offset_ms),
+            interval: spec.interval.unwrap_or(defaults.interval).max(Ms(1)),
+            query_offset: spec.query_offset.unwrap_or(defaults.query_offset),
             limit: spec.limit,
             rules: spec.rules.iter().cloned().map(Rule::new).collect(),
-            evaluated_at_ms: None,
+            evaluated_at: None,
             took: std::time::Duration::ZERO,
             vanished: BTreeSet::new(),
         }
@@ -92,24 +92,24 @@ impl Group {
         XxHash64::oneshot(0, format!("{}\0{}", self.file, self.name).as_bytes())
     }
 
-    /// The first slot after `time_ms`. Groups of one interval are spread over it by the hash of their name and file.
+    /// The first slot after `time`. Groups of one interval are spread over it by the hash of their name and file.
     #[must_use]
-    pub fn slot_after(&self, time_ms: i64) -> i64 {
-        let interval = self.interval_ms;
-        let offset = i64::try_from(self.number() % interval.unsigned_abs()).expect("below an i64");
-        offset + ((time_ms - offset).div_euclid(interval) + 1) * interval
+    pub fn slot_after(&self, time: WallMs) -> WallMs {
+        let interval = self.interval;
+        let offset = Ms(i64::try_from(self.number() % interval.0.unsigned_abs()).expect("below an i64"));
+        (time - offset).align_down(interval) + interval + offset
     }
 
-    /// Evaluates every rule at `time_ms`.
-    pub fn evaluate(&mut self, storage: &dyn Storage, time_ms: i64, context: &EvaluationContext<'_>) -> GroupOutcome {
-        assert!(self.evaluated_at_ms.is_none_or(|before| before <= time_ms), "time goes on");
+    /// Evaluates every rule at `time`.
+    pub fn evaluate(&mut self, storage: &dyn Storage, time: WallMs, context: &EvaluationContext<'_>) -> GroupOutcome {
+        assert!(self.evaluated_at.is_none_or(|before| before <= time), "time goes on");
         let (began, mut out) = ((context.elapsed)(), GroupOutcome::default());
         for number in 0..self.rules.len() {
             let rule_began = (context.elapsed)();
-            let done = self.evaluate_rule(number, storage, time_ms, context);
+            let done = self.evaluate_rule(number, storage, time, context);
             let rule = &mut self.rules[number];
             rule.took = (context.elapsed)().saturating_sub(rule_began);
-            rule.evaluated_at_ms = Some(time_ms);
+            rule.evaluated_at = Some(time);
             rule.health = match done {
                 Ok((samples, transitions)) => {
                     out.samples += samples;
@@ -122,11 +122,11 @@ impl Group {
                 }
             };
         }
-        let gone = ends(std::mem::take(&mut self.vanished), &BTreeSet::new(), time_ms - self.query_offset_ms);
+        let gone = ends(std::mem::take(&mut self.vanished), &BTreeSet::new(), time - self.query_offset);
         if !gone.is_empty() && storage.append(gone).is_err() {
             out.failures += 1;
         }
-        self.evaluated_at_ms = Some(time_ms);
+        self.evaluated_at = Some(time);
         self.took = (context.elapsed)().saturating_sub(began);
         out
     }
@@ -135,15 +135,15 @@ impl Group {
         &mut self,
         number: usize,
         storage: &dyn Storage,
-        time_ms: i64,
+        time: WallMs,
         context: &EvaluationContext<'_>,
     ) -> Result<(usize, Vec<Transition>), String> {
-        let (offset_ms, limit) = (self.query_offset_ms, self.limit);
+        let (offset, limit) = (self.query_offset, self.limit);
         let rule = &mut self.rules[number];
-        let outcome = rule.evaluate(storage, time_ms, offset_ms, limit, context)?;
+        let outcome = rule.evaluate(storage, time, offset, limit, context)?;
         let now: BTreeSet<Labels> = outcome.samples.iter().map(|sample| sample.labels.clone()).collect();
         let mut samples = outcome.samples;
-        samples.extend(ends(std::mem::take(&mut rule.previous), &now, time_ms - offset_ms));
+        samples.extend(ends(std::mem::take(&mut rule.previous), &now, time - offset));
         rule.previous = now;
         let count = samples.len();
         if count > 0 {
@@ -152,29 +152,28 @@ impl Group {
         Ok((count, outcome.transitions))
     }
 
-    /// The alerts that are to be handed to delivery at `time_ms`; they count as sent.
-    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<DueAlert> {
+    /// The alerts that are to be handed to delivery at `time`; they count as sent.
+    pub fn take_due(&mut self, time: WallMs, resend_delay: Ms) -> Vec<DueAlert> {
         let mut out = Vec::new();
         for (number, rule) in self.rules.iter_mut().enumerate() {
             // A failing rule does not change its alerts.
             if matches!(rule.health, Health::Bad(_)) {
                 continue;
             }
-            for alert in rule.alerts.values_mut().filter(|alert| alert.needs_sending(time_ms, resend_delay_ms)) {
-                let is_change =
-                    alert.sent_at_ms.is_none_or(|sent_at| alert.resolved_at_ms.is_some_and(|at| at > sent_at));
-                alert.sent_at_ms = Some(time_ms);
+            for alert in rule.alerts.values_mut().filter(|alert| alert.needs_sending(time, resend_delay)) {
+                let is_change = alert.sent_at.is_none_or(|sent_at| alert.resolved_at.is_some_and(|at| at > sent_at));
+                alert.sent_at = Some(time);
                 out.push(DueAlert { rule: number, alert: alert.clone(), is_change });
             }
         }
         out
     }
 
-    /// Until when a firing alert that is sent at `time_ms` is valid unless it is sent again: four times the longer of interval and
+    /// Until when a firing alert that is sent at `time` is valid unless it is sent again: four times the longer of interval and
     /// delay, so that two failed deliveries do not end it.
     #[must_use]
-    pub fn valid_until_ms(&self, time_ms: i64, resend_delay_ms: i64) -> i64 {
-        time_ms + 4 * self.interval_ms.max(resend_delay_ms)
+    pub fn valid_until(&self, time: WallMs, resend_delay: Ms) -> WallMs {
+        time + self.interval.max(resend_delay) * 4
     }
 
     /// Takes over the state of `before`: rules are the same when their name and labels are. Series that are not taken over end at the
@@ -195,18 +194,18 @@ impl Group {
             rule.previous = known.previous;
             rule.seen = known.seen;
             rule.health = known.health;
-            rule.evaluated_at_ms = known.evaluated_at_ms;
+            rule.evaluated_at = known.evaluated_at;
             rule.took = known.took;
         }
         self.vanished.extend(before.vanished);
         self.vanished.extend(old.into_values().flatten().flat_map(|rule| rule.previous));
-        self.evaluated_at_ms = before.evaluated_at_ms;
+        self.evaluated_at = before.evaluated_at;
         self.took = before.took;
     }
 }
 
 /// Staleness markers of series that existed before and no longer do.
-fn ends(before: BTreeSet<Labels>, now: &BTreeSet<Labels>, time_ms: i64) -> Vec<Sample> {
+fn ends(before: BTreeSet<Labels>, now: &BTreeSet<Labels>, time: WallMs) -> Vec<Sample> {
     let gone = before.into_iter().filter(|labels| !now.contains(labels));
-    gone.map(|labels| Sample { labels, time_ms, value: Point::Float(stale()) }).collect()
+    gone.map(|labels| Sample { labels, time, value: Point::Float(stale()) }).collect()
 }

@@ -16,7 +16,7 @@ pub mod template;
 pub mod unit;
 mod yaml;
 
-pub use alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+pub use alert::{Alert, AlertState, RESOLVED_RETENTION};
 pub use backtest::{
     AlertHistory, Backtest, BacktestError, EVALUATIONS_MAX, HOLDS_MAX, RuleHistory, TRANSITIONS_MAX, backtest,
 };
@@ -24,7 +24,7 @@ pub use context::EvaluationContext;
 pub use extension::{Extension, NoData};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
 pub use group::{DueAlert, Group, GroupDefaults, GroupOutcome};
-pub use rule::{ALERTS_MAX, Health, Rule, SEEN_MAX, SEEN_MS, Transition};
-pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
+pub use rule::{ALERTS_MAX, Health, Rule, SEEN, SEEN_MAX, Transition};
+pub use state::{GroupState, OUTAGE_TOLERANCE};
 pub use storage::{MemoryStore, Sample, Storage, stale};
 pub use yaml::FileError;

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::{METRIC_NAME, Matcher, Select};
+use ogive_model::{METRIC_NAME, Matcher, Ms, Select, WallMs};
 use ogive_query::ast::{Expr, ExprKind};
 use ogive_query::value::{InstantSample, MemoryCharge, Point};
 use ogive_query::{Error, Value};
@@ -31,10 +31,10 @@ pub(super) struct Past<'a> {
     /// Expressions that are read ahead.
     alone: BTreeSet<String>,
     /// By expression, step and phase.
-    ahead: RefCell<BTreeMap<(String, i64, i64), Ahead>>,
-    /// Milliseconds between the evaluations of the current group, and the last requested instant.
-    step_ms: Cell<i64>,
-    end_ms: i64,
+    ahead: RefCell<BTreeMap<(String, Ms, Ms), Ahead>>,
+    /// Between the evaluations of the current group, and the last requested instant.
+    step: Cell<Ms>,
+    end: WallMs,
     /// The results for the rules of the current group, in order.
     given: RefCell<Vec<Answer>>,
 }
@@ -81,7 +81,7 @@ impl Storage for CachedAnswers<'_, '_> {
         Ok(())
     }
 
-    fn elements(&self, _: &str, _: i64, _: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
+    fn elements(&self, _: &str, _: WallMs, _: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
         let at = self.at.replace(self.at.get() + 1);
         self.given.get(at).cloned().unwrap_or_else(|| Err("nothing was given".to_owned()))
     }
@@ -89,7 +89,7 @@ impl Storage for CachedAnswers<'_, '_> {
 
 /// Elements of the next instants.
 struct Ahead {
-    from_ms: i64,
+    from: WallMs,
     instants: Vec<Vec<InstantSample>>,
     /// Keeps them charged.
     _held: MemoryCharge,
@@ -103,7 +103,7 @@ impl<'a> Past<'a> {
         own: &BTreeSet<String>,
         expressions: &[String],
         reads_all: bool,
-        end_ms: i64,
+        end: WallMs,
     ) -> Self {
         let mut alone = BTreeSet::new();
         let mut read = if reads_all { own.clone() } else { BTreeSet::new() };
@@ -122,15 +122,15 @@ impl<'a> Past<'a> {
             read,
             alone,
             ahead: RefCell::default(),
-            step_ms: Cell::new(1),
-            end_ms,
+            step: Cell::new(Ms(1)),
+            end,
             given: RefCell::default(),
         }
     }
 
     /// The next evaluation is of a group with this interval.
-    pub(super) fn begin(&self, step_ms: i64) {
-        self.step_ms.set(step_ms);
+    pub(super) fn begin(&self, step: Ms) {
+        self.step.set(step);
         self.given.borrow_mut().clear();
     }
 
@@ -139,49 +139,49 @@ impl<'a> Past<'a> {
         CachedAnswers { past: self, given: self.given.take(), at: Cell::new(0) }
     }
 
-    fn found(&self, expr: &str, time_ms: i64, context: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
+    fn found(&self, expr: &str, time: WallMs, context: &EvaluationContext<'_>) -> Result<Vec<InstantSample>, String> {
         if !self.alone.contains(expr) {
-            return elements(&self.own, expr, time_ms, context);
+            return elements(&self.own, expr, time, context);
         }
-        let step_ms = self.step_ms.get();
-        let key = (expr.to_owned(), step_ms, time_ms.rem_euclid(step_ms));
-        if let Some(found) = self.ahead.borrow_mut().get_mut(&key).and_then(|ahead| ahead.take(time_ms, step_ms)) {
+        let step = self.step.get();
+        let key = (expr.to_owned(), step, Ms(time.0.rem_euclid(step.0)));
+        if let Some(found) = self.ahead.borrow_mut().get_mut(&key).and_then(|ahead| ahead.take(time, step)) {
             return Ok(found);
         }
-        let last = time_ms + (AHEAD - 1).min((self.end_ms - time_ms).max(0) / step_ms) * step_ms;
-        let range = context.engine.range_until(self.behind, expr, time_ms, last, step_ms, context.cancelled);
+        let last = time + step * (AHEAD - 1).min((self.end - time).max(Ms::ZERO) / step);
+        let range = context.engine.range_until(self.behind, expr, time.0, last.0, step.0, context.cancelled);
         match range {
             Ok(result) => {
-                let mut ahead = Ahead::new(result.value, result.held, time_ms, last, step_ms);
-                let found = ahead.take(time_ms, step_ms).unwrap_or_default();
+                let mut ahead = Ahead::new(result.value, result.held, time, last, step);
+                let found = ahead.take(time, step).unwrap_or_default();
                 self.ahead.borrow_mut().insert(key, ahead);
                 Ok(found)
             }
             Err(Error::Cancelled) => Err(Error::Cancelled.to_string()),
             // Too much for a range may be little enough for an instant, and its error is the one that the rule had.
-            Err(_) => elements(self.behind, expr, time_ms, context),
+            Err(_) => elements(self.behind, expr, time, context),
         }
     }
 }
 
 impl Ahead {
-    fn new(value: Value, held: MemoryCharge, from_ms: i64, last_ms: i64, step_ms: i64) -> Self {
-        let count = usize::try_from((last_ms - from_ms) / step_ms).unwrap_or(0) + 1;
+    fn new(value: Value, held: MemoryCharge, from: WallMs, last: WallMs, step: Ms) -> Self {
+        let count = usize::try_from((last - from) / step).unwrap_or(0) + 1;
         let mut instants: Vec<Vec<InstantSample>> = vec![Vec::new(); count];
         let series = if let Value::Matrix(series) = value { series } else { Vec::new() };
         for one in series {
             let floats = one.floats.into_iter().map(|(time_ms, value)| (time_ms, Point::Float(value)));
             let histograms = one.histograms.into_iter().map(|(time_ms, value)| (time_ms, Point::Histogram(value)));
             for (time_ms, value) in floats.chain(histograms) {
-                let at = usize::try_from((time_ms - from_ms) / step_ms).expect("a range query begins at its start");
+                let at = usize::try_from((WallMs(time_ms) - from) / step).expect("a range query begins at its start");
                 instants[at].push(InstantSample { labels: one.labels.clone(), time_ms, value });
             }
         }
-        Self { from_ms, instants, _held: held }
+        Self { from, instants, _held: held }
     }
 
-    fn take(&mut self, time_ms: i64, step_ms: i64) -> Option<Vec<InstantSample>> {
-        let at = usize::try_from((time_ms - self.from_ms).checked_div(step_ms)?).ok()?;
+    fn take(&mut self, time: WallMs, step: Ms) -> Option<Vec<InstantSample>> {
+        let at = usize::try_from((time - self.from).0.checked_div(step.0)?).ok()?;
         self.instants.get(at).cloned()
     }
 }
@@ -204,10 +204,10 @@ impl Storage for Past<'_> {
     fn elements(
         &self,
         expr: &str,
-        time_ms: i64,
+        time: WallMs,
         context: &EvaluationContext<'_>,
     ) -> Result<Vec<InstantSample>, String> {
-        let found = self.found(expr, time_ms, context);
+        let found = self.found(expr, time, context);
         self.given.borrow_mut().push(found.clone());
         found
     }

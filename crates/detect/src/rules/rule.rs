@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::{Labels, METRIC_NAME, Select};
+use ogive_model::{Labels, METRIC_NAME, Ms, Select, WallMs};
 use ogive_query::value::{InstantSample, Point};
 
-use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+use super::alert::{Alert, AlertState, RESOLVED_RETENTION};
 use super::context::{EvaluationContext, elements};
 use super::extension::{ExpressionValues, NoData, fits};
 use super::file::{RuleKind, RuleSpec, VARIABLES};
@@ -27,8 +27,8 @@ pub enum Health {
 /// A change of an alert.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
-    /// When, milliseconds.
-    pub time_ms: i64,
+    /// When.
+    pub time: WallMs,
     /// Which.
     pub labels: Labels,
     /// Before.
@@ -46,8 +46,8 @@ pub struct Rule {
     pub spec: RuleSpec,
     /// How its last evaluation ended.
     pub health: Health,
-    /// Time of its last evaluation, milliseconds.
-    pub evaluated_at_ms: Option<i64>,
+    /// Time of its last evaluation.
+    pub evaluated_at: Option<WallMs>,
     /// How long that took.
     pub took: std::time::Duration,
     label_templates: Vec<(String, Template)>,
@@ -57,14 +57,14 @@ pub struct Rule {
     /// Series of the last good evaluation.
     pub(crate) previous: BTreeSet<Labels>,
     /// Label sets that had data, and when they last had: for rules that alert when it is gone.
-    pub(crate) seen: BTreeMap<Labels, i64>,
+    pub(crate) seen: BTreeMap<Labels, WallMs>,
 }
 
 /// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: with more, a condition is always true, or needs
 /// aggregation or a limit. The rule fails then and its alerts are unchanged.
 pub const ALERTS_MAX: usize = 50_000;
 /// A day: data missing for longer counts as gone for good, and its alert ends.
-pub const SEEN_MS: i64 = 86_400_000;
+pub const SEEN: Ms = Ms::from_secs(86_400);
 /// 100,000 labels with data that a rule remembers; further ones do not alert when they go.
 pub const SEEN_MAX: usize = 100_000;
 
@@ -91,7 +91,7 @@ impl Rule {
         Self {
             spec,
             health: Health::Unknown,
-            evaluated_at_ms: None,
+            evaluated_at: None,
             took: std::time::Duration::ZERO,
             label_templates,
             annotation_templates,
@@ -115,44 +115,44 @@ impl Rule {
     pub(crate) fn evaluate(
         &mut self,
         storage: &dyn Storage,
-        time_ms: i64,
-        offset_ms: i64,
+        time: WallMs,
+        offset: Ms,
         limit: usize,
         context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
-        let found = self.found(storage, time_ms - offset_ms, context)?;
+        let found = self.found(storage, time - offset, context)?;
         match self.spec.kind {
-            RuleKind::Record => self.record(found.elements, time_ms - offset_ms, limit),
-            RuleKind::Alert => self.alert(storage.select(), found, time_ms, offset_ms, limit, context),
+            RuleKind::Record => self.record(found.elements, time - offset, limit),
+            RuleKind::Alert => self.alert(storage.select(), found, time, offset, limit, context),
         }
     }
 
-    /// The results of its expressions at `time_ms`: always the same ones in the same order.
+    /// The results of its expressions at `time`: always the same ones in the same order.
     fn found(
         &self,
         storage: &dyn Storage,
-        time_ms: i64,
+        time: WallMs,
         context: &EvaluationContext<'_>,
     ) -> Result<ExpressionValues, String> {
         let mut found = ExpressionValues {
-            elements: storage.elements(&self.spec.expr, time_ms, context)?,
+            elements: storage.elements(&self.spec.expr, time, context)?,
             ..ExpressionValues::default()
         };
         let Some(extension) = &self.spec.extension else { return Ok(found) };
         if let Some(clear) = &extension.clear {
-            found.clear = storage.elements(clear, time_ms, context)?;
+            found.clear = storage.elements(clear, time, context)?;
         }
         if let Some((least, counted)) = &extension.count {
-            let counts = storage.elements(counted, time_ms, context)?;
+            let counts = storage.elements(counted, time, context)?;
             found.with_at_least(*least, &counts);
         }
         if let Some(data) = &extension.data {
-            found.data = Some(storage.elements(data, time_ms, context)?);
+            found.data = Some(storage.elements(data, time, context)?);
         }
         Ok(found)
     }
 
-    fn record(&self, found: Vec<InstantSample>, time_ms: i64, limit: usize) -> Result<Outcome, String> {
+    fn record(&self, found: Vec<InstantSample>, time: WallMs, limit: usize) -> Result<Outcome, String> {
         let mut seen = BTreeSet::new();
         let mut samples = Vec::with_capacity(found.len());
         for one in found {
@@ -163,7 +163,7 @@ impl Rule {
             if !seen.insert(labels.clone()) {
                 return Err("vector contains metrics with the same labelset after applying rule labels".to_owned());
             }
-            samples.push(Sample { labels, time_ms, value: one.value });
+            samples.push(Sample { labels, time, value: one.value });
         }
         if limit > 0 && samples.len() > limit {
             return Err(format!("exceeded limit of {limit} with {} series", samples.len()));
@@ -175,14 +175,14 @@ impl Rule {
         &mut self,
         store: &dyn Select,
         mut found: ExpressionValues,
-        time_ms: i64,
-        offset_ms: i64,
+        time: WallMs,
+        offset: Ms,
         limit: usize,
         context: &EvaluationContext<'_>,
     ) -> Result<Outcome, String> {
         let queries = StoreQueries { store, context };
-        let site = Site { time_ms, external_url: context.external_url, queries: &queries };
-        self.add_vanished(&mut found, time_ms);
+        let site = Site { time, external_url: context.external_url, queries: &queries };
+        self.add_vanished(&mut found, time);
         let count = found.elements.len();
         if limit > 0 && count > limit {
             // Before anything is made of them: there may be a million.
@@ -215,23 +215,26 @@ impl Rule {
             Some(_) => self.alerts.iter().map(|(labels, alert)| (labels.clone(), self.fate(alert, &found))).collect(),
             None => BTreeMap::new(),
         };
-        self.step(&present, &fates, time_ms, offset_ms, limit)
+        self.step(&present, &fates, time, offset, limit)
     }
 
     /// Records what has data, and adds an element for what had data and has none, where the rule alerts on that.
-    fn add_vanished(&mut self, found: &mut ExpressionValues, time_ms: i64) {
+    fn add_vanished(&mut self, found: &mut ExpressionValues, time: WallMs) {
         let alerts = self.spec.extension.as_ref().is_some_and(|extension| extension.no_data == NoData::Alert);
         let Some(data) = found.data.as_ref().filter(|_| alerts) else { return };
         for one in data {
             let labels = one.labels.filtered(|name| name != METRIC_NAME);
             if self.seen.len() < SEEN_MAX || self.seen.contains_key(&labels) {
-                self.seen.insert(labels, time_ms);
+                self.seen.insert(labels, time);
             }
         }
-        self.seen.retain(|_, last_ms| time_ms - *last_ms <= SEEN_MS);
-        let gone = self.seen.iter().filter(|(_, last_ms)| **last_ms != time_ms);
-        let gone =
-            gone.map(|(labels, _)| InstantSample { labels: labels.clone(), time_ms, value: Point::Float(f64::NAN) });
+        self.seen.retain(|_, last| time - *last <= SEEN);
+        let gone = self.seen.iter().filter(|(_, last)| **last != time);
+        let gone = gone.map(|(labels, _)| InstantSample {
+            labels: labels.clone(),
+            time_ms: time.0,
+            value: Point::Float(f64::NAN),
+        });
         found.elements.extend(gone);
     }
 
@@ -280,59 +283,56 @@ impl Rule {
             labels: with(&labels, "alertname", &self.spec.name)?,
             annotations,
             value: number,
-            active_at_ms: site.time_ms,
-            fired_at_ms: None,
-            resolved_at_ms: None,
-            sent_at_ms: None,
-            keep_firing_since_ms: None,
+            active_at: site.time,
+            fired_at: None,
+            resolved_at: None,
+            sent_at: None,
+            keep_firing_since: None,
         })
     }
 
-    /// Advances every alert to `time_ms`; `present` have their element, the others their fate.
+    /// Advances every alert to `time`; `present` have their element, the others their fate.
     fn step(
         &mut self,
         present: &BTreeSet<Labels>,
         fates: &BTreeMap<Labels, MissingElement>,
-        time_ms: i64,
-        offset_ms: i64,
+        time: WallMs,
+        offset: Ms,
         limit: usize,
     ) -> Result<Outcome, String> {
-        let (hold, keep) = (self.spec.for_ms, self.spec.keep_firing_for_ms);
+        let (hold, keep) = (self.spec.hold, self.spec.keep_firing_for);
         let mut out = Outcome { samples: Vec::new(), transitions: Vec::new() };
         let mut active = 0;
         self.alerts.retain(|labels, alert| {
-            let before = if alert.active_at_ms == time_ms && alert.fired_at_ms.is_none() {
-                AlertState::Inactive
-            } else {
-                alert.state
-            };
+            let before =
+                if alert.active_at == time && alert.fired_at.is_none() { AlertState::Inactive } else { alert.state };
             let stays = if present.contains(labels) {
-                alert.keep_firing_since_ms = None;
+                alert.keep_firing_since = None;
                 true
             } else {
                 match fates.get(labels) {
                     Some(MissingElement::Stays) => alert.state != AlertState::Inactive,
-                    Some(MissingElement::Ends) => absent(alert, time_ms, 0),
-                    Some(MissingElement::Usual) | None => absent(alert, time_ms, keep),
+                    Some(MissingElement::Ends) => absent(alert, time, Ms::ZERO),
+                    Some(MissingElement::Usual) | None => absent(alert, time, keep),
                 }
             };
             // Only an alert with its element can begin to fire.
             let is_present = stays && present.contains(labels);
-            if alert.state == AlertState::Pending && is_present && time_ms - alert.active_at_ms >= hold {
+            if alert.state == AlertState::Pending && is_present && time - alert.active_at >= hold {
                 alert.state = AlertState::Firing;
-                alert.fired_at_ms = Some(time_ms);
+                alert.fired_at = Some(time);
             }
             if alert.state != before {
                 let (labels, from, to) = (labels.clone(), before, alert.state);
-                out.transitions.push(Transition { time_ms, labels, from, to, value: alert.value });
+                out.transitions.push(Transition { time, labels, from, to, value: alert.value });
             }
             if alert.state != AlertState::Inactive {
                 active += 1;
-                out.samples.extend(state_samples(alert, time_ms - offset_ms));
+                out.samples.extend(state_samples(alert, time - offset));
             }
-            let over = alert.resolved_at_ms.is_some_and(|at| time_ms - at > RESOLVED_RETENTION_MS);
+            let over = alert.resolved_at.is_some_and(|at| time - at > RESOLVED_RETENTION);
             // A pending alert was never notified, so its end need not be either.
-            alert.state != AlertState::Inactive || (alert.fired_at_ms.is_some() && !over)
+            alert.state != AlertState::Inactive || (alert.fired_at.is_some() && !over)
         });
         if limit > 0 && active > limit {
             self.alerts.clear();
@@ -354,28 +354,28 @@ enum MissingElement {
 }
 
 /// Updates an alert without its element; returns whether it stays active.
-fn absent(alert: &mut Alert, time_ms: i64, keep_firing_for_ms: i64) -> bool {
-    if alert.state == AlertState::Firing && keep_firing_for_ms > 0 {
-        let since = *alert.keep_firing_since_ms.get_or_insert(time_ms);
-        if time_ms - since < keep_firing_for_ms {
+fn absent(alert: &mut Alert, time: WallMs, keep_firing_for: Ms) -> bool {
+    if alert.state == AlertState::Firing && keep_firing_for > Ms::ZERO {
+        let since = *alert.keep_firing_since.get_or_insert(time);
+        if time - since < keep_firing_for {
             return true;
         }
     }
     if alert.state != AlertState::Inactive {
         alert.state = AlertState::Inactive;
-        alert.resolved_at_ms = Some(time_ms);
+        alert.resolved_at = Some(time);
     }
     false
 }
 
 /// `ALERTS` and `ALERTS_FOR_STATE` of an alert.
-fn state_samples(alert: &Alert, time_ms: i64) -> [Sample; 2] {
+fn state_samples(alert: &Alert, time: WallMs) -> [Sample; 2] {
     let named = |name: &str| alert.labels.with(METRIC_NAME, name);
     let state = named("ALERTS").with("alertstate", alert.state.as_str());
-    let since = alert.active_at_ms.div_euclid(1000) as f64;
+    let since = alert.active_at.0.div_euclid(1000) as f64;
     [
-        Sample { labels: state, time_ms, value: Point::Float(1.0) },
-        Sample { labels: named("ALERTS_FOR_STATE"), time_ms, value: Point::Float(since) },
+        Sample { labels: state, time, value: Point::Float(1.0) },
+        Sample { labels: named("ALERTS_FOR_STATE"), time, value: Point::Float(since) },
     ]
 }
 
@@ -394,8 +394,8 @@ struct StoreQueries<'a> {
 }
 
 impl Queries for StoreQueries<'_> {
-    fn query(&self, text: &str, time_ms: i64) -> Result<Vec<(Labels, f64)>, String> {
-        let found = elements(self.store, text, time_ms, self.context)?;
+    fn query(&self, text: &str, time: WallMs) -> Result<Vec<(Labels, f64)>, String> {
+        let found = elements(self.store, text, time, self.context)?;
         let number = |point: &Point| if let Point::Float(value) = point { *value } else { 0.0 };
         Ok(found.into_iter().map(|one| (one.labels, number(&one.value))).collect())
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 use serde::{Deserialize, Serialize};
 
 use super::alert::{Alert, AlertState};
@@ -13,7 +13,7 @@ use super::group::Group;
 
 /// Pending alerts in a state that is older than this start over: 1 h, as in Prometheus. It is not known whether their element
 /// existed all the time.
-pub const OUTAGE_TOLERANCE_MS: i64 = 3_600_000;
+pub const OUTAGE_TOLERANCE: Ms = Ms::from_secs(3_600);
 
 type Pairs = Vec<(String, String)>;
 
@@ -24,7 +24,7 @@ pub struct GroupState {
     pub file: String,
     /// Unique in its file.
     pub name: String,
-    evaluated_at_ms: Option<i64>,
+    evaluated_at_ms: Option<WallMs>,
     rules: Vec<RuleState>,
     vanished: Vec<Pairs>,
 }
@@ -36,7 +36,7 @@ struct RuleState {
     alerts: Vec<StoredAlert>,
     previous: Vec<Pairs>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    seen: Vec<(Pairs, i64)>,
+    seen: Vec<(Pairs, WallMs)>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -46,11 +46,11 @@ struct StoredAlert {
     annotations: Pairs,
     /// Bits of the number: JSON has no NaN.
     value_bits: u64,
-    active_at_ms: i64,
-    fired_at_ms: Option<i64>,
-    resolved_at_ms: Option<i64>,
-    sent_at_ms: Option<i64>,
-    keep_firing_since_ms: Option<i64>,
+    active_at_ms: WallMs,
+    fired_at_ms: Option<WallMs>,
+    resolved_at_ms: Option<WallMs>,
+    sent_at_ms: Option<WallMs>,
+    keep_firing_since_ms: Option<WallMs>,
 }
 
 fn pairs(labels: &Labels) -> Pairs {
@@ -68,11 +68,11 @@ impl StoredAlert {
             labels: pairs(&alert.labels),
             annotations: alert.annotations.clone(),
             value_bits: alert.value.to_bits(),
-            active_at_ms: alert.active_at_ms,
-            fired_at_ms: alert.fired_at_ms,
-            resolved_at_ms: alert.resolved_at_ms,
-            sent_at_ms: alert.sent_at_ms,
-            keep_firing_since_ms: alert.keep_firing_since_ms,
+            active_at_ms: alert.active_at,
+            fired_at_ms: alert.fired_at,
+            resolved_at_ms: alert.resolved_at,
+            sent_at_ms: alert.sent_at,
+            keep_firing_since_ms: alert.keep_firing_since,
         }
     }
 
@@ -82,11 +82,11 @@ impl StoredAlert {
             labels: Labels::new(self.labels).ok()?,
             annotations: self.annotations,
             value: f64::from_bits(self.value_bits),
-            active_at_ms: self.active_at_ms,
-            fired_at_ms: self.fired_at_ms,
-            resolved_at_ms: self.resolved_at_ms,
-            sent_at_ms: self.sent_at_ms,
-            keep_firing_since_ms: self.keep_firing_since_ms,
+            active_at: self.active_at_ms,
+            fired_at: self.fired_at_ms,
+            resolved_at: self.resolved_at_ms,
+            sent_at: self.sent_at_ms,
+            keep_firing_since: self.keep_firing_since_ms,
         })
     }
 }
@@ -100,20 +100,20 @@ impl Group {
             labels: rule.spec.labels.clone(),
             alerts: rule.alerts.values().map(StoredAlert::of).collect(),
             previous: rule.previous.iter().map(pairs).collect(),
-            seen: rule.seen.iter().map(|(labels, last_ms)| (pairs(labels), *last_ms)).collect(),
+            seen: rule.seen.iter().map(|(labels, last)| (pairs(labels), *last)).collect(),
         };
         GroupState {
             file: self.file.clone(),
             name: self.name.clone(),
-            evaluated_at_ms: self.evaluated_at_ms,
+            evaluated_at_ms: self.evaluated_at,
             rules: self.rules.iter().map(rule).collect(),
             vanished: self.vanished.iter().map(pairs).collect(),
         }
     }
 
-    /// Takes over a stored state, at `now_ms`. Rules are the same when their name and labels are.
-    pub fn restore(&mut self, state: GroupState, now_ms: i64) {
-        let is_old = state.evaluated_at_ms.is_none_or(|at| now_ms - at > OUTAGE_TOLERANCE_MS);
+    /// Takes over a stored state, at `now`. Rules are the same when their name and labels are.
+    pub fn restore(&mut self, state: GroupState, now: WallMs) {
+        let is_old = state.evaluated_at_ms.is_none_or(|at| now - at > OUTAGE_TOLERANCE);
         let mut stored: Vec<Option<RuleState>> = state.rules.into_iter().map(Some).collect();
         for rule in &mut self.rules {
             let same = |one: &&mut Option<RuleState>| {
@@ -125,10 +125,10 @@ impl Group {
             rule.alerts = kept.map(|alert| (alert.labels.clone(), alert)).collect();
             rule.previous = all_labels(found.previous);
             let seen = found.seen.into_iter();
-            rule.seen = seen.filter_map(|(pairs, last_ms)| Some((Labels::new(pairs).ok()?, last_ms))).collect();
+            rule.seen = seen.filter_map(|(pairs, last)| Some((Labels::new(pairs).ok()?, last))).collect();
         }
         self.vanished = all_labels(state.vanished);
         self.vanished.extend(stored.into_iter().flatten().flat_map(|rule| all_labels(rule.previous)));
-        self.evaluated_at_ms = state.evaluated_at_ms.filter(|at| *at <= now_ms);
+        self.evaluated_at = state.evaluated_at_ms.filter(|at| *at <= now);
     }
 }

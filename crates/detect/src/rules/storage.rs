@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock};
 
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, STALE, Select, SelectError, Selection, SeriesData,
-    SeriesMeta, Temporality, TextColumn,
+    SeriesMeta, Temporality, TextColumn, WallMs,
 };
 use ogive_query::value::{InstantSample, Point};
 
@@ -22,8 +22,8 @@ pub const fn stale() -> f64 {
 pub struct Sample {
     /// `__name__` included.
     pub labels: Labels,
-    /// Milliseconds.
-    pub time_ms: i64,
+    /// When.
+    pub time: WallMs,
     /// Its value.
     pub value: Point,
 }
@@ -39,17 +39,17 @@ pub trait Storage {
     /// Why it cannot; the rule counts as failed.
     fn append(&self, samples: Vec<Sample>) -> Result<(), String>;
 
-    /// The elements of a rule's expression at `time_ms`; a scalar is one without labels.
+    /// The elements of a rule's expression at `time`; a scalar is one without labels.
     ///
     /// # Errors
     /// Why the query failed; the rule counts as failed.
     fn elements(
         &self,
         expr: &str,
-        time_ms: i64,
+        time: WallMs,
         context: &EvaluationContext<'_>,
     ) -> Result<Vec<InstantSample>, String> {
-        elements(self.select(), expr, time_ms, context)
+        elements(self.select(), expr, time, context)
     }
 }
 
@@ -58,7 +58,7 @@ pub trait Storage {
 /// A series that is appended here hides the same names of the store behind: a backtest does not see what its rules wrote earlier.
 #[derive(Default)]
 pub struct MemoryStore<'a> {
-    series: RwLock<BTreeMap<Labels, BTreeMap<i64, Point>>>,
+    series: RwLock<BTreeMap<Labels, BTreeMap<WallMs, Point>>>,
     behind: Option<&'a dyn Select>,
     hidden: BTreeSet<String>,
 }
@@ -85,7 +85,7 @@ impl Storage for MemoryStore<'_> {
     fn append(&self, samples: Vec<Sample>) -> Result<(), String> {
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
         for sample in samples {
-            series.entry(sample.labels).or_default().insert(sample.time_ms, sample.value);
+            series.entry(sample.labels).or_default().insert(sample.time, sample.value);
         }
         Ok(())
     }
@@ -104,11 +104,11 @@ impl Select for MemoryStore<'_> {
                 continue;
             }
             let mut any = false;
-            for (time, value) in samples.range(start.0..=end.0) {
+            for (time, value) in samples.range(start..=end) {
                 any = true;
                 if !selection.labels_only {
                     left = left.checked_sub(1).ok_or(SelectError::TooManySamples { limit: selection.samples_max })?;
-                    push(&mut data, *time, value);
+                    push(&mut data, time.0, value);
                 }
             }
             if any {

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use ogive_alerting::backtest_report::report;
 use ogive_detect::rules::duration::parse_ms;
 use ogive_detect::rules::{Backtest, EvaluationContext, GroupDefaults, RuleFile, backtest};
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 use ogive_probe::Clock;
 use ogive_query::{ClassicViews, Engine, EngineOptions};
 use ogive_storage::Time;
@@ -20,7 +20,7 @@ use ogive_store::{Options, Store};
 use serde_json::Value;
 
 /// A minute, as `--alerting-interval` is when nobody sets it.
-const INTERVAL_MS: i64 = 60_000;
+const INTERVAL: Ms = Ms::from_secs(60);
 
 /// What is evaluated, as it was written on the command line.
 pub(super) struct BacktestRequest<'a> {
@@ -41,20 +41,20 @@ pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &BacktestReq
         anyhow::anyhow!("{}", lines.join("\n"))
     })?;
     let now_ms = Clock::global().wall().div_euclid(1_000_000);
-    let span = |text: &&str| parse_ms(text).map_err(|error| anyhow::anyhow!("for: {error}"));
-    let holds_ms = wanted.holds.iter().map(span).collect::<Result<Vec<i64>, _>>()?;
-    let interval_ms = wanted.interval.map_or(Ok(INTERVAL_MS), |text| span(&text))?;
-    if interval_ms < 1 {
+    let span = |text: &&str| parse_ms(text).map(Ms).map_err(|error| anyhow::anyhow!("for: {error}"));
+    let holds = wanted.holds.iter().map(span).collect::<Result<Vec<Ms>, _>>()?;
+    let interval = wanted.interval.map_or(Ok(INTERVAL), |text| span(&text))?;
+    if interval <= Ms::ZERO {
         bail!("the interval must be above zero");
     }
     let end_ms = wanted.end.map_or(Ok(now_ms), |end| time_ms(end, now_ms))?.min(now_ms);
     let test = Backtest {
         path: wanted.file,
         file: &file,
-        defaults: GroupDefaults { interval_ms, query_offset_ms: 0 },
-        start_ms: time_ms(wanted.start, now_ms)?,
-        end_ms,
-        holds_ms: &holds_ms,
+        defaults: GroupDefaults { interval, query_offset: Ms::ZERO },
+        start: WallMs(time_ms(wanted.start, now_ms)?),
+        end: WallMs(end_ms),
+        holds: &holds,
     };
     if let Some(missing) = directories.iter().find(|directory| !directory.is_dir()) {
         bail!("{} is no directory", missing.display());

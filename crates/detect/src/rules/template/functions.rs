@@ -114,7 +114,7 @@ pub(crate) fn call(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<V
         "toTime" => Value::Time(to_time(float(0)?)?),
         "toDuration" => Value::Duration(to_duration(float(0)?)?),
         "parseDuration" => Value::Float(parse_signed_ms(&text(0)?)? as f64 / 1000.0),
-        "now" => Value::Float(site.time_ms as f64 / 1000.0),
+        "now" => Value::Float(site.time.0 as f64 / 1000.0),
         "externalURL" => Value::text(site.external_url),
         "pathPrefix" => Value::text(path_of(site.external_url)),
         "query" | "first" | "label" | "value" | "strvalue" | "sortByLabel" => over_samples(name, arguments, site)?,
@@ -147,7 +147,7 @@ fn of_text(name: &str, text: &str) -> String {
 fn over_samples(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<Value, String> {
     Ok(match name {
         "query" => {
-            let found = site.queries.query(&text_of(&arguments[0])?, site.time_ms)?;
+            let found = site.queries.query(&text_of(&arguments[0])?, site.time)?;
             Value::List(Arc::new(found.iter().map(|(labels, value)| Value::sample(labels, *value)).collect()))
         }
         "first" => match &arguments[0] {

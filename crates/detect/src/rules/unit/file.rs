@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ogive_model::WallMs;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::rules::duration::parse_ms;
@@ -172,18 +173,21 @@ impl TestGroup {
         alerts.chain(self.promql_expr_test.iter().map(|test| test.eval_time)).max().unwrap_or(0)
     }
 
-    /// When it starts, milliseconds: seconds since 1970, or a time as in RFC 3339 in UTC.
-    pub(crate) fn start_ms(&self) -> Result<i64, String> {
-        let Some(text) = self.start_timestamp.as_deref().filter(|text| !text.is_empty()) else { return Ok(0) };
+    /// When it starts: seconds since 1970, or a time as in RFC 3339 in UTC.
+    pub(crate) fn start(&self) -> Result<WallMs, String> {
+        let Some(text) = self.start_timestamp.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(WallMs(0));
+        };
         if let Ok(seconds) = text.parse::<f64>() {
             // Beyond this no query is possible.
             return if seconds.abs() < 1e12 {
-                Ok((seconds * 1000.0) as i64)
+                Ok(WallMs((seconds * 1000.0) as i64))
             } else {
                 Err(format!("start_timestamp {text} is too far"))
             };
         }
         rfc3339_ms(text)
+            .map(WallMs)
             .ok_or_else(|| format!("start_timestamp: {text:?} is neither seconds nor a time like 2006-01-02T15:04:05Z"))
     }
 }

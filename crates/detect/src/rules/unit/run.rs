@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::Labels;
+use ogive_model::{Labels, Ms, WallMs};
 use ogive_query::value;
 use ogive_query::{Engine, EngineOptions};
 
@@ -49,38 +49,38 @@ pub fn run(
 /// Series that are stored as time advances.
 struct Input {
     labels: Labels,
-    points: std::iter::Peekable<std::vec::IntoIter<(i64, Point)>>,
+    points: std::iter::Peekable<std::vec::IntoIter<(WallMs, Point)>>,
 }
 
-fn input(test: &TestGroup, start_ms: i64) -> Result<Vec<Input>, String> {
+fn input(test: &TestGroup, start: WallMs) -> Result<Vec<Input>, String> {
     let mut out = Vec::new();
     for series in &test.input_series {
         let place = |error| format!("{} {}: {error}", series.series, series.values);
         let labels = notation::labels(&series.series).map_err(place)?;
         let points = points::parse(&series.values).map_err(place)?;
-        let timed: Vec<_> = (0..).map(|at| start_ms + at * test.interval).zip(points).collect();
+        let timed: Vec<_> = (0..).map(|at| start + Ms(at * test.interval)).zip(points).collect();
         out.push(Input { labels, points: timed.into_iter().peekable() });
     }
     Ok(out)
 }
 
-fn load(input: &mut [Input], store: &MemoryStore<'_>, time_ms: i64) {
+fn load(input: &mut [Input], store: &MemoryStore<'_>, time: WallMs) {
     let mut samples = Vec::new();
     for series in input {
-        while let Some((at, point)) = series.points.next_if(|(at, _)| *at <= time_ms) {
+        while let Some((at, point)) = series.points.next_if(|(at, _)| *at <= time) {
             let value = match point {
                 Point::Missing => continue,
                 Point::Float(value) => value::Point::Float(value),
                 Point::Histogram(value, _) => value::Point::Histogram(Arc::new(*value)),
             };
-            samples.push(Sample { labels: series.labels.clone(), time_ms: at, value });
+            samples.push(Sample { labels: series.labels.clone(), time: at, value });
         }
     }
     store.append(samples).expect("memory takes everything");
 }
 
 fn groups(file: &TestFile, rules: &[(String, RuleFile)]) -> Vec<Group> {
-    let defaults = GroupDefaults { interval_ms: file.evaluation_interval, query_offset_ms: 0 };
+    let defaults = GroupDefaults { interval: Ms(file.evaluation_interval), query_offset: Ms::ZERO };
     let mut groups: Vec<Group> = rules
         .iter()
         .flat_map(|(path, rules)| rules.groups.iter().map(move |spec| Group::new(path, spec, defaults)))
@@ -97,7 +97,7 @@ fn run_one(
     report: &mut TestReport,
 ) -> Result<(), String> {
     let interval = file.evaluation_interval;
-    let (start, end) = (test.start_ms()?, test.end_ms());
+    let (start, end) = (test.start()?, test.end_ms());
     if end / interval >= EVALUATIONS_MAX {
         return Err(format!("takes more than {EVALUATIONS_MAX} evaluations"));
     }
@@ -114,9 +114,10 @@ fn run_one(
     let mut groups = groups(file, rules);
     let mut errors = Vec::new();
     for at in (0..).map(|step| step * interval).take_while(|at| *at <= end) {
-        load(&mut input, &store, start + at);
+        let time = start + Ms(at);
+        load(&mut input, &store, time);
         for group in &mut groups {
-            let outcome = group.evaluate(&store, start + at, &context);
+            let outcome = group.evaluate(&store, time, &context);
             if debug {
                 report.steps.extend(outcome.transitions.iter().map(|(_, one)| {
                     format!(
@@ -181,13 +182,13 @@ fn alerts(case: &AlertTest, groups: &[Group]) -> Option<Failure> {
 fn expression(
     case: &ExpressionTest,
     store: &MemoryStore<'_>,
-    start_ms: i64,
+    start: WallMs,
     fuzzy: bool,
     context: &EvaluationContext<'_>,
 ) -> Option<Failure> {
     let what = format!("expr: {:?}, time: {}", case.expr, duration::text(case.eval_time));
     let failed = |error: String| Some(Failure::Error(format!("{what}, err: {error}")));
-    let found = match elements(store, &case.expr, start_ms + case.eval_time, context) {
+    let found = match elements(store, &case.expr, start + Ms(case.eval_time), context) {
         Ok(found) => found,
         Err(error) => return failed(error),
     };
