@@ -104,7 +104,7 @@ impl Outbox {
             };
             let series = batch.series.len() as u32;
             batch.series.push(Ok(cell.series));
-            batch.samples.push(Ok(Sample { series, time_ns: cell.time_ns, start_ns: None, value: cell.value }));
+            batch.samples.push(Ok(Sample { series, time_ns: cell.time.0, start_ns: None, value: cell.value }));
             if batch.samples.len() >= BATCH_SAMPLES.min(series_max) || bytes >= BATCH_BYTES {
                 self.add(std::mem::take(&mut batch));
                 bytes = 0;

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::{Mutex, PoisonError};
 
 use ogive_hist::Histogram;
-use ogive_model::{Exemplar, Labels, METRIC_NAME, SeriesDef, Value};
+use ogive_model::{Exemplar, Labels, METRIC_NAME, SeriesDef, Value, WallNs};
 use ogive_stream::{Shape, cell_end};
 
 use crate::fields::Fields;
@@ -265,7 +265,7 @@ impl Measure {
 impl Cells {
     /// The cell of the line for the rule, created if there is room.
     fn find(&mut self, rule: &Measure, line: &Measured<'_>, tally: &Tally) -> Option<&mut Cell> {
-        let time_ns = cell_end(line.time_ns);
+        let time_ns = cell_end(WallNs(line.time_ns)).0;
         self.key.clear();
         self.key.extend_from_slice(&rule.id.to_le_bytes());
         self.key.extend_from_slice(&line.tenant.to_le_bytes());

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use ogive_filter::{File, Filtered, SessionOutcome, Stage};
 use ogive_hist::Histogram;
 use ogive_model::{
-    Batch, BatchId, Exemplar, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value,
+    Batch, BatchId, Exemplar, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
 };
 use ogive_stream::cell_end;
 
@@ -262,7 +262,7 @@ fn world(random: &mut Rng) -> World {
             let labels =
                 [("__name__", "call_seconds"), ("job", "app"), ("host", host), ("path", path), ("status", status)];
             let series = format!("default {}", Labels::new(labels).unwrap());
-            let cell = world.cells.entry((series, cell_end(end_ns))).or_insert_with(Histogram::log_linear);
+            let cell = world.cells.entry((series, cell_end(WallNs(end_ns)).0)).or_insert_with(Histogram::log_linear);
             cell.record((steps * STEP_NS) as f64 / 1e9);
             world.matched += 1;
         }

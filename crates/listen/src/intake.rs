@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ogive_model::{Batch, Value};
+use ogive_model::{Batch, Value, WallNs};
 use ogive_protocol::lines::{Fault, Faults, Names};
 use ogive_protocol::{Gather, graphite, statsd};
 use ogive_stream::{Cell, Counts, Quantizer};
@@ -124,7 +124,7 @@ impl Intake for Statsd {
     fn hand_on(&self, outbox: &Outbox, is_last: bool) {
         let mut state = self.lock();
         let mut cells = match is_last {
-            false => state.quantizer.take(self.common.clock.wall()),
+            false => state.quantizer.take(WallNs(self.common.clock.wall())),
             true => state.quantizer.finish(),
         };
         cells.append(&mut state.texts);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use ogive_model::{SourceId, Tenant};
+use ogive_model::{SourceId, Tenant, WallNs};
 use ogive_protocol::lines::{Faults, Names};
 use ogive_protocol::{Gather, graphite, influx, statsd};
 use ogive_stream::Quantizer;
@@ -80,7 +80,7 @@ fn statsd(line: impl Fn(usize, &mut String)) -> Taker {
         for datagram in &datagrams {
             statsd::feed(datagram, now, &options, &mut quantizer, &mut tally);
         }
-        assert_eq!(quantizer.take(now + 1).len(), SERIES);
+        assert_eq!(quantizer.take(WallNs(now + 1)).len(), SERIES);
         assert_eq!(tally.faults.total(), 0);
     })
 }

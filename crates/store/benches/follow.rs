@@ -12,7 +12,7 @@ use std::time::Instant;
 use common::{cell, cpu_seconds};
 use ogive_journal::SimulatedDisk;
 use ogive_model::{
-    Batch, Kind, Labels, MatchOp, Matcher, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality,
+    Batch, Kind, Labels, MatchOp, Matcher, MonoNs, Ns, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality,
     Tenant, Value, WallMs, WallNs,
 };
 use ogive_store::{Audience, Clock, Followed, Follower, Options, Refusal, Store, Watch};
@@ -86,11 +86,11 @@ impl Follower for Tap {
         let Value::Histogram(part) = value else { return };
         let item = Item { series: self.1[slot as usize], time_ns: time_ms.to_ns().0, what: ItemValue::Part(part) };
         self.0.offer_unordered([item]);
-        self.0.offer_until(time_ms.to_ns().0 - 1_000_000_000);
+        self.0.offer_until(time_ms.to_ns() - Ns::from_secs(1));
     }
 
     fn pass(&mut self, until_ns: WallNs) {
-        self.0.until(until_ns.0);
+        self.0.until(until_ns);
     }
 }
 
@@ -102,7 +102,7 @@ fn run(frames: &[Vec<u8>], watched: Option<&str>, is_fed: bool) -> f64 {
     let (done, answers) = mpsc::channel();
     let mut worker = None;
     if let Some(name) = watched {
-        let options = cells::Options { patience_ns: None, ..cells::Options::default() };
+        let options = cells::Options { patience: None, ..cells::Options::default() };
         let (feeders, workers) = stream(options, Wait::Park, store.shards(), 8_192, [drop_cell as fn(&Closed<'_>)]);
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap(feeder, Vec::new())));
         store.follow(Audience::Streams, || taps.next().expect("one for each shard"));

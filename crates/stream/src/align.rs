@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::{Count, CounterReset, Histogram};
-use ogive_model::{CounterReading, FloatColumn, HistogramColumn, HistogramValue, Temporality, restarted};
+use ogive_model::{CounterReading, FloatColumn, HistogramColumn, HistogramValue, Ms, Temporality, WallMs, restarted};
 
 /// How the numbers of a window are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,17 +73,17 @@ impl Function {
     }
 }
 
-/// Windows of one width in a range of time, milliseconds: cells that end after `from_ms` up to `to_ms`.
+/// Windows of one width in a range of time: cells that end after `from` up to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// Above 0.
-    pub width_ms: i64,
+    pub width: Ms,
     /// Excluded; the end of a window.
-    pub from_ms: i64,
+    pub from: WallMs,
     /// Included; the end of a window.
-    pub to_ms: i64,
+    pub to: WallMs,
     /// Samples from here on are given: a counter that began to count after this began at zero.
-    pub read_from_ms: i64,
+    pub read_from: WallMs,
 }
 
 /// The end of the window that contains an instant.
@@ -91,21 +91,22 @@ pub struct Windows {
 /// # Panics
 /// When the width is not above 0.
 #[must_use]
-pub fn window_end(time_ms: i64, width_ms: i64) -> i64 {
-    assert!(width_ms > 0, "a width of {width_ms} ms");
-    time_ms.saturating_sub(1).div_euclid(width_ms).saturating_add(1).saturating_mul(width_ms)
+pub fn window_end(time: WallMs, width: Ms) -> WallMs {
+    assert!(width > Ms::ZERO, "a width of {width}");
+    WallMs(time.0.saturating_sub(1).div_euclid(width.0).saturating_add(1).saturating_mul(width.0))
 }
 
 impl Windows {
-    fn of(&self, time_ms: i64) -> Option<i64> {
-        let end = window_end(time_ms, self.width_ms);
-        debug_assert!(time_ms <= end || end == i64::MAX, "a sample at {time_ms} is in the cell that ends at {end}");
-        (self.from_ms < end && end <= self.to_ms).then_some(end)
+    /// The end of the window of a column's time, when it is among these.
+    fn of(&self, time: i64) -> Option<i64> {
+        let end = window_end(WallMs(time), self.width);
+        debug_assert!(time <= end.0 || end == WallMs::MAX, "a sample at {time} is in the cell that ends at {}", end.0);
+        (self.from < end && end <= self.to).then_some(end.0)
     }
 
     /// Whether a counter with start `start` (0 when unknown) began at zero within the range that was read.
     fn is_begun(&self, start: i64, time: i64) -> bool {
-        start != 0 && start > self.read_from_ms && start < time
+        start != 0 && start > self.read_from.0 && start < time
     }
 }
 
@@ -135,7 +136,7 @@ impl Numbers {
     }
 }
 
-/// The cells of a series of numbers. Staleness markers and other NaN are not samples.
+/// The cells of a series of numbers, by their end in milliseconds. Staleness markers and other NaN are not samples.
 #[must_use]
 pub fn numbers(
     column: &FloatColumn,
@@ -172,7 +173,8 @@ pub fn numbers(
     out.into_iter().map(|(end, all)| (end, all.get(function))).collect()
 }
 
-/// The cells of a series of histograms, and how many of them lack a part whose bins do not fit.
+/// The cells of a series of histograms, by their end in milliseconds, and how many of them lack a part whose bins do not
+/// fit.
 #[must_use]
 pub fn histograms(
     column: &HistogramColumn,
@@ -290,8 +292,8 @@ mod tests {
 
     use super::*;
 
-    fn windows(width_ms: i64, from_ms: i64, to_ms: i64) -> Windows {
-        Windows { width_ms, from_ms, to_ms, read_from_ms: from_ms - 10_000 }
+    fn windows(width: i64, from: i64, to: i64) -> Windows {
+        Windows { width: Ms(width), from: WallMs(from), to: WallMs(to), read_from: WallMs(from - 10_000) }
     }
 
     fn column(samples: &[(i64, f64)]) -> FloatColumn {
@@ -306,7 +308,7 @@ mod tests {
     fn a_window_ends_with_its_last_instant() {
         for (time, end) in [(1, 1_000), (999, 1_000), (1_000, 1_000), (1_001, 2_000), (0, 0), (-1, 0), (-1_000, -1_000)]
         {
-            assert_eq!(window_end(time, 1_000), end, "{time}");
+            assert_eq!(window_end(WallMs(time), Ms(1_000)), WallMs(end), "{time}");
         }
     }
 
@@ -369,14 +371,14 @@ mod tests {
         ) {
             let samples: Vec<(i64, f64)> = values.iter().map(|(time, value)| (*time, f64::from(*value))).collect();
             let column = column(&samples);
-            let cut = window_end(cut * 1_000, width);
+            let cut = window_end(WallMs(cut * 1_000), Ms(width)).0;
             for function in Function::ALL {
                 let temporality = if function == Function::Increase { Temporality::Cumulative } else { Temporality::Gauge };
                 let of = |from, to| numbers(&column, function, temporality, windows(width, from, to));
                 let (whole, mut parts) = (of(0, 20_000), of(0, cut.min(20_000)));
                 parts.extend(of(cut.min(20_000), 20_000));
                 prop_assert_eq!(&whole, &parts);
-                let ends: std::collections::BTreeSet<i64> = samples[usize::from(function == Function::Increase)..].iter().map(|sample| window_end(sample.0, width)).collect();
+                let ends: std::collections::BTreeSet<i64> = samples[usize::from(function == Function::Increase)..].iter().map(|sample| window_end(WallMs(sample.0), Ms(width)).0).collect();
                 prop_assert!(whole.keys().eq(ends.iter()));
             }
         }

@@ -13,14 +13,14 @@ use std::hash::BuildHasherDefault;
 use std::mem::take;
 
 use ogive_hist::Histogram;
-use ogive_model::{Error, Kind, Labels, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
+use ogive_model::{Error, Kind, Labels, METRIC_NAME, Ns, SeriesDef, SeriesMeta, Temporality, WallNs};
 use twox_hash::XxHash3_64;
 
 use crate::key::{Key, Low};
 use crate::state::{Cell, Members, State};
 
 /// Cells are a second wide.
-const WIDTH_NS: i64 = 1_000_000_000;
+const WIDTH: Ns = Ns::from_secs(1);
 
 /// The series for values beyond a limit; the store has its own of this name for its own limits.
 const OVERFLOW_NAME: &str = "ogive_overflow";
@@ -79,7 +79,7 @@ impl Shape {
             Self::Gauge | Self::Distinct => (Kind::Float, Temporality::Gauge),
             Self::Histogram => (Kind::Histogram, Temporality::Delta),
         };
-        SeriesMeta { kind, temporality, unit: unit.into(), width_ms: (WIDTH_NS / 1_000_000) as u32 }
+        SeriesMeta { kind, temporality, unit: unit.into(), width_ms: WIDTH.to_ms().0 as u32 }
     }
 
     const fn name(self) -> &'static str {
@@ -155,15 +155,15 @@ pub struct Quantizer {
     /// Slots with something in the current cell.
     touched: Vec<u32>,
     /// End of the current cell.
-    end_ns: i64,
+    end: WallNs,
     /// Cells of other seconds.
-    others: HashMap<(u32, i64), State>,
+    others: HashMap<(u32, WallNs), State>,
     closed: Vec<Cell>,
     /// Members in open cells.
     members: usize,
     counts: Counts,
     /// When idle series were last looked for.
-    swept_ns: i64,
+    swept: WallNs,
 }
 
 #[derive(Debug)]
@@ -178,14 +178,14 @@ struct Slot {
     /// The value of a gauge.
     level: f64,
     /// The cell of its newest measurement.
-    last_ns: i64,
+    last: WallNs,
 }
 
 /// End of the cell that an event belongs to: (end - 1 s, end].
 #[must_use]
-pub fn cell_end(time_ns: i64) -> i64 {
-    let beyond = time_ns.rem_euclid(WIDTH_NS);
-    if beyond == 0 { time_ns } else { time_ns.saturating_sub(beyond).saturating_add(WIDTH_NS) }
+pub fn cell_end(time: WallNs) -> WallNs {
+    let beyond = Ns(time.0.rem_euclid(WIDTH.0));
+    if beyond == Ns::ZERO { time } else { time.saturating_sub(beyond).saturating_add(WIDTH) }
 }
 
 impl Default for Quantizer {
@@ -204,12 +204,12 @@ impl Quantizer {
             identities: HashMap::new(),
             slots: Vec::new(),
             touched: Vec::new(),
-            end_ns: 0,
+            end: WallNs(0),
             others: HashMap::new(),
             closed: Vec::new(),
             members: 0,
             counts: Counts::default(),
-            swept_ns: 0,
+            swept: WallNs(0),
         }
     }
 
@@ -264,35 +264,35 @@ impl Quantizer {
         let slot = self.slots.len() as u32;
         let before = self.identities.insert((series.labels.clone(), shape), slot);
         assert!(before.is_none(), "a series has one slot");
-        let (rest, level, last_ns) = (0.0, 0.0, i64::MIN);
-        self.slots.push(Slot { series, shape, is_overflow, state: State::Empty, rest, level, last_ns });
+        let (rest, level, last) = (0.0, 0.0, WallNs::MIN);
+        self.slots.push(Slot { series, shape, is_overflow, state: State::Empty, rest, level, last });
         slot
     }
 
-    /// Adds a measurement of `slot` made at `time_ns`.
+    /// Adds a measurement of `slot` made at `time`.
     ///
     /// # Errors
     /// [`Refused`] when it was not added.
     ///
     /// # Panics
     /// When the measurement does not fit the shape of the slot.
-    pub fn put(&mut self, slot: SlotId, time_ns: i64, measured: Measured<'_>) -> Result<(), Refused> {
-        let (index, end_ns) = (slot.0, cell_end(time_ns));
-        debug_assert!(end_ns >= time_ns || end_ns == i64::MAX, "a cell holds what is before its end");
+    pub fn put(&mut self, slot: SlotId, time: WallNs, measured: Measured<'_>) -> Result<(), Refused> {
+        let (index, end) = (slot.0, cell_end(time));
+        debug_assert!(end >= time || end == WallNs::MAX, "a cell holds what is before its end");
         let held = &mut self.slots[index as usize];
-        let state = if end_ns == self.end_ns {
+        let state = if end == self.end {
             if matches!(held.state, State::Empty) {
                 held.state = held.shape.state();
                 self.touched.push(index);
             }
             &mut held.state
         } else {
-            if self.others.len() >= self.limits.cells && !self.others.contains_key(&(index, end_ns)) {
+            if self.others.len() >= self.limits.cells && !self.others.contains_key(&(index, end)) {
                 return Err(Refused::Cells);
             }
-            self.others.entry((index, end_ns)).or_insert_with(|| held.shape.state())
+            self.others.entry((index, end)).or_insert_with(|| held.shape.state())
         };
-        held.last_ns = held.last_ns.max(end_ns);
+        held.last = held.last.max(end);
         self.counts.folded += u64::from(held.is_overflow);
         match (state, measured) {
             (State::Count(sum), Measured::Add(amount)) => *sum += amount,
@@ -324,23 +324,23 @@ impl Quantizer {
         Ok(())
     }
 
-    /// Advances the time to `now_ns`: the cells before the one that contains it are complete.
-    pub fn advance(&mut self, now_ns: i64) {
-        let end_ns = cell_end(now_ns);
-        if end_ns <= self.end_ns {
+    /// Advances the time to `now`: the cells before the one that contains it are complete.
+    pub fn advance(&mut self, now: WallNs) {
+        let end = cell_end(now);
+        if end <= self.end {
             return;
         }
-        let (before, touched) = (self.end_ns, take(&mut self.touched));
+        let (before, touched) = (self.end, take(&mut self.touched));
         for slot in touched {
             let held = &mut self.slots[slot as usize];
             let (series, state) = (held.series.clone(), take(&mut held.state));
             self.close(series, before, state);
         }
-        assert!(self.touched.is_empty() && before < end_ns, "nothing of the cell at {before} is open");
-        self.end_ns = end_ns;
+        assert!(self.touched.is_empty() && before < end, "nothing of the cell at {before} is open");
+        self.end = end;
     }
 
-    fn close(&mut self, series: SeriesDef, time_ns: i64, state: State) {
+    fn close(&mut self, series: SeriesDef, time: WallNs, state: State) {
         assert!(self.members >= state.members(), "{} members in open cells", self.members);
         self.members -= state.members();
         let Some(value) = state.value() else { return };
@@ -348,19 +348,19 @@ impl Quantizer {
             self.counts.cells_lost += 1;
             return;
         }
-        self.closed.push(Cell { series, time_ns, value });
+        self.closed.push(Cell { series, time, value });
     }
 
-    /// The cells that are complete at `now_ns`, and those of seconds other than the current one as far as they are known.
+    /// The cells that are complete at `now`, and those of seconds other than the current one as far as they are known.
     #[must_use]
-    pub fn take(&mut self, now_ns: i64) -> Vec<Cell> {
-        self.advance(now_ns);
-        for ((slot, end_ns), state) in take(&mut self.others) {
+    pub fn take(&mut self, now: WallNs) -> Vec<Cell> {
+        self.advance(now);
+        for ((slot, end), state) in take(&mut self.others) {
             let series = self.slots[slot as usize].series.clone();
-            self.close(series, end_ns, state);
+            self.close(series, end, state);
         }
         assert!(self.others.is_empty(), "cells of other seconds are given away");
-        if self.end_ns.saturating_sub(self.swept_ns) >= 60 * WIDTH_NS {
+        if self.end.since(self.swept) >= Ns::from_secs(60) {
             self.sweep();
         }
         take(&mut self.closed)
@@ -369,14 +369,14 @@ impl Quantizer {
     /// Every cell, including the one that is still open: for the end.
     #[must_use]
     pub fn finish(&mut self) -> Vec<Cell> {
-        self.take(self.end_ns.saturating_add(1))
+        self.take(self.end.saturating_add(Ns(1)))
     }
 
     /// Forgets series without a measurement for a while. They have no open cells: `take` was called before.
     fn sweep(&mut self) {
-        self.swept_ns = self.end_ns;
-        let oldest = self.end_ns.saturating_sub(self.limits.idle_seconds.saturating_mul(WIDTH_NS));
-        let kept = |slot: &Slot| slot.last_ns >= oldest || !matches!(slot.state, State::Empty);
+        self.swept = self.end;
+        let oldest = self.end.saturating_sub(Ns::from_secs(self.limits.idle_seconds));
+        let kept = |slot: &Slot| slot.last >= oldest || !matches!(slot.state, State::Empty);
         if self.slots.iter().all(kept) {
             return;
         }

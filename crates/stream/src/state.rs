@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
 use ogive_hist::Histogram;
-use ogive_model::{SeriesDef, Value};
+use ogive_model::{SeriesDef, Value, WallNs};
 
 use crate::key::Low;
 
@@ -13,8 +13,8 @@ use crate::key::Low;
 pub struct Cell {
     /// Its series.
     pub series: SeriesDef,
-    /// Its end, nanoseconds since the Unix epoch.
-    pub time_ns: i64,
+    /// Its end.
+    pub time: WallNs,
     /// The summary of the cell.
     pub value: Value,
 }

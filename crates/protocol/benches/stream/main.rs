@@ -12,7 +12,7 @@ mod work;
 
 use std::time::Instant;
 
-use ogive_model::SourceId;
+use ogive_model::{SourceId, WallNs};
 use ogive_stream::cells::{Closed, Content, Hybrid, Item, ItemValue, Options, Shard, Wait, Worker, stream};
 
 use work::{Cpu, Numbers, SECOND, TIME, body, identities, items, print, read_body, rounds, series_count, shuffled};
@@ -56,14 +56,14 @@ fn single() {
             read_body(&mut reader, body, &mut read);
             by_body.put(&mut read);
         }
-        by_body.advance(time_ns + 1, &mut sum_up(&mut total));
+        by_body.advance(WallNs(time_ns + 1), &mut sum_up(&mut total));
         seconds[0].add(cpu.elapsed(), counts);
         drop(bodies);
         for (shard, of) in [(&mut by_id, 1), (&mut alone, 2)] {
             let mut items = items(&ids, &order, time_ns);
             let cpu = Cpu::now();
             shard.put(&mut items);
-            shard.advance(time_ns + 1, &mut sum_up(&mut total));
+            shard.advance(WallNs(time_ns + 1), &mut sum_up(&mut total));
             seconds[of].add(cpu.elapsed(), counts);
         }
         let items = items(&ids, &order, time_ns);
@@ -104,7 +104,7 @@ fn values() {
             let merged = cpu.elapsed();
             bytes = bytes.max(shard.values_bytes());
             let cpu = Cpu::now();
-            shard.advance(time_ns + 1, &mut sum_up(&mut total));
+            shard.advance(WallNs(time_ns + 1), &mut sum_up(&mut total));
             seconds.add(merged + cpu.elapsed(), round > 0);
         }
         assert_eq!(shard.counts().refused_total(), 0);
@@ -117,7 +117,7 @@ fn values() {
 /// The same items through rings into one shard and into two, each on its own thread, tables made before.
 fn shards() {
     let ids = identities();
-    let options = Options { patience_ns: None, ..Options::default() };
+    let options = Options { patience: None, ..Options::default() };
     let mut streams: Vec<_> = [1, 2]
         .into_iter()
         .map(|shards| {
@@ -133,7 +133,7 @@ fn shards() {
         let order = shuffled(round as u64);
         let time_ns = TIME + round * SECOND;
         for (at, (feeder, workers)) in streams.iter_mut().enumerate() {
-            feeder.feed(SourceId(1), items(&ids, &order, time_ns), time_ns);
+            feeder.feed(SourceId(1), items(&ids, &order, time_ns), WallNs(time_ns));
             let from = Instant::now();
             let ran: Vec<f64> = std::thread::scope(|scope| {
                 let mut threads = Vec::new();
@@ -163,7 +163,7 @@ fn shards() {
 /// What waiting for a hundredth of a second between bursts costs and delays.
 fn wait() {
     for wait in [Wait::Spin, Wait::Yield, Wait::Park, Wait::Hybrid(Hybrid::default())] {
-        let options = Options { patience_ns: None, ..Options::default() };
+        let options = Options { patience: None, ..Options::default() };
         let began = Instant::now();
         let mut delays = Vec::new();
         // The time of an item says when it was fed, so that its cell closes as the next one comes.
@@ -190,7 +190,7 @@ fn wait() {
             let now = began.elapsed().as_secs_f64();
             let series = ogive_model::SeriesId(1);
             let item = |time_ns, value| Item { series, time_ns, what: ItemValue::Number(value) };
-            feeder.feed(SourceId(1), [item(time_ns, now), item(time_ns + 1, 0.0)], time_ns);
+            feeder.feed(SourceId(1), [item(time_ns, now), item(time_ns + 1, 0.0)], WallNs(time_ns));
         }
         feeder.finish();
         let wall = began.elapsed().as_secs_f64();

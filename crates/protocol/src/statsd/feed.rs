@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use ogive_model::{Kind as SeriesKind, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Kind as SeriesKind, SeriesDef, SeriesMeta, Temporality, Value, WallNs};
 use ogive_stream::{Cell, Key, Measured, Quantizer, Refused, Shape, cell_end};
 
 use super::{Check, Event, Kind, Line, Metric, Options, Tags, line};
@@ -38,7 +38,7 @@ pub struct Tally {
 
 /// Takes the lines of `message`, which arrived at `now_ns`.
 pub fn feed(message: &[u8], now_ns: i64, options: &Options, quantizer: &mut Quantizer, tally: &mut Tally) {
-    quantizer.advance(now_ns);
+    quantizer.advance(WallNs(now_ns));
     for bytes in lines(message) {
         let taken = line(bytes).and_then(|line| match line {
             Line::Metric(metric) => measure(&metric, now_ns, options, quantizer, tally),
@@ -58,13 +58,13 @@ fn measure(
     quantizer: &mut Quantizer,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    let (shape, time_ns) = (metric.kind.shape(), metric.time_ns.unwrap_or(now_ns));
+    let (shape, time) = (metric.kind.shape(), WallNs(metric.time_ns.unwrap_or(now_ns)));
     let values = metric.split(options)?;
     let slot = quantizer.slot(metric.key(), shape, || define(metric, options.names))?;
     let mut taken = 0;
     for value in values {
         let put = measured(metric, value, options)
-            .and_then(|measured| quantizer.put(slot, time_ns, measured).map_err(|Refused::Cells| Fault::Cells));
+            .and_then(|measured| quantizer.put(slot, time, measured).map_err(|Refused::Cells| Fault::Cells));
         match put {
             Ok(()) => taken += 1,
             Err(fault) => tally.faults.count(fault),
@@ -77,7 +77,7 @@ fn measure(
         let key = Key::new(SAMPLED_SALT, metric.name.as_bytes());
         let slot = quantizer.slot(key, Shape::Count, || sampled_series(metric, options.names))?;
         // Cells are the only thing that can be missing; then the measurements were refused before.
-        let _ = quantizer.put(slot, time_ns, Measured::Add(taken as f64));
+        let _ = quantizer.put(slot, time, Measured::Add(taken as f64));
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ fn happen(event: &Event<'_>, now_ns: i64, options: &Options, tally: &mut Tally) 
     tags(&mut pairs, event.tags, options.names)?;
     let (title, text) = (unescaped(event.title), unescaped(event.text));
     let words = if text.is_empty() { title.into_owned() } else { format!("{title}\n{text}") };
-    tally.texts.push(text_cell(pairs, event.time_ns.unwrap_or(now_ns), words)?);
+    tally.texts.push(text_cell(pairs, WallNs(event.time_ns.unwrap_or(now_ns)), words)?);
     tally.measurements += 1;
     Ok(())
 }
@@ -132,7 +132,7 @@ fn look(
     quantizer: &mut Quantizer,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    let time_ns = check.time_ns.unwrap_or(now_ns);
+    let time = WallNs(check.time_ns.unwrap_or(now_ns));
     let pairs = || {
         let mut pairs = Pairs::named(CHECK.into());
         pairs.add("check".into(), check.name.into())?;
@@ -144,18 +144,18 @@ fn look(
     let key = Key::new(CHECK_SALT, check.name.as_bytes()).and(check.host.as_bytes());
     let key = check.tags.sections().fold(key, |key, section| key.and(section.as_bytes()));
     let slot = quantizer.slot(key, Shape::Gauge, || pairs()?.series(Shape::Gauge.meta("")))?;
-    quantizer.put(slot, time_ns, Measured::Set(f64::from(check.status))).map_err(|Refused::Cells| Fault::Cells)?;
+    quantizer.put(slot, time, Measured::Set(f64::from(check.status))).map_err(|Refused::Cells| Fault::Cells)?;
     if !check.message.is_empty() {
-        tally.texts.push(text_cell(pairs()?, time_ns, unescaped(check.message).into_owned())?);
+        tally.texts.push(text_cell(pairs()?, time, unescaped(check.message).into_owned())?);
     }
     tally.measurements += 1;
     Ok(())
 }
 
 /// A text beside the cells: at the end of the cell of its time.
-fn text_cell(pairs: Pairs<'_>, time_ns: i64, words: String) -> Result<Cell, Fault> {
+fn text_cell(pairs: Pairs<'_>, time: WallNs, words: String) -> Result<Cell, Fault> {
     let meta = SeriesMeta { kind: SeriesKind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
-    Ok(Cell { series: pairs.series(meta)?, time_ns: cell_end(time_ns), value: Value::Text(words) })
+    Ok(Cell { series: pairs.series(meta)?, time: cell_end(time), value: Value::Text(words) })
 }
 
 fn unescaped(text: &str) -> Cow<'_, str> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_model::Value;
+use ogive_model::{Value, WallNs};
 use ogive_stream::{Cell, Limits, Quantizer};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn fed(message: &[u8], options: &Options) -> (BTreeMap<(String, i64), Cell>, Tal
     let (mut quantizer, mut tally) = (Quantizer::default(), Tally::default());
     feed(message, NOW, options, &mut quantizer, &mut tally);
     let cells = quantizer.finish().into_iter().chain(tally.texts.iter().cloned());
-    let named = cells.map(|cell| ((cell.series.labels.to_string(), cell.time_ns / 1_000_000_000), cell));
+    let named = cells.map(|cell| ((cell.series.labels.to_string(), cell.time.0 / 1_000_000_000), cell));
     (named.collect(), tally)
 }
 
@@ -59,7 +59,7 @@ fn timers_become_seconds_exactly() {
     assert_eq!((histogram.count, histogram.sum, histogram.min, histogram.max), (1, Some(0.32), Some(0.32), Some(0.32)));
     let Value::Histogram(packed) = one("x:1:2:3|d").value else { panic!() };
     assert_eq!((packed.count, packed.sum, packed.max), (3, Some(6.0), Some(3.0)));
-    assert_eq!(one("x:1:2|h").time_ns, NOW + 500_000_000, "the end of the cell");
+    assert_eq!(one("x:1:2|h").time, WallNs(NOW + 500_000_000), "the end of the cell");
 }
 
 #[test]
@@ -221,7 +221,9 @@ fn mutated_messages_are_taken_or_counted() {
         tally.texts.clear();
         round += 1;
     });
-    assert!(quantizer.take(NOW + 1_000_000_000).iter().all(|cell| !cell.series.labels.metric_name().is_empty()));
+    assert!(
+        quantizer.take(WallNs(NOW + 1_000_000_000)).iter().all(|cell| !cell.series.labels.metric_name().is_empty())
+    );
 }
 
 proptest! {

@@ -173,9 +173,9 @@ impl Live {
         let board = Arc::new(Board::new(workers, series_max, self.counts.clone()));
         board.pass(self.closed_second());
         let options = cells::Options {
-            lateness_ns: board::SECONDS * 1_000_000_000,
+            lateness: Ns::from_secs(board::SECONDS),
             // The clock closes cells, see `tell`.
-            patience_ns: None,
+            patience: None,
             // Series of ended watches are included until they are displaced.
             series_max: 2 * series_max.max(1_024),
             cells_max: 2 * series_max.max(1_024),

@@ -59,7 +59,7 @@ impl Follower for Tap {
 
     fn pass(&mut self, until: WallNs) {
         // If the ring is full, the next one reports it; a reader waiting for the second reads it from the store.
-        self.feeder.offer_until(until.0);
+        self.feeder.offer_until(until);
     }
 }
 
@@ -78,17 +78,17 @@ impl BoardWriter {
 impl Sink for BoardWriter {
     fn cell(&mut self, closed: &Closed<'_>) {
         if let Content::Values(cell) = closed.content {
-            self.board.cell(closed.series, closed.end_ns / 1_000_000_000, closed.is_late, cell.histogram());
+            self.board.cell(closed.series, closed.end.0 / 1_000_000_000, closed.is_late, cell.histogram());
         }
     }
 
-    fn closed(&mut self, end_ns: i64) {
-        self.board.reported(self.worker, end_ns / 1_000_000_000);
+    fn closed(&mut self, end: WallNs) {
+        self.board.reported(self.worker, end.0 / 1_000_000_000);
     }
 
-    fn refused(&mut self, series: SeriesId, time_ns: i64) {
-        let time = WallNs(time_ns).to_ms();
-        debug_assert_eq!(second_of(time), (time_ns - 1).div_euclid(1_000_000_000) + 1, "whole milliseconds");
-        self.board.doubt(series, time);
+    fn refused(&mut self, series: SeriesId, time: WallNs) {
+        let time_ms = time.to_ms();
+        debug_assert_eq!(second_of(time_ms), (time.0 - 1).div_euclid(1_000_000_000) + 1, "whole milliseconds");
+        self.board.doubt(series, time_ms);
     }
 }

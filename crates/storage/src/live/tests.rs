@@ -52,7 +52,7 @@ impl Rig {
         let board = Arc::new(Board::new(workers, 100, Counts::default()));
         board.pass(EPOCH);
         let sinks = (0..workers).map(|worker| BoardWriter::new(Arc::clone(&board), worker));
-        let options = cells::Options { patience_ns: None, ..cells::Options::default() };
+        let options = cells::Options { patience: None, ..cells::Options::default() };
         let (feeders, workers) = stream(options, Wait::Park, shards, places, sinks);
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap::new(Arc::clone(&board), feeder)));
         store.follow(Audience::Streams, || taps.next().unwrap());

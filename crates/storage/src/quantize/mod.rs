@@ -161,7 +161,7 @@ impl Marks {
             let mut note = Note { rule: at, windows: Ranges::default(), ends: Vec::new() };
             for sample in batch.samples.iter().flatten() {
                 if about.get(sample.series as usize).is_some_and(|rules| rules >> at & 1 == 1) {
-                    let end = WallMs(window_end(sample.time_ms(), marked.rule.width.0));
+                    let end = window_end(WallMs(sample.time_ms()), marked.rule.width);
                     note.windows.add(end.saturating_sub(marked.rule.width), end);
                     note.ends.push(end);
                 }

@@ -171,8 +171,7 @@ impl Work {
             marked.horizon_ms.store(horizon.0, Ordering::Relaxed);
         }
         // Samples may be ahead of the clock.
-        let ahead = now + TIME_AHEAD_MAX.to_ms();
-        dirty.add(from, WallMs(window_end(ahead.0, width.0)));
+        dirty.add(from, window_end(now + TIME_AHEAD_MAX.to_ms(), width));
         dirty.forget(horizon);
         drop(dirty);
         Turn {
@@ -245,7 +244,7 @@ impl Work {
             // As far before and after it as a counter looks back.
             let around = if turn.has_counters { rule.lookback } else { Ms::ZERO };
             // Fresh data is marked separately, and has no cells yet.
-            let end = WallMs(window_end(to.saturating_add(around).0, rule.width.0));
+            let end = window_end(to.saturating_add(around), rule.width);
             let until = closed.min(turn.fresh).min(end).max(to);
             let read_from = from.saturating_sub(around);
             let raw = self.select(&rule.tenant, rule.raw(), TimeRange { start: read_from, end: until })?;
@@ -263,8 +262,7 @@ impl Work {
                 continue;
             }
             let existing = if from >= turn.fresh { Existing::new() } else { self.existing(marked, from, until)? };
-            let windows =
-                Windows { width_ms: rule.width.0, from_ms: from.0, to_ms: until.0, read_from_ms: read_from.0 };
+            let windows = Windows { width: rule.width, from, to: until, read_from };
             let writes = plan(turn, marked, &raw, &existing, windows);
             self.write(marked, writes)?;
             if turn.fresh < WallMs::MAX {
@@ -451,7 +449,7 @@ fn plan_series(
                 out.push(Write { series: def.clone(), end, value, is_correction: before.is_some() });
             }
             Step::Rewrite => {
-                let from = end - Ms(windows.width_ms);
+                let from = end - windows.width;
                 let (names, first, last) = turn.rewrite.get_or_insert((BTreeSet::new(), from, end));
                 names.insert(def.labels.metric_name().to_owned());
                 (*first, *last) = ((*first).min(from), (*last).max(end));

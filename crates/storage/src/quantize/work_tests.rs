@@ -208,7 +208,7 @@ fn any_acts() -> impl Strategy<Value = Vec<Act>> {
 
 /// The cells of `column` as a slow loop has them.
 fn expected(column: &FloatColumn, function: align::Function, temporality: Temporality) -> Vec<(i64, f64)> {
-    let windows = Windows { width_ms: 1_000, from_ms: 0, to_ms: EPOCH_MS * 2, read_from_ms: 0 };
+    let windows = Windows { width: Ms(1_000), from: WallMs(0), to: WallMs(EPOCH_MS * 2), read_from: WallMs(0) };
     align::numbers(column, function, temporality, windows)
         .into_iter()
         .map(|(end, value)| (end - EPOCH_MS, value))

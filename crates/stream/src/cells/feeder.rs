@@ -6,7 +6,7 @@
 //! Threads: one for each feeder and each worker.
 //! Limits: the slots of a ring.
 
-use ogive_model::{SeriesId, SourceId};
+use ogive_model::{SeriesId, SourceId, WallNs};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::sources::Sources;
@@ -21,7 +21,7 @@ const _: () = assert!(TURN <= super::shard::REFUSALS_MAX);
 enum Message {
     Item(Item),
     /// The feeder's watermark.
-    Until(i64),
+    Until(WallNs),
 }
 
 const _: () = assert!(size_of::<Message>() == size_of::<Item>());
@@ -43,7 +43,7 @@ pub struct Feeder {
     sources: Sources,
     options: Options,
     wait: Wait,
-    reported_ns: i64,
+    reported: WallNs,
     total: Fed,
 }
 
@@ -51,7 +51,7 @@ pub struct Feeder {
 pub struct Worker<S> {
     rings: Vec<Consumer<Message>>,
     /// Each feeder's watermark; None when it is gone.
-    untils: Vec<Option<i64>>,
+    untils: Vec<Option<WallNs>>,
     shard: Shard,
     sink: S,
     items: Vec<Item>,
@@ -80,13 +80,19 @@ pub fn stream<S: Sink>(
             rings.push(producer);
             consumers.push(consumer);
         }
-        let (untils, shard, items) = (vec![Some(0); feeders], Shard::new(options), Vec::with_capacity(TURN));
+        let (untils, shard, items) = (vec![Some(WallNs(0)); feeders], Shard::new(options), Vec::with_capacity(TURN));
         workers.push(Worker { rings: consumers, untils, shard, sink, items, wait, is_bare: false });
     }
     assert!(!workers.is_empty(), "a stream without shards");
     assert!(rings.iter().all(|rings| rings.len() == workers.len()), "a ring between each two");
-    let feeder =
-        |rings| Feeder { rings, sources: Sources::default(), options, wait, reported_ns: 0, total: Fed::default() };
+    let feeder = |rings| Feeder {
+        rings,
+        sources: Sources::default(),
+        options,
+        wait,
+        reported: WallNs(0),
+        total: Fed::default(),
+    };
     (rings.into_iter().map(feeder).collect(), workers)
 }
 
@@ -102,50 +108,50 @@ pub fn shard_of(series: SeriesId, shards: usize) -> usize {
 
 impl Feeder {
     /// Sends `items` of `source` to the shards, and waits while a ring is full.
-    pub fn feed(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
-        self.bring(Some(source), items, now_ns, true)
+    pub fn feed(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now: WallNs) -> Fed {
+        self.bring(Some(source), items, now, true)
     }
 
     /// As [`Feeder::feed`], for unordered items: they do not advance any watermark. [`Feeder::until`] does.
     pub fn feed_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
-        self.bring(None, items, i64::MAX, true)
+        self.bring(None, items, WallNs::MAX, true)
     }
 
     /// As [`Feeder::feed_unordered`], but skips and counts items for a full ring.
     pub fn offer_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
-        self.bring(None, items, i64::MAX, false)
+        self.bring(None, items, WallNs::MAX, false)
     }
 
     /// As [`Feeder::until`], without waiting: false when a ring was full, and its shard did not receive it.
-    pub fn offer_until(&mut self, watermark_ns: i64) -> bool {
+    pub fn offer_until(&mut self, watermark: WallNs) -> bool {
         let mut all = true;
         for shard in 0..self.rings.len() {
-            all &= self.push(shard, Message::Until(watermark_ns), false);
+            all &= self.push(shard, Message::Until(watermark), false);
         }
         all
     }
 
-    /// Everything before `watermark_ns` was fed.
-    pub fn until(&mut self, watermark_ns: i64) {
+    /// Everything before `watermark` was fed.
+    pub fn until(&mut self, watermark: WallNs) {
         for shard in 0..self.rings.len() {
-            self.push(shard, Message::Until(watermark_ns), true);
+            self.push(shard, Message::Until(watermark), true);
         }
     }
 
     /// As [`Feeder::feed`], but skips and counts items for a full ring.
-    pub fn offer(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
-        self.bring(Some(source), items, now_ns, false)
+    pub fn offer(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now: WallNs) -> Fed {
+        self.bring(Some(source), items, now, false)
     }
 
     fn bring(
         &mut self,
         source: Option<SourceId>,
         items: impl IntoIterator<Item = Item>,
-        now_ns: i64,
+        now: WallNs,
         waits: bool,
     ) -> Fed {
         let (mut fed, mut newest_ns) = (Fed::default(), i64::MIN);
-        let latest_ns = now_ns.saturating_add(self.options.ahead_ns);
+        let latest_ns = now.saturating_add(self.options.ahead).0;
         for item in items {
             if item.time_ns > latest_ns {
                 fed.ahead += 1;
@@ -160,39 +166,39 @@ impl Feeder {
         }
         assert!(newest_ns <= latest_ns, "what is ahead of {latest_ns} is refused");
         if let Some(source) = source.filter(|_| newest_ns > i64::MIN) {
-            self.sources.seen(source, newest_ns, now_ns);
+            self.sources.seen(source, WallNs(newest_ns), now);
         }
         self.total.fed += fed.fed;
         self.total.skipped += fed.skipped;
         self.total.ahead += fed.ahead;
         if source.is_some() {
-            self.tick_with(now_ns, waits);
+            self.tick_with(now, waits);
         }
         fed
     }
 
-    /// Advances the clock to `now_ns`: notifies the shards when cells can close. Call it several times a second, even when nothing is fed.
-    pub fn tick(&mut self, now_ns: i64) {
-        self.tick_with(now_ns, false);
+    /// Advances the clock to `now`: notifies the shards when cells can close. Call it several times a second, even when nothing is fed.
+    pub fn tick(&mut self, now: WallNs) {
+        self.tick_with(now, false);
     }
 
-    fn tick_with(&mut self, now_ns: i64, waits: bool) {
-        let watermark_ns = self.sources.watermark(now_ns, &self.options);
+    fn tick_with(&mut self, now: WallNs, waits: bool) {
+        let watermark = self.sources.watermark(now, &self.options);
         // Nothing closes within a second's cell.
-        if (watermark_ns - 1).div_euclid(WIDTH_NS) == (self.reported_ns - 1).div_euclid(WIDTH_NS) {
+        if (watermark.0 - 1).div_euclid(WIDTH_NS) == (self.reported.0 - 1).div_euclid(WIDTH_NS) {
             return;
         }
-        let reported = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
+        let reported = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark), waits));
         // A shard whose ring was full is notified with the next tick; a second notification changes nothing.
         if reported {
-            assert!(watermark_ns >= self.reported_ns, "a watermark falls from {} to {watermark_ns}", self.reported_ns);
-            self.reported_ns = watermark_ns;
+            assert!(watermark >= self.reported, "a watermark falls from {} to {watermark}", self.reported);
+            self.reported = watermark;
         }
     }
 
     /// Everything was fed: the cells that it holds open close. For the end of a replay.
     pub fn finish(mut self) -> Fed {
-        self.until(i64::MAX);
+        self.until(WallNs::MAX);
         self.total
     }
 
@@ -243,7 +249,7 @@ impl<S: Sink> Worker<S> {
                     match message {
                         Message::Item(item) => self.items.push(item),
                         // What is before it in the ring is taken below, before anything closes.
-                        Message::Until(watermark_ns) => *until = (*until).max(Some(watermark_ns)),
+                        Message::Until(watermark) => *until = (*until).max(Some(watermark)),
                     }
                 }
                 if self.is_bare {
@@ -252,8 +258,8 @@ impl<S: Sink> Worker<S> {
                 } else {
                     self.shard.put(&mut self.items);
                     assert!(self.items.is_empty(), "what stood before a watermark is in cells before it is believed");
-                    for (series, time_ns) in self.shard.take_refusals() {
-                        self.sink.refused(series, time_ns);
+                    for (series, time) in self.shard.take_refusals() {
+                        self.sink.refused(series, time);
                     }
                 }
             } else if is_gone {

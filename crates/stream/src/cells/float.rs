@@ -1,5 +1,7 @@
 //! The cell of a series of numbers.
 
+use ogive_model::WallNs;
+
 use super::{ItemValue, Refused, WIDTH_NS};
 use crate::cells::open::CellState;
 
@@ -27,11 +29,11 @@ impl Default for FloatCell {
 }
 
 impl FloatCell {
-    /// When the last one was, in a cell that ends at `end_ns`.
+    /// When the last one was, in a cell that ends at `end`.
     #[must_use]
-    pub fn last_ns(&self, end_ns: i64) -> i64 {
+    pub fn last_at(&self, end: WallNs) -> WallNs {
         debug_assert!(i64::from(self.last_offset) <= WIDTH_NS, "{} ns after a cell's begin", self.last_offset);
-        end_ns - WIDTH_NS + i64::from(self.last_offset)
+        WallNs(end.0 - WIDTH_NS + i64::from(self.last_offset))
     }
 
     /// Merges another cell of the same series and second.

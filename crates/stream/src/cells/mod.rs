@@ -31,7 +31,7 @@ mod wait;
 mod tests;
 
 use ogive_hist::Histogram;
-use ogive_model::SeriesId;
+use ogive_model::{Ns, SeriesId, WallNs};
 
 pub use feeder::{Fed, Feeder, Worker, shard_of, stream};
 pub use float::FloatCell;
@@ -47,7 +47,7 @@ pub(crate) const WIDTH_NS: i64 = 1_000_000_000;
 pub struct Item {
     /// Whose it is. A series has numbers or values, never both.
     pub series: SeriesId,
-    /// When it was, nanoseconds since the Unix epoch.
+    /// When it was, nanoseconds since the Unix epoch: as a sample has it.
     pub time_ns: i64,
     /// What it is.
     pub what: ItemValue,
@@ -107,8 +107,8 @@ impl Refused {
 pub struct Closed<'a> {
     /// Its series.
     pub series: SeriesId,
-    /// Its end, nanoseconds since the Unix epoch: it covers the second before.
-    pub end_ns: i64,
+    /// Its end: it covers the second before.
+    pub end: WallNs,
     /// What came after the cell was emitted: a fragment to be merged with it.
     pub is_late: bool,
     /// What happened in it.
@@ -129,11 +129,11 @@ pub trait Sink {
     /// A cell closed, or a fragment of a closed one came.
     fn cell(&mut self, closed: &Closed<'_>);
 
-    /// Every cell that ends at or before `end_ns` was emitted.
-    fn closed(&mut self, _end_ns: i64) {}
+    /// Every cell that ends at or before `end` was emitted.
+    fn closed(&mut self, _end: WallNs) {}
 
     /// An item was refused: the cell of its series and time lacks it.
-    fn refused(&mut self, _series: SeriesId, _time_ns: i64) {}
+    fn refused(&mut self, _series: SeriesId, _time: WallNs) {}
 }
 
 impl<F: FnMut(&Closed<'_>)> Sink for F {
@@ -146,15 +146,15 @@ impl<F: FnMut(&Closed<'_>)> Sink for F {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How far a source's own samples may come out of their order: its watermark stays so far behind its newest sample.
-    pub disorder_ns: i64,
+    pub disorder: Ns,
     /// How long after a cell closed items of it are still taken, as late fragments.
-    pub lateness_ns: i64,
+    pub lateness: Ns,
     /// By the wall clock, nobody is waited for longer than this after a cell's end. `None`: watermarks of sources alone decide, for a replay.
-    pub patience_ns: Option<i64>,
+    pub patience: Option<Ns>,
     /// A source that sent nothing for so long holds no watermark back.
-    pub idle_ns: i64,
+    pub idle: Ns,
     /// Samples further ahead of the clock than this are refused: one of them would make everything else late.
-    pub ahead_ns: i64,
+    pub ahead: Ns,
     /// Series of a shard, of each kind.
     pub series_max: usize,
     /// Cells of a shard, of each kind, that are open beside the newest one of their series.
@@ -173,13 +173,13 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            disorder_ns: 0,
+            disorder: Ns::ZERO,
             // A minute: a sender that was cut off for a moment; what is later is in the store all the same.
-            lateness_ns: 60 * WIDTH_NS,
+            lateness: Ns::from_secs(60),
             // 250 ms: cells made on this machine arrive within some 20 ms of their end; a sender on the same network within a few more.
-            patience_ns: Some(WIDTH_NS / 4),
-            idle_ns: 5 * WIDTH_NS,
-            ahead_ns: 10 * WIDTH_NS,
+            patience: Some(Ns(WIDTH_NS / 4)),
+            idle: Ns::from_secs(5),
+            ahead: Ns::from_secs(10),
             // 2 Mi series take 4 Mi places of 64 bytes at the most: 256 MiB.
             series_max: 2 << 20,
             // 2 Mi cells of 64 bytes: 128 MiB.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_model::SeriesId;
+use ogive_model::{Ns, SeriesId, WallNs};
 
 use super::open::{CellState, SecondCells};
 use super::table::{Entry, Lookup, Table};
@@ -72,7 +72,7 @@ pub struct Shard {
     closed: u32,
     counts: Counts,
     /// The series and times of refused items, until they are collected.
-    refusals: Vec<(SeriesId, i64)>,
+    refusals: Vec<(SeriesId, WallNs)>,
 }
 
 /// As many as a worker puts at once, so that it misses none; if they are never collected, no more are kept.
@@ -187,7 +187,7 @@ impl Shard {
 
     #[inline]
     fn put_one(&mut self, item: Item, place: FirstPlace) {
-        let (series, time_ns) = (item.series, item.time_ns);
+        let (series, time) = (item.series, WallNs(item.time_ns));
         let taken = match cell_of(item.time_ns) {
             None => Err(Refused::Time),
             Some(_) if matches!(item.what, ItemValue::Number(number) if number.is_nan()) => Err(Refused::NotANumber),
@@ -207,23 +207,23 @@ impl Shard {
             Err(reason) => {
                 self.counts.refuse(reason);
                 if self.refusals.len() < REFUSALS_MAX {
-                    self.refusals.push((series, time_ns));
+                    self.refusals.push((series, time));
                 }
             }
         }
     }
 
     /// The series and times of what was refused since the last call, the first [`REFUSALS_MAX`].
-    pub(super) fn take_refusals(&mut self) -> impl Iterator<Item = (SeriesId, i64)> + '_ {
+    pub(super) fn take_refusals(&mut self) -> impl Iterator<Item = (SeriesId, WallNs)> + '_ {
         self.refusals.drain(..)
     }
 
-    /// Nothing before `watermark_ns` is expected any more: reports the cells that ended, in the order of time, and late additions to those
+    /// Nothing before `watermark` is expected any more: reports the cells that ended, in the order of time, and late additions to those
     /// that were already reported.
-    pub fn advance(&mut self, watermark_ns: i64, sink: &mut impl Sink) {
+    pub fn advance(&mut self, watermark: WallNs, sink: &mut impl Sink) {
         // Items at the watermark itself may still arrive.
-        let until = (watermark_ns.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;
-        let until = until - u32::from(until > 0 && i64::from(until) * WIDTH_NS == watermark_ns);
+        let until = (watermark.0.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;
+        let until = until - u32::from(until > 0 && i64::from(until) * WIDTH_NS == watermark.0);
         let (before, until) = (self.closed, until.max(self.closed));
         if until == before && self.numbers.first_other(until).is_none() && self.values.first_other(until).is_none() {
             return;
@@ -248,7 +248,7 @@ impl Shard {
             values.report_newest(until, reported, sink);
         }
         debug_assert!(self.numbers.is_open_after(until) && self.values.is_open_after(until), "{until} is closed");
-        sink.closed(i64::from(until) * WIDTH_NS);
+        sink.closed(WallNs(i64::from(until) * WIDTH_NS));
     }
 }
 
@@ -325,7 +325,7 @@ impl<C: CellState> KindCells<C> {
     ) -> Result<bool, Refused> {
         let Item { series, time_ns, what } = item;
         if end <= closed {
-            if i64::from(closed - end) * WIDTH_NS >= options.lateness_ns {
+            if Ns::from_secs((closed - end).into()) >= options.lateness {
                 return Err(Refused::TooLate);
             }
             return self.put_other(series.0, end, time_ns, what, options).map(|()| true);
@@ -439,6 +439,6 @@ impl CellContent for Distribution {
 
 fn report<C: CellContent>(series: u128, end: u32, is_late: bool, cell: &C, reported: &mut u64, sink: &mut impl Sink) {
     *reported += 1;
-    let (series, end_ns) = (SeriesId(series), i64::from(end) * WIDTH_NS);
-    sink.cell(&Closed { series, end_ns, is_late, content: cell.content() });
+    let (series, end) = (SeriesId(series), WallNs(i64::from(end) * WIDTH_NS));
+    sink.cell(&Closed { series, end, is_late, content: cell.content() });
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use ogive_model::SourceId;
+use ogive_model::{SourceId, WallNs};
 
 use super::Options;
 
@@ -17,37 +17,37 @@ const BEYOND: SourceId = SourceId(u128::MAX);
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    newest_ns: i64,
+    newest: WallNs,
     /// When it last sent.
-    seen_ns: i64,
+    seen: WallNs,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     marks: HashMap<SourceId, Mark>,
-    watermark_ns: i64,
+    watermark: WallNs,
 }
 
 impl Sources {
-    /// `source` sent samples up to `newest_ns` when the clock stood at `now_ns`.
-    pub(crate) fn seen(&mut self, source: SourceId, newest_ns: i64, now_ns: i64) {
+    /// `source` sent samples up to `newest` when the clock stood at `now`.
+    pub(crate) fn seen(&mut self, source: SourceId, newest: WallNs, now: WallNs) {
         let has_place = self.marks.len() < SOURCES_MAX || self.marks.contains_key(&source);
         let mark = self.marks.entry(if has_place { source } else { BEYOND });
-        let mark = mark.or_insert(Mark { newest_ns, seen_ns: now_ns });
-        mark.newest_ns = mark.newest_ns.max(newest_ns);
-        mark.seen_ns = mark.seen_ns.max(now_ns);
+        let mark = mark.or_insert(Mark { newest, seen: now });
+        mark.newest = mark.newest.max(newest);
+        mark.seen = mark.seen.max(now);
         assert!(self.marks.len() <= SOURCES_MAX + 1, "{} sources, those beyond as one", self.marks.len());
     }
 
-    /// The instant before which nothing is expected any more at `now_ns`. Forgets sources that have stopped sending.
-    pub(crate) fn watermark(&mut self, now_ns: i64, options: &Options) -> i64 {
-        self.marks.retain(|_, mark| now_ns.saturating_sub(mark.seen_ns) <= options.idle_ns);
-        let least = self.marks.values().map(|mark| mark.newest_ns.saturating_sub(options.disorder_ns)).min();
-        let patient = options.patience_ns.map(|patience| now_ns.saturating_sub(patience));
+    /// The instant before which nothing is expected any more at `now`. Forgets sources that have stopped sending.
+    pub(crate) fn watermark(&mut self, now: WallNs, options: &Options) -> WallNs {
+        self.marks.retain(|_, mark| now.since(mark.seen) <= options.idle);
+        let least = self.marks.values().map(|mark| mark.newest.saturating_sub(options.disorder)).min();
+        let patient = options.patience.map(|patience| now.saturating_sub(patience));
         let known = least.into_iter().chain(patient).max();
-        self.watermark_ns = self.watermark_ns.max(known.unwrap_or(0));
-        self.watermark_ns
+        self.watermark = self.watermark.max(known.unwrap_or(WallNs(0)));
+        self.watermark
     }
 
     /// How many send.
@@ -58,34 +58,41 @@ impl Sources {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::Ns;
+
     use super::*;
 
-    const S: i64 = 1_000_000_000;
+    const S: Ns = Ns::from_secs(1);
+
+    /// `seconds` after the epoch.
+    const fn at(seconds: i64) -> WallNs {
+        WallNs(S.0 * seconds)
+    }
 
     #[test]
     fn the_slowest_source_that_sends_holds_the_watermark_until_patience_or_idleness_ends() {
-        let options = Options { patience_ns: None, idle_ns: 5 * S, disorder_ns: S / 2, ..Options::default() };
+        let options = Options { patience: None, idle: S * 5, disorder: S / 2, ..Options::default() };
         let mut sources = Sources::default();
-        assert_eq!(sources.watermark(0, &options), 0, "nobody was seen");
-        sources.seen(SourceId(1), 100 * S, 100 * S);
-        sources.seen(SourceId(2), 90 * S, 100 * S);
-        assert_eq!(sources.watermark(100 * S, &options), 90 * S - S / 2);
-        sources.seen(SourceId(1), 105 * S, 105 * S);
-        assert_eq!(sources.watermark(105 * S, &options), 90 * S - S / 2, "the other one is still waited for");
-        assert_eq!(sources.watermark(105 * S + 1, &options), 105 * S - S / 2, "and is idle now");
+        assert_eq!(sources.watermark(at(0), &options), at(0), "nobody was seen");
+        sources.seen(SourceId(1), at(100), at(100));
+        sources.seen(SourceId(2), at(90), at(100));
+        assert_eq!(sources.watermark(at(100), &options), at(90) - S / 2);
+        sources.seen(SourceId(1), at(105), at(105));
+        assert_eq!(sources.watermark(at(105), &options), at(90) - S / 2, "the other one is still waited for");
+        assert_eq!(sources.watermark(at(105) + Ns(1), &options), at(105) - S / 2, "and is idle now");
         assert_eq!(sources.len(), 1);
-        sources.seen(SourceId(2), 50 * S, 106 * S);
-        assert_eq!(sources.watermark(106 * S, &options), 105 * S - S / 2, "a watermark never falls");
-        let hasty = Options { patience_ns: Some(S / 4), ..options };
-        assert_eq!(sources.watermark(107 * S, &hasty), 107 * S - S / 4, "nobody is waited for longer than patience");
+        sources.seen(SourceId(2), at(50), at(106));
+        assert_eq!(sources.watermark(at(106), &options), at(105) - S / 2, "a watermark never falls");
+        let hasty = Options { patience: Some(S / 4), ..options };
+        assert_eq!(sources.watermark(at(107), &hasty), at(107) - S / 4, "nobody is waited for longer than patience");
     }
 
     #[test]
     fn sources_beyond_the_limit_share_a_mark() {
-        let options = Options { patience_ns: None, ..Options::default() };
+        let options = Options { patience: None, ..Options::default() };
         let mut sources = Sources::default();
-        (0..=SOURCES_MAX as u128 + 5).for_each(|source| sources.seen(SourceId(source), 10 * S, S));
+        (0..=SOURCES_MAX as u128 + 5).for_each(|source| sources.seen(SourceId(source), at(10), at(1)));
         assert_eq!(sources.len(), SOURCES_MAX + 1);
-        assert_eq!(sources.watermark(S, &options), 10 * S);
+        assert_eq!(sources.watermark(at(1), &options), at(10));
     }
 }

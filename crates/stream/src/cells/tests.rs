@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::{Bins, Histogram, Scheme};
-use ogive_model::{SeriesId, SourceId};
+use ogive_model::SourceId;
 use proptest::prelude::*;
 
 use super::*;
@@ -27,18 +27,18 @@ type Bits = (u32, i64, [u64; 4]);
 struct Collect {
     numbers: BTreeMap<(u128, i64), FloatCell>,
     values: BTreeMap<(u128, i64), Histogram>,
-    closed_ns: i64,
-    last_ns: i64,
+    closed: WallNs,
+    last: WallNs,
     late: u64,
 }
 
 impl Sink for Collect {
     fn cell(&mut self, closed: &Closed<'_>) {
-        assert_eq!(closed.is_late, closed.end_ns <= self.closed_ns, "{closed:?} after {}", self.closed_ns);
-        assert!(self.last_ns <= closed.end_ns, "{closed:?} after one that ended at {}", self.last_ns);
-        self.last_ns = closed.end_ns;
+        assert_eq!(closed.is_late, closed.end <= self.closed, "{closed:?} after {}", self.closed);
+        assert!(self.last <= closed.end, "{closed:?} after one that ended at {}", self.last);
+        self.last = closed.end;
         self.late += u64::from(closed.is_late);
-        let key = (closed.series.0, closed.end_ns);
+        let key = (closed.series.0, closed.end.0);
         match closed.content {
             Content::Numbers(cell) => {
                 let held = self.numbers.entry(key).or_default();
@@ -54,9 +54,9 @@ impl Sink for Collect {
         }
     }
 
-    fn closed(&mut self, end_ns: i64) {
-        assert!(self.closed_ns <= end_ns);
-        (self.closed_ns, self.last_ns) = (end_ns, 0);
+    fn closed(&mut self, end: WallNs) {
+        assert!(self.closed <= end);
+        (self.closed, self.last) = (end, WallNs(0));
     }
 }
 
@@ -64,7 +64,7 @@ impl Collect {
     fn reported(self) -> Emitted {
         let cell = |(key, cell): ((u128, i64), FloatCell)| {
             let bits = [cell.sum, cell.min, cell.max, cell.last].map(f64::to_bits);
-            (key, (cell.count, cell.last_ns(key.1), bits))
+            (key, (cell.count, cell.last_at(WallNs(key.1)).0, bits))
         };
         Emitted { numbers: self.numbers.into_iter().map(cell).collect(), values: self.values }
     }
@@ -74,7 +74,7 @@ impl Collect {
 fn model(items: &[Item]) -> Emitted {
     let mut all: BTreeMap<(u128, i64), Vec<(i64, &ItemValue)>> = BTreeMap::new();
     for item in items {
-        let end_ns = crate::cell_end(item.time_ns);
+        let end_ns = crate::cell_end(WallNs(item.time_ns)).0;
         all.entry((item.series.0, end_ns)).or_default().push((item.time_ns, &item.what));
     }
     let mut out = Emitted::default();
@@ -114,7 +114,7 @@ fn value(series: u128, time_ns: i64, value: f64) -> Item {
 }
 
 fn wide() -> Options {
-    Options { lateness_ns: 1_000 * S, patience_ns: None, ..Options::default() }
+    Options { lateness: Ns(1_000 * S), patience: None, ..Options::default() }
 }
 
 /// Identities as they are, hashes, but few.
@@ -169,7 +169,7 @@ proptest! {
             let at = feeder.index(feeders.len());
             // The clock may run past cells that are still fed: what comes for them then is late.
             now += S / 7;
-            let fed = feeders[at].offer(SourceId(at as u128), some.iter().cloned(), now + 10 * S);
+            let fed = feeders[at].offer(SourceId(at as u128), some.iter().cloned(), WallNs(now + 10 * S));
             prop_assert_eq!(fed.fed, some.len() as u64);
             if *works {
                 workers.iter_mut().for_each(|worker| { worker.turn(); });
@@ -198,13 +198,13 @@ proptest! {
     ) {
         let only_numbers = |item: &Item| !matches!(item.what, ItemValue::Part(_));
         let items: Vec<Item> = items.into_iter().filter(only_numbers).collect();
-        let options = Options { series_max, cells_max, lateness_ns: late * S, ..wide() };
+        let options = Options { series_max, cells_max, lateness: Ns(late * S), ..wide() };
         let (mut shard, mut sink) = (Shard::new(options), Collect::default());
         for (at, items) in items.chunks(every).enumerate() {
             shard.put(&mut items.to_vec());
-            shard.advance(T + at as i64 * S / 3, &mut sink);
+            shard.advance(WallNs(T + at as i64 * S / 3), &mut sink);
         }
-        shard.advance(i64::MAX, &mut sink);
+        shard.advance(WallNs::MAX, &mut sink);
         let in_cells = sink.numbers.values().map(|cell| u64::from(cell.count)).sum::<u64>()
             + sink.values.values().map(|cell| cell.count).sum::<u64>();
         prop_assert_eq!(in_cells, shard.counts().taken);
@@ -224,7 +224,7 @@ proptest! {
             shard.put(&mut part.iter().map(|n| value(7, T, *n)).collect());
         }
         values.iter().for_each(|n| expected.record(*n));
-        shard.advance(T + S, &mut sink);
+        shard.advance(WallNs(T + S), &mut sink);
         let reported = sink.values.remove(&(7, T)).unwrap_or_else(Histogram::log_linear);
         prop_assert_eq!(reported, expected);
     }
@@ -239,7 +239,7 @@ fn a_bin_may_count_more_than_its_packed_count_holds() {
         for n in [2.5, 40.0] {
             shard.put(&mut (0..50_000).map(|_| value(7, T + round * S, n)).collect());
         }
-        shard.advance(T + round * S + 1, &mut sink);
+        shard.advance(WallNs(T + round * S + 1), &mut sink);
     }
     let reported: Vec<&Histogram> = sink.values.values().collect();
     assert_eq!(reported, [&expected; 3], "also when the same place is used again");
@@ -250,23 +250,23 @@ fn a_bin_may_count_more_than_its_packed_count_holds() {
 fn the_last_value_is_the_latest_whichever_came_first() {
     let (mut shard, mut sink) = (Shard::new(wide()), Collect::default());
     shard.put(&mut vec![number(1, T - 5, 7.0), number(1, T - 9, 3.0), number(1, T - 5, 5.0), number(1, T, -1.0)]);
-    shard.advance(T + 1, &mut sink);
+    shard.advance(WallNs(T + 1), &mut sink);
     let cell = sink.numbers[&(1, T)];
     assert_eq!((cell.count, cell.sum, cell.min, cell.max, cell.last), (4, 14.0, -1.0, 7.0, -1.0));
-    assert_eq!(cell.last_ns(T), T);
+    assert_eq!(cell.last_at(WallNs(T)), WallNs(T));
 }
 
 #[test]
 fn a_cell_closes_when_the_watermark_is_past_its_end_and_late_items_are_a_fragment() {
-    let options = Options { lateness_ns: 2 * S, patience_ns: None, ..Options::default() };
+    let options = Options { lateness: Ns(2 * S), patience: None, ..Options::default() };
     let (mut shard, mut sink) = (Shard::new(options), Collect::default());
     shard.put(&mut vec![number(1, T - 1, 1.0)]);
-    shard.advance(T, &mut sink);
+    shard.advance(WallNs(T), &mut sink);
     assert!(sink.numbers.is_empty(), "more of the very end may come");
-    shard.advance(T + 1, &mut sink);
+    shard.advance(WallNs(T + 1), &mut sink);
     assert_eq!((sink.numbers[&(1, T)].count, sink.late), (1, 0));
     shard.put(&mut vec![number(1, T, 2.0), number(2, T - S, 2.0), number(2, T - S - 1, 5.0)]);
-    shard.advance(T + 2, &mut sink);
+    shard.advance(WallNs(T + 2), &mut sink);
     assert_eq!((sink.numbers[&(1, T)].count, sink.numbers[&(2, T - S)].count, sink.late), (2, 2, 2));
     shard.put(&mut vec![number(2, T - 2 * S, 9.0)]);
     let counts = shard.counts();
@@ -303,7 +303,7 @@ fn what_breaks_a_rule_is_refused_with_its_reason() {
     refused(&mut shard, part(5), None);
     refused(&mut shard, part(5), None);
     refused(&mut shard, value(5, T, 1.0), None);
-    shard.advance(T + 70 * S, &mut sink);
+    shard.advance(WallNs(T + 70 * S), &mut sink);
     assert_eq!(sink.values[&(5, T)].count, 3);
     refused(&mut shard, number(3, T + 71 * S, 1.0), Some(Refused::Series));
     assert_eq!(shard.series(), 4, "a table that has room is not searched for idle series");
@@ -317,7 +317,7 @@ fn idle_series_make_room_when_the_table_is_full() {
     for round in 0..20 {
         let time_ns = T + round * 11 * S;
         shard.put(&mut many(1 + 1_000 * round as u128, time_ns));
-        shard.advance(time_ns + 1, &mut sink);
+        shard.advance(WallNs(time_ns + 1), &mut sink);
     }
     assert_eq!((shard.counts().taken, shard.counts().reported), (20_000, 20_000));
     assert!(shard.series() <= 3_000, "{} series", shard.series());
@@ -329,12 +329,12 @@ fn a_full_ring_makes_feed_wait_and_offer_skip() {
     let (mut feeders, mut workers) = stream(options, Wait::Park, 1, 4, [Collect::default()]);
     let (mut feeder, worker) = (feeders.remove(0), workers.remove(0));
     let items = || (0..10).map(|n| number(n, T, 1.0));
-    let fed = feeder.offer(SourceId(1), items(), T);
+    let fed = feeder.offer(SourceId(1), items(), WallNs(T));
     assert_eq!((fed.fed, fed.skipped), (4, 6));
-    let ahead = feeder.offer(SourceId(1), [number(1, T + options.ahead_ns + 1, 1.0)], T);
+    let ahead = feeder.offer(SourceId(1), [number(1, T + options.ahead.0 + 1, 1.0)], WallNs(T));
     assert_eq!((ahead.fed, ahead.ahead), (0, 1));
     let thread = std::thread::spawn(move || worker.run());
-    let fed = feeder.feed(SourceId(1), items(), T);
+    let fed = feeder.feed(SourceId(1), items(), WallNs(T));
     assert_eq!((fed.fed, fed.skipped), (10, 0));
     assert_eq!(feeder.finish(), Fed { fed: 14, skipped: 6, ahead: 1 });
     let (counts, sink) = thread.join().unwrap();
@@ -345,16 +345,16 @@ fn a_full_ring_makes_feed_wait_and_offer_skip() {
 #[test]
 fn who_offers_without_an_order_and_who_is_refused_are_reported() {
     #[derive(Default)]
-    struct Refusals(Vec<(SeriesId, i64)>, i64);
+    struct Refusals(Vec<(SeriesId, WallNs)>, WallNs);
     impl Sink for Refusals {
         fn cell(&mut self, _: &Closed<'_>) {}
 
-        fn closed(&mut self, end_ns: i64) {
-            self.1 = end_ns;
+        fn closed(&mut self, end: WallNs) {
+            self.1 = end;
         }
 
-        fn refused(&mut self, series: SeriesId, time_ns: i64) {
-            self.0.push((series, time_ns));
+        fn refused(&mut self, series: SeriesId, time: WallNs) {
+            self.0.push((series, time));
         }
     }
     let options = Options { series_max: 1, ..wide() };
@@ -364,13 +364,13 @@ fn who_offers_without_an_order_and_who_is_refused_are_reported() {
     assert_eq!((far.fed, feeder.sources()), (1, 0), "nobody's time is known by it");
     let fed = feeder.offer_unordered([number(1, T, 1.0), number(2, T, 1.0), number(1, T, f64::NAN), number(3, T, 1.0)]);
     assert_eq!((fed.fed, fed.skipped), (3, 1));
-    assert!(!feeder.offer_until(T + 1), "a full ring");
+    assert!(!feeder.offer_until(WallNs(T + 1)), "a full ring");
     worker.turn();
-    assert_eq!(worker.sink().0, [(SeriesId(2), T), (SeriesId(1), T)]);
-    assert_eq!(worker.sink().1, 0);
-    assert!(feeder.offer_until(T + 1));
+    assert_eq!(worker.sink().0, [(SeriesId(2), WallNs(T)), (SeriesId(1), WallNs(T))]);
+    assert_eq!(worker.sink().1, WallNs(0));
+    assert!(feeder.offer_until(WallNs(T + 1)));
     worker.turn();
-    assert_eq!((worker.sink().0.len(), worker.sink().1), (2, T), "reported once");
+    assert_eq!((worker.sink().0.len(), worker.sink().1), (2, WallNs(T)), "reported once");
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn every_way_to_wait_loses_nothing() {
             .map(|(at, mut feeder)| {
                 std::thread::spawn(move || {
                     let item = |n: u128| number(identity(n as u8), T + n as i64 * S / 100, 1.0);
-                    feeder.feed(SourceId(at as u128), (0..400).map(item), T + 4 * S);
+                    feeder.feed(SourceId(at as u128), (0..400).map(item), WallNs(T + 4 * S));
                     feeder.finish()
                 })
             })
@@ -400,7 +400,7 @@ fn every_way_to_wait_loses_nothing() {
 fn a_bare_worker_finds_every_place_and_tells_nothing() {
     let (mut feeders, workers) = stream(wide(), Wait::Yield, 1, 1_024, [Collect::default()]);
     let mut feeder = feeders.remove(0);
-    feeder.feed(SourceId(1), (0..600).map(|n| number(n % 300, T + (n as i64) * S / 100, 1.0)), T + 9 * S);
+    feeder.feed(SourceId(1), (0..600).map(|n| number(n % 300, T + (n as i64) * S / 100, 1.0)), WallNs(T + 9 * S));
     feeder.finish();
     let mut worker = workers.into_iter().next().unwrap().bare();
     while worker.turn() > 0 {}
@@ -410,16 +410,16 @@ fn a_bare_worker_finds_every_place_and_tells_nothing() {
 
 #[test]
 fn the_clock_closes_cells_of_sources_that_fell_silent() {
-    let options = Options { patience_ns: Some(S / 4), ..wide() };
+    let options = Options { patience: Some(Ns(S / 4)), ..wide() };
     let (mut feeders, mut workers) = stream(options, Wait::Spin, 2, 64, [Collect::default()]);
     let [fast, slow] = &mut feeders[..] else { unreachable!() };
-    fast.feed(SourceId(1), [number(1, T, 1.0)], T + 1);
-    slow.feed(SourceId(2), [number(2, T, 1.0)], T + 2);
+    fast.feed(SourceId(1), [number(1, T, 1.0)], WallNs(T + 1));
+    slow.feed(SourceId(2), [number(2, T, 1.0)], WallNs(T + 2));
     workers[0].turn();
     assert_eq!(workers[0].sink().numbers.len(), 0);
     for now in [T + S / 4, T + S / 4 + 1] {
-        fast.tick(now);
-        slow.tick(now);
+        fast.tick(WallNs(now));
+        slow.tick(WallNs(now));
         workers[0].turn();
         assert_eq!(workers[0].sink().numbers.len(), if now == T + S / 4 { 0 } else { 2 });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_journal::SimulatedDisk;
-use ogive_model::Batch;
+use ogive_model::{Batch, Ns, WallNs};
 use ogive_probe::{Clock, process_cpu_ns, thread_cpu_ns};
 use ogive_store::{Options as StoreOptions, Refusal, Store};
 use ogive_stream::cells::{self, Closed, Content, Counts, Fed, Feeder, Item, Wait, stream};
@@ -121,9 +121,9 @@ impl cells::Sink for Tally {
 pub(crate) fn quantize(recorded: &Recorded, how: ReplayOptions) -> anyhow::Result<Cost> {
     let options = cells::Options {
         // Nothing is too late, and only the sources give the time.
-        lateness_ns: i64::MAX,
-        patience_ns: None,
-        ahead_ns: i64::MAX,
+        lateness: Ns::MAX,
+        patience: None,
+        ahead: Ns::MAX,
         series_max: 16 << 20,
         cells_max: 64 << 20,
         ..cells::Options::default()
@@ -234,7 +234,7 @@ struct Feeding<'a> {
     order: Vec<usize>,
     items: Vec<Item>,
     /// The newest time so far: the samples' own times are the clock.
-    now_ns: i64,
+    now: WallNs,
     cost: OfFeeder,
 }
 
@@ -250,7 +250,7 @@ fn feed(
     let seeded = |seed: u64| Random(seed.wrapping_add(at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let order = (at..recorded.frames.len()).step_by(how.feeders).collect();
     let (random, items, cost) = (how.shuffle.map(seeded), Vec::new(), OfFeeder::default());
-    let mut feeding = Feeding { recorded, how, feeder, random, order, items, now_ns: 0, cost };
+    let mut feeding = Feeding { recorded, how, feeder, random, order, items, now: WallNs(0), cost };
     let (warm, passes) = if how.speed.is_none() { (1, 1 + how.passes) } else { (0, 1) };
     // An error here would leave the other threads at the barrier.
     let warmed = (0..warm).try_for_each(|pass| feeding.pass(pass));
@@ -276,7 +276,7 @@ fn feed(
 impl Feeding<'_> {
     /// Feeds its frames once.
     fn pass(&mut self, pass: u32) -> anyhow::Result<()> {
-        let Self { recorded, how, feeder, random, order, items, now_ns, cost } = self;
+        let Self { recorded, how, feeder, random, order, items, now, cost } = self;
         if let Some(random) = random {
             random.shuffle(order);
         }
@@ -296,19 +296,19 @@ impl Feeding<'_> {
             cost.items += decoded.items;
             cost.passed += decoded.passed;
             if how.by_arrival {
-                *now_ns = (*now_ns).max(recorded.arrivals[*frame].saturating_add(shift_ns));
+                *now = (*now).max(WallNs(recorded.arrivals[*frame].saturating_add(shift_ns)));
                 // The clock has closed the cells that it had closed when this frame arrived.
-                feeder.tick(*now_ns);
-                feeder.feed(source, items.drain(..), *now_ns);
+                feeder.tick(*now);
+                feeder.feed(source, items.drain(..), *now);
             } else if how.shuffle.is_some() {
                 feeder.feed_unordered(items.drain(..));
             } else {
-                *now_ns = items.iter().map(|item| item.time_ns).fold(*now_ns, i64::max);
-                feeder.feed(source, items.drain(..), *now_ns);
+                *now = items.iter().map(|item| WallNs(item.time_ns)).fold(*now, WallNs::max);
+                feeder.feed(source, items.drain(..), *now);
             }
         }
         if how.shuffle.is_some() {
-            feeder.until(recorded.last_ns.saturating_add(shift_ns).saturating_add(1));
+            feeder.until(WallNs(recorded.last_ns.saturating_add(shift_ns).saturating_add(1)));
         }
         Ok(())
     }
@@ -340,8 +340,8 @@ impl ogive_store::Clock for FixedClock {
         ogive_model::MonoNs(Clock::global().now())
     }
 
-    fn wall(&self) -> ogive_model::WallNs {
-        ogive_model::WallNs(self.0)
+    fn wall(&self) -> WallNs {
+        WallNs(self.0)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ogive_hist::Histogram;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value, WallNs};
 use ogive_store::{Options, Store};
 use ogive_stream::cells::{Closed, Content, FloatCell, Item, ItemValue, Shard, Wait};
 
@@ -33,8 +33,8 @@ impl ogive_store::Clock for Wall {
         ogive_model::MonoNs(ogive_probe::Clock::global().now())
     }
 
-    fn wall(&self) -> ogive_model::WallNs {
-        ogive_model::WallNs(self.0.load(Ordering::Relaxed))
+    fn wall(&self) -> WallNs {
+        WallNs(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -98,13 +98,13 @@ fn seen(batch: &Batch) -> Vec<Item> {
 /// Cells by series and end, fragments merged.
 #[derive(Debug, Default, PartialEq)]
 struct NoticeLog {
-    numbers: BTreeMap<(SeriesId, i64), FloatCell>,
-    values: BTreeMap<(SeriesId, i64), Histogram>,
+    numbers: BTreeMap<(SeriesId, WallNs), FloatCell>,
+    values: BTreeMap<(SeriesId, WallNs), Histogram>,
 }
 
 impl NoticeLog {
     fn take(&mut self, closed: &Closed<'_>) {
-        let key = (closed.series, closed.end_ns);
+        let key = (closed.series, closed.end);
         match closed.content {
             Content::Numbers(cell) => self.numbers.entry(key).or_default().merge(cell),
             Content::Values(cell) => {
@@ -122,18 +122,18 @@ fn live_cells_after_a_restart_are_those_before_it() {
     let directory = tempfile::tempdir().unwrap();
     let (mut shard, mut before) = (Shard::new(Default::default()), NoticeLog::default());
     for mut items in record(directory.path()) {
-        let newest = items[0].time_ns;
+        let newest = WallNs(items[0].time_ns);
         shard.put(&mut items);
         shard.advance(newest, &mut |closed: &Closed<'_>| before.take(closed));
     }
-    shard.advance(i64::MAX, &mut |closed: &Closed<'_>| before.take(closed));
+    shard.advance(WallNs::MAX, &mut |closed: &Closed<'_>| before.take(closed));
     let recorded = Recorded::read(directory.path()).unwrap();
     let (mut shard, mut after, mut items) = (Shard::new(Default::default()), NoticeLog::default(), Vec::new());
     for frame in recorded.frames.iter().rev() {
         recorded.items(frame, 0, &mut items).unwrap();
     }
     shard.put(&mut items);
-    shard.advance(i64::MAX, &mut |closed: &Closed<'_>| after.take(closed));
+    shard.advance(WallNs::MAX, &mut |closed: &Closed<'_>| after.take(closed));
     assert_eq!((before.numbers.len(), before.values.len()), (60, 4));
     assert_eq!(after, before);
 }
