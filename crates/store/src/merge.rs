@@ -386,10 +386,7 @@ fn add_texts(one: &mut TextColumn, other: TextColumn) {
     one.values.extend(other.values);
     assert_eq!(one.times.len(), one.values.len(), "each time has its text");
     if !follow {
-        let times = std::mem::take(&mut one.times);
-        let mut all: Vec<(i64, String)> = times.into_iter().zip(std::mem::take(&mut one.values)).collect();
-        all.sort_unstable();
-        (one.times, one.values) = all.into_iter().unzip();
+        order::sort_texts(one);
     }
 }
 

@@ -155,9 +155,16 @@ pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: HistogramValue) ->
     }
 }
 
-/// Puts texts of equal times into the order of their bytes.
+/// Puts texts into the order of their times, and those of one time into that of their bytes.
 pub(crate) fn sort_texts(column: &mut TextColumn) {
     debug_assert_eq!(column.times.len(), column.values.len(), "each time has its text");
+    if !column.times.is_sorted() {
+        let times = std::mem::take(&mut column.times);
+        let mut all: Vec<(i64, String)> = times.into_iter().zip(std::mem::take(&mut column.values)).collect();
+        all.sort_unstable();
+        (column.times, column.values) = all.into_iter().unzip();
+        return;
+    }
     let mut from = 0;
     while from < column.times.len() {
         let run = column.times[from..].iter().take_while(|time| **time == column.times[from]).count();

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use ogive_hist::{Bins, Count, Histogram};
 use ogive_model::HistogramValue;
 
-use crate::ingest::column::{Column, Pack};
+use crate::ingest::column::{Column, Inserted, Pack, Ties};
 use crate::order;
 
 /// A value and the start of what it covers, milliseconds; 0 is unknown.
@@ -20,20 +20,22 @@ pub(crate) struct Started<V> {
 /// What a sample did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Applied {
-    /// Bytes.
-    pub(crate) grown: i64,
+    /// What it did to the column.
+    pub(crate) inserted: Inserted,
     /// It met another, and they are one sample now.
     pub(crate) met: bool,
     /// It is a point that was there already.
     pub(crate) known: bool,
+    /// It met a cell with which it does not merge, and one of them is gone.
+    pub(crate) clashed: bool,
 }
 
 /// What the head keeps columns of beside texts.
 pub(crate) trait Measured: Clone {
     /// The greater one stays.
     fn order(&self, other: &Self) -> Ordering;
-    /// Adds a fragment.
-    fn add(&mut self, other: Self);
+    /// Adds a fragment; false when the two do not merge and one of them stays.
+    fn add(&mut self, other: Self) -> bool;
     /// Brings it into the form in which it comes back from a block, so that it can be compared.
     fn normalize(&mut self);
 }
@@ -43,8 +45,9 @@ impl Measured for f64 {
         order::floats(*self, *other)
     }
 
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self) -> bool {
         *self += other;
+        true
     }
 
     fn normalize(&mut self) {}
@@ -55,9 +58,9 @@ impl Measured for HistogramValue {
         order::histograms(self, other)
     }
 
-    fn add(&mut self, other: Self) {
-        // Schemes that do not merge were refused.
-        order::merge_cell(self, other);
+    fn add(&mut self, other: Self) -> bool {
+        // The registry refuses schemes that do not merge.
+        order::merge_cell(self, other)
     }
 
     fn normalize(&mut self) {
@@ -82,17 +85,17 @@ fn forget_empty<C: Count>(bins: &mut Bins<C>) {
 
 /// Puts a value without a start into its column.
 pub(crate) fn apply<V: Measured + Pack>(column: &mut Column<V>, time: i64, value: V, delta: bool) -> Applied {
-    let mut met = false;
+    let (mut met, mut clashed) = (false, false);
     let join = |there: &mut V, value: V| {
         met = true;
         if delta {
-            there.add(value);
+            clashed = !there.add(value);
         } else if value.order(there).is_gt() {
             *there = value;
         }
     };
-    let grown = column.insert(time, value, |_, _| Ordering::Equal, join);
-    Applied { grown, met, known: false }
+    let inserted = column.insert(time, value, None, join);
+    Applied { inserted, met, known: false, clashed }
 }
 
 /// Puts a value into a column with starts.
@@ -108,23 +111,23 @@ where
     if delta {
         value.value.normalize();
     }
-    let (mut met, mut known) = (false, false);
-    let order = |there: &Started<V>, value: &Started<V>| match delta {
-        true => order::points((there.start, &there.value), (value.start, &value.value), V::order),
-        false => Ordering::Equal,
+    let (mut met, mut known, mut clashed) = (false, false, false);
+    let points = |there: &Started<V>, value: &Started<V>| {
+        order::points((there.start, &there.value), (value.start, &value.value), V::order)
     };
+    let ties: Option<Ties<'_, Started<V>>> = if delta { Some(&points) } else { None };
     let join = |there: &mut Started<V>, value: Started<V>| {
         met = true;
         if delta {
             known = there.start != 0;
             if !known {
-                there.value.add(value.value);
+                clashed = !there.value.add(value.value);
             }
         } else if value.value.order(&there.value).then(value.start.cmp(&there.start)).is_gt() {
             *there = value;
         }
     };
-    let grown = column.insert(time, value, order, join);
+    let inserted = column.insert(time, value, ties, join);
     debug_assert!(met || !known, "a point that was there already met itself");
-    Applied { grown, met, known }
+    Applied { inserted, met, known, clashed }
 }

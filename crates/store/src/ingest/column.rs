@@ -1,9 +1,9 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
 //! Invariants: rows ascend over all parts, by time and then in the inserter's order within one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes it
-//! smaller. A part changed by a late sample is uncompressed until the next part is sealed, or a late sample changes the
-//! following part.
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes
+//! it smaller. A part changed by a late sample is uncompressed until [`Column::pack_late`]: the head, which is notified
+//! of it ([`LateRows`]), bounds how much that is ([`super::late_parts`]). Texts are in [`super::text_runs`].
 //! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
 //! allocation; spare room in an allocation is counted.
 
@@ -17,6 +17,29 @@ use crate::ingest::packed::{COUNT_MAX, Packed};
 
 /// 4 KiB: an open part grows by as much at most, so that of a kind with large rows no more than a few are room only.
 const ROOM_BYTES_MAX: usize = 4096;
+
+/// How a value that is there stands to another one of the same time.
+pub(crate) type Ties<'a, V> = &'a dyn Fn(&V, &V) -> Ordering;
+
+/// What an insertion did to a column.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inserted {
+    /// Bytes by which the column's allocations grew.
+    pub(crate) grown: i64,
+    /// The open part was sealed.
+    pub(crate) sealed: bool,
+    /// A late sample made rows of a sealed part.
+    pub(crate) late_rows: Option<LateRows>,
+}
+
+/// A sealed part that a late sample made rows of, or the two that it was divided into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LateRows {
+    /// Of a sample of each, milliseconds.
+    pub(crate) times: [i64; 2],
+    /// What they take.
+    pub(crate) bytes: u64,
+}
 
 /// Samples that are next to each other in time: `(milliseconds, value)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +82,14 @@ impl<V: Pack> Part<V> {
         self.rows(TimeRange::ALL)
     }
 
+    /// The times of its rows, ascending.
+    pub(crate) fn times(&self) -> Vec<i64> {
+        match self {
+            Self::Rows(rows) => rows.iter().map(|row| row.0).collect(),
+            Self::Packed(packed) => packed.times(),
+        }
+    }
+
     pub(crate) fn first(&self) -> i64 {
         match self {
             Self::Rows(rows) => rows[0].0,
@@ -91,7 +122,7 @@ impl<V: Pack> Part<V> {
     }
 
     /// Bytes allocated for a sealed part, with itself, its counters and its place.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let of_rows = match self {
             Self::Rows(rows) => bytes_of(rows),
             Self::Packed(packed) => packed.bytes(),
@@ -100,25 +131,29 @@ impl<V: Pack> Part<V> {
     }
 
     /// Itself, packed if that makes it smaller.
-    fn packed(self) -> Self {
-        let Self::Rows(rows) = &self else { return self };
-        let count = rows.len();
-        match V::pack(rows) {
-            Some(packed) if packed.bytes() < bytes_of(rows) => {
-                assert_eq!(packed.len(), count, "each row of a part is packed");
-                Self::Packed(packed)
-            }
-            _ => self,
-        }
+    pub(crate) fn packed(self) -> Self {
+        let packed = match &self {
+            Self::Rows(rows) => packed_of(rows),
+            Self::Packed(_) => None,
+        };
+        packed.map_or(self, Self::Packed)
     }
 }
 
-fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
+/// The rows packed, if that makes them smaller.
+fn packed_of<V: Pack>(rows: &Vec<(i64, V)>) -> Option<Packed> {
+    let packed = V::pack(rows).filter(|packed| packed.bytes() < bytes_of(rows));
+    assert!(packed.as_ref().is_none_or(|packed| packed.len() == rows.len()), "each row of a part is packed");
+    packed
+}
+
+pub(crate) fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
     let from = rows.partition_point(|row| row.0 <= range.start.0);
     &rows[from..rows.partition_point(|row| row.0 <= range.end.0).max(from)]
 }
 
-fn bytes_of<V: Pack>(rows: &Vec<(i64, V)>) -> usize {
+/// Bytes that rows take, with the room for more.
+pub(crate) fn bytes_of<V: Pack>(rows: &Vec<(i64, V)>) -> usize {
     room_of(rows) + rows.iter().map(|row| row.1.pointed()).sum::<usize>()
 }
 
@@ -148,70 +183,98 @@ impl<V: Pack> Column<V> {
         self.open.last().map(|row| row.0).or_else(sealed)
     }
 
-    /// Puts a value in its place. At one time a value that is there and `value` stand in the `order` of the two; one that is
-    /// equal is instructed to `join` it. Gives by how many bytes the column's allocations grew.
+    /// Puts a value in its place. At one time a value that is there and `value` stand in the order of `ties`, or are
+    /// equal without it; one that is equal is instructed to `join` it. Without `ties`, no part is unpacked to be compared.
     pub(crate) fn insert(
         &mut self,
         time: i64,
         value: V,
-        order: impl Fn(&V, &V) -> Ordering,
+        ties: Option<Ties<'_, V>>,
         join: impl FnMut(&mut V, V),
-    ) -> i64 {
+    ) -> Inserted {
         const { assert!(2 * V::PART_SAMPLES <= COUNT_MAX) };
         // Nearly all samples are newer than the last one, which is all that is looked at then.
         if self.open.last().is_some_and(|last| last.0 < time) {
             // A full part stays open for what joins its last sample: the fragments of the current cell.
-            let is_full = self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES;
-            return if is_full { self.seal() } else { 0 } + push(&mut self.open, time, value);
+            let sealed = self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES;
+            let grown = if sealed { self.seal() } else { 0 } + push(&mut self.open, time, value);
+            return Inserted { grown, sealed, late_rows: None };
         }
+        let order = |there: &V, value: &V| ties.map_or(Ordering::Equal, |ties| ties(there, value));
+        let mut inserted = Inserted::default();
         let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
-        let mut grown = 0;
         let is_late = self.open.first().is_none_or(|first| place(first).is_gt());
-        if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, place).is_lt()) {
-            grown += insert(&mut self.open, time, value, order, join);
+        if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, &value, ties).is_lt()) {
+            inserted.grown += insert_row(&mut self.open, time, value, order, join);
             if self.open.len() > V::PART_SAMPLES + V::OPEN_SAMPLES {
-                grown += self.seal();
+                inserted.grown += self.seal();
+                inserted.sealed = true;
             }
-            return grown;
+            return inserted;
         }
-        // The last sealed part that begins at or before the value, or the first one when none does.
-        let begins = |part: &Arc<Part<V>>| match part.first().cmp(&time) {
-            Ordering::Equal => place(&part.all()[0]).is_le(),
-            order => order.is_lt(),
-        };
-        let at = self.sealed.partition_point(begins).saturating_sub(1);
+        let at = self.part_of(time, &value, ties);
         let before = self.sealed[at].bytes();
         let was_packed = matches!(*self.sealed[at], Part::Packed(_));
         let mut rows = self.take_rows(at);
-        insert(&mut rows, time, value, order, join);
+        insert_row(&mut rows, time, value, order, join);
         let upper = (rows.len() > 2 * V::PART_SAMPLES).then(|| Part::Rows(rows.split_off(rows.len() / 2)));
         let lower = Part::Rows(rows);
         let after = lower.bytes() + upper.as_ref().map_or(0, Part::bytes);
+        inserted.grown += difference(before, after);
+        if was_packed || upper.is_some() {
+            let times = upper.as_ref().map_or([time; 2], |upper| [lower.last(), upper.first()]);
+            inserted.late_rows = Some(LateRows { times, bytes: after as u64 });
+        }
         self.sealed[at] = Arc::new(lower);
         debug_assert!(self.sealed[at].len() <= 2 * V::PART_SAMPLES, "a part of {} rows", self.sealed[at].len());
-        grown += difference(before, after);
         if let Some(upper) = upper {
             let mut parts = std::mem::take(&mut self.sealed).into_vec();
             parts.insert(at + 1, Arc::new(upper));
             self.sealed = parts.into();
         }
-        // What comes late comes in order as a rule: the part before has it all then. Once for each that became rows, so that
-        // samples that come to both in turn do not pack and unpack them for ever.
-        grown + at.checked_sub(1).filter(|_| was_packed).map_or(0, |before| self.pack(before))
+        inserted
     }
 
-    /// Packs a sealed part, if there is such a one, it is rows and no reader holds it. Gives by how many bytes it grew.
-    fn pack(&mut self, at: usize) -> i64 {
-        let Some(part) = self.sealed.get_mut(at) else { return 0 };
-        if matches!(**part, Part::Packed(_)) {
-            return 0;
+    /// Which sealed part a late value belongs into: the last one that begins at or before it, or the first one when
+    /// none does.
+    fn part_of(&self, time: i64, value: &V, ties: Option<Ties<'_, V>>) -> usize {
+        let begins = |part: &Arc<Part<V>>| match (part.first().cmp(&time), ties) {
+            (Ordering::Equal, Some(ties)) => ties(&part.all()[0].1, value).is_le(),
+            (first, _) => first.is_le(),
+        };
+        self.sealed.partition_point(begins).saturating_sub(1)
+    }
+
+    /// Packs the sealed parts with samples at `times` that are rows, as [`LateRows`] has them. Gives by how many bytes
+    /// the column's allocations grew.
+    pub(crate) fn pack_late(&mut self, times: [i64; 2]) -> i64 {
+        let mut grown = 0;
+        for time in times {
+            // More than one where points of one time fill several.
+            let from = self.sealed.partition_point(|part| part.last() < time);
+            let end = self.sealed.partition_point(|part| part.first() <= time);
+            for at in from..end {
+                grown += self.pack(at);
+            }
         }
-        let Some(part) = Arc::get_mut(part) else { return 0 };
-        let span = (part.first(), part.last());
-        let before = part.bytes();
-        *part = std::mem::replace(part, Part::Rows(Vec::new())).packed();
-        debug_assert_eq!((part.first(), part.last()), span, "a packed part has the times of its rows");
-        difference(before, part.bytes())
+        grown
+    }
+
+    /// Packs a sealed part if it is rows and becomes smaller; a reader that holds it keeps the rows. Gives by how many
+    /// bytes it grew.
+    fn pack(&mut self, at: usize) -> i64 {
+        let part = &self.sealed[at];
+        let Part::Rows(rows) = &**part else { return 0 };
+        let Some(packed) = packed_of(rows) else { return 0 };
+        let packed = Part::<V>::Packed(packed);
+        debug_assert_eq!(
+            (packed.first(), packed.last()),
+            (part.first(), part.last()),
+            "a packed part has the times of its rows"
+        );
+        let grown = difference(part.bytes(), packed.bytes());
+        self.sealed[at] = Arc::new(packed);
+        grown
     }
 
     /// The rows of a sealed part to change them: copied when a reader holds them.
@@ -224,10 +287,8 @@ impl<V: Pack> Column<V> {
         }
     }
 
-    /// Seals the open part, packed, and packs the one before it if late samples made rows of it. Gives by how many bytes
-    /// the column's allocations grew.
+    /// Seals the open part, packed. Gives by how many bytes the column's allocations grew.
     fn seal(&mut self) -> i64 {
-        let mut grown = self.sealed.len().checked_sub(1).map_or(0, |last| self.pack(last));
         let before = bytes_of(&self.open);
         let count = V::PART_SAMPLES.min(self.open.len());
         let packed = V::pack(&self.open[..count]);
@@ -241,7 +302,7 @@ impl<V: Pack> Column<V> {
                 Part::Rows(rows)
             }
         };
-        grown += difference(before, part.bytes() + bytes_of(&self.open));
+        let grown = difference(before, part.bytes() + bytes_of(&self.open));
         self.push(part);
         grown
     }
@@ -270,6 +331,13 @@ impl<V: Pack> Column<V> {
         self.sealed.iter().map(|part| part.bytes()).sum::<usize>() + bytes_of(&self.open)
     }
 
+    /// Bytes of the sealed parts that are rows.
+    #[cfg(test)]
+    pub(crate) fn rows_bytes(&self) -> usize {
+        let rows = self.sealed.iter().filter(|part| matches!(***part, Part::Rows(_)));
+        rows.map(|part| part.bytes()).sum()
+    }
+
     /// All samples so far, as shared parts; the column is empty then.
     pub(crate) fn take(&mut self) -> Box<[Arc<Part<V>>]> {
         if !self.open.is_empty() {
@@ -296,15 +364,16 @@ impl<V: Pack> Column<V> {
     }
 }
 
-/// Where the last row of a part stands to the one that `place` is of, at `time`.
-fn place_of_end<V: Pack>(part: &Part<V>, time: i64, place: impl Fn(&(i64, V)) -> Ordering) -> Ordering {
-    match part.last().cmp(&time) {
-        Ordering::Equal => place(part.all().last().expect("a part is not empty")),
-        order => order,
+/// Where the last row of a part stands to a value at `time`.
+fn place_of_end<V: Pack>(part: &Part<V>, time: i64, value: &V, ties: Option<Ties<'_, V>>) -> Ordering {
+    match (part.last().cmp(&time), ties) {
+        (Ordering::Equal, Some(ties)) => ties(&part.all().last().expect("a part is not empty").1, value),
+        (last, _) => last,
     }
 }
 
-const fn difference(before: usize, after: usize) -> i64 {
+/// Bytes by which something grew.
+pub(crate) const fn difference(before: usize, after: usize) -> i64 {
     after as i64 - before as i64
 }
 
@@ -334,8 +403,8 @@ fn push<V: Pack>(rows: &mut Vec<(i64, V)>, time: i64, value: V) -> i64 {
     difference(before, room_of(rows) + pointed)
 }
 
-/// Gives by how many bytes the rows grew.
-fn insert<V: Pack>(
+/// Puts a value among rows, as [`Column::insert`] has it. Gives by how many bytes they grew.
+pub(crate) fn insert_row<V: Pack>(
     rows: &mut Vec<(i64, V)>,
     time: i64,
     value: V,
@@ -404,21 +473,28 @@ mod tests {
     #[test]
     fn full_parts_are_packed_and_late_samples_find_them() {
         let mut column = Column::default();
-        let add = |column: &mut Column<i64>, time: i64| {
-            column.insert(time, 1, |_, _| Ordering::Equal, |there, value| *there += value);
+        let add = |column: &mut Column<i64>, time: i64| column.insert(time, 1, None, |there, value| *there += value);
+        let add_all = |column: &mut Column<i64>, times: std::ops::Range<i64>| {
+            times.for_each(|time| assert!(add(column, time * 10).late_rows.is_none()));
         };
-        (0..1000).for_each(|time| add(&mut column, time * 10));
+        add_all(&mut column, 0..1000);
         let packed =
             |column: &Column<i64>| column.sealed.iter().filter(|part| matches!(&***part, Part::Packed(_))).count();
         assert_eq!((column.sealed.len(), packed(&column), column.open.len()), (7, 7, 1000 - 7 * PART_SAMPLES));
         assert!(column.bytes() < 7 * 200 + PART_SAMPLES * 16, "{} bytes", column.bytes());
         // The current cell's fragments do not touch what is sealed, an older one's make rows of one part.
-        add(&mut column, 9990);
+        add_all(&mut column, 999..1000);
         assert_eq!(packed(&column), 7);
-        add(&mut column, 8950);
-        assert_eq!(packed(&column), 6);
-        (1000..1100).for_each(|time| add(&mut column, time * 10));
-        assert_eq!((column.sealed.len(), packed(&column)), (8, 8), "packed again with the next one");
+        let rows = add(&mut column, 8950).late_rows.expect("a packed part became rows");
+        assert_eq!((packed(&column), rows.bytes as usize), (6, column.rows_bytes()));
+        assert!(add(&mut column, 8945).late_rows.is_none(), "it is rows already");
+        add_all(&mut column, 1000..1100);
+        assert_eq!((column.sealed.len(), packed(&column)), (8, 7), "it stays so until it is packed");
+        let (before, held) = (column.bytes() as i64, column.read(TimeRange::ALL));
+        let then = samples(&held, TimeRange::ALL);
+        let grown = column.pack_late(rows.times);
+        assert_eq!((packed(&column), before + grown), (8, column.bytes() as i64), "also while a reader holds it");
+        assert_eq!((samples(&held, TimeRange::ALL), column.pack_late(rows.times)), (then, 0));
     }
 
     /// As points with starts are kept: a set in order, however it is parted.
@@ -431,7 +507,10 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (time, value) = ((state >> 33) as i64 % 3, (state >> 40) as i64 % 600);
             let before = met;
-            column.insert(time, value, i64::cmp, |_, _| met += 1);
+            let inserted = column.insert(time, value, Some(&i64::cmp), |_, _| met += 1);
+            if let Some(rows) = inserted.late_rows.filter(|_| state.is_multiple_of(2)) {
+                column.pack_late(rows.times);
+            }
             assert_eq!(met == before, model.insert((time, value)));
         }
         let held = samples(&column.read(TimeRange::ALL), TimeRange::ALL);
@@ -453,7 +532,7 @@ mod tests {
         ) {
             let mut column = Column::default();
             let mut bytes = 0;
-            let mut held = Vec::new();
+            let (mut held, mut late) = (Vec::new(), Vec::new());
             let mut model: Vec<(i64, i64)> = Vec::new();
             for (n, time) in times.iter().enumerate() {
                 if n % 97 == 0 {
@@ -466,8 +545,16 @@ mod tests {
                     Some(row) if row.0 == *time && !keep => row.1 += value,
                     _ => model.insert(after, (*time, value)),
                 }
-                let order = |_: &i64, _: &i64| if keep { Ordering::Less } else { Ordering::Equal };
-                bytes += column.insert(*time, value, order, |there, value| *there += value);
+                let behind = |_: &i64, _: &i64| Ordering::Less;
+                let ties: Option<Ties<'_, i64>> = if keep { Some(&behind) } else { None };
+                let inserted = column.insert(*time, value, ties, |there, value| *there += value);
+                bytes += inserted.grown;
+                late.extend(inserted.late_rows);
+                // In another order than they became rows, and some never.
+                if n.is_multiple_of(3)
+                    && let Some(rows) = late.pop() {
+                    bytes += column.pack_late(rows.times);
+                }
             }
             prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
             let range = TimeRange::from_ms(bounds.0, bounds.1);

@@ -2,12 +2,13 @@
 //!
 //! Invariants: values at one (series, time) merge by [`crate::order`], whichever came first. A sample is in the active
 //! columns or in one frozen head, never in both. A series has room for starts from its first sample with one until it
-//! is frozen, and uses none otherwise. The epochs of frozen heads rise.
+//! is frozen, and uses none otherwise. The epochs of frozen heads rise. Parts of numbers and histograms that late
+//! samples made rows of are packed again as [`crate::ingest::late_parts`] has it; texts have parts of their own for
+//! what is late.
 //! Threads: the shard's only; readers get shared parts.
 //! Limits: bytes are counted here, and bounded by the feeder of the shards; see `Options::head_bytes_max`.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,9 +21,11 @@ use crate::block::Budget;
 use crate::codec::chunk::sample_times;
 use crate::codec::histograms::weight;
 use crate::ingest::apply::{Applied, Started, apply, apply_started};
-use crate::ingest::column::{Column, Pack, Part, holds, within};
+use crate::ingest::column::{Column, Inserted, LateRows, Pack, Part, difference, holds, within};
 use crate::ingest::index::LabelIndex;
+use crate::ingest::late_parts::{LOOKS_MAX, LateParts};
 use crate::ingest::request::{PAGE_SERIES, ReadRequest};
+use crate::ingest::text_runs::{TextRuns, among};
 use crate::order;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, tombstone};
@@ -65,7 +68,7 @@ enum Samples {
     StartedFloats(Column<Started<f64>>),
     Histograms(Column<HistogramValue>),
     StartedHistograms(Column<Started<HistogramValue>>),
-    Texts(Column<String>),
+    Texts(Box<TextRuns>),
 }
 
 /// Shared parts of one series.
@@ -75,6 +78,7 @@ pub(crate) enum Parts {
     StartedFloats(Box<[Arc<Part<Started<f64>>>]>),
     Histograms(Box<[Arc<Part<HistogramValue>>]>),
     StartedHistograms(Box<[Arc<Part<Started<HistogramValue>>>]>),
+    /// In any order; they may overlap.
     Texts(Box<[Arc<Part<String>>]>),
 }
 
@@ -84,6 +88,8 @@ struct Series {
     delta: bool,
     /// Whether somebody hears of its samples; see [`crate::ingest::follow`].
     followed: bool,
+    /// The number of the part that a late sample last made rows, which waits to be packed; 0 is none.
+    late: u32,
     samples: Samples,
 }
 
@@ -113,8 +119,11 @@ pub(crate) struct Head {
     frozen: Vec<(u64, Arc<Frozen>)>,
     /// Time of the newest sample that was ever frozen.
     frozen_newest: Option<WallMs>,
+    late: LateParts,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
+    /// Cells that met one with which they do not merge, since the start; one of the two is gone.
+    pub(crate) clashes: u64,
 }
 
 /// How far a reading is: which series are to be looked at, and how many of them were.
@@ -164,7 +173,7 @@ impl Head {
         }
         let samples = Samples::of(owned.def.meta.kind);
         let delta = owned.def.meta.temporality == Temporality::Delta;
-        self.series[at] = Some(Series { delta, owned, followed: false, samples });
+        self.series[at] = Some(Series { delta, owned, followed: false, late: 0, samples });
     }
 
     /// Blanks the slots of series that have no samples here.
@@ -190,7 +199,7 @@ impl Head {
             Samples::StartedFloats(column) => apply_started(column, time_ms, Started { start: 0, value }, series.delta),
             _ => unreachable!("a number was checked to be for numbers"),
         };
-        self.count(applied);
+        self.count(index, applied);
     }
 
     /// Puts a sample into its series; false when it is a point that was there already.
@@ -198,7 +207,7 @@ impl Head {
         let Placed { index, time_ms, start_ms, value, .. } = placed;
         let series = self.series[index as usize].as_mut().expect("samples follow their series");
         if start_ms != 0 {
-            self.bytes += series.samples.make_room_for_starts();
+            self.bytes = self.bytes.saturating_add_signed(series.samples.make_room_for_starts());
         }
         let delta = series.delta;
         let applied = match (&mut series.samples, value) {
@@ -207,9 +216,8 @@ impl Head {
                 apply_started(column, time_ms, Started { start: start_ms, value }, delta)
             }
             (Samples::Texts(column), Value::Text(value)) => {
-                // All are kept, in the order of their arrival.
-                let grown = column.insert(time_ms, value, |_, _| Ordering::Less, |_, _| ());
-                Applied { grown, ..Applied::default() }
+                let grown = column.insert(time_ms, value);
+                Applied { inserted: Inserted { grown, ..Inserted::default() }, ..Applied::default() }
             }
             (Samples::Histograms(column), value) => apply(column, time_ms, histogram_of(value), delta),
             (Samples::StartedHistograms(column), value) => {
@@ -218,13 +226,34 @@ impl Head {
             }
             (_, value) => unreachable!("{value:?} was checked to be of the series' kind"),
         };
-        self.count(applied);
+        self.count(index, applied);
         !applied.known
     }
 
-    fn count(&mut self, applied: Applied) {
-        self.bytes = self.bytes.saturating_add_signed(applied.grown);
-        self.samples += u64::from(!applied.met);
+    fn count(&mut self, index: u32, applied: Applied) {
+        let Applied { inserted, met, clashed, .. } = applied;
+        self.bytes = self.bytes.saturating_add_signed(inserted.grown);
+        self.samples += u64::from(!met);
+        self.clashes += u64::from(clashed);
+        if inserted.sealed || inserted.late_rows.is_some() {
+            self.pack_late(index, inserted.late_rows);
+        }
+    }
+
+    /// Packs sealed parts that late samples made rows, while they are too many. Called when a part of the series at
+    /// `index` became so, which then waits, or when its open part was sealed, after which none of it waits.
+    fn pack_late(&mut self, index: u32, rows: Option<LateRows>) {
+        let number = rows.map_or(0, |rows| self.late.add(index, rows));
+        self.series[index as usize].as_mut().expect("it was just looked at").late = number;
+        for _ in 0..LOOKS_MAX {
+            let Some(part) = self.late.pop() else { return };
+            let series = self.series[part.index as usize].as_mut().expect("a series with samples does not retire");
+            if series.late == part.number {
+                self.late.put(part);
+            } else {
+                self.bytes = self.bytes.saturating_add_signed(series.samples.pack_late(part.rows.times));
+            }
+        }
     }
 
     /// Moves every sample into a frozen head under `epoch`.
@@ -246,6 +275,7 @@ impl Head {
             "each sample is frozen"
         );
         let frozen = Arc::new(Frozen { series, bytes: self.bytes, samples: self.samples });
+        self.late.clear();
         (self.bytes, self.samples) = (0, 0);
         self.frozen.push((epoch, Arc::clone(&frozen)));
         frozen
@@ -406,18 +436,19 @@ impl Samples {
         match kind {
             Kind::Float => Self::Floats(Column::default()),
             Kind::Histogram => Self::Histograms(Column::default()),
-            Kind::Text => Self::Texts(Column::default()),
+            Kind::Text => Self::Texts(Box::default()),
         }
     }
 
     /// Gives each value its start, which is not known. Gives by how many bytes the columns grew.
-    fn make_room_for_starts(&mut self) -> u64 {
-        fn started<V: Pack>(column: &Column<V>) -> (Column<Started<V>>, u64)
+    fn make_room_for_starts(&mut self) -> i64 {
+        fn started<V: Pack>(column: &Column<V>) -> (Column<Started<V>>, i64)
         where
             Started<V>: Pack,
         {
             let made = column.map(|value| Started { start: 0, value: value.clone() });
-            let grown = made.bytes().saturating_sub(column.bytes()) as u64;
+            // Less than nothing where parts that are rows had room for more.
+            let grown = difference(column.bytes(), made.bytes());
             debug_assert_eq!(made.last(), column.last(), "the samples stay when their starts get room");
             (made, grown)
         }
@@ -434,6 +465,17 @@ impl Samples {
         };
         *self = made;
         grown
+    }
+
+    /// As [`Column::pack_late`]; no part of texts becomes rows again.
+    fn pack_late(&mut self, times: [i64; 2]) -> i64 {
+        match self {
+            Self::Floats(column) => column.pack_late(times),
+            Self::StartedFloats(column) => column.pack_late(times),
+            Self::Histograms(column) => column.pack_late(times),
+            Self::StartedHistograms(column) => column.pack_late(times),
+            Self::Texts(_) => 0,
+        }
     }
 
     fn last(&self) -> Option<i64> {
@@ -484,6 +526,43 @@ impl Series {
     }
 }
 
+#[cfg(test)]
+impl Head {
+    /// One that has more than `bytes_max` bytes of parts that late samples made rows packed.
+    pub(crate) fn bounded(bytes_max: u64) -> Self {
+        Self { late: LateParts::new(bytes_max), ..Self::default() }
+    }
+
+    /// Bytes of sealed parts of numbers and histograms that are rows.
+    pub(crate) fn rows_bytes(&self) -> usize {
+        let of = |series: &Series| match &series.samples {
+            Samples::Floats(column) => column.rows_bytes(),
+            Samples::StartedFloats(column) => column.rows_bytes(),
+            Samples::Histograms(column) => column.rows_bytes(),
+            Samples::StartedHistograms(column) => column.rows_bytes(),
+            Samples::Texts(_) => 0,
+        };
+        self.series.iter().flatten().map(of).sum()
+    }
+
+    /// Bytes of the columns of numbers and histograms.
+    pub(crate) fn column_bytes(&self) -> usize {
+        let of = |series: &Series| match &series.samples {
+            Samples::Floats(column) => column.bytes(),
+            Samples::StartedFloats(column) => column.bytes(),
+            Samples::Histograms(column) => column.bytes(),
+            Samples::StartedHistograms(column) => column.bytes(),
+            Samples::Texts(_) => 0,
+        };
+        self.series.iter().flatten().map(of).sum()
+    }
+
+    /// How often a late sample made rows of a part.
+    pub(crate) const fn late_parts(&self) -> u32 {
+        self.late.count()
+    }
+}
+
 /// The label that is its metric's name.
 fn names(owned: &Owned) -> impl Iterator<Item = (&str, &str)> {
     owned.def.labels.iter().filter(|(name, _)| *name == METRIC_NAME)
@@ -508,24 +587,43 @@ impl Parts {
     }
 
     fn last(&self) -> Option<i64> {
-        each!(self, parts => parts.last().map(|part| part.last()))
+        match self {
+            Self::Texts(parts) => parts.iter().map(|part| part.last()).max(),
+            _ => each!(self, parts => parts.last().map(|part| part.last())),
+        }
     }
 
     fn first(&self) -> Option<i64> {
-        each!(self, parts => parts.first().map(|part| part.first()))
+        match self {
+            Self::Texts(parts) => parts.iter().map(|part| part.first()).min(),
+            _ => each!(self, parts => parts.first().map(|part| part.first())),
+        }
     }
 
     fn rows_max(&self) -> usize {
         each!(self, parts => parts.iter().map(|part| part.len()).sum())
     }
 
+    /// Whether [`Parts::within`] finds anything.
     fn holds(&self, range: TimeRange) -> bool {
-        each!(self, parts => parts.iter().any(|part| part.is_in(range)))
+        match self {
+            Self::Texts(parts) => among(parts, range).next().is_some(),
+            _ => each!(self, parts => holds(parts, range)),
+        }
     }
 
     /// The windows that it has samples in, ascending.
     fn windows(&self, of: impl Fn(i64) -> Window) -> Vec<Window> {
-        each!(self, parts => windows_of(parts, of))
+        let mut windows = each!(self, parts => windows_of(parts, of));
+        if matches!(self, Self::Texts(_)) {
+            windows.sort_unstable();
+            windows.dedup();
+        }
+        debug_assert!(
+            windows.is_sorted_by(|one, next| one.end() <= next.start),
+            "windows of a series ascend: {windows:?}"
+        );
+        windows
     }
 
     fn within(&self, range: TimeRange) -> Self {
@@ -534,7 +632,7 @@ impl Parts {
             Self::StartedFloats(parts) => Self::StartedFloats(within(parts, range).into()),
             Self::Histograms(parts) => Self::Histograms(within(parts, range).into()),
             Self::StartedHistograms(parts) => Self::StartedHistograms(within(parts, range).into()),
-            Self::Texts(parts) => Self::Texts(within(parts, range).into()),
+            Self::Texts(parts) => Self::Texts(among(parts, range).cloned().collect()),
         }
     }
 
@@ -597,6 +695,7 @@ fn histogram_of(value: Value) -> HistogramValue {
     }
 }
 
+/// The windows that each part has samples in, one part's after the other's.
 fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     for part in parts {
@@ -604,18 +703,17 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
         if first == last {
             windows.push(first);
         } else {
-            let rows = part.rows(TimeRange::ALL);
-            let mut rest = &rows[..];
-            while let Some(row) = rest.first() {
-                let window = of(row.0);
-                assert!(window.range().contains_ms(row.0), "the sample at {} is cut by {window:?}", row.0);
-                rest = &rest[rest.partition_point(|row| row.0 <= window.end().0)..];
+            let times = part.times();
+            let mut rest = &times[..];
+            while let Some(time) = rest.first() {
+                let window = of(*time);
+                assert!(window.range().contains_ms(*time), "the sample at {time} is cut by {window:?}");
+                rest = &rest[rest.partition_point(|time| *time <= window.end().0)..];
                 windows.push(window);
             }
         }
         windows.dedup();
     }
-    debug_assert!(windows.is_sorted_by(|one, next| one.end() <= next.start), "windows of a series ascend: {windows:?}");
     windows
 }
 
@@ -706,7 +804,7 @@ impl Frozen {
     /// Whether [`Frozen::read`] finds anything.
     fn holds(&self, index: u32, range: TimeRange) -> bool {
         let at = self.series.binary_search_by_key(&index, |series| series.slot);
-        at.is_ok_and(|at| each!(&self.series[at].parts, parts => holds(parts, range)))
+        at.is_ok_and(|at| self.series[at].parts.holds(range))
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) mod flusher;
 pub(crate) mod follow;
 pub(crate) mod head;
 mod index;
+mod late_parts;
+#[cfg(test)]
+mod late_tests;
 mod overflow;
 mod pack;
 mod packed;
@@ -36,6 +39,7 @@ pub(crate) mod shard;
 pub(crate) mod spans;
 pub(crate) mod stats;
 mod table;
+mod text_runs;
 pub(crate) mod writer;
 
 use std::sync::Arc;

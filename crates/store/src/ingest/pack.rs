@@ -108,8 +108,8 @@ impl Pack for Started<HistogramValue> {
     }
 }
 
-/// 1 MiB: a reader of one text unpacks its whole part, and a sender waits while one is packed. Texts of 8 KiB stay rows.
-const TEXT_BYTES_MAX: usize = 1 << 20;
+/// 1 MiB, the longest text: a reader of one unpacks its whole part, and a sender waits while one is packed.
+pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl Pack for String {
     fn pointed(&self) -> usize {
@@ -139,7 +139,6 @@ impl Pack for String {
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Ordering;
     use std::collections::BTreeMap;
 
     use ogive_hist::Histogram;
@@ -186,15 +185,23 @@ mod tests {
         ) {
             let mut column = Column::default();
             let mut model: BTreeMap<i64, HistogramValue> = BTreeMap::new();
-            let mut bytes = 0;
+            let (mut bytes, mut late) = (0, Vec::new());
             let mut held = None;
             for (at, (time, value)) in times.iter().zip(&values).enumerate() {
                 let value = cell(*value, (at > change).then_some(3));
-                let Applied { grown, met, .. } = apply(&mut column, *time, value.clone(), delta);
-                bytes += grown;
+                let Applied { inserted, met, .. } = apply(&mut column, *time, value.clone(), delta);
+                bytes += inserted.grown;
+                late.extend(inserted.late_rows);
+                if at % 3 == 0
+                    && let Some(rows) = late.pop()
+                {
+                    bytes += column.pack_late(rows.times);
+                }
                 prop_assert_eq!(met, model.contains_key(time));
                 match model.get_mut(time) {
-                    Some(there) if delta => there.add(value),
+                    Some(there) if delta => {
+                        there.add(value);
+                    }
                     Some(there) if value.order(there).is_le() => {}
                     _ => {
                         model.insert(*time, value);
@@ -221,39 +228,16 @@ mod tests {
             for (time, (value, start)) in times.iter().zip(&values) {
                 let point = Started { start: time - 1000 + start, value: cell(*value, None) };
                 let applied = apply_started(&mut column, *time, point, true);
-                bytes += applied.grown;
+                bytes += applied.inserted.grown;
+                if let Some(rows) = applied.inserted.late_rows.filter(|_| *value > 1) {
+                    bytes += column.pack_late(rows.times);
+                }
                 prop_assert_eq!(applied.known, !model.insert((*time, *start, *value)));
             }
             prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
             let of = |(time, row): (i64, Started<HistogramValue>)| (time, row.start, row.value);
             let model = model.into_iter().map(|(time, start, value)| (time, time - 1000 + start, cell(value, None)));
             prop_assert_eq!(rows(&column).into_iter().map(of).collect::<Vec<_>>(), model.collect::<Vec<_>>());
-        }
-    }
-
-    /// Puts a text behind those of its time, as a head does.
-    fn add_text(column: &mut Column<String>, time: i64, text: String) -> i64 {
-        column.insert(time, text, |_, _| Ordering::Less, |_, _| ())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-        /// Texts are all kept in the order of their times and then of their arrival, however late they come.
-        #[test]
-        fn texts_in_packed_parts_are_a_list(
-            times in any_times(), texts in prop::collection::vec("[a-zé\0]{0,9}|GET /v1/[0-9]{3} took [0-9]{2} ms", 700),
-        ) {
-            let mut column = Column::default();
-            let mut model: BTreeMap<i64, Vec<String>> = BTreeMap::new();
-            let mut bytes = 0;
-            for (time, text) in times.iter().zip(&texts) {
-                bytes += add_text(&mut column, *time, text.clone());
-                model.entry(*time).or_default().push(text.clone());
-            }
-            prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
-            let model = model.into_iter().flat_map(|(time, texts)| texts.into_iter().map(move |text| (time, text)));
-            prop_assert_eq!(rows(&column), model.collect::<Vec<_>>());
         }
     }
 
@@ -271,39 +255,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_take_a_third_of_their_bytes() {
-        let mut column = Column::default();
-        let mut length = 0;
-        for at in 0..10_000_i64 {
-            let (user, took, wrote) = (at * 7919 % 100_003, at % 977, at * 31 % 4096);
-            let text =
-                format!("request {at} of user {user} took {took} ms and wrote {wrote} bytes to shard {}", at % 64);
-            length += text.len();
-            add_text(&mut column, at / 3, text);
-        }
-        assert_eq!(packed(&column), 10_000 / 128);
-        assert!(column.bytes() * 3 < length, "{} bytes of {length}", column.bytes());
-    }
-
-    #[test]
-    fn a_series_of_cells_is_packed_but_for_the_newest_and_late_fragments_do_not_leave_it_unpacked() {
+    fn a_series_of_cells_is_packed_but_for_the_newest_and_what_late_fragments_change() {
         let mut column = Column::default();
         let mut bytes = 0;
-        let mut add = |column: &mut Column<HistogramValue>, time| {
-            bytes += apply(column, time, cell((time % 200) as u8 + 1, None), true).grown;
+        let mut add = |column: &mut Column<HistogramValue>, time, before: &mut Option<[i64; 2]>| {
+            let inserted = apply(column, time, cell((time % 200) as u8 + 1, None), true).inserted;
+            bytes += inserted.grown;
+            if let Some(rows) = inserted.late_rows
+                && let Some(times) = before.replace(rows.times)
+            {
+                bytes += column.pack_late(times);
+            }
             assert_eq!(bytes, column.bytes() as i64);
         };
-        (0..1000).for_each(|time| add(&mut column, time));
+        let mut late = None;
+        (0..1000).for_each(|time| add(&mut column, time, &mut late));
         let sealed = (1000 - CELLS_OPEN) / CELLS;
         assert_eq!(packed(&column), sealed);
         assert!(column.bytes() < 1000 * 20 + (CELLS + CELLS_OPEN) * 500, "{} bytes", column.bytes());
         // The fragments of the newest cells find them open.
-        (990..1000).for_each(|time| add(&mut column, time));
-        assert_eq!(packed(&column), sealed);
+        (990..1000).for_each(|time| add(&mut column, time, &mut late));
+        assert_eq!((packed(&column), late), (sealed, None));
         // A second sender brings all cells once more: only where it is now is unpacked.
         for time in 0..900 {
-            add(&mut column, time);
-            assert!(packed(&column) >= sealed - 1, "{time}");
+            add(&mut column, time, &mut late);
+            assert_eq!(packed(&column), sealed - 1, "{time}");
         }
     }
 }

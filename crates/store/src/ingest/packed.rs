@@ -115,11 +115,14 @@ impl Packed {
         PackedRows { times, starts, values: cursor }
     }
 
+    /// The times alone.
+    pub(crate) fn times(&self) -> Vec<i64> {
+        get_integers(&mut Cursor::new(&self.bytes), self.len()).expect("as it was packed")
+    }
+
     /// Whether a row is inside `range`.
     pub(crate) fn is_in(&self, range: TimeRange) -> bool {
-        let mut cursor = Cursor::new(&self.bytes);
-        let times = get_integers(&mut cursor, usize::from(self.count)).expect("as it was packed");
-        times.iter().any(|time| range.contains_ms(*time))
+        self.times().iter().any(|time| range.contains_ms(*time))
     }
 
     /// Bytes that it points to.

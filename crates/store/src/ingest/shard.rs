@@ -153,7 +153,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
         sway();
         match message {
             ToShard::Apply { series, samples, group } => {
-                let before = (head.bytes, head.samples);
+                let before = (head.bytes, head.samples, head.clashes);
                 for (index, owned) in series {
                     head.add_series(index, Arc::clone(&owned));
                     following.add_series(&mut head, index, &owned);
@@ -175,6 +175,8 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 // makes a cell that became smaller count down.
                 size.bytes.fetch_add(head.bytes.wrapping_sub(before.0), Ordering::Relaxed);
                 size.samples.fetch_add(head.samples - before.1, Ordering::Relaxed);
+                // None, since the registry refuses such cells; were it not so, it would be seen.
+                group.stats.written_clashes.add(head.clashes - before.2);
                 group.applied();
             }
             ToShard::Read { request, cursor, give, answer } => {

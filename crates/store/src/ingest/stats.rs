@@ -164,7 +164,7 @@ pub struct Status {
     pub recall_failures: u64,
     /// Cells that answers gave without the part whose scheme does not merge, and series of several temporalities in them.
     pub read_clashes: u64,
-    /// The same, in blocks that were made of several: such a part is gone.
+    /// The same, in blocks that were made of several, or in memory: such a part is gone.
     pub written_clashes: u64,
     /// The time that retention goes by, milliseconds since 1970.
     pub retention_clock: WallMs,
