@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn a_column_with_too_many_bins_is_asked_of_the_store() {
         let board = board(2);
-        assert!(board.begin(1, A, i64::MIN, false));
+        assert!(board.begin(1, A, WallMs::MIN, false));
         let fine = |bins: std::ops::Range<usize>| {
             let mut out = Histogram::<u64>::new(ogive_hist::Scheme::Exp2 { scale: 20 });
             bins.for_each(|bin| out.record(((bin as f64 - 0.5) / f64::from(1 << 20)).exp2()));
