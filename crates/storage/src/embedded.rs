@@ -69,6 +69,8 @@ impl Embedded {
         let options = Options {
             observer: Some(heard.clone()),
             head_bytes_max: limits.ingest_memory_mib << 20,
+            // One tenant may have all that it is given.
+            series_max: Options::default().series_max.max(limits.limit_series),
             tenant_limits: TenantLimits {
                 series: limits.limit_series,
                 labels: limits.limit_labels,

@@ -177,20 +177,14 @@ fn note(target: &Target, row: &mut Row, sent: Sent) -> Result<(), End> {
     }
     if end.resource == Resource::Identities {
         end.evidence += &format!(
-            "; it has {:.0} series in {:.0} MiB, of at most {} series in {:.0} MiB, half of --ingest-memory-mib",
+            "; it has {:.0} series in {:.0} MiB, of at most {:.0} MiB, half of --ingest-memory-mib",
             target.figure("series"),
             target.figure("series_bytes") / f64::from(1 << 20),
-            store_series_max(),
             target.figure("ingest_memory_bytes_max") / f64::from(1 << 21),
         );
     }
     row.end = row.end.take().or(Some(end));
     Ok(())
-}
-
-/// Active series that the store takes, of all tenants.
-pub(crate) fn store_series_max() -> usize {
-    ogive_store::Options::default().series_max
 }
 
 /// Asks each question about the step at `at_ms`.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::ask::Answer;
-use crate::curves::{Asked, Place, QUESTIONS, Row, store_series_max};
+use crate::curves::{Asked, Place, QUESTIONS, Row};
 use crate::guard::disk_free_bytes;
 use crate::options::{Options, memory_bytes};
 use crate::picture::{Line, Panel, Point, svg};
@@ -144,8 +144,7 @@ pub(crate) fn ends(rows: &[Row], options: &Options) -> String {
             let _ = writeln!(out, "- {} series of {}: {end}", row.series, row.wanted);
         }
     }
-    let _ =
-        writeln!(out, "- identities: the store takes {} active series, a tenant --limit-series", store_series_max());
+    out += "- identities: a tenant has --limit-series, and all may take half of --ingest-memory-mib\n";
     let measured = |row: &&Row| row.series > 0 && row.memory_bytes.is_finite();
     let Some(row) = rows.iter().filter(measured).max_by_key(|row| row.series) else { return out };
     let total = memory_bytes("MemTotal") as f64;
