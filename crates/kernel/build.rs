@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One object each, `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["ask", "calls", "doctor", "flame", "functions", "locks", "micro", "sched"];
+const OBJECTS: &[&str] = &["ask", "doctor", "flame", "functions", "tasks"];
 
 /// Every source, in the order in which they are hashed.
 const SOURCES: &[&[u8]] = &[
     include_bytes!("bpf/ask.bpf.c"),
-    include_bytes!("bpf/calls.bpf.c"),
     include_bytes!("bpf/doctor.bpf.c"),
     include_bytes!("bpf/flame.bpf.c"),
     include_bytes!("bpf/functions.bpf.c"),
-    include_bytes!("bpf/locks.bpf.c"),
-    include_bytes!("bpf/micro.bpf.c"),
-    include_bytes!("bpf/sched.bpf.c"),
+    include_bytes!("bpf/tasks.bpf.c"),
     include_bytes!("bpf/bins.h"),
+    include_bytes!("bpf/calls.h"),
+    include_bytes!("bpf/clocks.h"),
+    include_bytes!("bpf/herds.h"),
+    include_bytes!("bpf/interrupts.h"),
     include_bytes!("bpf/kernel.h"),
+    include_bytes!("bpf/locks.h"),
+    include_bytes!("bpf/micro.h"),
+    include_bytes!("bpf/sched.h"),
     include_bytes!("bpf/slots.h"),
     include_bytes!("bpf/snapshot.h"),
     include_bytes!("bpf/usdt.h"),

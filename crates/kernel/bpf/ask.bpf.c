@@ -73,6 +73,8 @@ struct user_regs {
 };
 
 HASH(slots, 1, struct key, u32);
+FREE_SLOTS(free_slots);
+ARRAY(histograms, 1, struct bins);
 ARRAY(totals, 1, struct total);
 ARRAY(losses, LOSSES, u64);
 TASK_STORAGE(calls, struct frames);
@@ -95,7 +97,7 @@ INLINE bool has_begun(void)
 
 static __attribute__((noinline)) int record(struct key *key, s64 value)
 {
-	u32 is_new = 0, slot = slot_in(&slots, key, &is_new);
+	u32 is_new = 0, slot = slot_in(&slots, &free_slots, key, &is_new);
 	struct total *total = map_lookup(&totals, &slot);
 	if (!total)
 		return 0;

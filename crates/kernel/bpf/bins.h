@@ -18,31 +18,45 @@ static const u64 POWER_OF_TEN[32] = {
 	1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull, 10000000ull, 100000000ull, 1000000000ull,
 	10000000000ull, 100000000000ull, 1000000000000ull, 10000000000000ull, 100000000000000ull,
 	1000000000000000ull, 10000000000000000ull, 100000000000000000ull, 1000000000000000000ull,
-	10000000000000000000ull, ~0ull,
+	10000000000000000000ull,
 };
 
-/* Number of bits, less one. */
-INLINE u32 log2_of(u64 value)
+/*
+ * Decimal digits, less one. Durations of one kind mostly have as many digits, so that a CPU foresees each of these
+ * branches; those for binary digits it does not.
+ */
+INLINE u32 decade_of(u64 value)
 {
-	u32 bits = 0;
-	if (value >> 32) { value >>= 32; bits += 32; }
-	if (value >> 16) { value >>= 16; bits += 16; }
-	if (value >> 8) { value >>= 8; bits += 8; }
-	if (value >> 4) { value >>= 4; bits += 4; }
-	if (value >> 2) { value >>= 2; bits += 2; }
-	return bits + (value >> 1 != 0);
+	u32 decade = 0;
+	if (value >= POWER_OF_TEN[16]) {
+		decade = 16;
+	} else {
+		if (value >= POWER_OF_TEN[8])
+			decade = 8;
+		if (value >= POWER_OF_TEN[decade + 4])
+			decade += 4;
+	}
+	if (value >= POWER_OF_TEN[decade + 2])
+		decade += 2;
+	if (value >= POWER_OF_TEN[decade + 1])
+		decade += 1;
+	return decade;
 }
 
 INLINE u32 bin_of(u64 nanoseconds)
 {
-	if (nanoseconds < 10)
-		return nanoseconds == 0 ? 0 : 1 + (u32)nanoseconds * 10 - 10;
-	/* 1233 / 4096 is the logarithm of 2 to the base 10, a little too small: the decade, or one above it. */
-	u32 decade = ((log2_of(nanoseconds) + 1) * 1233) >> 12;
-	if (nanoseconds < POWER_OF_TEN[decade & 31])
-		decade -= 1;
-	u64 digits = nanoseconds / POWER_OF_TEN[(decade - 1) & 31];
-	return (1 + decade * 90 + (u32)digits - 10) & (FLAT_BINS - 1);
+	u32 bin;
+	if (nanoseconds < 10) {
+		bin = nanoseconds == 0 ? 0 : 1 + (u32)nanoseconds * 10 - 10;
+	} else {
+		u32 decade = decade_of(nanoseconds);
+		bin = 1 + decade * 90 + (u32)(nanoseconds / POWER_OF_TEN[(decade - 1) & 31]) - 10;
+	}
+#ifdef __bpf__
+	/* In a register, where the verifier sees the bound on every way. */
+	__asm__ volatile("" : "+r"(bin));
+#endif
+	return bin & (FLAT_BINS - 1);
 }
 
 #endif

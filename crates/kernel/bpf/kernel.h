@@ -47,10 +47,11 @@ enum map_type {
 	MAP_ARRAY = 2,
 	MAP_PERCPU_ARRAY = 6,
 	MAP_QUEUE = 22,
+	MAP_STACK = 23,
 	MAP_RINGBUF = 27,
 	MAP_TASK_STORAGE = 29,
 };
-enum map_flag { NO_PREALLOC = 1 };
+enum map_flag { NO_PREALLOC = 1, MMAPABLE = 1 << 10 };
 enum update_flag { ANY = 0, NOEXIST = 1 };
 enum storage_flag { STORAGE_CREATE = 1 };
 
@@ -93,6 +94,7 @@ struct sched_info {
 /* A CPU's queue: its clock, and the same without what interrupts and the hypervisor took. */
 struct rq {
 	u64 clock, clock_task;
+	int cpu;
 };
 struct cfs_rq {
 	struct rq *rq;
@@ -145,6 +147,9 @@ static struct pt_regs *(*const registers_of)(struct task_struct *task) = (void *
 #define STATE_UNINTERRUPTIBLE 0x2
 #define STATE_STOPPED 0xc
 #define STATE_DEAD 0xb0
+
+/* The compiler keeps the order of what stands before and after. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
 
 /* Counts one more in an array of counters that all CPUs share. */
 INLINE void count_one(void *counters, u32 index)

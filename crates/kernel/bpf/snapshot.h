@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Copies of user stacks, with the registers from which user space unwinds them. */
+#ifndef OGIVE_SNAPSHOT_H
+#define OGIVE_SNAPSHOT_H
+
+#include "kernel.h"
+
 #define STACK_BYTES 8192
 
 struct snapshot {
@@ -35,3 +40,5 @@ static __attribute__((noinline)) int send_stack(struct pt_regs *registers, u32 n
 	ring_submit(snapshot, 0);
 	return 1;
 }
+
+#endif

@@ -6,6 +6,8 @@
 #include "kernel.h"
 
 enum filter { EVERY_TASK, PROCESS, COMM, CGROUP, COMMAND };
+/* What programs of tasks observe; stacks of herds are an addition to herds. */
+enum part { SCHED = 1, HERDS = 2, MICRO = 4, CALLS = 8, LOCKS = 16, HERD_STACKS = 32 };
 enum grouping { BY_PROCESS, BY_THREAD, BY_CGROUP };
 
 /* Byte for byte what `filter.rs` writes. */
@@ -14,12 +16,14 @@ struct config {
 	/* The process; with COMMAND, the thread whose children are observed from their exec on. */
 	u32 tgid;
 	u64 cgroup;
-	char comm[16];
+	/* The name, and which of its bytes count: those up to the zero byte at its end. */
+	u64 comm[2], comm_mask[2];
 	u32 grouping;
 	u32 herd_min;
 	/* Parts of the histograms of calls, less one: CPUs share one when there are more. */
 	u32 shard_mask;
-	u32 reserved;
+	/* Bits of `enum part`: what else there is of these programs is removed while they are loaded. */
+	u32 parts;
 };
 const volatile struct config config SEC(".rodata.config") = {};
 
@@ -28,19 +32,13 @@ INLINE u64 cgroup_of(struct task_struct *task)
 	return task->cgroups->dfl_cgrp->kn->id;
 }
 
-/* Letter by letter as fields of the task: without a helper, in each event of an observer by name. */
+/* As two numbers that are fields of the task: without a helper or a loop, in each event of an observer by name. */
 INLINE bool has_comm(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
-#pragma clang loop unroll(full)
-	for (int at = 0; at < 16; at++) {
-		char letter = leader->comm[at];
-		if (letter != config.comm[at])
-			return 0;
-		if (letter == 0)
-			break;
-	}
-	return 1;
+	u64 differs = (*(u64 *)&leader->comm[0] & config.comm_mask[0]) ^ config.comm[0];
+	differs |= (*(u64 *)&leader->comm[8] & config.comm_mask[1]) ^ config.comm[1];
+	return differs == 0;
 }
 
 /* Whether a task is observed; one without a storage is not, when COMMAND. */
@@ -60,6 +58,8 @@ INLINE bool is_watched(struct task_struct *task)
 	}
 }
 
+#define HAS(part) ((config.parts & (part)) != 0)
+
 /* The system call that a task is in, or below zero. A task that the kernel runs for itself is in none. */
 INLINE s64 call_of(struct task_struct *task)
 {
@@ -72,11 +72,11 @@ INLINE s64 call_of(struct task_struct *task)
 /* What a task that gives up the CPU waits for. */
 enum cause { LOCK, DISK, NETWORK, SLEEP, PIPE, CHILD, STOP, OTHER, CAUSES };
 
-INLINE u32 cause_of(struct task_struct *task, u32 state)
+/* By its state, and the system call that it is in. */
+INLINE u32 cause_of(u32 state, s64 call)
 {
 	if (state & STATE_STOPPED)
 		return STOP;
-	s64 call = call_of(task);
 	/* An uninterruptible wait within futex is none of a disk. x86-64's numbers. */
 	switch (call) {
 	case 202: case 449: case 454: case 455: case 456: /* futex and its kin */

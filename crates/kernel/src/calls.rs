@@ -4,23 +4,16 @@
 //! [`Call::count`] is at least the histogram's total.
 
 use std::process::{Child, Command};
+use std::rc::Rc;
 
 use ogive_hist::Histogram;
 
 use crate::fields::{Bins, Fields, histogram};
-use crate::filter::Config;
-use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::object::{value, values_of_cpus};
 use crate::run_time::RunTime;
 use crate::syscalls::name_of;
-use crate::{Error, Filter, Grouping};
-
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/calls.bpf.o"));
-
-/// Numbers of system calls are below this; as in `calls.bpf.c`.
-const CALLS: u32 = 512;
-
-/// Copies of the histograms, 4 MiB each: with more CPUs than that, some share one.
-const SHARDS_MAX: u32 = 4;
+use crate::tasks::{CALLS, Part, TaskOptions, TaskPrograms};
+use crate::{Error, Filter};
 
 /// What was counted of one system call since the last time.
 #[derive(Clone, Debug)]
@@ -48,14 +41,13 @@ struct Before {
 
 /// Counts system calls while it lives.
 pub struct Calls {
-    loaded: Loaded,
-    shards: u32,
+    programs: Rc<TaskPrograms>,
     before: Vec<Before>,
 }
 
 impl std::fmt::Debug for Calls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").field("loaded", &self.loaded).finish_non_exhaustive()
+        f.debug_struct("Calls").field("programs", &self.programs).finish_non_exhaustive()
     }
 }
 
@@ -65,16 +57,16 @@ impl Calls {
     /// # Errors
     /// When the kernel refuses the programs, or the filter cannot be.
     pub fn start(filter: &Filter) -> Result<Self, Error> {
-        filter.check()?;
-        let cpus = libbpf_rs::num_possible_cpus().map_or(1, |cpus| u32::try_from(cpus).unwrap_or(u32::MAX));
-        let shards = cpus.clamp(1, SHARDS_MAX).next_power_of_two();
-        let config = Config { filter, grouping: Grouping::Process, herd_min: 0, shard_mask: shards - 1 };
-        let is_command = matches!(filter, Filter::ChildrenOf(_));
-        let without: &[&str] = if is_command { &[] } else { &["on_fork", "on_exec"] };
-        let sizes = [("histograms", shards * CALLS)];
-        let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without, sizes: &sizes })?;
-        loaded.attach(&[])?;
-        Ok(Self { loaded, shards, before: vec![Before::default(); CALLS as usize] })
+        Self::of(&TaskPrograms::load(&TaskOptions::new(filter, &[Part::Calls]))?)
+    }
+
+    /// With programs that other parts share.
+    ///
+    /// # Errors
+    /// When the kernel does not attach them.
+    pub fn of(programs: &Rc<TaskPrograms>) -> Result<Self, Error> {
+        programs.switch(Part::Calls, true)?;
+        Ok(Self { programs: programs.clone(), before: vec![Before::default(); CALLS as usize] })
     }
 
     /// Starts a command and counts its calls and those of its children, from the end of its `exec` on.
@@ -90,10 +82,16 @@ impl Calls {
         }
     }
 
+    /// The programs, which others may share.
+    #[must_use]
+    pub fn programs(&self) -> &Rc<TaskPrograms> {
+        &self.programs
+    }
+
     /// What the programs cost, by name.
     #[must_use]
     pub fn run_times(&self) -> Vec<(String, RunTime)> {
-        self.loaded.run_times()
+        self.programs.run_times()
     }
 
     /// What was counted since the last time, most calls first.
@@ -111,7 +109,7 @@ impl Calls {
 
     fn drain_one(&mut self, number: u32) -> Result<Option<Call>, Error> {
         let (mut count, mut errors, mut time) = (0_u64, 0_u64, 0_u64);
-        for bytes in values_of_cpus(&self.loaded.map("calls"), number, "counts of calls")? {
+        for bytes in values_of_cpus(&self.programs.loaded().map("calls"), number, "counts of calls")? {
             let mut fields = Fields(&bytes);
             count += fields.u64();
             errors += fields.u64();
@@ -121,8 +119,8 @@ impl Calls {
         if count == before.count && errors == before.errors && time == before.time {
             return Ok(None);
         }
-        let map = self.loaded.map("histograms");
-        before.bins.resize_with(self.shards as usize, Bins::new);
+        let map = self.programs.loaded().map("call_histograms");
+        before.bins.resize_with(self.programs.shards() as usize, Bins::new);
         let mut bins = Vec::new();
         for (shard, seen) in (0..).zip(&mut before.bins) {
             let counts = seen.since_last(&value(&map, shard * CALLS + number, "histograms of calls")?);

@@ -39,7 +39,7 @@ pub const CAUSES: [&str; 8] = ["lock", "disk", "network", "sleep", "pipe", "chil
 
 /// Length of `struct config`.
 #[cfg(any(feature = "bpf", test))]
-pub(crate) const CONFIG_BYTES: usize = 48;
+pub(crate) const CONFIG_BYTES: usize = 64;
 
 /// Everything that the programs are told.
 #[cfg(any(feature = "bpf", test))]
@@ -50,6 +50,8 @@ pub(crate) struct Config<'a> {
     pub(crate) herd_min: u32,
     /// CPUs that share a histogram: this many less one, a power of two.
     pub(crate) shard_mask: u32,
+    /// Bits of what programs of tasks observe: `enum part`.
+    pub(crate) parts: u32,
 }
 
 impl Filter {
@@ -72,7 +74,9 @@ impl Filter {
 impl Config<'_> {
     /// As the programs read it.
     pub(crate) fn bytes(&self) -> [u8; CONFIG_BYTES] {
-        let (mut kind, mut tgid, mut cgroup, mut comm) = (0_u32, 0_u32, 0_u64, [0_u8; COMM_MAX + 1]);
+        let (mut kind, mut tgid, mut cgroup) = (0_u32, 0_u32, 0_u64);
+        // The name up to the zero byte at its end, and a mask of as many bytes.
+        let (mut comm, mut mask) = ([0_u8; COMM_MAX + 1], [0_u8; COMM_MAX + 1]);
         match self.filter {
             Filter::Everything => {}
             Filter::Process(process) => (kind, tgid) = (1, *process),
@@ -80,6 +84,7 @@ impl Config<'_> {
                 kind = 2;
                 let length = name.len().min(COMM_MAX);
                 comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+                mask[..=length].fill(u8::MAX);
             }
             Filter::Cgroup(id) => (kind, cgroup) = (3, *id),
             Filter::ChildrenOf(process) => (kind, tgid) = (4, *process),
@@ -93,8 +98,8 @@ impl Config<'_> {
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(tgid.to_ne_bytes());
         bytes.extend(cgroup.to_ne_bytes());
-        bytes.extend(comm);
-        for number in [grouping, self.herd_min, self.shard_mask, 0] {
+        bytes.extend([comm, mask].concat());
+        for number in [grouping, self.herd_min, self.shard_mask, self.parts] {
             bytes.extend(number.to_ne_bytes());
         }
         bytes.try_into().expect("the fields have the length of the form")
@@ -117,12 +122,15 @@ mod tests {
     #[test]
     fn each_field_of_the_configuration_has_its_place() {
         let filter = Filter::Comm("nginx".to_owned());
-        let config = Config { filter: &filter, grouping: Grouping::Cgroup, herd_min: 8, shard_mask: 3 }.bytes();
+        let config =
+            Config { filter: &filter, grouping: Grouping::Cgroup, herd_min: 8, shard_mask: 3, parts: 5 }.bytes();
         assert_eq!(config[0], 2);
         assert_eq!(&config[16..32], b"nginx\0\0\0\0\0\0\0\0\0\0\0");
-        assert_eq!((config[32], config[36], config[40]), (2, 8, 3));
+        assert_eq!(&config[32..48], b"\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0\0\0", "with the byte that ends it");
+        assert_eq!((config[48], config[52], config[56], config[60]), (2, 8, 3, 5));
         let filter = Filter::Cgroup(0x0102_0304_0506_0708);
-        let config = Config { filter: &filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0 }.bytes();
+        let config =
+            Config { filter: &filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0, parts: 0 }.bytes();
         assert_eq!(&config[8..16], &0x0102_0304_0506_0708_u64.to_ne_bytes());
     }
 }

@@ -92,11 +92,16 @@ impl Functions {
                 files.len()
             )));
         }
-        let config =
-            Config { filter: &Filter::Process(process), grouping: Grouping::Process, herd_min: 0, shard_mask: 0 };
+        let config = Config {
+            filter: &Filter::Process(process),
+            grouping: Grouping::Process,
+            herd_min: 0,
+            shard_mask: 0,
+            parts: 0,
+        };
         let sizes = [("functions", count as u32), ("counts", count as u32)];
         let plan = Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &sizes };
-        let mut loaded = Loaded::load(&plan)?;
+        let loaded = Loaded::load(&plan)?;
         let mut all = Vec::with_capacity(count);
         for (file, image) in &images {
             let first = all.len();
@@ -108,7 +113,7 @@ impl Functions {
                 all.push(((*file).clone(), place.name.clone()));
             }
             if !image.places.is_empty() {
-                attach(&mut loaded, process, file, image, first)?;
+                attach(&loaded, process, file, image, first)?;
             }
         }
         Ok(Self { loaded, before: vec![[0; 2]; all.len()], all })
@@ -158,7 +163,7 @@ impl Functions {
     }
 }
 
-fn attach(loaded: &mut Loaded, process: u32, file: &Path, image: &Image, first: usize) -> Result<(), Error> {
+fn attach(loaded: &Loaded, process: u32, file: &Path, image: &Image, first: usize) -> Result<(), Error> {
     let options = UprobeMultiOpts {
         offsets: image.places.iter().map(|place| place.offset as usize).collect(),
         cookies: (first as u64..).take(image.places.len()).collect(),

@@ -3,6 +3,7 @@
 //! - [`Filter`], [`Grouping`]: which tasks are observed, and how they are grouped.
 //! - `doctor`: which families of programs this kernel allows, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
+//! - `tasks`: the programs that the next four share when they are observed together.
 //! - `micro`: microstates of threads. `calls`: system calls. `functions`: calls of functions. `locks`: contended locks, and [`wait_kind`]: other waits
 //!   within futex.
 //! - [`ask`]: questions written by the user.
@@ -17,8 +18,8 @@
 //! Limits: groups beyond the number requested count in one named `other`. Failure: a program that does not load gives
 //! an [`Error`] with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the
 //! feature `bpf`.
-// `run_time` and `functions::stopped` alone allow it for themselves: two calls that libbpf-rs has no name for, and what runs
-// between fork and exec.
+// `run_time`, `mapped` and `functions::stopped` alone allow it for themselves: two calls that libbpf-rs has no name for, the
+// memory of a map, and what runs between fork and exec.
 #![deny(unsafe_code)]
 
 pub mod advice;
@@ -42,6 +43,8 @@ pub mod growth;
 pub mod locks;
 pub mod machine;
 #[cfg(feature = "bpf")]
+mod mapped;
+#[cfg(feature = "bpf")]
 pub mod micro;
 #[cfg(feature = "bpf")]
 mod object;
@@ -59,6 +62,8 @@ pub mod stacks;
 #[cfg(feature = "bpf")]
 pub mod symbols;
 pub mod syscalls;
+#[cfg(feature = "bpf")]
+pub mod tasks;
 pub mod wait_kind;
 
 pub use error::Error;

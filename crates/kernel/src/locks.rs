@@ -10,22 +10,21 @@
 //! Failure: stacks are symbolised while the process lives; afterwards they have no names.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
-use crate::filter::Config;
-use crate::object::{Loaded, Plan, value};
+use crate::object::value;
 use crate::run_time::RunTime;
 use crate::snapshots::{Snapshot, Unwinder};
+use crate::tasks::{LOCK_KINDS, Part, TaskOptions, TaskPrograms, offer};
 use crate::wait_kind::WaitKind;
-use crate::{Error, Filter, Grouping};
-
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/locks.bpf.o"));
+use crate::{Error, Filter};
 
 /// Waits and holds.
-const KINDS: usize = 2;
+const KINDS: usize = LOCK_KINDS as usize;
 
 /// What a place costs in the kernel: two histograms of 8 KiB.
 pub const PLACE_BYTES: usize = KINDS * BINS_BYTES;
@@ -93,7 +92,7 @@ pub struct Lost {
 
 /// Observes waits while it lives.
 pub struct Locks {
-    loaded: Loaded,
+    programs: Rc<TaskPrograms>,
     unwinder: Unwinder,
     /// By slot.
     frames: HashMap<u32, Vec<String>>,
@@ -123,31 +122,36 @@ impl Locks {
     /// # Errors
     /// When the kernel refuses the programs, or what is asked for cannot be.
     pub fn start(options: &Options) -> Result<Self, Error> {
-        options.filter.check()?;
+        let of_tasks = TaskOptions {
+            places: options.places.clamp(1, PLACES_MAX),
+            ..TaskOptions::new(&options.filter, &[Part::Locks])
+        };
+        Self::of(&TaskPrograms::load(&of_tasks)?, options)
+    }
+
+    /// With programs that other parts share, which were loaded for as many places.
+    ///
+    /// # Errors
+    /// When the kernel does not attach them, or what is asked for cannot be.
+    pub fn of(programs: &Rc<TaskPrograms>, options: &Options) -> Result<Self, Error> {
         if !(1..=PLACES_MAX).contains(&options.places) {
             return Err(Error::Input(format!("{} places: from 1 to {PLACES_MAX} can be", options.places)));
         }
-        let config = Config { filter: &options.filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0 };
-        // Slot 0 is that of all that found none.
-        let slots = options.places + 1;
-        let sizes = [
-            ("slots", options.places),
-            ("free_slots", options.places),
-            ("locks", slots),
-            ("histograms", slots * KINDS as u32),
-        ];
-        let mut loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[], sizes: &sizes })?;
-        for slot in 1..slots {
-            free(&loaded, slot)?;
-        }
-        loaded.attach(&[])?;
-        Ok(Self { loaded, unwinder: Unwinder::new(options.maps), frames: HashMap::new(), seen: HashMap::new() })
+        programs.switch(Part::Locks, true)?;
+        let unwinder = Unwinder::new(options.maps);
+        Ok(Self { programs: programs.clone(), unwinder, frames: HashMap::new(), seen: HashMap::new() })
+    }
+
+    /// The programs, which others may share.
+    #[must_use]
+    pub fn programs(&self) -> &Rc<TaskPrograms> {
+        &self.programs
     }
 
     /// What the programs cost, by name.
     #[must_use]
     pub fn run_times(&self) -> Vec<(String, RunTime)> {
-        self.loaded.run_times()
+        self.programs.run_times()
     }
 
     /// Unwinds and names the stacks that came since the last time, which can only be while their process lives.
@@ -155,7 +159,7 @@ impl Locks {
     /// # Errors
     /// When the kernel's ring cannot be read.
     pub fn look_up(&mut self) -> Result<(), Error> {
-        let snapshots = Snapshot::drain(&self.loaded)?;
+        let snapshots = Snapshot::drain(self.programs.loaded())?;
         self.frames.extend(self.unwinder.names(snapshots));
         Ok(())
     }
@@ -180,7 +184,7 @@ impl Locks {
             out.extend(self.drain_slot(place.slot, Some(&place), of_slot)?);
             if !is_alive {
                 self.frames.remove(&place.slot);
-                free(&self.loaded, place.slot)?;
+                offer(self.programs.loaded(), "free_places", place.slot)?;
             }
         }
         let waited = |lock: &Lock| lock.waits.sum.unwrap_or(0.0);
@@ -189,7 +193,7 @@ impl Locks {
     }
 
     fn drain_slot(&mut self, slot: u32, place: Option<&Place>, mut pairs: Vec<Pair>) -> Result<Option<Lock>, Error> {
-        let bytes = value(&self.loaded.map("locks"), slot, "locks")?;
+        let bytes = value(&self.programs.loaded().map("locks"), slot, "locks")?;
         let mut fields = Fields(&bytes);
         let sums: [u64; 3] = std::array::from_fn(|_| fields.u64());
         let seen =
@@ -198,10 +202,10 @@ impl Locks {
         if sums == before {
             return Ok(None);
         }
-        let map = self.loaded.map("histograms");
+        let map = self.programs.loaded().map("lock_histograms");
         let mut histograms = Vec::with_capacity(KINDS);
         for (kind, bins) in seen.bins.iter_mut().enumerate() {
-            let bytes = value(&map, slot * KINDS as u32 + kind as u32, "histograms of locks")?;
+            let bytes = value(&map, slot * LOCK_KINDS + kind as u32, "histograms of locks")?;
             histograms.push(histogram(bins.since_last(&bytes), sums[kind].wrapping_sub(before[kind])));
         }
         let [waits, holds] = histograms.try_into().expect("waits and holds");
@@ -215,8 +219,8 @@ impl Locks {
 
     /// Forgets a place of a process that has ended.
     fn release(&self, place: &Place, pairs: &[Pair]) -> Result<(), Error> {
-        self.loaded.map("slots").delete(&place.key).map_err(failed("places"))?;
-        let map = self.loaded.map("pairs");
+        self.programs.loaded().map("place_slots").delete(&place.key).map_err(failed("places"))?;
+        let map = self.programs.loaded().map("pairs");
         for pair in pairs {
             let key = [place.slot, pair.waiter, pair.waker, 0].map(u32::to_ne_bytes).concat();
             map.delete(&key).map_err(failed("pairs"))?;
@@ -229,12 +233,13 @@ impl Locks {
     /// # Errors
     /// When the kernel's maps cannot be read.
     pub fn lost(&self) -> Result<Lost, Error> {
-        let count = |index| Ok(Fields(&value(&self.loaded.map("lost"), index, "what was lost")?).u64());
+        let count =
+            |index| Ok(Fields(&value(&self.programs.loaded().map("lost_of_locks"), index, "what was lost")?).u64());
         Ok(Lost { pairs: count(0)?, stacks: count(1)? })
     }
 
     fn places(&self) -> Result<Vec<Place>, Error> {
-        let map = self.loaded.map("slots");
+        let map = self.programs.loaded().map("place_slots");
         let mut places = Vec::new();
         for key in map.keys() {
             if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("places"))? {
@@ -247,7 +252,7 @@ impl Locks {
     }
 
     fn pairs(&self) -> Result<HashMap<u32, Vec<Pair>>, Error> {
-        let map = self.loaded.map("pairs");
+        let map = self.programs.loaded().map("pairs");
         let mut pairs: HashMap<u32, Vec<Pair>> = HashMap::new();
         for key in map.keys() {
             let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("pairs"))? else { continue };
@@ -269,9 +274,4 @@ struct Place {
     address: u64,
     /// `struct place`.
     key: Vec<u8>,
-}
-
-/// Offers a slot to the next new place.
-fn free(loaded: &Loaded, slot: u32) -> Result<(), Error> {
-    loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
 }

@@ -1,6 +1,6 @@
 //! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
 
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -28,13 +28,13 @@ pub(crate) struct Plan<'a> {
 /// Loaded and attached programs; dropped, they are out of the kernel.
 pub(crate) struct Loaded {
     // Before the object: what is attached goes first.
-    links: Vec<(String, Link)>,
+    links: RefCell<Vec<(String, Link)>>,
     object: Object,
 }
 
 impl std::fmt::Debug for Loaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded").field("links", &self.links.len()).finish_non_exhaustive()
+        f.debug_struct("Loaded").field("links", &self.links.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -112,26 +112,26 @@ impl Loaded {
                 program.set_attach_target(0, Some(target.to_owned())).map_err(in_load)?;
             }
         }
-        Ok(Self { links: Vec::new(), object: open.load().map_err(in_load)? })
+        Ok(Self { links: RefCell::default(), object: open.load().map_err(in_load)? })
     }
 
     /// Attaches everything that was loaded and is not yet.
-    pub(crate) fn attach(&mut self, without: &[&str]) -> Result<(), Error> {
+    pub(crate) fn attach(&self, without: &[&str]) -> Result<(), Error> {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let is_attached = self.links.iter().any(|(attached, _)| *attached == name);
+            let is_attached = self.links.borrow().iter().any(|(attached, _)| *attached == name);
             if is_attached || !program.autoload() || without.contains(&name.as_str()) {
                 continue;
             }
             let link = program.attach().map_err(|error| refused(&format!("attaching {name}"), &error))?;
-            self.links.push((name, link));
+            self.links.borrow_mut().push((name, link));
         }
         Ok(())
     }
 
     /// Takes programs out of the kernel's way; [`Loaded::attach`] puts them back.
-    pub(crate) fn detach(&mut self, names: &[&str]) {
-        self.links.retain(|(name, _)| !names.contains(&name.as_str()));
+    pub(crate) fn detach(&self, names: &[&str]) {
+        self.links.borrow_mut().retain(|(name, _)| !names.contains(&name.as_str()));
     }
 
     /// What the kernel counted of the programs, by name.
@@ -145,39 +145,50 @@ impl Loaded {
     }
 
     /// Attaches a program to a clock of a CPU.
-    pub(crate) fn attach_tick(&mut self, name: &str, cpu: usize, pace: Pace) -> Result<(), Error> {
+    pub(crate) fn attach_tick(&self, name: &str, cpu: usize, pace: Pace) -> Result<(), Error> {
         let mut clock = Builder::new(Software::CPU_CLOCK);
         match pace {
             Pace::PerSecond(rate) => clock.sample_frequency(rate.into()),
             Pace::EveryNs(ns) => clock.sample_period(ns),
         };
-        self.attach_event(name, clock.include_kernel(), cpu)
+        self.attach_event(name, name, clock.include_kernel(), cpu)
     }
 
-    /// Attaches a program to the end of each page fault of user code on a CPU.
-    pub(crate) fn attach_fault_ends(&mut self, name: &str, cpu: usize) -> Result<(), Error> {
+    /// Attaches a program to the end of each page fault of user code on a CPU; [`Loaded::detach`] knows it as `key`.
+    pub(crate) fn attach_fault_ends(&self, key: &str, name: &str, cpu: usize) -> Result<(), Error> {
         for kind in [Software::PAGE_FAULTS_MIN, Software::PAGE_FAULTS_MAJ] {
             // A builder leaves out what happens in the kernel's own code unless it is told otherwise.
-            self.attach_event(name, Builder::new(kind).sample_period(1), cpu)?;
+            self.attach_event(key, name, Builder::new(kind).sample_period(1), cpu)?;
         }
         Ok(())
     }
 
-    fn attach_event(&mut self, name: &str, event: &mut Builder<'_>, cpu: usize) -> Result<(), Error> {
+    fn attach_event(&self, key: &str, name: &str, event: &mut Builder<'_>, cpu: usize) -> Result<(), Error> {
         let counter = counter_of(event, cpu)?;
-        self.attach_by(name, &format!("attaching {name}"), |program| attach_counter(program, counter))
+        self.attach_as(key, name, &format!("attaching {name}"), |program| attach_counter(program, counter))
     }
 
     /// Attaches a program in a way of its own.
     pub(crate) fn attach_by(
-        &mut self,
+        &self,
+        name: &str,
+        what: &str,
+        attach: impl FnOnce(&ProgramMut<'_>) -> Result<Link, libbpf_rs::Error>,
+    ) -> Result<(), Error> {
+        self.attach_as(name, name, what, attach)
+    }
+
+    fn attach_as(
+        &self,
+        key: &str,
         name: &str,
         what: &str,
         attach: impl FnOnce(&ProgramMut<'_>) -> Result<Link, libbpf_rs::Error>,
     ) -> Result<(), Error> {
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let link = attach(&program.expect("a program of our own object"));
-        self.links.push((name.to_owned(), link.map_err(|error| refused(what, &error))?));
+        let link = link.map_err(|error| refused(what, &error))?;
+        self.links.borrow_mut().push((key.to_owned(), link));
         Ok(())
     }
 
@@ -212,18 +223,9 @@ impl Loaded {
     }
 
     /// The link of an attached program.
-    pub(crate) fn link(&self, name: &str) -> &Link {
-        &self.links.iter().find(|(attached, _)| attached == name).expect("a program that was attached").1
-    }
-
-    /// The ids of the programs, by name.
-    pub(crate) fn program_ids(&self) -> Vec<(String, u32)> {
-        let id = |program: ProgramMut<'_>| {
-            let name = program.name().to_string_lossy().into_owned();
-            let loaded = program.autoload();
-            loaded.then(|| libbpf_rs::Program::id_from_fd(program.as_fd()).ok().map(|id| (name, id))).flatten()
-        };
-        self.object.progs_mut().filter_map(id).collect()
+    pub(crate) fn link(&self, name: &str) -> Ref<'_, Link> {
+        let is_named = |(attached, _): &&(String, Link)| attached == name;
+        Ref::map(self.links.borrow(), |links| &links.iter().find(is_named).expect("a program that was attached").1)
     }
 }
 

@@ -4,20 +4,22 @@
 //! group that has ended frees its place at the next drain. Each costs [`GROUP_BYTES`] in the kernel. Herds that do not
 //! fit between two drains are counted as lost.
 
+use std::rc::Rc;
+
 use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
-use crate::filter::Config;
-use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::object::{value, values_of_cpus};
 use crate::run_time::RunTime;
 use crate::snapshots::{Snapshot, Unwinder};
+use crate::tasks::{GROUP_KINDS, Part, TaskOptions, TaskPrograms, offer};
 use crate::{CAUSES, Error, Filter, Grouping};
 
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o"));
-
-/// Histograms of a group.
+/// Histograms of a group: waits for a CPU after preemption and after a wait, slices, waits by cause.
 const KINDS: usize = 3 + CAUSES.len();
+
+const _: () = assert!(KINDS == GROUP_KINDS as usize);
 
 /// What a group costs in the kernel: 11 histograms of 8 KiB.
 pub const GROUP_BYTES: usize = KINDS * BINS_BYTES;
@@ -42,25 +44,6 @@ pub const INTERRUPTS: [&str; 13] = [
     "lateness",
 ];
 
-/// 1 MiB: the stacks of 120 herds between two drains; further ones have none.
-const SNAPSHOTS_BYTES: u32 = 1 << 20;
-
-/// The least that a ring may have, in which no stack finds room.
-const PAGE_BYTES: u32 = 4096;
-
-/// The programs that herds need.
-const HERD_PROGRAMS: &[&str] = &["on_waking", "on_call", "on_return"];
-/// The programs that interrupts need.
-const INTERRUPT_PROGRAMS: &[&str] = &[
-    "on_hard_entry",
-    "on_hard_exit",
-    "on_timer_entry",
-    "on_timer_exit",
-    "on_soft_entry",
-    "on_soft_exit",
-    "on_timer_expiry",
-];
-
 /// What is observed.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -76,6 +59,30 @@ pub struct Options {
     pub interrupts: bool,
     /// The text of `/proc/PID/maps`, empty when the process has ended: with it, herds have the stacks of who woke them.
     pub maps: Option<fn(u32) -> String>,
+}
+
+impl Options {
+    /// The programs that this needs, to which other parts may be added.
+    #[must_use]
+    pub fn of_tasks(&self) -> TaskOptions {
+        let parts = [Part::Scheduler, Part::Herds, Part::Interrupts];
+        let parts: Vec<Part> = parts.into_iter().filter(|part| self.has(*part)).collect();
+        TaskOptions {
+            grouping: self.grouping,
+            groups: self.groups.clamp(1, GROUPS_MAX),
+            herd_min: if self.herd_min == 0 { u32::MAX } else { self.herd_min },
+            has_herd_stacks: self.maps.is_some(),
+            ..TaskOptions::new(&self.filter, &parts)
+        }
+    }
+
+    fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Herds => self.herd_min > 0,
+            Part::Interrupts => self.interrupts,
+            _ => part == Part::Scheduler,
+        }
+    }
 }
 
 impl Default for Options {
@@ -193,20 +200,9 @@ impl SlotTotals {
     }
 }
 
-/// What is observed beside the scheduler itself, and can be left out for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extra {
-    /// Herds: three programs, two of them each system call.
-    Herds,
-    /// Interrupts, soft interrupts and timers.
-    Interrupts,
-}
-
 /// Observes the scheduler while it lives.
 pub struct Scheduler {
-    loaded: Loaded,
-    herds_off: bool,
-    interrupts_off: bool,
+    programs: Rc<TaskPrograms>,
     unwinder: Option<Unwinder>,
     options: Options,
     seen: Vec<Option<SlotTotals>>,
@@ -231,96 +227,41 @@ impl Scheduler {
     /// # Errors
     /// When the kernel refuses the programs, or what is asked for cannot be.
     pub fn start(options: Options) -> Result<Self, Error> {
-        options.filter.check()?;
+        let programs = TaskPrograms::load(&options.of_tasks())?;
+        Self::of(&programs, options)
+    }
+
+    /// With programs that other parts share, which [`Options::of_tasks`] asked for.
+    ///
+    /// # Errors
+    /// When the kernel does not attach them, or what is asked for cannot be.
+    pub fn of(programs: &Rc<TaskPrograms>, options: Options) -> Result<Self, Error> {
         if !(1..=GROUPS_MAX).contains(&options.groups) {
             return Err(Error::Input(format!("{} groups: from 1 to {GROUPS_MAX} can be", options.groups)));
         }
-        let herd_min = if options.herd_min == 0 { u32::MAX } else { options.herd_min };
-        let config = Config { filter: &options.filter, grouping: options.grouping, herd_min, shard_mask: 0 };
-        let mut without = Vec::new();
-        if options.herd_min == 0 {
-            without.extend(HERD_PROGRAMS);
-        }
-        if !options.interrupts {
-            without.extend(INTERRUPT_PROGRAMS);
-        }
-        // Slot 0 is that of all who found none.
-        let slots = options.groups + 1;
-        let sizes = [
-            ("slots", options.groups),
-            ("free_slots", options.groups),
-            ("groups", slots),
-            ("names", slots),
-            ("worsts", slots),
-            ("histograms", slots * KINDS as u32),
-            ("snapshots", if options.herd_min > 0 && options.maps.is_some() { SNAPSHOTS_BYTES } else { PAGE_BYTES }),
-        ];
-        let mut loaded =
-            Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &without, sizes: &sizes })?;
-        for slot in 1..slots {
-            free(&loaded, slot)?;
-        }
-        loaded.attach(&[])?;
-        let seen = vec![None; slots as usize];
+        let parts = [Part::Scheduler, Part::Herds, Part::Interrupts];
+        parts.into_iter().filter(|part| options.has(*part)).try_for_each(|part| programs.switch(part, true))?;
         Ok(Self {
-            loaded,
-            herds_off: false,
-            interrupts_off: false,
+            programs: programs.clone(),
             unwinder: options.maps.map(Unwinder::new),
+            seen: vec![None; options.groups as usize + 1],
             options,
-            seen,
             seen_interrupts: Vec::new(),
             seen_lost: 0,
             seen_unseen: 0,
         })
     }
 
-    /// The programs in the kernel, by name and the kernel's number.
+    /// The programs, which others may share.
     #[must_use]
-    pub fn programs(&self) -> Vec<(String, u32)> {
-        self.loaded.program_ids()
+    pub fn programs(&self) -> &Rc<TaskPrograms> {
+        &self.programs
     }
 
     /// What the programs cost, by name.
     #[must_use]
     pub fn run_times(&self) -> Vec<(String, RunTime)> {
-        self.loaded.run_times()
-    }
-
-    /// The extra that a program belongs to, when it is none of the scheduler's own.
-    #[must_use]
-    pub fn extra_of(program: &str) -> Option<Extra> {
-        let (herds, interrupts) = (HERD_PROGRAMS.contains(&program), INTERRUPT_PROGRAMS.contains(&program));
-        herds.then_some(Extra::Herds).or(interrupts.then_some(Extra::Interrupts))
-    }
-
-    /// Takes the programs that look for herds, or those of interrupts, out of the kernel's way, or puts them back. What was not
-    /// started with them has none.
-    ///
-    /// # Errors
-    /// When the kernel does not take one back.
-    pub fn switch(&mut self, extra: Extra, is_on: bool) -> Result<(), Error> {
-        let of = |extra| match extra {
-            Extra::Herds => HERD_PROGRAMS,
-            Extra::Interrupts => INTERRUPT_PROGRAMS,
-        };
-        let off = match extra {
-            Extra::Herds => &mut self.herds_off,
-            Extra::Interrupts => &mut self.interrupts_off,
-        };
-        *off = !is_on;
-        if !is_on {
-            self.loaded.detach(of(extra));
-            return Ok(());
-        }
-        let mut without = Vec::new();
-        if self.herds_off {
-            without.extend(HERD_PROGRAMS);
-        }
-        if self.interrupts_off {
-            without.extend(INTERRUPT_PROGRAMS);
-        }
-        self.loaded.attach(&without)
+        self.programs.run_times()
     }
 
     /// What was measured since the last time. `lives` says whether a group of this number is still there; the place of one that
@@ -340,14 +281,14 @@ impl Scheduler {
                 self.release(id, slot)?;
             }
         }
-        let unseen = Fields(&value(&self.loaded.map("unseen"), 0, "unseen switches")?).u64();
+        let unseen = Fields(&value(&self.programs.loaded().map("unseen"), 0, "unseen switches")?).u64();
         let unseen = unseen - std::mem::replace(&mut self.seen_unseen, unseen);
         Ok(Drained { groups, interrupts: self.drain_interrupts()?, herds, lost_herds, unseen })
     }
 
     /// Groups and their slots.
     fn slots(&self) -> Result<Vec<(u64, u32)>, Error> {
-        let map = self.loaded.map("slots");
+        let map = self.programs.loaded().map("group_slots");
         let mut slots = Vec::new();
         for key in map.keys() {
             // One that vanished meanwhile was released by nobody but us.
@@ -361,13 +302,13 @@ impl Scheduler {
 
     /// Frees the slot of a group that is gone.
     fn release(&mut self, id: u64, slot: u32) -> Result<(), Error> {
-        self.loaded.map("slots").delete(&id.to_ne_bytes()).map_err(failed("slots"))?;
+        self.programs.loaded().map("group_slots").delete(&id.to_ne_bytes()).map_err(failed("slots"))?;
         // The counters go on from where they are: the next group is what comes on top.
-        free(&self.loaded, slot)
+        offer(self.programs.loaded(), "free_groups", slot)
     }
 
     fn drain_slot(&mut self, slot: u32, id: Option<u64>) -> Result<Option<Group>, Error> {
-        let map = self.loaded.map("groups");
+        let map = self.programs.loaded().map("groups");
         let bytes = value(&map, slot, "groups")?;
         let mut fields = Fields(&bytes);
         let counters: [u64; KINDS + 4] = std::array::from_fn(|_| fields.u64());
@@ -379,14 +320,19 @@ impl Scheduler {
         let mut since = counters;
         since.iter_mut().zip(seen.counters).for_each(|(now, before)| *now = now.wrapping_sub(before));
         seen.counters = counters;
-        let histograms_of = self.loaded.map("histograms");
-        let mut histograms = Vec::with_capacity(KINDS);
+        let histograms_of = self.programs.loaded().map("group_histograms");
+        let mut counts = Vec::with_capacity(KINDS);
         for (kind, bins) in seen.bins.iter_mut().enumerate() {
-            let bytes = value(&histograms_of, slot * KINDS as u32 + kind as u32, "histograms")?;
-            histograms.push(histogram(bins.since_last(&bytes), since[kind]));
+            let bytes = value(&histograms_of, slot * GROUP_KINDS + kind as u32, "histograms")?;
+            counts.push(bins.since_last(&bytes));
         }
-        let off_cpu = histograms.split_off(3);
-        let [run_queue, wake_up, slice] = histograms.try_into().expect("three before the causes");
+        // Each wait for a CPU is counted once: after preemption, or after a wait.
+        let (preempted, woken) = (&counts[0], &counts[1]);
+        let all_waits = preempted.iter().zip(woken).map(|(preempted, woken)| preempted + woken).collect();
+        let run_queue = histogram(all_waits, since[0] + since[1]);
+        let mut histograms = counts.into_iter().zip(since).skip(1).map(|(counts, sum_ns)| histogram(counts, sum_ns));
+        let (wake_up, slice) = histograms.next().zip(histograms.next()).expect("two before the causes");
+        let off_cpu = histograms.collect();
         let [voluntary, involuntary, migrations, wake_ups] = [0, 1, 2, 3].map(|at| since[KINDS + at]);
         let comm = if id.is_some() { self.comm(slot)? } else { "other".to_owned() };
         Ok(Some(Group {
@@ -406,7 +352,7 @@ impl Scheduler {
 
     /// The longest wait since the last time, if there was any.
     fn take_worst(&self, slot: u32) -> Result<Option<Worst>, Error> {
-        let map = self.loaded.map("worsts");
+        let map = self.programs.loaded().map("worsts");
         let bytes = value(&map, slot, "the longest waits")?;
         let mut fields = Fields(&bytes);
         let (waited_ns, tid, by_tid, cpu, _) = (fields.u64(), fields.u32(), fields.u32(), fields.u32(), fields.u32());
@@ -422,7 +368,7 @@ impl Scheduler {
         if !self.options.interrupts {
             return Ok(Vec::new());
         }
-        let cpus = values_of_cpus(&self.loaded.map("cpus"), 0, "interrupts")?;
+        let cpus = values_of_cpus(&self.programs.loaded().map("cpus"), 0, "interrupts")?;
         let times: Vec<[u64; INTERRUPTS.len()]> = cpus
             .iter()
             .map(|bytes| {
@@ -431,7 +377,7 @@ impl Scheduler {
             })
             .collect();
         self.seen_interrupts.resize_with(INTERRUPTS.len(), || (Bins::new(), vec![0; times.len()]));
-        let map = self.loaded.map("interrupt_histograms");
+        let map = self.programs.loaded().map("interrupt_histograms");
         let mut interrupts = Vec::new();
         for (at, (bins, before)) in self.seen_interrupts.iter_mut().enumerate() {
             let counts = bins.since_last(&value(&map, at as u32, "histograms of interrupts")?);
@@ -453,18 +399,18 @@ impl Scheduler {
         if self.options.herd_min == 0 {
             return Ok((Vec::new(), 0));
         }
-        let mut herds = self.loaded.records("herds", "herds", herd)?;
-        let lost = Fields(&value(&self.loaded.map("lost_herds"), 0, "lost herds")?).u64();
+        let mut herds = self.programs.loaded().records("herds", "herds", herd)?;
+        let lost = Fields(&value(&self.programs.loaded().map("lost_herds"), 0, "lost herds")?).u64();
         let lost = lost.wrapping_sub(std::mem::replace(&mut self.seen_lost, lost));
         if let Some(unwinder) = &mut self.unwinder {
-            let mut frames = unwinder.names(Snapshot::drain(&self.loaded)?);
+            let mut frames = unwinder.names(Snapshot::drain(self.programs.loaded())?);
             herds.iter_mut().for_each(|one| one.herd.frames = frames.remove(&one.number).unwrap_or_default());
         }
         Ok((herds.into_iter().map(|one| one.herd).collect(), lost))
     }
 
     fn comm(&self, slot: u32) -> Result<String, Error> {
-        let name = value(&self.loaded.map("names"), slot, "names")?;
+        let name = value(&self.programs.loaded().map("names"), slot, "names")?;
         let mut fields = Fields(&name);
         fields.u64();
         Ok(fields.comm())
@@ -484,9 +430,4 @@ fn herd(bytes: &[u8]) -> NumberedHerd {
     let call = u32::try_from(call).map_or_else(|_| "none".to_owned(), crate::syscalls::name_of);
     let herd = Herd { tid, tgid, comm: fields.comm(), call, woken, took_ns, frames: Vec::new() };
     NumberedHerd { number, herd }
-}
-
-/// Offers a slot to the next new group.
-fn free(loaded: &Loaded, slot: u32) -> Result<(), Error> {
-    loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
 }

@@ -74,7 +74,7 @@ impl Stacks {
     /// When the kernel refuses the programs or the samples, or what is asked for cannot be.
     pub fn start(filter: &Filter, kind: Kind, cpus: &[usize]) -> Result<Self, Error> {
         filter.check()?;
-        let config = Config { filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0 };
+        let config = Config { filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0, parts: 0 };
         let without = match kind {
             Kind::OnCpu(rate) if !(1..=RATE_MAX).contains(&rate) => {
                 return Err(Error::Input(format!("{rate} samples a second: from 1 to {RATE_MAX} can be")));
@@ -82,8 +82,7 @@ impl Stacks {
             Kind::OnCpu(_) => "on_switch",
             Kind::OffCpu => "on_tick",
         };
-        let mut loaded =
-            Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[without], sizes: &[] })?;
+        let loaded = Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &[without], sizes: &[] })?;
         match kind {
             Kind::OffCpu => loaded.attach(&[])?,
             Kind::OnCpu(rate) => {

@@ -24,11 +24,6 @@ fn the_compiler_here_makes_what_is_committed() {
             &include_bytes!("../bpf/objects/ask.bpf.o")[..],
         ),
         (
-            "calls",
-            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/calls.bpf.o")),
-            include_bytes!("../bpf/objects/calls.bpf.o"),
-        ),
-        (
             "doctor",
             include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/doctor.bpf.o")),
             include_bytes!("../bpf/objects/doctor.bpf.o"),
@@ -44,19 +39,9 @@ fn the_compiler_here_makes_what_is_committed() {
             include_bytes!("../bpf/objects/functions.bpf.o"),
         ),
         (
-            "locks",
-            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/locks.bpf.o")),
-            include_bytes!("../bpf/objects/locks.bpf.o"),
-        ),
-        (
-            "micro",
-            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.bpf.o")),
-            include_bytes!("../bpf/objects/micro.bpf.o"),
-        ),
-        (
-            "sched",
-            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o")),
-            include_bytes!("../bpf/objects/sched.bpf.o"),
+            "tasks",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/tasks.bpf.o")),
+            include_bytes!("../bpf/objects/tasks.bpf.o"),
         ),
     ] {
         assert!(

@@ -245,6 +245,20 @@ static void failed_faults(long count)
 
 #define PAGE 4096
 #define PAGES 4096
+
+/* Touches so many new pages, with `work` turns of a loop after each. */
+static void touch(long count, int work)
+{
+	char *pages = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED || madvise(pages, count * PAGE, MADV_NOHUGEPAGE))
+		exit(2);
+	for (long i = 0; i < count; i++) {
+		pages[i * PAGE] = 1;
+		for (volatile int spin = 0; spin < work; spin++)
+			;
+	}
+}
+
 /* One of so many is touched: a read of one brings its neighbours. */
 #define STRIDE 16
 
@@ -332,7 +346,15 @@ int main(int argc, char **argv)
 		contended_locks(count);
 	else if (!strcmp(mode, "segv"))
 		failed_faults(count);
-	else if ((!strcmp(mode, "data") || !strcmp(mode, "text")) && argc > 2)
+	else if (!strcmp(mode, "faults"))
+		touch(count, 0);
+	else if (!strcmp(mode, "touch")) {
+		touch(count, 2000);
+		printf("touched\n");
+		fflush(stdout);
+		/* Read until here; the reader ends it. */
+		pause();
+	} else if ((!strcmp(mode, "data") || !strcmp(mode, "text")) && argc > 2)
 		faults(argv[2], !strcmp(mode, "text"));
 	else if (!strcmp(mode, "mixed")) {
 		/* CPU, calls, sleep. A kernel that moves a sleeper to another CPU may count its sleep as a wait for one. */

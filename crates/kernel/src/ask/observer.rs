@@ -123,7 +123,8 @@ impl Observer {
     /// When the kernel refuses the programs or the probe.
     pub fn start(question: Compiled, options: &Options) -> Result<Self, Error> {
         options.filter.check()?;
-        let config = Config { filter: &options.filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0 };
+        let config =
+            Config { filter: &options.filter, grouping: Grouping::Process, herd_min: 0, shard_mask: 0, parts: 0 };
         let constants = question.constants();
         let wanted = programs(&question);
         let without: Vec<&str> = PROGRAMS.into_iter().filter(|name| !wanted.contains(name)).collect();
@@ -140,12 +141,12 @@ impl Observer {
             _ => None,
         };
         let places = question.places();
-        let mut loaded = Loaded::load_with(&plan, &[(".question", &constants), (".places", &places)], point)?;
+        let loaded = Loaded::load_with(&plan, &[(".question", &constants), (".places", &places)], point)?;
         for slot in 1..=options.groups {
             let offered = loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
             offered.map_err(failed("free slots"))?;
         }
-        attach(&mut loaded, &question, &wanted, options)?;
+        attach(&loaded, &question, &wanted, options)?;
         let begun = loaded.map("is_attached").update(&0_u32.to_ne_bytes(), &1_u64.to_ne_bytes(), MapFlags::ANY);
         begun.map_err(failed("the beginning"))?;
         let before = vec![Before::default(); options.groups as usize + 1];
@@ -263,7 +264,7 @@ fn programs(question: &Compiled) -> Vec<&'static str> {
     }
 }
 
-fn attach(loaded: &mut Loaded, question: &Compiled, wanted: &[&str], options: &Options) -> Result<(), Error> {
+fn attach(loaded: &Loaded, question: &Compiled, wanted: &[&str], options: &Options) -> Result<(), Error> {
     match &question.probe {
         Probe::Point(_) | Probe::Call(_) => loaded.attach(&[]),
         Probe::Function { path, symbol, .. } => {

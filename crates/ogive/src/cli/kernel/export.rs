@@ -11,6 +11,7 @@ mod questions;
 mod role;
 mod sent;
 mod stack_series;
+mod threads;
 
 use std::process::ExitCode;
 use std::time::Duration;

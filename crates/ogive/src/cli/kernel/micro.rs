@@ -42,7 +42,10 @@ pub(super) fn run(options: &Micro) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let before = observed.read()?;
-    wait(options.seconds.unwrap_or(1));
+    for _ in 0..options.seconds.unwrap_or(1) {
+        wait(1);
+        observed.follow_cpus(&online_cpus()?)?;
+    }
     let mut threads = since(&before, &observed.read()?);
     Sort::default().sort(&mut threads);
     let faults = observed.faults();

@@ -128,13 +128,8 @@ impl Groups {
         count("ogive_kernel_wake_ups_total", &[], group.wake_ups);
     }
 
-    /// Adds what a thread did since the last reading.
-    pub(super) fn thread(&mut self, thread: &Thread, process_comm: &str) {
-        let (id, comm) = match self.grouping {
-            Grouping::Process => (u64::from(thread.tgid), process_comm),
-            Grouping::Thread => (u64::from(thread.tid), thread.comm.as_str()),
-            Grouping::Cgroup => (thread.cgroup, ""),
-        };
+    /// Adds what the threads of a group did since the last reading.
+    pub(super) fn threads(&mut self, id: u64, comm: &str, thread: &Thread) {
         let family = self.family(Some(id), comm);
         for (state, ns) in STATE_NAMES.iter().zip(thread.states_ns) {
             family.count(Source::Bpf, "ogive_kernel_state_nanoseconds_total", &[("state", state)], ns);

@@ -14,10 +14,10 @@ use std::time::Duration;
 use ogive_export::Cells;
 use ogive_kernel::Filter;
 use ogive_kernel::budget::{Budget, Change};
-use ogive_kernel::micro::Thread;
 use ogive_kernel::run_time::{Measuring, RunTime};
 use ogive_probe::Clock;
 
+use super::super::tasks::online_cpus;
 use super::groups::{Groups, SETTLE_NS};
 use super::machine::Machine;
 use super::parts::{Loaded, SHED_ORDER, Settings};
@@ -25,6 +25,7 @@ use super::processes::Processes;
 use super::questions::Questions;
 use super::sent::Sent;
 use super::stack_series::StoredStacks;
+use super::threads::Threads;
 use crate::cli::config_file;
 
 /// 50 ms before the end of a second, some of which the reading takes.
@@ -83,13 +84,14 @@ struct Observation {
     groups: Groups,
     machine: Machine,
     processes: Processes,
-    threads: HashMap<u32, Thread>,
+    threads: Threads,
     window: Option<Window>,
     /// The share of a core that each part used at the last measurement.
     shares: Vec<(&'static str, f64)>,
     misses: HashMap<&'static str, u64>,
-    /// Time, and CPU time of this thread, at the end of the last turn.
+    /// Time, and CPU time of this thread, at the end of the last turn, and when the budget judged last.
     own: (u64, u64),
+    judged: Option<(u64, u64)>,
     turn: u64,
     is_measured: bool,
 }
@@ -107,11 +109,12 @@ impl Observation {
             loaded: Loaded::default(),
             questions: Questions::new(sent, &settings.asked, &settings.filter, settings.groups),
             stacks: StoredStacks::new(sent, &settings),
-            threads: HashMap::new(),
+            threads: Threads::default(),
             window: None,
             shares: Vec::new(),
             misses: HashMap::new(),
             own: (clock.now(), thread_cpu_ns()),
+            judged: None,
             turn: 0,
             is_measured: false,
             settings,
@@ -147,7 +150,7 @@ impl Observation {
         for (part, error) in failed {
             tracing::warn!("the kernel observer does without {part}: {error}");
         }
-        if self.loaded.micro.is_some() && self.threads.is_empty() {
+        if self.threads.is_empty() {
             self.read_threads();
         }
     }
@@ -176,7 +179,8 @@ impl Observation {
             self.processes.read(&self.settings.filter, self.settings.grouping, &mut self.groups);
         }
         self.read_threads();
-        if let Some(calls) = &mut self.loaded.calls {
+        let is_on = self.loaded.is_on("calls");
+        if let Some(calls) = self.loaded.calls.as_mut().filter(|_| is_on) {
             match calls.drain() {
                 Ok(calls) => calls.iter().for_each(|call| self.groups.call(call)),
                 Err(error) => tracing::warn!("{error}"),
@@ -194,48 +198,54 @@ impl Observation {
 
     /// The states of threads since the last reading, including those that have ended.
     fn read_threads(&mut self) {
-        let Some(micro) = &mut self.loaded.micro else { return };
+        let is_on = self.loaded.is_on("micro");
+        let Some(micro) = self.loaded.micro.as_mut().filter(|_| is_on) else { return };
+        if let Err(error) = online_cpus().and_then(|cpus| micro.follow_cpus(&cpus)) {
+            tracing::warn!("{error}");
+        }
         let (ended, now) = match micro.take_ended().and_then(|ended| Ok((ended, micro.read()?))) {
             Ok(((ended, lost), now)) => {
-                self.machine.lost("exit", lost);
+                self.machine.lost("exit", lost.ends);
+                self.machine.lost("thread", lost.threads);
                 (ended, now)
             }
             Err(error) => return tracing::warn!("{error}"),
         };
-        let leaders = now.iter().chain(&ended).filter(|thread| thread.tid == thread.tgid);
-        let names: HashMap<u32, &str> = leaders.map(|thread| (thread.tgid, thread.comm.as_str())).collect();
-        // A thread that has ended may be read once more until its parent reaps it.
-        for thread in ended.iter().chain(&now) {
-            // A reused number belongs to a younger thread.
-            let before = self.threads.get(&thread.tid).filter(|before| before.wall_ns <= thread.wall_ns);
-            let more = before.map_or_else(|| thread.clone(), |before| thread.since(before));
-            let name = names.get(&thread.tgid).copied().unwrap_or(&thread.comm);
-            self.groups.thread(&more, name);
-            self.threads.insert(thread.tid, thread.clone());
+        for (id, group) in self.threads.add_up(ended, now, self.settings.grouping) {
+            self.groups.threads(id, &group.comm, &group.sum);
         }
-        self.threads = now.into_iter().map(|thread| (thread.tid, thread)).collect();
     }
 
-    /// The share of a core that the observer used, which the budget judges at the end of each window.
+    /// The share of a core that the observer used, which the budget judges at the end of each window: of the programs in the
+    /// window, and of this thread since the last judgement. What it does every ten seconds, such as texts of stacks, is in
+    /// that.
     fn count_own_cost(&mut self) {
-        let (now, cpu) = (self.clock.now(), thread_cpu_ns());
-        let (before, before_cpu) = std::mem::replace(&mut self.own, (now, cpu));
-        let own_share = share(cpu.saturating_sub(before_cpu), now.saturating_sub(before));
+        let now = self.own_time();
+        let own_share = share_between(std::mem::replace(&mut self.own, now), now);
         self.shares.retain(|(part, _)| *part != "drain");
         self.shares.push(("drain", own_share));
         let is_due = self.turn % MEASURE_TURNS == 1;
         if let Some(window) = self.window.take() {
-            self.close(&window, now);
-            let whole: f64 = self.shares.iter().map(|(_, share)| share).sum();
-            if let Some(change) = self.budget.judge(whole, self.clock.now()) {
+            self.close(&window, now.0);
+            let programs: f64 = self.shares.iter().filter(|(part, _)| *part != "drain").map(|(_, share)| share).sum();
+            let judged = self.judged.replace(now).unwrap_or(now);
+            if let Some(change) = self.budget.judge(programs + share_between(judged, now), self.clock.now()) {
                 self.apply(change);
-                // Whether that was enough shows in the next second.
-                self.open_window(now);
+                // Loading is no cost of what is loaded; and whether it was enough shows in the next second.
+                self.judged = Some(self.own_time());
+                self.open_window(now.0);
             }
         } else if is_due {
-            self.open_window(now);
+            // Nor is what was loaded before the first.
+            self.judged.get_or_insert(now);
+            self.open_window(now.0);
         }
         self.machine.cost(&self.shares, &self.budget, self.is_measured);
+    }
+
+    /// Time, and CPU time of this thread.
+    fn own_time(&self) -> (u64, u64) {
+        (self.clock.now(), thread_cpu_ns())
     }
 
     /// The cost of each part's programs so far.
@@ -269,15 +279,21 @@ impl Observation {
             let before =
                 window.before.iter().find(|(name, _)| *name == part).map(|(_, time)| *time).unwrap_or_default();
             self.shares.push((part, share(after.ran_ns.saturating_sub(before.ran_ns), took_ns)));
-            let missed = self.misses.insert(part, after.missed).filter(|before| *before <= after.missed).unwrap_or(0);
-            self.machine.lost("recursion", after.missed - missed);
+            self.count_missed(part, after.missed);
         }
+        self.count_missed("tasks", self.loaded.missed());
         // A part that is not loaded uses nothing, and its series says so.
         for (part, _) in SHED_ORDER.into_iter().filter(|(part, _)| self.settings.wants(part)) {
             if !self.shares.iter().any(|(name, _)| *name == part) {
                 self.shares.push((part, 0.0));
             }
         }
+    }
+
+    /// Counts the runs that the kernel left out since the last time.
+    fn count_missed(&mut self, programs: &'static str, missed: u64) {
+        let before = self.misses.insert(programs, missed).filter(|before| *before <= missed).unwrap_or(0);
+        self.machine.lost("recursion", missed - before);
     }
 
     fn apply(&mut self, change: Change) {
@@ -309,6 +325,11 @@ impl Observation {
 #[allow(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(ns: u64, of_ns: u64) -> f64 {
     ns as f64 / of_ns.max(1) as f64
+}
+
+/// The share of a core between two moments, each with the CPU time until then.
+fn share_between(before: (u64, u64), now: (u64, u64)) -> f64 {
+    share(now.1.saturating_sub(before.1), now.0.saturating_sub(before.0))
 }
 
 /// CPU time of this thread; 0 where the kernel does not report it.

@@ -1,10 +1,17 @@
-//! What is observed, part by part: each can be loaded, shed and restored on its own.
+//! What is observed, part by part: each can be shed and restored on its own.
+//!
+//! Invariants: parts that are wanted together share the programs at the events that they need. What is shed keeps its maps,
+//! so that nothing is counted twice when it is back.
+//! Failure: where the kernel refuses the programs of all parts together, each part has its own, or its own reason.
+
+use std::rc::Rc;
 
 use ogive_kernel::calls::Calls;
 use ogive_kernel::locks::{self, Locks};
 use ogive_kernel::micro::Microstates;
 use ogive_kernel::run_time::RunTime;
-use ogive_kernel::sched::{Extra, Options, Scheduler};
+use ogive_kernel::sched::{Options, Scheduler};
+use ogive_kernel::tasks::{self, TaskPrograms};
 use ogive_kernel::{Error, Filter, Grouping};
 
 use super::super::locks::maps;
@@ -102,6 +109,8 @@ impl Settings {
 /// The parts in the kernel. Dropping this unloads them.
 #[derive(Default)]
 pub(super) struct Loaded {
+    /// Programs of all parts that were wanted together.
+    shared: Option<Rc<TaskPrograms>>,
     pub(super) scheduler: Option<Scheduler>,
     pub(super) micro: Option<Microstates>,
     pub(super) calls: Option<Calls>,
@@ -115,93 +124,168 @@ impl Loaded {
         settings: &Settings,
         is_shed: impl Fn(&str) -> bool,
     ) -> Vec<(&'static str, Error)> {
-        let mut failed = Vec::new();
+        if self.all_programs().is_empty() {
+            // Where that fails, each part says below why.
+            let options = shared_options(settings).ok().filter(|options| !options.parts.is_empty());
+            self.shared = options.and_then(|options| TaskPrograms::load(&options).ok());
+        }
+        let shared = self.shared.as_ref();
+        let with = |part| shared.filter(|programs| programs.has(part));
         let wants = |part| settings.wants(part) && !is_shed(part);
+        let mut failed = Vec::new();
         if self.scheduler.is_none() && wants("sched") {
-            match Scheduler::start(scheduler_options(settings, &is_shed)) {
-                Ok(scheduler) => self.scheduler = Some(scheduler),
-                Err(error) => failed.push(("sched", error)),
-            }
+            let options = scheduler_options(settings);
+            let started = match with(tasks::Part::Scheduler) {
+                Some(programs) => Scheduler::of(programs, options),
+                None => Scheduler::start(options),
+            };
+            keep("sched", started, &mut self.scheduler, &mut failed);
         }
         if self.micro.is_none() && wants("micro") {
-            match online_cpus().and_then(|cpus| Microstates::start(&settings.filter, &cpus)) {
-                Ok(micro) => self.micro = Some(micro),
-                Err(error) => failed.push(("micro", error)),
-            }
+            let started = match with(tasks::Part::Microstates) {
+                Some(programs) => Microstates::of(programs),
+                None => online_cpus().and_then(|cpus| Microstates::start(&settings.filter, &cpus)),
+            };
+            keep("micro", started, &mut self.micro, &mut failed);
         }
         if self.calls.is_none() && wants("calls") {
-            match Calls::start(&settings.filter) {
-                Ok(calls) => self.calls = Some(calls),
-                Err(error) => failed.push(("calls", error)),
-            }
+            let started = match with(tasks::Part::Calls) {
+                Some(programs) => Calls::of(programs),
+                None => Calls::start(&settings.filter),
+            };
+            keep("calls", started, &mut self.calls, &mut failed);
         }
         if self.locks.is_none() && wants("locks") {
             let options = locks::Options { filter: settings.filter.clone(), places: LOCK_PLACES, maps };
-            match Locks::start(&options) {
-                Ok(locks) => self.locks = Some(locks),
-                Err(error) => failed.push(("locks", error)),
-            }
+            let started = match with(tasks::Part::Locks) {
+                Some(programs) => Locks::of(programs, &options),
+                None => Locks::start(&options),
+            };
+            keep("locks", started, &mut self.locks, &mut failed);
+        }
+        // The scheduler begins with both.
+        for part in ["herds", "interrupts"].into_iter().filter(|part| is_shed(part)) {
+            self.shed(part);
         }
         failed
     }
 
-    /// Unloads a part.
-    pub(super) fn shed(&mut self, part: &str) {
-        match part {
-            "calls" => self.calls = None,
-            "micro" => self.micro = None,
-            "locks" => self.locks = None,
-            _ => {
-                // Taking a program out cannot fail.
-                let _ = self.switch(part, false);
-            }
+    /// Switches a part off.
+    pub(super) fn shed(&self, part: &str) {
+        // Taking programs out cannot fail.
+        let _ = self.switch(part, false);
+    }
+
+    /// Switches a part on or off, unless it is not in the kernel.
+    pub(super) fn switch(&self, part: &str, is_on: bool) -> Result<(), Error> {
+        match (part, &self.micro) {
+            ("micro", Some(micro)) if is_on => micro.begin(),
+            _ => self.programs_of(part).map_or(Ok(()), |(programs, part)| programs.switch(part, is_on)),
         }
     }
 
-    /// Herds and interrupts are parts of the scheduler's.
-    pub(super) fn switch(&mut self, part: &str, is_on: bool) -> Result<(), Error> {
-        let extra = match part {
-            "herds" => Extra::Herds,
-            "interrupts" => Extra::Interrupts,
-            _ => return Ok(()),
+    /// Whether a part is in the kernel and switched on.
+    pub(super) fn is_on(&self, part: &str) -> bool {
+        self.programs_of(part).is_some_and(|(programs, part)| programs.is_on(part))
+    }
+
+    fn programs_of(&self, part: &str) -> Option<(&Rc<TaskPrograms>, tasks::Part)> {
+        let scheduler = self.scheduler.as_ref().map(Scheduler::programs);
+        let (programs, part) = match part {
+            "sched" => (scheduler, tasks::Part::Scheduler),
+            "herds" => (scheduler, tasks::Part::Herds),
+            "interrupts" => (scheduler, tasks::Part::Interrupts),
+            "micro" => (self.micro.as_ref().map(Microstates::programs), tasks::Part::Microstates),
+            "calls" => (self.calls.as_ref().map(Calls::programs), tasks::Part::Calls),
+            "locks" => (self.locks.as_ref().map(Locks::programs), tasks::Part::Locks),
+            _ => return None,
         };
-        self.scheduler.as_mut().map_or(Ok(()), |scheduler| scheduler.switch(extra, is_on))
+        programs.map(|programs| (programs, part))
     }
 
-    /// The cost of each part's programs so far.
-    pub(super) fn run_times(&self) -> Vec<(&'static str, RunTime)> {
-        let mut out = Vec::new();
-        let scheduler = self.scheduler.as_ref().map(Scheduler::run_times).unwrap_or_default();
-        for (part, _) in &SHED_ORDER {
-            let of_part: Vec<_> = scheduler.iter().filter(|(name, _)| part_of(name) == *part).cloned().collect();
-            if !of_part.is_empty() {
-                out.push((*part, RunTime::sum(&of_part)));
+    /// All programs, shared ones once.
+    fn all_programs(&self) -> Vec<&Rc<TaskPrograms>> {
+        let mut all: Vec<&Rc<TaskPrograms>> = Vec::new();
+        for (programs, _) in ["sched", "micro", "calls", "locks"].into_iter().filter_map(|part| self.programs_of(part))
+        {
+            if !all.iter().any(|known| Rc::ptr_eq(known, programs)) {
+                all.push(programs);
             }
         }
-        out.extend(self.micro.as_ref().map(|micro| ("micro", RunTime::sum(&micro.run_times()))));
-        out.extend(self.locks.as_ref().map(|locks| ("locks", RunTime::sum(&locks.run_times()))));
-        out.extend(self.calls.as_ref().map(|calls| ("calls", RunTime::sum(&calls.run_times()))));
+        all
+    }
+
+    /// The cost of each part's programs so far: of one that parts share, each has an equal share. What programs missed is in
+    /// [`Loaded::missed`].
+    pub(super) fn run_times(&self) -> Vec<(&'static str, RunTime)> {
+        let mut out: Vec<(&'static str, RunTime)> = Vec::new();
+        for programs in self.all_programs() {
+            for (program, time) in programs.run_times() {
+                let parts = programs.parts_of(&program);
+                let count = parts.len().max(1) as u64;
+                for part in parts.into_iter().map(name_of) {
+                    let at = out.iter().position(|(known, _)| *known == part).unwrap_or_else(|| {
+                        out.push((part, RunTime::default()));
+                        out.len() - 1
+                    });
+                    out[at].1.ran_ns += time.ran_ns / count;
+                    out[at].1.runs += time.runs / count;
+                }
+            }
+        }
         out
     }
-}
 
-/// The part that a program of the scheduler's belongs to.
-fn part_of(program: &str) -> &'static str {
-    match Scheduler::extra_of(program) {
-        Some(Extra::Herds) => "herds",
-        Some(Extra::Interrupts) => "interrupts",
-        None => "sched",
+    /// Runs of the programs that the kernel left out.
+    pub(super) fn missed(&self) -> u64 {
+        let all = self.all_programs().into_iter().map(|programs| RunTime::sum(&programs.run_times()).missed);
+        all.sum()
     }
 }
 
-fn scheduler_options(settings: &Settings, is_shed: &impl Fn(&str) -> bool) -> Options {
-    let has = |part| settings.wants(part) && !is_shed(part);
+/// Keeps what has started, or the reason why it has not.
+fn keep<T>(
+    part: &'static str,
+    started: Result<T, Error>,
+    into: &mut Option<T>,
+    failed: &mut Vec<(&'static str, Error)>,
+) {
+    match started {
+        Ok(started) => *into = Some(started),
+        Err(error) => failed.push((part, error)),
+    }
+}
+
+/// The name of a part of the programs of tasks.
+fn name_of(part: tasks::Part) -> &'static str {
+    match part {
+        tasks::Part::Scheduler => "sched",
+        tasks::Part::Herds => "herds",
+        tasks::Part::Microstates => "micro",
+        tasks::Part::Calls => "calls",
+        tasks::Part::Locks => "locks",
+        tasks::Part::Interrupts => "interrupts",
+    }
+}
+
+/// What is wanted of tasks, together.
+fn shared_options(settings: &Settings) -> Result<tasks::TaskOptions, Error> {
+    let mut options = scheduler_options(settings).of_tasks();
+    options.parts.retain(|part| settings.wants("sched") && settings.wants(name_of(*part)));
+    let others = [tasks::Part::Microstates, tasks::Part::Calls, tasks::Part::Locks];
+    options.parts.extend(others.into_iter().filter(|part| settings.wants(name_of(*part))));
+    options.places = LOCK_PLACES;
+    options.cpus = online_cpus()?;
+    Ok(options)
+}
+
+fn scheduler_options(settings: &Settings) -> Options {
     Options {
         filter: settings.filter.clone(),
         grouping: settings.grouping,
         groups: settings.groups,
-        herd_min: if has("herds") { settings.herd_min } else { 0 },
-        interrupts: has("interrupts"),
+        herd_min: if settings.wants("herds") { settings.herd_min } else { 0 },
+        interrupts: settings.wants("interrupts"),
         maps: None,
     }
 }

@@ -13,6 +13,7 @@ use ratatui::{DefaultTerminal, Frame};
 
 use super::difference::since;
 use super::table::{HEAD, SORTS, Sort, row};
+use crate::cli::kernel::tasks::online_cpus;
 use crate::cli::keys::Request;
 
 /// 50 ms: a key takes effect before a person notices a delay.
@@ -35,6 +36,7 @@ fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result
     let mut is_new = true;
     loop {
         if Clock::global().now().saturating_sub(read_at) >= INTERVAL_NS {
+            observed.follow_cpus(&online_cpus()?)?;
             let now = observed.read()?;
             read_at = Clock::global().now();
             (threads, before, is_new) = (since(&before, &now), now, true);
