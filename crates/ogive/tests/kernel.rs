@@ -312,6 +312,17 @@ fn stacks_are_texts_that_add_up() {
     assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
     let samples = stored_stacks(&server, &comm, "on_cpu");
     assert!((40..=200).contains(&samples), "{samples}");
+    // A process that ends before is the end: its stacks are sent, and somebody is told.
+    let mut burns = Command::new(&program).args(["burn", "5000"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+    command.args(["kernel", "flame", "--seconds", "3600", "-p", &burns.id().to_string(), "--to", &url(&server)]);
+    let mut flame = Ask::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut said = String::new();
+    flame.said.read_to_string(&mut said).unwrap();
+    assert!(flame.child.wait().unwrap().success(), "{said}");
+    let line = format!("ogive: process {} has ended\n", burns.id());
+    assert!(said.contains(&line) && said.contains(" 0 not acknowledged"), "{said}");
+    burns.wait().unwrap();
     // Those of a whole machine are refused.
     let output = Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["kernel", "export", "--observe", "stacks", "--to", &url(&server)])

@@ -12,7 +12,7 @@ use ogive_kernel::folded::Folded;
 use ogive_kernel::stacks::{Kind, RATE_MAX, Stacks};
 
 use super::export::label;
-use super::tasks::{Tasks, online_cpus, wait};
+use super::tasks::{Tasks, has_ended, online_cpus, wait};
 use crate::cli::exit::EXIT_USAGE;
 use crate::cli::observed::start_export;
 
@@ -68,7 +68,8 @@ pub(super) fn run(options: &Flame) -> anyhow::Result<ExitCode> {
     }
     if let Some(url) = &options.to {
         let (filter, exporter) = (tasks.filter()?, start_export(url, &options.labels)?);
-        return send::run(&filter, kind(options), exporter, Duration::from_secs(options.seconds));
+        let length = Duration::from_secs(options.seconds);
+        return send::run(&filter, kind(options), exporter, length);
     }
     // Before anything is recorded that could not be drawn.
     let before = options.before.as_deref().map(read).transpose()?;
@@ -96,8 +97,8 @@ fn record(options: &Flame) -> anyhow::Result<Folded> {
     for _ in 0..options.seconds {
         wait(1);
         stacks.look_up()?;
-        if options.tasks.pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            eprintln!("ogive: the process has ended");
+        if let Some(pid) = options.tasks.pid.filter(|pid| has_ended(*pid)) {
+            eprintln!("ogive: process {pid} has ended");
             break;
         }
     }

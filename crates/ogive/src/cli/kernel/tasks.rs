@@ -72,3 +72,13 @@ pub(super) fn online_cpus() -> Result<Vec<usize>, Error> {
     let unread = |error| Error::Read { what: "the list of CPUs", reason: format!("{path}: {error}") };
     Ok(ogive_kernel::machine::list(&std::fs::read_to_string(path).map_err(unread)?))
 }
+
+/// Whether a process has ended, also one whose parent has not asked for its outcome yet.
+pub(super) fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return true };
+    // The state is behind the name, which may hold anything.
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
+    // The first thread of a process may end before others do.
+    let is_alone = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |threads| threads.count() <= 1);
+    matches!(state, Some(b'Z' | b'X')) && is_alone()
+}

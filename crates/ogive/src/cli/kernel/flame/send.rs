@@ -8,9 +8,10 @@ use ogive_kernel::Filter;
 use ogive_kernel::stacks::Kind;
 
 use super::super::export::{Sent, StackSeries};
+use super::super::tasks::has_ended;
 use crate::cli::observed::{Signals, end_export};
 
-/// Counts and sends for `length`, or until Ctrl-C.
+/// Counts and sends for `length`, until Ctrl-C, or until the process has ended that is observed.
 pub(super) fn run(filter: &Filter, kind: Kind, exporter: Exporter, length: Duration) -> anyhow::Result<ExitCode> {
     let (runtime, mut signals) = Signals::new()?;
     let mut series = StackSeries::new(&Sent::new(exporter.cells().clone()), filter, kind);
@@ -23,6 +24,12 @@ pub(super) fn run(filter: &Filter, kind: Kind, exporter: Exporter, length: Durat
             tokio::select! {
                 () = &mut end => return Ok::<_, anyhow::Error>(()),
                 _ = ticks.tick() => series.turn()?,
+            }
+            if let Filter::Process(pid) = filter
+                && has_ended(*pid)
+            {
+                eprintln!("ogive: process {pid} has ended");
+                return Ok(());
             }
         }
     });
