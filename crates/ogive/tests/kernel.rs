@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
 
 use crate::common::brokers::{broker, url};
-use crate::common::programs::{Program, all_of, hear, lines_of, text_of};
+use crate::common::programs::{Program, all_of, hear, lines_of, run_to_end, text_of};
 use crate::common::terminal::Terminal;
 use crate::common::{PATIENCE, Server, eventually};
 
@@ -316,10 +316,8 @@ fn stacks_are_texts_that_add_up() {
     let mut burns = Command::new(&program).args(["burn", "5000"]).stdout(Stdio::null()).spawn().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
     command.args(["kernel", "flame", "--seconds", "3600", "-p", &burns.id().to_string(), "--to", &url(&server)]);
-    let mut flame = Ask::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    let mut said = String::new();
-    flame.said.read_to_string(&mut said).unwrap();
-    assert!(flame.child.wait().unwrap().success(), "{said}");
+    let (status, _, said) = run_to_end(command);
+    assert!(status.success(), "{said}");
     let line = format!("ogive: process {} has ended\n", burns.id());
     assert!(said.contains(&line) && said.contains(" 0 not acknowledged"), "{said}");
     burns.wait().unwrap();
