@@ -83,7 +83,6 @@ impl Drop for Running {
     }
 }
 
-/// The bug to guard against: a line that is of the instant of one that was shown, or that comes late, was lost or shown twice.
 /// A window of a minute with long lines did not fit the memory of a query, which failed although it wanted one of them.
 #[test]
 fn long_lines_are_searched_a_few_at_a_time() {
@@ -101,6 +100,7 @@ fn long_lines_are_searched_a_few_at_a_time() {
     assert_eq!((code, out.lines().count()), (Some(0), 1), "{err}");
 }
 
+/// The bug to guard against: a line that is of the instant of one that was shown, or that comes late, was lost or shown twice.
 #[test]
 fn new_lines_are_followed_each_once_late_ones_too() {
     let directory = tempfile::tempdir().unwrap();

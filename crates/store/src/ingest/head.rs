@@ -613,14 +613,10 @@ impl Parts {
     }
 
     /// The windows that it has samples in, ascending.
-    fn windows(&self, of: impl Fn(i64) -> Window) -> Vec<Window> {
-        let mut windows = each!(self, parts => windows_of(parts, of));
-        if matches!(self, Self::Texts(_)) {
-            windows.sort_unstable();
-            windows.dedup();
-        }
+    fn windows(&self, of: impl Fn(i64) -> Window) -> BTreeSet<Window> {
+        let windows = each!(self, parts => windows_of(parts, of));
         debug_assert!(
-            windows.is_sorted_by(|one, next| one.end() <= next.start),
+            windows.iter().is_sorted_by(|one, next| one.end() <= next.start),
             "windows of a series ascend: {windows:?}"
         );
         windows
@@ -695,13 +691,13 @@ fn histogram_of(value: Value) -> HistogramValue {
     }
 }
 
-/// The windows that each part has samples in, one part's after the other's.
-fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
-    let mut windows: Vec<Window> = Vec::new();
+/// The windows that the parts have samples in. A set: very many parts of late texts may be in the same few windows.
+fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> BTreeSet<Window> {
+    let mut windows = BTreeSet::new();
     for part in parts {
         let (first, last) = (of(part.first()), of(part.last()));
         if first == last {
-            windows.push(first);
+            windows.insert(first);
         } else {
             let times = part.times();
             let mut rest = &times[..];
@@ -709,10 +705,9 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
                 let window = of(*time);
                 assert!(window.range().contains_ms(*time), "the sample at {time} is cut by {window:?}");
                 rest = &rest[rest.partition_point(|time| *time <= window.end().0)..];
-                windows.push(window);
+                windows.insert(window);
             }
         }
-        windows.dedup();
     }
     windows
 }
