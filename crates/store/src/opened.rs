@@ -5,9 +5,9 @@
 //! parts are merged in the same order.
 //! Threads: any number take label sets at once; each is taken once.
 //! Limits: what is found is charged to the opener's budget. The samples of everything taken count against the
-//! selection's `samples_max`. The content of heads is held from the beginning, shared and not copied, with an entry of
-//! about 100 bytes for each series of each block. Matches are counted as they are found, so that too many are refused
-//! before all are examined.
+//! selection's `samples_max`. The content of heads is held from the beginning, shared but for open parts, which are
+//! copied (of these the texts are charged), with an entry of about 100 bytes for each series of each block. Matches are
+//! counted as they are found, so that too many are refused before all are examined.
 //! Failure: an unreadable part is left out and reported, as in a partial answer.
 
 use std::collections::{BTreeMap, BTreeSet};

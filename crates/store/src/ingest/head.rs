@@ -604,6 +604,12 @@ impl Parts {
         each!(self, parts => parts.iter().map(|part| part.len()).sum())
     }
 
+    /// Bytes of the texts that only this holds: a reader gets a copy of what is open.
+    fn copied_bytes(&self) -> usize {
+        let Self::Texts(parts) = self else { return 0 };
+        parts.iter().filter(|part| Arc::strong_count(part) == 1).map(|part| part.bytes()).sum()
+    }
+
     /// Whether [`Parts::within`] finds anything.
     fn holds(&self, range: TimeRange) -> bool {
         match self {
@@ -754,9 +760,11 @@ impl HeadAnswer {
         &self.owned.def
     }
 
-    /// What an answer holds of it: its samples and labels lie in the head.
+    /// What an answer holds of it: its labels lie in the head, and so do its samples, except for a copy of its
+    /// open part. Of that texts are counted, which may be long.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.sources.capacity() * size_of::<Parts>()
+        let copied: usize = self.sources.iter().map(Parts::copied_bytes).sum();
+        size_of::<Self>() + self.sources.capacity() * size_of::<Parts>() + copied
     }
 
     /// A time at or before its first sample and one at or behind its last.
