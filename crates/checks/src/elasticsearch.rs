@@ -128,7 +128,7 @@ pub(super) fn report_health(run: &mut Run, cluster: &Elasticsearch, text: &str) 
     if state > cluster.worst {
         let unassigned = answer.get("unassigned_shards").and_then(Value::as_u64).unwrap_or_default();
         let sentence =
-            format!("the cluster is {said}, worse than {}; {unassigned} shards are unassigned", STATES[cluster.worst]);
+            format!("the cluster is {said}, worse than {}; unassigned shards: {unassigned}", STATES[cluster.worst]);
         return Err(Failure::new(Reason::Status, sentence));
     }
     Ok(())
@@ -253,7 +253,7 @@ mod tests {
             ]
         );
         let (end, lines) = outcome("health = 'green'", "yellow");
-        let sentence = "the cluster is yellow, worse than green; 3 shards are unassigned";
+        let sentence = "the cluster is yellow, worse than green; unassigned shards: 3";
         assert_eq!((end, lines.len()), (Err(Failure::new(Reason::Status, sentence)), 4));
         assert_eq!(outcome("", "red").0.unwrap_err().reason, Reason::Status);
         assert_eq!(outcome("health = 'red'", "red").0, Ok(()));

@@ -171,7 +171,7 @@ fn a_cluster_is_stored_as_its_node_says_and_judged() {
     health_is(&server, &node, "yellow", 1.0);
     has(&server, "usual", "ok");
     has(&server, "strict", "status");
-    let words = "the cluster is yellow, worse than green; 1 shards are unassigned";
+    let words = "the cluster is yellow, worse than green; unassigned shards: 1";
     says(&server, "ogive_check_wrong_answer", "strict", words);
     node.ask("PUT /orders/_settings", "{\"index\": {\"number_of_replicas\": 0}}");
     health_is(&server, &node, "green", 0.0);
@@ -187,7 +187,7 @@ fn a_cluster_is_stored_as_its_node_says_and_judged() {
 /// Waits until the checks that cannot be good have failed, while the cluster is red.
 fn what_fails_says_why(server: &Server) {
     for (check, result, words) in [
-        ("usual", "status", "the cluster is red, worse than yellow; 3 shards are unassigned"),
+        ("usual", "status", "the cluster is red, worse than yellow; unassigned shards: 3"),
         ("unknown", "status", "the answer has status 400"),
         ("elsewhere", "status", "the answer has status 400"),
         ("stranger", "login", "the answer has status 401"),
