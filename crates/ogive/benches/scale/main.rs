@@ -68,6 +68,8 @@ fn curves(options: &Options, counts: &[usize]) {
         if let Some(end) = &row.end {
             eprintln!("{count} series: {end}");
         }
+        // At once: the next number may take hours.
+        eprint!("{}", report::csv(std::slice::from_ref(&row)));
         rows.push(row);
     }
     print!("{}", report::table(&rows));

@@ -146,7 +146,7 @@ fn fill(options: &Options, span: &Span, sheet: &mut Sheet) -> Result<(), End> {
 
     let life = target.start_again(&[]).map_err(no_start)?;
     target.settle(guard.until);
-    sheet.put_per_cell("rollups, CPU µs for a cell", target.used(&life) * 1e6);
+    sheet.put_per_cell("start and rollups, CPU µs for a cell", target.used(&life) * 1e6);
     sheet.put("rollups", vec![target.figure("rollups_total")]);
     target.stop();
     sheet.put("bytes on disk with rollups", vec![target.disk_bytes() as f64]);

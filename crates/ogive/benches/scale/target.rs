@@ -22,7 +22,8 @@ const SETTLED_SHARE: f64 = 0.05;
 const SETTLED_LOOK: Duration = Duration::from_secs(2);
 /// An end in order writes what is in memory.
 const STOP_MAX: Duration = Duration::from_secs(1_800);
-const READY_MAX: Duration = Duration::from_secs(600);
+/// A start after a kill reads the journal: some two minutes with 10,000,000 series.
+const READY_MAX: Duration = Duration::from_secs(1_800);
 const POLL: Duration = Duration::from_millis(10);
 
 /// A reading of the process' CPU clock.
@@ -138,7 +139,7 @@ impl Target {
 }
 
 fn started(data: &Path, flags: &[&str]) -> Result<Server, String> {
-    let server = Server::try_start(data, &[FLAGS, flags].concat())?;
+    let server = Server::try_start_within(data, &[FLAGS, flags].concat(), READY_MAX)?;
     let from = Instant::now();
     while !matches!(server.request("GET /-/ready HTTP/1.1", b""), Ok((200, _))) {
         if from.elapsed() > READY_MAX {

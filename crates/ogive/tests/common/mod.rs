@@ -66,6 +66,13 @@ impl Server {
         Self::try_command(directory, &[&["serve", "--data", data], more].concat())
     }
 
+    /// As [`Server::try_start`], for so much data that the start may take up to `patience`.
+    pub fn try_start_within(directory: &Path, more: &[&str], patience: Duration) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(["serve", "--data", directory.to_str().unwrap()]).args(more);
+        Self::within(directory, command, patience).map(|(server, _)| server)
+    }
+
     /// `ogive` with these arguments; what it said instead when it does not serve.
     pub fn try_command(directory: &Path, arguments: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
@@ -74,16 +81,22 @@ impl Server {
     }
 
     /// What `command` starts, and the lines that it says once it serves; what it said instead when it does not serve.
-    pub fn of(directory: &Path, mut command: Command) -> Result<(Self, Receiver<String>), String> {
+    pub fn of(directory: &Path, command: Command) -> Result<(Self, Receiver<String>), String> {
+        Self::within(directory, command, PATIENCE)
+    }
+
+    fn within(directory: &Path, mut command: Command, patience: Duration) -> Result<(Self, Receiver<String>), String> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let lines = programs::lines_of(child.stderr.take().unwrap());
         let mut server = Self { child, address: String::new(), directory: directory.to_owned(), said: String::new() };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         loop {
             let line = match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) => panic!("it does not serve within {PATIENCE:?}:\n{}", server.said),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("{}(it does not serve within {patience:?})", server.said));
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     let code = server.wait().code();
                     return Err(format!("{}(exit code {code:?})", server.said));
