@@ -231,10 +231,7 @@ INLINE bool is_current_watched(void)
 	if (config.filter == EVERY_TASK)
 		return 1;
 	struct task_struct *task = current_task();
-	if (config.filter != COMMAND)
-		return is_watched(task);
-	struct task *known = storage_get(&tasks, task, 0, 0);
-	return known && known->is_active;
+	return config.filter == COMMAND ? is_active(task) : is_watched(task);
 }
 
 /* Microstates of a task that makes a call and has not been seen. */

@@ -18,7 +18,7 @@ use ogive_journal::{Disk as _, RealDisk};
 
 use crate::fields::Fields;
 use crate::filter::Config;
-use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::object::{Loaded, Plan, failed, value, values_of_cpus};
 use crate::run_time::RunTime;
 use crate::{Error, Filter, Grouping};
 
@@ -109,7 +109,7 @@ impl Functions {
                 let index = all.len() as u32;
                 let words = [place.address, image.low, image.high].map(u64::to_ne_bytes).concat();
                 let put = loaded.map("functions").update(&index.to_ne_bytes(), &words, MapFlags::ANY);
-                put.map_err(|error| Error::Read { what: "functions", reason: format!("{error:#}") })?;
+                put.map_err(failed("functions"))?;
                 all.push(((*file).clone(), place.name.clone()));
             }
             if !image.places.is_empty() {

@@ -16,10 +16,10 @@ use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
-use crate::object::value;
+use crate::object::{failed, value};
 use crate::run_time::RunTime;
 use crate::snapshots::{Snapshot, Unwinder};
-use crate::tasks::{LOCK_KINDS, Part, TaskOptions, TaskPrograms, offer};
+use crate::tasks::{LOCK_KINDS, Part, TaskOptions, TaskPrograms};
 use crate::wait_kind::WaitKind;
 use crate::{Error, Filter};
 
@@ -112,10 +112,6 @@ impl std::fmt::Debug for Locks {
     }
 }
 
-fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |error| Error::Read { what, reason: format!("{error:#}") }
-}
-
 impl Locks {
     /// Observes from now on; a wait that goes on already is not seen.
     ///
@@ -184,7 +180,7 @@ impl Locks {
             out.extend(self.drain_slot(place.slot, Some(&place), of_slot)?);
             if !is_alive {
                 self.frames.remove(&place.slot);
-                offer(self.programs.loaded(), "free_places", place.slot)?;
+                self.programs.loaded().offer("free_places", place.slot)?;
             }
         }
         let waited = |lock: &Lock| lock.waits.sum.unwrap_or(0.0);

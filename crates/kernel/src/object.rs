@@ -197,6 +197,14 @@ impl Loaded {
         self.object.maps().find(|map| map.name() == name).expect("a map of our own object")
     }
 
+    /// Offers a slot to the next that needs one.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the queue of free slots takes none.
+    pub(crate) fn offer(&self, free_slots: &str, slot: u32) -> Result<(), Error> {
+        self.map(free_slots).update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
+    }
+
     /// What came in a ring since the last time, each record as `parse` reads it.
     ///
     /// # Errors
@@ -207,7 +215,6 @@ impl Loaded {
         what: &'static str,
         parse: fn(&[u8]) -> T,
     ) -> Result<Vec<T>, Error> {
-        let failed = |error: libbpf_rs::Error| Error::Read { what, reason: format!("{error:#}") };
         let records = Rc::new(RefCell::new(Vec::new()));
         let into = records.clone();
         let map = self.map(ring);
@@ -216,9 +223,9 @@ impl Loaded {
             into.borrow_mut().push(parse(bytes));
             0
         };
-        builder.add(&map, take).map_err(failed)?;
-        let ring = builder.build().map_err(failed)?;
-        ring.consume().map_err(failed)?;
+        builder.add(&map, take).map_err(failed(what))?;
+        let ring = builder.build().map_err(failed(what))?;
+        ring.consume().map_err(failed(what))?;
         Ok(records.take())
     }
 
@@ -227,6 +234,11 @@ impl Loaded {
         let is_named = |(attached, _): &&(String, Link)| attached == name;
         Ref::map(self.links.borrow(), |links| &links.iter().find(is_named).expect("a program that was attached").1)
     }
+}
+
+/// The error of a map that cannot be read or written: `what` is in it.
+pub(crate) fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |error| Error::Read { what, reason: format!("{error:#}") }
 }
 
 /// Opens an event of every task on a CPU.
@@ -249,14 +261,14 @@ pub(crate) fn attach_counter(program: &ProgramMut<'_>, counter: Counter) -> Resu
 /// One value of an array.
 pub(crate) fn value(map: &impl MapCore, index: u32, what: &'static str) -> Result<Vec<u8>, Error> {
     let read = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
-    let value = read.map_err(|error| Error::Read { what, reason: format!("{error:#}") })?;
+    let value = read.map_err(failed(what))?;
     value.ok_or_else(|| Error::Read { what, reason: format!("there is no entry {index}") })
 }
 
 /// One value of an array for each CPU.
 pub(crate) fn values_of_cpus(map: &impl MapCore, index: u32, what: &'static str) -> Result<Vec<Vec<u8>>, Error> {
     let read = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
-    let values = read.map_err(|error| Error::Read { what, reason: format!("{error:#}") })?;
+    let values = read.map_err(failed(what))?;
     values.ok_or_else(|| Error::Read { what, reason: format!("there is no entry {index}") })
 }
 

@@ -10,10 +10,10 @@ use libbpf_rs::{MapCore, MapFlags};
 use ogive_hist::Histogram;
 
 use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
-use crate::object::{value, values_of_cpus};
+use crate::object::{failed, value, values_of_cpus};
 use crate::run_time::RunTime;
 use crate::snapshots::{Snapshot, Unwinder};
-use crate::tasks::{GROUP_KINDS, Part, TaskOptions, TaskPrograms, offer};
+use crate::tasks::{GROUP_KINDS, Part, TaskOptions, TaskPrograms};
 use crate::{CAUSES, Error, Filter, Grouping};
 
 /// Histograms of a group: waits for a CPU after preemption and after a wait, slices, waits by cause.
@@ -217,10 +217,6 @@ impl std::fmt::Debug for Scheduler {
     }
 }
 
-fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |error| Error::Read { what, reason: format!("{error:#}") }
-}
-
 impl Scheduler {
     /// Observes from now on.
     ///
@@ -304,7 +300,7 @@ impl Scheduler {
     fn release(&mut self, id: u64, slot: u32) -> Result<(), Error> {
         self.programs.loaded().map("group_slots").delete(&id.to_ne_bytes()).map_err(failed("slots"))?;
         // The counters go on from where they are: the next group is what comes on top.
-        offer(self.programs.loaded(), "free_groups", slot)
+        self.programs.loaded().offer("free_groups", slot)
     }
 
     fn drain_slot(&mut self, slot: u32, id: Option<u64>) -> Result<Option<Group>, Error> {

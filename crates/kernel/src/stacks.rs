@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use crate::fields::Fields;
 use crate::filter::Config;
 use crate::folded::Folded;
-use crate::object::{Loaded, Pace, Plan, value};
+use crate::object::{Loaded, Pace, Plan, failed, value};
 use crate::run_time::RunTime;
 use crate::symbols::Symbols;
 use crate::{Error, Filter, Grouping};
@@ -61,10 +61,6 @@ impl std::fmt::Debug for Stacks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stacks").field("kind", &self.kind).finish_non_exhaustive()
     }
-}
-
-fn failed(error: libbpf_rs::Error) -> Error {
-    Error::Read { what: "stacks", reason: format!("{error:#}") }
 }
 
 impl Stacks {
@@ -177,7 +173,7 @@ impl Stacks {
         let map = self.loaded.map("places");
         let mut places = Vec::new();
         for key in map.keys() {
-            let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed)? else { continue };
+            let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("stacks"))? else { continue };
             let mut fields = Fields(&key);
             let (tgid, user, kernel, _) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
             let place = Place { tgid, user: user.cast_signed(), kernel: kernel.cast_signed(), comm: fields.comm() };
@@ -189,7 +185,7 @@ impl Stacks {
     /// Addresses of a stack, innermost first; those of callers are of the call, not of what comes after it.
     fn addresses(&self, stack: i32) -> Result<Vec<u64>, Error> {
         let map = self.loaded.map("stacks");
-        let found = map.lookup(&stack.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+        let found = map.lookup(&stack.to_ne_bytes(), MapFlags::ANY).map_err(failed("stacks"))?;
         let bytes = found.unwrap_or_default();
         let words = bytes.chunks_exact(8).map(|eight| u64::from_ne_bytes(eight.try_into().expect("eight bytes")));
         let addresses = words.take_while(|address| *address != 0).enumerate();

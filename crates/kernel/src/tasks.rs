@@ -13,7 +13,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::filter::Config;
-use crate::object::{Loaded, Plan};
+use crate::object::{Loaded, Plan, failed};
 use crate::run_time::RunTime;
 use crate::{Error, Filter, Grouping};
 
@@ -247,7 +247,7 @@ impl TaskPrograms {
             [(Part::Scheduler, "free_groups", options.groups), (Part::Locks, "free_places", options.places)]
         {
             for slot in (1..=last).filter(|_| options.has(part)) {
-                offer(&loaded, slots, slot)?;
+                loaded.offer(slots, slot)?;
             }
         }
         let cpus = RefCell::new(options.cpus.clone());
@@ -289,12 +289,11 @@ impl TaskPrograms {
     fn note_since(&self, part: Part) -> Result<(), Error> {
         let Some(at) = Part::SINCE.iter().position(|known| *known == part) else { return Ok(()) };
         let since = if self.is_on(part) { now_ns() } else { OFF };
-        let failed = |error: libbpf_rs::Error| Error::Read { what: "parts", reason: format!("{error:#}") };
         let map = self.loaded.map(".data.since");
-        let mut all = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        let mut all = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(failed("parts"))?.unwrap_or_default();
         assert_eq!(all.len(), Part::SINCE.len() * 8, "`struct since`");
         all[at * 8..][..8].copy_from_slice(&since.to_ne_bytes());
-        map.update(&0_u32.to_ne_bytes(), &all, MapFlags::ANY).map_err(failed)
+        map.update(&0_u32.to_ne_bytes(), &all, MapFlags::ANY).map_err(failed("parts"))
     }
 
     /// Programs that no part needs which is on. The end of threads is seen to as long as they have slots.
@@ -391,12 +390,6 @@ pub(crate) fn now_ns() -> u64 {
     // Linux has this clock since 2.6, and refuses it to nobody.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(std::time::Duration::from).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Offers a slot to the next that needs one.
-pub(crate) fn offer(loaded: &Loaded, slots: &str, slot: u32) -> Result<(), Error> {
-    let failed = |error: libbpf_rs::Error| Error::Read { what: "free slots", reason: format!("{error:#}") };
-    loaded.map(slots).update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::syntax::{Probe, Question, Verb};
 use crate::fields::{Bins, Fields, histogram};
 use crate::filter::Config;
 use crate::machine::Source;
-use crate::object::{Loaded, Pace, Plan, value};
+use crate::object::{Loaded, Pace, Plan, failed, value};
 use crate::run_time::RunTime;
 use crate::syscalls::name_of;
 use crate::{Error, Filter, Grouping};
@@ -112,10 +112,6 @@ pub fn compile_here(question: &Question, files: &dyn Source) -> Result<Result<Co
     Ok(compile(question, &KernelTypes::open(files)?))
 }
 
-fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |error| Error::Read { what, reason: format!("{error:#}") }
-}
-
 impl Observer {
     /// Counts from now on.
     ///
@@ -143,8 +139,7 @@ impl Observer {
         let places = question.places();
         let loaded = Loaded::load_with(&plan, &[(".question", &constants), (".places", &places)], point)?;
         for slot in 1..=options.groups {
-            let offered = loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
-            offered.map_err(failed("free slots"))?;
+            loaded.offer("free_slots", slot)?;
         }
         attach(&loaded, &question, &wanted, options)?;
         let begun = loaded.map("is_attached").update(&0_u32.to_ne_bytes(), &1_u64.to_ne_bytes(), MapFlags::ANY);
