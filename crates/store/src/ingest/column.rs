@@ -142,9 +142,9 @@ impl<V: Pack> Part<V> {
 
 /// The rows packed, if that makes them smaller.
 fn packed_of<V: Pack>(rows: &Vec<(i64, V)>) -> Option<Packed> {
-    let packed = V::pack(rows).filter(|packed| packed.bytes() < bytes_of(rows));
+    let packed = V::pack(rows);
     assert!(packed.as_ref().is_none_or(|packed| packed.len() == rows.len()), "each row of a part is packed");
-    packed
+    packed.filter(|packed| packed.bytes() < bytes_of(rows))
 }
 
 pub(crate) fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
@@ -290,18 +290,15 @@ impl<V: Pack> Column<V> {
     /// Seals the open part, packed. Gives by how many bytes the column's allocations grew.
     fn seal(&mut self) -> i64 {
         let before = bytes_of(&self.open);
-        let count = V::PART_SAMPLES.min(self.open.len());
-        let packed = V::pack(&self.open[..count]);
-        let rest = self.open.split_off(count);
+        let rest = self.open.split_off(V::PART_SAMPLES.min(self.open.len()));
         let mut rows = std::mem::replace(&mut self.open, rest);
-        assert!(packed.as_ref().is_none_or(|packed| packed.len() == count), "each row of a part is packed");
-        let part = match packed {
-            Some(packed) if packed.bytes() < bytes_of(&rows) => Part::Packed(packed),
-            _ => {
+        let part = packed_of(&rows).map_or_else(
+            || {
                 rows.shrink_to_fit();
                 Part::Rows(rows)
-            }
-        };
+            },
+            Part::Packed,
+        );
         let grown = difference(before, part.bytes() + bytes_of(&self.open));
         self.push(part);
         grown
