@@ -11,17 +11,18 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "common/connection.rs"]
+mod connection;
 #[path = "common/otlp.rs"]
 mod otlp;
 #[path = "common/process.rs"]
 mod process;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{FRAME, JSON, Server, now_ms};
+use connection::Connection;
 use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use process::{cpu_seconds, memory, spread};
@@ -170,48 +171,20 @@ fn json_of(batch: &Batch) -> String {
     json!({"source": format!("{:032x}", batch.source.0), "sequence": batch.sequence, "series": series, "samples": samples}).to_string()
 }
 
-/// A connection that stays open.
-struct Line(BufReader<TcpStream>);
-
-impl Line {
-    /// Samples that the server took; OTLP's answer, which is empty, says that it took all.
-    fn post(&mut self, kind: &str, body: &[u8]) -> Option<u64> {
-        let path = if kind == OTLP { "/v1/metrics" } else { "/v1/batch" };
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        let stream = self.0.get_mut();
-        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        let status = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut length = 0;
-        loop {
-            line.clear();
-            self.0.read_line(&mut line).unwrap();
-            if line.trim().is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut answer = vec![0; length];
-        self.0.read_exact(&mut answer).unwrap();
-        if status == "429" {
-            return Some(0);
-        }
-        if kind == OTLP {
-            assert!(status == "200" && answer.is_empty(), "{status} {}", String::from_utf8_lossy(&answer));
-            return None;
-        }
-        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
-        assert_eq!(status, "200", "{answer}");
-        answer["accepted"].as_u64()
+/// Samples that the server took; OTLP's answer, which is empty, says that it took all.
+fn post(connection: &mut Connection, kind: &str, body: &[u8]) -> Option<u64> {
+    let path = if kind == OTLP { "/v1/metrics" } else { "/v1/batch" };
+    let (status, answer) = connection.post(path, &format!("content-type: {kind}\r\n"), body).unwrap();
+    if status == 429 {
+        return Some(0);
     }
+    if kind == OTLP {
+        assert!(status == 200 && answer.is_empty(), "{status} {answer}");
+        return None;
+    }
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(status, 200, "{answer}");
+    answer["accepted"].as_u64()
 }
 
 /// Figures of one round.
@@ -237,7 +210,7 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
         .collect();
     if load.form != Form::New {
         for connection in 0..CONNECTIONS {
-            Line(BufReader::new(server.connect())).post(kind_of(load), &load.body(connection, first, true));
+            post(&mut Connection::new(server.connect()), kind_of(load), &load.body(connection, first, true));
         }
     }
     let bytes = bodies[0][0].len() as f64 / load.samples as f64;
@@ -247,9 +220,9 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
         for bodies in &bodies {
             let accepted = &accepted;
             scope.spawn(move || {
-                let mut line = Line(BufReader::new(server.connect()));
+                let mut line = Connection::new(server.connect());
                 for body in bodies {
-                    let taken = line.post(kind_of(load), body).unwrap_or(load.samples as u64);
+                    let taken = post(&mut line, kind_of(load), body).unwrap_or(load.samples as u64);
                     accepted.fetch_add(taken, Ordering::Relaxed);
                     if from.elapsed() > ROUND {
                         break;
@@ -273,12 +246,12 @@ fn new_series(count: usize) {
     let server = Server::start(directory.path());
     std::thread::sleep(Duration::from_secs(1));
     let load = Load { form: Form::New, kind: Kind::Float, samples: 1_000 };
-    let mut line = Line(BufReader::new(server.connect()));
+    let mut line = Connection::new(server.connect());
     let (cpu, before, from) = (cpu_seconds(&server), memory(&server), Instant::now());
     let batches = (count / load.samples) as u64;
     let mut sent = 0.0;
     for sequence in 0..batches {
-        sent += line.post(FRAME, &load.batch(0, sequence).encode().unwrap()).unwrap_or_default() as f64;
+        sent += post(&mut line, FRAME, &load.batch(0, sequence).encode().unwrap()).unwrap_or_default() as f64;
     }
     let (took, wall) = (cpu_seconds(&server) - cpu, from.elapsed().as_secs_f64());
     println!("{sent:.0} new series: {:.0} a CPU-second, {:.0} a second of wall time", sent / took, sent / wall);
@@ -290,7 +263,7 @@ fn new_series(count: usize) {
         batch.samples.iter_mut().flatten().for_each(|sample| sample.time_ns += 1_000_000_000);
         let series = std::mem::take(&mut batch.series);
         batch.known = series.iter().flatten().map(|def| def.id(&batch.tenant)).collect();
-        line.post(FRAME, &batch.encode().unwrap());
+        post(&mut line, FRAME, &batch.encode().unwrap());
     }
     println!("memory: {:.0} bytes a series with two samples", (memory(&server) - before) / sent);
     let (_, status) = server.get("/v1/status");

@@ -18,6 +18,8 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "../common/connection.rs"]
+mod connection;
 #[path = "../common/process.rs"]
 mod process;
 

@@ -37,14 +37,17 @@ pub(crate) fn shown(values: &[f64]) -> String {
 /// A line of CSV: what, with how many series, the figure, and its median, least and greatest; none of them when it was
 /// not reached.
 pub(crate) fn csv_line(what: &str, series: usize, name: &str, values: &[f64]) -> String {
+    let numbers = summary(values)
+        .map_or_else(|| ",,".to_owned(), |[median, least, greatest]| format!("{median},{least},{greatest}"));
+    format!("{what},{series},{name},{numbers}\n")
+}
+
+/// Median, least and greatest of what was reached.
+fn summary(values: &[f64]) -> Option<[f64; 3]> {
     let mut sorted = values.to_vec();
     sorted.retain(|value| value.is_finite());
     sorted.sort_by(f64::total_cmp);
-    let numbers = match (sorted.first(), sorted.last()) {
-        (Some(least), Some(greatest)) => format!("{},{least},{greatest}", sorted[sorted.len() / 2]),
-        _ => ",,".to_owned(),
-    };
-    format!("{what},{series},{name},{numbers}\n")
+    Some([*sorted.get(sorted.len() / 2)?, *sorted.first()?, *sorted.last()?])
 }
 
 pub(crate) const CSV_HEAD: &str = "what,series,figure,median,least,greatest\n";
@@ -155,7 +158,7 @@ pub(crate) fn ends(rows: &[Row], options: &Options) -> String {
         row.series
     );
     for (name, figures) in [("identity", &row.identity_us), ("remote write", &row.remote_us)] {
-        if let Some(us) = median(figures) {
+        if let Some([us, ..]) = summary(figures) {
             let series = SCRAPE_S * 1e6 / us;
             let _ = writeln!(out, "- CPU: one processor at {series:.0} series each {SCRAPE_S} s by {name}");
         }
@@ -170,12 +173,6 @@ pub(crate) fn ends(rows: &[Row], options: &Options) -> String {
         );
     }
     out
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
 }
 
 /// Every figure as CSV.
@@ -216,10 +213,9 @@ pub(crate) fn picture(rows: &[Row]) -> String {
 /// A figure by number of series.
 fn points(rows: &[Row], figure: &str) -> Vec<Point> {
     let point = |row: &Row| {
-        let (_, mut values) = row.figures().into_iter().find(|(name, _)| name == figure)?;
-        values.sort_by(f64::total_cmp);
-        let (least, greatest) = (*values.first()?, *values.last()?);
-        Some(Point { series: row.series as f64, least, median: values[values.len() / 2], greatest })
+        let (_, values) = row.figures().into_iter().find(|(name, _)| name == figure)?;
+        let [median, least, greatest] = summary(&values)?;
+        Some(Point { series: row.series as f64, least, median, greatest })
     };
     rows.iter().filter(|row| row.series > 0).filter_map(point).collect()
 }

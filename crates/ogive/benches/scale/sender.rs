@@ -1,12 +1,13 @@
 //! Sends requests over connections that stay open, each made when the one before was answered, until there are no more
 //! or a resource ends. So the client holds one request of each connection, however many there are.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{FRAME, PATIENCE};
+use crate::connection::Connection;
 use crate::guard::{End, Guard, Resource};
 use crate::target::Target;
 
@@ -99,16 +100,16 @@ fn send_lane(
     Ok(())
 }
 
-fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
+fn connect(address: &str) -> io::Result<Connection> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
-    Ok(BufReader::new(stream))
+    Ok(Connection::new(stream))
 }
 
 /// Sends a request until all of its samples are accepted as what they are; one that was taken twice counts once.
-fn deliver(connection: &mut BufReader<TcpStream>, address: &str, form: Form, request: &Request) -> Result<(), End> {
+fn deliver(connection: &mut Connection, address: &str, form: Form, request: &Request) -> Result<(), End> {
     let (from, mut breaks) = (Instant::now(), 0);
     loop {
         let (status, answer) = match post(connection, form, &request.body) {
@@ -151,36 +152,14 @@ fn accepted(answer: &str, samples: u64) -> Result<(), End> {
 }
 
 /// Status and body of the answer.
-fn post(connection: &mut BufReader<TcpStream>, form: Form, body: &[u8]) -> io::Result<(u16, String)> {
-    let (path, headers) = match form {
-        Form::Batch => ("/v1/batch", format!("content-type: {FRAME}\r\n")),
-        Form::RemoteWrite => (
+fn post(connection: &mut Connection, form: Form, body: &[u8]) -> io::Result<(u16, String)> {
+    match form {
+        Form::Batch => connection.post("/v1/batch", &format!("content-type: {FRAME}\r\n"), body),
+        Form::RemoteWrite => connection.post(
             "/api/v1/write",
             "content-type: application/x-protobuf\r\ncontent-encoding: snappy\r\n\
-             x-prometheus-remote-write-version: 0.1.0\r\n"
-                .to_owned(),
+             x-prometheus-remote-write-version: 0.1.0\r\n",
+            body,
         ),
-    };
-    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {}\r\n\r\n", body.len());
-    connection.get_mut().write_all(&[head.as_bytes(), body].concat())?;
-    let mut line = String::new();
-    connection.read_line(&mut line)?;
-    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let status = status.ok_or_else(|| io::Error::other("the connection was closed"))?;
-    let mut length = 0_usize;
-    loop {
-        line.clear();
-        connection.read_line(&mut line)?;
-        if line.trim().is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse::<usize>().map_err(io::Error::other)?;
-        }
     }
-    let mut answer = vec![0; length];
-    connection.read_exact(&mut answer)?;
-    Ok((status, String::from_utf8_lossy(&answer).into_owned()))
 }
