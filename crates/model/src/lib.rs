@@ -11,6 +11,8 @@ mod reader;
 mod sample;
 mod select;
 mod series;
+mod series_columns;
+mod series_data;
 mod stale;
 mod stamps;
 mod tenant;
@@ -34,10 +36,12 @@ pub use metadata::MetricKind;
 pub use reader::Reader;
 pub use sample::{Sample, Value};
 pub use select::{
-    Aggregate, CounterReading, FloatColumn, HistogramColumn, HistogramValue, Opening, Partial, ReadSeries, Resolution,
-    RollupUse, Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
+    CounterReading, Opening, Partial, ReadSeries, Resolution, RollupUse, Select, SelectError, Selection, SeriesSet,
+    TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
+pub use series_columns::{BinColumns, BinStretch, SeriesColumns, has_one_layout};
+pub use series_data::{Aggregate, FloatColumn, HistogramColumn, HistogramValue, SeriesData, TextColumn};
 pub use stale::STALE;
 pub use stamps::{Stamps, Step};
 pub use tenant::Tenant;
