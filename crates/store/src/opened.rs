@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{
-    Charge, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesSet, Tenant, TimeRange,
-    Words,
+    Charge, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesColumns, SeriesData, SeriesDef, SeriesSet,
+    Tenant, TimeRange, Words,
 };
 
 use crate::block::Entry;
@@ -28,6 +28,8 @@ use crate::merge::{self, Clash};
 use crate::tombstone::{self, Tombstone};
 use crate::view::View;
 use crate::{Budget, Error};
+
+mod columns;
 
 /// See the module.
 pub(crate) struct Opened<'a> {
@@ -191,6 +193,20 @@ impl<'a> Opened<'a> {
         self.gaps().entry(0).or_default().extend(warnings);
     }
 
+    /// What is left of the selection's samples.
+    fn budget(&self) -> Budget {
+        // ORDERING: Relaxed; a sum that guards no other memory.
+        let left = self.left.load(Ordering::Relaxed);
+        Budget::partial_rest(self.samples_max, left).of_words(self.words.clone()).of_memory(self.memory.as_ref())
+    }
+
+    /// Counts samples that were taken.
+    fn spend(&self, samples: usize) -> Result<(), SelectError> {
+        // ORDERING: Relaxed, as above.
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(samples));
+        taken.map(drop).map_err(|_| SelectError::TooManySamples { limit: self.samples_max })
+    }
+
     fn gaps(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<String>>> {
         self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,7 +220,8 @@ impl<'a> Opened<'a> {
             while let Some((_, part)) = parts.next_if(|next| next.0 == kind) {
                 run.push(part);
             }
-            out.extend(match self.lined_up(&run)? {
+            let lineup = if run.len() > 1 { self.lined_up(&run.iter().collect::<Vec<_>>())? } else { None };
+            out.extend(match lineup {
                 Some(lineup) => self.joined(labels, run, lineup, budget)?,
                 None => self.merged(labels, run, budget)?,
             });
@@ -220,15 +237,19 @@ impl<'a> Opened<'a> {
 
     /// How parts of one series follow each other in time, when they are alike and no two share a time. What they come to does not depend on the order in which they merge, then: compaction leaves blocks in
     /// another order than that of time, and a part that goes between two others costs a merge of all of them.
-    fn lined_up(&self, parts: &[Part]) -> Result<Option<Lineup>, Error> {
-        if parts.len() < 2 || !self.view.manifest.tombstones.is_empty() {
+    fn lined_up(&self, parts: &[&Part]) -> Result<Option<Lineup>, Error> {
+        if !self.view.manifest.tombstones.is_empty() {
             return Ok(None);
         }
-        let Part::Block(BlockPart { number, requested, entry }) = &parts[0] else { return Ok(None) };
-        let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
-        let mut blank = block.blank(entry)?;
-        blank.rollup_ms = self.requested[*requested].resolution_ms;
-        let aggregates = entry.aggregates;
+        let (blank, aggregates) = match parts.first() {
+            None => return Ok(None),
+            Some(Part::Head(head)) => (head.blank(), false),
+            Some(Part::Block(BlockPart { number, requested, entry })) => {
+                let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
+                let rollup_ms = self.requested[*requested].resolution_ms;
+                (SeriesData { rollup_ms, ..block.blank(entry)? }, entry.aggregates)
+            }
+        };
         let mut spans = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
             let span = match part {
@@ -408,22 +429,29 @@ impl SeriesSet for Opened<'_> {
         let rows = parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add);
         let bytes = rows.min(self.samples_max).saturating_mul(ROW_BYTES);
         let _held = self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?;
-        // ORDERING: Relaxed; a sum that guards no other memory.
-        let left = self.left.load(Ordering::Relaxed);
-        let mut budget =
-            Budget::partial_rest(self.samples_max, left).of_words(self.words.clone()).of_memory(self.memory.as_ref());
+        let mut budget = self.budget();
+        let left = budget.left();
         let data = self.read(labels, parts, &mut budget)?;
         debug_assert!(budget.left() <= left, "{} samples are left of {left}", budget.left());
-        let used = left - budget.left();
-        // ORDERING: Relaxed, as above.
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(used));
-        taken.map_err(|_| SelectError::TooManySamples { limit: self.samples_max })?;
+        self.spend(left - budget.left())?;
         self.stats.read_clashes.add(budget.clashes());
         let gaps = budget.into_gaps();
         if !gaps.is_empty() {
             self.gaps().insert(number + 1, gaps);
         }
         Ok(data)
+    }
+
+    fn take_columns(&self, number: usize) -> Result<Option<SeriesColumns>, SelectError> {
+        let Set { labels, parts } = &self.sets[number];
+        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budget = self.budget();
+        let left = budget.left();
+        // What cannot be had as columns, for whatever reason, is read or reported by `take`.
+        let Ok(Some(columns)) = self.columns(labels, &parts, &mut budget) else { return Ok(None) };
+        self.spend(left - budget.left())?;
+        parts.clear();
+        Ok(Some(columns))
     }
 
     fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {

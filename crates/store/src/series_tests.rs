@@ -390,3 +390,45 @@ fn long_texts_are_charged_while_they_are_read() {
         assert_eq!(memory.used(), before, "{limit}");
     }
 }
+
+/// A counter in two blocks of several pages and in the head, its cells beside it.
+#[test]
+fn histograms_of_blocks_and_heads_are_columns_in_stretches() {
+    let store = open_with(&SimulatedDisk::new(1), options());
+    let defs = [Temporality::Cumulative, Temporality::Delta].map(|temporality| {
+        def(&[("__name__", "h"), ("as", &format!("{temporality:?}"))], Kind::Histogram, temporality)
+    });
+    let mut total = Histogram::new(Scheme::Exp2 { scale: 3 });
+    for step in 0..170_u64 {
+        let mut cell = Histogram::new(Scheme::Exp2 { scale: 3 });
+        (0..4).for_each(|value| cell.record((step * 37 % 11 + value) as f64 - 3.0));
+        total.merge(&cell).unwrap();
+        let samples = [(0, total.clone()), (1, cell)].map(|(series, value)| {
+            let (time_ns, value) = (WALL_NS + step as i64 * SECOND, Value::Histogram(Box::new(value)));
+            Ok(Sample { series, time_ns, start_ns: None, value })
+        });
+        let series = defs.iter().cloned().map(Ok).collect();
+        let batch = Batch { source: SourceId(1), sequence: step, series, samples: samples.into(), ..Batch::default() };
+        submit(&store, batch).unwrap();
+        if step == 70 || step == 140 {
+            store.flush().unwrap();
+        }
+    }
+    let from = |second: i64| TimeRange::from_ms((WALL_NS + second * SECOND) / 1_000_000, i64::MAX);
+    for (range, expected) in [(TimeRange::ALL, 3), (from(40), 3), (from(100), 2), (from(160), 1)] {
+        let (matchers, resolution) = (Vec::new(), Default::default());
+        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+        crate::testing::select_both_ways(&store, &selection);
+        let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
+        for number in 0..2 {
+            let columns = set.take_columns(number).unwrap().expect("one layout");
+            assert_eq!(columns.stretches.len(), expected);
+        }
+    }
+    // What is too much is so as columns too.
+    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
+    let selection = Selection { matchers, range, samples_max: 100, labels_only: false, resolution };
+    let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
+    assert!(set.take_columns(0).unwrap().is_none());
+    assert!(matches!(set.take(0), Err(SelectError::TooManySamples { limit: 100 })));
+}

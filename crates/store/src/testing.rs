@@ -9,6 +9,7 @@ use ogive_model::{
 };
 use proptest::prelude::*;
 
+use crate::codec::histograms::bins_of;
 use crate::window::Window;
 use crate::{BlockId, BlockMeta};
 
@@ -227,11 +228,37 @@ pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Par
             gaps
         };
         assert_eq!(sorted(set.warnings()), sorted(whole.warnings.clone()));
+        assert_eq!(bits(&compact(taken_as_columns(store, selection))), bits(&compact(taken)));
         let coarsest = whole.series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
         assert!(set.rollup_ms() >= coarsest, "{} of {coarsest}", set.rollup_ms());
         return whole;
     }
     panic!("the store never rests");
+}
+
+/// The series of a selection, those that have their bins as columns read as such.
+fn taken_as_columns(store: &dyn Select, selection: &Selection) -> Vec<SeriesData> {
+    let set = store.open(selection, &Opening::UNBOUNDED).unwrap();
+    let taken = |number| {
+        let Some(columns) = set.take_columns(number).unwrap() else { return set.take(number).unwrap() };
+        assert!(set.take(number).unwrap().is_empty(), "each is given once");
+        let bins = columns.bins;
+        let series = columns.into_series();
+        assert_eq!(bins, series.histograms.values.iter().map(bins_of).sum::<usize>());
+        vec![series]
+    };
+    (0..set.count()).flat_map(taken).collect()
+}
+
+/// Without the bins that hold nothing, which columns do not keep.
+fn compact(mut all: Vec<SeriesData>) -> Vec<SeriesData> {
+    for value in all.iter_mut().flat_map(|series| &mut series.histograms.values) {
+        match value {
+            HistogramValue::Integer(value) => value.compact(),
+            HistogramValue::Float(value) => value.compact(),
+        }
+    }
+    all
 }
 
 fn bits_of(data: &SeriesData) -> String {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
-    Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
-    Temporality, TimeRange, WallMs,
+    Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesColumns, SeriesData, SeriesDef,
+    SeriesMeta, Temporality, TimeRange, WallMs, Words,
 };
 use roaring::RoaringBitmap;
 
@@ -337,6 +337,28 @@ impl Block {
             chunk::truncate(data, held);
             budget.miss(error, || format!("a series of block {}", self.path.display()))
         })
+    }
+
+    /// As [`Block::append_entry`], with the bins as columns. False when they cannot be had as such, also when something cannot be read.
+    pub(crate) fn append_columns(
+        &self,
+        entry: &Entry,
+        range: TimeRange,
+        budget: &mut Budget,
+        columns: &mut SeriesColumns,
+    ) -> Result<bool, Error> {
+        for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
+            let corrupt = |broken| self.corrupt(chunk.offset, broken);
+            let bytes = self.chunk_bytes(chunk)?;
+            let opened = Chunk::open(&bytes).map_err(corrupt)?;
+            let (rows, before) = (opened.rows(range), columns.bins);
+            let length = rows.len();
+            if length > 0 && !opened.columns(rows, columns).map_err(corrupt)? {
+                return Ok(false);
+            }
+            budget.take((columns.bins - before).max(length))?;
+        }
+        Ok(true)
     }
 
     /// Calls `each` with every series, ascending by (labels, kind).

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange, Words};
+use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesColumns, SeriesData, TextColumn, TimeRange, Words};
 
 use crate::bytes::{Broken, Cursor, put_varint};
 use crate::codec::dictionary::{Dictionary, Packer};
@@ -225,6 +225,23 @@ impl<'a> Chunk<'a> {
         column.values.extend(values);
         debug_assert_eq!(column.times.len(), column.values.len(), "each time has its histogram");
         Ok(weight)
+    }
+
+    /// As [`Chunk::histograms`], with the bins as another stretch of `columns`; false when these histograms do not have them as such.
+    pub(crate) fn columns(mut self, rows: Range<usize>, columns: &mut SeriesColumns) -> Result<bool, Broken> {
+        let starts = self.starts()?;
+        let Some(found) = histograms::get_columns(&mut self.cursor, self.times.len(), rows.clone())? else {
+            return Ok(false);
+        };
+        self.end()?;
+        let column = &mut columns.series.histograms;
+        extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
+        column.times.extend_from_slice(&self.times[rows]);
+        column.values.extend(found.heads);
+        columns.stretches.push(found.stretch);
+        columns.bins += found.bins;
+        debug_assert_eq!(column.times.len(), column.values.len(), "each time has its histogram");
+        Ok(true)
     }
 
     /// Whether texts of the chunk may match that are asked for `words`.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
-use ogive_model::HistogramValue;
+use ogive_model::{BinColumns, BinStretch, HistogramValue};
 
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
 use crate::codec::matrix::{self, Matrix};
@@ -154,7 +154,7 @@ impl StoredCount for u64 {
         rows: usize,
         wanted: Range<usize>,
     ) -> Result<Matrix<Self>, Broken> {
-        matrix::get(cursor, columns, rows, wanted, i64::cast_unsigned)
+        matrix::get(cursor, columns, rows, wanted, i64::cast_unsigned, |_, _| ())
     }
     fn same(self, other: Self) -> bool {
         self == other
@@ -247,40 +247,155 @@ fn get_typed<C: StoredCount>(
     count: usize,
     wanted: Range<usize>,
 ) -> Result<Vec<Histogram<C>>, Broken> {
-    let resets = integers::get(cursor, count)?;
-    let thresholds = floats::get(cursor, count)?;
-    let (zeros, nans) = (C::get_column(cursor, count)?, C::get_column(cursor, count)?);
-    let sums = get_optional(cursor, count)?;
-    let (mins, maxs) = (get_optional(cursor, count)?, get_optional(cursor, count)?);
-    let counts = match cursor.byte()? {
-        0 => Some(C::get_column(cursor, count)?),
-        1 => None,
-        tag => return Err(cursor.broken(format!("{tag} does not say whether counts are written"))),
-    };
+    let heads = Heads::<C>::get(cursor, count)?;
     let negative = get_bins(cursor, count, wanted.clone())?;
     let positive = get_bins(cursor, count, wanted.clone())?;
     debug_assert_eq!(negative.len(), wanted.len(), "each histogram has its negative bins");
     debug_assert_eq!(positive.len(), wanted.len(), "each histogram has its positive bins");
     let mut values = Vec::with_capacity(wanted.len());
     for ((at, negative), positive) in wanted.zip(negative).zip(positive) {
-        let mut value = Histogram {
-            scheme: scheme.clone(),
-            zero_threshold: thresholds[at],
-            zero: zeros[at],
-            nan: nans[at],
-            negative,
-            positive,
-            count: C::ZERO,
-            sum: sums[at],
-            min: mins[at],
-            max: maxs[at],
-            reset: reset_of(resets[at]).ok_or_else(|| cursor.broken(format!("{} is no reset hint", resets[at])))?,
-        };
-        value.count = counts.as_ref().map_or_else(|| sum_of_bins(&value), |counts| counts[at]);
+        let mut value = Histogram { negative, positive, ..heads.head(cursor, scheme, at)? };
+        value.count = heads.counts.as_ref().map_or_else(|| sum_of_bins(&value), |counts| counts[at]);
         values.push(value);
     }
     Ok(values)
 }
+
+/// What histograms are beside their bins.
+struct Heads<C> {
+    resets: Vec<i64>,
+    thresholds: Vec<f64>,
+    zeros: Vec<C>,
+    nans: Vec<C>,
+    sums: Vec<Option<f64>>,
+    mins: Vec<Option<f64>>,
+    maxs: Vec<Option<f64>>,
+    /// None where each is what the bins add up to.
+    counts: Option<Vec<C>>,
+}
+
+impl<C: StoredCount> Heads<C> {
+    fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Self, Broken> {
+        let resets = integers::get(cursor, count)?;
+        let thresholds = floats::get(cursor, count)?;
+        let (zeros, nans) = (C::get_column(cursor, count)?, C::get_column(cursor, count)?);
+        let sums = get_optional(cursor, count)?;
+        let (mins, maxs) = (get_optional(cursor, count)?, get_optional(cursor, count)?);
+        let counts = match cursor.byte()? {
+            0 => Some(C::get_column(cursor, count)?),
+            1 => None,
+            tag => return Err(cursor.broken(format!("{tag} does not say whether counts are written"))),
+        };
+        Ok(Self { resets, thresholds, zeros, nans, sums, mins, maxs, counts })
+    }
+
+    /// The histogram of a row without its bins and its count.
+    fn head(&self, cursor: &Cursor<'_>, scheme: &Scheme, at: usize) -> Result<Histogram<C>, Broken> {
+        let reset = self.resets[at];
+        Ok(Histogram {
+            scheme: scheme.clone(),
+            zero_threshold: self.thresholds[at],
+            zero: self.zeros[at],
+            nan: self.nans[at],
+            negative: Bins::new(),
+            positive: Bins::new(),
+            count: C::ZERO,
+            sum: self.sums[at],
+            min: self.mins[at],
+            max: self.maxs[at],
+            reset: reset_of(reset).ok_or_else(|| cursor.broken(format!("{reset} is no reset hint")))?,
+        })
+    }
+}
+
+/// Histograms whose bins stay columns.
+pub(crate) struct HistogramColumns {
+    /// Without bins.
+    pub(crate) heads: Vec<HistogramValue>,
+    pub(crate) stretch: BinStretch,
+    /// How many bins hold something.
+    pub(crate) bins: usize,
+}
+
+/// As [`get`]; None when the counts are floats or too large to be added without care.
+pub(crate) fn get_columns(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    wanted: Range<usize>,
+) -> Result<Option<HistogramColumns>, Broken> {
+    assert!(wanted.start <= wanted.end && wanted.end <= count, "histograms {wanted:?} of {count}");
+    let shape = Shape::get(cursor)?;
+    if shape.float {
+        return Ok(None);
+    }
+    let heads = Heads::<u64>::get(cursor, count)?;
+    let mut tally = Tally::new(wanted.clone().map(|at| heads.zeros[at].saturating_add(heads.nans[at])).collect());
+    let negative = get_bin_columns(cursor, count, wanted.clone(), &mut tally)?;
+    let positive = get_bin_columns(cursor, count, wanted.clone(), &mut tally)?;
+    let bins = tally.filled;
+    let Some(totals) = tally.into_totals(negative.indexes().len() + positive.indexes().len()) else { return Ok(None) };
+    let mut values = Vec::with_capacity(wanted.len());
+    for (at, total) in wanted.clone().zip(totals) {
+        let count = heads.counts.as_ref().map_or(total, |counts| counts[at]);
+        values.push(HistogramValue::Integer(Histogram { count, ..heads.head(cursor, &shape.scheme, at)? }));
+    }
+    let stretch = BinStretch { rows: wanted.len(), negative, positive };
+    Ok(Some(HistogramColumns { heads: values, stretch, bins }))
+}
+
+fn get_bin_columns(
+    cursor: &mut Cursor<'_>,
+    rows: usize,
+    wanted: Range<usize>,
+    tally: &mut Tally,
+) -> Result<BinColumns, Broken> {
+    let length = wanted.len();
+    let union = get_union(cursor, rows)?;
+    if union.is_empty() {
+        return Ok(BinColumns::new(union, Vec::new(), length, 0));
+    }
+    let see = |first: usize, counts: &[u64]| tally.add(first, counts);
+    let matrix = matrix::get(cursor, union.len(), rows, wanted, i64::cast_unsigned, see)?;
+    let (counts, stride) = matrix.into_parts();
+    Ok(BinColumns::new(union, counts, length, stride))
+}
+
+/// What the counts of columns come to.
+struct Tally {
+    /// Of each row.
+    totals: Vec<u64>,
+    largest: u64,
+    /// How many counts are not zero.
+    filled: usize,
+}
+
+impl Tally {
+    const fn new(totals: Vec<u64>) -> Self {
+        Self { totals, largest: 0, filled: 0 }
+    }
+
+    /// Adds counts of the rows from `first` on.
+    fn add(&mut self, first: usize, counts: &[u64]) {
+        let (mut filled, mut largest) = (0_u64, 0);
+        for (total, count) in self.totals[first..].iter_mut().zip(counts) {
+            *total = total.wrapping_add(*count);
+            filled += u64::from(*count != 0);
+            largest |= *count;
+        }
+        self.filled += filled as usize;
+        self.largest |= largest;
+    }
+
+    /// The totals; None when `columns` counts may have wrapped around.
+    fn into_totals(self, columns: usize) -> Option<Vec<u64>> {
+        let most = self.largest.checked_mul(columns as u64)?;
+        let is_small = most < TOTAL_MAX && self.totals.iter().all(|total| *total < TOTAL_MAX);
+        is_small.then_some(self.totals)
+    }
+}
+
+/// 2^62: a total of other counts and one of those of bins, each below it, add up without wrapping around.
+const TOTAL_MAX: u64 = 1 << 62;
 
 /// The count that needs no writing: zero bin, NaN, negative bins, positive bins, added in this order.
 pub(crate) fn sum_of_bins<C: Count>(value: &Histogram<C>) -> C {
@@ -360,9 +475,20 @@ fn get_bins<C: StoredCount>(
     rows: usize,
     wanted: Range<usize>,
 ) -> Result<Vec<Bins<C>>, Broken> {
+    let length = wanted.len();
+    let union = get_union(cursor, rows)?;
+    if union.is_empty() {
+        return Ok(vec![Bins::new(); length]);
+    }
+    let matrix = C::get_matrix(cursor, union.len(), rows, wanted)?;
+    Ok(rows_of(&union, &matrix, length))
+}
+
+/// The indexes of the columns.
+fn get_union(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<i32>, Broken> {
     let columns = cursor.count(BINS_MAX, "bins")?;
     if columns == 0 {
-        return Ok(vec![Bins::new(); wanted.len()]);
+        return Ok(Vec::new());
     }
     if rows > 1 && columns.saturating_mul(rows) > CHUNK_COUNTS_MAX {
         return Err(cursor.broken(format!("{columns} bins in {rows} cells")));
@@ -378,8 +504,7 @@ fn get_bins<C: StoredCount>(
         }
         union.push(bin);
     }
-    let matrix = C::get_matrix(cursor, columns, rows, wanted.clone())?;
-    Ok(rows_of(&union, &matrix, wanted.len()))
+    Ok(union)
 }
 
 /// The bins of each row that hold something, from a matrix of one column a bin.

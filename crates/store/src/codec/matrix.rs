@@ -88,6 +88,11 @@ impl<T: Copy + Default> Matrix<T> {
         &mut self.values[column * self.stride..][..self.stride]
     }
 
+    /// The numbers of all columns, and how far the columns are from each other.
+    pub(crate) fn into_parts(self) -> (Vec<T>, usize) {
+        (self.values, self.stride)
+    }
+
     /// The numbers of a row, one a column.
     pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = T> + '_ {
         debug_assert!(row < self.stride, "row {row} of columns of {} rows with their padding", self.stride);
@@ -104,13 +109,15 @@ fn stride(rows: usize) -> usize {
     if rows < ROWS_PADDED_MIN { rows.max(1) } else { (rows.div_ceil(8) | 1) * 8 }
 }
 
-/// Reads `columns` of `rows` values and keeps the rows of `wanted`.
+/// Reads `columns` of `rows` values and keeps the rows of `wanted`, as `of` makes them. `see` is shown each part of a column that is kept, with
+/// the number of its first row among the wanted ones, while it is in the cache.
 pub(crate) fn get<T: Copy + Default>(
     cursor: &mut Cursor<'_>,
     columns: usize,
     rows: usize,
     wanted: Range<usize>,
     of: impl Fn(i64) -> T,
+    mut see: impl FnMut(usize, &[T]),
 ) -> Result<Matrix<T>, Broken> {
     assert!(wanted.end <= rows, "rows {wanted:?} of {rows}");
     let paged = columns > 0 && cursor.peek() == Some(PAGED);
@@ -137,10 +144,12 @@ pub(crate) fn get<T: Copy + Default>(
             }
             debug_assert_eq!(group_values.len(), count, "each column of a group has its rows of the page");
             for (from, column) in group_values.chunks_exact(page.len()).zip(&group) {
-                let to = &mut matrix.column_mut(*column)[kept.start - wanted.start..];
+                let first = kept.start - wanted.start;
+                let to = &mut matrix.column_mut(*column)[first..][..kept.len()];
                 for (to, value) in to.iter_mut().zip(&from[kept.start - page.start..kept.end - page.start]) {
                     *to = of(*value);
                 }
+                see(first, to);
             }
         }
     }
@@ -193,7 +202,7 @@ mod tests {
                 let mut out = Vec::new();
                 write(&mut out, values, rows);
                 let mut cursor = Cursor::new(&out);
-                let matrix = get(&mut cursor, columns, rows, wanted.clone(), |value| value).unwrap();
+                let matrix = get(&mut cursor, columns, rows, wanted.clone(), |value| value, |_, _| ()).unwrap();
                 for (at, row) in wanted.clone().enumerate() {
                     let expected: Vec<i64> = values.iter().skip(row).step_by(rows).copied().collect();
                     prop_assert_eq!(matrix.row(at).collect::<Vec<_>>(), expected);

@@ -755,6 +755,11 @@ fn blank(def: &SeriesDef) -> SeriesData {
 }
 
 impl HeadAnswer {
+    /// The series without samples.
+    pub(crate) fn blank(&self) -> SeriesData {
+        blank(&self.owned.def)
+    }
+
     /// What it is.
     pub(crate) fn def(&self) -> &SeriesDef {
         &self.owned.def
