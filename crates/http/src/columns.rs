@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use axum::http::StatusCode;
 use ogive_hist::{Count, Histogram};
 use ogive_model::{
-    Labels, Ms, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesDef,
-    SeriesSet, Tenant,
+    Labels, Ms, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesColumns, SeriesData,
+    SeriesDef, SeriesSet, Tenant,
 };
 use ogive_query::ast::{DurationScope, Expr};
 use ogive_query::value::Value;
@@ -324,6 +324,14 @@ impl SeriesSet for SpySet<'_> {
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         let found = self.set.take(number)?;
         note(self.units, &found);
+        Ok(found)
+    }
+
+    fn take_columns(&self, number: usize) -> Result<Option<SeriesColumns>, SelectError> {
+        let found = self.set.take_columns(number)?;
+        if let Some(found) = &found {
+            note(self.units, std::slice::from_ref(&found.series));
+        }
         Ok(found)
     }
 

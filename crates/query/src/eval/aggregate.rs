@@ -8,6 +8,7 @@ use ogive_model::{Charge, Labels, METRIC_NAME, Memory, float};
 
 use super::annotate::{self, Operation};
 use super::arguments::text_argument;
+use super::dense_row::DensePoint;
 use super::evaluator::Evaluator;
 use super::float_row::{AnyRow, Streamed};
 use super::functions::{Site, with_label};
@@ -162,6 +163,11 @@ impl Fold {
                     self.totals.iter_mut().zip(row.values()).filter_map(|(total, value)| Some((total, value?)));
                 filled.map(|(total, value)| total.add_value(op, value)).sum()
             }
+            AnyRow::Dense(row) => {
+                self.drop_name |= row.drop_name;
+                let metric = row.labels.metric_name();
+                row.points().map(|(step, point)| self.totals[step].add_dense(op, point, metric, site)).sum()
+            }
             AnyRow::Cells(row) => {
                 self.drop_name |= row.drop_name;
                 let metric = row.labels.metric_name();
@@ -286,6 +292,24 @@ impl Total {
             self.incompatible = true;
         }
         self.size().saturating_sub(before)
+    }
+
+    /// As [`Total::add`], of a histogram in a row of dense ones.
+    fn add_dense(&mut self, op: AggregateOp, point: DensePoint<'_>, metric: &str, site: &mut Site<'_>) -> usize {
+        let fits = match &self.state {
+            State::Empty => true,
+            State::HistogramSum(sum) => sum.has_layout_of(point.head),
+            _ => false,
+        };
+        if op != AggregateOp::Sum || !fits || self.incompatible {
+            return self.add(op, &Point::Histogram(Arc::new(point.histogram())), metric, site);
+        }
+        let added = self.add_histogram(op, point.head, metric, site);
+        let before = self.size();
+        if let State::HistogramSum(sum) = &mut self.state {
+            sum.add_bins(point.negative, point.positive);
+        }
+        added + self.size().saturating_sub(before)
     }
 
     fn size(&self) -> usize {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::annotate;
 use super::arguments::{check_edges, keeps_name, matrix_span, text_argument};
+use super::dense_call::combines;
 use super::evaluator::{Evaluator, Sink};
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::memory::Numbers;
-use super::parallel::SeriesRead;
-use super::range_call::{MakeRange, RangeCall};
+use super::parallel::{Evaluate, EvaluateColumns, SeriesRead};
+use super::range_call::{MakeDense, MakeRange, RangeCall};
 use super::rows::{Grid, Output, Row};
 use super::selectors::{PickedField, Source};
 use super::window::columns;
@@ -185,7 +186,7 @@ impl<'a> Evaluator<'a> {
         let mut rows = Vec::new();
         let mut samples = 0;
         let make: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
-        self.each_range_row(call, kernel, grid, make, &mut |evaluator, row| {
+        self.each_range_row(call, kernel, grid, (make, None), &mut |evaluator, row| {
             samples += row.samples();
             rows.push(row);
             evaluator.check_samples(samples)
@@ -199,7 +200,7 @@ impl<'a> Evaluator<'a> {
         call: &Call,
         kernel: RangeKernel,
         grid: Grid,
-        make: MakeRange<T>,
+        (make, dense): (MakeRange<T>, Option<MakeDense<T>>),
         sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let name = call.function.name;
@@ -225,11 +226,18 @@ impl<'a> Evaluator<'a> {
                     Source::Held(fetched) => (windows, self.stored(fetched)?),
                     Source::Open(set) => {
                         let start_times = self.options.start_times;
-                        let read = SeriesRead { hinted: self.detects(), samples_max: self.options.samples_max };
-                        let evaluate = |series, notes: &mut Annotations| {
+                        let hinted = self.detects();
+                        let read = SeriesRead { hinted, samples_max: self.options.samples_max };
+                        let whole = |series, notes: &mut Annotations| {
                             make(&requested, windows, columns(series, start_times), notes)
                         };
-                        return self.each_evaluated(&*set, &read, &evaluate, sink);
+                        let of_columns = |found, notes: &mut Annotations| match dense {
+                            Some(dense) => dense(&requested, windows, found, start_times, notes),
+                            None => Ok(None),
+                        };
+                        let is_dense = dense.is_some() && !hinted && combines(name);
+                        let columns: Option<&EvaluateColumns<'_, T>> = if is_dense { Some(&of_columns) } else { None };
+                        return self.each_evaluated(&*set, &read, &Evaluate { whole: &whole, columns }, sink);
                     }
                 }
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ogive_model::{Charge, Labels, Memory, STALE, SeriesData};
 
+use super::dense_row::DenseRow;
 use super::histogram::is_stale;
 use super::memory::point_size;
 use super::places::TimeCursor;
@@ -28,6 +29,7 @@ pub(crate) struct FloatRow {
 #[derive(Debug)]
 pub(crate) enum AnyRow {
     Floats(FloatRow),
+    Dense(DenseRow),
     Cells(Row),
 }
 
@@ -118,6 +120,7 @@ impl Streamed for AnyRow {
     fn labels(&self) -> &Labels {
         match self {
             Self::Floats(row) => &row.labels,
+            Self::Dense(row) => &row.labels,
             Self::Cells(row) => &row.labels,
         }
     }
@@ -125,6 +128,7 @@ impl Streamed for AnyRow {
     fn relabelled(self, labels: Labels) -> Self {
         match self {
             Self::Floats(row) => Self::Floats(FloatRow { labels, ..row }),
+            Self::Dense(row) => Self::Dense(row.relabelled(labels)),
             Self::Cells(row) => Self::Cells(row.relabelled(labels)),
         }
     }
@@ -132,6 +136,7 @@ impl Streamed for AnyRow {
     fn nameless_later(self) -> Self {
         match self {
             Self::Floats(row) => Self::Floats(FloatRow { drop_name: true, ..row }),
+            Self::Dense(row) => Self::Dense(row.nameless_later()),
             Self::Cells(row) => Self::Cells(row.nameless_later()),
         }
     }
@@ -142,6 +147,7 @@ impl Streamed for AnyRow {
                 let filled = row.values().enumerate().filter(|(_, value)| value.is_some());
                 filled.for_each(|(step, _)| each(step, 1));
             }
+            Self::Dense(row) => row.points().for_each(|(step, point)| each(step, point.size())),
             Self::Cells(row) => row.each_filled(each),
         }
     }
@@ -149,6 +155,7 @@ impl Streamed for AnyRow {
     fn is_blank(&self) -> bool {
         match self {
             Self::Floats(row) => row.is_blank(),
+            Self::Dense(row) => row.is_blank(),
             Self::Cells(row) => row.is_blank(),
         }
     }

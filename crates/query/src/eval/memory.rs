@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ogive_model::{Charge, HistogramValue, Memory, SeriesData};
+use ogive_model::{BinColumns, Charge, HistogramValue, Memory, SeriesColumns, SeriesData};
 
 use super::histogram::Hist;
 use crate::Error;
@@ -59,6 +59,14 @@ pub fn series_bytes(series: &SeriesData) -> usize {
         + size_of::<i64>() * starts
         + aggregates
         + texts
+}
+
+/// Bytes of bins that are columns.
+pub(crate) fn columns_bytes(found: &SeriesColumns) -> usize {
+    let counts =
+        |columns: &BinColumns, rows: usize| columns.indexes().len() * (rows * size_of::<u64>() + size_of::<i32>());
+    let stretches = found.stretches.iter();
+    stretches.map(|one| counts(&one.negative, one.rows) + counts(&one.positive, one.rows)).sum()
 }
 
 /// Samples that a point counts as.

@@ -3,6 +3,7 @@
 //! ```text
 //! Engine --- Evaluator (one query) --- selectors   fetch once, pick per step
 //!                |                  |- window      ranges that slide over the columns
+//!                |                  |- dense_call  the same over bins as columns, for aggregations
 //!                |                  |- functions   kernels over ranges and vectors
 //!                |                  |- binary      matching and operators
 //!                |                  '- aggregate   groups
@@ -25,6 +26,8 @@ mod arguments;
 mod binary;
 mod call;
 mod delta;
+mod dense_call;
+mod dense_row;
 mod engine;
 mod evaluator;
 mod fetched;

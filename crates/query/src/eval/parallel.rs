@@ -10,12 +10,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ogive_model::{Memory, Opening, SeriesSet, TimeRange};
+use ogive_model::{Memory, Opening, SeriesColumns, SeriesData, SeriesSet, TimeRange};
 
 use super::evaluator::{Evaluator, Sink};
 use super::fetched::{hint_resets, size};
 use super::joined::{JoinedSeries, joined};
-use super::memory::series_bytes;
+use super::memory::{columns_bytes, series_bytes};
 use crate::ast::VectorSelector;
 use crate::threads::on_threads;
 use crate::{Annotations, Error};
@@ -28,7 +28,18 @@ const WAVE: usize = 64;
 const SERIES_MIN: usize = 8;
 
 /// Evaluates one series.
-pub(crate) type Evaluate<'e, T> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
+pub(crate) type EvaluateWhole<'e, T> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
+
+/// Evaluates one series of histograms whose bins are columns.
+pub(crate) type EvaluateColumns<'e, T> =
+    dyn Fn(SeriesColumns, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
+
+/// How series are evaluated.
+pub(crate) struct Evaluate<'e, T> {
+    pub(crate) whole: &'e EvaluateWhole<'e, T>,
+    /// Where histograms are wanted as columns: of those series that have them as such.
+    pub(crate) columns: Option<&'e EvaluateColumns<'e, T>>,
+}
 
 /// Which series are read, and how.
 pub(crate) struct SeriesRead {
@@ -125,22 +136,36 @@ impl<T> Share<T> {
         held: &AtomicUsize,
         memory: &Arc<Memory>,
     ) -> Result<(), Error> {
+        if let Some(evaluate) = evaluate.columns
+            && let Some(found) = set.take_columns(number)?
+        {
+            self.count(&found.series, found.bins, read, held)?;
+            let _held = memory.charge(series_bytes(&found.series) + columns_bytes(&found))?;
+            self.rows.extend(evaluate(found, &mut self.notes)?);
+            return Ok(());
+        }
         for mut one in joined(set.take(number)?) {
-            let size = size(&one);
-            // ORDERING: Relaxed; a sum that guards no other memory.
-            let before = held.fetch_add(size, Ordering::Relaxed);
-            if before.saturating_add(size) > read.samples_max {
-                return Err(Error::TooManySamples { limit: read.samples_max });
-            }
+            self.count(&one, 0, read, held)?;
             let _held = memory.charge(series_bytes(&one))?;
-            self.series += 1;
-            self.samples += one.floats.times.len() + one.histograms.times.len();
-            self.rollup_ms = self.rollup_ms.max(one.rollup_ms);
             if read.hinted {
                 hint_resets(&mut one.data);
             }
-            self.rows.extend(evaluate(one, &mut self.notes)?);
+            self.rows.extend((evaluate.whole)(one, &mut self.notes)?);
         }
+        Ok(())
+    }
+
+    /// Counts a series that was read, of which `bins` are elsewhere.
+    fn count(&mut self, one: &SeriesData, bins: usize, read: &SeriesRead, held: &AtomicUsize) -> Result<(), Error> {
+        let size = size(one) + bins;
+        // ORDERING: Relaxed; a sum that guards no other memory.
+        let before = held.fetch_add(size, Ordering::Relaxed);
+        if before.saturating_add(size) > read.samples_max {
+            return Err(Error::TooManySamples { limit: read.samples_max });
+        }
+        self.series += 1;
+        self.samples += one.floats.times.len() + one.histograms.times.len();
+        self.rollup_ms = self.rollup_ms.max(one.rollup_ms);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::Memory;
+use ogive_model::{Memory, SeriesColumns};
 
 use super::annotate;
 use super::delta;
@@ -20,6 +20,10 @@ use crate::{Annotations, Error};
 
 /// Makes the result for one series; None when it is blank.
 pub(crate) type MakeRange<T> = fn(&RangeCall<'_>, Windows, RangeSeries, &mut Annotations) -> Result<Option<T>, Error>;
+
+/// As [`MakeRange`], of histograms as columns, with or without the start times of samples.
+pub(crate) type MakeDense<T> =
+    fn(&RangeCall<'_>, Windows, SeriesColumns, bool, &mut Annotations) -> Result<Option<T>, Error>;
 
 /// A range function with its other arguments, and the instants of its evaluation.
 pub(crate) struct RangeCall<'p> {
@@ -62,7 +66,7 @@ impl RangeCall<'_> {
     }
 
     /// Annotates and counts the samples looked at.
-    fn look(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) {
+    pub(super) fn look(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) {
         if !rollups::windows_are_exact(series, windows, self.name, self.grid) {
             site.note(annotate::from_rollup(self.span, series.labels.metric_name(), series.rollup_ms));
         }
@@ -71,7 +75,12 @@ impl RangeCall<'_> {
         }
     }
 
-    fn row_of_cells(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Option<Row>, Error> {
+    pub(super) fn row_of_cells(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        site: &mut Site<'_>,
+    ) -> Result<Option<Row>, Error> {
         let differ = series.floats_delta != series.histograms_delta;
         let mut row = Row::reserved(self.memory, series.labels.clone(), series.drop_name, self.grid.count)?;
         if differ && delta::merges(self.name) {

@@ -44,6 +44,17 @@ impl Relation {
 }
 
 impl Relations {
+    /// The relations of histograms whose bins are elsewhere, where some were found to hold less than in the previous one (`fell`).
+    pub(crate) fn of_heads(all: Histograms<'_>, fell: &[bool]) -> Self {
+        assert_eq!(all.values.len(), fell.len(), "of each histogram it is known whether a bin fell");
+        let of = |(index, fell): (usize, &bool)| {
+            let one = Relation::of(all, index);
+            let is_open = matches!(all.values[index].reset, CounterReset::Unknown | CounterReset::Gauge);
+            Relation { is_reset: one.is_reset || (*fell && is_open), ..one }
+        };
+        Self(RefCell::new(fell.iter().enumerate().map(of).collect()))
+    }
+
     /// The relations of the histograms in `range`; `all` is the same at each call.
     pub(crate) fn of(&self, all: Histograms<'_>, range: Range<usize>) -> Ref<'_, [Relation]> {
         let mut known = self.0.borrow_mut();

@@ -233,7 +233,8 @@ impl<'a> Evaluator<'a> {
         let fetched = match source {
             Source::Open(set) => {
                 let read = parallel::SeriesRead { hinted: self.detects(), samples_max: usize::MAX };
-                return self.each_evaluated(&*set, &read, &|series, notes| evaluate(&series, notes), sink);
+                let whole = |series, notes: &mut Annotations| evaluate(&series, notes);
+                return self.each_evaluated(&*set, &read, &parallel::Evaluate { whole: &whole, columns: None }, sink);
             }
             Source::Held(fetched) => fetched,
         };

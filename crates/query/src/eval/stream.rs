@@ -13,7 +13,7 @@ use super::float_row::{AnyRow, Streamed};
 use super::functions;
 use super::invariant;
 use super::matching::Steps;
-use super::range_call::MakeRange;
+use super::range_call::{MakeDense, MakeRange};
 use super::rows::{Grid, Row, SAME_LABELSET, without_metadata};
 use super::selectors::{PickedField, any_instant_row, instant_row};
 use super::shift::Shift;
@@ -32,6 +32,8 @@ struct Makers<T> {
     picked: PickRow<T>,
     /// From the windows of a series.
     range: MakeRange<T>,
+    /// From the windows of a series of histograms, where they are wanted as columns.
+    dense: Option<MakeDense<T>>,
     /// From a row that was evaluated whole.
     whole: fn(Row) -> T,
 }
@@ -43,7 +45,7 @@ impl<'a> Evaluator<'a> {
             instant_row(memory, series, grid, shift, lookback, PickedField::Value)
         };
         let range: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
-        self.each_made(expr, grid, &Makers { picked, range, whole: |row| row }, sink)
+        self.each_made(expr, grid, &Makers { picked, range, dense: None, whole: |row| row }, sink)
     }
 
     /// As [`Evaluator::each_row`], with rows of floats where series have no histograms.
@@ -54,7 +56,9 @@ impl<'a> Evaluator<'a> {
         sink: &mut Sink<'_, 'a, AnyRow>,
     ) -> Result<(), Error> {
         let range: MakeRange<AnyRow> = |call, windows, series, notes| call.any_row(windows, series, notes);
-        let makers = Makers { picked: any_instant_row, range, whole: AnyRow::Cells };
+        let dense: MakeDense<AnyRow> =
+            |call, windows, found, start_times, notes| call.row_of_columns(windows, found, start_times, notes);
+        let makers = Makers { picked: any_instant_row, range, dense: Some(dense), whole: AnyRow::Cells };
         self.each_made(expr, grid, &makers, sink)
     }
 
@@ -77,10 +81,10 @@ impl<'a> Evaluator<'a> {
             }
             ExprKind::Call(call) if !once && let Some(kernel) = functions::range_kernel(call.function.name) => {
                 if keeps_name(call.function.name) {
-                    return self.each_range_row(call, kernel, grid, makers.range, sink);
+                    return self.each_range_row(call, kernel, grid, (makers.range, makers.dense), sink);
                 }
                 let mut seen = HashMap::new();
-                self.each_range_row(call, kernel, grid, makers.range, &mut |evaluator, row| {
+                self.each_range_row(call, kernel, grid, (makers.range, makers.dense), &mut |evaluator, row| {
                     let row = evaluator.nameless_row(row, grid, &mut seen)?;
                     sink(evaluator, row)
                 })

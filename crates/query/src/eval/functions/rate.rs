@@ -121,16 +121,47 @@ fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
     Some(Point::Float(result * factor))
 }
 
+/// Which histograms of a window make up an increase, so that their bins can be combined elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// The one that is subtracted.
+    pub(crate) base: Option<usize>,
+    /// The one from which it is subtracted.
+    pub(crate) last: usize,
+    /// Those that are added after that, in this order.
+    pub(crate) added: Vec<usize>,
+    /// By which the result is multiplied.
+    pub(crate) factor: f64,
+}
+
+/// `rate`, `increase` or `delta` of a window that has only histograms and plain edges, and what its bins are made of.
+pub(crate) fn traced_rate(window: &Window<'_>, name: &str, site: &mut Site<'_>) -> Option<(Hist, Trace)> {
+    assert!(!window.histograms.is_empty() && window.floats.is_empty(), "a window of histograms alone");
+    let mut trace = Trace::default();
+    let kind = Kind { counter: name != "delta", per_second: name == "rate" };
+    let result = histogram_rate_of(window, kind, site, &mut trace)?;
+    Some((result, trace))
+}
+
 fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
+    let result = histogram_rate_of(window, kind, site, &mut Trace::default())?;
+    Some(Point::Histogram(Arc::new(result)))
+}
+
+fn histogram_rate_of(window: &Window<'_>, kind: Kind, site: &mut Site<'_>, trace: &mut Trace) -> Option<Hist> {
     let (times, values) = (window.histogram_times(), window.histogram_values());
     let starts = window.histogram_starts();
     let coverage = Coverage::of(times);
-    let mut result = if values.len() > 1 { Some(histogram_increase(window, kind.counter, site)?) } else { None };
+    let mut result = if values.len() > 1 { Some(histogram_increase(window, kind.counter, site, trace)?) } else { None };
     let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
     if start.is_some() {
         match &mut result {
+            // The trace begins as that of the first one.
             None => result = Some((*values[0]).clone()),
-            Some(sum) => combined(add(sum, &values[0]), Operation::Addition, window, site)?,
+            Some(sum) => {
+                trace.added.push(0);
+                combined(add(sum, &values[0]), Operation::Addition, window, site)?;
+            }
         }
     }
     let mut result = result?;
@@ -142,14 +173,16 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell 
         factor /= window.seconds();
     }
     scale(&mut result, factor);
+    trace.factor = factor;
     result.reset = CounterReset::Gauge;
-    Some(Point::Histogram(Arc::new(result)))
+    Some(result)
 }
 
 /// The increase between the first and the last of at least two histograms.
-fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -> Option<Hist> {
+fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>, trace: &mut Trace) -> Option<Hist> {
     let values = window.histogram_values();
     let (first, last) = (&values[0], &values[values.len() - 1]);
+    (trace.base, trace.last) = (Some(0), values.len() - 1);
     let mixed = |span| annotate::mixed_schemes(span, window.metric(), Incompatible::ExponentialCustom);
     if !counter {
         let gauge = |histogram: &Hist| histogram.reset == CounterReset::Gauge;
@@ -165,6 +198,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
     let relations = window.series.relations(window.histograms.clone());
     // If the counter was reset after the first sample, its bins do not matter: only that it came before.
     let nothing = Hist::new(values[1].scheme.clone());
+    trace.base = (!relations[1].is_reset).then_some(0);
     let base: &Hist = if relations[1].is_reset { &nothing } else { first };
     let custom = is_custom(base);
     if relations[0].is_gauge {
@@ -183,6 +217,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
     let mut result = change(window, base, last, site)?;
     note_overlap(window, window.histogram_times(), window.histogram_starts(), site);
     for index in (2..values.len()).filter(|index| relations[*index].is_reset) {
+        trace.added.push(index - 1);
         combined(add(&mut result, &values[index - 1]), Operation::Addition, window, site)?;
     }
     result.reset = CounterReset::Gauge;

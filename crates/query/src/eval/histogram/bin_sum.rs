@@ -67,11 +67,8 @@ impl BinSum {
             Self::Dense { first, sums, lost } => {
                 for (index, count) in other.iter() {
                     let at = offset(*first, index);
-                    let (before, total) = (sums[at], sums[at] + count);
+                    let (total, error) = two_sum(sums[at], count);
                     sums[at] = total;
-                    // The rounding error, exactly (Knuth's two-sum).
-                    let share = total - before;
-                    let error = (before - (total - share)) + (count - share);
                     if error != 0.0 {
                         lost.resize(sums.len(), 0.0);
                         lost[at] = if total.is_finite() { lost[at] + error } else { 0.0 };
@@ -79,6 +76,35 @@ impl BinSum {
                 }
             }
             Self::Sparse { sum, lost } => add_sparse(sum, lost, other),
+        }
+    }
+
+    /// As [`BinSum::add`], of counts in consecutive bins from `first` on, most of which are not zero.
+    pub(super) fn add_dense(&mut self, first: i32, counts: &[f64]) {
+        let is_filled = |count: &f64| *count != 0.0;
+        let (Some(from), Some(to)) = (counts.iter().position(is_filled), counts.iter().rposition(is_filled)) else {
+            return;
+        };
+        let (low, high, counts) = (index_at(first, from), index_at(first, to), &counts[from..=to]);
+        if !matches!(self, Self::Dense { .. }) || !self.cover(low.into(), high.into()) {
+            return self.add(&(low..).zip(counts.iter().copied()).filter(|(_, count)| *count != 0.0).collect());
+        }
+        let Self::Dense { first, sums, lost } = self else { return };
+        let at = offset(*first, low);
+        let totals = &mut sums[at..][..counts.len()];
+        if lost.is_empty() {
+            if totals.iter().zip(counts).all(|(sum, count)| two_sum(*sum, *count).1 == 0.0) {
+                totals.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+                return;
+            }
+            lost.resize(sums.len(), 0.0);
+        }
+        let totals = &mut sums[at..][..counts.len()];
+        for ((sum, lost), count) in totals.iter_mut().zip(&mut lost[at..][..counts.len()]).zip(counts) {
+            let (total, error) = two_sum(*sum, *count);
+            *sum = total;
+            // Where there is no error the loss is not infinite, and stays.
+            *lost = if total.abs() < f64::INFINITY { *lost + error } else { 0.0 };
         }
     }
 
@@ -163,6 +189,14 @@ impl BinSum {
             Self::Sparse { sum, .. } => sum.len(),
         }
     }
+}
+
+/// A sum and its rounding error, exactly (Knuth).
+#[inline]
+fn two_sum(before: f64, count: f64) -> (f64, f64) {
+    let total = before + count;
+    let share = total - before;
+    (total, (before - (total - share)) + (count - share))
 }
 
 fn index_at(first: i32, at: usize) -> i32 {

@@ -73,6 +73,17 @@ impl HistogramSum {
         Ok(())
     }
 
+    /// Whether bins of one index are the same in the sum and in `other`.
+    pub(crate) fn has_layout_of(&self, other: &Hist) -> bool {
+        arithmetic::same_layout(&self.head, other)
+    }
+
+    /// Adds bins of the sum's layout, those below and those above zero: the index of the first, and consecutive counts.
+    pub(crate) fn add_bins(&mut self, negative: (i32, &[f64]), positive: (i32, &[f64])) {
+        self.negative.add_dense(negative.0, negative.1);
+        self.positive.add_dense(positive.0, positive.1);
+    }
+
     /// Brings the sum and `other` to one layout.
     fn align(&mut self, other: &mut Cow<'_, Hist>) -> Result<(), Incompatible> {
         if let (Scheme::Exp2 { scale: mine }, Scheme::Exp2 { scale: theirs }) = (&self.head.scheme, &other.scheme)
