@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
     Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesColumns, SeriesData, SeriesDef,
-    SeriesMeta, Temporality, TimeRange, WallMs, Words,
+    SeriesMeta, Temporality, TimeRange, WallMs,
 };
 use roaring::RoaringBitmap;
 
@@ -339,7 +339,8 @@ impl Block {
         })
     }
 
-    /// As [`Block::append_entry`], with the bins as columns. False when they cannot be had as such, also when something cannot be read.
+    /// As [`Block::append_entry`], with the bins as columns. False when they cannot be had as such, also when
+    /// something cannot be read.
     pub(crate) fn append_columns(
         &self,
         entry: &Entry,
