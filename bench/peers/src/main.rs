@@ -7,6 +7,7 @@
 
 mod data;
 mod guard;
+mod profile;
 mod queries;
 mod recorded;
 mod report;
@@ -16,7 +17,7 @@ mod server;
 mod wire;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,7 @@ use anyhow::Context;
 use clap::Parser;
 
 use guard::Sides;
+use profile::Profile;
 use recorded::Recording;
 use report::{Figures, Report};
 use requests::Form;
@@ -57,6 +59,10 @@ struct Options {
     /// Keep the data of queries in this directory, and take what an earlier run left there.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Write where Ogive's processor time went, by workload or query, as folded stacks into this directory. Needs `perf`,
+    /// whose own work is not in the figures but on the same processors.
+    #[arg(long, value_name = "DIR")]
+    profile: Option<PathBuf>,
     /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and is gone.
     #[arg(long, value_name = "SECONDS")]
     kill: Option<f64>,
@@ -87,7 +93,8 @@ fn main() -> anyhow::Result<()> {
         options.peer.clone()
     };
     if options.what == What::Queries {
-        return queries::run(&options.programs, &peers, options.scale, options.repeats, options.keep.as_deref());
+        let directories = queries::Directories { keep: options.keep.as_deref(), profile: options.profile.as_deref() };
+        return queries::run(&options.programs, &peers, options.scale, options.repeats, directories);
     }
     if let (Some(address), Some(file)) = (&options.record, &options.recording) {
         return recorded::record(address, now_ms() - 5_000, file);
@@ -96,7 +103,7 @@ fn main() -> anyhow::Result<()> {
     anyhow::ensure!(!loads.is_empty(), "no such workload; see --help");
     if options.what == What::Guard {
         let measured =
-            |programs: &Programs, form, load: &Load, round| measure(programs, Peer::Ogive, form, load, round);
+            |programs: &Programs, form, load: &Load, round| measure(programs, Peer::Ogive, form, load, round, None);
         let of = (&*options.programs.peers, &*loads);
         return guard::run(&options.sides, of, (options.rounds, options.scale), &measured);
     }
@@ -108,7 +115,8 @@ fn main() -> anyhow::Result<()> {
                     match options.kill {
                         Some(seconds) => kill(&options, peer, form, load, seconds)?,
                         None => {
-                            let figures = measure(&options.programs, peer, form, load, round)?;
+                            let profile = options.profile.as_deref().filter(|_| peer == Peer::Ogive && round == 0);
+                            let figures = measure(&options.programs, peer, form, load, round, profile)?;
                             eprintln!("round {round}: {} {} {}: {figures}", load.name(), peer.name(), form.name());
                             report.add(load, peer, form, figures);
                         }
@@ -145,12 +153,21 @@ fn now_ms() -> i64 {
     now.as_secs() as i64 * 1000
 }
 
-/// Starts a server of its own, sends the work, and looks at what it took.
-fn measure(programs: &Programs, peer: Peer, form: Form, load: &Load, round: usize) -> anyhow::Result<Figures> {
+/// Starts a server of its own, sends the work, and looks at what it took; with a profile of it in a directory.
+fn measure(
+    programs: &Programs,
+    peer: Peer,
+    form: Form,
+    load: &Load,
+    round: usize,
+    profile: Option<&Path>,
+) -> anyhow::Result<Figures> {
     let directory = tempfile::tempdir()?;
     let lanes = load.requests(form, &format!("r{round}"), now_ms());
     let server = Server::start(peer, programs, &directory.path().join("data"))?;
     let idle_memory = server.memory()?;
+    let name = format!("{} {}", load.name(), form.name());
+    let profile = profile.map(|directory| Profile::start(directory, &name, server.id())).transpose()?;
     let (cpu, began) = (server.cpu()?, Instant::now());
     let acknowledged = send::send(&server.address, &lanes, &AtomicBool::new(false))?;
     let (acked_cpu, wall) = (server.cpu()? - cpu, began.elapsed());
@@ -161,6 +178,7 @@ fn measure(programs: &Programs, peer: Peer, form: Form, load: &Load, round: usiz
     server.settle()?;
     let settled_cpu = acked_cpu
         + (server.cpu()? - before).saturating_sub(Duration::from_millis(20) * began.elapsed().as_secs() as u32);
+    profile.map(Profile::finish).transpose()?;
     let found = if load.histograms() { load.samples() as f64 } else { shown(&server, load)? };
     anyhow::ensure!(found == load.samples() as f64, "{} holds {found} of {} samples", peer.name(), load.samples());
     let data = server.data.clone();
@@ -191,7 +209,7 @@ fn stored(server: &Server, load: &Load) -> anyhow::Result<f64> {
 }
 
 /// Processor time from start to ready.
-fn restart(programs: &Programs, peer: Peer, data: &std::path::Path) -> anyhow::Result<Duration> {
+fn restart(programs: &Programs, peer: Peer, data: &Path) -> anyhow::Result<Duration> {
     Server::start(peer, programs, data)?.cpu()
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::data::{Sample, Series, Shape};
+use crate::profile::Profile;
 use crate::requests::Form;
 use crate::send::{self, REMOTE_WRITE, Request};
 use crate::server::{Peer, Programs, Server, encoded};
@@ -79,10 +80,23 @@ const QUERIES: [Query; 17] = [
     query("cells p99 of 300, 30 min/60 s", CELLS, Some((1_800, 60)), 5, Data::Cells),
 ];
 
+/// Where to keep the data for another run, and where profiles of Ogive go.
+#[derive(Clone, Copy)]
+pub struct Directories<'a> {
+    pub keep: Option<&'a Path>,
+    pub profile: Option<&'a Path>,
+}
+
 /// Loads, restarts, asks, prints.
-pub fn run(programs: &Programs, peers: &[Peer], scale: f64, repeats: usize, keep: Option<&Path>) -> anyhow::Result<()> {
+pub fn run(
+    programs: &Programs,
+    peers: &[Peer],
+    scale: f64,
+    repeats: usize,
+    directories: Directories,
+) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir()?;
-    let directory = keep.unwrap_or(temporary.path());
+    let directory = directories.keep.unwrap_or(temporary.path());
     let now_ms = when(directory)?;
     let mut servers = Vec::new();
     for peer in peers {
@@ -99,11 +113,16 @@ pub fn run(programs: &Programs, peers: &[Peer], scale: f64, repeats: usize, keep
     println!("|---|{}", "---|".repeat(servers.len()));
     for query in &QUERIES {
         let mut figures: Vec<Figures> = servers.iter().map(|_| Figures::default()).collect();
+        let ogive = servers.iter().find(|server| server.peer == Peer::Ogive);
+        let profile = directories.profile.zip(ogive);
+        let profile =
+            profile.map(|(directory, server)| Profile::start(directory, query.name, server.id())).transpose()?;
         for _ in 0..repeats {
             for (at, server) in servers.iter().enumerate().filter(|(_, server)| query.fits(server.peer)) {
                 figures[at].take(server, query, now_ms, idle[at])?;
             }
         }
+        profile.map(Profile::finish).transpose()?;
         println!("| {} | {} |", query.name, row(&figures));
     }
     println!("\nCPU ms a query / p50 wall ms (series); in brackets the CPU of the first column by this one's");

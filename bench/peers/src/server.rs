@@ -41,7 +41,9 @@ impl Peer {
         let address = format!("127.0.0.1:{port}");
         let show = |path: &Path| path.display().to_string();
         let (program, arguments) = match self {
-            Self::Ogive => (show(&programs.ogive), vec!["serve".into(), "--data".into(), show(data), "--listen".into(), address]),
+            Self::Ogive => {
+                (show(&programs.ogive), vec!["serve".into(), "--data".into(), show(data), "--listen".into(), address])
+            }
             Self::Prometheus => {
                 let config = data.join("prometheus.yml");
                 fs::write(&config, "global: {scrape_interval: 1h}\n")?;
@@ -109,6 +111,11 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     fn proc(&self, file: &str) -> anyhow::Result<String> {
