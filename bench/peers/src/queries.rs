@@ -129,12 +129,11 @@ pub fn run(
     Ok(())
 }
 
+/// A query's name and, by repeat, CPU milliseconds of both builds.
+pub type Pairs = (&'static str, Vec<[f64; 2]>);
+
 /// CPU milliseconds of each query that two builds of Ogive answer, by repeat.
-pub fn pairs(
-    programs: &[Programs; 2],
-    scale: f64,
-    repeats: usize,
-) -> anyhow::Result<Vec<(&'static str, Vec<[f64; 2]>)>> {
+pub fn pairs(programs: &[Programs; 2], scale: f64, repeats: usize) -> anyhow::Result<Vec<Pairs>> {
     let directory = tempfile::tempdir()?;
     let now_ms = when(directory.path())?;
     let start = |side: usize| -> anyhow::Result<(Server, f64)> {
