@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::sender::{Form, Sent, send};
 use crate::target::Target;
 
-/// Beyond the limit of a tenant, so that those of the store decide.
+/// Beyond the limits of a tenant and of a query, so that memory decides.
 const LIMIT_SERIES: &str = "100000000";
 /// Up to so many series the server has its usual memory for ingest, which is enough for them.
 const USUAL_SERIES_MAX: usize = 1_000_000;
@@ -99,10 +99,10 @@ pub(crate) fn measure(options: &Options, count: usize) -> Row {
 }
 
 fn fill(options: &Options, row: &mut Row) -> Result<(), End> {
-    // Half of what the server may have.
-    let mib = if row.wanted > USUAL_SERIES_MAX { options.memory_bytes_max >> 21 } else { 0 };
+    // Three quarters of what the server may have; series take half of them.
+    let mib = if row.wanted > USUAL_SERIES_MAX { (options.memory_bytes_max / 4 * 3) >> 20 } else { 0 };
     let ingest_mib = INGEST_MIB.max(mib).to_string();
-    let flags = ["--limit-series", LIMIT_SERIES, "--ingest-memory-mib", &ingest_mib];
+    let flags = ["--limit-series", LIMIT_SERIES, "--query-series", LIMIT_SERIES, "--ingest-memory-mib", &ingest_mib];
     let guard = options.guard();
     let mut target = Target::start(&options.directory, &flags).map_err(|said| End::no_start(&said))?;
     let at_ms = load(&target, &guard, options.rounds, row)?;
