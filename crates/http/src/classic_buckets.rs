@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use ogive_hist::{Bins, Histogram, Scheme};
 use ogive_model::{
     Labels, METRIC_NAME, MatchOp, Matcher, Resolution, STALE, Select, Selection, SeriesData, Temporality, TimeRange,
+    WallMs,
 };
 
 use super::ask::Cancel;
 use super::error::ApiError;
 use super::merged::{BINS_READ_MAX, Merged};
 use super::shape::BOUND;
-use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, cancelled, spacing};
+use super::source_cells::{Cell, LOOKBACK, Source, Sources, Span, cancelled, spacing};
 
 const SUFFIX: &str = "_bucket";
 
@@ -72,7 +73,7 @@ pub(super) fn read(
 ) -> Result<Sources, ApiError> {
     let selection = Selection {
         matchers,
-        range: TimeRange::from_ms(span.from_ms.saturating_sub(LOOKBACK_MS), span.end_ms),
+        range: TimeRange { start: span.from.saturating_sub(LOOKBACK), end: span.end },
         samples_max: BINS_READ_MAX,
         labels_only: false,
         // Differences of counters need the original values.
@@ -93,7 +94,7 @@ pub(super) fn read(
     for (labels, buckets) in processes {
         cancelled(cancel)?;
         let mut source = source(labels, &buckets);
-        source.cells.retain(|cell| span.from_ms < cell.to_ms && cell.to_ms <= span.end_ms);
+        source.cells.retain(|cell| span.from < cell.to && cell.to <= span.end);
         if !source.cells.is_empty() {
             out.list.push(source);
         }
@@ -114,22 +115,23 @@ fn source(labels: Labels, buckets: &[(Bound, SeriesData)]) -> Source {
     }
     by_time.retain(|_, counts| counts.contains_key(&Bound(f64::INFINITY)));
     let times: Vec<i64> = by_time.keys().copied().collect();
-    let width_ms = spacing(&times, if delta { 0.25 } else { 0.5 });
+    let width = spacing(&times, if delta { 0.25 } else { 0.5 });
     let mut cells = Vec::with_capacity(times.len());
-    let mut before: Option<(i64, Counts)> = None;
-    for (to_ms, now) in by_time {
-        let (from_ms, counts) = match &before {
-            _ if delta => (to_ms - width_ms, Some(now.clone())),
+    let mut before: Option<(WallMs, Counts)> = None;
+    for (time, now) in by_time {
+        let to = WallMs(time);
+        let (from, counts) = match &before {
+            _ if delta => (to - width, Some(now.clone())),
             Some((time, before)) => (*time, Some(increase(&now, before))),
             // The start of the counter is not known.
-            None => (to_ms, None),
+            None => (to, None),
         };
         if let Some(value) = counts.and_then(|counts| histogram(&counts)) {
-            cells.push(Cell { from_ms, to_ms, value });
+            cells.push(Cell { from, to, value });
         }
-        before = Some((to_ms, now));
+        before = Some((to, now));
     }
-    Source { labels, width_ms, cells }
+    Source { labels, width, cells }
 }
 
 /// The increase from `before` to `now`: all of `now` when any counter fell.

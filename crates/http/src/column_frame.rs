@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::{Count, Histogram};
+use ogive_model::WallMs;
 
 use super::merged::Merged;
 
@@ -23,9 +24,9 @@ const HAS_MAX: u8 = 8;
 /// A column and its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed<'a> {
-    pub(super) time_ms: i64,
+    pub(super) time: WallMs,
     /// Where the interval that it counts begins, if known.
-    pub(super) from_ms: Option<i64>,
+    pub(super) from: Option<WallMs>,
     pub(super) value: &'a Merged,
 }
 
@@ -86,13 +87,13 @@ pub(super) fn frame(head: &[u8], columns: &[Timed<'_>]) -> Vec<u8> {
 
 /// When each column ends, and how long it is.
 fn put_times(out: &mut Vec<u8>, columns: &[Timed<'_>]) {
-    let mut before = 0;
+    let mut before = WallMs(0);
     for column in columns {
-        put(out, zigzag(column.time_ms - before));
-        before = column.time_ms;
+        put(out, zigzag((column.time - before).0));
+        before = column.time;
     }
     for column in columns {
-        let length = column.from_ms.map_or(0, |from_ms| column.time_ms.saturating_sub(from_ms).max(0) as u64 + 1);
+        let length = column.from.map_or(0, |from| column.time.since(from).0.max(0) as u64 + 1);
         put(out, length);
     }
 }
@@ -175,8 +176,8 @@ mod tests {
         (float.sum, float.min, float.max) = (None, None, Some(f64::NAN));
         let (whole, float) = (Merged::Integer(whole), Merged::Float(float));
         let columns = [
-            Timed { time_ms: 1_700_000_001_000, from_ms: Some(1_700_000_000_000), value: &whole },
-            Timed { time_ms: 1_700_000_002_000, from_ms: None, value: &float },
+            Timed { time: WallMs(1_700_000_001_000), from: Some(WallMs(1_700_000_000_000)), value: &whole },
+            Timed { time: WallMs(1_700_000_002_000), from: None, value: &float },
         ];
         let hex: String =
             frame(b"{\"status\":\"success\"}", &columns).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use ogive_hist::{Count, Histogram};
 use ogive_model::{
     Labels, Ms, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesColumns, SeriesData,
-    SeriesDef, SeriesSet, Tenant,
+    SeriesDef, SeriesSet, Tenant, WallMs,
 };
 use ogive_query::ast::{DurationScope, Expr};
 use ogive_query::value::Value;
@@ -42,9 +42,9 @@ const NUMBERS: &str =
 #[derive(Clone, Debug)]
 pub(super) struct ColumnQuery {
     pub(super) query: String,
-    pub(super) start_ms: i64,
-    pub(super) end_ms: i64,
-    pub(super) step_ms: i64,
+    pub(super) start: WallMs,
+    pub(super) end: WallMs,
+    pub(super) step: Ms,
     pub(super) quantiles: Vec<f64>,
     pub(super) tenant: Tenant,
     /// The resolution, if the request states one.
@@ -57,20 +57,17 @@ pub(super) struct ColumnQuery {
 
 impl ColumnQuery {
     pub(super) const fn grid(&self) -> Grid {
-        Grid { start_ms: self.start_ms, end_ms: self.end_ms, step_ms: self.step_ms }
+        Grid { start: self.start, end: self.end, step: self.step }
     }
 
     /// The cells that a grid shows.
-    pub(super) fn span(&self, grid: Grid, offset_ms: i64) -> Span {
-        let from_ms = grid.start_ms.saturating_sub(grid.step_ms).saturating_sub(offset_ms);
+    pub(super) fn span(&self, grid: Grid, offset: Ms) -> Span {
+        let from = grid.start.saturating_sub(grid.step).saturating_sub(offset);
         // Cells that no column parts are as good as finer ones.
-        let (mut step_ms, mut rest) = (grid.step_ms, grid.start_ms.saturating_sub(offset_ms).saturating_abs());
-        while rest != 0 {
-            (step_ms, rest) = (rest, step_ms % rest);
-        }
-        let aligned = Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Together };
-        let end_ms = grid.end_ms.saturating_sub(offset_ms);
-        Span { from_ms, end_ms, resolution: self.resolution.unwrap_or(aligned) }
+        let step = grid.step.greatest_common(Ms(grid.start.saturating_sub(offset).0));
+        let aligned = Resolution::Aligned { step, use_as: RollupUse::Together };
+        let end = grid.end.saturating_sub(offset);
+        Span { from, end, resolution: self.resolution.unwrap_or(aligned) }
     }
 }
 
@@ -86,8 +83,8 @@ pub(super) struct Columns {
     pub(super) by_time: BTreeMap<i64, Merged>,
     /// Where the interval that a column counts begins, if known.
     pub(super) covered: BTreeMap<i64, Cover>,
-    /// The width that almost no sample's cell exceeds, milliseconds; 0 when it is not known.
-    pub(super) width_ms: i64,
+    /// The width that almost no sample's cell exceeds; zero when it is not known.
+    pub(super) width: Ms,
     /// Whether each cell is in one column: the columns add up to the distribution.
     pub(super) additive: bool,
     /// The groups that `by` and `without` make, when there are several, and which of them is drawn.
@@ -114,7 +111,7 @@ impl Default for Distribution {
 pub(super) fn columns(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Columns, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let scope = DurationScope { step_ms: wanted.step_ms, range_ms: wanted.end_ms - wanted.start_ms };
+    let scope = DurationScope { step: wanted.step, range: wanted.end - wanted.start };
     let columns = match shape(&expr, scope) {
         Shape::Cells(leaf) => of_cells(&*app.backend.of(&wanted.tenant), &leaf, wanted, cancel)?,
         Shape::Windows(leaf) => of_windows(app, &expr, &leaf, wanted, cancel)?,
@@ -144,7 +141,7 @@ fn read_fitted(
     cancel: &Cancel,
 ) -> Result<(Grid, Sources), ApiError> {
     let grid = wanted.grid();
-    let read = |grid| sources::read(store, leaf.matchers, wanted.span(grid, leaf.offset_ms), cancel);
+    let read = |grid| sources::read(store, leaf.matchers, wanted.span(grid, leaf.offset), cancel);
     let found = read(grid)?;
     let fitted = if wanted.fit { grid.fitted(usual_width(&found.list)) } else { grid };
     if fitted == grid { Ok((grid, found)) } else { Ok((fitted, read(fitted)?)) }
@@ -175,7 +172,7 @@ fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &ColumnQuery, cancel: &
     let mut out = Columns {
         grid,
         series: found.list.len(),
-        width_ms: usual_width(&found.list),
+        width: usual_width(&found.list),
         additive: true,
         unit: found.unit,
         warnings: found.warnings,
@@ -186,7 +183,7 @@ fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &ColumnQuery, cancel: &
     for source in found.list {
         cancelled(cancel)?;
         for cell in source.cells {
-            out.put(cell, leaf.offset_ms, &mut all);
+            out.put(cell, leaf.offset, &mut all);
         }
     }
     out.distribution = Distribution::Exact(all);
@@ -223,7 +220,7 @@ fn of_windows(
         out.take_groups(groups);
     }
     out.series = found.list.len().max(out.series);
-    out.width_ms = usual_width(&found.list);
+    out.width = usual_width(&found.list);
     let mut all = None;
     for cell in found.list.into_iter().flat_map(|source| source.cells) {
         out.merge(&mut all, cell.value);
@@ -237,9 +234,9 @@ fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Re
     let own = app.backend.of(&wanted.tenant);
     let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
     let spy = UnitRecorder { store: &store, units: Mutex::default() };
-    let Grid { start_ms, end_ms, step_ms, .. } = grid;
+    let Grid { start, end, step } = grid;
     let engine = cancel.engine(app);
-    let result = engine.range_until(&spy, &wanted.query, start_ms, end_ms, step_ms, &|| cancel.is_set())?;
+    let result = engine.range_until(&spy, &wanted.query, start, end, step, &|| cancel.is_set())?;
     let Value::Matrix(series) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };
@@ -356,24 +353,24 @@ fn note(units: &Mutex<Units>, found: &[SeriesData]) {
 
 impl Columns {
     /// Where the interval that a column counts begins, if known.
-    pub(super) fn begin_ms(&self, time_ms: i64) -> Option<i64> {
-        self.covered.get(&time_ms).and_then(|cover| cover.begin_ms())
+    pub(super) fn begin(&self, time: i64) -> Option<WallMs> {
+        self.covered.get(&time).and_then(|cover| cover.begin())
     }
 
     /// Adds a cell to the column that contains its end, and to the total.
-    pub(super) fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
-        let Grid { start_ms, end_ms, step_ms } = self.grid;
-        let (from_ms, to_ms) = (cell.from_ms + offset_ms, cell.to_ms + offset_ms);
+    pub(super) fn put(&mut self, cell: Cell, offset: Ms, all: &mut Option<Merged>) {
+        let Grid { start, end, step } = self.grid;
+        let (from, to) = (cell.from + offset, cell.to + offset);
         // The end of the step that holds the cell's end.
-        let time = start_ms + (to_ms - start_ms + step_ms - 1).div_euclid(step_ms) * step_ms;
+        let time = start + step * (to - start + step - Ms(1)).0.div_euclid(step.0);
         // The last step may end after the range: what is in it belongs to no column, and therefore not to the total.
-        if time > end_ms {
+        if time > end {
             return;
         }
-        let usual = 2 * self.width_ms;
-        self.covered.entry(time).or_default().add(from_ms, cell.value.count(), to_ms - from_ms <= usual);
+        let is_usual = to - from <= self.width * 2;
+        self.covered.entry(time.0).or_default().add(from, cell.value.count(), is_usual);
         self.merge(all, cell.value.clone());
-        self.add(time, cell.value);
+        self.add(time.0, cell.value);
     }
 
     pub(super) fn merge(&mut self, into: &mut Option<Merged>, value: Merged) {
@@ -415,23 +412,23 @@ impl Columns {
 }
 
 /// One column as JSON: `{"t","count","sum","min","max","bins","quantiles"}`.
-pub(super) fn column(out: &mut Vec<u8>, time_ms: i64, merged: Option<&Merged>, quantiles: &[f64]) {
-    column_since(out, time_ms, None, merged, quantiles);
+pub(super) fn column(out: &mut Vec<u8>, time: WallMs, merged: Option<&Merged>, quantiles: &[f64]) {
+    column_since(out, time, None, merged, quantiles);
 }
 
 /// The same with `"from"`: where the interval that it counts begins.
 pub(super) fn column_since(
     out: &mut Vec<u8>,
-    time_ms: i64,
-    from_ms: Option<i64>,
+    time: WallMs,
+    from: Option<WallMs>,
     merged: Option<&Merged>,
     quantiles: &[f64],
 ) {
     out.extend_from_slice(b"{\"t\":");
-    prometheus_json::time(out, time_ms);
-    if let Some(from_ms) = from_ms {
+    prometheus_json::time(out, time.0);
+    if let Some(from) = from {
         out.extend_from_slice(b",\"from\":");
-        prometheus_json::time(out, from_ms);
+        prometheus_json::time(out, from.0);
     }
     match merged {
         None => out.extend_from_slice(br#","count":"0","sum":null,"min":null,"max":null,"bins":[],"quantiles":[]}"#),
@@ -490,7 +487,7 @@ fn number(out: &mut Vec<u8>, value: f64) {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{HistogramColumn, HistogramValue, Kind, SeriesMeta, Temporality, WallMs};
+    use ogive_model::{HistogramColumn, HistogramValue, Kind, SeriesMeta, Temporality};
     use proptest::prelude::*;
 
     use super::*;
@@ -533,12 +530,12 @@ mod tests {
         }
     }
 
-    fn wanted(start_ms: i64, end_ms: i64, step_ms: i64) -> ColumnQuery {
+    fn wanted(start: i64, end: i64, step: i64) -> ColumnQuery {
         ColumnQuery {
             query: "h".into(),
-            start_ms,
-            end_ms,
-            step_ms,
+            start: WallMs(start),
+            end: WallMs(end),
+            step: Ms(step),
             quantiles: vec![0.5],
             tenant: Tenant::default(),
             resolution: None,
@@ -556,7 +553,7 @@ mod tests {
     }
 
     fn select(store: Vec<SeriesData>, wanted: &ColumnQuery) -> Columns {
-        let leaf = Leaf { matchers: &[], offset_ms: 0, groupings: Vec::new() };
+        let leaf = Leaf { matchers: &[], offset: Ms::ZERO, groupings: Vec::new() };
         of_cells(&Fixed(store), &leaf, wanted, &Cancel::default()).unwrap()
     }
 
@@ -592,13 +589,13 @@ mod tests {
         let columns =
             select(vec![series(Temporality::Delta, &[(1000, &[0.0012, 0.0012, 0.5])])], &wanted(1000, 1000, 1000));
         let mut out = Vec::new();
-        column(&mut out, 1000, columns.by_time.get(&1000), &[0.5, 2.0]);
+        column(&mut out, WallMs(1000), columns.by_time.get(&1000), &[0.5, 2.0]);
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with(r#"{"t":1,"count":"3","sum":0.5024,"min":0.0012,"max":0.5,"bins":[[0.0012,0.0013,2],[0.5,0.51,1]],"quantiles":[[0.5,"#), "{text}");
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["quantiles"].as_array().unwrap().len(), 1);
         let mut empty = Vec::new();
-        column(&mut empty, 1500, None, &[0.5]);
+        column(&mut empty, WallMs(1500), None, &[0.5]);
         let value: serde_json::Value = serde_json::from_slice(&empty).unwrap();
         assert_eq!((&value["t"], &value["count"]), (&1.5.into(), &"0".into()));
     }

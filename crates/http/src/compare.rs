@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Distance, FLOORS, Histogram, QuantileChange};
-use ogive_model::{Ms, TimeRange};
+use ogive_model::{Ms, TimeRange, WallMs};
 use serde_json::{Value, json};
 
 use super::App;
@@ -44,9 +44,9 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     let quantiles = Some(heatmap::quantiles(&params)?).filter(|list| !list.is_empty()).unwrap_or(QUANTILES.into());
     let wanted = ColumnQuery {
         query: params.need("query")?.to_owned(),
-        start_ms: 0,
-        end_ms: 0,
-        step_ms: 1,
+        start: WallMs(0),
+        end: WallMs(0),
+        step: Ms(1),
         quantiles: Vec::new(),
         tenant: params.tenant.clone(),
         resolution: resolution(&params)?,
@@ -96,8 +96,7 @@ fn floors(params: &Params) -> Result<f64, ApiError> {
 
 /// The whole content of a range, as one column.
 fn side(app: &App, wanted: &ColumnQuery, range: TimeRange, cancel: &Cancel) -> Result<Side, ApiError> {
-    let end_ms = range.end.0;
-    let wanted = ColumnQuery { start_ms: end_ms, end_ms, step_ms: range.length().0, ..wanted.clone() };
+    let wanted = ColumnQuery { start: range.end, end: range.end, step: range.length(), ..wanted.clone() };
     let mut columns = columns::columns(app, &wanted, cancel)?;
     match std::mem::take(&mut columns.distribution) {
         Distribution::Exact(Some(all)) => Ok(Side { columns, all: all.into_float() }),

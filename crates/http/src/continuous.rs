@@ -19,7 +19,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Tenant, WallMs};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Tenant, WallMs};
 use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use tokio::sync::mpsc;
 
@@ -159,9 +159,9 @@ fn plan(query: String, params: Params, step_ms: i64, lateness_ms: i64) -> Result
 
 /// A fixed time, or an offset that is not known to be positive.
 fn is_ahead(shift: &TimeShift) -> bool {
-    let scope = ogive_query::ast::DurationScope { step_ms: 0, range_ms: 0 };
+    let scope = ogive_query::ast::DurationScope { step: Ms::ZERO, range: Ms::ZERO };
     let is_back = |offset: &ogive_query::ast::DurationExpr| {
-        offset.is_constant() && offset.signed_ms(scope).is_ok_and(|offset_ms| offset_ms >= 0)
+        offset.is_constant() && offset.signed(scope).is_ok_and(|offset| offset >= Ms::ZERO)
     };
     shift.at.is_some() || !shift.offset.as_ref().is_none_or(is_back)
 }
@@ -377,7 +377,7 @@ fn value(app: &App, cancel: &Cancel, query: &str, params: &Params, time_ms: i64)
     let reader = RecentReader::new(app.backend.of(&params.tenant), recent, &params.tenant);
     let store = Views::over(Box::new(reader), shown(params));
     let reported = StoreAtResolution { store: &store, resolution: resolution(params)?, cancel };
-    let result = cancel.engine(app).instant_until(&reported, query, time_ms, &|| cancel.is_set())?;
+    let result = cancel.engine(app).instant_until(&reported, query, WallMs(time_ms), &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
     while answer.step(&mut out) {
         bounded(&out)?;

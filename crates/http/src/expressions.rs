@@ -5,7 +5,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::{Matcher, float};
+use ogive_model::{Matcher, Ms, float};
 use ogive_query::ParseError;
 use ogive_query::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, DurationExpr, DurationScope, Edges, Expr, ExprKind, Matching,
@@ -114,7 +114,7 @@ fn of_subquery(subquery: &Subquery) -> Value {
 fn at(shift: &TimeShift) -> (Value, Value) {
     match shift.at {
         None => (Value::Null, Value::Null),
-        Some(AtModifier::Time(time_ms)) => (time_ms.into(), Value::Null),
+        Some(AtModifier::Time(time)) => (time.0.into(), Value::Null),
         Some(AtModifier::Start) => (Value::Null, "start".into()),
         Some(AtModifier::End) => (Value::Null, "end".into()),
     }
@@ -123,7 +123,8 @@ fn at(shift: &TimeShift) -> (Value, Value) {
 /// 0 when there is none, or when its value depends on the query.
 fn milliseconds(duration: Option<&DurationExpr>) -> i64 {
     let known = duration.filter(|duration| duration.is_constant());
-    known.and_then(|duration| duration.signed_ms(DurationScope { step_ms: 0, range_ms: 0 }).ok()).unwrap_or(0)
+    let scope = DurationScope { step: Ms::ZERO, range: Ms::ZERO };
+    known.and_then(|duration| duration.signed(scope).ok()).map_or(0, |span| span.0)
 }
 
 fn of_binary(binary: &Binary) -> Value {

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use ogive_hist::Quantile;
-use ogive_model::Labels;
+use ogive_model::{Labels, WallMs};
 use ogive_query::ast::DurationScope;
 use serde_json::json;
 
@@ -72,12 +72,12 @@ impl MergedGroup {
 
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let as_frame = wants_frame(&headers);
-    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let (start, end, step) = prometheus::range(&params)?;
     let wanted = ColumnQuery {
         query: params.need("query")?.to_owned(),
-        start_ms,
-        end_ms,
-        step_ms,
+        start,
+        end,
+        step,
         quantiles: Vec::new(),
         tenant: params.tenant.clone(),
         resolution: resolution(&params)?,
@@ -118,7 +118,7 @@ fn part(params: &Params) -> Result<Part, ApiError> {
 fn answer(app: &App, wanted: &ColumnQuery, part: Part, as_frame: bool, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let scope = DurationScope { step_ms: wanted.step_ms, range_ms: wanted.end_ms - wanted.start_ms };
+    let scope = DurationScope { step: wanted.step, range: wanted.end - wanted.start };
     let leaf = match shape(&expr, scope) {
         Shape::Cells(leaf) | Shape::Windows(leaf) => leaf,
         Shape::Evaluated(why) => {
@@ -126,10 +126,10 @@ fn answer(app: &App, wanted: &ColumnQuery, part: Part, as_frame: bool, cancel: &
         }
     };
     let grid = wanted.grid();
-    let span = wanted.span(grid, leaf.offset_ms);
+    let span = wanted.span(grid, leaf.offset);
     let mut found = sources::read(&*app.backend.of(&wanted.tenant), leaf.matchers, span, cancel)?;
-    let width_ms = usual_width(&found.list);
-    let mut out = Columns { grid, width_ms, unit: std::mem::take(&mut found.unit), ..Columns::default() };
+    let width = usual_width(&found.list);
+    let mut out = Columns { grid, width, unit: std::mem::take(&mut found.unit), ..Columns::default() };
     out.warnings = std::mem::take(&mut found.warnings);
     let mut list = wholes(&mut out, &leaf, found.list, part.q, cancel)?;
     sort(&mut list, part.order);
@@ -204,7 +204,7 @@ struct Columned {
 }
 
 fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: MergedGroup) -> Columned {
-    let mut columns = Columns { grid: out.grid, width_ms: out.width_ms, ..Columns::default() };
+    let mut columns = Columns { grid: out.grid, width: out.width, ..Columns::default() };
     let labels: BTreeMap<&str, &str> = whole.labels.iter().collect();
     let mut head = serde_json::Map::new();
     head.insert("labels".into(), json!(labels));
@@ -215,7 +215,7 @@ fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: MergedGroup) -> Columned 
     }
     let mut all = None;
     for cell in whole.sources.into_iter().flat_map(|source| source.cells) {
-        columns.put(cell, leaf.offset_ms, &mut all);
+        columns.put(cell, leaf.offset, &mut all);
     }
     for warning in columns.warnings.drain(..) {
         if !out.warnings.contains(&warning) {
@@ -229,8 +229,7 @@ fn columned(out: &mut Columns, leaf: &Leaf<'_>, whole: MergedGroup) -> Columned 
 fn envelope(out: &Columns, total: usize, bounds: Option<(f64, f64)>, groups: &[u8]) -> Vec<u8> {
     let mut text = b"{\"status\":\"success\",\"data\":{".to_vec();
     let grid = out.grid;
-    for (name, ms) in [("start", grid.start_ms), ("end", grid.end_ms), ("step", grid.step_ms), ("width", out.width_ms)]
-    {
+    for (name, ms) in [("start", grid.start.0), ("end", grid.end.0), ("step", grid.step.0), ("width", out.width.0)] {
         write!(text, "\"{name}\":").expect("writes to memory");
         prometheus_json::time(&mut text, ms);
         text.push(b',');
@@ -262,11 +261,7 @@ fn framed(out: &Columns, total: usize, bounds: Option<(f64, f64)>, groups: &[Col
         .iter()
         .flat_map(|group| {
             let columns = &group.columns;
-            columns.by_time.iter().map(|(time_ms, value)| Timed {
-                time_ms: *time_ms,
-                from_ms: columns.begin_ms(*time_ms),
-                value,
-            })
+            columns.by_time.iter().map(|(time, value)| Timed { time: WallMs(*time), from: columns.begin(*time), value })
         })
         .collect();
     column_frame::frame(&envelope(out, total, bounds, heads.join(",").as_bytes()), &list)
@@ -281,11 +276,11 @@ fn written(out: &Columns, total: usize, bounds: Option<(f64, f64)>, groups: &[Co
         let head = json!(group.head).to_string();
         text.extend_from_slice(head.trim_end_matches('}').as_bytes());
         text.extend_from_slice(b",\"columns\":[");
-        for (at, (time_ms, value)) in group.columns.by_time.iter().enumerate() {
+        for (at, (time, value)) in group.columns.by_time.iter().enumerate() {
             if at > 0 {
                 text.push(b',');
             }
-            columns::column_since(&mut text, *time_ms, group.columns.begin_ms(*time_ms), Some(value), &[]);
+            columns::column_since(&mut text, WallMs(*time), group.columns.begin(*time), Some(value), &[]);
         }
         text.extend_from_slice(b"]}");
     }

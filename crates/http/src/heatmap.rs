@@ -9,6 +9,7 @@ use std::io::Write as _;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use ogive_model::WallMs;
 use serde_json::json as value;
 
 use super::App;
@@ -26,13 +27,13 @@ const QUANTILES_MAX: usize = 32;
 
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let as_frame = wants_frame(&headers);
-    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let (start, end, step) = prometheus::range(&params)?;
     let query = params.need("query")?.to_owned();
     let wanted = ColumnQuery {
         query,
-        start_ms,
-        end_ms,
-        step_ms,
+        start,
+        end,
+        step,
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: resolution(&params)?,
@@ -100,13 +101,13 @@ fn answer(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
         if at > 0 {
             out.push(b',');
         }
-        columns::column_since(&mut out, *time, columns.begin_ms(*time), Some(merged), &wanted.quantiles);
+        columns::column_since(&mut out, WallMs(*time), columns.begin(*time), Some(merged), &wanted.quantiles);
     }
     out.extend_from_slice(b"],\"distribution\":");
     match &columns.distribution {
         Distribution::Exact(merged) => {
-            let from_ms = Some(columns.grid.start_ms - columns.grid.step_ms);
-            columns::column_since(&mut out, columns.grid.end_ms, from_ms, merged.as_ref(), &wanted.quantiles);
+            let from = Some(columns.grid.start - columns.grid.step);
+            columns::column_since(&mut out, columns.grid.end, from, merged.as_ref(), &wanted.quantiles);
         }
         Distribution::Unknown(_) => out.extend_from_slice(b"null"),
     }
@@ -129,10 +130,10 @@ fn framed(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     };
     write!(head, "\"quantiles\":{},\"distribution\":\"{about}\"", value!(wanted.quantiles)).expect("writes to memory");
     put_end(&mut head, columns);
-    let timed = |(time, value): (&i64, _)| Timed { time_ms: *time, from_ms: columns.begin_ms(*time), value };
+    let timed = |(time, value): (&i64, _)| Timed { time: WallMs(*time), from: columns.begin(*time), value };
     let mut list: Vec<Timed<'_>> = columns.by_time.iter().map(timed).collect();
-    let (time_ms, begin_ms) = (columns.grid.end_ms, columns.grid.start_ms - columns.grid.step_ms);
-    list.extend(distribution.map(|value| Timed { time_ms, from_ms: Some(begin_ms), value }));
+    let (time, begin) = (columns.grid.end, columns.grid.start - columns.grid.step);
+    list.extend(distribution.map(|value| Timed { time, from: Some(begin), value }));
     column_frame::frame(&head, &list)
 }
 
@@ -140,8 +141,7 @@ fn framed(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
 fn put_begin(out: &mut Vec<u8>, columns: &Columns) {
     out.extend_from_slice(b"{\"status\":\"success\",\"data\":{");
     let grid = columns.grid;
-    for (name, ms) in
-        [("start", grid.start_ms), ("end", grid.end_ms), ("step", grid.step_ms), ("width", columns.width_ms)]
+    for (name, ms) in [("start", grid.start.0), ("end", grid.end.0), ("step", grid.step.0), ("width", columns.width.0)]
     {
         write!(out, "\"{name}\":").expect("writes to memory");
         prometheus_json::time(out, ms);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use ogive_model::{Ms, WallMs, WallNs};
 use ogive_query::value::{QueryResult, Value};
 use ogive_query::{Engine, EngineOptions};
 
@@ -25,18 +26,18 @@ pub(super) const POINTS_MAX: i64 = 11_000;
 
 pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
-    let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
-    evaluated(&app, params, time_ms, 1, move |engine, reported, cancel| {
-        engine.instant_until(reported, &query, time_ms, &|| cancel.is_set())
+    let time = params.time("time")?.map_or_else(|| WallNs(app.clock.wall()).to_ms(), WallMs);
+    evaluated(&app, params, time, Ms(1), move |engine, reported, cancel| {
+        engine.instant_until(reported, &query, time, &|| cancel.is_set())
     })
     .await
 }
 
 pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
-    let (start_ms, end_ms, step_ms) = range(&params)?;
-    evaluated(&app, params, start_ms, step_ms, move |engine, reported, cancel| {
-        engine.range_until(reported, &query, start_ms, end_ms, step_ms, &|| cancel.is_set())
+    let (start, end, step) = range(&params)?;
+    evaluated(&app, params, start, step, move |engine, reported, cancel| {
+        engine.range_until(reported, &query, start, end, step, &|| cancel.is_set())
     })
     .await
 }
@@ -45,13 +46,13 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
 async fn evaluated(
     app: &App,
     params: Params,
-    start_ms: i64,
-    step_ms: i64,
+    start: WallMs,
+    step: Ms,
     evaluate: impl FnOnce(&Engine, &StoreAtResolution<'_>, &Cancel) -> Result<QueryResult, ogive_query::Error>
     + Send
     + 'static,
 ) -> Result<Response, ApiError> {
-    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
+    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?.map(Ms));
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let stats = Stats::requested(app, &params);
     let answer = ask(app, timeout_ms, move |app, cancel| {
@@ -59,15 +60,15 @@ async fn evaluated(
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
         let result = evaluate(&engine, &StoreAtResolution { store: &store, resolution, cancel }, cancel)?;
-        let stats = stats.map(|stats| stats.end(app, &result, start_ms, step_ms));
+        let stats = stats.map(|stats| stats.end(app, &result, start, step));
         Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });
     let (answer, held) = answer.await?;
     Ok(json(StatusCode::OK, pieces::body(app, answer, held)))
 }
 
-/// `start`, `end` and `step` in milliseconds, checked as Prometheus checks them.
-pub(super) fn range(params: &Params) -> Result<(i64, i64, i64), ApiError> {
+/// `start`, `end` and `step`, checked as Prometheus checks them.
+pub(super) fn range(params: &Params) -> Result<(WallMs, WallMs, Ms), ApiError> {
     params.need("start")?;
     params.need("end")?;
     params.need("step")?;
@@ -88,12 +89,12 @@ pub(super) fn range(params: &Params) -> Result<(i64, i64, i64), ApiError> {
             "exceeded maximum resolution of {POINTS_MAX} points per timeseries; try decreasing the query resolution (?step=XX)"
         )));
     }
-    Ok((start, end, step))
+    Ok((WallMs(start), WallMs(end), Ms(step)))
 }
 
-fn with_options(engine: &Engine, lookback_ms: Option<i64>, step_stats: bool) -> Engine {
+fn with_options(engine: &Engine, lookback: Option<Ms>, step_stats: bool) -> Engine {
     let mut options = EngineOptions { step_stats, ..engine.options().clone() };
-    options.lookback_ms = lookback_ms.filter(|lookback| *lookback > 0).unwrap_or(options.lookback_ms);
+    options.lookback = lookback.filter(|lookback| *lookback > Ms::ZERO).unwrap_or(options.lookback);
     Engine::new(options)
 }
 

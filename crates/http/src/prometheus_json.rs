@@ -55,15 +55,15 @@ impl Answer {
     fn element(&mut self, out: &mut Vec<u8>, element: usize, point: usize) {
         let next = WritePosition::Element(element + 1, 0);
         self.at = match &self.result.value {
-            Value::Scalar { time_ms, value } => {
-                time(out, *time_ms);
+            Value::Scalar { time: at, value } => {
+                time(out, at.0);
                 out.extend_from_slice(b",\"");
                 number(out, *value);
                 out.push(b'"');
                 WritePosition::Tail
             }
-            Value::String { time_ms, value } => {
-                time(out, *time_ms);
+            Value::String { time: at, value } => {
+                time(out, at.0);
                 out.push(b',');
                 string(out, value);
                 WritePosition::Tail
@@ -140,11 +140,11 @@ fn instant(out: &mut Vec<u8>, sample: &InstantSample) {
     match &sample.value {
         Point::Float(value) => {
             out.extend_from_slice(b",\"value\":");
-            float_point(out, sample.time_ms, *value);
+            float_point(out, sample.time.0, *value);
         }
         Point::Histogram(value) => {
             out.extend_from_slice(b",\"histogram\":");
-            histogram_point(out, sample.time_ms, value);
+            histogram_point(out, sample.time.0, value);
         }
     }
     out.push(b'}');
@@ -230,12 +230,12 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a text is JSON");
 }
 
-/// Milliseconds as seconds: `1.5` as `1.500`, whole ones without a point.
-pub(crate) fn time(out: &mut Vec<u8>, time_ms: i64) {
-    if time_ms < 0 {
+/// Milliseconds, of an instant or a span, as seconds: `1.5` as `1.500`, whole ones without a point.
+pub(crate) fn time(out: &mut Vec<u8>, ms: i64) {
+    if ms < 0 {
         out.push(b'-');
     }
-    let (seconds, fraction) = (time_ms.unsigned_abs() / 1000, time_ms.unsigned_abs() % 1000);
+    let (seconds, fraction) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
     digits(out, seconds, 1);
     if fraction > 0 {
         out.push(b'.');
@@ -321,6 +321,8 @@ pub(crate) fn number(out: &mut Vec<u8>, value: f64) {
 mod tests {
     use std::sync::Arc;
 
+    use ogive_model::WallMs;
+
     use super::*;
 
     /// All of an answer.
@@ -397,7 +399,7 @@ mod tests {
     fn a_vector_with_a_histogram_is_as_documented() {
         let mut histogram = Histogram::log_linear();
         [-0.5, 0.0, 0.25, 0.25].into_iter().for_each(|value| histogram.record(value));
-        let sample = |labels: Labels, value| InstantSample { labels, time_ms: 1_500, value };
+        let sample = |labels: Labels, value| InstantSample { labels, time: WallMs(1_500), value };
         let result = QueryResult {
             value: Value::Vector(vec![
                 sample(Labels::new([("__name__", "a\"b")]).unwrap(), Point::Float(1.5)),
@@ -470,8 +472,8 @@ mod tests {
             let body = answer(QueryResult { value, ..empty() });
             assert_eq!(body, format!("{{\"status\":\"success\",\"data\":{expected}}}\n"));
         };
-        check(Value::Scalar { time_ms: 1000, value: f64::NAN }, r#"{"resultType":"scalar","result":[1,"NaN"]}"#);
-        check(Value::String { time_ms: 0, value: "x".into() }, r#"{"resultType":"string","result":[0,"x"]}"#);
+        check(Value::Scalar { time: WallMs(1000), value: f64::NAN }, r#"{"resultType":"scalar","result":[1,"NaN"]}"#);
+        check(Value::String { time: WallMs(0), value: "x".into() }, r#"{"resultType":"string","result":[0,"x"]}"#);
         let series = Series {
             labels: Labels::empty(),
             floats: vec![(0, 1.0), (1, 2.0)],

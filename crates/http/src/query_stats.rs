@@ -5,6 +5,7 @@
 //! `totalQueryableSamples` counts it for each step that looks at it. `peakSamples` is what was read and what the answer holds together.
 //! Beside them `seriesRead`.
 
+use ogive_model::{Ms, WallMs};
 use ogive_query::value::{QueryResult, Value};
 use serde_json::json;
 
@@ -33,8 +34,8 @@ impl Stats {
         Self { begun: app.clock.now(), ..self }
     }
 
-    /// The evaluation ended with `result`; its first instant and the step between two, milliseconds.
-    pub(super) fn end(self, app: &App, result: &QueryResult, start: i64, step: i64) -> serde_json::Value {
+    /// The evaluation ended with `result`; its first instant and the step between two.
+    pub(super) fn end(self, app: &App, result: &QueryResult, start: WallMs, step: Ms) -> serde_json::Value {
         let ended = app.clock.now();
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
         let (queue, eval) = (seconds(self.requested, self.begun), seconds(self.begun, ended));
@@ -45,7 +46,7 @@ impl Stats {
             "peakSamples": stats.samples_read + points(&result.value),
         });
         if self.all {
-            let at = |(step_number, count): (i64, &u64)| json!([(start + step_number * step) as f64 / 1000.0, count]);
+            let at = |(step_number, count): (i64, &u64)| json!([(start + step * step_number).0 as f64 / 1000.0, count]);
             samples["totalQueryableSamplesPerStep"] = (0..).zip(&stats.samples_by_step).map(at).collect();
         }
         json!({

@@ -3,7 +3,7 @@
 //! Invariants: a leaf is named only where the expression's histograms are sums of its cells, so that the cells of a range, each
 //! taken once, are the exact distribution of what the expression shows of that range. Everything else says why it is not.
 
-use ogive_model::{Labels, METRIC_NAME, Matcher};
+use ogive_model::{Labels, METRIC_NAME, Matcher, Ms};
 use ogive_query::ast::{Aggregate, AggregateOp, Call, DurationScope, Expr, ExprKind, UnaryOp, VectorSelector};
 
 /// The label of a classic bucket's bound.
@@ -25,7 +25,7 @@ pub(super) enum Shape<'e> {
 pub(super) struct Leaf<'e> {
     pub(super) matchers: &'e [Matcher],
     /// How far the cells lie before the columns that show them.
-    pub(super) offset_ms: i64,
+    pub(super) offset: Ms,
     /// From the innermost `sum` outwards.
     pub(super) groupings: Vec<Grouping<'e>>,
 }
@@ -67,7 +67,7 @@ fn separates(aggregate: &Aggregate) -> bool {
     aggregate.without || aggregate.grouping.iter().any(|label| label != BOUND)
 }
 
-/// What `expr` draws when it is evaluated every `scope.step_ms`.
+/// What `expr` draws when it is evaluated every `scope.step`.
 pub(super) fn shape(expr: &Expr, scope: DurationScope) -> Shape<'_> {
     found(expr, scope).unwrap_or_else(Shape::Evaluated)
 }
@@ -92,9 +92,9 @@ fn leaf(selector: &VectorSelector, scope: DurationScope) -> Result<Leaf<'_>, Str
     if selector.shift.at.is_some() {
         return Err("`@` shows one instant in every column".into());
     }
-    let offset = selector.shift.offset.as_ref().map_or(Ok(0), |offset| offset.signed_ms(scope));
-    let offset_ms = offset.map_err(|error| error.to_string())?;
-    Ok(Leaf { matchers: &selector.matchers, offset_ms, groupings: Vec::new() })
+    let offset = selector.shift.offset.as_ref().map_or(Ok(Ms::ZERO), |offset| offset.signed(scope));
+    let offset = offset.map_err(|error| error.to_string())?;
+    Ok(Leaf { matchers: &selector.matchers, offset, groupings: Vec::new() })
 }
 
 fn summed(aggregate: &Aggregate, scope: DurationScope) -> Result<Shape<'_>, String> {
@@ -127,9 +127,9 @@ mod tests {
 
     fn of(query: &str) -> String {
         let expr = ogive_query::parse(query).unwrap();
-        match shape(&expr, DurationScope { step_ms: 1_000, range_ms: 60_000 }) {
-            Shape::Cells(leaf) => format!("cells {} {}", leaf.offset_ms, leaf.groupings.len()),
-            Shape::Windows(leaf) => format!("windows {} {}", leaf.offset_ms, leaf.groupings.len()),
+        match shape(&expr, DurationScope { step: Ms(1_000), range: Ms(60_000) }) {
+            Shape::Cells(leaf) => format!("cells {} {}", leaf.offset.0, leaf.groupings.len()),
+            Shape::Windows(leaf) => format!("windows {} {}", leaf.offset.0, leaf.groupings.len()),
             Shape::Evaluated(why) => why,
         }
     }
@@ -162,7 +162,9 @@ mod tests {
         let labels = Labels::new([("__name__", "x"), ("a", "1"), ("b", "2"), ("c", "3"), ("le", "4")]).unwrap();
         let group = |query: &str| {
             let expr = ogive_query::parse(query).unwrap();
-            let Shape::Cells(leaf) = shape(&expr, DurationScope { step_ms: 1, range_ms: 1 }) else { panic!("{query}") };
+            let Shape::Cells(leaf) = shape(&expr, DurationScope { step: Ms(1), range: Ms(1) }) else {
+                panic!("{query}")
+            };
             leaf.group(&labels).iter().map(|(name, _)| name).collect::<String>()
         };
         assert_eq!(group("x"), "");

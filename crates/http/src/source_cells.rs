@@ -1,19 +1,19 @@
 //! What was read of a series for columns: its cells, and how far apart they are.
 
-use ogive_model::{Labels, Resolution};
+use ogive_model::{Labels, Ms, Resolution, WallMs};
 
 use super::ask::Cancel;
 use super::error::ApiError;
 use super::merged::Merged;
 
 /// How far back the sample before the first one of a cumulative series is looked for: the lookback of PromQL.
-pub(super) const LOOKBACK_MS: i64 = 300_000;
+pub(super) const LOOKBACK: Ms = Ms::from_secs(300);
 
 /// Samples counted in (from, to].
 #[derive(Debug)]
 pub(super) struct Cell {
-    pub(super) from_ms: i64,
-    pub(super) to_ms: i64,
+    pub(super) from: WallMs,
+    pub(super) to: WallMs,
     pub(super) value: Merged,
 }
 
@@ -21,8 +21,8 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) labels: Labels,
-    /// Usual width of its cells, milliseconds; 0 when that is not known.
-    pub(super) width_ms: i64,
+    /// Usual width of its cells; zero when that is not known.
+    pub(super) width: Ms,
     pub(super) cells: Vec<Cell>,
 }
 
@@ -47,8 +47,8 @@ pub(super) struct MappedSources<T> {
 /// Which cells: those that end in (from, end].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    pub(super) from_ms: i64,
-    pub(super) end_ms: i64,
+    pub(super) from: WallMs,
+    pub(super) end: WallMs,
     pub(super) resolution: Resolution,
 }
 
@@ -56,12 +56,12 @@ pub(super) fn cancelled(cancel: &Cancel) -> Result<(), ApiError> {
     if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(()) }
 }
 
-/// The quantile `share` of the distances between the times; 0 when there are fewer than two.
-pub(super) fn spacing(times: &[i64], share: f64) -> i64 {
-    at_share(times.windows(2).map(|pair| pair[1] - pair[0]).collect(), share).unwrap_or(0)
+/// The quantile `share` of the distances between the times; zero when there are fewer than two.
+pub(super) fn spacing(times: &[i64], share: f64) -> Ms {
+    at_share(times.windows(2).map(|pair| Ms(pair[1] - pair[0])).collect(), share).unwrap_or(Ms::ZERO)
 }
 
-pub(super) fn at_share(mut values: Vec<i64>, share: f64) -> Option<i64> {
+pub(super) fn at_share(mut values: Vec<Ms>, share: f64) -> Option<Ms> {
     values.sort_unstable();
     values.get(((values.len().saturating_sub(1)) as f64 * share) as usize).copied()
 }

@@ -6,27 +6,27 @@
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, STALE, Select, Selection, SeriesData, Temporality, TimeRange, WallMs,
+    HistogramColumn, HistogramValue, Matcher, Ms, STALE, Select, Selection, SeriesData, Temporality, TimeRange, WallMs,
 };
 
 use super::ask::Cancel;
 use super::classic_buckets;
 use super::error::ApiError;
 use super::merged::{BINS_READ_MAX, Merged, Units};
-use super::source_cells::{Cell, LOOKBACK_MS, MappedSources, Source, Sources, Span, at_share, cancelled, spacing};
+use super::source_cells::{Cell, LOOKBACK, MappedSources, Source, Sources, Span, at_share, cancelled, spacing};
 
 /// Reads the cells of a selector: of its histograms, or if there are none, of the classic buckets with its name.
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
     let mut selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange::from_ms(span.from_ms, span.end_ms),
+        range: TimeRange { start: span.from, end: span.end },
         samples_max: BINS_READ_MAX,
         labels_only: false,
         resolution: span.resolution,
     };
     let (mut partial, mut held) = cancel.read(store, &selection)?;
     if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
-        selection.range.start = WallMs(span.from_ms.saturating_sub(LOOKBACK_MS));
+        selection.range.start = span.from.saturating_sub(LOOKBACK);
         drop((partial, held));
         (partial, held) = cancel.read(store, &selection)?;
     }
@@ -36,7 +36,7 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
     let mut units = Units::default();
     for series in partial.series {
         cancelled(cancel)?;
-        if series.histograms.times.last().is_none_or(|last| *last <= span.from_ms) {
+        if series.histograms.times.last().is_none_or(|last| *last <= span.from.0) {
             out.numbers += usize::from(!series.floats.times.is_empty());
             continue;
         }
@@ -67,13 +67,13 @@ pub(super) fn map<T: Send>(
     let selection = Selection {
         matchers: matchers.to_vec(),
         // Cumulative series may be among them.
-        range: TimeRange::from_ms(span.from_ms.saturating_sub(LOOKBACK_MS), span.end_ms),
+        range: TimeRange { start: span.from.saturating_sub(LOOKBACK), end: span.end },
         samples_max: BINS_READ_MAX,
         labels_only: false,
         resolution: span.resolution,
     };
     let (all, warnings) = cancel.map_series(store, &selection, threads, &|series| {
-        let is_there = series.histograms.times.last().is_some_and(|last| *last > span.from_ms);
+        let is_there = series.histograms.times.last().is_some_and(|last| *last > span.from.0);
         is_there.then(|| (series.meta.unit.clone(), map(&source(series, span))))
     })?;
     let (mut list, mut units) = (Vec::new(), Units::default());
@@ -93,26 +93,26 @@ pub(super) fn map<T: Send>(
 
 /// The cells of one series that end in the span.
 pub(super) fn source(series: SeriesData, span: Span) -> Source {
-    let width_ms = width_of(&series);
+    let width = width_of(&series);
     let cumulative = series.meta.temporality == Temporality::Cumulative;
-    let mut cells =
-        if cumulative { increases(series.histograms, span.from_ms) } else { deltas(series.histograms, width_ms) };
-    cells.retain(|cell| span.from_ms < cell.to_ms && cell.to_ms <= span.end_ms);
-    Source { labels: series.labels, width_ms, cells }
+    let mut cells = if cumulative { increases(series.histograms, span.from) } else { deltas(series.histograms, width) };
+    cells.retain(|cell| span.from < cell.to && cell.to <= span.end);
+    Source { labels: series.labels, width, cells }
 }
 
 /// The usual width of a series' cells.
-fn width_of(series: &SeriesData) -> i64 {
+fn width_of(series: &SeriesData) -> Ms {
     if series.rollup_ms > 0 {
-        return i64::from(series.rollup_ms);
+        return Ms::from(series.rollup_ms);
     }
     let cumulative = series.meta.temporality == Temporality::Cumulative;
     if !cumulative && series.meta.width_ms > 0 {
-        return i64::from(series.meta.width_ms);
+        return Ms::from(series.meta.width_ms);
     }
     let HistogramColumn { times, starts, .. } = &series.histograms;
     if !cumulative {
-        let reported = times.iter().zip(starts).filter(|pair| *pair.1 > 0).map(|(time, start)| time - start).collect();
+        let reported = times.iter().zip(starts).filter(|pair| *pair.1 > 0);
+        let reported = reported.map(|(time, start)| Ms(time - start)).collect();
         if let Some(width) = at_share(reported, 0.5) {
             return width;
         }
@@ -129,36 +129,38 @@ fn merged(value: HistogramValue) -> Merged {
 }
 
 /// Each sample is a cell.
-fn deltas(column: HistogramColumn, width_ms: i64) -> Vec<Cell> {
+fn deltas(column: HistogramColumn, width: Ms) -> Vec<Cell> {
     let starts = column.starts.into_iter().chain(std::iter::repeat(0));
     let samples = column.times.into_iter().zip(column.values).zip(starts);
     samples
         .filter(|((_, value), _)| !is_stale(value))
-        .map(|((to_ms, value), start)| {
-            let from_ms = if 0 < start && start < to_ms { start } else { to_ms - width_ms };
-            Cell { from_ms, to_ms, value: merged(value) }
+        .map(|((time, value), start)| {
+            let to = WallMs(time);
+            let from = if 0 < start && start < time { WallMs(start) } else { to - width };
+            Cell { from, to, value: merged(value) }
         })
         .collect()
 }
 
 /// What each sample added to the previous one.
-fn increases(column: HistogramColumn, range_from_ms: i64) -> Vec<Cell> {
+fn increases(column: HistogramColumn, range_start: WallMs) -> Vec<Cell> {
     let mut out = Vec::with_capacity(column.times.len());
-    let mut before: Option<(i64, Merged)> = None;
+    let mut before: Option<(WallMs, Merged)> = None;
     let starts = column.starts.into_iter().chain(std::iter::repeat(0));
-    for ((to_ms, value), start) in column.times.into_iter().zip(column.values).zip(starts) {
+    for ((time, value), start) in column.times.into_iter().zip(column.values).zip(starts) {
         if is_stale(&value) {
             continue;
         }
+        let (to, start) = (WallMs(time), WallMs(start));
         let value = merged(value);
         match &before {
             // A start after the previous sample means that the counter was reset.
-            Some((time, _)) if start > *time => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
-            Some((time, before)) => out.push(Cell { from_ms: *time, to_ms, value: value.since(before) }),
-            None if start > range_from_ms => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
+            Some((time, _)) if start > *time => out.push(Cell { from: start, to, value: value.clone() }),
+            Some((time, before)) => out.push(Cell { from: *time, to, value: value.since(before) }),
+            None if start > range_start => out.push(Cell { from: start, to, value: value.clone() }),
             None => {}
         }
-        before = Some((to_ms, value));
+        before = Some((to, value));
     }
     out
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use ogive_model::{
     Charge, Labels, METRIC_NAME, MatchOp, Matcher, Ms, Opening, SelectError, Selection, SeriesData, SeriesDef,
-    TimeRange, Words,
+    TimeRange, WallMs, Words,
 };
 use ogive_query::series_bytes;
+use serde_json::Value as Json;
 
 use super::ask::Cancel;
 use super::error::ApiError;
@@ -28,11 +29,11 @@ const WINDOW_BYTES_WISHED: usize = 8 << 20;
 const INSTANT_SAMPLES_MAX: usize = 100_000;
 
 /// The first window: a minute.
-const WINDOW_MS: i64 = 60_000;
+const WINDOW: Ms = Ms::from_secs(60);
 
 /// One text where it was found.
 pub(super) struct FoundText {
-    pub(super) time_ms: i64,
+    pub(super) time: WallMs,
     pub(super) labels: Labels,
     pub(super) text: String,
 }
@@ -49,7 +50,7 @@ pub(super) enum Direction {
 /// Where a page of results ended: this many texts of this instant were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    pub(super) time_ms: i64,
+    pub(super) time: WallMs,
     looked_at: usize,
 }
 
@@ -57,13 +58,13 @@ impl Cursor {
     pub(super) fn parse(text: &str) -> Option<Self> {
         // The sign of a time before 1970 is no separator.
         let (time, looked_at) = text.rsplit_once('-')?;
-        Some(Self { time_ms: time.parse().ok()?, looked_at: looked_at.parse().ok()? })
+        Some(Self { time: WallMs(time.parse().ok()?), looked_at: looked_at.parse().ok()? })
     }
 }
 
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.time_ms, self.looked_at)
+        write!(f, "{}-{}", self.time.0, self.looked_at)
     }
 }
 
@@ -91,29 +92,29 @@ impl Scan<'_> {
         if self.series.is_empty() {
             return Ok(missing);
         }
-        let (matchers, mut left, mut width_ms) = (matchers(self.series)?, self.rest(), WINDOW_MS);
+        let (matchers, mut left, mut width) = (matchers(self.series)?, self.rest(), WINDOW);
         let mut at: Option<Cursor> = None;
         while left.start < left.end {
             self.cancel.check()?;
-            let window = self.window(left, width_ms);
+            let window = self.window(left, width);
             let samples_max = if window.length() == Ms(1) { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
             let (found, _held) = match self.read(&matchers, window, samples_max, &mut missing) {
                 // Many texts, or long ones: fewer at a time.
                 Err(SelectError::TooManySamples { .. } | SelectError::TooMuchMemory(_))
                     if samples_max == WINDOW_SAMPLES_MAX =>
                 {
-                    width_ms = (window.length().0 / 4).max(1);
+                    width = (window.length() / 4).max(Ms(1));
                     continue;
                 }
                 read => read?,
             };
             let found = self.in_order(found);
-            width_ms = next_width(width_ms, &found);
+            width = next_width(width, &found);
             for one in found {
-                let looked_at = at.filter(|at| at.time_ms == one.time_ms).map_or(0, |at| at.looked_at);
-                let here = Cursor { time_ms: one.time_ms, looked_at };
+                let looked_at = at.filter(|at| at.time == one.time).map_or(0, |at| at.looked_at);
+                let here = Cursor { time: one.time, looked_at };
                 at = Some(Cursor { looked_at: looked_at + 1, ..here });
-                let is_new = self.cursor.is_none_or(|from| from.time_ms != here.time_ms || looked_at >= from.looked_at);
+                let is_new = self.cursor.is_none_or(|from| from.time != here.time || looked_at >= from.looked_at);
                 if is_new && each(one, here).is_break() {
                     return Ok(missing);
                 }
@@ -128,20 +129,18 @@ impl Scan<'_> {
 
     /// The part of the range after the cursor.
     fn rest(&self) -> TimeRange {
-        let (start_ms, end_ms) = (self.range.start.0, self.range.end.0);
+        let TimeRange { start, end } = self.range;
         match (self.cursor, self.direction) {
             (None, _) => self.range,
-            (Some(from), Direction::Backward) => TimeRange::from_ms(start_ms, end_ms.min(from.time_ms)),
-            (Some(from), Direction::Forward) => {
-                TimeRange::from_ms(start_ms.max(from.time_ms.saturating_sub(1)), end_ms)
-            }
+            (Some(from), Direction::Backward) => TimeRange { start, end: end.min(from.time) },
+            (Some(from), Direction::Forward) => TimeRange { start: start.max(from.time.saturating_sub(Ms(1))), end },
         }
     }
 
-    fn window(&self, left: TimeRange, width_ms: i64) -> TimeRange {
+    fn window(&self, left: TimeRange, width: Ms) -> TimeRange {
         match self.direction {
-            Direction::Backward => TimeRange { start: left.end.saturating_sub(Ms(width_ms)).max(left.start), ..left },
-            Direction::Forward => TimeRange { end: left.start.saturating_add(Ms(width_ms)).min(left.end), ..left },
+            Direction::Backward => TimeRange { start: left.end.saturating_sub(width).max(left.start), ..left },
+            Direction::Forward => TimeRange { end: left.start.saturating_add(width).min(left.end), ..left },
         }
     }
 
@@ -172,10 +171,10 @@ impl Scan<'_> {
         let mut out = Vec::with_capacity(found.iter().map(|data| data.texts.times.len()).sum());
         for data in found {
             let texts = data.texts.times.into_iter().zip(data.texts.values);
-            out.extend(texts.map(|(time_ms, text)| FoundText { time_ms, labels: data.labels.clone(), text }));
+            out.extend(texts.map(|(time, text)| FoundText { time: WallMs(time), labels: data.labels.clone(), text }));
         }
         // Stable: those of one instant stay ordered by labels, and in their own order.
-        out.sort_by_key(|one| one.time_ms);
+        out.sort_by_key(|one| one.time);
         if self.direction == Direction::Backward {
             out.reverse();
         }
@@ -184,15 +183,33 @@ impl Scan<'_> {
 }
 
 /// How long the next window is.
-fn next_width(width_ms: i64, found: &[FoundText]) -> i64 {
+fn next_width(width: Ms, found: &[FoundText]) -> Ms {
     let bytes: usize = found.iter().map(|one| one.text.len()).sum();
     if bytes > WINDOW_BYTES_WISHED || found.len() > WINDOW_SAMPLES_MAX * 3 / 4 {
-        (width_ms / 2).max(1)
+        (width / 2).max(Ms(1))
     } else if bytes < WINDOW_BYTES_WISHED / 8 && found.len() < WINDOW_SAMPLES_MAX / 8 {
-        width_ms.saturating_mul(4)
+        width.saturating_mul(4)
     } else {
-        width_ms
+        width
     }
+}
+
+/// The column of a grid from `start` on, every `step`, that ends at `time` or next.
+pub(super) fn column_end(time: WallMs, start: WallMs, step: Ms) -> WallMs {
+    match (time - start).0.rem_euclid(step.0) {
+        0 => time,
+        behind => time + step - Ms(behind),
+    }
+}
+
+/// An instant as JSON: whole seconds, or a fraction of them.
+pub(super) fn seconds(WallMs(ms): WallMs) -> Json {
+    if ms % 1_000 == 0 { (ms / 1_000).into() } else { (ms as f64 / 1e3).into() }
+}
+
+/// Labels as a JSON object.
+pub(super) fn labels_json(labels: &Labels) -> Json {
+    Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
 /// The definitions of the series that `matchers` accept; charged for as long as the response lives.
@@ -252,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_back() {
-        for cursor in [Cursor { time_ms: 17, looked_at: 3 }, Cursor { time_ms: -5, looked_at: 0 }] {
+        for cursor in [Cursor { time: WallMs(17), looked_at: 3 }, Cursor { time: WallMs(-5), looked_at: 0 }] {
             assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
         }
         for wrong in ["", "1", "1-", "-1", "x-1", "1-x", "1--1"] {

@@ -276,6 +276,16 @@ impl Ms {
         Self(seconds.saturating_mul(1_000))
     }
 
+    /// The longest span of which both are multiples, without a sign; none when both are none.
+    #[must_use]
+    pub const fn greatest_common(self, other: Self) -> Self {
+        let (mut a, mut b) = (self.0.saturating_abs(), other.0.saturating_abs());
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        Self(a)
+    }
+
     /// As nanoseconds; the longest span of its sign where it does not fit.
     #[must_use]
     pub const fn to_ns(self) -> Ns {
@@ -423,5 +433,16 @@ mod tests {
         let all = [Ms(5).to_string(), Ns(-6).to_string(), WallMs(7).to_string(), WallNs(8).to_string()];
         assert_eq!(all, ["5 ms", "-6 ns", "7 ms since 1970", "8 ns since 1970"]);
         assert_eq!([Ms(1), Ms(2)].into_iter().sum::<Ms>(), Ms::from_secs(3) / 1000);
+    }
+
+    #[test]
+    fn two_spans_have_a_greatest_common_one() {
+        let check = |a: i64, b: i64, expected: i64| assert_eq!(Ms(a).greatest_common(Ms(b)), Ms(expected), "{a} {b}");
+        check(60_000, 90_000, 30_000);
+        check(60_000, -7_000, 1_000);
+        check(0, -5, 5);
+        check(5, 0, 5);
+        check(0, 0, 0);
+        check(i64::MIN, 1, 1);
     }
 }

@@ -8,8 +8,8 @@ use std::hint::black_box;
 
 use ogive_hist::Histogram;
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, MatchOp, Matcher, Select, SelectError, Selection,
-    SeriesData, SeriesMeta, Temporality, TextColumn, TimeRange,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, MatchOp, Matcher, Ms, Select, SelectError, Selection,
+    SeriesData, SeriesMeta, Temporality, TextColumn, TimeRange, WallMs,
 };
 use ogive_query::{Engine, EngineOptions, Value};
 
@@ -159,8 +159,9 @@ fn main() {
     let mut points = vec![0; QUESTIONS.len()];
     for _ in 0..ROUNDS {
         for (index, question) in QUESTIONS.iter().enumerate() {
-            let (cpu, result) =
-                measured(|| engine.range(&store, question.text, question.step, question.end, question.step));
+            let (cpu, result) = measured(|| {
+                engine.range(&store, question.text, WallMs(question.step), WallMs(question.end), Ms(question.step))
+            });
             times[index].push(cpu);
             if let Value::Matrix(rows) = result.expect("the queries are right").value {
                 points[index] = rows.iter().map(|row| row.floats.len() + row.histograms.len()).sum();

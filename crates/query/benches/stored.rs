@@ -14,7 +14,8 @@ use std::time::{Instant, SystemTime};
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::RealDisk;
 use ogive_model::{
-    Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as SampleValue, WallNs,
+    Batch, Kind, Labels, MonoNs, Ms, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as SampleValue,
+    WallMs, WallNs,
 };
 use ogive_query::value::Point;
 use ogive_query::{Engine, EngineOptions, Value};
@@ -139,8 +140,10 @@ impl Question {
     /// The value at the last instant.
     fn ask(&self, engine: &Engine, store: &Store, end: i64) -> f64 {
         let answer = match self.range {
-            None => engine.instant(store, self.text, end),
-            Some((length, step)) => engine.range(store, self.text, end - length * 1000, end, step * 1000),
+            None => engine.instant(store, self.text, WallMs(end)),
+            Some((length, step)) => {
+                engine.range(store, self.text, WallMs(end - length * 1000), WallMs(end), Ms(step * 1000))
+            }
         };
         match answer.expect("the queries are right").value {
             Value::Vector(rows) => match &rows[0].value {

@@ -9,7 +9,7 @@ mod operator;
 mod span;
 mod value_type;
 
-use ogive_model::Matcher;
+use ogive_model::{Matcher, WallMs};
 
 pub use chain::Chain;
 pub use duration::{DurationError, DurationExpr, DurationKind, DurationOp, DurationScope};
@@ -72,8 +72,8 @@ impl PartialEq for Number {
 /// The instant of an `@` modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtModifier {
-    /// `@ 12.5`: milliseconds since the epoch.
-    Time(i64),
+    /// `@ 12.5`.
+    Time(WallMs),
     /// `@ start()`: start of the query.
     Start,
     /// `@ end()`: end of the query.

@@ -10,8 +10,8 @@
 //! ```text
 //! parse(text) -> Expr
 //! parse_plain_selector(text) -> matchers
-//! Engine::new(EngineOptions).instant(store, query, time_ms) -> QueryResult
-//!                           .range(store, query, start_ms, end_ms, step_ms) -> QueryResult
+//! Engine::new(EngineOptions).instant(store, query, time) -> QueryResult
+//!                           .range(store, query, start, end, step) -> QueryResult
 //! ```
 #![forbid(unsafe_code)]
 

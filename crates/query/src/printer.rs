@@ -7,7 +7,7 @@ mod pretty;
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, float};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, WallMs, float};
 
 use crate::ast::{
     Aggregate, AtModifier, Binary, Call, Cardinality, Chain, Edges, Expr, ExprKind, Matching, Number, Subquery,
@@ -181,7 +181,7 @@ fn shift(shift: &TimeShift, out: &mut impl Write) -> fmt::Result {
         None => {}
         Some(AtModifier::Start) => out.write_str(" @ start()")?,
         Some(AtModifier::End) => out.write_str(" @ end()")?,
-        Some(AtModifier::Time(millis)) => {
+        Some(AtModifier::Time(WallMs(millis))) => {
             let sign = if millis < 0 { "-" } else { "" };
             let size = millis.unsigned_abs();
             write!(out, " @ {sign}{}.{:03}", size / 1000, size % 1000)?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ogive_hist::Histogram;
-use ogive_model::{Labels, Memory};
+use ogive_model::{Labels, Memory, WallMs};
 
 /// One value of a vector or of a series: a number or a distribution.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub enum Point {
 pub struct InstantSample {
     /// Labels, `__name__` included when it was kept.
     pub labels: Labels,
-    /// Time of the evaluation, milliseconds.
-    pub time_ms: i64,
+    /// Time of the evaluation.
+    pub time: WallMs,
     /// Its value.
     pub value: Point,
 }
@@ -44,15 +44,15 @@ pub struct Series {
 pub enum Value {
     /// One number without labels.
     Scalar {
-        /// Milliseconds.
-        time_ms: i64,
+        /// Time of the evaluation.
+        time: WallMs,
         /// The number.
         value: f64,
     },
     /// A text.
     String {
-        /// Milliseconds.
-        time_ms: i64,
+        /// Time of the evaluation.
+        time: WallMs,
         /// The text.
         value: String,
     },

@@ -7,13 +7,13 @@ use common::{Fixed, assert_close, float, record, route_of, series, vector};
 use ogive_hist::{Histogram, Scheme};
 use ogive_model::{
     HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Select, SelectError, Selection, SeriesData,
-    Temporality, TimeRange,
+    Temporality, TimeRange, WallMs,
 };
 use ogive_query::value::InstantSample;
 use ogive_query::{ClassicViews, Engine};
 
 fn ask(store: &Fixed, query: &str, seconds: i64) -> Vec<InstantSample> {
-    vector(Engine::default().instant(&ClassicViews::new(store), query, seconds * 1000).unwrap())
+    vector(Engine::default().instant(&ClassicViews::new(store), query, WallMs(seconds * 1000)).unwrap())
 }
 
 fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {

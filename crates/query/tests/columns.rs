@@ -2,8 +2,8 @@
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Opening, ReadSeries, STALE, Select, SelectError,
-    Selection, SeriesColumns, SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Opening, ReadSeries, STALE, Select, SelectError,
+    Selection, SeriesColumns, SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn, WallMs,
 };
 use ogive_query::{Engine, EngineOptions};
 use proptest::prelude::*;
@@ -233,8 +233,8 @@ fn answers(store: &Store, threads: usize) -> Vec<String> {
     let engine = Engine::new(EngineOptions { threads, ..EngineOptions::default() });
     let mut out = Vec::new();
     for query in QUERIES {
-        let ranged = engine.range(store, query, 0, STEPS * STEP_MS + 60_000, 15_000);
-        for answer in [engine.instant(store, query, 200_000), ranged] {
+        let ranged = engine.range(store, query, WallMs(0), WallMs(STEPS * STEP_MS + 60_000), Ms(15_000));
+        for answer in [engine.instant(store, query, WallMs(200_000)), ranged] {
             out.push(match answer {
                 Ok(found) => format!(
                     "{query}: {:?} {:?} {:?} {} {}",

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Fixed, Latencies, assert_close, engine, float, instant, record, route_of, series, vector};
 use ogive_hist::{Histogram, Scheme};
-use ogive_model::{HistogramValue, Kind, Temporality};
+use ogive_model::{HistogramValue, Kind, Ms, Temporality, WallMs};
 use ogive_query::value::Point;
 use ogive_query::{Engine, EngineOptions, Error, Value};
 
@@ -45,7 +45,7 @@ fn a_quantile_lies_in_the_bin_of_the_raw_sample_of_its_rank() {
 fn every_step_of_a_range_query_is_the_merge_of_its_own_window() {
     let recorded = record(200);
     let query = "sum by (route) (increase(rpc_seconds[20s]))";
-    let result = engine().range(&recorded.store, query, 5000, 200_000, 5000).unwrap();
+    let result = engine().range(&recorded.store, query, WallMs(5000), WallMs(200_000), Ms(5000)).unwrap();
     let Value::Matrix(rows) = result.value else { panic!("not a matrix") };
     assert_eq!(rows.len(), 2);
     for row in rows {
@@ -127,14 +127,15 @@ fn schemes_do_not_mix_and_it_is_reported() {
 #[test]
 fn limits_and_cancellation_end_a_query() {
     let recorded = record(30);
-    let limited = |options: EngineOptions| Engine::new(options).instant(&recorded.store, "rpc_seconds[20s]", 20_000);
+    let limited =
+        |options: EngineOptions| Engine::new(options).instant(&recorded.store, "rpc_seconds[20s]", WallMs(20_000));
     assert!(limited(EngineOptions::default()).is_ok());
     let few = limited(EngineOptions { samples_max: 100, ..EngineOptions::default() });
     assert!(matches!(few, Err(Error::TooManySamples { limit: 100 })), "{few:?}");
     let few = limited(EngineOptions { series_max: 5, ..EngineOptions::default() });
     assert!(matches!(few, Err(Error::TooManySeries { found: 6, limit: 5 })), "{few:?}");
     assert!(limited(EngineOptions { series_max: 6, ..EngineOptions::default() }).is_ok());
-    let cancelled = engine().instant_until(&recorded.store, "sum(rpc_seconds)", 20_000, &|| true);
+    let cancelled = engine().instant_until(&recorded.store, "sum(rpc_seconds)", WallMs(20_000), &|| true);
     assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
 }
 
@@ -219,6 +220,7 @@ fn distance_is_that_of_the_merged_histograms() {
     assert_eq!(found.iter().map(|sample| sample.labels.get("version")).collect::<Vec<_>>(), ["1", "2"]);
     assert!(ask("increase(rpc_seconds{version=\"1\"}[1m])", "increase(rpc_seconds{version=\"2\"}[1m])", "").is_empty());
     assert!(ask(&side("1", "1m"), "vector(1)", "").is_empty());
-    let error = engine().instant(&store, "histogram_distance(rpc_seconds, rpc_seconds, \"far\")", 60_000).unwrap_err();
+    let error =
+        engine().instant(&store, "histogram_distance(rpc_seconds, rpc_seconds, \"far\")", WallMs(60_000)).unwrap_err();
     assert!(error.to_string().contains("one of distance, slower, noise, ks, ks_noise"), "{error}");
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Fixed, assert_close, float, instant, record, route_of, series, vector};
 use ogive_hist::{Histogram, Scheme};
-use ogive_model::{HistogramValue, Kind, Temporality};
+use ogive_model::{HistogramValue, Kind, Ms, Temporality, WallMs};
 
 const MERGED: &str = "sum by (route) (increase(rpc_seconds[5m]))";
 
@@ -236,7 +236,9 @@ fn a_series_that_changed_its_kind_is_one() {
             }
             other => panic!("{other:?}"),
         }
-        let range = common::engine().range(&store, "last_over_time(m_total[20s])", 10_000, 100_000, 10_000).unwrap();
+        let range = common::engine()
+            .range(&store, "last_over_time(m_total[20s])", WallMs(10_000), WallMs(100_000), Ms(10_000))
+            .unwrap();
         let ogive_query::Value::Matrix(found) = range.value else { panic!("no matrix") };
         assert_eq!((found.len(), found[0].floats.len(), found[0].histograms.len()), (1, 5, 5), "{what}");
     }
@@ -277,7 +279,7 @@ fn long_runs_of_operators_have_an_answer() {
         assert_eq!(value, length as f64 + 1.0);
         // What begins a run and does not depend on the instant is evaluated once.
         let fixed = format!("m @ 10{} + m", " + m @ 10".repeat(length - 1));
-        let range = common::engine().range(&store, &fixed, 10_000, 30_000, 10_000).unwrap();
+        let range = common::engine().range(&store, &fixed, WallMs(10_000), WallMs(30_000), Ms(10_000)).unwrap();
         let ogive_query::Value::Matrix(found) = range.value else { panic!("no matrix") };
         assert_eq!(found[0].floats, [10_000, 20_000, 30_000].map(|time| (time, length as f64 + 1.0)));
     }
@@ -371,7 +373,9 @@ fn of_many_clashes_the_earliest_is_reported() {
         one(&[("__name__", "right"), ("job", "b"), ("n", "1")], &[400_000, 800_000]),
         one(&[("__name__", "right"), ("job", "b"), ("n", "2")], &[400_000, 800_000]),
     ]);
-    let error = common::engine().range(&store, "left + on (job) right", 400_000, 800_000, 400_000).unwrap_err();
+    let error = common::engine()
+        .range(&store, "left + on (job) right", WallMs(400_000), WallMs(800_000), Ms(400_000))
+        .unwrap_err();
     let message = "found duplicate series for the match group {job=\"b\"} on the right hand-side of the operation: \
                    [{__name__=\"right\", job=\"b\", n=\"2\"}, {__name__=\"right\", job=\"b\", n=\"1\"}];many-to-many matching not \
                    allowed: matching labels must be unique on one side";

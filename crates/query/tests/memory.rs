@@ -4,7 +4,7 @@
 mod common;
 
 use common::{record, series};
-use ogive_model::{Kind, Memory, MemoryExceeded, MemoryScope, Temporality};
+use ogive_model::{Kind, Memory, MemoryExceeded, MemoryScope, Ms, Temporality, WallMs};
 use ogive_query::{Engine, EngineOptions, Error};
 
 /// Queries that make much of little: each grows by labels, rows, cells, groups or histograms that no sample stands for.
@@ -68,12 +68,12 @@ fn what_expands_is_refused_within_the_budget_and_given_back() {
     };
     for query in expansions() {
         let shown: String = query.chars().take(100).collect();
-        let refused = engine(limit).instant(&store, &query, 60_000).expect_err(&shown);
+        let refused = engine(limit).instant(&store, &query, WallMs(60_000)).expect_err(&shown);
         let expected = MemoryExceeded { scope: MemoryScope::Query, limit };
         assert_eq!(refused, Error::TooMuchMemory(expected), "{shown}");
         assert_eq!(memory.used(), 0, "{shown}");
     }
-    let answer = engine(limit).instant(&store, "sum by (n) (count_a) or count_a", 60_000).unwrap();
+    let answer = engine(limit).instant(&store, "sum by (n) (count_a) or count_a", WallMs(60_000)).unwrap();
     assert_eq!(memory.used(), answer.held.bytes());
     assert!(answer.held.bytes() > 80 * 200, "{} bytes", answer.held.bytes());
     drop(answer);
@@ -87,7 +87,7 @@ fn a_long_range_that_does_not_fit_at_once_is_answered_in_slices() {
     let ask = |limit: usize| {
         let memory = Memory::new(MemoryScope::Query, limit);
         let engine = Engine::new(EngineOptions { memory, ..EngineOptions::default() });
-        engine.range(&store, "histogram_count(increase(rpc_seconds[10s])) + 0", 0, 60_000, 10)
+        engine.range(&store, "histogram_count(increase(rpc_seconds[10s])) + 0", WallMs(0), WallMs(60_000), Ms(10))
     };
     let whole = ask(1 << 30).unwrap();
     let sliced = ask(whole.held.bytes() * 3).unwrap();

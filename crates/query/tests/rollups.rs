@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ogive_hist::Histogram;
 use ogive_model::{
-    Aggregate, CounterReading, HistogramValue, Kind, Labels, Resolution, RollupUse, Select, SelectError, Selection,
-    SeriesData, SeriesMeta, Temporality, TimeRange, restarted,
+    Aggregate, CounterReading, HistogramValue, Kind, Labels, Ms, Resolution, RollupUse, Select, SelectError, Selection,
+    SeriesData, SeriesMeta, Temporality, TimeRange, WallMs, restarted,
 };
 use ogive_query::Engine;
 use ogive_query::value::{Point, QueryResult, Series, Value};
@@ -35,7 +35,7 @@ impl Select for Rolled {
             let serves = match selection.resolution {
                 _ if self.plain => false,
                 _ if self.gone => true,
-                Resolution::Aligned { step: ogive_model::Ms(step_ms), use_as } => {
+                Resolution::Aligned { step: Ms(step_ms), use_as } => {
                     step_ms % CELL == 0
                         && match use_as {
                             RollupUse::Together => data.meta.kind == Kind::Float || delta,
@@ -191,8 +191,8 @@ fn rows(result: QueryResult) -> Vec<Series> {
             let one = |sample: ogive_query::value::InstantSample| {
                 let mut row = Series { labels: sample.labels, floats: Vec::new(), histograms: Vec::new() };
                 match sample.value {
-                    Point::Float(value) => row.floats.push((sample.time_ms, value)),
-                    Point::Histogram(value) => row.histograms.push((sample.time_ms, value)),
+                    Point::Float(value) => row.floats.push((sample.time.0, value)),
+                    Point::Histogram(value) => row.histograms.push((sample.time.0, value)),
                 }
                 row
             };
@@ -244,8 +244,8 @@ proptest! {
         for query in QUERIES {
             let (coarse, fine) = (store(&series, false), store(&series, true));
             let (from, to) = (start * CELL, 300_000);
-            let found = engine.range(&coarse, query, from, to, step * CELL).unwrap();
-            let expected = engine.range(&fine, query, from, to, step * CELL).unwrap();
+            let found = engine.range(&coarse, query, WallMs(from), WallMs(to), Ms(step * CELL)).unwrap();
+            let expected = engine.range(&fine, query, WallMs(from), WallMs(to), Ms(step * CELL)).unwrap();
             prop_assert_eq!(&found.infos, &expected.infos, "{}", query);
             prop_assert!(found.stats.samples_read <= expected.stats.samples_read);
             assert_same(&rows(found), &rows(expected), query);
@@ -258,8 +258,8 @@ proptest! {
         let engine = Engine::default();
         for query in &QUERIES[..15] {
             let (coarse, fine) = (store(&series, false), store(&series, true));
-            let found = engine.instant(&coarse, query, at).unwrap();
-            let expected = engine.instant(&fine, query, at).unwrap();
+            let found = engine.instant(&coarse, query, WallMs(at)).unwrap();
+            let expected = engine.instant(&fine, query, WallMs(at)).unwrap();
             // Of cells a single fine one can look like a coarse one.
             prop_assert!(found.infos == expected.infos || query.contains("cells"), "{}: {:?}", query, found.infos);
             assert_same(&rows(found), &rows(expected), query);
@@ -280,7 +280,7 @@ fn what_looks_at_each_sample_is_reported_when_these_are_gone() {
     let series = hundred_of(Temporality::Gauge);
     let gone = Rolled { gone: true, ..store(&series, false) };
     let info = |query: &str, from: i64| {
-        let result = engine.range(&gone, query, from, 900_000, CELL).unwrap();
+        let result = engine.range(&gone, query, WallMs(from), WallMs(900_000), Ms(CELL)).unwrap();
         assert_eq!(result.stats.rollup_ms, CELL as u32);
         result.infos
     };
@@ -303,7 +303,7 @@ fn an_unaligned_range_is_answered_from_samples() {
     let series = hundred_of(Temporality::Cumulative);
     let read = |from: i64, step: i64, query: &str| {
         let coarse = store(&series, false);
-        engine.range(&coarse, query, from, 900_000, step).unwrap().stats.rollup_ms
+        engine.range(&coarse, query, WallMs(from), WallMs(900_000), Ms(step)).unwrap().stats.rollup_ms
     };
     assert_eq!(read(100_000, CELL, "rate(m_total[1m])"), CELL as u32);
     assert_eq!(read(100_000, CELL, "m_total"), CELL as u32);

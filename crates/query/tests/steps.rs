@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Select, SelectError, Selection, SeriesData,
+    SeriesMeta, Temporality, TextColumn, WallMs,
 };
 use ogive_query::value::{Point, Series};
 use ogive_query::{Engine, EngineOptions, Error, Value};
@@ -176,11 +176,11 @@ fn text(labels: &Labels, point: &Point) -> String {
 }
 
 fn check(store: &Fixed, query: &str) -> Result<(), TestCaseError> {
-    let engine = Engine::new(EngineOptions { lookback_ms: 25_000, ..EngineOptions::default() });
+    let engine = Engine::new(EngineOptions { lookback: Ms(25_000), ..EngineOptions::default() });
     let (start, end, step) = (5_000, 140_000, 9_000);
-    let range = engine.range(store, query, start, end, step);
+    let range = engine.range(store, query, WallMs(start), WallMs(end), Ms(step));
     for time in (start..=end).step_by(9_000) {
-        let instant = engine.instant(store, query, time);
+        let instant = engine.instant(store, query, WallMs(time));
         let (Ok(range), Ok(instant)) = (&range, &instant) else {
             // An error at any instant is an error of the whole; the other way round, some instant has it.
             if instant.is_err() {
@@ -232,7 +232,7 @@ fn what_is_folded_in_floats_is_what_is_folded_in_points() {
         "quantile_over_time(0.3, m_total[40s])",
         "resets(m_total[60s])",
     ];
-    let engine = |options| Engine::new(EngineOptions { lookback_ms: 25_000, ..options });
+    let engine = |options| Engine::new(EngineOptions { lookback: Ms(25_000), ..options });
     let bits = |value: &Value| format!("{value:?}");
     let config = ProptestConfig { cases: 20, ..ProptestConfig::default() };
     let scrapes = proptest::collection::vec(proptest::collection::vec(found(), 14), 1..6);
@@ -250,7 +250,8 @@ fn what_is_folded_in_floats_is_what_is_folded_in_points() {
                     Some(quantile) => format!("{quantile}, {sign}{folded})"),
                     None => format!("{operator} by (parity) ({sign}{folded})"),
                 };
-                let ask = |sign| engine(options.clone()).range(&store, &query(sign), 5_000, 140_000, 9_000);
+                let (start, end, step) = (WallMs(5_000), WallMs(140_000), Ms(9_000));
+                let ask = |sign| engine(options.clone()).range(&store, &query(sign), start, end, step);
                 match (ask(""), ask("+")) {
                     (Ok(one), Ok(other)) => {
                         prop_assert_eq!(bits(&one.value), bits(&other.value), "{}", query(""));
@@ -283,7 +284,9 @@ impl Select for Refusing {
 fn a_long_range_is_answered_in_slices() {
     let scrapes: Vec<Scraped> = (0..200_u8).map(|value| Scraped::Float(f64::from(value))).collect();
     let store = Refusing(Fixed((0..3).map(|n| series(n, &scrapes, Temporality::Cumulative)).collect()));
-    let ask = |options: EngineOptions, query: &str| Engine::new(options).range(&store, query, 0, 2_000_000, 7000);
+    let ask = |options: EngineOptions, query: &str| {
+        Engine::new(options).range(&store, query, WallMs(0), WallMs(2_000_000), Ms(7000))
+    };
     for query in ["sum by (parity) (rate(m_total[45s]))", "m_total * end()", "max_over_time(m_total[50s:9s])"] {
         let whole = ask(EngineOptions::default(), query).unwrap();
         let limits = EngineOptions { samples_read_max: 120, ..EngineOptions::default() };
@@ -303,21 +306,21 @@ fn hostile_queries_end_in_an_error() {
     let store = Fixed(vec![series(0, &scrapes, Temporality::Cumulative)]);
     let engine = Engine::new(EngineOptions::default());
     let refused = |query: &str| {
-        let answer = engine.instant(&store, query, 50_000);
+        let answer = engine.instant(&store, query, WallMs(50_000));
         assert!(matches!(answer, Err(Error::Evaluate { .. } | Error::TooManySamples { .. })), "{query}: {answer:?}");
     };
     refused("sum_over_time(m_total[100y:1ms])");
     refused("count_over_time(vector(1)[200y:1s])");
-    let answer = engine.range(&store, "m_total", i64::MIN, i64::MAX, 1);
+    let answer = engine.range(&store, "m_total", WallMs(i64::MIN), WallMs(i64::MAX), Ms(1));
     assert!(answer.is_err(), "{answer:?}");
-    assert!(engine.range(&store, "m_total", 0, 10, 0).is_err());
-    assert!(engine.range(&store, "m_total[5m]", 0, 10, 1).is_err());
+    assert!(engine.range(&store, "m_total", WallMs(0), WallMs(10), Ms(0)).is_err());
+    assert!(engine.range(&store, "m_total[5m]", WallMs(0), WallMs(10), Ms(1)).is_err());
     for time in [i64::MIN, i64::MAX] {
-        assert!(engine.instant(&store, "m_total", time).is_err());
+        assert!(engine.instant(&store, "m_total", WallMs(time)).is_err());
     }
     // The furthest times are like any other.
     for time in [-(i64::MAX / 4), i64::MAX / 4] {
-        let answer = engine.instant(&store, "rate(m_total[5m] offset 1y) + m_total @ 3 smoothed", time);
+        let answer = engine.instant(&store, "rate(m_total[5m] offset 1y) + m_total @ 3 smoothed", WallMs(time));
         assert!(answer.is_ok(), "{time}: {answer:?}");
     }
 }
@@ -338,7 +341,7 @@ fn the_deepest_query_that_parses_fits_the_stack() {
         }
         assert!(depth >= 30, "{open}: {depth}");
         let query = format!("{}m_total{}", open.repeat(depth), close.repeat(depth));
-        assert!(engine.instant(&store, &query, 10_000).is_ok(), "{open}");
+        assert!(engine.instant(&store, &query, WallMs(10_000)).is_ok(), "{open}");
     }
 }
 
@@ -351,18 +354,18 @@ fn floats_and_histograms_of_one_label_set_are_one_series() {
     histograms.meta.kind = Kind::Histogram;
     let store = Fixed(vec![floats, histograms]);
     let engine = Engine::new(EngineOptions::default());
-    let answer = engine.range(&store, "m_total", 0, 10_000, 10_000).unwrap();
+    let answer = engine.range(&store, "m_total", WallMs(0), WallMs(10_000), Ms(10_000)).unwrap();
     let Value::Matrix(rows) = answer.value else { panic!("not a matrix") };
     assert_eq!((rows.len(), rows[0].floats.len(), rows[0].histograms.len()), (1, 1, 1));
-    let answer = engine.instant(&store, "rate(m_total[1m])", 10_000).unwrap();
+    let answer = engine.instant(&store, "rate(m_total[1m])", WallMs(10_000)).unwrap();
     assert_eq!(answer.warnings.len(), 1, "{:?}", answer.warnings);
     // A counter and cells under one label set: each is read as what it is, and at an instant the newest counts.
     let Fixed(mut both) = store;
     both[1].meta.temporality = Temporality::Delta;
     let store = Fixed(both);
-    let answer = engine.range(&store, "m_total", 0, 10_000, 10_000).unwrap();
+    let answer = engine.range(&store, "m_total", WallMs(0), WallMs(10_000), Ms(10_000)).unwrap();
     assert!(matches!(answer.value, Value::Matrix(rows) if rows.len() == 1));
-    let answer = engine.instant(&store, "histogram_count(increase(m_total[5s]))", 10_000).unwrap();
+    let answer = engine.instant(&store, "histogram_count(increase(m_total[5s]))", WallMs(10_000)).unwrap();
     let Value::Vector(samples) = answer.value else { panic!("not a vector") };
     assert_eq!(samples[0].value, Point::Float(3.0));
 }

@@ -2,8 +2,8 @@
 
 use ogive_hist::Histogram;
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Opening, Select, SelectError, Selection, SeriesData,
-    SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Opening, Select, SelectError, Selection,
+    SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn, WallMs,
 };
 use ogive_query::{Engine, EngineOptions, Error, QueryResult};
 
@@ -98,9 +98,9 @@ fn threads_change_nothing() {
         "absent(work)",
         "sum_over_time(sum by (group) (work)[20s:5s])",
     ] {
-        let one = engine(1).range(&store, query, 5_000, 60_000, 5_000).unwrap();
+        let one = engine(1).range(&store, query, WallMs(5_000), WallMs(60_000), Ms(5_000)).unwrap();
         for threads in [2, 3, 8, 200] {
-            let other = engine(threads).range(&store, query, 5_000, 60_000, 5_000).unwrap();
+            let other = engine(threads).range(&store, query, WallMs(5_000), WallMs(60_000), Ms(5_000)).unwrap();
             assert_eq!(text(&one), text(&other), "{query} by {threads} threads");
         }
     }
@@ -119,20 +119,20 @@ fn limits_and_cancellation_hold_for_all_threads_together() {
             })
         };
         // 100 series of 11 samples in the window.
-        let enough = limited(6_000).instant(&store, "sum(increase(work[60s]))", 60_000);
+        let enough = limited(6_000).instant(&store, "sum(increase(work[60s]))", WallMs(60_000));
         assert!(enough.is_ok(), "{enough:?}");
-        let found = limited(5_999).instant(&store, "sum(increase(work[60s]))", 60_000);
+        let found = limited(5_999).instant(&store, "sum(increase(work[60s]))", WallMs(60_000));
         assert!(
             matches!(found, Err(Error::Select(SelectError::TooManySamples { limit: 5_999 }))),
             "{threads} threads: {found:?}"
         );
         // Histograms count by their bins, which the evaluator does.
-        let found = limited(6_001).instant(&store, "sum(increase(took[60s]))", 60_000);
+        let found = limited(6_001).instant(&store, "sum(increase(took[60s]))", WallMs(60_000));
         assert!(matches!(found, Err(Error::TooManySamples { limit: 6_001 })), "{threads} threads: {found:?}");
         let requested = std::sync::atomic::AtomicUsize::new(0);
         // ORDERING: Relaxed; a count.
         let late = || requested.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20;
-        let found = engine(threads).range_until(&store, "sum(work)", 5_000, 60_000, 5_000, &late);
+        let found = engine(threads).range_until(&store, "sum(work)", WallMs(5_000), WallMs(60_000), Ms(5_000), &late);
         assert!(matches!(found, Err(Error::Cancelled)), "{threads} threads: {found:?}");
     }
 }
@@ -194,7 +194,8 @@ fn selectors_that_occur_twice_answer_the_same_whether_they_are_held_or_not() {
     ] {
         for threads in [1, 3] {
             let mut texts = [&little as &dyn Select, &much].map(|store| {
-                let mut result = engine(threads).range(store, query, 10_000, 60_000, 5_000).unwrap();
+                let mut result =
+                    engine(threads).range(store, query, WallMs(10_000), WallMs(60_000), Ms(5_000)).unwrap();
                 let read = std::mem::take(&mut result.stats.series_read);
                 result.stats.samples_read = 0;
                 (text(&result), read)

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use ogive_hist::Histogram;
 use ogive_journal::SimulatedDisk;
-use ogive_model::{Batch, Kind, Sample, Select, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, Sample, Select, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, WallMs};
 use ogive_probe::Clock;
 use ogive_query::{Engine, EngineOptions};
 use ogive_storage::Time;
@@ -112,7 +112,7 @@ fn run(kind: Kind, name: &str) {
             let from = cpu_seconds();
             let values: Vec<_> = all
                 .iter()
-                .map(|text| engine.instant(select, text, second * 1_000).expect("it is evaluated").value)
+                .map(|text| engine.instant(select, text, WallMs(second * 1_000)).expect("it is evaluated").value)
                 .collect();
             (cpu_seconds() - from, values)
         };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ogive_cassandra::{Address, Cluster, Node, Options};
 use ogive_door::backend::{Backend, Refusal, Stamps, Step};
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Select, Tenant, Verdict};
+use ogive_model::{Batch, Ms, Select, Tenant, Verdict, WallMs};
 use ogive_probe::Clock;
 use ogive_query::{Engine, EngineOptions};
 use ogive_store::{Options as StoreOptions, Store};
@@ -285,8 +285,11 @@ pub(crate) fn store(store: &Store, batch: Batch) -> Verdict {
 pub(crate) fn answer(select: &dyn Select, query: &str, times: (i64, i64, i64)) -> String {
     let engine = Engine::new(EngineOptions { delayed_name_removal: true, ..EngineOptions::default() });
     let (start, end, step) = times;
-    let result =
-        if step == 0 { engine.instant(select, query, start) } else { engine.range(select, query, start, end, step) };
+    let result = if step == 0 {
+        engine.instant(select, query, WallMs(start))
+    } else {
+        engine.range(select, query, WallMs(start), WallMs(end), Ms(step))
+    };
     match result {
         Ok(result) => format!("{:?}", result.value),
         Err(error) => format!("error: {error}"),

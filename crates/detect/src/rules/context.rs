@@ -28,11 +28,11 @@ pub(crate) fn elements(
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<InstantSample>, String> {
     let result =
-        context.engine.instant_until(store, expr, time.0, context.cancelled).map_err(|error| error.to_string())?;
+        context.engine.instant_until(store, expr, time, context.cancelled).map_err(|error| error.to_string())?;
     match result.value {
         Value::Vector(samples) => Ok(samples),
-        Value::Scalar { time_ms, value } => {
-            Ok(vec![InstantSample { labels: Labels::empty(), time_ms, value: Point::Float(value) }])
+        Value::Scalar { time, value } => {
+            Ok(vec![InstantSample { labels: Labels::empty(), time, value: Point::Float(value) }])
         }
         Value::String { .. } | Value::Matrix(_) => Err("rule result is not a vector or scalar".to_owned()),
     }

@@ -149,7 +149,7 @@ impl<'a> Past<'a> {
             return Ok(found);
         }
         let last = time + step * (AHEAD - 1).min((self.end - time).max(Ms::ZERO) / step);
-        let range = context.engine.range_until(self.behind, expr, time.0, last.0, step.0, context.cancelled);
+        let range = context.engine.range_until(self.behind, expr, time, last, step, context.cancelled);
         match range {
             Ok(result) => {
                 let mut ahead = Ahead::new(result.value, result.held, time, last, step);
@@ -170,11 +170,11 @@ impl Ahead {
         let mut instants: Vec<Vec<InstantSample>> = vec![Vec::new(); count];
         let series = if let Value::Matrix(series) = value { series } else { Vec::new() };
         for one in series {
-            let floats = one.floats.into_iter().map(|(time_ms, value)| (time_ms, Point::Float(value)));
-            let histograms = one.histograms.into_iter().map(|(time_ms, value)| (time_ms, Point::Histogram(value)));
-            for (time_ms, value) in floats.chain(histograms) {
-                let at = usize::try_from((WallMs(time_ms) - from) / step).expect("a range query begins at its start");
-                instants[at].push(InstantSample { labels: one.labels.clone(), time_ms, value });
+            let floats = one.floats.into_iter().map(|(time, value)| (WallMs(time), Point::Float(value)));
+            let histograms = one.histograms.into_iter().map(|(time, value)| (WallMs(time), Point::Histogram(value)));
+            for (time, value) in floats.chain(histograms) {
+                let at = usize::try_from((time - from) / step).expect("a range query begins at its start");
+                instants[at].push(InstantSample { labels: one.labels.clone(), time, value });
             }
         }
         Self { from, instants, _held: held }

@@ -230,11 +230,8 @@ impl Rule {
         }
         self.seen.retain(|_, last| time - *last <= SEEN);
         let gone = self.seen.iter().filter(|(_, last)| **last != time);
-        let gone = gone.map(|(labels, _)| InstantSample {
-            labels: labels.clone(),
-            time_ms: time.0,
-            value: Point::Float(f64::NAN),
-        });
+        let gone =
+            gone.map(|(labels, _)| InstantSample { labels: labels.clone(), time, value: Point::Float(f64::NAN) });
         found.elements.extend(gone);
     }
 

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Count, Histogram};
-use ogive_model::{Ms, Resolution, RollupUse};
+use ogive_model::{Ms, Resolution, RollupUse, WallMs};
 use ogive_query::ast::DurationScope;
 use serde_json::json;
 
@@ -35,8 +35,8 @@ const ROWS_USUAL: usize = 20;
 /// A box of time and value.
 #[derive(Clone, Copy, Debug)]
 struct Area {
-    from_ms: i64,
-    to_ms: i64,
+    from: WallMs,
+    to: WallMs,
     lo: f64,
     hi: f64,
 }
@@ -44,8 +44,8 @@ struct Area {
 /// The request.
 struct ExplainRequest {
     query: String,
-    start_ms: i64,
-    end_ms: i64,
+    start: WallMs,
+    end: WallMs,
     area: Area,
     rows: usize,
     resolution: Option<Resolution>,
@@ -61,10 +61,11 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 fn wanted(params: &Params) -> Result<ExplainRequest, ApiError> {
     let time = |name: &str| {
         params.need(name)?;
-        params.time(name)?.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
+        let time = params.time(name)?.map(WallMs);
+        time.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
     };
-    let (start_ms, end_ms, from_ms, to_ms) = (time("start")?, time("end")?, time("from")?, time("to")?);
-    if !(start_ms <= from_ms && from_ms < to_ms && to_ms <= end_ms) {
+    let (start, end, from, to) = (time("start")?, time("end")?, time("from")?, time("to")?);
+    if !(start <= from && from < to && to <= end) {
         return Err(ApiError::bad_data("the box must lie inside of the range: start <= from < to <= end"));
     }
     let value = |name: &str, open: f64| match params.get(name) {
@@ -85,44 +86,33 @@ fn wanted(params: &Params) -> Result<ExplainRequest, ApiError> {
             ApiError::bad_data(format!("invalid parameter \"limit\": {text:?} is not a number from 0 to {ROWS_MAX}"))
         })?,
     };
-    let area = Area { from_ms, to_ms, lo, hi };
+    let area = Area { from, to, lo, hi };
     let query = params.need("query")?.to_owned();
-    Ok(ExplainRequest {
-        query,
-        start_ms,
-        end_ms,
-        area,
-        rows,
-        resolution: resolution(params)?,
-        tenant: params.tenant.clone(),
-    })
+    Ok(ExplainRequest { query, start, end, area, rows, resolution: resolution(params)?, tenant: params.tenant.clone() })
 }
 
 fn answer(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let (start_ms, end_ms, area) = (wanted.start_ms, wanted.end_ms, wanted.area);
-    let scope = DurationScope { step_ms: 1_000, range_ms: end_ms - start_ms };
+    let (start, end, area) = (wanted.start, wanted.end, wanted.area);
+    let scope = DurationScope { step: Ms(1_000), range: end - start };
     let leaf = match shape(&expr, scope) {
         Shape::Cells(leaf) | Shape::Windows(leaf) => leaf,
         Shape::Evaluated(why) => {
             return Err(ApiError::execution(format!("only sums of histograms can be explained: {why}")));
         }
     };
-    let offset_ms = leaf.offset_ms;
-    // Rollups may be read where they do not straddle an edge of the box.
-    let step_ms =
-        [area.from_ms, area.to_ms, start_ms, end_ms].iter().fold(3_600_000, |step, time| gcd(step, *time - offset_ms));
-    let aligned = Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Together };
+    let offset = leaf.offset;
+    let step = common_step([area.from, area.to, start, end].map(|time| time - offset));
+    let aligned = Resolution::Aligned { step, use_as: RollupUse::Together };
     let span = Span {
-        from_ms: start_ms.saturating_sub(offset_ms),
-        end_ms: end_ms.saturating_sub(offset_ms),
+        from: start.saturating_sub(offset),
+        end: end.saturating_sub(offset),
         resolution: wanted.resolution.unwrap_or(aligned),
     };
     let threads = app.engine.options().threads;
     let store = app.backend.of(&wanted.tenant);
-    let found =
-        sources::map(&*store, leaf.matchers, span, cancel, threads, &|source| counted(source, offset_ms, area))?;
+    let found = sources::map(&*store, leaf.matchers, span, cancel, threads, &|source| counted(source, offset, area))?;
     let ranking = shares::rank(&found.list);
     let rows: Vec<_> = ranking.rows.iter().take(wanted.rows).map(|row| written(row, &ranking)).collect();
     let data = json!({
@@ -132,13 +122,9 @@ fn answer(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<Vec<u8>
     Ok(json!({"status": "success", "data": data, "warnings": found.warnings}).to_string().into_bytes())
 }
 
-/// The greatest step that both are multiples of.
-const fn gcd(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.saturating_abs(), b.saturating_abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+/// The width of the rollups that may be read: none straddles an edge of the box or of the range. An hour at the most.
+fn common_step(edges: [WallMs; 4]) -> Ms {
+    edges.into_iter().fold(Ms::from_secs(3_600), |step, edge| step.greatest_common(Ms(edge.0)))
 }
 
 fn written(row: &Row, ranking: &Ranking) -> serde_json::Value {
@@ -152,11 +138,11 @@ fn written(row: &Row, ranking: &Ranking) -> serde_json::Value {
 }
 
 /// What a series counted inside the box and outside it.
-fn counted(source: &Source, offset_ms: i64, area: Area) -> SeriesShare {
+fn counted(source: &Source, offset: Ms, area: Area) -> SeriesShare {
     let mut out = SeriesShare { labels: source.labels.clone(), inside: 0.0, outside: 0.0 };
     for cell in &source.cells {
-        let time_ms = cell.to_ms + offset_ms;
-        let is_then = area.from_ms < time_ms && time_ms <= area.to_ms;
+        let time = cell.to + offset;
+        let is_then = area.from < time && time <= area.to;
         match &cell.value {
             Merged::Integer(value) => add(&mut out, value, is_then, area),
             Merged::Float(value) => add(&mut out, value, is_then, area),

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_hist::{Distance, Histogram};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Resolution, RollupUse, Selection, TimeRange};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Resolution, RollupUse, Selection, TimeRange, WallMs};
 use ogive_query::ast::DurationScope;
 use serde_json::{Value, json};
 
@@ -23,9 +23,9 @@ use super::super::error::{self, ApiError};
 use super::super::merged::{BINS_READ_MAX, Merged};
 use super::super::params::Params;
 use super::super::shape::{Shape, shape};
-use super::super::source_cells::{LOOKBACK_MS, Span};
+use super::super::source_cells::{LOOKBACK, Span};
 use super::super::sources;
-use super::{Area, ExplainRequest, gcd, wanted};
+use super::{Area, ExplainRequest, common_step, wanted};
 
 /// 500: two sums of 1,000 bins for each are 12 MB.
 const NAMES_MAX: usize = 500;
@@ -66,19 +66,19 @@ pub(in super::super) async fn get(State(app): State<App>, params: Params) -> Res
 fn found(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<RelatedResult, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let scope = DurationScope { step_ms: 1_000, range_ms: wanted.end_ms - wanted.start_ms };
+    let scope = DurationScope { step: Ms(1_000), range: wanted.end - wanted.start };
     let leaf = match shape(&expr, scope) {
         Shape::Cells(leaf) | Shape::Windows(leaf) => leaf,
         Shape::Evaluated(why) => {
             return Err(ApiError::execution(format!("only sums of histograms have related ones: {why}")));
         }
     };
-    let back = |time_ms: i64| time_ms.saturating_sub(leaf.offset_ms);
-    let (start_ms, end_ms) = (back(wanted.start_ms), back(wanted.end_ms));
-    let area = Area { from_ms: back(wanted.area.from_ms), to_ms: back(wanted.area.to_ms), ..wanted.area };
+    let back = |time: WallMs| time.saturating_sub(leaf.offset);
+    let (start, end) = (back(wanted.start), back(wanted.end));
+    let area = Area { from: back(wanted.area.from), to: back(wanted.area.to), ..wanted.area };
     let store = app.backend.of(&wanted.tenant);
     let (mut own, mut jobs) = (BTreeSet::new(), BTreeSet::new());
-    let range = TimeRange::from_ms(start_ms, end_ms);
+    let range = TimeRange { start, end };
     cancel.each_definition(&*store, leaf.matchers, range, |definition| {
         own.insert(definition.labels.metric_name().to_owned());
         let job = definition.labels.get(JOB);
@@ -88,16 +88,12 @@ fn found(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<RelatedR
         Ok(())
     })?;
     let mut found = RelatedResult { jobs, names: BTreeMap::new(), is_cut: false, warnings: Vec::new() };
-    // Rollups may be read where they do not straddle an edge of the box.
-    let edges = [area.from_ms, area.to_ms, start_ms, end_ms];
-    let aligned = Resolution::Aligned {
-        step: Ms(edges.iter().fold(3_600_000, |step, time| gcd(step, *time))),
-        use_as: RollupUse::Together,
-    };
-    let span = Span { from_ms: start_ms, end_ms, resolution: wanted.resolution.unwrap_or(aligned) };
+    let step = common_step([area.from, area.to, start, end]);
+    let aligned = Resolution::Aligned { step, use_as: RollupUse::Together };
+    let span = Span { from: start, end, resolution: wanted.resolution.unwrap_or(aligned) };
     let selection = Selection {
         matchers: candidates(&found.jobs)?,
-        range: TimeRange::from_ms(start_ms.saturating_sub(LOOKBACK_MS), end_ms),
+        range: TimeRange { start: start.saturating_sub(LOOKBACK), end },
         samples_max: BINS_READ_MAX,
         labels_only: false,
         resolution: span.resolution,
@@ -123,7 +119,7 @@ fn found(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<RelatedR
         let cells = sources::source(series, span).cells;
         // Bins of other schemes have no common sum: such a name is left out.
         let is_one =
-            cells.into_iter().all(|cell| both.as_mut().is_some_and(|both| both.add(cell.to_ms, cell.value, area)));
+            cells.into_iter().all(|cell| both.as_mut().is_some_and(|both| both.add(cell.to, cell.value, area)));
         if !is_one {
             *both = None;
         }
@@ -153,9 +149,9 @@ fn regex_escaped(text: &str) -> String {
 }
 
 impl Both {
-    /// Adds a cell that ends at `to_ms`; false when its bins are of another scheme.
-    fn add(&mut self, to_ms: i64, value: Merged, area: Area) -> bool {
-        let is_then = area.from_ms < to_ms && to_ms <= area.to_ms;
+    /// Adds a cell that ends at `to`; false when its bins are of another scheme.
+    fn add(&mut self, to: WallMs, value: Merged, area: Area) -> bool {
+        let is_then = area.from < to && to <= area.to;
         let side = if is_then { &mut self.inside } else { &mut self.outside };
         let value = value.into_float();
         if side.count == 0.0 {

@@ -23,6 +23,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
+use ogive_model::{Ms, WallMs};
 use tokio::sync::mpsc;
 
 use super::App;
@@ -60,9 +61,9 @@ pub(super) async fn get(
     let after = last_event(&headers)?;
     let wanted = ColumnQuery {
         query: params.need("query")?.to_owned(),
-        start_ms: 0,
-        end_ms: 0,
-        step_ms: SECOND_MS,
+        start: WallMs(0),
+        end: WallMs(0),
+        step: Ms(SECOND_MS),
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: None,
@@ -196,7 +197,7 @@ impl ColumnStream {
     }
 
     async fn read(&self, start_ms: i64, end_ms: i64) -> Result<Seconds, ApiError> {
-        let wanted = ColumnQuery { start_ms, end_ms, ..self.wanted.clone() };
+        let wanted = ColumnQuery { start: WallMs(start_ms), end: WallMs(end_ms), ..self.wanted.clone() };
         ask(&self.app, Some(10 * SECOND_MS), move |app, cancel| seconds::read(app, &wanted, cancel)).await
     }
 

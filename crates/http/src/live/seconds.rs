@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 
-use ogive_model::{Kind, Labels, Matcher, Resolution, Selection, SeriesData, Temporality, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, Ms, Resolution, Selection, SeriesData, Temporality, TimeRange, WallMs};
 use ogive_query::value::{Series, Value};
 
 use super::super::App;
@@ -64,7 +64,7 @@ impl Second {
             prometheus_json::time(&mut out, time_ms);
             out.extend_from_slice(br#","count":null,"sum":null,"min":null,"max":null,"bins":[],"quantiles":[]}"#);
         } else {
-            columns::column(&mut out, time_ms, self.merged.as_ref(), quantiles);
+            columns::column(&mut out, WallMs(time_ms), self.merged.as_ref(), quantiles);
         }
         // More follows.
         out.pop();
@@ -80,7 +80,7 @@ impl Second {
     }
 }
 
-/// Reads the seconds from `wanted.start_ms` to `wanted.end_ms`, both of them ends.
+/// Reads the seconds from `wanted.start` to `wanted.end`, both of them ends.
 pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
@@ -105,7 +105,7 @@ pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<S
 fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange::from_ms(wanted.start_ms - SECOND_MS, wanted.end_ms),
+        range: TimeRange { start: wanted.start - Ms(SECOND_MS), end: wanted.end },
         samples_max: SAMPLES_MAX,
         labels_only: false,
         resolution: Resolution::Width(0),
@@ -165,8 +165,8 @@ fn groups(rows: &[Series], wanted: &ColumnQuery) -> Result<Groups, ApiError> {
 fn of_expression(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let own = app.backend.of(&wanted.tenant);
     let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
-    let ColumnQuery { query, start_ms, end_ms, step_ms, .. } = wanted;
-    let result = app.engine.range_until(&store, query, *start_ms, *end_ms, *step_ms, &|| cancel.is_set())?;
+    let ColumnQuery { query, start, end, step, .. } = wanted;
+    let result = app.engine.range_until(&store, query, *start, *end, *step, &|| cancel.is_set())?;
     let Value::Matrix(rows) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };

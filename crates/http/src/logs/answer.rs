@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use ogive_model::Labels;
+use ogive_model::WallMs;
 use ogive_search::{Severity, each_field};
 use serde_json::{Map, Value as Json, json};
 
-use super::super::texts::{Direction, FoundText};
+use super::super::texts::{Direction, FoundText, labels_json, seconds};
 use super::lines::{Counts, LineQuery, Lines, Scanned};
 
 /// 64 fields of a line, and 4 KiB of their text: as much as a person reads.
@@ -16,8 +16,8 @@ const FIELD_BYTES_MAX: usize = 4 << 10;
 
 pub(super) fn document(wanted: &LineQuery, lines: &Lines) -> String {
     let mut data = scanned(&lines.scanned);
-    data.insert("start".into(), seconds(wanted.range.start.0));
-    data.insert("end".into(), seconds(wanted.range.end.0));
+    data.insert("start".into(), seconds(wanted.range.start));
+    data.insert("end".into(), seconds(wanted.range.end));
     let direction = match wanted.direction {
         Direction::Backward => "backward",
         Direction::Forward => "forward",
@@ -29,13 +29,13 @@ pub(super) fn document(wanted: &LineQuery, lines: &Lines) -> String {
     envelope(data, &lines.scanned)
 }
 
-/// `from_ms`: the time before which lines were not counted, if any.
-pub(super) fn columns(counts: &BTreeMap<i64, Counts>, of: &Scanned, from_ms: Option<i64>) -> String {
+/// `from`: the time before which lines were not counted, if any.
+pub(super) fn columns(counts: &BTreeMap<WallMs, Counts>, of: &Scanned, from: Option<WallMs>) -> String {
     let mut data = scanned(of);
-    data.insert("from".into(), from_ms.map_or(Json::Null, seconds));
-    let column = |(time_ms, counts): (&i64, &Counts)| {
+    data.insert("from".into(), from.map_or(Json::Null, seconds));
+    let column = |(time, counts): (&WallMs, &Counts)| {
         let counts = counts.iter().map(|(severity, count)| (name(*severity).to_owned(), Json::from(*count)));
-        json!([seconds(*time_ms), counts.collect::<Map<_, _>>()])
+        json!([seconds(*time), counts.collect::<Map<_, _>>()])
     };
     data.insert("columns".into(), counts.iter().map(column).collect());
     envelope(data, of)
@@ -62,18 +62,10 @@ fn envelope(data: Map<String, Json>, scanned: &Scanned) -> String {
     out.to_string() + "\n"
 }
 
-fn seconds(ms: i64) -> Json {
-    if ms % 1_000 == 0 { (ms / 1_000).into() } else { (ms as f64 / 1e3).into() }
-}
-
-fn object(labels: &Labels) -> Json {
-    Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
-}
-
 fn line(found: &FoundText) -> Json {
     json!({
-        "t": seconds(found.time_ms),
-        "labels": object(&found.labels),
+        "t": seconds(found.time),
+        "labels": labels_json(&found.labels),
         "severity": name(Severity::of(&found.labels, &found.text)),
         "line": found.text,
         "fields": fields(&found.text),

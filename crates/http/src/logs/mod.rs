@@ -16,14 +16,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Kind, Labels, Matcher, TimeRange, Words};
+use ogive_model::{Kind, Labels, Matcher, Ms, TimeRange, WallMs, WallNs, Words};
 use ogive_search::{Line, Query, Severity};
 
 use super::App;
 use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
-use super::texts::{Cursor, Direction, FoundText, Scan, named};
+use super::texts::{Cursor, Direction, FoundText, Scan, column_end, named};
 use super::{prometheus, traces};
 use lines::{Counts, LineQuery, Lines, Scanned};
 use ogive_door::backend::Reader;
@@ -41,7 +41,7 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 const SCANNED_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 256 << 20 };
 
 /// When the request names no start: an hour.
-const RANGE_MS: i64 = 60 * 60_000;
+const RANGE: Ms = Ms::from_secs(60 * 60);
 
 fn wrong(name: &str, what: impl std::fmt::Display) -> ApiError {
     ApiError::bad_data(format!("invalid parameter {name:?}: {what}"))
@@ -97,9 +97,9 @@ impl Scanned {
 impl LineQuery {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let (query, selectors) = search(params)?;
-        let end_ms = params.time("end")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000) + 1_000);
-        let start_ms = params.time("start")?.unwrap_or_else(|| end_ms.saturating_sub(RANGE_MS));
-        if end_ms < start_ms {
+        let end = params.time("end")?.map_or_else(|| WallNs(app.clock.wall()).to_ms() + Ms(1_000), WallMs);
+        let start = params.time("start")?.map_or_else(|| end.saturating_sub(RANGE), WallMs);
+        if end < start {
             return Err(wrong("end", "it is before the start"));
         }
         let direction = match params.get("direction").unwrap_or("backward") {
@@ -113,7 +113,7 @@ impl LineQuery {
             usize::MAX => LINES_USUAL,
             limit => limit.min(LINES_MAX),
         };
-        Ok(Self { selectors, query, range: TimeRange::from_ms(start_ms, end_ms), direction, limit, cursor })
+        Ok(Self { selectors, query, range: TimeRange { start, end }, direction, limit, cursor })
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<Lines, ApiError> {
@@ -151,36 +151,28 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 }
 
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let (start, end, step) = prometheus::range(&params)?;
     let ((query, selectors), timeout_ms) = (search(&params)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
+        let range = TimeRange { start: start.saturating_sub(step), end };
         let store = app.backend.of(&params.tenant);
         let series = series(cancel, &*store, &query, &selectors, range)?;
-        let (mut columns, mut scanned, mut from_ms) = (BTreeMap::<i64, Counts>::new(), Scanned::default(), None);
+        let (mut columns, mut scanned, mut from) = (BTreeMap::<WallMs, Counts>::new(), Scanned::default(), None);
         let (store, direction) = (&*store, Direction::Backward);
         let scan = Scan { store, cancel, series: &series, range, direction, cursor: None, words: words(&query) };
         let warnings = scan.run(|found, _| {
             if !scanned.add(&found) {
-                from_ms = Some(found.time_ms);
+                from = Some(found.time);
                 return ControlFlow::Break(());
             }
             if query.matches(&Line::new(&found.labels, &found.text)) {
                 let severity = Severity::of(&found.labels, &found.text);
-                *columns.entry(column(found.time_ms, start_ms, step_ms)).or_default().entry(severity).or_default() += 1;
+                *columns.entry(column_end(found.time, start, step)).or_default().entry(severity).or_default() += 1;
             }
             ControlFlow::Continue(())
         })?;
         scanned = Scanned { series: series.len(), warnings, ..scanned };
-        Ok(answer::columns(&columns, &scanned, from_ms))
+        Ok(answer::columns(&columns, &scanned, from))
     });
     Ok(json(StatusCode::OK, answer.await?))
-}
-
-/// The column that ends at this time or next.
-fn column(time_ms: i64, start_ms: i64, step_ms: i64) -> i64 {
-    match (time_ms - start_ms).rem_euclid(step_ms) {
-        0 => time_ms,
-        behind => time_ms + step_ms - behind,
-    }
 }

@@ -6,6 +6,7 @@ use ogive_model::Labels;
 use ogive_probe::SlowTrace;
 use serde_json::{Map, Value as Json, json};
 
+use super::super::texts::{labels_json, seconds};
 use super::found::{Order, ParsedText, TraceFilter, Traces};
 
 /// 16 KiB, the longest possible slow trace: no more is shown of a text that is not one.
@@ -14,8 +15,8 @@ const RAW_BYTES_MAX: usize = 16 * 1024;
 pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
     let list: Vec<Json> = traces.list.iter().map(|read| one(read, explained.get(&read.found.labels))).collect();
     let data = json!({
-        "start": seconds(wanted.range.start.0),
-        "end": seconds(wanted.range.end.0),
+        "start": seconds(wanted.range.start),
+        "end": seconds(wanted.range.end),
         "order": match wanted.order { Order::Newest => "newest", Order::Slowest => "slowest" },
         "series": traces.series,
         "examined": traces.examined,
@@ -28,20 +29,12 @@ pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeM
     json!({"status": "success", "data": data}).to_string() + "\n"
 }
 
-fn seconds(ms: i64) -> Json {
-    if ms % 1_000 == 0 { (ms / 1_000).into() } else { (ms as f64 / 1e3).into() }
-}
-
-fn object(labels: &Labels) -> Json {
-    Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
-}
-
 fn one(read: &ParsedText, histogram: Option<&Labels>) -> Json {
-    let t = seconds(read.found.time_ms);
-    let cell = histogram.map(|labels| json!({"labels": object(labels), "selector": labels.to_string(), "t": t}));
+    let t = seconds(read.found.time);
+    let cell = histogram.map(|labels| json!({"labels": labels_json(labels), "selector": labels.to_string(), "t": t}));
     let mut out = Map::new();
     out.insert("t".into(), t);
-    out.insert("labels".into(), object(&read.found.labels));
+    out.insert("labels".into(), labels_json(&read.found.labels));
     out.insert("cell".into(), cell.unwrap_or_default());
     match &read.trace {
         Ok(trace) => {

@@ -20,13 +20,13 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Labels, TimeRange};
+use ogive_model::{Labels, Ms, TimeRange, WallMs, WallNs};
 
 use super::App;
 use super::ask::{Cancel, ask, whole};
 use super::error::{ApiError, json};
 use super::params::Params;
-use super::texts::{Cursor, Direction, FoundText, Scan};
+use super::texts::{Cursor, Direction, FoundText, Scan, column_end};
 use super::{prometheus, prometheus_json};
 use found::{Order, ParsedText, TraceFilter, Traces};
 use ogive_door::backend::Reader;
@@ -41,15 +41,15 @@ const TRACES_USUAL: usize = 100;
 const EXAMINED_MAX: usize = if cfg!(test) { 5_000 } else { 100_000 };
 
 /// When the request names no start: a quarter of an hour.
-const RANGE_MS: i64 = 15 * 60_000;
+const RANGE: Ms = Ms::from_secs(15 * 60);
 
 impl TraceFilter {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let wrong = |name: &str, what: &str| ApiError::bad_data(format!("invalid parameter {name:?}: {what}"));
         let selectors = params.get("query").map(series::selectors).transpose()?.unwrap_or_default();
-        let end_ms = params.time("end")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000) + 1_000);
-        let start_ms = params.time("start")?.unwrap_or_else(|| end_ms.saturating_sub(RANGE_MS));
-        if end_ms < start_ms {
+        let end = params.time("end")?.map_or_else(|| WallNs(app.clock.wall()).to_ms() + Ms(1_000), WallMs);
+        let start = params.time("start")?.map_or_else(|| end.saturating_sub(RANGE), WallMs);
+        if end < start {
             return Err(wrong("end", "it is before the start"));
         }
         let order = match params.get("order").unwrap_or("newest") {
@@ -72,7 +72,7 @@ impl TraceFilter {
             usize::MAX => TRACES_USUAL,
             limit => limit.min(TRACES_MAX),
         };
-        let range = TimeRange::from_ms(start_ms, end_ms);
+        let range = TimeRange { start, end };
         Ok(Self { selectors, range, order, limit, min_ns: (min_ms * 1e6) as u64, cursor })
     }
 
@@ -126,23 +126,20 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 
 /// `{"series", "complete", "columns": [[t, count], ...]}`: only columns that have slow traces.
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let (start, end, step) = prometheus::range(&params)?;
     let (selectors, timeout_ms) = (series::selectors(params.need("query")?)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange::from_ms(start_ms.saturating_sub(step_ms), end_ms);
+        let range = TimeRange { start: start.saturating_sub(step), end };
         let store = app.backend.of(&params.tenant);
         let series = series::wanted(cancel, &*store, &selectors, range)?;
-        let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);
+        let (mut counts, mut examined, mut complete) = (BTreeMap::<WallMs, u64>::new(), 0, true);
         let each = |found: FoundText, _| {
             if examined == EXAMINED_MAX {
                 complete = false;
                 return ControlFlow::Break(());
             }
             examined += 1;
-            // The column that ends here or next.
-            let behind = (found.time_ms - start_ms).rem_euclid(step_ms);
-            let column = if behind == 0 { found.time_ms } else { found.time_ms + step_ms - behind };
-            *counts.entry(column).or_default() += 1;
+            *counts.entry(column_end(found.time, start, step)).or_default() += 1;
             ControlFlow::Continue(())
         };
         let (store, direction) = (&*store, Direction::Backward);
@@ -152,12 +149,12 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     Ok(json(StatusCode::OK, answer.await?))
 }
 
-fn counted(series: usize, counts: &BTreeMap<i64, u64>, complete: bool) -> Vec<u8> {
+fn counted(series: usize, counts: &BTreeMap<WallMs, u64>, complete: bool) -> Vec<u8> {
     let head = format!("{{\"status\":\"success\",\"data\":{{\"series\":{series},\"complete\":{complete},\"columns\":[");
     let mut out = head.into_bytes();
-    for (at, (time_ms, count)) in counts.iter().enumerate() {
+    for (at, (time, count)) in counts.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
-        prometheus_json::time(&mut out, *time_ms);
+        prometheus_json::time(&mut out, time.0);
         out.extend_from_slice(format!(",{count}]").as_bytes());
     }
     out.extend_from_slice(b"]}}\n");

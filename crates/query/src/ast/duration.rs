@@ -2,6 +2,8 @@
 //!
 //! Limits: a result outside i64 nanoseconds (292 years) is an error, as in Prometheus.
 
+use ogive_model::Ms;
+
 use super::{Span, UnaryOp};
 
 /// A duration with the text it was read from.
@@ -54,10 +56,10 @@ pub enum DurationOp {
 /// What a duration may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationScope {
-    /// Milliseconds between two evaluations; 0 for an instant query.
-    pub step_ms: i64,
-    /// End less start, milliseconds.
-    pub range_ms: i64,
+    /// Between two evaluations; zero for an instant query.
+    pub step: Ms,
+    /// End less start.
+    pub range: Ms,
 }
 
 /// Why a duration has no value.
@@ -71,30 +73,30 @@ pub struct DurationError {
 }
 
 impl DurationExpr {
-    /// Milliseconds, of either sign: for `offset`.
+    /// Its length, of either sign: for `offset`.
     ///
     /// # Errors
     /// Division by zero, or a result out of range.
-    pub fn signed_ms(&self, scope: DurationScope) -> Result<i64, DurationError> {
+    pub fn signed(&self, scope: DurationScope) -> Result<Ms, DurationError> {
         let seconds = self.seconds(scope)?;
         // The bound of a duration in Prometheus: i64 nanoseconds.
         if seconds.is_nan() || seconds.abs() >= i64::MAX as f64 / 1e9 {
             return Err(self.error("duration is out of range"));
         }
         // Through nanoseconds, as Prometheus counts: 1.003 s as a float is below 1003 ms.
-        Ok(((seconds * 1e9).round() / 1e6) as i64)
+        Ok(Ms(((seconds * 1e9).round() / 1e6) as i64))
     }
 
-    /// Milliseconds, above zero: for ranges and steps.
+    /// Its length, above zero: for ranges and steps.
     ///
     /// # Errors
-    /// As [`DurationExpr::signed_ms`], and when the result is not positive.
-    pub fn positive_ms(&self, scope: DurationScope) -> Result<i64, DurationError> {
-        let millis = self.signed_ms(scope)?;
+    /// As [`DurationExpr::signed`], and when the result is not positive.
+    pub fn positive(&self, scope: DurationScope) -> Result<Ms, DurationError> {
+        let span = self.signed(scope)?;
         if self.seconds(scope)? <= 0.0 {
             return Err(self.error("duration must be greater than 0"));
         }
-        Ok(millis)
+        Ok(span)
     }
 
     /// Whether it has a value without a query.
@@ -123,8 +125,8 @@ impl DurationExpr {
     fn seconds(&self, scope: DurationScope) -> Result<f64, DurationError> {
         Ok(match &self.kind {
             DurationKind::Literal(seconds) => *seconds,
-            DurationKind::Step => scope.step_ms as f64 / 1000.0,
-            DurationKind::Range => scope.range_ms as f64 / 1000.0,
+            DurationKind::Step => scope.step.0 as f64 / 1000.0,
+            DurationKind::Range => scope.range.0 as f64 / 1000.0,
             DurationKind::Unary(UnaryOp::Plus, inner) | DurationKind::Paren(inner) => inner.seconds(scope)?,
             DurationKind::Unary(UnaryOp::Minus, inner) => -inner.seconds(scope)?,
             DurationKind::Binary(op, left, right) => self.combined(*op, left.seconds(scope)?, right.seconds(scope)?)?,
@@ -155,7 +157,7 @@ impl DurationExpr {
 mod tests {
     use super::*;
 
-    const SCOPE: DurationScope = DurationScope { step_ms: 5000, range_ms: 10_000 };
+    const SCOPE: DurationScope = DurationScope { step: Ms(5000), range: Ms(10_000) };
 
     fn node(kind: DurationKind) -> Box<DurationExpr> {
         Box::new(DurationExpr { kind, span: Span::new(1, 2) })
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn arithmetic_has_its_value() {
         use DurationKind::{Literal, Range, Step};
-        let check = |op, left, right, expected| assert_eq!(binary(op, left, right).signed_ms(SCOPE), Ok(expected));
+        let check = |op, left, right, expected| assert_eq!(binary(op, left, right).signed(SCOPE), Ok(Ms(expected)));
         check(DurationOp::Add, Step, Literal(1.0), 6000);
         check(DurationOp::Subtract, Literal(1.0), Range, -9000);
         check(DurationOp::Modulo, Literal(5400.0), Literal(3600.0), 1_800_000);
@@ -183,7 +185,7 @@ mod tests {
     fn what_has_no_value_is_an_error() {
         use DurationKind::Literal;
         let check = |op, left, right, expected: &str| {
-            assert_eq!(binary(op, Literal(left), Literal(right)).positive_ms(SCOPE).unwrap_err().message, expected);
+            assert_eq!(binary(op, Literal(left), Literal(right)).positive(SCOPE).unwrap_err().message, expected);
         };
         check(DurationOp::Divide, 1.0, 0.0, "division by zero");
         check(DurationOp::Modulo, 1.0, 0.0, "modulo by zero");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Memory, Select};
+use ogive_model::{Memory, Ms, Select, WallMs};
 
 use super::evaluator::{Evaluator, Frame};
 use super::options::EngineOptions;
@@ -36,15 +36,15 @@ impl Engine {
         &self.options
     }
 
-    /// The value of `query` at `time_ms`.
+    /// The value of `query` at `time`.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn instant(&self, store: &dyn Select, query: &str, time_ms: i64) -> Result<QueryResult, Error> {
-        self.instant_until(store, query, time_ms, &never)
+    pub fn instant(&self, store: &dyn Select, query: &str, time: WallMs) -> Result<QueryResult, Error> {
+        self.instant_until(store, query, time, &never)
     }
 
-    /// The value of `query` from `start_ms` to `end_ms`, every `step_ms`.
+    /// The value of `query` from `start` to `end`, every `step`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -52,11 +52,11 @@ impl Engine {
         &self,
         store: &dyn Select,
         query: &str,
-        start_ms: i64,
-        end_ms: i64,
-        step_ms: i64,
+        start: WallMs,
+        end: WallMs,
+        step: Ms,
     ) -> Result<QueryResult, Error> {
-        self.range_until(store, query, start_ms, end_ms, step_ms, &never)
+        self.range_until(store, query, start, end, step, &never)
     }
 
     /// As [`Engine::instant`]; ends with [`Error::Cancelled`] soon after `cancelled` returns true.
@@ -67,14 +67,14 @@ impl Engine {
         &self,
         store: &dyn Select,
         query: &str,
-        time_ms: i64,
+        time: WallMs,
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;
-        check_times([time_ms])?;
-        let frame = Frame { start: time_ms, end: time_ms, step: 0 };
+        check_times([time.0])?;
+        let frame = Frame { start: time.0, end: time.0, step: 0 };
         let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
-        let value = self.instant_value(&mut evaluator, &expr, time_ms)?;
+        let value = self.instant_value(&mut evaluator, &expr, time)?;
         Ok(finish(value, evaluator, query))
     }
 
@@ -87,13 +87,13 @@ impl Engine {
         &self,
         store: &dyn Select,
         query: &str,
-        start_ms: i64,
-        end_ms: i64,
-        step_ms: i64,
+        start: WallMs,
+        end: WallMs,
+        step: Ms,
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;
-        if step_ms <= 0 {
+        if step <= Ms::ZERO {
             return Err(Error::evaluate("the step of a range query must be above zero"));
         }
         let kind = expr.value_type();
@@ -102,31 +102,31 @@ impl Engine {
             let message = format!("invalid expression type {kind:?} for range query, must be Scalar or instant Vector");
             return Err(Error::NoRange(message));
         }
-        check_times([start_ms, end_ms, step_ms])?;
-        let frame = Frame { start: start_ms, end: end_ms, step: step_ms };
+        check_times([start.0, end.0, step.0])?;
+        let frame = Frame { start: start.0, end: end.0, step: step.0 };
         let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
-        let grid = Grid::new(start_ms, end_ms, step_ms);
+        let grid = Grid::new(start.0, end.0, step.0);
         evaluator.check_samples(grid.count)?;
         let memory = Arc::clone(&evaluator.memory);
         let series = evaluator.sliced(&expr, grid, &|output, slice| self.matrix(output, slice, &memory))?;
         Ok(finish(Value::Matrix(series), evaluator, query))
     }
 
-    fn instant_value(&self, evaluator: &mut Evaluator<'_>, expr: &Expr, time_ms: i64) -> Result<Value, Error> {
+    fn instant_value(&self, evaluator: &mut Evaluator<'_>, expr: &Expr, time: WallMs) -> Result<Value, Error> {
         let bare = expr.unparenthesised();
         if matches!(bare.kind, ExprKind::MatrixSelector(_) | ExprKind::Subquery(_)) {
-            return Ok(Value::Matrix(evaluator.top_level_range(bare, time_ms)?));
+            return Ok(Value::Matrix(evaluator.top_level_range(bare, time.0)?));
         }
-        Ok(match evaluator.eval(expr, Grid::single(time_ms))? {
-            Output::Scalar(values) => Value::Scalar { time_ms, value: values[0] },
-            Output::Text(value) => Value::String { time_ms, value },
+        Ok(match evaluator.eval(expr, Grid::single(time.0))? {
+            Output::Scalar(values) => Value::Scalar { time, value: values[0] },
+            Output::Text(value) => Value::String { time, value },
             Output::Vector(rows) => Value::Vector(
                 self.cleaned(rows)?
                     .into_iter()
                     .filter_map(|row| {
                         let (labels, mut cells, held) = row.into_parts();
                         held.keep();
-                        Some(InstantSample { labels, time_ms, value: cells.swap_remove(0)? })
+                        Some(InstantSample { labels, time, value: cells.swap_remove(0)? })
                     })
                     .collect(),
             ),

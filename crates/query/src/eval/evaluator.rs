@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ogive_model::{Memory, Select};
+use ogive_model::{Memory, Ms, Select};
 
 use super::fetched::{Fetched, matchers_key};
 use super::invariant;
@@ -142,23 +142,23 @@ impl<'a> Evaluator<'a> {
 
     /// What durations may refer to.
     pub(crate) fn scope(&self) -> DurationScope {
-        DurationScope { step_ms: self.frame.step, range_ms: self.frame.end - self.frame.start }
+        DurationScope { step: Ms(self.frame.step), range: Ms(self.frame.end - self.frame.start) }
     }
 
     /// A duration above zero.
-    pub(crate) fn positive(&self, duration: &DurationExpr) -> Result<i64, Error> {
-        duration.positive_ms(self.scope()).map_err(duration_error)
+    pub(crate) fn positive(&self, duration: &DurationExpr) -> Result<Ms, Error> {
+        duration.positive(self.scope()).map_err(duration_error)
     }
 
     /// `offset` in milliseconds and the instant of `@`.
     pub(crate) fn shift(&self, shift: &TimeShift) -> Result<Shift, Error> {
-        let offset = shift.offset.as_ref().map_or(Ok(0), |offset| offset.signed_ms(self.scope()));
+        let offset = shift.offset.as_ref().map_or(Ok(Ms::ZERO), |offset| offset.signed(self.scope()));
         let at = shift.at.map(|at| match at {
-            AtModifier::Time(time) => time,
+            AtModifier::Time(time) => time.0,
             AtModifier::Start => self.frame.start,
             AtModifier::End => self.frame.end,
         });
-        Ok(Shift { offset: offset.map_err(duration_error)?, at })
+        Ok(Shift { offset: offset.map_err(duration_error)?.0, at })
     }
 
     /// The value of `expr` at every instant of `grid`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Memory, MemoryScope};
+use ogive_model::{Memory, MemoryScope, Ms};
 
 /// 1 GiB.
 const MEMORY_BYTES: usize = 1 << 30;
@@ -11,9 +11,9 @@ const MEMORY_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// How far back an instant selector looks for a sample.
-    pub lookback_ms: i64,
+    pub lookback: Ms,
     /// Step of a subquery that does not state one.
-    pub subquery_step_ms: i64,
+    pub subquery_step: Ms,
     /// Most points that one intermediate value may hold, a histogram counting as one for each bin and 8 more.
     pub samples_max: usize,
     /// Most samples that one selector may read from the store at once, a histogram counting as one for each bin. Longer
@@ -42,8 +42,8 @@ impl Default for EngineOptions {
     /// and its inputs.
     fn default() -> Self {
         Self {
-            lookback_ms: 5 * 60 * 1000,
-            subquery_step_ms: 60 * 1000,
+            lookback: Ms::from_secs(5 * 60),
+            subquery_step: Ms::from_secs(60),
             samples_max: 50_000_000,
             samples_read_max: 20_000_000,
             series_max: 1_000_000,

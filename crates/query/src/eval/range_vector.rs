@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Charge, Resolution, TimeRange};
+use ogive_model::{Charge, Ms, Resolution, TimeRange, WallMs};
 
 use super::evaluator::Evaluator;
 use super::fetched::{Fetched, size};
@@ -80,24 +80,24 @@ impl Evaluator<'_> {
         function: &str,
         grid: Grid,
     ) -> Result<(Windows, TimeRange), Error> {
-        let range_ms = self.positive(&matrix.range)?;
+        let range = self.positive(&matrix.range)?;
         let shift = self.shift(&matrix.selector.shift)?;
-        let lookback = self.options.lookback_ms;
+        let lookback = self.options.lookback;
         let edges = matrix.selector.edges;
         let (before, after) = match edges {
-            Edges::Plain => (0, 0),
-            Edges::Anchored => (lookback, 0),
+            Edges::Plain => (Ms::ZERO, Ms::ZERO),
+            Edges::Anchored => (lookback, Ms::ZERO),
             Edges::Smoothed => (lookback, lookback),
         };
-        let read = TimeRange::from_ms(
-            shift.apply(grid.start).saturating_sub(range_ms + before),
-            shift.apply(grid.end()).saturating_add(after),
-        );
+        let read = TimeRange {
+            start: WallMs(shift.apply(grid.start)).saturating_sub(range + before),
+            end: WallMs(shift.apply(grid.end())).saturating_add(after),
+        };
         let resolution = match edges {
-            Edges::Plain => rollups::of_windows(function, shift, grid, range_ms),
+            Edges::Plain => rollups::of_windows(function, shift, grid, range),
             Edges::Anchored | Edges::Smoothed => Resolution::Finest,
         };
-        Ok((Windows { range_ms, shift, edges, before, after, resolution }, read))
+        Ok((Windows { range, shift, edges, before, after, resolution }, read))
     }
 
     /// The samples of a range vector as they are, for a query that consists of nothing else.
@@ -140,12 +140,8 @@ fn samples_of(window: &Window<'_>) -> Series {
 }
 
 /// A range vector over the rows of a subquery.
-pub(crate) fn from_subquery(
-    series: Vec<RangeSeries>,
-    held: Charge,
-    range_ms: i64,
-    shift: Shift,
-) -> (Windows, RangeSource) {
-    let windows = Windows { range_ms, shift, edges: Edges::Plain, before: 0, after: 0, resolution: Resolution::Finest };
+pub(crate) fn from_subquery(series: Vec<RangeSeries>, held: Charge, range: Ms, shift: Shift) -> (Windows, RangeSource) {
+    let (before, after) = (Ms::ZERO, Ms::ZERO);
+    let windows = Windows { range, shift, edges: Edges::Plain, before, after, resolution: Resolution::Finest };
     (windows, RangeSource::Rows { rows: series.into_iter(), _held: held })
 }

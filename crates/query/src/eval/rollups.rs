@@ -25,21 +25,13 @@ fn use_of(function: &str) -> Option<RollupUse> {
     })
 }
 
-fn greatest_common(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// The resolution for the windows of `range_ms` that end at the instants of `grid`.
-pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range_ms: i64) -> Resolution {
+/// The resolution for the windows of `range` that end at the instants of `grid`.
+pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range: Ms) -> Resolution {
     let Some(use_as) = use_of(function) else { return Resolution::Finest };
     // One window, or the same at every instant: only the ends of what is read matter.
     let is_one = grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end());
-    let ends = greatest_common(greatest_common(shift.apply(grid.start), range_ms), grid.step);
-    Resolution::Aligned { step: Ms(if is_one { 0 } else { ends }), use_as }
+    let ends = range.greatest_common(Ms(shift.apply(grid.start))).greatest_common(Ms(grid.step));
+    Resolution::Aligned { step: if is_one { Ms::ZERO } else { ends }, use_as }
 }
 
 /// The resolution for the newest samples at the instants of `grid`.
@@ -48,8 +40,8 @@ pub(crate) fn of_instants(shift: Shift, grid: Grid) -> Resolution {
         // Only a few minutes are read.
         return Resolution::Finest;
     }
-    let step_ms = greatest_common(shift.apply(grid.start), grid.step);
-    Resolution::Aligned { step: Ms(step_ms), use_as: RollupUse::Last }
+    let step = Ms(grid.step).greatest_common(Ms(shift.apply(grid.start)));
+    Resolution::Aligned { step, use_as: RollupUse::Last }
 }
 
 /// Whether the result for `series` equals that from the original samples.

@@ -205,7 +205,7 @@ impl<'a> Evaluator<'a> {
         make: &MakePicked<'_, T>,
         sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
-        let lookback = self.options.lookback_ms;
+        let lookback = self.options.lookback.0;
         let window = TimeRange::from_ms(shift.apply(grid.start).saturating_sub(lookback), shift.apply(grid.end()));
         let resolution = rollups::of_instants(shift, grid);
         let wider = |coarsest: i64| {
@@ -250,7 +250,7 @@ impl<'a> Evaluator<'a> {
     /// A `smoothed` instant selector: values between two samples are interpolated, and the last one continues.
     fn smoothed_selector(&mut self, selector: &VectorSelector, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
-        let lookback = self.options.lookback_ms;
+        let lookback = self.options.lookback.0;
         let window = TimeRange::from_ms(
             shift.apply(grid.start).saturating_sub(lookback),
             shift.apply(grid.end()).saturating_add(lookback),

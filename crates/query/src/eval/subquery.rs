@@ -11,15 +11,15 @@ use crate::value::Point;
 impl Evaluator<'_> {
     /// The range vector of `subquery` for windows that end at the instants of `grid`.
     pub(crate) fn subquery(&mut self, subquery: &Subquery, grid: Grid) -> Result<(Windows, RangeSource), Error> {
-        let range_ms = self.positive(&subquery.range)?;
+        let range = self.positive(&subquery.range)?;
         let step = match &subquery.step {
             Some(step) => self.positive(step)?,
-            None => self.options.subquery_step_ms,
+            None => self.options.subquery_step,
         };
         // A step below a millisecond is rounded down to zero.
-        let step = step.max(1);
+        let step = step.0.max(1);
         let shift = self.shift(&subquery.shift)?;
-        let inner = inner_grid(shift.apply(grid.start).saturating_sub(range_ms), shift.apply(grid.end()), step);
+        let inner = inner_grid(shift.apply(grid.start).saturating_sub(range.0), shift.apply(grid.end()), step);
         // Checked before anything is allocated: 200 years of milliseconds do not fit a machine.
         self.check_samples(inner.count)?;
         // Hints on samples do not survive the resampling, so they need not be computed.
@@ -44,7 +44,7 @@ impl Evaluator<'_> {
             held.absorb(of_row);
             series.push(one);
         }
-        Ok(from_subquery(series, held, range_ms, shift))
+        Ok(from_subquery(series, held, range, shift))
     }
 }
 

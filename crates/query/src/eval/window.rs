@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram};
-use ogive_model::{Aggregate, Charge, HistogramValue, Labels, Resolution, SeriesData};
+use ogive_model::{Aggregate, Charge, HistogramValue, Labels, Ms, Resolution, SeriesData};
 
 use super::histogram::{Hist, into_float, is_stale, is_stale_histogram};
 use super::joined::JoinedSeries;
@@ -50,13 +50,13 @@ pub(crate) struct RangeSeries {
 /// The geometry of the windows of a range vector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
-    /// Length of the windows, milliseconds.
-    pub(super) range_ms: i64,
+    /// Length of the windows.
+    pub(super) range: Ms,
     pub(super) shift: Shift,
     pub(crate) edges: Edges,
     /// How far beyond the window the samples reach at its start and at its end.
-    pub(super) before: i64,
-    pub(super) after: i64,
+    pub(super) before: Ms,
+    pub(super) after: Ms,
     /// How the samples were requested.
     pub(super) resolution: Resolution,
 }
@@ -168,8 +168,8 @@ impl Windows {
         let mut histograms = Slide::default();
         grid.times().map(move |time| {
             let end = self.shift.apply(time);
-            let start = end.saturating_sub(self.range_ms);
-            let (from, to) = (start.saturating_sub(self.before), end.saturating_add(self.after));
+            let start = end.saturating_sub(self.range.0);
+            let (from, to) = (start.saturating_sub(self.before.0), end.saturating_add(self.after.0));
             let window = Window {
                 series,
                 floats: floats.to(&series.float_times, from, to),

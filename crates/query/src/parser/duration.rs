@@ -1,12 +1,14 @@
 //! Durations: `5m`, `1h + 30s`, `step()`, `max_of(range(), 1m)`.
 
+use ogive_model::Ms;
+
 use super::Parser;
 use crate::ParseError;
 use crate::ast::{DurationExpr, DurationKind, DurationOp, DurationScope, Span, UnaryOp};
 use crate::lexer::{Symbol, TokenKind};
 
 /// For durations that do not use it.
-const NO_SCOPE: DurationScope = DurationScope { step_ms: 0, range_ms: 0 };
+const NO_SCOPE: DurationScope = DurationScope { step: Ms::ZERO, range: Ms::ZERO };
 
 const POWER_STRENGTH: u8 = 3;
 
@@ -19,7 +21,7 @@ impl Parser<'_> {
     ) -> Result<DurationExpr, ParseError> {
         let duration = self.duration_expression(0).map_err(|error| self.placed(error, place, expected))?;
         if duration.is_constant() {
-            duration.positive_ms(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
+            duration.positive(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
         }
         Ok(duration)
     }
@@ -29,7 +31,7 @@ impl Parser<'_> {
         let expected = "number, duration, step(), or range()";
         let duration = self.offset_operand().map_err(|error| self.placed(error, "offset", expected))?;
         if duration.is_constant() {
-            duration.signed_ms(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
+            duration.signed(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
         }
         Ok(duration)
     }

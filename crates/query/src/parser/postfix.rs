@@ -1,5 +1,7 @@
 //! What follows an expression: ranges, subqueries, `offset`, `@`, `anchored` and `smoothed`.
 
+use ogive_model::WallMs;
+
 use super::{Node, Parser};
 use crate::ParseError;
 use crate::ast::{AtModifier, Edges, Expr, ExprKind, MatrixSelector, Span, Subquery, TimeShift, VectorSelector};
@@ -104,7 +106,7 @@ impl Parser<'_> {
             let message = format!("timestamp out of bounds for @ modifier: {seconds}");
             return Err(self.error(start.to(self.last_span()), message));
         }
-        Ok(AtModifier::Time(millis as i64))
+        Ok(AtModifier::Time(WallMs(millis as i64)))
     }
 
     fn edges(&mut self, expr: &mut Expr, edges: Edges) -> Result<(), ParseError> {

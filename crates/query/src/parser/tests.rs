@@ -1,5 +1,7 @@
 //! Trees, positions and error texts.
 
+use ogive_model::WallMs;
+
 use super::*;
 use crate::ast::{AggregateOp, AtModifier, BinaryOp, Cardinality, Edges, ValueType};
 
@@ -65,7 +67,10 @@ fn matching_has_its_parts() {
 fn selectors_have_their_modifiers() {
     let tree = parse("x{a!~\"b\"}[5m] anchored @ 1.0005 offset -1m").unwrap();
     let ExprKind::MatrixSelector(matrix) = tree.kind else { panic!("not a matrix") };
-    assert_eq!((matrix.selector.shift.at, matrix.selector.edges), (Some(AtModifier::Time(1001)), Edges::Anchored));
+    assert_eq!(
+        (matrix.selector.shift.at, matrix.selector.edges),
+        (Some(AtModifier::Time(WallMs(1001))), Edges::Anchored)
+    );
     assert_eq!(matrix.selector.shift.offset.unwrap().to_string(), "-1m");
     assert_eq!(matrix.selector_span, Span::new(0, 9));
 }

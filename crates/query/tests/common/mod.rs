@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ogive_hist::Histogram;
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn, TimeRange,
+    Temporality, TextColumn, TimeRange, WallMs,
 };
 use ogive_query::value::{InstantSample, Point};
 use ogive_query::{Engine, EngineOptions, QueryResult, Value};
@@ -115,7 +115,7 @@ pub(crate) fn engine() -> Engine {
 }
 
 pub(crate) fn instant(store: &Fixed, query: &str, seconds: i64) -> QueryResult {
-    engine().instant(store, query, seconds * 1000).unwrap()
+    engine().instant(store, query, WallMs(seconds * 1000)).unwrap()
 }
 
 pub(crate) fn vector(result: QueryResult) -> Vec<InstantSample> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ogive_model::{Ms, WallMs};
 use ogive_query::{Engine, EngineOptions, QueryResult, Value, value};
 
 use crate::support::script::{self, Command, CommandKind, Eval, Times};
@@ -55,12 +56,13 @@ fn guarded(engine: &Engine, store: &Memory, eval: &Eval, plain: bool) -> Result<
 
 fn case(engine: &Engine, store: &Memory, eval: &Eval, plain: bool) -> Result<(), String> {
     match eval.times {
-        Times::Range { start, end, step } => {
-            answer(eval, engine.range(store, &eval.query, start, end, step).map_err(|error| error.to_string()))
-                .map(drop)
-        }
+        Times::Range { start, end, step } => answer(
+            eval,
+            engine.range(store, &eval.query, WallMs(start), WallMs(end), Ms(step)).map_err(|error| error.to_string()),
+        )
+        .map(drop),
         Times::Instant(time) if plain => {
-            answer(eval, engine.instant(store, &eval.query, time).map_err(|error| error.to_string())).map(drop)
+            answer(eval, engine.instant(store, &eval.query, WallMs(time)).map_err(|error| error.to_string())).map(drop)
         }
         Times::Instant(time) => {
             instant(engine, store, eval, &eval.query, time)?;
@@ -76,13 +78,13 @@ fn case(engine: &Engine, store: &Memory, eval: &Eval, plain: bool) -> Result<(),
 
 /// Asks at an instant, then as a range around it.
 fn instant(engine: &Engine, store: &Memory, eval: &Eval, query: &str, time: i64) -> Result<(), String> {
-    let result = engine.instant(store, query, time).map_err(|error| error.to_string());
+    let result = engine.instant(store, query, WallMs(time)).map_err(|error| error.to_string());
     let Some(result) = answer(eval, result)? else { return Ok(()) };
     let comparable = matches!(result.value, Value::Scalar { .. } | Value::Vector(_));
     if !comparable || eval.expect.ordered || !variants::range_safe(query) {
         return Ok(());
     }
-    let range = engine.range(store, query, time - 60_000, time + 60_000, 60_000);
+    let range = engine.range(store, query, WallMs(time - 60_000), WallMs(time + 60_000), Ms(60_000));
     let range = range.map_err(|error| format!("as a range: {error}"))?;
     let scalar = matches!(result.value, Value::Scalar { .. });
     compare::value(eval, &at_instant(range.value, time, scalar)?).map_err(|error| format!("as a range: {error}"))
@@ -113,12 +115,12 @@ fn at_instant(value: Value, time: i64, scalar: bool) -> Result<Value, String> {
         let float = series.floats.iter().find(|(at, _)| *at == time).map(|(_, value)| value::Point::Float(*value));
         let histogram = series.histograms.iter().find(|(at, _)| *at == time);
         let value = float.or_else(|| histogram.map(|(_, value)| value::Point::Histogram(value.clone())))?;
-        Some(value::InstantSample { labels: series.labels.clone(), time_ms: time, value })
+        Some(value::InstantSample { labels: series.labels.clone(), time: WallMs(time), value })
     };
     let samples: Vec<_> = series.iter().filter_map(sample).collect();
     match samples.as_slice() {
         [value::InstantSample { value: value::Point::Float(value), .. }] if scalar => {
-            Ok(Value::Scalar { time_ms: time, value: *value })
+            Ok(Value::Scalar { time: WallMs(time), value: *value })
         }
         other if scalar => Err(format!("expected one number, got {other:?}")),
         _ => Ok(Value::Vector(samples)),

@@ -5,6 +5,7 @@ mod notation;
 #[path = "../promql/support/mod.rs"]
 mod support;
 
+use ogive_model::{Ms, WallMs};
 use ogive_query::{Engine, EngineOptions};
 use support::script::{self, CommandKind};
 use support::store::Memory;
@@ -162,8 +163,8 @@ fn mutated_queries_never_panic_in_the_engine_and_stay_within_limits() {
         let text = mutated(query, other, &mut random);
         let time = i64::try_from(random.below(100)).expect("small") * 30_000;
         let run = || {
-            let instant = engine.instant(&store, &text, time);
-            let range = engine.range(&store, &text, time - 90_000, time, 45_000);
+            let instant = engine.instant(&store, &text, WallMs(time));
+            let range = engine.range(&store, &text, WallMs(time - 90_000), WallMs(time), Ms(45_000));
             u32::from(instant.is_ok()) + u32::from(range.is_ok())
         };
         answered += std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("seed {seed}: {text:?} at {time}"));
@@ -176,16 +177,16 @@ fn absurd_ranges_and_steps_end_with_an_error() {
     let engine = Engine::new(EngineOptions { samples_max: 20_000, ..EngineOptions::default() });
     let store = Memory::default();
     for query in ["sum_over_time(vector(1)[200y:1ms])", "absent_over_time(vector(time())[290y:1ms] offset 290y)"] {
-        assert!(engine.instant(&store, query, 0).is_err(), "{query}");
-        assert!(engine.instant(&store, query, i64::MAX).is_err(), "{query}");
-        assert!(engine.instant(&store, query, i64::MIN).is_err(), "{query}");
+        assert!(engine.instant(&store, query, WallMs(0)).is_err(), "{query}");
+        assert!(engine.instant(&store, query, WallMs(i64::MAX)).is_err(), "{query}");
+        assert!(engine.instant(&store, query, WallMs(i64::MIN)).is_err(), "{query}");
     }
-    assert!(engine.range(&store, "1", i64::MIN, i64::MAX, 1).is_err());
-    assert!(engine.range(&store, "vector(time())", 0, i64::MAX, 1).is_err());
+    assert!(engine.range(&store, "1", WallMs(i64::MIN), WallMs(i64::MAX), Ms(1)).is_err());
+    assert!(engine.range(&store, "vector(time())", WallMs(0), WallMs(i64::MAX), Ms(1)).is_err());
     for query in ["x[290y] offset 290y", "x @ 9223372036854775 offset -290y", "sum(rate(x[1m] offset 290y))"] {
         for time in [i64::MIN, i64::MIN + 1, -1, i64::MAX] {
-            let _ = engine.instant(&store, query, time);
-            let _ = engine.range(&store, query, time.saturating_sub(1), time, 1);
+            let _ = engine.instant(&store, query, WallMs(time));
+            let _ = engine.range(&store, query, WallMs(time.saturating_sub(1)), WallMs(time), Ms(1));
         }
     }
 }

@@ -103,7 +103,7 @@ fn run_one(
     }
     let mut input = input(test, start)?;
     let store = MemoryStore::default();
-    let engine = Engine::new(EngineOptions { subquery_step_ms: interval, ..EngineOptions::default() });
+    let engine = Engine::new(EngineOptions { subquery_step: Ms(interval), ..EngineOptions::default() });
     let context = EvaluationContext {
         engine: &engine,
         external_url: test.external_url.as_deref().unwrap_or(""),

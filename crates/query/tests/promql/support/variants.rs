@@ -1,5 +1,6 @@
 //! The other ways in which an instant query is asked: with `@` on every selector, and as a range query.
 
+use ogive_model::WallMs;
 use ogive_query::ast::{AtModifier, Expr, ExprKind, TimeShift};
 
 /// Functions that look at the time of the evaluation although their arguments do not change.
@@ -45,7 +46,7 @@ pub(crate) fn range_safe(query: &str) -> bool {
 
 /// False when a function that depends on the time was met.
 fn pin(expr: &mut Expr, time_ms: i64) -> bool {
-    let set = |shift: &mut TimeShift| shift.at = shift.at.or(Some(AtModifier::Time(time_ms)));
+    let set = |shift: &mut TimeShift| shift.at = shift.at.or(Some(AtModifier::Time(WallMs(time_ms))));
     match &mut expr.kind {
         ExprKind::VectorSelector(selector) => set(&mut selector.shift),
         ExprKind::MatrixSelector(matrix) => set(&mut matrix.selector.shift),
