@@ -45,7 +45,7 @@ pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Re
 fn shown(pool: &str, view: &TargetView) -> Value {
     let (target, last) = (&view.target, view.last());
     let url = target.url.to_string();
-    let time = if last.time_ns == 0 { "0001-01-01T00:00:00Z".to_owned() } else { iso(last.time_ns) };
+    let time = if last.time.0 == 0 { "0001-01-01T00:00:00Z".to_owned() } else { iso(last.time.0) };
     json!({
         "discoveredLabels": object(&target.discovered),
         "labels": object(&target.labels),

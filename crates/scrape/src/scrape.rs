@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::{Tenant, Verdict};
+use ogive_model::{Ns, Tenant, Verdict, WallNs};
 use ogive_probe::Recorder;
 use ogive_protocol::exposition::{Exposition, Format, decode};
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ const TRIES: u32 = 6;
 /// 64 KiB are parsed in a millisecond; larger pages are parsed while other tasks move to another thread.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 /// A scrape that started up to this much late is reported at its due time: equal distances take less space.
-const TOLERANCE_NS: i64 = 2_000_000;
+const TOLERANCE: Ns = Ns(2_000_000);
 
 /// Whether a target, or a job, continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +85,15 @@ impl Scrape {
         let (job, view) = (self.job.clone(), self.view.clone());
         let labels = [("job", job.name.as_str()), ("instance", view.target.label("instance"))];
         self.context.door.meters.scrape(&labels, &self.recorder);
-        let mut due_ns = None;
+        let mut due = None;
         loop {
-            let next_ns = self.next(due_ns);
-            let wait = u64::try_from(next_ns - self.context.door.clock.wall()).unwrap_or(0);
+            let next = self.next(due);
+            let wait = next.since(WallNs(self.context.door.clock.wall())).to_duration();
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_nanos(wait)) => {}
+                () = tokio::time::sleep(wait) => {}
                 _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
             }
-            due_ns = Some(next_ns);
+            due = Some(next);
             let forced = forced.borrow().clone();
             let from = self.context.door.clock.now();
             // A fetch in flight at the end is abandoned; what was fetched is stored.
@@ -101,7 +101,7 @@ impl Scrape {
                 fetched = self.fetch(forced) => fetched,
                 _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
             };
-            self.scraped(fetched, from, next_ns).await;
+            self.scraped(fetched, from, next).await;
         }
         self.context.door.meters.scrape_ended(&labels);
         let stop = *stopping.borrow();
@@ -111,14 +111,14 @@ impl Scrape {
         self.cache
     }
 
-    /// When the next scrape is due, in wall time, behind the one at `due_ns`.
-    fn next(&self, due_ns: Option<i64>) -> i64 {
-        let interval = i64::try_from(self.view.target.interval.as_nanos()).unwrap_or(i64::MAX).max(1);
-        let offset = (self.view.target.number() % interval as u64) as i64;
-        let now = self.context.door.clock.wall();
-        let behind = due_ns.filter(|due| (now - due).abs() < interval).map_or(now, |due| now.max(due));
+    /// When the next scrape is due, in wall time, behind the one at `due`.
+    fn next(&self, due: Option<WallNs>) -> WallNs {
+        let interval = Ns::from(self.view.target.interval).max(Ns(1));
+        let offset = Ns((self.view.target.number() % interval.0 as u64) as i64);
+        let now = WallNs(self.context.door.clock.wall());
+        let behind = due.filter(|due| now.since(*due).saturating_abs() < interval).map_or(now, |due| now.max(due));
         // The first time on the target's line behind it.
-        (behind - offset).div_euclid(interval).saturating_add(1).saturating_mul(interval).saturating_add(offset)
+        (behind - offset).align_down(interval).saturating_add(interval).saturating_add(offset)
     }
 
     async fn fetch(&mut self, forced: Option<String>) -> Result<Answer, Failure> {
@@ -140,16 +140,16 @@ impl Scrape {
     }
 
     /// Stores the result of a fetch, or its failure, and the report about it.
-    async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due_ns: i64) {
+    async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due: WallNs) {
         let clock = self.context.door.clock;
         let took_ns = clock.now().saturating_sub(from);
         self.recorder.record_ns(took_ns);
-        let began_ns = clock.wall() - took_ns as i64;
-        let time_ns = if (began_ns - due_ns).abs() <= TOLERANCE_NS { due_ns } else { began_ns };
+        let began = WallNs(clock.wall()) - Ns(took_ns as i64);
+        let time = if began.since(due).saturating_abs() <= TOLERANCE { due } else { began };
         // Times are stored in milliseconds.
-        let time_ns = time_ns.div_euclid(1_000_000) * 1_000_000;
+        let time = time.to_ms().to_ns();
         let mut report = Report { seconds: took_ns as f64 / 1e9, ..Report::default() };
-        let mut last = Last { time_ns, took: Duration::from_nanos(took_ns), ..self.view.last() };
+        let mut last = Last { time, took: Duration::from_nanos(took_ns), ..self.view.last() };
         last.error.clear();
         let context = self.context.clone();
         let ledger = context.door.counters.of(counters::Protocol::Scrape);
@@ -157,7 +157,7 @@ impl Scrape {
             Err(failure) => Err(failure),
             Ok(answer) => {
                 ledger.bytes.add(answer.body.len() as u64);
-                self.page(&answer, time_ns, &mut report, &mut last).await
+                self.page(&answer, time, &mut report, &mut last).await
             }
         };
         if let Err(Failure(sentence, reason)) = done {
@@ -165,11 +165,11 @@ impl Scrape {
                 ledger.unreadable(reason, 1);
             }
             last.error = sentence;
-            let items = self.cache.end_all(self.job.track_timestamps, time_ns);
+            let items = self.cache.end_all(self.job.track_timestamps, time);
             store(&self.context, &self.job, &self.view.target, &mut self.cache, items, None).await;
         }
         report.is_up = last.error.is_empty();
-        let items = self.cache.report(&self.job.tenant, Some(report), time_ns);
+        let items = self.cache.report(&self.job.tenant, Some(report), time);
         store(&self.context, &self.job, &self.view.target, &mut self.cache, items, None).await;
         self.view.set(last);
     }
@@ -177,7 +177,7 @@ impl Scrape {
     async fn page(
         &mut self,
         answer: &Answer,
-        time_ns: i64,
+        time: WallNs,
         report: &mut Report,
         last: &mut Last,
     ) -> Result<(), Failure> {
@@ -196,7 +196,7 @@ impl Scrape {
             interval: self.view.target.interval,
         };
         report.scraped = read.points.len() as u64;
-        let round = self.cache.take(&rules, &read, time_ns).map_err(|sentence| Failure(sentence, Some("limit")))?;
+        let round = self.cache.take(&rules, &read, time).map_err(|sentence| Failure(sentence, Some("limit")))?;
         (report.scraped, report.kept, report.added) = (round.scraped, round.kept, round.added);
         let ledger = self.context.door.counters.of(counters::Protocol::Scrape);
         for (reason, count) in [("duplicate_series", round.duplicates), ("exemplar", round.bad_events)] {
@@ -234,9 +234,9 @@ impl Scrape {
     }
 
     async fn end_of(context: &Context, job: &Job, target: &Target, cache: &mut Cache) {
-        let now_ns = context.door.clock.wall().div_euclid(1_000_000) * 1_000_000;
-        let mut items = cache.end_all(job.track_timestamps, now_ns);
-        items.extend(cache.report(&job.tenant, None, now_ns));
+        let now = WallNs(context.door.clock.wall()).to_ms().to_ns();
+        let mut items = cache.end_all(job.track_timestamps, now);
+        items.extend(cache.report(&job.tenant, None, now));
         store(context, job, target, cache, items, None).await;
     }
 }

@@ -13,7 +13,7 @@ use ogive_hist::{Histogram, Scheme};
 use ogive_model::STALE;
 use ogive_model::{
     Batch, BatchId, Error, Exemplar, Kind, Labels, METRIC_NAME, Reason, Sample, SeriesDef, SeriesId, SeriesMeta,
-    Temporality, Tenant, Value,
+    Temporality, Tenant, Value, WallNs,
 };
 use ogive_protocol::exposition::{Exposition, Point, Value as Shown};
 use ogive_protocol::remote_write::Counts;
@@ -52,7 +52,7 @@ struct Entry {
     /// It has times of its own.
     is_timed: bool,
     round: u32,
-    time_ns: i64,
+    time: WallNs,
     /// Hashes of the latest events: a target shows each until another replaces it.
     events: Vec<u64>,
 }
@@ -91,8 +91,8 @@ enum Origin {
 pub(super) struct Item {
     name: Name,
     origin: Origin,
-    time_ns: i64,
-    start_ns: Option<i64>,
+    time: WallNs,
+    start: Option<WallNs>,
     value: Result<Value, Reason>,
     is_flipped: bool,
 }
@@ -125,7 +125,7 @@ pub(super) struct Report {
 
 impl Entry {
     /// Adds the events of `point`, a sample of the series with `labels`, that were not in the previous scrape.
-    fn events(&mut self, point: &Point<'_>, labels: &Labels, time_ns: i64, round: &mut Round) {
+    fn events(&mut self, point: &Point<'_>, labels: &Labels, time: WallNs, round: &mut Round) {
         let mut hashes = Vec::with_capacity(point.exemplars.len());
         for event in &point.exemplars {
             let hash = number_of(&(&event.labels, event.value.to_bits(), event.time_ms));
@@ -133,18 +133,18 @@ impl Entry {
             if self.events.contains(&hash) {
                 continue;
             }
-            let time_ns = event.time_ms.map_or(Some(time_ns), |ms| ms.checked_mul(1_000_000));
+            let time = event.time_ms.map_or(Some(time), of_ms);
             let made = Labels::new(event.labels.iter().map(|(name, value)| (name, value)));
             let text = made.and_then(|labels| Exemplar { labels, value: event.value }.to_text());
-            let (Some(time_ns), Ok(text)) = (time_ns, text) else {
+            let (Some(time), Ok(text)) = (time, text) else {
                 round.bad_events += 1;
                 continue;
             };
             round.items.push(Item {
                 name: Name::Declared(Ok(Exemplar::series(labels))),
                 origin: Origin::Other,
-                time_ns,
-                start_ns: None,
+                time,
+                start: None,
                 value: Ok(Value::Text(text)),
                 is_flipped: false,
             });
@@ -178,8 +178,8 @@ impl Cache {
         self.owners.clear();
     }
 
-    /// The items of a scrape at `now_ns`.
-    pub(super) fn take(&mut self, rules: &Rules<'_>, read: &Exposition<'_>, now_ns: i64) -> Result<Round, String> {
+    /// The items of a scrape at `now`.
+    pub(super) fn take(&mut self, rules: &Rules<'_>, read: &Exposition<'_>, now: WallNs) -> Result<Round, String> {
         self.round = self.round.wrapping_add(1);
         let mut round = Round { items: Vec::with_capacity(read.points.len() + REPORTS.len()), ..Round::default() };
         for (at, point) in read.points.iter().enumerate() {
@@ -190,10 +190,10 @@ impl Cache {
                 !point.has_native || !rules.job.natives || rules.job.classics
             };
             if is_wanted {
-                self.point(rules, at, point, now_ns, &mut round)?;
+                self.point(rules, at, point, now, &mut round)?;
             }
         }
-        self.end_missing(rules, now_ns, &mut round);
+        self.end_missing(rules, now, &mut round);
         Ok(round)
     }
 
@@ -202,14 +202,14 @@ impl Cache {
         rules: &Rules<'_>,
         at: usize,
         point: &Point<'_>,
-        now_ns: i64,
+        now: WallNs,
         round: &mut Round,
     ) -> Result<(), String> {
         let kind = if matches!(point.value, Shown::Histogram(_)) { Kind::Histogram } else { Kind::Float };
         let key = point.series.key() ^ u128::from(kind as u8).rotate_right(8);
         let own_time = point.time_ms.filter(|_| rules.job.honor_timestamps);
-        let time_ns = own_time.map_or(Some(now_ns), |ms| ms.checked_mul(1_000_000));
-        let time_ns = time_ns.ok_or("a sample's time is beyond what can be stored")?;
+        let time = own_time.map_or(Some(now), of_ms);
+        let time = time.ok_or("a sample's time is beyond what can be stored")?;
         round.scraped += 1;
         let mut name = None;
         if !self.entries.contains_key(&key) {
@@ -218,7 +218,7 @@ impl Cache {
         }
         let entry = self.entries.get_mut(&key).expect("it was seen");
         let came_already = entry.round == self.round && name.is_none();
-        if came_already && entry.id.is_some() && entry.time_ns == time_ns {
+        if came_already && entry.id.is_some() && entry.time == time {
             round.duplicates += 1;
             return Ok(());
         }
@@ -230,13 +230,13 @@ impl Cache {
             return Err(format!("the target has more than sample_limit {limit} samples"));
         }
         round.added += u64::from(!entry.is_live);
-        (entry.is_live, entry.is_timed, entry.time_ns) = (true, own_time.is_some(), time_ns);
+        (entry.is_live, entry.is_timed, entry.time) = (true, own_time.is_some(), time);
         let name = match name {
             Some(name) => name,
             None if entry.is_known => Name::Known(id),
             None => Name::Declared(declare(rules, point, kind)?.expect("the rules kept it before")),
         };
-        let start_ns = point.start_ms.and_then(|ms| ms.checked_mul(1_000_000)).filter(|start| *start < time_ns);
+        let start = point.start_ms.and_then(of_ms).filter(|start| *start < time);
         let value = value_of(point, rules.job.limits.bins)?;
         if !point.exemplars.is_empty() {
             let declared = match &name {
@@ -244,10 +244,10 @@ impl Cache {
                 Name::Known(_) => declare(rules, point, kind)?.expect("the rules kept it before"),
             };
             if let Ok(def) = declared {
-                entry.events(point, &def.labels, time_ns, round);
+                entry.events(point, &def.labels, time, round);
             }
         }
-        round.items.push(Item { name, origin: Origin::Point(key, at), time_ns, start_ns, value, is_flipped: false });
+        round.items.push(Item { name, origin: Origin::Point(key, at), time, start, value, is_flipped: false });
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl Cache {
             is_live: is_former,
             is_timed: false,
             round: self.round,
-            time_ns: i64::MIN,
+            time: WallNs::MIN,
             events: Vec::new(),
         };
         self.entries.insert(key, entry);
@@ -290,11 +290,11 @@ impl Cache {
     }
 
     /// Ends the series that are not there any more.
-    fn end_missing(&mut self, rules: &Rules<'_>, now_ns: i64, round: &mut Round) {
-        let (now, tracks) = (self.round, rules.job.track_timestamps);
+    fn end_missing(&mut self, rules: &Rules<'_>, now: WallNs, round: &mut Round) {
+        let (number, tracks) = (self.round, rules.job.track_timestamps);
         let (owners, items) = (&mut self.owners, &mut round.items);
         self.entries.retain(|key, entry| {
-            if entry.round == now {
+            if entry.round == number {
                 return true;
             }
             if let Some(id) = entry.id
@@ -302,30 +302,30 @@ impl Cache {
             {
                 owners.remove(&id);
                 if entry.is_live && entry.is_known && (!entry.is_timed || tracks) {
-                    items.push(stale(id, entry.kind, now_ns));
+                    items.push(stale(id, entry.kind, now));
                 }
             }
             false
         });
-        items.extend(self.former.drain().map(|(id, kind)| stale(id, kind, now_ns)));
+        items.extend(self.former.drain().map(|(id, kind)| stale(id, kind, now)));
     }
 
     /// The scrape failed, or the target was removed: every series ends until it is seen again.
-    pub(super) fn end_all(&mut self, tracks: bool, now_ns: i64) -> Vec<Item> {
+    pub(super) fn end_all(&mut self, tracks: bool, now: WallNs) -> Vec<Item> {
         let mut out = Vec::new();
         for entry in self.entries.values_mut().filter(|entry| entry.is_live) {
             let is_tracked = !entry.is_timed || tracks;
             if let Some(id) = entry.id.filter(|_| entry.is_known && is_tracked) {
-                out.push(stale(id, entry.kind, now_ns));
+                out.push(stale(id, entry.kind, now));
             }
             entry.is_live = false;
         }
-        out.extend(self.former.drain().map(|(id, kind)| stale(id, kind, now_ns)));
+        out.extend(self.former.drain().map(|(id, kind)| stale(id, kind, now)));
         out
     }
 
     /// The report about the scrape; None ends the report series.
-    pub(super) fn report(&self, tenant: &Tenant, report: Option<Report>, now_ns: i64) -> Vec<Item> {
+    pub(super) fn report(&self, tenant: &Tenant, report: Option<Report>, now: WallNs) -> Vec<Item> {
         let values = match report {
             Some(Report { is_up, seconds, scraped, kept, added }) => {
                 [f64::from(u8::from(is_up)), seconds, scraped as f64, kept as f64, added as f64]
@@ -339,8 +339,8 @@ impl Cache {
             .map(|((at, (def, is_known)), value)| Item {
                 name: if *is_known { Name::Known(def.id(tenant)) } else { Name::Declared(Ok(def.clone())) },
                 origin: Origin::Report(at),
-                time_ns: now_ns,
-                start_ns: None,
+                time: now,
+                start: None,
                 value: Ok(Value::Float(value)),
                 is_flipped: false,
             })
@@ -430,7 +430,7 @@ pub(super) fn batch(items: &[Item], tenant: &Tenant, BatchId { source, sequence 
                 declared + out.known.len() as u32 - 1
             }
         };
-        let (time_ns, start_ns) = (item.time_ns, item.start_ns);
+        let (time_ns, start_ns) = (item.time.0, item.start.map(|start| start.0));
         out.samples.push(item.value.clone().map(|value| Sample { series, time_ns, start_ns, value }));
     }
     out
@@ -516,8 +516,13 @@ fn value_of(point: &Point<'_>, bins_max: u64) -> Result<Result<Value, Reason>, S
     Ok(Ok(value))
 }
 
+/// The instant of a page's milliseconds; None beyond what can be stored.
+fn of_ms(ms: i64) -> Option<WallNs> {
+    ms.checked_mul(1_000_000).map(WallNs)
+}
+
 /// The end of a series.
-fn stale(id: SeriesId, kind: Kind, time_ns: i64) -> Item {
+fn stale(id: SeriesId, kind: Kind, time: WallNs) -> Item {
     let marker = f64::from_bits(STALE);
     let value = match kind {
         Kind::Histogram => {
@@ -527,7 +532,7 @@ fn stale(id: SeriesId, kind: Kind, time_ns: i64) -> Item {
         }
         _ => Value::Float(marker),
     };
-    Item { name: Name::Known(id), origin: Origin::Other, time_ns, start_ns: None, value: Ok(value), is_flipped: false }
+    Item { name: Name::Known(id), origin: Origin::Other, time, start: None, value: Ok(value), is_flipped: false }
 }
 
 /// A number for a target: where in an interval it is scraped, and whether it is the same as another.

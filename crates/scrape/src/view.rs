@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ogive_model::{MetricKind, Tenant};
+use ogive_model::{MetricKind, Tenant, WallNs};
 use tokio::sync::{mpsc, oneshot};
 
 use super::config::{self, Job};
@@ -60,8 +60,8 @@ pub struct TargetView {
 /// Its last scrape.
 #[derive(Clone, Default)]
 pub struct Last {
-    /// Nanoseconds since the Unix epoch; 0 before the first.
-    pub time_ns: i64,
+    /// When it began; the epoch before the first.
+    pub time: WallNs,
     /// From the request to the end of the response.
     pub took: Duration,
     /// Empty when it went well.
@@ -73,7 +73,7 @@ pub struct Last {
 impl Last {
     /// `up`, `down`, or `unknown` before the first.
     pub fn health(&self) -> &'static str {
-        match (self.time_ns, self.error.is_empty()) {
+        match (self.time.0, self.error.is_empty()) {
             (0, _) => "unknown",
             (_, true) => "up",
             (_, false) => "down",
