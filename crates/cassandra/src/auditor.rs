@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ogive_model::Ms;
 use ogive_probe::Clock;
 use tokio::sync::watch;
 
@@ -128,5 +129,5 @@ impl Auditor {
 
 /// The minute that was so long ago, by the cluster's clock.
 fn minute_ago(cluster: &Cluster, ago: Duration) -> i32 {
-    minute(cluster.now_us().div_euclid(1_000) - ago.as_millis() as i64)
+    minute(cluster.now() - Ms::from(ago))
 }

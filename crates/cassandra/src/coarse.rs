@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::{Kind, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange, WallMs};
+use ogive_model::{Kind, Ms, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange, WallMs};
 
 use crate::Error;
 use crate::cluster::Cluster;
 use crate::keeping::RetentionPeriods;
-use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
+use crate::rollup::{HOUR, Place, Rollup, minutes_of, range_of};
 use crate::schema::{BUCKET_MINUTES, Table};
 use crate::spans::{BucketSpan, spans};
 use crate::wanted::SeriesPlan;
@@ -23,7 +23,7 @@ pub(crate) struct QueryWindow {
     pub(crate) range: TimeRange,
     pub(crate) resolution: Resolution,
     /// By the cluster's clock.
-    pub(crate) now_ms: i64,
+    pub(crate) now: WallMs,
     /// How long the clusters that are asked show samples.
     pub(crate) kept: RetentionPeriods,
 }
@@ -33,10 +33,10 @@ pub(crate) type Usable = BTreeMap<i32, (Table, Rollup)>;
 
 impl QueryWindow {
     /// Samples as they came at and before this are not shown: at the end of an hour, where cells follow.
-    pub(crate) fn horizon_ms(&self, table: Table) -> i64 {
-        let horizon = self.kept.horizon_ms(table, self.now_ms);
-        if table == Table::Numbers && horizon > i64::MIN + HOUR_MS {
-            return (horizon + HOUR_MS - 1).div_euclid(HOUR_MS) * HOUR_MS;
+    pub(crate) fn horizon(&self, table: Table) -> WallMs {
+        let horizon = self.kept.horizon(table, self.now);
+        if table == Table::Numbers && horizon > WallMs::MIN + HOUR {
+            return (horizon + HOUR - Ms(1)).align_down(HOUR);
         }
         horizon
     }
@@ -72,13 +72,13 @@ impl QueryWindow {
 
     /// The tables to look into for an hour, the best first.
     fn tables(&self, hour: i32, allowed: &[Table]) -> Vec<Table> {
-        if range_of(hour).end.0 > self.horizon_ms(Table::Numbers) {
+        if range_of(hour).end > self.horizon(Table::Numbers) {
             return allowed.to_vec();
         }
         if self.resolution == Resolution::Width(0) {
             return Vec::new();
         }
-        let is_kept = |table: &Table| range_of(hour).end.0 > self.kept.horizon_ms(*table, self.now_ms);
+        let is_kept = |table: &Table| range_of(hour).end > self.kept.horizon(*table, self.now);
         Table::ROLLED.into_iter().filter(is_kept).collect()
     }
 }
@@ -118,8 +118,8 @@ pub(crate) async fn usable(
         }
     }
     let hours_found: BTreeSet<i32> = found.keys().map(|(_, hour)| *hour).collect();
-    let horizon = asked.horizon_ms(Table::Numbers);
-    let counted = hours_found.into_iter().filter(|hour| range_of(*hour).end.0 > horizon).collect();
+    let horizon = asked.horizon(Table::Numbers);
+    let counted = hours_found.into_iter().filter(|hour| range_of(*hour).end > horizon).collect();
     // Without a majority nothing is known to be whole, and the samples answer.
     let counts = counts(cluster, one, &counted).await.unwrap_or_default();
     let mut out = Usable::new();
@@ -169,11 +169,11 @@ async fn counts(cluster: &Cluster, one: &SeriesPlan, hours: &BTreeSet<i32>) -> R
 /// [`Error::Corrupt`] for cells that cannot be decoded although their checksum is right.
 pub(crate) fn choose(one: &mut SeriesPlan, mut answers: Vec<Usable>, asked: &QueryWindow) -> Result<(), Error> {
     let table = Table::of(&one.known.def);
-    let horizon = asked.horizon_ms(table);
+    let horizon = asked.horizon(table);
     let first = answers.pop().unwrap_or_default();
     let mut hours = BTreeSet::new();
     for (hour, (table, rollup)) in first {
-        let is_gone = range_of(hour).end.0 <= horizon;
+        let is_gone = range_of(hour).end <= horizon;
         let agrees = |other: &Usable| other.get(&hour).is_some_and(|(at, one)| *at == table && one.agrees(&rollup));
         let (from, to) = minutes_of(hour);
         let is_pending = one.pending.iter().any(|piece| (from..=to).contains(&piece.minute));
@@ -182,7 +182,7 @@ pub(crate) fn choose(one: &mut SeriesPlan, mut answers: Vec<Usable>, asked: &Que
             hours.insert(hour);
         }
     }
-    let mut from = asked.range.start.max(WallMs(horizon));
+    let mut from = asked.range.start.max(horizon);
     for hour in hours {
         let hour = range_of(hour);
         if hour.start > from {

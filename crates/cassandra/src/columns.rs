@@ -62,11 +62,10 @@ impl Pieces {
     pub(crate) fn samples(&self, ranges: &[TimeRange], hidden: &Hidden) -> Result<Vec<Sample>, Error> {
         let mut out = Vec::new();
         for piece in self.all.values() {
-            let is_shown = |time_ms: i64| {
-                ranges.iter().any(|range| range.contains(WallMs(time_ms)))
-                    && !is_hidden(hidden, time_ms, piece.arrived_us)
+            let is_shown = |time: WallMs| {
+                ranges.iter().any(|range| range.contains(time)) && !is_hidden(hidden, time, piece.arrived_us)
             };
-            out.extend(piece.samples()?.into_iter().filter(|sample| is_shown(sample.time_ms())));
+            out.extend(piece.samples()?.into_iter().filter(|sample| is_shown(WallMs(sample.time_ms()))));
         }
         Ok(out)
     }

@@ -156,7 +156,7 @@ impl Deletions {
 mod tests {
     use super::*;
     use crate::hidden::is_hidden;
-    use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality};
+    use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, WallMs};
 
     fn deletion() -> Deletion {
         let matcher = |op, value: &str| Matcher::new("host", op, value).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_came_before_is_hidden_and_what_came_later_is_not() {
         let hidden: Hidden = vec![(TimeRange::from_ms(10, 20), 5)];
-        let is = |time_ms, arrived_us| is_hidden(&hidden, time_ms, arrived_us);
+        let is = |time_ms, arrived_us| is_hidden(&hidden, WallMs(time_ms), arrived_us);
         assert_eq!((is(10, 1), is(11, 5), is(20, 5), is(21, 1), is(15, 6)), (false, true, true, false, false));
         let deletions = Deletions::default();
         deletions.learn(vec![Deletion { range: TimeRange::from_ms(-1, 119_999), ..deletion() }]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ogive_model::SourceId;
+use ogive_model::{MonoNs, SourceId};
 use ogive_probe::Clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -60,7 +60,7 @@ pub(crate) struct Driver {
 
 /// A time in which writes failed: when it began, and what was written before.
 struct Outage {
-    from_ns: u64,
+    from: MonoNs,
     rows: u64,
     row_bytes: u64,
 }
@@ -84,14 +84,15 @@ impl Driver {
     /// Drives a group; what is known of an outage that is not over.
     async fn drive_or_note(&self, group: Group, outage: Option<Outage>) -> Option<Outage> {
         let figures = &self.site.figures;
-        let before = Outage { from_ns: self.clock.now(), rows: figures.rows.get(), row_bytes: figures.row_bytes.get() };
+        let before =
+            Outage { from: MonoNs(self.clock.now()), rows: figures.rows.get(), row_bytes: figures.row_bytes.get() };
         let retried = figures.retried.get();
         self.drive(group).await;
         let outage = outage.or((figures.retried.get() > retried).then_some(before))?;
         if self.spooling.unseen_at(&self.site) > 0 {
             return Some(outage);
         }
-        let took = Duration::from_nanos(self.clock.now().saturating_sub(outage.from_ns));
+        let took = MonoNs(self.clock.now()).since(outage.from).to_duration();
         if took < OUTAGE {
             return None;
         }
@@ -225,7 +226,7 @@ impl Driver {
 
     /// Makes durable which rows were written, and when.
     async fn write_manifests(&self, written: BTreeMap<Table, Vec<Listed>>) -> i32 {
-        let minute = minute(self.cluster().now_us().div_euclid(1_000));
+        let minute = minute(self.cluster().now());
         let key = ManifestKey { minute, writer: self.writer };
         for (table, rows) in written {
             for one in manifest::manifests(key, table, rows).expect("memory is compressed into memory") {

@@ -299,7 +299,7 @@ pub(crate) fn split(batch: Batch, arrival: WallMs) -> (Vec<Split>, u64) {
     for sample in samples.into_iter().flatten() {
         let kind = series.get(sample.series as usize).and_then(|def| def.as_ref().ok()).map(|def| def.meta.kind);
         match kind.map(|kind| ogive_store::ingest::check(&sample, kind, wall)) {
-            Some(Ok(())) => groups.entry((sample.series, minute(sample.time_ms()))).or_default().push(sample),
+            Some(Ok(())) => groups.entry((sample.series, minute(WallMs(sample.time_ms())))).or_default().push(sample),
             _ => dropped += 1,
         }
     }

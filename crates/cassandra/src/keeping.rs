@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ogive_model::{Ms, WallMs};
 use ogive_text::duration;
 
 use crate::table::Table;
@@ -75,9 +76,8 @@ impl RetentionPeriods {
     }
 
     /// Samples of a table at and before this are not shown.
-    pub(crate) fn horizon_ms(&self, table: Table, now_ms: i64) -> i64 {
-        let millis = |kept: Duration| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
-        self.of(table).map_or(i64::MIN, |kept| now_ms.saturating_sub(millis(kept)))
+    pub(crate) fn horizon(&self, table: Table, now: WallMs) -> WallMs {
+        self.of(table).map_or(WallMs::MIN, |kept| now.saturating_sub(Ms::from(kept)))
     }
 }
 
@@ -127,8 +127,8 @@ mod tests {
         let named = RetentionPeriods::parse("1s=15d,1m=90d,logs=ever,400d").unwrap();
         assert_eq!(named, RetentionPeriods { numbers: days(15), minutes: days(90), hours: days(400), logs: None });
         assert_eq!((all.longest(), named.longest()), (days(30), None));
-        assert_eq!(named.horizon_ms(Table::Numbers, 16 * 86_400_000), 86_400_000);
-        assert_eq!(named.horizon_ms(Table::Records, 0), i64::MIN);
+        assert_eq!(named.horizon(Table::Numbers, WallMs(16 * 86_400_000)), WallMs(86_400_000));
+        assert_eq!(named.horizon(Table::Records, WallMs(0)), WallMs::MIN);
         for wrong in ["", "1d=3d", "1s=x", "59m", "20y"] {
             assert!(RetentionPeriods::parse(wrong).is_err(), "{wrong}");
         }

@@ -13,7 +13,7 @@ use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use ogive_door::own_value::OwnValue;
 use ogive_export::random_source;
 use ogive_journal::{DirectoryLock, Disk, RealDisk};
-use ogive_model::{Batch, Kind, Matcher, Reason, SeriesDef, Tenant, TimeRange, Value, WallNs};
+use ogive_model::{Batch, Kind, Matcher, Reason, SeriesDef, Tenant, TimeRange, Value, WallMs, WallNs};
 use ogive_probe::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -155,10 +155,10 @@ impl Node {
     }
 
     /// Samples of a series at and before this are shown by none of the clusters.
-    fn oldest_ms(&self, def: &SeriesDef) -> i64 {
+    fn oldest(&self, def: &SeriesDef) -> WallMs {
         let clusters = self.shared.sites.iter().filter_map(|site| site.cluster.get());
-        let of = |cluster: &Cluster| cluster.kept().horizon_ms(Table::of(def), cluster.now_us().div_euclid(1_000));
-        clusters.map(of).min().unwrap_or(i64::MIN)
+        let of = |cluster: &Cluster| cluster.kept().horizon(Table::of(def), cluster.now());
+        clusters.map(of).min().unwrap_or(WallMs::MIN)
     }
 
     /// Removes the rows of what was deleted, while queries go on.
@@ -261,9 +261,9 @@ fn name(directory: &Path) -> Result<(String, u128), Error> {
 }
 
 /// Rejects the samples that break a rule, or that are as old as nothing is shown; whether there was one.
-fn check(batch: &mut Batch, wall_ns: i64, oldest: impl Fn(&SeriesDef) -> i64) -> bool {
+fn check(batch: &mut Batch, wall: WallNs, oldest: impl Fn(&SeriesDef) -> WallMs) -> bool {
     let mut found = false;
-    let oldest: Vec<i64> = batch.series.iter().map(|def| def.as_ref().map_or(i64::MIN, &oldest)).collect();
+    let oldest: Vec<WallMs> = batch.series.iter().map(|def| def.as_ref().map_or(WallMs::MIN, &oldest)).collect();
     for sample in &mut batch.samples {
         let Ok(good) = sample else { continue };
         let kind = match batch.series.get(good.series as usize) {
@@ -272,8 +272,8 @@ fn check(batch: &mut Batch, wall_ns: i64, oldest: impl Fn(&SeriesDef) -> i64) ->
             // Its series is declared in an earlier batch: the rest is looked at with its labels.
             None => kind_of(&good.value),
         };
-        let is_old = oldest.get(good.series as usize).is_some_and(|oldest| good.time_ms() <= *oldest);
-        let checked = ogive_store::ingest::check(good, kind, WallNs(wall_ns));
+        let is_old = oldest.get(good.series as usize).is_some_and(|oldest| WallMs(good.time_ms()) <= *oldest);
+        let checked = ogive_store::ingest::check(good, kind, wall);
         if let Err(reason) = checked.and(if is_old { Err(Reason::BeyondRetention) } else { Ok(()) }) {
             (*sample, found) = (Err(reason), true);
         }
@@ -297,7 +297,7 @@ impl Backend for Node {
         stamps: Arc<dyn Stamps>,
         reply: Reply,
     ) -> Result<(), Refusal> {
-        let is_changed = check(&mut batch, self.shared.clock.wall(), |def| self.oldest_ms(def));
+        let is_changed = check(&mut batch, WallNs(self.shared.clock.wall()), |def| self.oldest(def));
         self.shared.spooling.submit(batch, frame.filter(|_| !is_changed), stamps, reply)
     }
 

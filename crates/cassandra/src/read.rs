@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ogive_model::{
     Charge, Kind, Labels, Matcher, Ms, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection,
-    SeriesData, SeriesId, SeriesSet, Tenant, TimeRange,
+    SeriesData, SeriesId, SeriesSet, Tenant, TimeRange, WallNs,
 };
 
 use crate::cluster::{Cluster, Consistent, Copies};
@@ -22,7 +22,7 @@ use crate::columns::{self, Pieces};
 use crate::fragment::Piece;
 use crate::index::CatalogSeries;
 use crate::keeping::RetentionPeriods;
-use crate::rollup::HOUR_MS;
+use crate::rollup::HOUR;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day, minute};
 use crate::shared::Shared;
 use crate::site::Site;
@@ -101,7 +101,7 @@ fn unavailable(error: impl std::fmt::Display) -> SelectError {
 
 /// The minutes that hold samples of a range.
 fn minutes(range: TimeRange) -> RangeInclusive<i32> {
-    minute(range.start.saturating_add(Ms(1)).0).max(0)..=minute(range.end.0)
+    minute(range.start.saturating_add(Ms(1))).max(0)..=minute(range.end)
 }
 
 /// The sentence about a cluster that is not in an answer.
@@ -258,10 +258,10 @@ impl View<'_> {
             hours: longest(|kept| kept.hours),
             logs: longest(|kept| kept.logs),
         };
-        let now_ms = asked[0].2.now_us().div_euclid(1_000);
+        let now = asked[0].2.now();
         let (range, resolution) = (selection.range, selection.resolution);
-        let want = QueryWindow { range, resolution, now_ms, kept };
-        let is_short = range.end.0.saturating_sub(range.start.0) < HOUR_MS;
+        let want = QueryWindow { range, resolution, now, kept };
+        let is_short = range.length() < HOUR;
         let mut answers: Vec<Vec<Usable>> = some.iter().map(|_| Vec::new()).collect();
         if !is_short {
             let answered = self.answered(&asked, doubts, async |at, _, cluster| {
@@ -320,8 +320,8 @@ impl View<'_> {
     /// Whether a range is only of what is watched as it comes: see `live` of the address.
     fn is_live(&self, range: TimeRange) -> bool {
         let live = self.shared.sites[0].address.live;
-        let now_ms = self.shared.clock.wall().div_euclid(1_000_000);
-        !live.is_zero() && range.start.0 >= now_ms.saturating_sub(live.as_millis() as i64)
+        let now = WallNs(self.shared.clock.wall()).to_ms();
+        !live.is_zero() && range.start >= now.saturating_sub(Ms::from(live))
     }
 
     /// What the clusters have of some series, and what is pending of them.

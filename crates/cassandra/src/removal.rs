@@ -4,12 +4,12 @@
 //! removed afterwards, as often as it takes. Rows of minutes that are deleted in part stay, and what is deleted of them stays hidden.
 //! Failure: without a majority of each cluster nothing is deleted.
 
-use ogive_model::{Matcher, Tenant, TimeRange};
+use ogive_model::{Matcher, Ms, Tenant, TimeRange, WallMs};
 
 use crate::Error;
 use crate::cluster::Cluster;
 use crate::deletions::{Deletion, RECORDS_MAX};
-use crate::rollup::HOUR_MS;
+use crate::rollup::HOUR;
 use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, Table, day};
 use crate::shared::Shared;
 use crate::site::Site;
@@ -57,17 +57,17 @@ pub(crate) async fn remove_all(shared: &Shared, site: &Site, cluster: &Cluster) 
 
 /// Removes the rows of a deletion.
 async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Deletion) -> Result<(), Error> {
-    let (start_ms, end_ms) = (deletion.range.start.0, deletion.range.end.0);
+    let TimeRange { start, end } = deletion.range;
     // A minute holds the samples from its beginning on; a range those after its start.
-    let first = minute_up(start_ms.saturating_add(1));
-    let last = minute_up(end_ms.saturating_add(1)).saturating_sub(1);
+    let first = minute_up(start.saturating_add(Ms(1)));
+    let last = minute_up(end.saturating_add(Ms(1))).saturating_sub(1);
     let days = day(first.saturating_sub(60))..=day(last.saturating_add(60));
     site.index.refresh(cluster, &days, &site.figures, shared.clock).await?;
     let mut found = Vec::new();
     for matchers in &deletion.selectors {
         found.extend(site.index.find(&deletion.tenant, matchers, &days));
     }
-    let (hour_first, hour_last) = (hour(start_ms), hour(end_ms.saturating_sub(1)));
+    let (hour_first, hour_last) = (hour(start), hour(end.saturating_sub(Ms(1))));
     for some in found.chunks(PARTITIONS) {
         let removing = some.iter().map(async |(known, days)| {
             let table = Table::of(&known.def);
@@ -94,14 +94,14 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
 }
 
 /// The minute that begins at a time or after it.
-fn minute_up(time_ms: i64) -> i32 {
-    let up = time_ms.div_euclid(60_000) + i64::from(time_ms.rem_euclid(60_000) != 0);
+fn minute_up(WallMs(time): WallMs) -> i32 {
+    let up = time.div_euclid(60_000) + i64::from(time.rem_euclid(60_000) != 0);
     up.clamp(i64::from(i32::MIN / 2), i64::from(i32::MAX / 2)) as i32
 }
 
 /// The hour that a time is in.
-fn hour(time_ms: i64) -> i32 {
-    time_ms.div_euclid(HOUR_MS).clamp(i64::from(i32::MIN / 64), i64::from(i32::MAX / 64)) as i32
+fn hour(time: WallMs) -> i32 {
+    time.0.div_euclid(HOUR.0).clamp(i64::from(i32::MIN / 64), i64::from(i32::MAX / 64)) as i32
 }
 
 #[cfg(test)]
@@ -111,8 +111,9 @@ mod tests {
     #[test]
     fn whole_minutes_of_a_range_are_removed() {
         // From 30 s, which is not deleted itself, to the end of the second minute.
-        assert_eq!((minute_up(30_001), minute_up(179_999 + 1) - 1), (1, 2));
-        assert_eq!((minute_up(0), minute_up(i64::MAX) > 1_000_000, minute_up(i64::MIN) < 0), (0, true, true));
-        assert_eq!((hour(HOUR_MS - 1), hour(HOUR_MS)), (0, 1));
+        assert_eq!((minute_up(WallMs(30_001)), minute_up(WallMs(179_999 + 1)) - 1), (1, 2));
+        let ends = (minute_up(WallMs::MAX) > 1_000_000, minute_up(WallMs::MIN) < 0);
+        assert_eq!((minute_up(WallMs(0)), ends), (0, (true, true)));
+        assert_eq!((hour(WallMs(HOUR.0 - 1)), hour(WallMs(HOUR.0))), (0, 1));
     }
 }

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ogive_model::Ms;
 use ogive_probe::Clock;
 use ogive_store::rolled;
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ use crate::index::{CatalogSeries, Index};
 use crate::keys::ManifestKey;
 use crate::manifest;
 use crate::rolling::Rolling;
-use crate::rollup::{HOUR_MS, Place, Rollup, minutes_of, range_of};
+use crate::rollup::{HOUR, Place, Rollup, minutes_of, range_of};
 use crate::schema::{BUCKET_MINUTES, Table, day};
 use crate::site::Site;
 use crate::spans::spans;
@@ -34,7 +35,7 @@ const AT_ONCE: usize = 16;
 const TURN_MAX: Duration = Duration::from_secs(60);
 const TURN_MIN: Duration = Duration::from_secs(1);
 /// 2 min after an hour has ended its last rows are there, unless a node is behind.
-const SETTLED_MS: i64 = 120_000;
+const SETTLED: Ms = Ms::from_secs(120);
 /// 2 h: what a node wrote before it was started.
 const START_MINUTES: i32 = 120;
 
@@ -78,7 +79,7 @@ impl Roller {
 
     /// What this node wrote before it was started may have no rollup yet.
     async fn recall(&self, cluster: &Cluster) -> Result<(), Error> {
-        let now = crate::schema::minute(cluster.now_us().div_euclid(1_000));
+        let now = crate::schema::minute(cluster.now());
         note_manifests(cluster, &self.site.rolling, now - START_MINUTES..=now, Some(self.writer)).await
     }
 
@@ -138,7 +139,7 @@ pub async fn make_rollups(cluster: &Cluster, minutes: RangeInclusive<i32>) -> Re
 
 /// Hours before this one are over, and their rows have come.
 fn settled_before(cluster: &Cluster) -> i32 {
-    (cluster.now_us().div_euclid(1_000) - SETTLED_MS).div_euclid(HOUR_MS) as i32
+    (cluster.now() - SETTLED).0.div_euclid(HOUR.0) as i32
 }
 
 /// Notes the hours of numbers that manifests name.

@@ -6,7 +6,7 @@
 //! `60 h` to `60 h + 60` may have samples in it.
 //! Failure: bytes that are not what was written for this series, hour and width are [`Error::Corrupt`].
 
-use ogive_model::{SeriesData, SeriesDef, SeriesId, Temporality, TimeRange};
+use ogive_model::{Ms, SeriesData, SeriesDef, SeriesId, Temporality, TimeRange};
 use ogive_store::rolled;
 
 use crate::Error;
@@ -21,8 +21,8 @@ const CHUNKS_MAX: usize = 64;
 /// 8 MiB, far above 60 cells.
 const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// Milliseconds of an hour.
-pub(crate) const HOUR_MS: i64 = 3_600_000;
+/// An hour.
+pub(crate) const HOUR: Ms = Ms::from_secs(3_600);
 
 /// Where a rollup is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,7 +142,7 @@ impl Rollup {
 
 /// The times of an hour.
 pub(crate) fn range_of(hour: i32) -> TimeRange {
-    TimeRange::from_ms(i64::from(hour) * HOUR_MS, (i64::from(hour) + 1) * HOUR_MS)
+    TimeRange::from_ms(i64::from(hour) * HOUR.0, (i64::from(hour) + 1) * HOUR.0)
 }
 
 /// The first and the last minute whose rows may have samples of an hour.
@@ -182,7 +182,7 @@ mod tests {
     fn rolled(temporality: Temporality) -> SeriesData {
         let mut data = empty(&def(temporality));
         for at in 1..=3_600_i64 {
-            data.floats.times.push(7 * HOUR_MS + at * 1_000);
+            data.floats.times.push(7 * HOUR.0 + at * 1_000);
             data.floats.values.push((at % 100) as f64);
         }
         rolled::roll(data, 60_000).unwrap().0
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(hours_of(61).collect::<Vec<_>>(), [1]);
         assert_eq!(hours_of(-1).collect::<Vec<_>>(), [-1]);
         assert_eq!(
-            (minutes_of(1), range_of(1).contains_ms(2 * HOUR_MS), range_of(1).contains_ms(HOUR_MS)),
+            (minutes_of(1), range_of(1).contains_ms(2 * HOUR.0), range_of(1).contains_ms(HOUR.0)),
             ((60, 120), true, false)
         );
     }

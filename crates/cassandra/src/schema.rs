@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use ogive_model::WallMs;
+
 use crate::Address;
 use crate::keeping::{RetentionPeriods, seconds_of};
 pub(crate) use crate::table::Table;
@@ -150,9 +152,9 @@ pub(crate) const fn day(minute: i32) -> i32 {
     minute.div_euclid(DAY_MINUTES)
 }
 
-/// The minute that a time in milliseconds is in; those that have no number are in the first or the last one.
-pub(crate) fn minute(time_ms: i64) -> i32 {
-    let minute = time_ms.div_euclid(60_000);
+/// The minute that a time is in; those that have no number are in the first or the last one.
+pub(crate) fn minute(time: WallMs) -> i32 {
+    let minute = time.0.div_euclid(60_000);
     i32::try_from(minute).unwrap_or(if minute < 0 { i32::MIN } else { i32::MAX })
 }
 
@@ -169,8 +171,8 @@ mod tests {
 
     #[test]
     fn times_fall_into_minutes_buckets_and_days() {
-        assert_eq!((minute(-1), minute(0), minute(59_999), minute(60_000)), (-1, 0, 0, 1));
-        assert_eq!((minute(i64::MIN), minute(i64::MAX)), (i32::MIN, i32::MAX));
+        assert_eq!([-1, 0, 59_999, 60_000].map(|time| minute(WallMs(time))), [-1, 0, 0, 1]);
+        assert_eq!((minute(WallMs::MIN), minute(WallMs::MAX)), (i32::MIN, i32::MAX));
         assert_eq!((bucket(-1), bucket(359), bucket(360)), (-1, 0, 1));
         assert_eq!((day(1_439), day(1_440)), (0, 1));
         assert_eq!(shard(ogive_model::SeriesId(u128::MAX)), SHARDS - 1);

@@ -1,6 +1,6 @@
 //! The tables beside the samples: rollups, deletions, and minutes that need repair.
 
-use ogive_model::SeriesId;
+use ogive_model::{SeriesId, WallMs};
 
 use crate::Error;
 use crate::cluster::{Cluster, Consistent, Reach, Written, rows};
@@ -19,6 +19,11 @@ impl Cluster {
     /// The time by its clock, microseconds since 1970.
     pub(crate) fn now_us(&self) -> i64 {
         self.clock.wall().div_euclid(1_000) + self.ahead_us()
+    }
+
+    /// The time by its clock.
+    pub(crate) fn now(&self) -> WallMs {
+        WallMs(self.now_us().div_euclid(1_000))
     }
 
     /// How a row of samples that arrived at `at_us` is written now; None when it has had its time.
