@@ -22,7 +22,7 @@ use super::run::{Failure, Reason, Run};
 use super::sigv4::{SignedRequest, Signer, date};
 use super::target::Trust;
 use super::{http, run};
-use ogive_model::Value;
+use ogive_model::{Value, WallNs};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, target};
 use ogive_text::duration;
 
@@ -162,7 +162,7 @@ fn is_statistic(text: &str) -> bool {
     NAMES.contains(&text) || percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
 }
 
-pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wall_ns: i64) -> Result<(), Failure> {
+pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wall: WallNs) -> Result<(), Failure> {
     let secret = network.words(&ask.secret).await?;
     let (mut points, mut values) = (vec![0_u64; ask.queries.len()], 0);
     for chunk in &requests(&ask.queries) {
@@ -170,8 +170,8 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wal
         let mut counts = vec![0_u64; queries.len()];
         let mut next = None;
         for _ in 0..PAGES_MAX {
-            let body = question(ask, &queries, wall_ns, next.as_deref());
-            let page = page(network, run, ask, &secret, wall_ns, &body).await?;
+            let body = question(ask, &queries, wall, next.as_deref());
+            let page = page(network, run, ask, &secret, wall, &body).await?;
             values = page.counted(values)?;
             page.tell(run, ask, &queries, &mut counts);
             next = page.next.filter(|token| !token.is_empty());
@@ -241,10 +241,10 @@ pub(super) fn fuzz(run: &mut Run, ask: &MetricQuery, bytes: &[u8]) {
 }
 
 /// The request of one page.
-fn question(ask: &MetricQuery, queries: &[&Query], wall_ns: i64, next: Option<&str>) -> String {
+fn question(ask: &MetricQuery, queries: &[&Query], wall: WallNs, next: Option<&str>) -> String {
     let period = queries.first().map_or(60, |query| i64::from(query.seconds));
     // On whole periods, so that each has all of its values.
-    let end = (wall_ns / 1_000_000_000 - ask.delay.as_secs() as i64).div_euclid(period) * period;
+    let end = (wall.0 / 1_000_000_000 - ask.delay.as_secs() as i64).div_euclid(period) * period;
     let start = end - period * i64::from(WINDOW);
     let queries: Vec<serde_json::Value> = queries
         .iter()
@@ -271,10 +271,10 @@ async fn page(
     run: &mut Run,
     ask: &MetricQuery,
     secret: &str,
-    wall_ns: i64,
+    wall: WallNs,
     body: &str,
 ) -> Result<Page, Failure> {
-    let request = request(ask, secret, wall_ns, body)?;
+    let request = request(ask, secret, wall, body)?;
     let response = http::send(network, run, &ask.url, &Trust::default(), request).await?;
     let status = response.status();
     run.phase("body");
@@ -297,8 +297,8 @@ fn decoded(bytes: &[u8]) -> Result<Page, Failure> {
         .map_err(|error| Failure::new(Reason::Protocol, format!("the answer is none of GetMetricData: {error}")))
 }
 
-fn request(ask: &MetricQuery, secret: &str, wall_ns: i64, body: &str) -> Result<Request<Body>, Failure> {
-    let (host, date) = (authority(&ask.url), date(wall_ns));
+fn request(ask: &MetricQuery, secret: &str, wall: WallNs, body: &str) -> Result<Request<Body>, Failure> {
+    let (host, date) = (authority(&ask.url), date(wall));
     let mut headers = vec![("content-type", KIND), ("host", host), ("x-amz-date", date.as_str())];
     headers.extend(ask.session_token.as_deref().map(|token| ("x-amz-security-token", token)));
     headers.push(("x-amz-target", TARGET));
@@ -327,7 +327,7 @@ fn reported(run: &mut run::Run, ask: &MetricQuery, query: &Query, series: &Serie
     for (time, value) in pairs.clone() {
         // A time is where the period begins, and a sample is at the end of what it covers.
         let time_ns = (time + f64::from(query.seconds)) * 1e9;
-        run.figure(&query.metric, "", &labels, Some(time_ns as i64), Value::Float(*value));
+        run.figure(&query.metric, "", &labels, Some(WallNs(time_ns as i64)), Value::Float(*value));
     }
     pairs.count() as u64
 }
@@ -368,9 +368,9 @@ mod tests {
         let ask = ask(TABLE).unwrap();
         assert_eq!(ask.url.to_string(), "https://monitoring.eu-west-1.amazonaws.com/");
         // 12:34:56, less two minutes: periods of five minutes end at 12:30.
-        let wall_ns = (1_700_000_000 / 86_400 * 86_400 + 12 * 3_600 + 34 * 60 + 56) * 1_000_000_000;
+        let wall = WallNs((1_700_000_000 / 86_400 * 86_400 + 12 * 3_600 + 34 * 60 + 56) * 1_000_000_000);
         let queries: Vec<&Query> = ask.queries.iter().collect();
-        let body: serde_json::Value = serde_json::from_str(&question(&ask, &queries, wall_ns, Some("t"))).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&question(&ask, &queries, wall, Some("t"))).unwrap();
         let (start, end) = (body["StartTime"].as_i64().unwrap(), body["EndTime"].as_i64().unwrap());
         assert_eq!((end % 86_400, end - start), (12 * 3_600 + 30 * 60, 1_500));
         assert_eq!(body["NextToken"], "t");
@@ -380,7 +380,7 @@ mod tests {
                 "Namespace": "AWS/SQS", "MetricName": "ApproximateAgeOfOldestMessage",
                 "Dimensions": [{"Name": "QueueName", "Value": "orders"}]}}})
         );
-        let request = request(&ask, "secret", wall_ns, "{}").unwrap();
+        let request = request(&ask, "secret", wall, "{}").unwrap();
         let signed = request.headers()["authorization"].to_str().unwrap();
         assert!(signed.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-target,"), "{signed}");
     }

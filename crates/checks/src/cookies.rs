@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use hyper::Uri;
 use hyper::header::{HeaderMap, HeaderValue, SET_COOKIE};
+use ogive_model::WallNs;
 use ogive_outgoing::Origin;
 
 /// 50 cookies, as RFC 6265 has it for a domain.
@@ -36,8 +37,8 @@ struct Cookie {
 
 impl Jar {
     /// An empty one at an instant of the wall clock.
-    pub(super) fn new(wall_ns: i64) -> Self {
-        Self { now: Duration::from_nanos(u64::try_from(wall_ns).unwrap_or(0)), all: Vec::new() }
+    pub(super) fn new(wall: WallNs) -> Self {
+        Self { now: wall.since(WallNs(0)).to_duration(), all: Vec::new() }
     }
 
     /// What the header `Cookie` of a request to `url` says; none without a cookie for it.
@@ -148,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    const NOW_NS: i64 = 1_700_000_000_000_000_000;
+    const NOW: WallNs = WallNs(1_700_000_000_000_000_000);
 
     fn take(jar: &mut Jar, url: &str, cookies: &[&str]) -> Result<(), String> {
         let mut headers = HeaderMap::new();
@@ -186,7 +187,7 @@ mod tests {
             ("http://a.example/", "=v", "http://a.example/", ""),
             ("http://a.example/", "k", "http://a.example/", ""),
         ] {
-            let mut jar = Jar::new(NOW_NS);
+            let mut jar = Jar::new(NOW);
             take(&mut jar, from, &[cookie]).unwrap();
             assert_eq!(sent(&jar, to), expected, "{cookie} from {from} to {to}");
         }
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_cookie_replaces_its_former_value_and_may_end() {
-        let mut jar = Jar::new(NOW_NS);
+        let mut jar = Jar::new(NOW);
         let url = "http://a.example/x/y";
         take(&mut jar, url, &["k=1", "l=2; Path=/", "k=3"]).unwrap();
         assert_eq!(sent(&jar, url), "k=3; l=2");
@@ -204,13 +205,13 @@ mod tests {
 
     #[test]
     fn too_many_and_too_long_cookies_are_refused() {
-        let mut jar = Jar::new(NOW_NS);
+        let mut jar = Jar::new(NOW);
         for at in 0..COOKIES_MAX {
             take(&mut jar, "http://a.example/", &[&format!("k{at}=v")]).unwrap();
         }
         assert!(take(&mut jar, "http://a.example/", &["more=v"]).unwrap_err().contains("more than 50"));
         let long = |bytes: usize| format!("k={}", "v".repeat(bytes - 2));
-        assert!(take(&mut Jar::new(NOW_NS), "http://a.example/", &[&long(COOKIE_BYTES_MAX)]).is_ok());
+        assert!(take(&mut Jar::new(NOW), "http://a.example/", &[&long(COOKIE_BYTES_MAX)]).is_ok());
         assert!(
             take(&mut jar, "http://a.example/", &[&long(COOKIE_BYTES_MAX + 1)]).unwrap_err().contains("4096 bytes")
         );
@@ -219,7 +220,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_header_may_come(text in "[ -~]{0,60}", path in "/[a-z/]{0,8}") {
-            let (mut jar, url) = (Jar::new(NOW_NS), format!("http://a.example{path}"));
+            let (mut jar, url) = (Jar::new(NOW), format!("http://a.example{path}"));
             prop_assert!(take(&mut jar, &url, &[&text]).is_ok());
             prop_assert!(!sent(&jar, &url).contains(';'));
         }

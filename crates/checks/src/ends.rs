@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ogive_model::{Batch, Kind, Sample, SeriesDef, Temporality, Value};
+use ogive_model::{Batch, Kind, Ns, STALE, Sample, SeriesDef, Temporality, Value, WallNs};
 
 use super::config::Check;
-use ogive_model::STALE;
 
 /// 1,000 series: ten times what a usual check reports.
 const LASTING_MAX: usize = 1_000;
@@ -29,7 +28,7 @@ impl Ends {
     }
 
     /// A check is there from now on. When it is another one of the same name, with other labels, the series of the former end.
-    pub(super) fn began(&self, check: &Arc<Check>, now_ns: i64) -> Option<Batch> {
+    pub(super) fn began(&self, check: &Arc<Check>, now: WallNs) -> Option<Batch> {
         let mut all = self.lock();
         let before = all.remove(&check.name);
         let (kept, ended) = match before {
@@ -38,17 +37,17 @@ impl Ends {
             None => Default::default(),
         };
         all.insert(check.name.clone(), (check.clone(), kept));
-        marks(ended, now_ns)
+        marks(ended, now)
     }
 
     /// A check is gone.
-    pub(super) fn ended(&self, name: &str, now_ns: i64) -> Option<Batch> {
+    pub(super) fn ended(&self, name: &str, now: WallNs) -> Option<Batch> {
         let (_, series) = self.lock().remove(name)?;
-        marks(series, now_ns)
+        marks(series, now)
     }
 
     /// A run reported this. When its check is gone by now, what it reported has ended already.
-    pub(super) fn reported(&self, check: &Arc<Check>, batch: &Batch, now_ns: i64) -> Option<Batch> {
+    pub(super) fn reported(&self, check: &Arc<Check>, batch: &Batch, now: WallNs) -> Option<Batch> {
         let lasting = batch.series.iter().flatten().filter(|series| is_lasting(series));
         match self.lock().get_mut(&check.name) {
             Some((of, known)) if of.labels == check.labels => {
@@ -59,7 +58,7 @@ impl Ends {
                 }
                 None
             }
-            _ => marks(lasting.cloned().collect(), now_ns),
+            _ => marks(lasting.cloned().collect(), now),
         }
     }
 }
@@ -68,9 +67,9 @@ fn is_lasting(series: &SeriesDef) -> bool {
     series.meta.kind == Kind::Float && series.meta.temporality != Temporality::Delta
 }
 
-/// A marker for each, a millisecond behind `now_ns`: no sample is as late.
-fn marks(series: Vec<SeriesDef>, now_ns: i64) -> Option<Batch> {
-    let time_ns = now_ns + 1_000_000;
+/// A marker for each, a millisecond behind `now`: no sample is as late.
+fn marks(series: Vec<SeriesDef>, now: WallNs) -> Option<Batch> {
+    let time_ns = (now + Ns(1_000_000)).0;
     let sample = |at: usize| {
         Ok(Sample { series: at as u32, time_ns, start_ns: None, value: Value::Float(f64::from_bits(STALE)) })
     };
@@ -107,23 +106,23 @@ mod tests {
     #[test]
     fn states_end_with_their_check_and_counts_do_not() {
         let (ends, check, both) = (Ends::default(), check(1), ["ogive_check_up", "ogive_check_bytes"]);
-        assert_eq!(names(ends.began(&check, 0)), [""; 0]);
-        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), [""; 0]);
-        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), [""; 0]);
-        assert_eq!(names(ends.ended("a", 0)), both);
-        assert_eq!(names(ends.ended("a", 0)), [""; 0], "once");
+        assert_eq!(names(ends.began(&check, WallNs(0))), [""; 0]);
+        assert_eq!(names(ends.reported(&check, &batch(&check), WallNs(0))), [""; 0]);
+        assert_eq!(names(ends.reported(&check, &batch(&check), WallNs(0))), [""; 0]);
+        assert_eq!(names(ends.ended("a", WallNs(0))), both);
+        assert_eq!(names(ends.ended("a", WallNs(0))), [""; 0], "once");
         // A run that was under way when its check went.
-        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), both);
+        assert_eq!(names(ends.reported(&check, &batch(&check), WallNs(0))), both);
     }
 
     #[test]
     fn a_check_that_asks_another_ends_the_series_of_the_first() {
         let (ends, one, other) = (Ends::default(), check(1), check(2));
-        assert!(ends.began(&one, 0).is_none());
-        assert!(ends.reported(&one, &batch(&one), 0).is_none());
-        assert!(ends.began(&check(1), 0).is_none(), "the same labels");
-        assert_eq!(names(ends.began(&other, 0)).len(), 2);
-        let marked = ends.reported(&one, &batch(&one), 5_000_000).unwrap();
+        assert!(ends.began(&one, WallNs(0)).is_none());
+        assert!(ends.reported(&one, &batch(&one), WallNs(0)).is_none());
+        assert!(ends.began(&check(1), WallNs(0)).is_none(), "the same labels");
+        assert_eq!(names(ends.began(&other, WallNs(0))).len(), 2);
+        let marked = ends.reported(&one, &batch(&one), WallNs(5_000_000)).unwrap();
         assert_eq!(marked.samples[0].as_ref().unwrap().time_ns, 6_000_000);
         assert_eq!(marked.series[0].as_ref().unwrap().labels.get("target"), "h:1");
     }

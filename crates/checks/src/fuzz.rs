@@ -215,7 +215,7 @@ pub fn http(bytes: &[u8]) {
         let request = Request::get("/x/y").header("host", "a.example").body(Body::default()).expect("a good one");
         let response = http::exchange(said(bytes), request).await?;
         let _ = http::led(&http.url, &response);
-        let mut jar = Jar::new(1_700_000_000_000_000_000);
+        let mut jar = Jar::new(ogive_model::WallNs(1_700_000_000_000_000_000));
         let _ = jar.take(&http.url, response.headers()).map(|()| jar.header(&http.url));
         let status = response.status();
         let body = http::body(response, 1 << 10).await?;

@@ -77,7 +77,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ogive_model::{Batch, Tenant};
+use ogive_model::{Batch, MonoNs, Ns, Tenant, WallNs};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -101,9 +101,9 @@ use run::{Failure, Reason, Run};
 /// 128 checks under way, a socket and some 20 KiB each.
 const RUNNING_MAX: usize = 128;
 /// A minute: how soon it is noticed that the wall clock was set.
-const LOOK_NS: u64 = 60_000_000_000;
+const LOOK: Ns = Ns::from_secs(60);
 /// 100 ms: clocks that are kept in time drift less between two looks.
-const JUMP_NS: u64 = 100_000_000;
+const JUMP: Ns = Ns(100_000_000);
 
 #[cfg(test)]
 mod testing {
@@ -230,7 +230,7 @@ impl Checks {
             work.become_of(fed.config.borrow_and_update().clone());
         }
         loop {
-            let wait = work.wait_ns().map_or(Duration::MAX, Duration::from_nanos);
+            let wait = work.wait().unwrap_or(Duration::MAX);
             tokio::select! {
                 () = tokio::time::sleep(wait) => work.begin_due(),
                 change = Fed::next(fed.as_mut()) => match change {
@@ -304,12 +304,9 @@ impl Drop for UnderWay {
     }
 }
 
-fn period_ns(check: &Check) -> u64 {
-    u64::try_from(check.period.as_nanos()).expect("a week at most")
-}
-
-fn wall_offset_ns(clock: ogive_probe::Clock) -> i64 {
-    clock.wall().saturating_sub_unsigned(clock.now())
+/// When the clock that never falls began, by the wall clock as it is set now.
+fn clock_origin(clock: ogive_probe::Clock) -> WallNs {
+    WallNs(clock.wall().saturating_sub_unsigned(clock.now()))
 }
 
 struct Work {
@@ -317,8 +314,8 @@ struct Work {
     places: Arc<Semaphore>,
     plan: Plan,
     checks: BTreeMap<String, Arc<Check>>,
-    /// The wall clock behind the other one, when spread checks were planned.
-    wall_offset_ns: i64,
+    /// [`clock_origin`] when spread checks were planned.
+    origin: WallNs,
 }
 
 impl Work {
@@ -339,18 +336,19 @@ impl Work {
             places: Arc::new(Semaphore::new(RUNNING_MAX)),
             plan: Plan::new(seed),
             checks: BTreeMap::new(),
-            wall_offset_ns: wall_offset_ns(door.clock),
+            origin: clock_origin(door.clock),
         }
     }
 
     /// Runs these checks and no others; one that did not change keeps its place.
     fn become_of(&mut self, config: Config) {
-        let (now_ns, wall_ns) = (self.shared.door.clock.now(), self.shared.door.clock.wall());
+        let clock = self.shared.door.clock;
+        let (now, wall) = (MonoNs(clock.now()), WallNs(clock.wall()));
         let wanted: BTreeMap<String, Check> =
             config.check.into_iter().map(|check| (check.name.clone(), check)).collect();
         for name in self.checks.keys().filter(|name| !wanted.contains_key(*name)) {
             self.plan.remove(name);
-            self.shared.mark(self.shared.ends.ended(name, self.shared.door.clock.wall()));
+            self.shared.mark(self.shared.ends.ended(name, WallNs(clock.wall())));
         }
         self.checks.retain(|name, _| wanted.contains_key(name));
         #[cfg(feature = "lua")]
@@ -359,48 +357,49 @@ impl Work {
             if self.checks.get(&name).is_some_and(|before| **before == check) {
                 continue;
             }
-            let period_ns = period_ns(&check);
+            let period = Ns::from(check.period);
             if check.spread().is_some() {
-                self.plan.add_shared(&name, period_ns, now_ns, wall_ns);
+                self.plan.add_shared(&name, period, now, wall);
             } else {
                 // Its periods are the cells, where they are as short.
-                let into_ns =
-                    if run::has_own_cells(check.period) { wall_ns.rem_euclid(period_ns as i64) as u64 } else { 0 };
-                self.plan.add(&name, period_ns, now_ns + (period_ns - into_ns) % period_ns);
+                let has_cells = run::has_own_cells(check.period);
+                let into = if has_cells { wall - wall.align_down(period) } else { Ns::ZERO };
+                self.plan.add(&name, period, now.saturating_add((period - into) % period));
             }
             let check = Arc::new(check);
-            self.shared.mark(self.shared.ends.began(&check, self.shared.door.clock.wall()));
+            self.shared.mark(self.shared.ends.began(&check, WallNs(clock.wall())));
             self.checks.insert(name, check);
         }
     }
 
     /// How long until a check is due, or the wall clock is looked at.
-    fn wait_ns(&self) -> Option<u64> {
-        Some(self.plan.next_ns()?.saturating_sub(self.shared.door.clock.now()).min(LOOK_NS))
+    fn wait(&self) -> Option<Duration> {
+        Some(self.plan.next_due()?.since(MonoNs(self.shared.door.clock.now())).min(LOOK).to_duration())
     }
 
     /// Plans spread checks again when the wall clock was set: their instants are those of other brokers.
     fn follow_wall(&mut self) {
         let clock = self.shared.door.clock;
-        let offset_ns = wall_offset_ns(clock);
-        if offset_ns.abs_diff(self.wall_offset_ns) < JUMP_NS {
+        let origin = clock_origin(clock);
+        if origin.since(self.origin).saturating_abs() < JUMP {
             return;
         }
-        self.wall_offset_ns = offset_ns;
+        self.origin = origin;
         for (name, check) in self.checks.iter().filter(|(_, check)| check.spread().is_some()) {
-            self.plan.add_shared(name, period_ns(check), clock.now(), clock.wall());
+            let (now, wall) = (MonoNs(clock.now()), WallNs(clock.wall()));
+            self.plan.add_shared(name, Ns::from(check.period), now, wall);
         }
     }
 
     fn begin_due(&mut self) {
         self.follow_wall();
-        for DueRun { name, missed, period_from_ns, .. } in self.plan.take(self.shared.door.clock.now()) {
+        for DueRun { name, missed, period_from, .. } in self.plan.take(MonoNs(self.shared.door.clock.now())) {
             let check = self.checks[&name].clone();
             for _ in 0..missed.min(u64::from(u8::MAX)) {
                 let run = Run::begin(self.shared.door.clock);
                 self.skip(run, &check, Reason::Crowded, "the machine was busy: a whole period passed");
             }
-            let run = Run::begin(self.shared.door.clock).of_period(period_from_ns, check.period);
+            let run = Run::begin(self.shared.door.clock).of_period(period_from, check.period);
             let mut under_way = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let is_first = under_way.insert(name.clone());
             drop(under_way);
@@ -414,7 +413,7 @@ impl Work {
                 continue;
             };
             tokio::spawn(async move {
-                let _ = guard.shared.check(&check, period_from_ns).await;
+                let _ = guard.shared.check(&check, period_from).await;
                 drop((guard, place));
             });
         }
@@ -435,9 +434,9 @@ impl Work {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return drop(reply.send(Err(format!("{RUNNING_MAX} other checks are running; ask again"))));
         };
-        let now_ns = self.shared.door.clock.now();
+        let now = MonoNs(self.shared.door.clock.now());
         tokio::spawn(async move {
-            let outcome = guard.shared.check(&check, now_ns).await;
+            let outcome = guard.shared.check(&check, now).await;
             drop((guard, place));
             drop(reply.send(Ok(outcome)));
         });
@@ -457,17 +456,17 @@ impl Shared {
     }
 
     /// Runs a check, and says in a sentence how it ended.
-    async fn check(&self, check: &Arc<Check>, period_from_ns: u64) -> String {
-        let from_ns = self.door.clock.now();
-        let mut run = Run::begin(self.door.clock).of_period(period_from_ns, check.period);
+    async fn check(&self, check: &Arc<Check>, period_from: MonoNs) -> String {
+        let from = MonoNs(self.door.clock.now());
+        let mut run = Run::begin(self.door.clock).of_period(period_from, check.period);
         let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check)).await;
         let end = run.ended(requested.ok(), check.timeout);
         let outcome = match &end {
-            Ok(()) => format!("ok in {:.3} ms", self.door.clock.now().saturating_sub(from_ns) as f64 / 1e6),
+            Ok(()) => format!("ok in {:.3} ms", MonoNs(self.door.clock.now()).since(from).0 as f64 / 1e6),
             Err(failure) => failure.to_string(),
         };
         let batch = run.batch(&end, &check.labels, check.period);
-        let marks = self.ends.reported(check, &batch, self.door.clock.wall());
+        let marks = self.ends.reported(check, &batch, WallNs(self.door.clock.wall()));
         self.outbox.add(batch);
         self.mark(marks);
         outcome
@@ -498,7 +497,7 @@ impl Shared {
             Probe::Jolokia(agent) => jolokia::run(network, run, agent).await,
             Probe::Elasticsearch(cluster) => elasticsearch::run(network, run, cluster).await,
             Probe::Command(external) => command::run(run, external).await,
-            Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
+            Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, WallNs(self.door.clock.wall())).await,
             #[cfg(feature = "lua")]
             Probe::Lua(script) => {
                 let files = self.network.files;

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 
+use ogive_model::WallNs;
 use ogive_outgoing::datagrams;
 use ogive_probe::Clock;
 
@@ -52,12 +53,12 @@ pub(super) async fn run(network: &Network, run: &mut Run, place: &HostAndPort, c
 /// The answer with the times at which the request was sent and the answer arrived.
 async fn exchange(server: SocketAddr, nonce: u64, clock: Clock) -> Result<(Answer, u64, u64), Failure> {
     let socket = datagrams(server).await?;
-    let sent = fixed(clock.wall());
+    let sent = fixed(WallNs(clock.wall()));
     socket.send(&request(nonce)).await?;
     let mut bytes = [0; 512];
     loop {
         let length = socket.recv(&mut bytes).await?;
-        let arrived = fixed(clock.wall());
+        let arrived = fixed(WallNs(clock.wall()));
         // Anything else is somebody else's, or late: the right one may still come.
         if let Some(answer) = read(&bytes[..length], nonce) {
             return Ok((answer, sent, arrived));
@@ -118,10 +119,10 @@ fn difference(a: u64, b: u64) -> f64 {
     a.wrapping_sub(b) as i64 as f64 / 2_f64.powi(32)
 }
 
-/// Nanoseconds since 1970 as fixed-point seconds since 1900.
-fn fixed(unix_ns: i64) -> u64 {
-    let seconds = unix_ns.div_euclid(1_000_000_000) as u64;
-    let fraction = ((unix_ns.rem_euclid(1_000_000_000) as u64) << 32) / 1_000_000_000;
+/// Fixed-point seconds since 1900.
+fn fixed(WallNs(ns): WallNs) -> u64 {
+    let seconds = ns.div_euclid(1_000_000_000) as u64;
+    let fraction = ((ns.rem_euclid(1_000_000_000) as u64) << 32) / 1_000_000_000;
     seconds.wrapping_add(UNIX_SECONDS) << 32 | fraction
 }
 
@@ -167,7 +168,7 @@ mod tests {
     fn offset_and_delay_are_those_of_the_format_and_eras_do_not_matter() {
         // The first era ends in February 2036.
         for unix in [1_700_000_000 * SECOND, 2_085_978_496 * SECOND - SECOND / 50] {
-            let at = |ms: i64| fixed(unix + ms * (SECOND / 1_000));
+            let at = |ms: i64| fixed(WallNs(unix + ms * (SECOND / 1_000)));
             // 10 ms there, 5 ms in the server, 20 ms back; the server is 100 ms ahead.
             let answer = read(&packet(7, 0x24, 2, [at(110), at(115)]), 7).unwrap();
             let (offset, delay) = answer.offset_and_delay(at(0), at(35));

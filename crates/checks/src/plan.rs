@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use ogive_model::{MonoNs, Ns, WallNs};
+
 /// The golden section of the circle in 64 bits: of all steps it leaves the most even gaps, however many are made.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -44,13 +46,14 @@ impl Random {
 /// The runs of one check.
 #[derive(Clone, Debug)]
 struct Line {
-    from_ns: u64,
-    period_ns: u64,
+    from: MonoNs,
+    /// How long each period is.
+    length: Ns,
     /// Where in the period it ran or runs, as a share of 2^64, before the jitter.
     place: u64,
-    /// The period of `due_ns`, counted from `from_ns`.
+    /// The period of `due`, counted from `from`.
     period: u64,
-    due_ns: u64,
+    due: MonoNs,
     chance: Chance,
 }
 
@@ -59,7 +62,7 @@ struct Line {
 enum Chance {
     /// Numbers of this process.
     Own(Random),
-    /// The numbers of a seed that all know: one for each period, counted from 1970; `first` is that of `from_ns`.
+    /// The numbers of a seed that all know: one for each period, counted from 1970; `first` is that of `from`.
     Shared { seed: u64, first: u64 },
 }
 
@@ -70,38 +73,44 @@ fn seed_of(name: &str) -> u64 {
 }
 
 impl Line {
-    fn new(from_ns: u64, period_ns: u64, mut random: Random) -> Self {
-        assert!(period_ns > 0, "a period takes time");
+    fn new(from: MonoNs, length: Ns, mut random: Random) -> Self {
+        assert!(length > Ns::ZERO, "a period takes time");
         let place = random.next();
-        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, chance: Chance::Own(random) };
+        let mut line = Self { from, length, place, period: 0, due: from, chance: Chance::Own(random) };
         line.settle();
         line
     }
 
-    /// The line of `name` on every machine, from the period of `now_ns` on, if its instant is still ahead.
-    fn shared(name: &str, period_ns: u64, now_ns: u64, wall_ns: i64) -> Self {
-        assert!(period_ns > 0, "a period takes time");
-        let wall_ns = u64::try_from(wall_ns).unwrap_or(0);
-        let (mut first, into_ns) = (wall_ns / period_ns, wall_ns % period_ns);
-        let from_ns = match now_ns.checked_sub(into_ns) {
-            Some(from_ns) => from_ns,
+    /// The line of `name` on every machine, from the period of `now` on, if its instant is still ahead.
+    fn shared(name: &str, length: Ns, now: MonoNs, wall: WallNs) -> Self {
+        assert!(length > Ns::ZERO, "a period takes time");
+        let wall = wall.max(WallNs(0));
+        let into = wall - wall.align_down(length);
+        let mut first = wall.0.cast_unsigned() / length.0.cast_unsigned();
+        let from = match now.0.checked_sub(into.0.cast_unsigned()) {
+            Some(from) => MonoNs(from),
             // The machine started within this period.
             None => {
                 first += 1;
-                now_ns + (period_ns - into_ns)
+                now.saturating_add(length - into)
             }
         };
         let seed = seed_of(name);
         let place = Random::new(!seed).next().wrapping_add(STEP.wrapping_mul(first));
-        let mut line = Self { from_ns, period_ns, place, period: 0, due_ns: 0, chance: Chance::Shared { seed, first } };
+        let mut line = Self { from, length, place, period: 0, due: from, chance: Chance::Shared { seed, first } };
         line.settle();
-        if line.due_ns <= now_ns {
+        if line.due <= now {
             // Whoever had it before may have run it.
-            let missed = line.advance(now_ns);
+            let missed = line.advance(now);
             assert_eq!(missed, 0, "it is within its first period");
         }
-        assert!(line.due_ns > now_ns, "{} is not behind {now_ns}", line.due_ns);
+        assert!(line.due > now, "{} is not behind {now}", line.due);
         line
+    }
+
+    /// When the current period begins.
+    fn begin(&self) -> MonoNs {
+        self.from.saturating_add(self.length.saturating_mul(self.period.cast_signed()))
     }
 
     /// Finds the instant within the current period.
@@ -115,14 +124,14 @@ impl Line {
         };
         let jitter = (drawn % (2 * JITTER + 1)).wrapping_sub(JITTER);
         let share = u128::from(self.place.wrapping_add(jitter));
-        let inside = ((share * u128::from(self.period_ns)) >> 64) as u64;
-        self.due_ns = self.from_ns + self.period * self.period_ns + inside;
+        let inside = ((share * u128::from(self.length.0.cast_unsigned())) >> 64) as i64;
+        self.due = self.begin().saturating_add(Ns(inside));
     }
 
     /// Goes on to the first run of a period behind the one that is over; how many periods had none.
-    fn advance(&mut self, now_ns: u64) -> u64 {
+    fn advance(&mut self, now: MonoNs) -> u64 {
         let mut missed = 0;
-        let current = now_ns.saturating_sub(self.from_ns) / self.period_ns;
+        let current = (now.since(self.from) / self.length).cast_unsigned();
         if current > self.period + 1 {
             // The last period that is over and this one: whether this one's instant is over is not known, so it is not counted.
             missed = current - self.period - 1;
@@ -141,9 +150,9 @@ impl Line {
 pub(super) struct DueRun {
     pub(super) name: String,
     /// When it should have begun.
-    pub(super) due_ns: u64,
+    pub(super) due: MonoNs,
     /// When its period began.
-    pub(super) period_from_ns: u64,
+    pub(super) period_from: MonoNs,
     /// Runs before this one that nobody asked for in time.
     pub(super) missed: u64,
 }
@@ -161,15 +170,15 @@ impl Plan {
         Self { lines: BTreeMap::new(), random: Random::new(seed) }
     }
 
-    /// Adds a check whose first period begins at `from_ns`, or gives one that is there a new place.
-    pub(super) fn add(&mut self, name: &str, period_ns: u64, from_ns: u64) {
+    /// Adds a check whose first period begins at `from`, or gives one that is there a new place.
+    pub(super) fn add(&mut self, name: &str, period: Ns, from: MonoNs) {
         let random = Random::new(self.random.next());
-        self.lines.insert(name.to_owned(), Line::new(from_ns, period_ns, random));
+        self.lines.insert(name.to_owned(), Line::new(from, period, random));
     }
 
     /// Adds a check whose instants all machines share, or makes one that is there begin again.
-    pub(super) fn add_shared(&mut self, name: &str, period_ns: u64, now_ns: u64, wall_ns: i64) {
-        self.lines.insert(name.to_owned(), Line::shared(name, period_ns, now_ns, wall_ns));
+    pub(super) fn add_shared(&mut self, name: &str, period: Ns, now: MonoNs, wall: WallNs) {
+        self.lines.insert(name.to_owned(), Line::shared(name, period, now, wall));
     }
 
     /// Takes a check out.
@@ -178,19 +187,19 @@ impl Plan {
     }
 
     /// When the next check is due.
-    pub(super) fn next_ns(&self) -> Option<u64> {
-        self.lines.values().map(|line| line.due_ns).min()
+    pub(super) fn next_due(&self) -> Option<MonoNs> {
+        self.lines.values().map(|line| line.due).min()
     }
 
-    /// The checks that are due at `now_ns`, the longest due first; each goes on to its next period.
-    pub(super) fn take(&mut self, now_ns: u64) -> Vec<DueRun> {
+    /// The checks that are due at `now`, the longest due first; each goes on to its next period.
+    pub(super) fn take(&mut self, now: MonoNs) -> Vec<DueRun> {
         let mut out = Vec::new();
-        for (name, line) in self.lines.iter_mut().filter(|(_, line)| line.due_ns <= now_ns) {
-            let (due_ns, period_from_ns) = (line.due_ns, line.from_ns + line.period * line.period_ns);
-            let missed = line.advance(now_ns);
-            out.push(DueRun { name: name.clone(), due_ns, period_from_ns, missed });
+        for (name, line) in self.lines.iter_mut().filter(|(_, line)| line.due <= now) {
+            let (due, period_from) = (line.due, line.begin());
+            let missed = line.advance(now);
+            out.push(DueRun { name: name.clone(), due, period_from, missed });
         }
-        out.sort_by_key(|due| due.due_ns);
+        out.sort_by_key(|run| run.due);
         out
     }
 }
@@ -204,13 +213,13 @@ mod tests {
     /// The first `count` runs of a check.
     fn runs(seed: u64, period_ns: u64, count: usize) -> Vec<u64> {
         let mut plan = Plan::new(seed);
-        plan.add("a", period_ns, 0);
+        plan.add("a", Ns(period_ns as i64), MonoNs(0));
         (0..count)
             .map(|_| {
-                let now_ns = plan.next_ns().unwrap();
-                let due = plan.take(now_ns);
-                assert_eq!((due.len(), due[0].due_ns, due[0].missed), (1, now_ns, 0));
-                now_ns
+                let now = plan.next_due().unwrap();
+                let due = plan.take(now);
+                assert_eq!((due.len(), due[0].due, due[0].missed), (1, now, 0));
+                now.0
             })
             .collect()
     }
@@ -251,14 +260,14 @@ mod tests {
             name in "[a-z]{1,9}", period_ns in 1_000_000..100_000_000_000_u64, began in prop::collection::vec(0..50_u64, 1..9),
             boot_ns in 0..1_000_000_000_000_i64,
         ) {
-            let wall_of = |now_ns: u64| boot_ns + now_ns as i64;
+            let wall_of = |now: u64| boot_ns + now as i64;
             let instants = |from: u64| {
                 let (mut plan, mut out) = (Plan::new(from), Vec::new());
-                plan.add_shared(&name, period_ns, from, wall_of(from));
-                while let Some(next_ns) = plan.next_ns().filter(|next| *next <= 100 * period_ns) {
-                    let due = plan.take(next_ns);
+                plan.add_shared(&name, Ns(period_ns as i64), MonoNs(from), WallNs(wall_of(from)));
+                while let Some(next) = plan.next_due().filter(|next| next.0 <= 100 * period_ns) {
+                    let due = plan.take(next);
                     assert_eq!((due.len(), due[0].missed), (1, 0));
-                    out.push(next_ns);
+                    out.push(next.0);
                 }
                 out
             };
@@ -281,10 +290,10 @@ mod tests {
         #[test]
         fn checks_are_spread_over_the_period(seed: u64) {
             let (mut plan, period_ns, checks) = (Plan::new(seed), 1_000_000, 2_000);
-            (0..checks).for_each(|at| plan.add(&at.to_string(), period_ns, 0));
+            (0..checks).for_each(|at| plan.add(&at.to_string(), Ns(period_ns as i64), MonoNs(0)));
             let mut places = [0_u32; 20];
-            for due in plan.take(period_ns) {
-                places[(due.due_ns * 20 / period_ns) as usize] += 1;
+            for run in plan.take(MonoNs(period_ns)) {
+                places[(run.due.0 * 20 / period_ns) as usize] += 1;
             }
             prop_assert_eq!(places.iter().sum::<u32>(), checks);
             // 100 each with a deviation of 9.7: beyond 7 of them nothing is by chance.
@@ -296,17 +305,17 @@ mod tests {
         #[test]
         fn nothing_starves_and_nothing_is_caught_up(seed: u64, pauses in prop::collection::vec(0..5_000_u64, 1..200)) {
             let mut plan = Plan::new(seed);
-            let periods = [("a", 100), ("b", 1_000), ("c", 3_000)];
-            periods.iter().for_each(|(name, period)| plan.add(name, *period, 0));
+            let periods = [("a", 100_u64), ("b", 1_000), ("c", 3_000)];
+            periods.iter().for_each(|(name, period)| plan.add(name, Ns(*period as i64), MonoNs(0)));
             let mut seen = BTreeMap::<String, u64>::new();
             let mut now = 0;
             for pause in pauses {
                 now += pause;
-                for due in plan.take(now) {
-                    prop_assert!(due.due_ns <= now);
-                    *seen.entry(due.name).or_default() += 1 + due.missed;
+                for run in plan.take(MonoNs(now)) {
+                    prop_assert!(run.due.0 <= now);
+                    *seen.entry(run.name).or_default() += 1 + run.missed;
                 }
-                prop_assert!(plan.next_ns().is_some_and(|next| next + 3_000 > now));
+                prop_assert!(plan.next_due().is_some_and(|next| next.0 + 3_000 > now));
             }
             for (name, period) in periods {
                 let (seen, over) = (seen.get(name).copied().unwrap_or(0), now / period);
@@ -325,12 +334,12 @@ mod tests {
     #[test]
     fn what_is_removed_is_not_due() {
         let mut plan = Plan::new(1);
-        plan.add("a", 1_000, 0);
-        plan.add("b", 1_000, 0);
+        plan.add("a", Ns(1_000), MonoNs(0));
+        plan.add("b", Ns(1_000), MonoNs(0));
         plan.remove("a");
-        let names: Vec<String> = plan.take(10_000).into_iter().map(|due| due.name).collect();
+        let names: Vec<String> = plan.take(MonoNs(10_000)).into_iter().map(|due| due.name).collect();
         assert_eq!(names, ["b"]);
         plan.remove("b");
-        assert_eq!(plan.next_ns(), None);
+        assert_eq!(plan.next_due(), None);
     }
 }

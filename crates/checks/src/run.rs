@@ -16,10 +16,10 @@
 use std::time::Duration;
 
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Batch, Kind, METRIC_NAME, MonoNs, Ns, Sample, SeriesDef, SeriesMeta, Temporality, Value, WallNs};
 use ogive_probe::Clock;
 
-const SECOND_NS: i64 = 1_000_000_000;
+const SECOND: Ns = Ns::from_secs(1);
 /// The cells of latencies and counts: a second.
 const WIDTH_MS: u32 = 1_000;
 /// 1 KiB of a sentence: what a foreign server says is cut there.
@@ -175,7 +175,7 @@ struct Figure {
     labels: Vec<(String, String)>,
     temporality: Temporality,
     /// When it was, if that is not now.
-    time_ns: Option<i64>,
+    time: Option<WallNs>,
     value: Value,
 }
 
@@ -184,7 +184,7 @@ pub(super) struct Run {
     clock: Clock,
     from: u64,
     /// The end of the cell that it is counted in, where that is not the one in which it ends.
-    cell_ns: Option<i64>,
+    cell: Option<WallNs>,
     phase: Option<(&'static str, u64)>,
     seconds: Vec<(&'static str, u64)>,
     /// The step or query that was begun last.
@@ -198,7 +198,7 @@ impl Run {
         Self {
             clock,
             from: clock.now(),
-            cell_ns: None,
+            cell: None,
             phase: None,
             seconds: Vec::new(),
             part: None,
@@ -207,13 +207,13 @@ impl Run {
         }
     }
 
-    /// It is the run of the period that began at `from_ns` of the clock, and is counted in that period's cell where it has one.
-    pub(super) fn of_period(mut self, from_ns: u64, period: Duration) -> Self {
+    /// It is the run of the period that began at `from` of the clock, and is counted in that period's cell where it has one.
+    pub(super) fn of_period(mut self, from: MonoNs, period: Duration) -> Self {
         if has_own_cells(period) {
-            let ago_ns = i64::try_from(self.clock.now().saturating_sub(from_ns)).unwrap_or(i64::MAX);
+            let ago = MonoNs(self.clock.now()).since(from);
             // The nearest second: the wall clock may have been set by a little since the first period.
-            let from_ns = (self.clock.wall() - ago_ns + SECOND_NS / 2).div_euclid(SECOND_NS) * SECOND_NS;
-            self.cell_ns = Some(from_ns + SECOND_NS);
+            let from = (WallNs(self.clock.wall()) - ago + SECOND / 2).align_down(SECOND);
+            self.cell = Some(from + SECOND);
         }
         self
     }
@@ -286,10 +286,10 @@ impl Run {
         metric: &str,
         unit: &str,
         labels: &[(&str, &str)],
-        time_ns: Option<i64>,
+        time: Option<WallNs>,
         value: Value,
     ) {
-        self.push(metric, unit, labels, Temporality::Gauge, time_ns, value);
+        self.push(metric, unit, labels, Temporality::Gauge, time, value);
     }
 
     /// A count since some start of the target.
@@ -303,12 +303,12 @@ impl Run {
         unit: &str,
         labels: &[(&str, &str)],
         temporality: Temporality,
-        time_ns: Option<i64>,
+        time: Option<WallNs>,
         value: Value,
     ) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (metric, unit) = (metric.to_owned(), unit.to_owned());
-        self.figures.push(Figure { metric, unit, labels, temporality, time_ns, value });
+        self.figures.push(Figure { metric, unit, labels, temporality, time, value });
     }
 
     /// How it ended within `timeout`; no word means that it did not.
@@ -328,10 +328,10 @@ impl Run {
 
     /// The samples of it, with `labels` in every series; a run is made each `period`.
     pub(super) fn batch(self, end: &Result<(), Failure>, labels: &[(String, String)], period: Duration) -> Batch {
-        let now_ns = self.clock.wall();
+        let now = WallNs(self.clock.wall());
         // A cell is identified by its end.
-        let cell_ns = self.cell_ns.unwrap_or((now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS);
-        let mut out = Samples { labels, period, batch: Batch::default(), now_ns, cell_ns };
+        let cell = self.cell.unwrap_or(now.align_down(SECOND) + SECOND);
+        let mut out = Samples { labels, period, batch: Batch::default(), now, cell };
         let result = end.as_ref().map_or_else(|failure| failure.reason.name(), |()| "ok");
         let is_skipped = end.as_ref().is_err_and(|failure| failure.reason.is_skipped());
         // A run that was skipped says nothing of the target.
@@ -350,13 +350,13 @@ impl Run {
         for (part, ns) in &self.part_seconds {
             out.seconds(part.kind.metric(), (part.kind.label(), part.name.as_str()), *ns);
         }
-        for Figure { metric, unit, labels, temporality, time_ns, value } in self.figures {
+        for Figure { metric, unit, labels, temporality, time, value } in self.figures {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             // What has a time of its own comes when somebody else measures it.
-            let width_ms = if time_ns.is_some() { 0 } else { out.width_ms() };
+            let width_ms = if time.is_some() { 0 } else { out.width_ms() };
             let meaning = Meaning { unit: &unit, temporality, width_ms };
-            out.at(&metric, meaning, &labels, time_ns.unwrap_or(now_ns), value);
+            out.at(&metric, meaning, &labels, time.unwrap_or(now), value);
         }
         out.batch
     }
@@ -381,8 +381,8 @@ struct Samples<'a> {
     labels: &'a [(String, String)],
     period: Duration,
     batch: Batch,
-    now_ns: i64,
-    cell_ns: i64,
+    now: WallNs,
+    cell: WallNs,
 }
 
 impl Samples<'_> {
@@ -398,8 +398,8 @@ impl Samples<'_> {
     }
 
     fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {
-        let time_ns = if temporality == Temporality::Delta { self.cell_ns } else { self.now_ns };
-        self.at(metric, Meaning { unit, temporality, width_ms: self.width_ms() }, labels, time_ns, value);
+        let time = if temporality == Temporality::Delta { self.cell } else { self.now };
+        self.at(metric, Meaning { unit, temporality, width_ms: self.width_ms() }, labels, time, value);
     }
 
     /// How far apart the samples of a check are to be: one a run. A cell is a second at least.
@@ -407,7 +407,7 @@ impl Samples<'_> {
         u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
     }
 
-    fn at(&mut self, metric: &str, meaning: Meaning<'_>, labels: &[(&str, &str)], time_ns: i64, value: Value) {
+    fn at(&mut self, metric: &str, meaning: Meaning<'_>, labels: &[(&str, &str)], time: WallNs, value: Value) {
         let Meaning { unit, temporality, width_ms } = meaning;
         let kind = match value {
             Value::Float(_) => Kind::Float,
@@ -426,7 +426,7 @@ impl Samples<'_> {
             self.batch.series.push(def);
         }
         let series = self.batch.series.len() as u32 - 1;
-        self.batch.samples.push(Ok(Sample { series, time_ns, start_ns: None, value }));
+        self.batch.samples.push(Ok(Sample { series, time_ns: time.0, start_ns: None, value }));
     }
 }
 
@@ -527,19 +527,19 @@ mod tests {
             let clock = Clock::manual(1_000, wall_ns);
             let period = Duration::from_millis(period_ms);
             let mut plan = crate::plan::Plan::new(period_ms);
-            plan.add("a", period_ms * 1_000_000, 1_000 + 750_000_000);
+            plan.add("a", Ns::from(period), MonoNs(1_000 + 750_000_000));
             let mut cells = std::collections::BTreeSet::new();
             for _ in 0..200 {
-                clock.advance(plan.next_ns().unwrap() - clock.now());
-                let due = plan.take(clock.now()).remove(0);
-                let run = Run::begin(clock).of_period(due.period_from_ns, period);
+                clock.advance(plan.next_due().unwrap().0 - clock.now());
+                let due = plan.take(MonoNs(clock.now())).remove(0);
+                let run = Run::begin(clock).of_period(due.period_from, period);
                 // It takes as long as it may.
                 clock.advance(period_ms * 1_000_000 / 2 - 1);
                 let check = check();
                 let batch = run.batch(&Ok(()), &check.labels, period);
                 let end_ns = batch.samples[1].as_ref().unwrap().time_ns;
-                let early_ns = wall_ns + (due.due_ns - 1_000) as i64 - (end_ns - SECOND_NS);
-                assert!((-SECOND_NS / 2..SECOND_NS * 5 / 2).contains(&early_ns), "{early_ns}");
+                let early_ns = wall_ns + (due.due.0 - 1_000) as i64 - (end_ns - SECOND.0);
+                assert!((-SECOND.0 / 2..SECOND.0 * 5 / 2).contains(&early_ns), "{early_ns}");
                 assert!(cells.insert(end_ns), "{period_ms}: two runs in the cell of {end_ns}");
             }
         }

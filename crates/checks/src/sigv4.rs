@@ -5,6 +5,7 @@
 
 use ring::{digest, hmac};
 
+use ogive_model::WallNs;
 use ogive_text::calendar::rfc3339;
 use ogive_text::hex;
 
@@ -27,8 +28,8 @@ pub(super) struct SignedRequest<'a> {
 }
 
 /// `20150830T123600Z`.
-pub(super) fn date(wall_ns: i64) -> String {
-    rfc3339(wall_ns.div_euclid(1_000_000)).replace(['-', ':'], "")
+pub(super) fn date(wall: WallNs) -> String {
+    rfc3339(wall.to_ms().0).replace(['-', ':'], "")
 }
 
 impl Signer<'_> {

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::Uri;
+use ogive_model::WallNs;
 use ogive_outgoing::{Origin, Secret, redirected};
 use ogive_probe::Clock;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -177,7 +178,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, steps: &Steps, clock: 
     if let Some(password) = &steps.password {
         words.insert("password".into(), network.words(password).await?);
     }
-    let mut jar = Jar::new(clock.wall());
+    let mut jar = Jar::new(WallNs(clock.wall()));
     for step in &steps.steps {
         let from = clock.now();
         run.step(&step.name);

@@ -11,8 +11,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 use tokio::runtime::{Builder, Handle};
 
@@ -84,8 +86,8 @@ fn run(job: &[u8], source: &[u8], network: &Arc<Network>, handle: &Handle, space
         return failed(format!("the process of the script cannot be limited: {error}"));
     }
     let clock = Clock::global();
-    let until_ns = clock.now().saturating_add(job.time_ms.saturating_mul(1_000_000));
-    let world = World::new(network.clone(), handle.clone(), clock, until_ns);
+    let until = MonoNs(clock.now()).saturating_add(Ns::from(Duration::from_millis(job.time_ms)));
+    let world = World::new(network.clone(), handle.clone(), clock, until);
     let failure = world.clone().exec(&job, source).err();
     ScriptOutcome { figures: world.take(), failure }
 }

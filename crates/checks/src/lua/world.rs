@@ -13,12 +13,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::{Request, Uri, header};
 use mlua::chunk::ChunkMode;
 use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, Variadic, VmState};
-use ogive_model::Value;
+use ogive_model::{MonoNs, Value};
 use ogive_outgoing::Body;
 use ogive_probe::Clock;
 use regex::{Regex, RegexBuilder};
@@ -73,7 +72,7 @@ pub(super) struct World {
     network: Arc<Network>,
     handle: Handle,
     clock: Clock,
-    until_ns: u64,
+    until: MonoNs,
     calls: Cell<usize>,
     reported: RefCell<Vec<Figure>>,
     reported_bytes: Cell<usize>,
@@ -83,10 +82,10 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(network: Arc<Network>, handle: Handle, clock: Clock, until_ns: u64) -> Rc<Self> {
+    pub(super) fn new(network: Arc<Network>, handle: Handle, clock: Clock, until: MonoNs) -> Rc<Self> {
         let (calls, reported_bytes, text_bytes) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let (reported, expressions) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { network, handle, clock, until_ns, calls, reported, reported_bytes, text_bytes, expressions })
+        Rc::new(Self { network, handle, clock, until, calls, reported, reported_bytes, text_bytes, expressions })
     }
 
     /// What was emitted so far.
@@ -111,7 +110,7 @@ impl World {
     fn watch(self: Rc<Self>, lua: &Lua) -> mlua::Result<()> {
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
         lua.set_hook(triggers, move |lua, _| {
-            if self.clock.now() < self.until_ns {
+            if MonoNs(self.clock.now()) < self.until {
                 return Ok(VmState::Continue);
             }
             // From now on at each instruction: who catches the error gets it again before anything else.
@@ -300,7 +299,7 @@ impl World {
         if self.calls.get() > CALLS_MAX {
             return Err(limit(format!("the script asks more than {CALLS_MAX} times")));
         }
-        let left = Duration::from_nanos(self.until_ns.saturating_sub(self.clock.now()));
+        let left = self.until.since(MonoNs(self.clock.now())).to_duration();
         match self.handle.block_on(async { tokio::time::timeout(left, requested).await }) {
             Ok(done) => done.map_err(mlua::Error::external),
             Err(_) => Err(late()),
@@ -511,8 +510,8 @@ mod tests {
         let files = crate::testing::FILES;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock = Clock::global();
-        let world =
-            World::new(Arc::new(Network::new(files)), runtime.handle().clone(), clock, clock.now() + ms * 1_000_000);
+        let until = MonoNs(clock.now() + ms * 1_000_000);
+        let world = World::new(Arc::new(Network::new(files)), runtime.handle().clone(), clock, until);
         let arguments = BTreeMap::from([("a".to_owned(), "7".to_owned())]);
         let (name, target, memory_bytes) = ("test.lua".to_owned(), "t".to_owned(), memory_mib << 20);
         let job = Job { name, target, arguments, memory_bytes, time_ms: ms };
