@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ogive_filter::{File, Filtered, Stage};
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Batch, Kind, MonoNs, Sample, SeriesDef, SeriesMeta, Temporality, Value};
 
 fuzz_target!(|text: &str| {
     let (filters, line) = text.split_once('\u{1}').unwrap_or((text, text));
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     let series = SeriesDef::new([("__name__", "log"), ("job", "nginx")], meta);
     let sample = |time_ns| Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Text(line.to_owned()) });
     let batch = Batch { series: vec![series], samples: vec![sample(1), sample(2)], ..Batch::default() };
-    if let Filtered::Changed(parts) = stage.apply(batch, 0) {
+    if let Filtered::Changed(parts) = stage.apply(batch, MonoNs(0)) {
         for part in parts {
             assert_eq!(part.batch.samples.len(), part.origins.len());
             let _ = part.batch.encode();

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ogive_filter::{Filtered, Outcome, Part, SessionOutcome, SessionReport, Stage};
-use ogive_model::{Batch, BatchId, Matcher, Tenant, TimeRange, Verdict, WallMs};
+use ogive_model::{Batch, BatchId, Matcher, MonoNs, Tenant, TimeRange, Verdict, WallMs};
 use ogive_probe::Clock;
 
 use crate::backend::{Backend, Deletion, Fact, Reader, Refusal, Reply, Stamps};
@@ -67,7 +67,7 @@ impl FilteredBackend {
             let open = OwnValue::gauge(SESSIONS_OPEN_METRIC, &[("filter", filter), ("session", name)], "", open as f64);
             SessionOutcome::ALL.map(value).into_iter().chain([open]).collect::<Vec<_>>()
         };
-        self.stage().sessions(self.clock.now()).flat_map(of).collect()
+        self.stage().sessions(MonoNs(self.clock.now())).flat_map(of).collect()
     }
 }
 
@@ -137,7 +137,7 @@ impl Backend for FilteredBackend {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let samples = batch.samples.len() as u64;
-        let parts = match self.stage().apply(batch, self.clock.now()) {
+        let parts = match self.stage().apply(batch, MonoNs(self.clock.now())) {
             Filtered::Untouched(batch) => return self.inner.submit(batch, frame, stamps, reply),
             Filtered::Changed(parts) => parts,
             Filtered::Unknown(unknown) => {
@@ -223,7 +223,7 @@ impl Backend for FilteredBackend {
             return facts;
         }
         let total = |outcome| stage.tallies().map(|(_, tally)| tally.get(outcome)).sum::<u64>() as f64;
-        let sessions_bytes: usize = stage.sessions(self.clock.now()).map(|session| session.memory_bytes).sum();
+        let sessions_bytes: usize = stage.sessions(MonoNs(self.clock.now())).map(|session| session.memory_bytes).sum();
         for (name, value) in [
             ("filter_labels_bytes", stage.memory_bytes() as f64),
             ("filter_sessions_bytes", sessions_bytes as f64),

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ogive_filter::{File, Stage, text};
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Batch, Kind, MonoNs, Sample, SeriesDef, SeriesMeta, Temporality, Value};
 
 /// As many as a busy agent sends at once.
 const LINES: usize = 5_000;
@@ -61,7 +61,7 @@ fn main() {
             // Each with a number of its own: none is a repeat.
             let batch = Batch { sequence: round as u64 + 1, ..batch.clone() };
             let from = Instant::now();
-            black_box(stage.apply(black_box(batch), 0));
+            black_box(stage.apply(black_box(batch), MonoNs(0)));
             seconds.push(from.elapsed().as_secs_f64());
         }
     }

@@ -4,7 +4,7 @@ use crate::case::{Case, Lines, Stored};
 use crate::outgoing::Part;
 use crate::stage::{Filtered, Stage};
 use ogive_model::{
-    Batch, Exemplar, Kind, Labels, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value,
+    Batch, Exemplar, Kind, Labels, METRIC_NAME, MonoNs, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value,
 };
 
 /// A difference.
@@ -45,7 +45,7 @@ impl Case {
         for (name, expected) in &self.fields {
             failures.compare(&format!("the field {name}"), expected, fields.get(name).unwrap_or("(none)"));
         }
-        let parts = match stage.apply(self.batch(&labels, lines), 0) {
+        let parts = match stage.apply(self.batch(&labels, lines), MonoNs(0)) {
             Filtered::Changed(parts) => parts,
             Filtered::Untouched(batch) => {
                 vec![Part { origins: vec![None; batch.samples.len()], known: Vec::new(), batch }]

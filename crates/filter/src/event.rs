@@ -1,6 +1,6 @@
 //! A line on its way through the filters.
 
-use ogive_model::Labels;
+use ogive_model::{Labels, WallNs};
 
 /// 256 KiB of lines that are joined: a stack trace of a thousand frames. Further lines start a new one.
 pub const EVENT_BYTES_MAX: usize = 256 << 10;
@@ -11,9 +11,9 @@ pub(crate) struct Event {
     /// Its index in the batch.
     pub(crate) sample: usize,
     pub(crate) series: usize,
-    pub(crate) time_ns: i64,
+    pub(crate) time: WallNs,
     /// The time that a filter read in it.
-    pub(crate) own_ns: Option<i64>,
+    pub(crate) own_time: Option<WallNs>,
     pub(crate) text: String,
     pub(crate) labels: Labels,
     pub(crate) is_relabeled: bool,
@@ -24,12 +24,12 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(sample: usize, series: usize, time_ns: i64, text: String, labels: Labels) -> Self {
+    pub(crate) fn new(sample: usize, series: usize, time: WallNs, text: String, labels: Labels) -> Self {
         Self {
             sample,
             series,
-            time_ns,
-            own_ns: None,
+            time,
+            own_time: None,
             text,
             labels,
             is_relabeled: false,

@@ -130,7 +130,7 @@ pub(crate) struct Measured<'e> {
     /// What an exemplar has of it, and in which label.
     pub(crate) text: &'e str,
     pub(crate) shown: &'static str,
-    pub(crate) time_ns: i64,
+    pub(crate) time: WallNs,
     /// Its tenant, by index.
     pub(crate) tenant: u16,
 }
@@ -139,7 +139,7 @@ pub(crate) struct Measured<'e> {
 #[derive(Debug)]
 struct Cell {
     series: SeriesDef,
-    time_ns: i64,
+    time: WallNs,
     tenant: u16,
     value: State,
 }
@@ -155,7 +155,7 @@ enum State {
 #[derive(Debug)]
 struct Largest {
     value: f64,
-    time_ns: i64,
+    time: WallNs,
     shown: &'static str,
     text: String,
 }
@@ -164,7 +164,7 @@ struct Largest {
 #[derive(Debug)]
 pub(crate) struct MeasuredSample {
     pub(crate) series: SeriesDef,
-    pub(crate) time_ns: i64,
+    pub(crate) time: WallNs,
     pub(crate) tenant: u16,
     pub(crate) value: Value,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Cells {
     /// Cells by rule, tenant, time and the line's labels and values; and whether they belong to [`OTHER`].
     index: HashMap<Vec<u8>, (usize, bool)>,
     /// Those of [`OTHER`], by rule, tenant, time and labels.
-    others: HashMap<(u32, u16, i64, Labels), usize>,
+    others: HashMap<(u32, u16, WallNs, Labels), usize>,
     cells: Vec<Cell>,
     key: Vec<u8>,
     text: String,
@@ -222,7 +222,7 @@ impl Measure {
             let mut text = largest.take().map(|largest| largest.text).unwrap_or_default();
             text.clear();
             text.push_str(cut(line.text, EXEMPLAR_BYTES_MAX));
-            *largest = Some(Largest { value: number, time_ns: line.time_ns, shown: line.shown, text });
+            *largest = Some(Largest { value: number, time: line.time, shown: line.shown, text });
         }
     }
 
@@ -265,11 +265,11 @@ impl Measure {
 impl Cells {
     /// The cell of the line for the rule, created if there is room.
     fn find(&mut self, rule: &Measure, line: &Measured<'_>, tally: &Tally) -> Option<&mut Cell> {
-        let time_ns = cell_end(WallNs(line.time_ns)).0;
+        let time = cell_end(line.time);
         self.key.clear();
         self.key.extend_from_slice(&rule.id.to_le_bytes());
         self.key.extend_from_slice(&line.tenant.to_le_bytes());
-        self.key.extend_from_slice(&time_ns.to_le_bytes());
+        self.key.extend_from_slice(&time.0.to_le_bytes());
         for (name, value) in line.labels.iter() {
             put(&mut self.key, name);
             put(&mut self.key, value);
@@ -301,7 +301,7 @@ impl Cells {
         let (series, is_other) = rule.series(line, &values, tally)?;
         if is_other {
             tally.add(Outcome::Folded, 1);
-            let key = (rule.id, line.tenant, time_ns, series.labels.clone());
+            let key = (rule.id, line.tenant, time, series.labels.clone());
             if let Some(at) = self.others.get(&key) {
                 self.index.insert(self.key.clone(), (*at, true));
                 return Some(&mut self.cells[*at]);
@@ -309,13 +309,13 @@ impl Cells {
             self.others.insert(key, self.cells.len());
         }
         self.index.insert(self.key.clone(), (self.cells.len(), is_other));
-        self.cells.push(Cell { series, time_ns, tenant: line.tenant, value: rule.state() });
+        self.cells.push(Cell { series, time, tenant: line.tenant, value: rule.state() });
         self.cells.last_mut()
     }
 
     /// The resulting samples; exemplars follow their cells.
     pub(crate) fn finish(self) -> impl Iterator<Item = MeasuredSample> {
-        self.cells.into_iter().flat_map(|Cell { series, time_ns, tenant, value }| {
+        self.cells.into_iter().flat_map(|Cell { series, time, tenant, value }| {
             let (value, exemplar) = match value {
                 State::Count(count) => (Value::Float(count as f64), None),
                 State::Histogram(histogram, largest) => {
@@ -323,16 +323,16 @@ impl Cells {
                     (Value::Histogram(histogram), exemplar)
                 }
             };
-            [MeasuredSample { series, time_ns, tenant, value }].into_iter().chain(exemplar)
+            [MeasuredSample { series, time, tenant, value }].into_iter().chain(exemplar)
         })
     }
 }
 
 fn exemplar(series: &SeriesDef, tenant: u16, largest: Largest) -> Option<MeasuredSample> {
-    let Largest { value, time_ns, shown, text } = largest;
+    let Largest { value, time, shown, text } = largest;
     let labels = if text.is_empty() { Labels::empty() } else { Labels::new([(shown, text)]).ok()? };
     let text = Exemplar { labels, value }.to_text().ok()?;
-    Some(MeasuredSample { series: Exemplar::series(&series.labels), time_ns, tenant, value: Value::Text(text) })
+    Some(MeasuredSample { series: Exemplar::series(&series.labels), time, tenant, value: Value::Text(text) })
 }
 
 /// The value that a template names: of a field, else of a label.

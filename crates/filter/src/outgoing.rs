@@ -75,7 +75,7 @@ impl Outgoing {
             };
             Some(self.parts[part].declare(SeriesDef { labels: event.labels, meta }))
         };
-        let sample = Sample { series: 0, time_ns: event.time_ns, start_ns: None, value: Value::Text(event.text) };
+        let sample = Sample { series: 0, time_ns: event.time.0, start_ns: None, value: Value::Text(event.text) };
         self.parts[part].push(place, Ok(sample), Some(event.sample as u32));
     }
 
@@ -89,7 +89,7 @@ impl Outgoing {
     pub(crate) fn made(&mut self, made: MeasuredSample) {
         let part = self.part(made.tenant);
         let place = self.parts[part].declare(made.series);
-        let sample = Sample { series: 0, time_ns: made.time_ns, start_ns: None, value: made.value };
+        let sample = Sample { series: 0, time_ns: made.time.0, start_ns: None, value: made.value };
         self.parts[part].push(Some(place), Ok(sample), None);
     }
 

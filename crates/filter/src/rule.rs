@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
-use ogive_model::METRIC_NAME;
+use ogive_model::{METRIC_NAME, Ns};
 use ogive_search::Query;
 use ogive_text::duration;
 use serde::Deserialize;
@@ -198,9 +199,10 @@ impl RawSession {
         if !(1..=TIMEOUT_MS_MAX).contains(&timeout_ms) || !(1..=OPEN_MAX).contains(&open_max) {
             return Err(format!("{name:?}: timeout is 1ms to 7d, open-max 1 to {OPEN_MAX}"));
         }
+        let timeout = Ns::from(Duration::from_millis(timeout_ms));
         // The unit of a duration is known; no field is read.
         let kind = Kind::Number { field: String::new(), unit: Unit::parse("s")?, has_exemplars: exemplars };
         let measure = measure(name, kind, labels, series_max)?;
-        Ok(Session::new(SessionParts { measure, id, begin, end, open_max, timeout_ns: timeout_ms * 1_000_000 }))
+        Ok(Session::new(SessionParts { measure, id, begin, end, open_max, timeout }))
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use ogive_model::{
-    Batch, BatchId, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Tenant, Value,
+    Batch, BatchId, Exemplar, Kind, Labels, MonoNs, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Tenant, Value,
+    WallNs,
 };
 
 use crate::config::{DropRule, FILTERS_MAX, Filter};
@@ -20,7 +21,7 @@ use crate::parse::{LINE_BYTES_MAX, member};
 use crate::rule::OWN_PREFIX;
 use crate::session::{Origin, SessionLine, SessionReport};
 use crate::tally::{Outcome, Tally};
-use crate::time::instant_ns;
+use crate::time::instant;
 
 /// 65,536 series of lines: 20 MB of labels.
 const KNOWN_MAX: usize = 1 << 16;
@@ -57,7 +58,7 @@ struct Work {
 struct Arrival {
     batch: BatchId,
     /// Of a clock that only rises.
-    now_ns: u64,
+    now: MonoNs,
 }
 
 impl Stage {
@@ -92,14 +93,14 @@ impl Stage {
         self.filters.iter().map(|filter| (&*filter.name, &filter.tally))
     }
 
-    /// What each rule for sessions did, after those that are too old at `now_ns` are gone.
-    pub fn sessions(&self, now_ns: u64) -> impl Iterator<Item = SessionReport<'_>> + '_ {
-        self.expire(now_ns);
+    /// What each rule for sessions did, after those that are too old at `now` are gone.
+    pub fn sessions(&self, now: MonoNs) -> impl Iterator<Item = SessionReport<'_>> + '_ {
+        self.expire(now);
         self.filters.iter().flat_map(|filter| filter.sessions.iter().map(move |session| session.report(&filter.name)))
     }
 
-    fn expire(&self, now_ns: u64) {
-        self.filters.iter().flat_map(|filter| &filter.sessions).for_each(|session| session.expire(now_ns));
+    fn expire(&self, now: MonoNs) {
+        self.filters.iter().flat_map(|filter| &filter.sessions).for_each(|session| session.expire(now));
     }
 
     /// Forgets every session, so that one case does not see those of another.
@@ -114,9 +115,9 @@ impl Stage {
         known.values().map(|labels| labels.memory_bytes() + size_of::<(SeriesId, Labels)>()).sum()
     }
 
-    /// A batch through the filters. `now_ns` is of a clock that only rises: by it sessions expire.
+    /// A batch through the filters. Sessions expire by `now`.
     #[must_use]
-    pub fn apply(&self, batch: Batch, now_ns: u64) -> Filtered {
+    pub fn apply(&self, batch: Batch, now: MonoNs) -> Filtered {
         let is_line = |sample: &Result<Sample, Reason>| matches!(sample, Ok(Sample { value: Value::Text(_), .. }));
         if self.filters.is_empty() || !batch.samples.iter().any(is_line) {
             return Filtered::Untouched(batch);
@@ -129,8 +130,8 @@ impl Stage {
         if applies.iter().all(Vec::is_empty) {
             return Filtered::Untouched(batch);
         }
-        self.expire(now_ns);
-        self.filtered(batch, &series, &applies, now_ns)
+        self.expire(now);
+        self.filtered(batch, &series, &applies, now)
     }
 
     /// The labels of every series that has lines for filters, by index; or the unknown identities.
@@ -171,8 +172,8 @@ impl Stage {
         series.iter().map(|labels| labels.as_ref().map(of).unwrap_or_default()).collect()
     }
 
-    fn filtered(&self, batch: Batch, series: &[Option<Labels>], applies: &[Vec<usize>], now_ns: u64) -> Filtered {
-        let arrival = Arrival { batch: batch.id(), now_ns };
+    fn filtered(&self, batch: Batch, series: &[Option<Labels>], applies: &[Vec<usize>], now: MonoNs) -> Filtered {
+        let arrival = Arrival { batch: batch.id(), now };
         let Batch { source, sequence, tenant, series: declared, known, samples } = batch;
         let mut work = Work::new(tenant, Some(arrival));
         let (mut events, mut others) = (Vec::new(), Vec::new());
@@ -182,7 +183,7 @@ impl Stage {
                     if applies.get(of as usize).is_some_and(|filters| !filters.is_empty()) =>
                 {
                     let labels = series[of as usize].clone().expect("a series that filters apply to has labels");
-                    events.push(Event::new(at, of as usize, time_ns, text, labels));
+                    events.push(Event::new(at, of as usize, WallNs(time_ns), text, labels));
                 }
                 other => others.push((at, other)),
             }
@@ -268,16 +269,16 @@ impl Filter {
             fields,
             text: &event.text,
             shown: "line",
-            time_ns: event.time_ns,
+            time: event.time,
             tenant: event.tenant,
         };
         self.measures.iter().for_each(|measure| measure.take(&measured, cells, &self.tally));
-        if let Some(Arrival { batch, now_ns }) = arrival {
+        if let Some(Arrival { batch, now }) = arrival {
             for session in &self.sessions {
                 let origin = Origin { tenant: tenants[0].clone(), batch: *batch, sample: event.sample };
                 let tenant = &tenants[usize::from(event.tenant)];
-                let own_ns = event.own_ns.unwrap_or(event.time_ns);
-                let line = SessionLine { line: &measured, own_ns, tenant, origin, now_ns: *now_ns };
+                let own_time = event.own_time.unwrap_or(event.time);
+                let line = SessionLine { line: &measured, own_time, tenant, origin, now: *now };
                 session.take(line, cells, &self.tally);
             }
         }
@@ -318,15 +319,15 @@ impl Filter {
     /// Reads the line's own time.
     fn read_time(&self, event: &mut Event, fields: &Fields) {
         let Some(name) = &self.time else { return };
-        let own_ns = match value(fields, &event.labels, name) {
-            Some(text) => instant_ns(text),
+        let own_time = match value(fields, &event.labels, name) {
+            Some(text) => instant(text),
             None => match member(&event.text, std::slice::from_ref(name)) {
-                Some(text) => instant_ns(&text),
+                Some(text) => instant(&text),
                 None => return,
             },
         };
-        self.tally.add(Outcome::TimesInvalid, u64::from(own_ns.is_none()));
-        event.own_ns = own_ns.or(event.own_ns);
+        self.tally.add(Outcome::TimesInvalid, u64::from(own_time.is_none()));
+        event.own_time = own_time.or(event.own_time);
     }
 
     fn drops(&self, event: &Event, fields: &Fields) -> bool {

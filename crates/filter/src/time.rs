@@ -3,12 +3,14 @@
 //! Format: RFC 3339, or a number since 1970 whose digits before the point give its unit: up to 11 are seconds, 14 milliseconds, 17
 //! microseconds, 19 nanoseconds. Only seconds have a fraction. Digits behind the ninth of a fraction are dropped.
 
+use ogive_model::WallNs;
 use ogive_text::calendar::rfc3339_ms;
 
-/// Nanoseconds since 1970; None when `text` is no time, or one that they do not reach.
-pub(crate) fn instant_ns(text: &str) -> Option<i64> {
+/// None when `text` is no time, or one that nanoseconds do not reach.
+pub(crate) fn instant(text: &str) -> Option<WallNs> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if is_number { number_ns(text) } else { date_ns(text) }
+    let ns = if is_number { number_ns(text) } else { date_ns(text) };
+    ns.map(WallNs)
 }
 
 fn number_ns(text: &str) -> Option<i64> {
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn times_are_read_to_the_nanosecond() {
-        let check = |text: &str, expected: Option<i64>| assert_eq!(instant_ns(text), expected, "{text}");
+        let check = |text: &str, expected: Option<i64>| assert_eq!(instant(text), expected.map(WallNs), "{text}");
         check("1970-01-01T00:00:00.000000001Z", Some(1));
         check("2026-01-01T00:00:00.123456789Z", Some(1_767_225_600_123_456_789));
         check("2026-01-01T01:00:00.5+01:00", Some(1_767_225_600_500_000_000));

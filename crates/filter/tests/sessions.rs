@@ -6,7 +6,8 @@ use fastrand::Rng;
 use ogive_filter::{File, Filtered, SessionOutcome, Stage};
 use ogive_hist::Histogram;
 use ogive_model::{
-    Batch, BatchId, Exemplar, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
+    Batch, BatchId, Exemplar, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant,
+    Value, WallNs,
 };
 use ogive_stream::cell_end;
 
@@ -121,11 +122,11 @@ impl Store {
 }
 
 fn count(stage: &Stage, outcome: SessionOutcome) -> u64 {
-    stage.sessions(0).map(|session| session.tally.get(outcome)).sum()
+    stage.sessions(MonoNs(0)).map(|session| session.tally.get(outcome)).sum()
 }
 
 fn open(stage: &Stage) -> usize {
-    stage.sessions(0).map(|session| session.open).sum()
+    stage.sessions(MonoNs(0)).map(|session| session.open).sum()
 }
 
 #[test]
@@ -134,16 +135,16 @@ fn labels_come_from_either_line_and_those_of_the_series_where_both_agree() {
     let mut store = Store::default();
     let begin = given("web-1", BEGAN_NS, "id=a step=begin path=/pay status=none zone=west");
     let end = given("db-1", BEGAN_NS + SECOND_NS / 4, "id=a step=end path=/none status=200");
-    store.take(stage.apply(batch(1, std::slice::from_ref(&end)), 0));
+    store.take(stage.apply(batch(1, std::slice::from_ref(&end)), MonoNs(0)));
     assert_eq!((store.shown().len(), open(&stage)), (0, 1));
-    store.take(stage.apply(batch(2, &[begin]), 0));
+    store.take(stage.apply(batch(2, &[begin]), MonoNs(0)));
     let expected = r#"default call_seconds{job="app", path="/pay", status="200", zone="west"}@1: 1x0.25"#;
     assert_eq!(store.shown(), [expected]);
     assert_eq!(store.exemplars, [r#"{"labels":{"id":"a"},"value":0.25}"#]);
     // Both on one host: it is a label, too. The end's value wins where a name stands for either line.
     let begin = given("web-1", BEGAN_NS, "id=b step=begin zone=west");
     let end = given("web-1", BEGAN_NS, "id=b step=end zone=east");
-    store.take(stage.apply(batch(3, &[begin, end]), 0));
+    store.take(stage.apply(batch(3, &[begin, end]), MonoNs(0)));
     assert_eq!(store.shown()[0], r#"default call_seconds{host="web-1", job="app", zone="east"}@0: 1x0.0"#);
     assert_eq!((count(&stage, SessionOutcome::Matched), open(&stage)), (2, 0));
 }
@@ -158,7 +159,7 @@ fn a_line_has_its_own_time_where_it_says_one() {
         given("a", BEGAN_NS, "id=b step=begin at=later"),
         given("a", BEGAN_NS + SECOND_NS, "id=b step=end"),
     ];
-    store.take(stage.apply(batch(1, &lines), 0));
+    store.take(stage.apply(batch(1, &lines), MonoNs(0)));
     // The cell is the one of the time that the end is stored with.
     let series = r#"default call_seconds{host="a", job="app"}"#;
     assert_eq!(store.shown(), [format!("{series}@0: 1x2.25"), format!("{series}@1: 1x1.0")]);
@@ -181,7 +182,7 @@ fn tenants_share_no_session_and_ids_have_a_limit() {
         given("a", BEGAN_NS, &format!("step=begin id={}", &long[1..])),
         given("a", BEGAN_NS, "id=a"),
     ];
-    store.take(stage.apply(batch(1, &lines), 0));
+    store.take(stage.apply(batch(1, &lines), MonoNs(0)));
     assert_eq!(store.shown(), [r#"b call_seconds{host="a", job="app"}@0: 1x0.0"#]);
     assert_eq!((count(&stage, SessionOutcome::IdInvalid), open(&stage)), (2, 2));
 }
@@ -193,8 +194,8 @@ fn what_is_dropped_or_masked_is_in_no_session() {
     let lines =
         [given("a", BEGAN_NS, "id=a step=begin drop=yes"), given("a", BEGAN_NS, "id=secret step=begin path=/a")];
     let mut store = Store::default();
-    store.take(stage.apply(batch(1, &lines), 0));
-    store.take(stage.apply(batch(2, &[given("a", BEGAN_NS, "id=secret step=end")]), 0));
+    store.take(stage.apply(batch(1, &lines), MonoNs(0)));
+    store.take(stage.apply(batch(2, &[given("a", BEGAN_NS, "id=secret step=end")]), MonoNs(0)));
     assert_eq!((store.shown().len(), open(&stage)), (1, 0));
     assert_eq!(store.exemplars, [r#"{"labels":{"id":"***"},"value":0.0}"#]);
 }
@@ -227,8 +228,8 @@ fn cases_have_times_and_sessions_of_their_own() {
 fn old_lines_expire_also_when_none_comes() {
     let stage = stage(FILTER);
     let lines = [given("a", BEGAN_NS, "id=a step=begin"), given("a", BEGAN_NS, "id=b step=end")];
-    assert!(matches!(stage.apply(batch(1, &lines), 5), Filtered::Changed(_)));
-    let at = |now_ns: u64| stage.sessions(now_ns).map(|session| session.open).sum::<usize>();
+    assert!(matches!(stage.apply(batch(1, &lines), MonoNs(5)), Filtered::Changed(_)));
+    let at = |now: u64| stage.sessions(MonoNs(now)).map(|session| session.open).sum::<usize>();
     assert_eq!((at(5 + 10_000_000_000), at(6 + 10_000_000_000)), (2, 0));
     assert_eq!([SessionOutcome::Expired, SessionOutcome::Unmatched].map(|outcome| count(&stage, outcome)), [1, 1]);
 }
@@ -289,7 +290,7 @@ fn bring(stage: &Stage, batches: &[Batch], random: &mut Rng) -> Store {
     while !waiting.is_empty() {
         let next = random.usize(0..waiting.len());
         let (at, is_refused) = waiting.swap_remove(next);
-        let filtered = stage.apply(batches[at].clone(), 0);
+        let filtered = stage.apply(batches[at].clone(), MonoNs(0));
         if is_refused {
             waiting.push((at, false));
             continue;
@@ -331,13 +332,13 @@ fn cells_do_not_depend_on_the_cut() {
         let lines: Vec<Given> = (0..random.usize(1..60)).map(|_| line(&mut random)).collect();
         let whole = stage(FILTER);
         let mut expected = Store::default();
-        expected.take(whole.apply(batch(1, &lines), 0));
+        expected.take(whole.apply(batch(1, &lines), MonoNs(0)));
         let stage = stage(FILTER);
         let mut store = Store::default();
         for batch in cut(&lines, &mut random) {
             // Each at once again, as after a refusal.
-            let _ = stage.apply(batch.clone(), 0);
-            store.take(stage.apply(batch, 0));
+            let _ = stage.apply(batch.clone(), MonoNs(0));
+            store.take(stage.apply(batch, MonoNs(0)));
         }
         assert_eq!(figures(&store.cells), figures(&expected.cells), "seed {seed}");
         let others = SessionOutcome::ALL.map(|outcome| count(&whole, outcome)).iter().sum::<u64>();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ogive_filter::{CELLS_MAX, EVENT_BYTES_MAX, File, Filtered, LINE_BYTES_MAX, Outcome, Part, Stage};
-use ogive_model::{Batch, Exemplar, Kind, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{Batch, Exemplar, Kind, MonoNs, Sample, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
@@ -30,7 +30,7 @@ fn batch(lines: &[(u32, &str)]) -> Batch {
 }
 
 fn apply(stage: &Stage, batch: Batch) -> Vec<Part> {
-    match stage.apply(batch, 0) {
+    match stage.apply(batch, MonoNs(0)) {
         Filtered::Changed(parts) => parts,
         other => panic!("{other:?}"),
     }
@@ -190,7 +190,7 @@ fn try_all(bytes: &[u8]) {
     for (_, case) in &file.cases {
         let _ = case.run(&stage);
     }
-    if let Filtered::Changed(parts) = stage.apply(batch(&[(0, line), (1, line), (0, "\tgoes on")]), 0) {
+    if let Filtered::Changed(parts) = stage.apply(batch(&[(0, line), (1, line), (0, "\tgoes on")]), MonoNs(0)) {
         for part in parts {
             assert_eq!(part.batch.samples.len(), part.origins.len());
             part.batch.encode().unwrap();

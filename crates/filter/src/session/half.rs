@@ -1,6 +1,6 @@
 //! One of the two lines of a session.
 
-use ogive_model::{BatchId, Labels, Tenant};
+use ogive_model::{BatchId, Labels, MonoNs, Ns, Tenant, WallNs};
 
 use super::tally::SessionOutcome;
 
@@ -26,12 +26,12 @@ pub(super) enum Side {
 pub(super) struct Half {
     pub(super) side: Side,
     pub(super) origin: Origin,
-    /// When it came, by a clock that only rises.
-    pub(super) arrived_ns: u64,
+    /// When it came.
+    pub(super) arrived: MonoNs,
     /// Its own time, of which the duration is made.
-    pub(super) own_ns: i64,
+    pub(super) own_time: WallNs,
     /// The time that it is stored with, of which the cell is made.
-    pub(super) time_ns: i64,
+    pub(super) time: WallNs,
     pub(super) labels: Labels,
     /// Values for the names in the rule's labels.
     pub(super) values: Vec<Option<Box<str>>>,
@@ -52,12 +52,12 @@ pub(super) enum Fate {
 
 impl Half {
     /// What `next` means for this open line. The result does not depend on which of them came first.
-    pub(super) fn fate(&self, next: &Self, timeout_ns: u64) -> Fate {
+    pub(super) fn fate(&self, next: &Self, timeout: Ns) -> Fate {
         if self.origin == next.origin {
             return Fate::Same;
         }
         if self.side == next.side {
-            let is_later = next.own_ns > self.own_ns;
+            let is_later = next.own_time > self.own_time;
             return if is_later {
                 Fate::Replace(SessionOutcome::Repeated)
             } else {
@@ -65,11 +65,10 @@ impl Half {
             };
         }
         let (begin, end) = if self.side == Side::Begin { (self, next) } else { (next, self) };
-        let ns = end.own_ns.saturating_sub(begin.own_ns);
-        let (outcome, gone) = match u64::try_from(ns) {
-            Err(_) => (SessionOutcome::Reversed, Side::End),
-            Ok(ns) if ns > timeout_ns => (SessionOutcome::Expired, Side::Begin),
-            Ok(_) => return Fate::Pair,
+        let (outcome, gone) = match end.own_time.since(begin.own_time) {
+            length if length < Ns::ZERO => (SessionOutcome::Reversed, Side::End),
+            length if length > timeout => (SessionOutcome::Expired, Side::Begin),
+            _ => return Fate::Pair,
         };
         if next.side == gone { Fate::Keep(outcome) } else { Fate::Replace(outcome) }
     }

@@ -14,7 +14,7 @@ mod tally;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ogive_model::Tenant;
+use ogive_model::{MonoNs, Ns, Tenant, WallNs};
 use ogive_search::Query;
 
 use crate::fields::{Fields, line_with};
@@ -49,7 +49,7 @@ pub(crate) struct SessionParts {
     pub(crate) begin: Query,
     pub(crate) end: Query,
     pub(crate) open_max: usize,
-    pub(crate) timeout_ns: u64,
+    pub(crate) timeout: Ns,
 }
 
 /// A name in the rule's labels: of a field of either line, or of one of them (`begin.path`).
@@ -77,10 +77,10 @@ pub struct SessionReport<'s> {
 pub(crate) struct SessionLine<'e> {
     pub(crate) line: &'e Measured<'e>,
     /// Its own time, else the one that it is stored with.
-    pub(crate) own_ns: i64,
+    pub(crate) own_time: WallNs,
     pub(crate) tenant: &'e Tenant,
     pub(crate) origin: Origin,
-    pub(crate) now_ns: u64,
+    pub(crate) now: MonoNs,
 }
 
 impl Name {
@@ -106,11 +106,11 @@ impl Name {
 
 impl Session {
     pub(crate) fn new(parts: SessionParts) -> Self {
-        let SessionParts { measure, id, begin, end, open_max, timeout_ns } = parts;
-        assert!(open_max > 0 && timeout_ns > 0);
+        let SessionParts { measure, id, begin, end, open_max, timeout } = parts;
+        assert!(open_max > 0 && timeout > Ns::ZERO);
         let names: BTreeSet<&str> = measure.labels.iter().flat_map(|(_, template)| template.names()).collect();
         let names = names.into_iter().map(Name::new).collect();
-        let limits = Limits { open_max, timeout_ns };
+        let limits = Limits { open_max, timeout };
         Self { measure, id, begin, end, names, limits, table: Mutex::default(), tally: SessionTally::default() }
     }
 
@@ -128,9 +128,9 @@ impl Session {
         let half = Half {
             side,
             origin: line.origin,
-            arrived_ns: line.now_ns,
-            own_ns: line.own_ns,
-            time_ns: measured.time_ns,
+            arrived: line.now,
+            own_time: line.own_time,
+            time: measured.time,
             labels: measured.labels.clone(),
             values: self.names.iter().map(|name| name.value(side, measured)).collect(),
         };
@@ -141,8 +141,8 @@ impl Session {
     }
 
     /// Forgets what is too old.
-    pub(crate) fn expire(&self, now_ns: u64) {
-        self.table().expire(now_ns, self.limits, &self.tally);
+    pub(crate) fn expire(&self, now: MonoNs) {
+        self.table().expire(now, self.limits, &self.tally);
     }
 
     /// Forgets everything.
@@ -178,7 +178,7 @@ impl Session {
             }
         }
         let labels = end.labels.filtered(|name| begin.labels.get(name) == end.labels.get(name));
-        let line = Measured { labels: &labels, fields: &fields, text: id, shown: "id", time_ns: end.time_ns, tenant };
+        let line = Measured { labels: &labels, fields: &fields, text: id, shown: "id", time: end.time, tenant };
         self.measure.record(pair.seconds(), &line, cells, tally);
     }
 }

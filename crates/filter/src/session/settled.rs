@@ -21,7 +21,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn seconds(&self) -> f64 {
-        self.end.own_ns.saturating_sub(self.begin.own_ns) as f64 / 1e9
+        self.end.own_time.since(self.begin.own_time).0 as f64 / 1e9
     }
 }
 

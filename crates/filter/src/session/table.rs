@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use ogive_model::{MonoNs, Ns};
+
 use super::half::{Fate, Half, Side};
 use super::settled::{Pair, Settled};
 use super::tally::{SessionOutcome, SessionTally};
@@ -18,7 +20,7 @@ const OPEN_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) open_max: usize,
-    pub(super) timeout_ns: u64,
+    pub(super) timeout: Ns,
 }
 
 impl Limits {
@@ -51,7 +53,7 @@ impl Table {
         if let Some(completed) = self.settled.find(&half.origin) {
             return completed;
         }
-        let fate = self.open.get(key).map(|open| open.half.fate(&half, limits.timeout_ns));
+        let fate = self.open.get(key).map(|open| open.half.fate(&half, limits.timeout));
         match fate {
             None => self.insert(key, half),
             Some(Fate::Same) => {}
@@ -71,9 +73,9 @@ impl Table {
     }
 
     /// Counts and forgets those that are too old.
-    pub(super) fn expire(&mut self, now_ns: u64, limits: Limits, tally: &SessionTally) {
+    pub(super) fn expire(&mut self, now: MonoNs, limits: Limits, tally: &SessionTally) {
         while let Some((_, key)) = self.order.first_key_value() {
-            if now_ns.saturating_sub(self.open[key].half.arrived_ns) <= limits.timeout_ns {
+            if now.since(self.open[key].half.arrived) <= limits.timeout {
                 break;
             }
             let key = key.clone();
@@ -146,12 +148,12 @@ fn bytes(key: &str, half: &Half) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{BatchId, Labels, SourceId, Tenant};
+    use ogive_model::{BatchId, Labels, SourceId, Tenant, WallNs};
 
     use super::super::half::Origin;
     use super::*;
 
-    const LIMITS: Limits = Limits { open_max: 3, timeout_ns: 100 };
+    const LIMITS: Limits = Limits { open_max: 3, timeout: Ns(100) };
 
     struct Tried {
         table: Table,
@@ -165,19 +167,19 @@ mod tests {
         }
 
         /// A line of a batch of its own; the nanoseconds of the session that it completes.
-        fn take(&mut self, key: &str, side: Side, own_ns: i64) -> Option<f64> {
+        fn take(&mut self, key: &str, side: Side, own_time: i64) -> Option<f64> {
             self.sequence += 1;
-            self.again(self.sequence, key, side, own_ns)
+            self.again(self.sequence, key, side, own_time)
         }
 
-        fn again(&mut self, sequence: u64, key: &str, side: Side, own_ns: i64) -> Option<f64> {
+        fn again(&mut self, sequence: u64, key: &str, side: Side, own_time: i64) -> Option<f64> {
             let batch = BatchId { source: SourceId(1), sequence };
             let half = Half {
                 side,
                 origin: Origin { tenant: Tenant::default(), batch, sample: 0 },
-                arrived_ns: sequence,
-                own_ns,
-                time_ns: own_ns,
+                arrived: MonoNs(sequence),
+                own_time: WallNs(own_time),
+                time: WallNs(own_time),
                 labels: Labels::empty(),
                 values: Vec::new(),
             };
@@ -218,7 +220,7 @@ mod tests {
                 assert_eq!((tried.take("a", first.0, first.1), tried.take("a", second.0, second.1)), (None, None));
                 assert_eq!(tried.counts(), [(count, 1)]);
                 let half = &tried.table.open["a"].half;
-                assert_eq!(At(half.side, half.own_ns), open, "{count}");
+                assert_eq!(At(half.side, half.own_time.0), open, "{count}");
             }
         };
         check([At(Side::Begin, 10), At(Side::End, 9)], "reversed", At(Side::Begin, 10));
@@ -242,11 +244,11 @@ mod tests {
         assert_eq!(tried.take("d", Side::End, 1), Some(1.0));
         assert_eq!(tried.take("a", Side::End, 1), None, "its begin was the oldest");
         // They came at 2, 3 and 6.
-        tried.table.expire(102, LIMITS, &tried.tally);
+        tried.table.expire(MonoNs(102), LIMITS, &tried.tally);
         assert_eq!(tried.table.len(), 3);
-        tried.table.expire(105, LIMITS, &tried.tally);
+        tried.table.expire(MonoNs(105), LIMITS, &tried.tally);
         assert_eq!(tried.table.len(), 1);
-        tried.table.expire(107, LIMITS, &tried.tally);
+        tried.table.expire(MonoNs(107), LIMITS, &tried.tally);
         assert_eq!(tried.counts(), [("matched", 1), ("expired", 2), ("unmatched", 1), ("evicted", 1)]);
         assert_eq!((tried.table.open_bytes, tried.table.order.len()), (0, 0));
     }
