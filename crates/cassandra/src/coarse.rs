@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ogive_model::{Kind, Ms, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange, WallMs};
+use ogive_model::{Kind, Resolution, RollupUse, SeriesMeta, Temporality, TimeRange, WallMs};
 
 use crate::Error;
 use crate::cluster::Cluster;
@@ -36,7 +36,7 @@ impl QueryWindow {
     pub(crate) fn horizon(&self, table: Table) -> WallMs {
         let horizon = self.kept.horizon(table, self.now);
         if table == Table::Numbers && horizon > WallMs::MIN + HOUR {
-            return (horizon + HOUR - Ms(1)).align_down(HOUR);
+            return horizon.align_up(HOUR);
         }
         horizon
     }

@@ -218,6 +218,17 @@ macro_rules! wall {
                 assert!(width.0 > 0, "instants are aligned to a width above zero");
                 Self(self.0.div_euclid(width.0).saturating_mul(width.0))
             }
+
+            /// The first multiple of `width` since the epoch that is not before it.
+            ///
+            /// # Panics
+            /// When `width` is not above zero.
+            #[must_use]
+            pub const fn align_up(self, width: $span) -> Self {
+                assert!(width.0 > 0, "instants are aligned to a width above zero");
+                let further = if self.0.rem_euclid(width.0) == 0 { 0 } else { 1 };
+                Self((self.0.div_euclid(width.0) + further).saturating_mul(width.0))
+            }
         }
 
         impl fmt::Display for $instant {
@@ -392,11 +403,14 @@ mod tests {
         }
 
         #[test]
-        fn an_aligned_instant_is_the_last_multiple(at in any::<i32>(), width in 1..100_000_i64) {
+        fn an_aligned_instant_is_the_last_or_the_next_multiple(at in any::<i32>(), width in 1..100_000_i64) {
             let (instant, width) = (WallMs(at.into()), Ms(width));
             let aligned = instant.align_down(width);
             prop_assert!(aligned <= instant && instant < aligned + width);
             prop_assert_eq!(Ms(aligned.0) % width, Ms::ZERO);
+            let next = instant.align_up(width);
+            prop_assert!(next >= instant && next - width < instant);
+            prop_assert_eq!(Ms(next.0) % width, Ms::ZERO);
         }
 
         #[test]

@@ -92,8 +92,7 @@ pub struct Windows {
 /// When the width is not above 0.
 #[must_use]
 pub fn window_end(time: WallMs, width: Ms) -> WallMs {
-    assert!(width > Ms::ZERO, "a width of {width}");
-    WallMs(time.0.saturating_sub(1).div_euclid(width.0).saturating_add(1).saturating_mul(width.0))
+    time.align_up(width)
 }
 
 impl Windows {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_detect::detectors::Finding;
 use ogive_detect::detectors::monitor::{Monitor, Reported};
-use ogive_model::{Labels, Tenant};
+use ogive_model::{Labels, Tenant, WallMs};
 use serde_json::{Value, json};
 
 /// 1,000 findings of some 500 bytes.
@@ -37,8 +37,8 @@ struct TenantFindings {
 pub struct Figures {
     /// The detectors run.
     pub is_on: bool,
-    /// Everything up to it was judged, milliseconds since 1970.
-    pub watermark_ms: i64,
+    /// Everything up to it was judged.
+    pub watermark: WallMs,
     /// Series beyond the limit, of all tenants.
     pub refused: u64,
     /// Reads and writes that failed.
@@ -108,7 +108,7 @@ impl Board {
         let (figures, found) = (state.figures, state.tenants.get(tenant).unwrap_or(&nothing));
         json!({
             "on": figures.is_on,
-            "watermark_ms": figures.watermark_ms,
+            "watermark_ms": figures.watermark,
             "series": found.own.series,
             "memory_bytes": found.own.memory_bytes,
             "refused": figures.refused,

@@ -11,7 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ogive_hist::Histogram;
-use ogive_model::{HistogramValue, Kind, Labels, SeriesData, SeriesId, SeriesMeta, Tenant, Value, WallMs, WallNs};
+use ogive_model::{
+    HistogramValue, Kind, Labels, Ms, SeriesData, SeriesId, SeriesMeta, Tenant, TimeRange, Value, WallMs, WallNs,
+};
 use ogive_store::{Followed, Follower};
 
 /// 64 MiB: 5 s of 20,000 histograms of 40 bins.
@@ -53,9 +55,9 @@ struct Shard {
     slots: HashMap<u32, (SeriesId, Arc<FeedSeries>)>,
     parts: Vec<(SeriesId, i64, Value)>,
     bytes: usize,
-    /// Ends, in milliseconds, of seconds with data that is missing here.
-    uncertain: BTreeSet<i64>,
-    passed_ms: i64,
+    /// Ends of seconds with data that is missing here.
+    uncertain: BTreeSet<WallMs>,
+    passed: WallMs,
     refused: u64,
 }
 
@@ -76,11 +78,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of the second of an instant.
-const fn second_end(time_ms: i64) -> i64 {
-    ((time_ms - 1).div_euclid(1_000) + 1) * 1_000
-}
-
 impl Feed {
     pub(super) fn new(shards: usize, series_max: usize, limits: Vec<f64>) -> Arc<Self> {
         Arc::new(Self {
@@ -95,9 +92,9 @@ impl Feed {
     }
 
     /// The newest sample that it does not contain because it was applied earlier.
-    pub(super) fn applied_ms(&self) -> i64 {
+    pub(super) fn applied(&self) -> WallMs {
         // ORDERING: Relaxed; shards wrote it before they passed an instant, whose lock the reader took.
-        self.applied_ms.load(Ordering::Relaxed)
+        WallMs(self.applied_ms.load(Ordering::Relaxed))
     }
 
     /// Series beyond the limit.
@@ -113,41 +110,41 @@ impl Feed {
             .collect()
     }
 
-    /// Waits until every shard has passed `until_ms`, for at most `patience`; returns whether they have.
-    pub(super) fn wait(&self, until_ms: i64, patience: Duration) -> bool {
-        let is_behind = |_: &mut ()| self.shards.iter().any(|shard| lock(shard).passed_ms < until_ms);
+    /// Waits until every shard has passed `until`, for at most `patience`; returns whether they have.
+    pub(super) fn wait(&self, until: WallMs, patience: Duration) -> bool {
+        let is_behind = |_: &mut ()| self.shards.iter().any(|shard| lock(shard).passed < until);
         let (mutex, changed) = &self.passed;
         let waited = changed.wait_timeout_while(lock(mutex), patience, is_behind);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Drops samples up to `until_ms`, which are not needed.
-    pub(super) fn skip(&self, until_ms: i64) {
+    /// Drops samples up to `until`, which are not needed.
+    pub(super) fn skip(&self, until: WallMs) {
         // ORDERING: Relaxed; a shard that does not see it yet holds a late sample until the next slice, as here and below.
-        self.gone_ms.fetch_max(until_ms, Ordering::Relaxed);
+        self.gone_ms.fetch_max(until.0, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = lock(shard);
-            shard.uncertain = shard.uncertain.split_off(&(until_ms + 1));
-            drop(shard.take(until_ms));
+            shard.uncertain = shard.uncertain.split_off(&(until + Ms(1)));
+            drop(shard.take(until));
         }
     }
 
-    /// Removes and returns what closed in (`from_ms`, `until_ms`], by tenant, if that is certain; older samples were late and are dropped.
-    pub(super) fn closed(&self, from_ms: i64, until_ms: i64) -> Option<BTreeMap<Tenant, ClosedCells>> {
+    /// Removes and returns what closed in a range, by tenant, if that is certain; older samples were late and are dropped.
+    pub(super) fn closed(&self, TimeRange { start, end }: TimeRange) -> Option<BTreeMap<Tenant, ClosedCells>> {
         let (mut is_certain, mut parts) = (true, Vec::new());
         for shard in &self.shards {
             let mut shard = lock(shard);
-            is_certain &= shard.uncertain.range(from_ms + 1..=until_ms).next().is_none();
-            shard.uncertain = shard.uncertain.split_off(&(until_ms + 1));
-            for (id, time_ms, value) in shard.take(until_ms) {
-                let known = (time_ms > from_ms).then(|| shard.series.get(&id).cloned()).flatten();
+            is_certain &= shard.uncertain.range(start + Ms(1)..=end).next().is_none();
+            shard.uncertain = shard.uncertain.split_off(&(end + Ms(1)));
+            for (id, time_ms, value) in shard.take(end) {
+                let known = (WallMs(time_ms) > start).then(|| shard.series.get(&id).cloned()).flatten();
                 parts.extend(known.map(|known| (id, time_ms, known, value)));
             }
         }
         if !is_certain {
             return None;
         }
-        self.gone_ms.fetch_max(until_ms, Ordering::Relaxed);
+        self.gone_ms.fetch_max(end.0, Ordering::Relaxed);
         parts.sort_by_key(|(id, time_ms, ..)| (*id, *time_ms));
         let mut out: BTreeMap<Tenant, ClosedCells> = BTreeMap::new();
         for of_series in parts.chunk_by_mut(|one, other| one.0 == other.0) {
@@ -164,13 +161,13 @@ impl Feed {
         Some(out)
     }
 
-    /// Frees the series that have been silent since `limit_ms`.
-    pub(super) fn forget(&self, limit_ms: i64) {
+    /// Frees the series that have been silent since `limit`.
+    pub(super) fn forget(&self, limit: WallMs) {
         for shard in &self.shards {
             let mut shard = lock(shard);
             let before = shard.series.len();
             // ORDERING: Relaxed; both sides hold the lock of the shard.
-            shard.series.retain(|_, known| known.last_ms.load(Ordering::Relaxed) >= limit_ms);
+            shard.series.retain(|_, known| known.last_ms.load(Ordering::Relaxed) >= limit.0);
             // ORDERING: Relaxed; a count.
             self.series.fetch_sub(before - shard.series.len(), Ordering::Relaxed);
         }
@@ -233,9 +230,9 @@ fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Valu
 }
 
 impl Shard {
-    /// Removes and returns what ended up to `until_ms`.
-    fn take(&mut self, until_ms: i64) -> Vec<(SeriesId, i64, Value)> {
-        let taken: Vec<_> = self.parts.extract_if(.., |(_, time_ms, _)| *time_ms <= until_ms).collect();
+    /// Removes and returns what ended up to `until`.
+    fn take(&mut self, until: WallMs) -> Vec<(SeriesId, i64, Value)> {
+        let taken: Vec<_> = self.parts.extract_if(.., |(_, time_ms, _)| *time_ms <= until.0).collect();
         self.bytes -= taken.iter().map(|(.., value)| weight(value)).sum::<usize>();
         let held = self.parts.len().max(PARTS_MIN);
         if self.parts.capacity() > 4 * held {
@@ -283,8 +280,8 @@ impl Follower for Tap {
             return false;
         }
         let mut shard = lock(&self.feed.shards[self.shard]);
-        if shard.passed_ms == 0 {
-            // ORDERING: Relaxed; see `Feed::applied_ms`.
+        if shard.passed == WallMs::default() {
+            // ORDERING: Relaxed; see `Feed::applied`.
             self.feed.applied_ms.fetch_max(applied.0, Ordering::Relaxed);
         }
         let before = shard.series.get(&series);
@@ -303,7 +300,7 @@ impl Follower for Tap {
             meta: def.meta.clone(),
             is_judged: watch == JUDGED || before.is_some_and(|known| known.is_judged),
             limit: limit.or_else(|| before.and_then(|known| known.limit)),
-            last_ms: AtomicI64::new(shard.passed_ms.max(applied.0)),
+            last_ms: AtomicI64::new(shard.passed.max(applied).0),
         };
         let known = Arc::new(known);
         shard.series.insert(series, Arc::clone(&known));
@@ -317,7 +314,7 @@ impl Follower for Tap {
         time.0 > self.feed.gone_ms.load(Ordering::Relaxed)
     }
 
-    fn sample(&mut self, slot: u32, WallMs(time_ms): WallMs, value: Value, is_certain: bool) {
+    fn sample(&mut self, slot: u32, time: WallMs, value: Value, is_certain: bool) {
         let mut shard = lock(&self.feed.shards[self.shard]);
         let Some((id, known)) = shard.slots.get(&slot).cloned() else { return };
         if !shard.series.contains_key(&id) {
@@ -331,18 +328,18 @@ impl Follower for Tap {
             shard.series.insert(id, Arc::clone(&known));
         }
         // ORDERING: Relaxed; both sides hold the lock of the shard.
-        known.last_ms.fetch_max(time_ms, Ordering::Relaxed);
+        known.last_ms.fetch_max(time.0, Ordering::Relaxed);
         let bytes = weight(&value);
         if !is_certain || (shard.bytes + bytes) * self.feed.shards.len() > BYTES_MAX {
-            shard.uncertain.insert(second_end(time_ms));
+            shard.uncertain.insert(time.align_up(Ms(1_000)));
             return;
         }
         shard.bytes += bytes;
-        shard.parts.push((id, time_ms, value));
+        shard.parts.push((id, time.0, value));
     }
 
     fn pass(&mut self, until: WallNs) {
-        lock(&self.feed.shards[self.shard]).passed_ms = until.to_ms().0;
+        lock(&self.feed.shards[self.shard]).passed = until.to_ms();
         let (mutex, changed) = &self.feed.passed;
         drop(lock(mutex));
         changed.notify_all();
@@ -375,16 +372,16 @@ mod tests {
         assert!(begin(&mut a, JUDGED, 1, "a", Kind::Histogram) && begin(&mut b, JUDGED, 1, "b", Kind::Float));
         assert!(begin(&mut b, JUDGED + 1, 1, "b", Kind::Float), "it has a limit too");
         assert!(!begin(&mut b, JUDGED, 2, "c", Kind::Text));
-        assert_eq!(feed.applied_ms(), 500);
+        assert_eq!(feed.applied(), WallMs(500));
         a.sample(1, WallMs(1_000), cell(1.0), true);
         a.sample(1, WallMs(1_000), cell(2.0), true);
         a.sample(1, WallMs(2_000), cell(3.0), true);
         b.sample(1, WallMs(700), Value::Float(7.0), true);
         a.pass(WallNs(1_000_000_000));
-        assert!(!feed.wait(1_000, Duration::from_millis(1)), "the other shard has not passed");
+        assert!(!feed.wait(WallMs(1_000), Duration::from_millis(1)), "the other shard has not passed");
         b.pass(WallNs(1_000_000_000));
-        assert!(feed.wait(1_000, Duration::ZERO));
-        let closed = feed.closed(0, 1_000).expect("certain").remove(&Tenant::default()).unwrap();
+        assert!(feed.wait(WallMs(1_000), Duration::ZERO));
+        let closed = feed.closed(TimeRange::from_ms(0, 1_000)).expect("certain").remove(&Tenant::default()).unwrap();
         let total: Vec<(i64, u64)> = closed
             .judged
             .iter()
@@ -399,8 +396,8 @@ mod tests {
             (closed.judged.len(), closed.limited[0].1, &closed.limited[0].0.floats.values[..]),
             (2, 100.0, &[7.0][..])
         );
-        assert!(feed.closed(0, 1_000).expect("certain").is_empty());
-        let late = feed.closed(1_000, 2_000).expect("certain");
+        assert!(feed.closed(TimeRange::from_ms(0, 1_000)).expect("certain").is_empty());
+        let late = feed.closed(TimeRange::from_ms(1_000, 2_000)).expect("certain");
         assert_eq!(late[&Tenant::default()].judged[0].histograms.times, [2_000]);
     }
 
@@ -416,10 +413,14 @@ mod tests {
         (0..SAMPLES).for_each(|at| tap.sample(1, WallMs(at as i64 + 1), Value::Float(1.0), true));
         let during = feed.memory_bytes();
         assert!(during - before >= SAMPLES * size_of::<(SeriesId, i64, Value)>(), "{during}");
-        feed.skip(SAMPLES as i64 - 10);
+        feed.skip(WallMs(SAMPLES as i64 - 10));
         let after = feed.memory_bytes();
         assert!(after - before < 256 << 10, "{before} {during} {after}");
-        assert_eq!(feed.closed(0, SAMPLES as i64).expect("certain").len(), 1, "what was not skipped is there");
+        assert_eq!(
+            feed.closed(TimeRange::from_ms(0, SAMPLES as i64)).expect("certain").len(),
+            1,
+            "what was not skipped is there"
+        );
     }
 
     #[test]
@@ -430,13 +431,13 @@ mod tests {
         assert!(!begin(&mut tap, JUDGED, 2, "b", Kind::Histogram), "beyond the limit");
         assert_eq!(feed.refused(), 1);
         tap.sample(1, WallMs(1_500), cell(1.0), false);
-        assert!(feed.closed(0, 1_000).is_some());
-        assert!(feed.closed(1_000, 2_000).is_none(), "it may count twice");
-        assert!(feed.closed(2_000, 3_000).is_some(), "once");
+        assert!(feed.closed(TimeRange::from_ms(0, 1_000)).is_some());
+        assert!(feed.closed(TimeRange::from_ms(1_000, 2_000)).is_none(), "it may count twice");
+        assert!(feed.closed(TimeRange::from_ms(2_000, 3_000)).is_some(), "once");
         let other = Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0].into() });
         tap.sample(1, WallMs(4_000), cell(1.0), true);
         tap.sample(1, WallMs(4_000), Value::Histogram(Box::new(other)), true);
-        assert!(feed.closed(3_000, 4_000).is_none(), "bins that do not fit each other");
+        assert!(feed.closed(TimeRange::from_ms(3_000, 4_000)).is_none(), "bins that do not fit each other");
     }
 
     /// A load of four million samples of the past took a seventh of the server's processor time here, for nothing.
@@ -446,14 +447,14 @@ mod tests {
         let mut tap = Tap::new(&feed, 0);
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
         assert!(tap.wants(WallMs(-5)));
-        feed.skip(1_000);
+        feed.skip(WallMs(1_000));
         assert!(!tap.wants(WallMs(1_000)) && tap.wants(WallMs(1_001)));
         tap.sample(1, WallMs(1_500), Value::Float(1.0), false);
-        assert!(feed.closed(1_000, 2_000).is_none());
+        assert!(feed.closed(TimeRange::from_ms(1_000, 2_000)).is_none());
         assert!(tap.wants(WallMs(1_001)), "it is read again, and more of it may come until then");
-        assert!(feed.closed(1_000, 2_000).is_some());
+        assert!(feed.closed(TimeRange::from_ms(1_000, 2_000)).is_some());
         assert!(!tap.wants(WallMs(2_000)) && tap.wants(WallMs(2_001)));
-        feed.skip(500);
+        feed.skip(WallMs(500));
         assert!(!tap.wants(WallMs(2_000)), "what is gone does not come back");
     }
 
@@ -463,16 +464,24 @@ mod tests {
         let mut tap = Tap::new(&feed, 0);
         assert!(begin(&mut tap, JUDGED, 1, "a", Kind::Float));
         tap.sample(1, WallMs(1_000), Value::Float(1.0), true);
-        feed.forget(1_000);
+        feed.forget(WallMs(1_000));
         assert!(!begin(&mut tap, JUDGED, 2, "b", Kind::Float), "a is not gone yet");
-        feed.forget(1_001);
+        feed.forget(WallMs(1_001));
         assert!(begin(&mut tap, JUDGED, 2, "b", Kind::Float));
         tap.sample(1, WallMs(2_000), Value::Float(1.0), true);
         tap.sample(2, WallMs(2_000), Value::Float(1.0), true);
-        assert_eq!(feed.closed(1_000, 2_000).expect("certain")[&Tenant::default()].judged.len(), 1, "b took its place");
-        feed.forget(2_001);
+        assert_eq!(
+            feed.closed(TimeRange::from_ms(1_000, 2_000)).expect("certain")[&Tenant::default()].judged.len(),
+            1,
+            "b took its place"
+        );
+        feed.forget(WallMs(2_001));
         tap.sample(1, WallMs(3_000), Value::Float(1.0), true);
-        assert_eq!(feed.closed(2_000, 3_000).expect("certain")[&Tenant::default()].judged.len(), 1, "a is back");
+        assert_eq!(
+            feed.closed(TimeRange::from_ms(2_000, 3_000)).expect("certain")[&Tenant::default()].judged.len(),
+            1,
+            "a is back"
+        );
     }
 
     #[test]
@@ -486,9 +495,9 @@ mod tests {
         }
         assert!(lock(&feed.shards[0]).uncertain.is_empty(), "at its value");
         tap.sample(1, WallMs(5_000), Value::Float(1.0), true);
-        assert!(feed.closed(0, 2_000).is_some(), "what is whole is given");
-        assert!(feed.closed(2_000, 5_000).is_none(), "one above");
-        feed.skip(5_000);
+        assert!(feed.closed(TimeRange::from_ms(0, 2_000)).is_some(), "what is whole is given");
+        assert!(feed.closed(TimeRange::from_ms(2_000, 5_000)).is_none(), "one above");
+        feed.skip(WallMs(5_000));
         assert_eq!(lock(&feed.shards[0]).bytes, 0);
     }
 }

@@ -13,8 +13,8 @@ use ogive_detect::detectors::feed::feed;
 use ogive_detect::detectors::forecasts::Forecasts;
 use ogive_detect::detectors::monitor::{FORGOTTEN, Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
-    Batch, BatchId, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Ms, Opening, Resolution, Sample, Selection,
-    SeriesData, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallMs, WallNs,
+    Batch, BatchId, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, MonoNs, Ms, Opening, Resolution, Sample,
+    Selection, SeriesData, SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value, WallMs, WallNs,
 };
 use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
@@ -36,13 +36,15 @@ const CATCHING_UP_MAX: Duration = Duration::from_secs(2);
 const PASSING: Duration = Duration::from_millis(500);
 
 /// 3 h: how much a start reads again, including an hour to learn from.
-const RECALL_MS: i64 = 3 * 3_600_000;
+const RECALL: Ms = Ms::from_secs(3 * 3_600);
 
 /// A minute is read at once while a start catches up; less when that is too much.
-const SLICE_MS: i64 = 60_000;
+const SLICE: Ms = Ms::from_secs(60);
 
 /// A second, the smallest slice: if that is too much, it is left out.
-const SLICE_MS_MIN: i64 = 1_000;
+const SLICE_MIN: Ms = SECOND;
+
+const SECOND: Ms = Ms::from_secs(1);
 
 /// 4,000,000 samples in a slice, a histogram counting as its bins: those of 20,000 series for 5 s.
 const SAMPLES_MAX: usize = 4_000_000;
@@ -51,7 +53,7 @@ const SAMPLES_MAX: usize = 4_000_000;
 const SLICE_BYTES_MAX: usize = 64 << 20;
 
 /// 10 seconds: how often the monitors' memory is counted, and removed series are forgotten.
-const COUNT_EVERY_MS: i64 = 10_000;
+const COUNT_EVERY: Ms = Ms::from_secs(10);
 
 /// The series of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
 pub(super) const SERIES: &str = "ogive_finding";
@@ -88,14 +90,14 @@ impl Detector {
             limits,
             feed: Feed::new(store.shards(), series_max, numbers),
             series_max,
-            lateness_ms: i64::from(options.detect_lateness_ms),
+            lateness: Ms::from(options.detect_lateness_ms),
             tenants: BTreeMap::new(),
             door,
             board,
             store,
             runtime,
             figures: Figures { is_on: true, ..Figures::default() },
-            counted_ms: 0,
+            counted: WallMs(0),
             has_failed: false,
         };
         let thread = std::thread::Builder::new().name("detect".into()).spawn(move || work.run(&stopped));
@@ -120,29 +122,29 @@ struct Work {
     limits: Vec<(Vec<Matcher>, f64)>,
     feed: Arc<Feed>,
     series_max: usize,
-    lateness_ms: i64,
+    lateness: Ms,
     tenants: BTreeMap<Tenant, Judges>,
     door: Arc<Door>,
     board: Arc<Board>,
     store: Arc<Store>,
     runtime: tokio::runtime::Handle,
     figures: Figures,
-    counted_ms: i64,
+    counted: WallMs,
     has_failed: bool,
 }
 
 impl Work {
-    fn now_ms(&self) -> i64 {
-        self.door.clock.wall().div_euclid(1_000_000)
+    fn now(&self) -> WallMs {
+        WallNs(self.door.clock.wall()).to_ms()
     }
 
     /// The last second that is complete.
-    fn closed_ms(&self) -> i64 {
-        (self.now_ms() - self.lateness_ms).div_euclid(1_000) * 1_000
+    fn closed(&self) -> WallMs {
+        (self.now() - self.lateness).align_down(SECOND)
     }
 
     /// From here on every sample is received; returns the end of the last second for which that is not certain.
-    fn follow(&self) -> i64 {
+    fn follow(&self) -> WallMs {
         let mut shard = 0..;
         self.store.follow(Audience::Detectors, || {
             Box::new(Tap::new(&self.feed, shard.next().expect("fewer shards than numbers")))
@@ -151,42 +153,41 @@ impl Work {
         for (id, matchers) in (JUDGED..).zip(all) {
             self.store.watch(Audience::Detectors, Watch { id, tenant: None, matchers: matchers.clone() });
         }
-        let now_ms = self.now_ms();
+        let now = self.now();
         // If a shard is too busy even for this, it is notified later; until then the store is read.
-        self.pass(now_ms);
-        (now_ms.max(self.feed.applied_ms()).div_euclid(1_000) + 1) * 1_000
+        self.pass(now);
+        now.max(self.feed.applied()).align_down(SECOND) + SECOND
     }
 
     /// Whether everything that was acknowledged so far is in the feed.
-    fn pass(&self, until_ms: i64) -> bool {
-        self.store.pass(Audience::Detectors, WallNs(until_ms * 1_000_000));
-        self.feed.wait(until_ms, PASSING)
+    fn pass(&self, until: WallMs) -> bool {
+        self.store.pass(Audience::Detectors, until.to_ns());
+        self.feed.wait(until, PASSING)
     }
 
     fn run(&mut self, stopped: &Receiver<()>) {
-        let followed_ms = self.follow();
-        let began_ms = self.closed_ms();
-        let mut done_ms = began_ms - RECALL_MS;
-        let (mut pause, mut slice_ms) = (Duration::ZERO, SLICE_MS);
+        let followed = self.follow();
+        let began = self.closed();
+        let mut done = began - RECALL;
+        let (mut pause, mut slice) = (Duration::ZERO, SLICE);
         while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-            let from = self.door.clock.now();
-            let closed_ms = self.closed_ms();
-            let is_live = done_ms >= followed_ms;
-            let until_ms = closed_ms.min(done_ms + slice_ms);
-            if until_ms > done_ms {
-                let done = self.step(done_ms, until_ms, is_live, began_ms);
-                self.figures.watermark_ms = until_ms;
-                match done {
+            let from = MonoNs(self.door.clock.now());
+            let is_live = done >= followed;
+            let until = self.closed().min(done + slice);
+            if until > done {
+                let result = self.step(TimeRange { start: done, end: until }, is_live, began);
+                self.figures.watermark = until;
+                match result {
                     Ok(()) => {
-                        (done_ms, self.has_failed) = (until_ms, false);
-                        slice_ms = (2 * slice_ms).min(SLICE_MS);
+                        (done, self.has_failed) = (until, false);
+                        slice = (slice * 2).min(SLICE);
                     }
                     Err(error) => {
                         self.figures.failures += 1;
-                        if slice_ms == SLICE_MS_MIN {
-                            done_ms = until_ms;
+                        if slice == SLICE_MIN {
+                            done = until;
                         }
-                        slice_ms = (slice_ms / 2).max(SLICE_MS_MIN);
+                        slice = (slice / 2).max(SLICE_MIN);
                         if !std::mem::replace(&mut self.has_failed, true) {
                             tracing::warn!("detecting: {error:#}; it is tried again");
                         }
@@ -196,44 +197,44 @@ impl Work {
             }
             pause = if self.has_failed {
                 AGAIN
-            } else if done_ms + SLICE_MS < self.closed_ms() {
-                Duration::from_nanos(self.door.clock.now().saturating_sub(from)).min(CATCHING_UP_MAX)
+            } else if done + SLICE < self.closed() {
+                MonoNs(self.door.clock.now()).since(from).to_duration().min(CATCHING_UP_MAX)
             } else {
                 // Until the next second closes.
-                let wait_ms = done_ms + 1_000 + self.lateness_ms - self.now_ms();
-                Duration::from_millis(wait_ms.clamp(1, 1_000).unsigned_abs())
+                let wait = done + SECOND + self.lateness - self.now();
+                wait.clamp(Ms(1), SECOND).to_duration()
             };
         }
         self.store.unfollow(Audience::Detectors);
     }
 
-    /// Judges what closed in (from, until]; findings from before `began_ms` are stored already.
-    fn step(&mut self, from_ms: i64, until_ms: i64, is_live: bool, began_ms: i64) -> anyhow::Result<()> {
-        let closed = if is_live && self.pass(until_ms) { self.feed.closed(from_ms, until_ms) } else { None };
-        let seconds = (until_ms - from_ms).unsigned_abs() / 1_000;
+    /// Judges what closed in a range; findings from before `began` are stored already.
+    fn step(&mut self, range: TimeRange, is_live: bool, began: WallMs) -> anyhow::Result<()> {
+        let closed = if is_live && self.pass(range.end) { self.feed.closed(range) } else { None };
+        let seconds = (range.length() / SECOND).unsigned_abs();
         let (mut closed, unread) = match closed {
             Some(closed) => {
                 self.figures.seconds.0 += seconds;
                 (closed, 0)
             }
             None => {
-                let read = self.read(TimeRange::from_ms(from_ms, until_ms))?;
+                let read = self.read(range)?;
                 self.figures.seconds.1 += seconds;
-                self.feed.skip(until_ms);
+                self.feed.skip(range.end);
                 read
             }
         };
         self.figures.refused = self.feed.refused().max(unread);
         for tenant in closed.keys() {
             self.tenants.entry(tenant.clone()).or_insert_with(|| Judges {
-                monitor: Monitor::new(MonitorOptions { lateness: Ms(self.lateness_ms), series_max: self.series_max }),
+                monitor: Monitor::new(MonitorOptions { lateness: self.lateness, series_max: self.series_max }),
                 forecasts: Forecasts::default(),
             });
         }
-        let is_counted = until_ms >= self.counted_ms + COUNT_EVERY_MS || until_ms - from_ms >= COUNT_EVERY_MS;
+        let is_counted = range.end >= self.counted + COUNT_EVERY || range.length() >= COUNT_EVERY;
         if is_counted {
-            self.counted_ms = until_ms;
-            self.feed.forget(until_ms - FORGOTTEN.0);
+            self.counted = range.end;
+            self.feed.forget(range.end - FORGOTTEN);
         }
         let mut all: usize = self.tenants.values().map(|judges| judges.monitor.series()).sum();
         let mut news = Vec::new();
@@ -241,14 +242,14 @@ impl Work {
             let ClosedCells { judged, limited } = closed.remove(tenant).unwrap_or_default();
             let before = judges.monitor.series();
             judges.monitor.set_series_max(self.series_max.saturating_sub(all - before));
-            let mut found = feed(&mut judges.monitor, tenant, &judged, TimeRange::from_ms(from_ms, until_ms));
+            let mut found = feed(&mut judges.monitor, tenant, &judged, range);
             all += judges.monitor.series() - before.min(judges.monitor.series());
-            found.extend(judges.forecast(tenant, &limited, until_ms));
+            found.extend(judges.forecast(tenant, &limited, range.end));
             let own = (is_counted || !found.is_empty()).then(|| TenantUsage::of(&judges.monitor));
             if own.is_some() || !found.is_empty() {
                 self.board.add(tenant, &found, own);
             }
-            found.retain(|one| one.finding.at > WallMs(began_ms));
+            found.retain(|one| one.finding.at > began);
             if !found.is_empty() {
                 news.push((tenant.clone(), found));
             }
@@ -333,14 +334,14 @@ impl Work {
 
 impl Judges {
     /// When numbers reach their limits.
-    fn forecast(&mut self, tenant: &Tenant, limited: &[(SeriesData, f64)], until_ms: i64) -> Vec<Reported> {
+    fn forecast(&mut self, tenant: &Tenant, limited: &[(SeriesData, f64)], until: WallMs) -> Vec<Reported> {
         for (one, limit) in limited {
             let id = SeriesId::of(tenant, one.meta.kind, &one.labels);
             for (time_ms, value) in one.floats.times.iter().zip(&one.floats.values) {
                 self.forecasts.sample(id, &one.labels, &one.meta.unit, *limit, WallMs(*time_ms), *value);
             }
         }
-        self.forecasts.advance(WallMs(until_ms))
+        self.forecasts.advance(until)
     }
 }
 
