@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Sample, SeriesData, SeriesDef, SourceId, TextColumn, TimeRange,
-    Value, WallMs,
-};
+use ogive_model::{HistogramValue, Sample, SeriesData, SeriesDef, SourceId, TextColumn, TimeRange, Value, WallMs};
 use ogive_store::merge;
 
 use crate::hidden::{Hidden, is_hidden};
@@ -115,8 +112,8 @@ pub(crate) fn series(def: &SeriesDef, samples: Vec<Sample>) -> (SeriesData, u64)
     let mut data = runs.pop().unwrap_or_else(|| empty(def));
     sort_texts(&mut data.texts);
     lost += merge::collapse(&mut data).cells;
-    forget_unknown(&mut data.floats.starts);
-    forget_unknown(&mut data.histograms.starts);
+    merge::forget_unknown(&mut data.floats.starts);
+    merge::forget_unknown(&mut data.histograms.starts);
     (data, lost)
 }
 
@@ -144,14 +141,7 @@ pub(crate) fn weight_of(data: &SeriesData) -> usize {
 
 /// A series without samples.
 pub(crate) fn empty(def: &SeriesDef) -> SeriesData {
-    SeriesData {
-        labels: def.labels.clone(),
-        meta: def.meta.clone(),
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(def.labels.clone(), def.meta.clone())
 }
 
 fn put(data: &mut SeriesData, time: i64, start: i64, value: Value) {
@@ -179,12 +169,6 @@ fn sort_texts(texts: &mut TextColumn) {
         std::mem::take(&mut texts.times).into_iter().zip(std::mem::take(&mut texts.values)).collect();
     rows.sort();
     (texts.times, texts.values) = rows.into_iter().unzip();
-}
-
-fn forget_unknown(starts: &mut Vec<i64>) {
-    if starts.iter().all(|start| *start == 0) {
-        starts.clear();
-    }
 }
 
 #[cfg(test)]

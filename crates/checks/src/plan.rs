@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use ogive_model::{MonoNs, Ns, WallNs};
+use ogive_text::fnv::fnv1a;
 
 /// The golden section of the circle in 64 bits: of all steps it leaves the most even gaps, however many are made.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -66,12 +67,6 @@ enum Chance {
     Shared { seed: u64, first: u64 },
 }
 
-/// The first number of the shared line of `name`: FNV-1a.
-fn seed_of(name: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
 impl Line {
     fn new(from: MonoNs, length: Ns, mut random: Random) -> Self {
         assert!(length > Ns::ZERO, "a period takes time");
@@ -95,7 +90,7 @@ impl Line {
                 now.saturating_add(length - into)
             }
         };
-        let seed = seed_of(name);
+        let seed = fnv1a(name.bytes());
         let place = Random::new(!seed).next().wrapping_add(STEP.wrapping_mul(first));
         let mut line = Self { from, length, place, period: 0, due: from, chance: Chance::Shared { seed, first } };
         line.settle();

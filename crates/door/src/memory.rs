@@ -55,14 +55,7 @@ impl Memory {
                 let declared = batch.series.get(sample.series as usize).ok_or(Reason::SeriesUnknown)?;
                 let series = declared.as_ref().map_err(|_| Reason::LabelsInvalid)?;
                 let mut stored = self.series.lock().unwrap();
-                let empty = SeriesData {
-                    labels: series.labels.clone(),
-                    meta: series.meta.clone(),
-                    floats: Default::default(),
-                    histograms: Default::default(),
-                    texts: Default::default(),
-                    rollup_ms: 0,
-                };
+                let empty = SeriesData::new(series.labels.clone(), series.meta.clone());
                 let data =
                     stored.entry((batch.tenant.clone(), series.meta.kind, series.labels.clone())).or_insert(empty);
                 let time = sample.time_ms();

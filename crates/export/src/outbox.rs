@@ -312,7 +312,7 @@ impl Outbox {
             if !seen.insert(*index) {
                 continue;
             }
-            let (reason, amount) = (known(reason), Amount::of(sample));
+            let (reason, amount) = (Reason::known_name(reason), Amount::of(sample));
             first_reason.get_or_insert(reason);
             taken -= amount;
             self.count_dropped(reason, amount, SampleSpan::at(WallMs(sample.time_ms())));
@@ -327,11 +327,6 @@ impl Outbox {
             format!("{} of {} samples were refused; the first: {}", rejected.len(), sent.amount.samples, rejected[0].1);
         AttemptOutcome::Dropped { detail }
     }
-}
-
-/// A reason of the model's; servers of another version may have others.
-fn known(reason: &str) -> &'static str {
-    Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
 }
 
 /// The frame under another number. A frame of our own can always be decoded; if not, it is sent unchanged, and the receiver

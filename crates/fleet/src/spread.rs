@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ogive_text::fnv::fnv1a;
+
 /// 15 s: with its margin a quarter of the usual period of a minute, and less than one of half a minute.
 const LEASE: Duration = Duration::from_secs(15);
 /// 3 s: a poll each second.
@@ -95,10 +97,9 @@ fn score(broker: u64, check: u64) -> u64 {
     mixed(mixed(broker) ^ check)
 }
 
-/// FNV-1a. Nothing secret depends on it, and whoever names checks may name them as they like.
+/// Nothing secret depends on it, and whoever names checks may name them as they like.
 fn hash(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    fnv1a(text.bytes())
 }
 
 /// The last step of SplitMix64: each bit of the input changes half of the output.

@@ -127,7 +127,7 @@ impl Groups {
         Some(format!(
             "{}: the largest, {}, is drawn; choose another with group=, or merge them with merge=true",
             self.number(),
-            name(drawn)
+            drawn.braced()
         ))
     }
 
@@ -160,12 +160,6 @@ impl Groups {
             None => out.extend_from_slice(b"null"),
         }
     }
-}
-
-/// `{route="/a"}`.
-fn name(labels: &Labels) -> String {
-    let pairs: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
-    format!("{{{}}}", pairs.join(", "))
 }
 
 #[cfg(test)]

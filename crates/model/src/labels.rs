@@ -141,6 +141,13 @@ impl Labels {
         2 * size_of::<usize>() + self.0.len()
     }
 
+    /// `{a="b", c="d"}` with the metric's name among them, as messages write a set.
+    #[must_use]
+    pub fn braced(&self) -> String {
+        let pairs: Vec<String> = self.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        format!("{{{}}}", pairs.join(", "))
+    }
+
     /// The set of those labels whose name `keep` accepts.
     #[must_use]
     pub fn filtered(&self, mut keep: impl FnMut(&str) -> bool) -> Self {

@@ -94,3 +94,12 @@ pub struct SeriesData {
     /// Width of the coarsest cells among the samples that come from a rollup, milliseconds; 0 when none does.
     pub rollup_ms: u32,
 }
+
+impl SeriesData {
+    /// A series without samples.
+    #[must_use]
+    pub fn new(labels: Labels, meta: SeriesMeta) -> Self {
+        let (floats, histograms, texts) = Default::default();
+        Self { labels, meta, floats, histograms, texts, rollup_ms: 0 }
+    }
+}

@@ -69,6 +69,12 @@ impl Reason {
             Self::SequenceTooOld => "sequence_too_old",
         }
     }
+
+    /// The name of the reason that `text` names, for counters by reason; `other` for text of another version.
+    #[must_use]
+    pub fn known_name(text: &str) -> &'static str {
+        Self::ALL.into_iter().map(Self::as_str).find(|known| *known == text).unwrap_or("other")
+    }
 }
 
 /// The outcome of a batch. `accepted + duplicate + rejected.len()` is the number of its samples.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ogive_text::fnv::fnv1a;
 use serde::{Deserialize, Serialize};
 
 /// The label with the tenant of an alert.
@@ -42,10 +43,8 @@ impl Notice {
 
     /// FNV-1a of names and values with 0xff after each.
     pub(crate) fn hash(&self) -> u64 {
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let pairs = self.labels.iter();
-        let bytes = pairs.flat_map(|(name, value)| name.bytes().chain([0xff]).chain(value.bytes()).chain([0xff]));
-        bytes.fold(0xcbf2_9ce4_8422_2325, step)
+        fnv1a(pairs.flat_map(|(name, value)| name.bytes().chain([0xff]).chain(value.bytes()).chain([0xff])))
     }
 
     /// Name of its alert.

@@ -199,7 +199,8 @@ impl<'a> Field<'a> {
     }
 }
 
-fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
+/// Checks a number of things against its limit.
+pub(crate) fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
     if found > limit { Err(Error::TooLarge { what, found: found as u64, limit: limit as u64 }) } else { Ok(()) }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use ogive_model::words::unescaped;
+use ogive_text::quoted::closing_quote;
 
 /// 32 levels, as deep as OTLP's log records are stored.
 pub const FIELD_DEPTH_MAX: usize = 32;
@@ -138,19 +139,6 @@ impl<'t> Json<'t, '_> {
 
     fn expect(&mut self, c: char) -> ControlFlow<()> {
         if self.take(c) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-}
-
-/// Where the quote is that no backslash protects.
-fn closing_quote(body: &str) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let at = from + body[from..].find(['"', '\\'])?;
-        if body.as_bytes()[at] == b'"' {
-            return Some(at);
-        }
-        // The character behind the backslash may be longer than a byte.
-        from = at + 1 + body[at + 1..].chars().next()?.len_utf8();
     }
 }
 

@@ -330,7 +330,7 @@ fn rows<T>(times: &mut Vec<i64>, values: &mut Vec<T>, starts: &mut Vec<i64>) -> 
 }
 
 /// Starts of which none is known are not kept.
-pub(crate) fn forget_unknown(starts: &mut Vec<i64>) {
+pub fn forget_unknown(starts: &mut Vec<i64>) {
     if starts.iter().all(|start| *start == 0) {
         starts.clear();
     }

@@ -193,14 +193,7 @@ impl Feed {
 
 /// Samples of one series, ascending in time; `None` when fragments of a cell do not fit each other.
 fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Value)>) -> Option<SeriesData> {
-    let mut data = SeriesData {
-        labels: known.labels.clone(),
-        meta: known.meta.clone(),
-        floats: Default::default(),
-        histograms: Default::default(),
-        texts: Default::default(),
-        rollup_ms: 0,
-    };
+    let mut data = SeriesData::new(known.labels.clone(), known.meta.clone());
     for (time_ms, value) in parts {
         let histogram = match std::mem::replace(value, Value::Float(0.0)) {
             Value::Float(value) => {

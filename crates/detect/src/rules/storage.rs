@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, STALE, Select, SelectError, Selection, SeriesData,
-    SeriesMeta, Temporality, TextColumn, WallMs,
+    HistogramValue, Kind, Labels, Ms, STALE, Select, SelectError, Selection, SeriesData, SeriesMeta, Temporality,
+    WallMs,
 };
 use ogive_query::value::{InstantSample, Point};
 
@@ -125,14 +125,8 @@ impl Select for MemoryStore<'_> {
 }
 
 fn empty(labels: &Labels) -> SeriesData {
-    SeriesData {
-        labels: labels.clone(),
-        meta: SeriesMeta { kind: Kind::Float, temporality: Temporality::Cumulative, unit: String::new(), width_ms: 0 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Cumulative, unit: String::new(), width_ms: 0 };
+    SeriesData::new(labels.clone(), meta)
 }
 
 fn push(data: &mut SeriesData, time: i64, value: &Point) {

@@ -118,11 +118,6 @@ pub(super) struct State {
     request_batches: usize,
 }
 
-/// A reason of the model's; another server may send any other text.
-fn known(reason: &str) -> &'static str {
-    Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
-}
-
 /// The frame of a job.
 fn frame(job: &Job) -> Result<Arc<[u8]>, ogive_model::Error> {
     match job {
@@ -370,9 +365,9 @@ impl Destination {
         state.figures.acknowledged(now_ms, length);
         if let Some((_, first)) = rejected.first() {
             for (_, reason) in rejected {
-                *state.figures.samples_refused.entry(known(reason)).or_default() += 1;
+                *state.figures.samples_refused.entry(Reason::known_name(reason)).or_default() += 1;
             }
-            let first = known(first);
+            let first = Reason::known_name(first);
             self.tell(state, format!("{} samples were refused; the first: {first}", rejected.len()));
             if let Job::Record(entry, _) = job {
                 let samples: Vec<u32> = rejected.iter().map(|(sample, _)| *sample).collect();

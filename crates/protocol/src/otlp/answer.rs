@@ -3,6 +3,7 @@
 use super::any::messages;
 use crate::Error;
 use crate::protobuf::Fields;
+use crate::protobuf::write::{bytes, number};
 
 /// 300 bytes of a far side's sentence are kept.
 const MESSAGE_BYTES_MAX: usize = 300;
@@ -74,25 +75,6 @@ pub fn status(code: u32, message: &str, retry_seconds: Option<u64>) -> Vec<u8> {
         bytes(&mut out, 3, &any);
     }
     out
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn number(out: &mut Vec<u8>, field: u32, value: u64) {
-    varint(out, u64::from(field) << 3);
-    varint(out, value);
-}
-
-fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
-    varint(out, u64::from(field) << 3 | 2);
-    varint(out, value.len() as u64);
-    out.extend_from_slice(value);
 }
 
 #[cfg(test)]

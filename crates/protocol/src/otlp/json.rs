@@ -16,6 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use ogive_text::hex;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use crate::protobuf::write::varint;
+
 /// 32 MiB: what a body of protobuf may have.
 const OUT_BYTES_MAX: usize = 32 << 20;
 
@@ -342,20 +344,20 @@ impl FieldSeed<'_> {
     }
 
     fn varint<E: de::Error>(self, value: u64) -> Result<(), E> {
-        put_varint(self.out, u64::from(self.field.number) << 3);
-        put_varint(self.out, value);
+        varint(self.out, u64::from(self.field.number) << 3);
+        varint(self.out, value);
         within(self.out)
     }
 
     fn fixed64<E: de::Error>(self, bits: u64) -> Result<(), E> {
-        put_varint(self.out, u64::from(self.field.number) << 3 | 1);
+        varint(self.out, u64::from(self.field.number) << 3 | 1);
         self.out.extend_from_slice(&bits.to_le_bytes());
         within(self.out)
     }
 
     fn bytes<E: de::Error>(self, bytes: &[u8]) -> Result<(), E> {
-        put_varint(self.out, u64::from(self.field.number) << 3 | 2);
-        put_varint(self.out, bytes.len() as u64);
+        varint(self.out, u64::from(self.field.number) << 3 | 2);
+        varint(self.out, bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         within(self.out)
     }
@@ -373,7 +375,7 @@ impl FieldSeed<'_> {
             Kind::Fixed64 => self.fixed64(bits),
             Kind::Fixed32 => {
                 let Ok(value) = u32::try_from(value) else { return Err(self.wrong("the number")) };
-                put_varint(self.out, u64::from(self.field.number) << 3 | 5);
+                varint(self.out, u64::from(self.field.number) << 3 | 5);
                 self.out.extend_from_slice(&value.to_le_bytes());
                 within(self.out)
             }
@@ -473,14 +475,6 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         MessageSeed { schema, out: &mut message }.visit_map(map)?;
         self.bytes(&message)
     }
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[cfg(test)]

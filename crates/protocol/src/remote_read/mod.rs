@@ -16,7 +16,7 @@ pub use samples::Answer;
 use ogive_model::{MatchOp, Matcher, TimeRange};
 
 use crate::Error;
-use crate::protobuf::{Field, Fields, varint};
+use crate::protobuf::{Field, Fields, varint, within};
 
 /// 64 queries: Prometheus sends one.
 pub const QUERIES_MAX: usize = 64;
@@ -110,10 +110,6 @@ fn matcher_of(message: &[u8]) -> Result<Matcher, Error> {
         }
     }
     Matcher::new(name, op, value).map_err(|_| Error::Malformed { what: "a matcher's regular expression is wrong" })
-}
-
-fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
-    if found > limit { Err(Error::TooLarge { what, found: found as u64, limit: limit as u64 }) } else { Ok(()) }
 }
 
 #[cfg(test)]

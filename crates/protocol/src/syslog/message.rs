@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use ogive_text::quoted::closing_quote;
+
 /// A message; what it does not say is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message<'m> {
@@ -96,7 +98,7 @@ impl<'m> Message<'m> {
                     }
                 } else {
                     let (name, after) = rest.strip_prefix(' ')?.split_once("=\"")?;
-                    let end = value_end(after)?;
+                    let end = closing_quote(after)?;
                     let value = &after[..end];
                     rest = &after[end + 1..];
                     is_first = false;
@@ -150,7 +152,7 @@ fn data_end(text: &str) -> Option<usize> {
                 return None;
             }
             at += 1 + name + 2;
-            at += value_end(&text[at..])? + 1;
+            at += closing_quote(&text[at..])? + 1;
         }
         if text.as_bytes().get(at) != Some(&b']') {
             return None;
@@ -158,18 +160,6 @@ fn data_end(text: &str) -> Option<usize> {
         at += 1;
     }
     (at > 0).then_some(at)
-}
-
-/// Where the quote is that no backslash protects.
-fn value_end(text: &str) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let at = from + text[from..].find(['"', '\\'])?;
-        if text.as_bytes()[at] == b'"' {
-            return Some(at);
-        }
-        from = at + 1 + text[at + 1..].chars().next()?.len_utf8();
-    }
 }
 
 /// The value without the backslashes before `"`, `\` and `]`.

@@ -237,11 +237,11 @@ impl Join<'_> {
         let Some((_, row, other)) = first else { return Ok(()) };
         let side = if self.swapped { "left" } else { "right" };
         let group = signature(&row.labels, self.matching);
-        let (row, other) = (braces(&row.labels), braces(&other.labels));
+        let (row, other) = (row.labels.braced(), other.labels.braced());
         Err(Error::evaluate(format!(
             "found duplicate series for the match group {} on the {side} hand-side of the operation: \
              [{row}, {other}];many-to-many matching not allowed: matching labels must be unique on one side",
-            braces(&group)
+            group.braced()
         )))
     }
 
@@ -335,12 +335,6 @@ impl Join<'_> {
         }
         row.put(step, Some(cell))
     }
-}
-
-/// `{a="1"}` with the name among the labels, as messages show label sets.
-fn braces(labels: &Labels) -> String {
-    let pairs: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
-    format!("{{{}}}", pairs.join(", "))
 }
 
 fn result_labels(
