@@ -13,7 +13,7 @@ pub(super) struct Account {
 
 impl Account {
     /// What the keys `user`, `password` and `password_file` say, if any of them is there.
-    pub(super) fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Option<Self>, String> {
         let password = secret("password", raw.password.take(), raw.password_file.take())?;
         match (raw.user.take(), password) {
             (Some(user), Some(password)) => Ok(Some(Self { user, password })),
@@ -37,7 +37,7 @@ mod tests {
             password_file: file.map(PathBuf::from),
             ..Raw::default()
         };
-        let found = Account::of(&mut raw).map(|account| account.map(|account| account.user));
+        let found = Account::from_raw(&mut raw).map(|account| account.map(|account| account.user));
         assert_eq!(found, expected.map(|user| user.map(str::to_owned)).map_err(str::to_owned));
         if found.is_ok() {
             assert!(raw.user.is_none() && raw.password.is_none() && raw.password_file.is_none(), "all keys are taken");

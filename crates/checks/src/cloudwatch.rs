@@ -86,7 +86,7 @@ struct Series {
 
 impl MetricQuery {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let region =
             raw.region.take().filter(|region| is_word(region)).ok_or("region is missing, such as eu-west-1")?;
         let url = raw.endpoint.take().unwrap_or_else(|| format!("https://monitoring.{region}.amazonaws.com/"));

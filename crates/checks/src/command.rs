@@ -55,7 +55,7 @@ pub(super) struct Line {
 
 impl Line {
     /// What the keys `command` and `environment` say.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let command = raw.command.take().unwrap_or_default();
         let program = command.first().ok_or("command is missing: a list of the program and its arguments")?;
         if !program.starts_with('/') {
@@ -85,8 +85,8 @@ pub(super) struct Output {
 
 impl External {
     /// What a table of one of the kinds says. A target is a label alone.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
-        let line = Line::of(raw)?;
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
+        let line = Line::from_raw(raw)?;
         let status = raw.status.take().filter(|status| !status.is_empty()).unwrap_or_else(|| vec![0]);
         if let Some(wrong) = status.iter().find(|status| **status > 255) {
             return Err(format!("status {wrong} is no exit code"));

@@ -158,7 +158,7 @@ impl Config {
         };
         let is_empty_list = tables.check.as_ref().is_some_and(Vec::is_empty);
         let checks = tables.check.unwrap_or_default().into_iter().map(check).collect::<Result<_, _>>()?;
-        let config = Self::of(checks).map_err(|clash| clash.mistake(text).to_string())?;
+        let config = Self::new(checks).map_err(|clash| clash.mistake(text).to_string())?;
         Ok(Self { is_empty_list, ..config })
     }
 
@@ -226,7 +226,7 @@ impl Config {
     }
 
     /// Checks of one file, when what holds for all of them together does.
-    pub fn of(check: Vec<Check>) -> Result<Self, Clash> {
+    pub fn new(check: Vec<Check>) -> Result<Self, Clash> {
         let mut names = BTreeSet::new();
         if let Some((index, twice)) = check.iter().enumerate().find(|(_, check)| !names.insert(&check.name)) {
             let message = format!("check {:?} is there twice; series of both would be the same", twice.name);
@@ -260,7 +260,7 @@ impl TryFrom<Raw> for Check {
 
     fn try_from(raw: Raw) -> Result<Self, String> {
         let name = raw.name.clone();
-        Self::of(raw).map_err(|sentence| format!("check {name:?}: {sentence}"))
+        Self::from_raw(raw).map_err(|sentence| format!("check {name:?}: {sentence}"))
     }
 }
 
@@ -284,7 +284,7 @@ impl Check {
         }
     }
 
-    fn of(raw: Raw) -> Result<Self, String> {
+    fn from_raw(raw: Raw) -> Result<Self, String> {
         if raw.name.is_empty() {
             return Err("give it a name".into());
         }
@@ -350,10 +350,10 @@ fn without_login(target: &str) -> String {
 /// What the kind makes of its keys; it takes those that it knows.
 fn ask(raw: &mut Raw) -> Result<Probe, String> {
     match raw.kind.as_str() {
-        "http" if raw.step.is_some() => Steps::of(raw).map(|steps| Probe::Steps(Box::new(steps))),
-        "http" => Http::of(raw).map(|http| Probe::Http(Box::new(http))),
-        "grpc" => Grpc::of(raw).map(|grpc| Probe::Grpc(Box::new(grpc))),
-        "websocket" => WebSocket::of(raw).map(|socket| Probe::WebSocket(Box::new(socket))),
+        "http" if raw.step.is_some() => Steps::from_raw(raw).map(|steps| Probe::Steps(Box::new(steps))),
+        "http" => Http::from_raw(raw).map(|http| Probe::Http(Box::new(http))),
+        "grpc" => Grpc::from_raw(raw).map(|grpc| Probe::Grpc(Box::new(grpc))),
+        "websocket" => WebSocket::from_raw(raw).map(|socket| Probe::WebSocket(Box::new(socket))),
         "tcp" => Ok(Probe::Tcp(place(&target(raw)?, None)?)),
         "tls" => Ok(Probe::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
         "dns" => dns(raw).map(Probe::Dns),
@@ -364,26 +364,26 @@ fn ask(raw: &mut Raw) -> Result<Probe, String> {
             }
             Ok(Probe::Icmp { host: target(raw)?, count })
         }
-        "postgres" => Database::of(raw, 5432, Some("postgres")).map(|server| Probe::Postgres(Box::new(server))),
-        "mysql" => Database::of(raw, 3306, None).map(|server| Probe::MySql(Box::new(server))),
-        "mongodb" => MongoDb::of(raw).map(|server| Probe::MongoDb(Box::new(server))),
+        "postgres" => Database::from_raw(raw, 5432, Some("postgres")).map(|server| Probe::Postgres(Box::new(server))),
+        "mysql" => Database::from_raw(raw, 3306, None).map(|server| Probe::MySql(Box::new(server))),
+        "mongodb" => MongoDb::from_raw(raw).map(|server| Probe::MongoDb(Box::new(server))),
         "redis" => login(raw, 6379).map(Probe::Redis),
         "memcached" => Ok(Probe::Memcached(place(&target(raw)?, Some(11_211))?, tls(raw))),
         "ntp" => Ok(Probe::Ntp(place(&target(raw)?, Some(123))?)),
-        "snmp" => Snmp::of(raw).map(|snmp| Probe::Snmp(Box::new(snmp))),
+        "snmp" => Snmp::from_raw(raw).map(|snmp| Probe::Snmp(Box::new(snmp))),
         "ssh" => Greeting::from_raw(raw, greeting::Protocol::Ssh).map(Probe::Greeting),
         "smtp" => Greeting::from_raw(raw, greeting::Protocol::Smtp).map(Probe::Greeting),
         "imap" => Greeting::from_raw(raw, greeting::Protocol::Imap).map(Probe::Greeting),
         "pop3" => Greeting::from_raw(raw, greeting::Protocol::Pop3).map(Probe::Greeting),
-        "ldap" => Ldap::of(raw).map(|ldap| Probe::Ldap(Box::new(ldap))),
-        "haproxy" => HaProxy::of(raw).map(Probe::HaProxy),
-        "varnish" => Varnish::of(raw).map(Probe::Varnish),
-        "jolokia" => Jolokia::of(raw).map(|agent| Probe::Jolokia(Box::new(agent))),
-        "elasticsearch" => Elasticsearch::of(raw).map(Probe::Elasticsearch),
-        "nagios" | "command" => External::of(raw).map(Probe::Command),
-        "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
+        "ldap" => Ldap::from_raw(raw).map(|ldap| Probe::Ldap(Box::new(ldap))),
+        "haproxy" => HaProxy::from_raw(raw).map(Probe::HaProxy),
+        "varnish" => Varnish::from_raw(raw).map(Probe::Varnish),
+        "jolokia" => Jolokia::from_raw(raw).map(|agent| Probe::Jolokia(Box::new(agent))),
+        "elasticsearch" => Elasticsearch::from_raw(raw).map(Probe::Elasticsearch),
+        "nagios" | "command" => External::from_raw(raw).map(Probe::Command),
+        "cloudwatch" => super::cloudwatch::MetricQuery::from_raw(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]
-        "lua" => super::lua::Script::of(raw).map(Probe::Lua),
+        "lua" => super::lua::Script::from_raw(raw).map(Probe::Lua),
         #[cfg(not(feature = "lua"))]
         "lua" => Err("this ogive was built without Lua; build it with --features lua".into()),
         other => {
@@ -399,7 +399,7 @@ fn dns(raw: &mut Raw) -> Result<Dns, String> {
         return Err("query is missing: the name that is asked for".into());
     };
     let record = raw.record.take().unwrap_or_else(|| "A".into());
-    let record = super::dns::Record::of(&record).ok_or_else(|| {
+    let record = super::dns::Record::parse(&record).ok_or_else(|| {
         format!("record {record:?} is none; there are {}", super::dns::Record::NAMES.map(|(name, _)| name).join(", "))
     })?;
     super::dns::check_name(&query)?;
@@ -611,7 +611,7 @@ mod tests {
         let of = |line: &str| {
             let table: toml::Table = toml::from_str(&format!("{TCP}{line}")).unwrap();
             let check = table["check"].as_array().unwrap()[0].clone().try_into::<Check>();
-            check.map_err(|error| error.to_string()).map(|check| Config::of(vec![check]).unwrap())
+            check.map_err(|error| error.to_string()).map(|check| Config::new(vec![check]).unwrap())
         };
         let spread = |line: &str| {
             let config = of(line).unwrap();

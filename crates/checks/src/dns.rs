@@ -46,7 +46,7 @@ impl Record {
         ("TXT", TYPE::TXT),
     ];
 
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         let found = Self::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(Self(found.1))
     }
@@ -198,7 +198,7 @@ mod tests {
         Dns {
             server: None,
             query: "a.example".into(),
-            record: Record::of(record).unwrap(),
+            record: Record::parse(record).unwrap(),
             expect: expect.iter().map(ToString::to_string).collect(),
         }
     }

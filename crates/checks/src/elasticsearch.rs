@@ -77,7 +77,7 @@ pub(super) struct Elasticsearch {
 
 impl Elasticsearch {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         refuse_labels(raw, &["cluster", "node", "name"])?;
         let base = url(raw)?;
         let wanted = fields(raw, |field| field.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))?;

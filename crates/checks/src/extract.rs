@@ -45,7 +45,7 @@ pub(super) enum Source {
 
 impl Source {
     /// Of the two keys one.
-    pub(super) fn of(regex: Option<String>, json: Option<String>) -> Result<Self, String> {
+    pub(super) fn new(regex: Option<String>, json: Option<String>) -> Result<Self, String> {
         match (regex, json) {
             (Some(text), None) => {
                 let regex = Regex::new(&text).map_err(|error| format!("regex: {error}"))?;
@@ -90,16 +90,16 @@ impl Extract {
         if tables.len() > TABLES_MAX {
             return Err(format!("there are {} [[check.extract]] tables, above {TABLES_MAX}", tables.len()));
         }
-        tables.into_iter().map(Self::of).collect()
+        tables.into_iter().map(Self::from_table).collect()
     }
 
-    fn of(table: ExtractTable) -> Result<Self, String> {
+    fn from_table(table: ExtractTable) -> Result<Self, String> {
         let ExtractTable { name, regex, json, unit, counter, labels } = table;
         let of = |sentence: String| format!("extract {name:?}: {sentence}");
         if name.is_empty() || name.starts_with("ogive_") {
             return Err(of("give it a name, and none that begins with ogive_: those are the server's own".into()));
         }
-        let from = Source::of(regex, json).map_err(of)?;
+        let from = Source::new(regex, json).map_err(of)?;
         let found = match &from {
             Source::Regex(regex) => label_groups(regex),
             Source::Json(_) => vec!["path"],
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn table(keys: &str) -> Result<Extract, String> {
-        Extract::of(toml::from_str(keys).unwrap())
+        Extract::from_table(toml::from_str(keys).unwrap())
     }
 
     fn numbers(keys: &str, text: &str) -> Result<Vec<String>, String> {

@@ -45,7 +45,7 @@ fn requested(table: &str) -> Probe {
 pub fn dns(bytes: &[u8]) {
     let id = bytes.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
     for (name, _) in dns::Record::NAMES {
-        let record = dns::Record::of(name).expect("it is one");
+        let record = dns::Record::parse(name).expect("it is one");
         let dns = Dns { server: None, query: "a.example".into(), record, expect: vec!["192.0.2.1".into()] };
         if let Ok(Some(answer)) = dns::read(bytes, id, &dns) {
             let _ = dns::judged(&dns, &answer);

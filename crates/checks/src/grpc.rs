@@ -68,7 +68,7 @@ pub(super) struct Grpc {
 
 impl Grpc {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let text = target(raw)?;
         let place = place(&text, None)?;
         let mut trust = tls(raw);

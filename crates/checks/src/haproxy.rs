@@ -126,7 +126,7 @@ enum Source {
 
 impl HaProxy {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         refuse_labels(raw, &LABELS)?;
         let mut text = target(raw)?;
         let from = if text.starts_with('/') {
@@ -265,7 +265,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(columns: &[String], wanted: &[String]) -> Result<Self, Failure> {
+    fn new(columns: &[String], wanted: &[String]) -> Result<Self, Failure> {
         let at = |name: &str| {
             let found = columns.iter().position(|column| column.trim_start_matches("# ") == name);
             found.ok_or_else(|| Failure::new(Reason::Protocol, format!("the answer has no column {name:?}")))
@@ -289,7 +289,7 @@ impl Head {
 /// Reports the numbers of the rows.
 fn rows(table: &str, proxy: &HaProxy, readings: &mut Readings<'_>) -> Result<Up, Failure> {
     let (columns, mut left) = record(table)?;
-    let head = Head::of(&columns, &proxy.fields)?;
+    let head = Head::new(&columns, &proxy.fields)?;
     let mut up = Up::new();
     let state = Metric { name: "haproxy_up".into(), unit: String::new(), is_counter: false };
     for count in 0.. {

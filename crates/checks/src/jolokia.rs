@@ -70,7 +70,7 @@ struct Errors {
 
 impl Jolokia {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         refuse_labels(raw, &LABELS)?;
         let tables = raw.read.take().unwrap_or_default();
         if tables.is_empty() {
@@ -79,7 +79,7 @@ impl Jolokia {
         if tables.len() > READS_MAX {
             return Err(format!("there are {} [[check.read]] tables, above {READS_MAX}", tables.len()));
         }
-        let reads = tables.into_iter().map(Read::of).collect::<Result<Vec<_>, _>>()?;
+        let reads = tables.into_iter().map(Read::from_table).collect::<Result<Vec<_>, _>>()?;
         let taken = OWN_LABELS.into_iter().chain(LABELS).map(str::to_owned);
         let taken = taken.chain(raw.labels.keys().cloned()).collect();
         let url = url(raw)?;
@@ -135,7 +135,7 @@ fn refusal(answer: &Value) -> String {
 }
 
 impl Read {
-    fn of(table: ReadTable) -> Result<Self, String> {
+    fn from_table(table: ReadTable) -> Result<Self, String> {
         let ReadTable { mbean, attributes, metric, unit, counter } = table;
         let wrong = |sentence: String| format!("read {mbean:?}: {sentence}");
         if ObjectName::parse(&mbean).is_none() {

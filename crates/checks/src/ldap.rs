@@ -49,7 +49,7 @@ pub(super) struct Ldap {
 
 impl Ldap {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let (place, is_tls) = address(&target(raw)?)?;
         let encryption = match (is_tls, raw.starttls.take().unwrap_or(false)) {
             (true, true) => return Err("starttls begins without TLS: write ldap:// in place of ldaps://".into()),
@@ -59,7 +59,7 @@ impl Ldap {
         };
         let account = account(raw)?;
         let search = match raw.search.take() {
-            Some(table) => Some(Search::of(table, raw).map_err(|sentence| format!("search: {sentence}"))?),
+            Some(table) => Some(Search::from_table(table, raw).map_err(|sentence| format!("search: {sentence}"))?),
             None => None,
         };
         Ok(Self { place, encryption, account, search })
@@ -73,7 +73,7 @@ fn account(raw: &mut Raw) -> Result<Option<Account>, String> {
         Some(user) if user.len() > USER_BYTES_MAX => Err(format!("user has more than {USER_BYTES_MAX} bytes")),
         Some(_) if !has_password => Err("password_file is missing: a name without a password binds anonymously".into()),
         None if has_password => Err("user is missing: the name that binds with the password".into()),
-        _ => Account::of(raw),
+        _ => Account::from_raw(raw),
     }
 }
 

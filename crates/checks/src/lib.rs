@@ -199,7 +199,7 @@ impl Checks {
     }
 
     /// The checks of a file; none of no file.
-    pub fn of(options: &CheckOptions, files: Files) -> anyhow::Result<Self> {
+    pub fn new(options: &CheckOptions, files: Files) -> anyhow::Result<Self> {
         let ((config, flat), marks) = match &options.checks {
             Some(path) => read(path, files).map_err(anyhow::Error::msg).context("cannot start the checks")?,
             None => Default::default(),

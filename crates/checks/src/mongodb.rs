@@ -66,13 +66,13 @@ struct Login {
 
 impl MongoDb {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         refuse_labels(raw, &["member", "mode", "name", "query", "replica_set"])?;
         let place = address(&target(raw)?)?;
         Ok(Self {
             place,
             trust: tls(raw),
-            login: Login::of(raw)?,
+            login: Login::from_raw(raw)?,
             fields: statistics::fields(raw)?,
             wants_replica_set: raw.replica_set.take().unwrap_or(false),
             commands: Command::all(raw, ADMIN)?,
@@ -81,9 +81,9 @@ impl MongoDb {
 }
 
 impl Login {
-    fn of(raw: &mut Raw) -> Result<Option<Self>, String> {
+    fn from_raw(raw: &mut Raw) -> Result<Option<Self>, String> {
         raw.user = raw.user.take().filter(|user| !user.is_empty());
-        let Some(account) = Account::of(raw)? else {
+        let Some(account) = Account::from_raw(raw)? else {
             let unused = "database is the one that the user belongs to, and there is no user";
             return if raw.database.is_some() { Err(unused.into()) } else { Ok(None) };
         };

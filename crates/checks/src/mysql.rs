@@ -35,7 +35,7 @@ pub(super) async fn run(
     let stream = network.connect(run, &login.place).await?;
     run.phase("greeting");
     let mut packets = Packets::new(Box::new(stream));
-    let greeting = Greeting::of(&packets.next().await?)?;
+    let greeting = Greeting::parse(&packets.next().await?)?;
     if let Some(trust) = &login.trust {
         if !greeting.has_tls {
             return Err(Failure::new(Reason::Tls, "the server does not speak TLS"));
@@ -77,7 +77,7 @@ async fn ping(packets: &mut Packets) -> Result<(), Failure> {
 fn done(packet: &[u8]) -> Result<(), Failure> {
     match packet.first() {
         Some(0x00) => Ok(()),
-        Some(0xff) => Err(Refusal::of(packet).in_query()),
+        Some(0xff) => Err(Refusal::parse(packet).in_query()),
         _ => Err(strange()),
     }
 }
@@ -123,7 +123,7 @@ async fn table(packets: &mut Packets, sql: &str) -> Result<Table, Failure> {
     let head = packets.next().await?;
     match head.first() {
         Some(0x00) => return Err(Failure::new(Reason::Content, "sql has no result; write a SELECT")),
-        Some(0xff) => return Err(Refusal::of(&head).in_query()),
+        Some(0xff) => return Err(Refusal::parse(&head).in_query()),
         Some(0xfb) => return Err(Failure::new(Reason::Content, "the server wants a file of this machine")),
         _ => {}
     }
@@ -140,7 +140,7 @@ async fn table(packets: &mut Packets, sql: &str) -> Result<Table, Failure> {
     loop {
         let packet = packets.next().await?;
         if packet.first() == Some(&0xff) {
-            return Err(Refusal::of(&packet).in_query());
+            return Err(Refusal::parse(&packet).in_query());
         }
         if result::is_end(&packet) {
             return Ok(table);
@@ -153,7 +153,7 @@ async fn table(packets: &mut Packets, sql: &str) -> Result<Table, Failure> {
 /// A login, a ping and a query on a server that says what it says.
 #[cfg(any(test, feature = "fuzz"))]
 pub(super) async fn exchange(packets: &mut Packets) -> Result<Table, Failure> {
-    let greeting = Greeting::of(&packets.next().await?)?;
+    let greeting = Greeting::parse(&packets.next().await?)?;
     let account = Account { user: "u", password: Some("pencil"), database: None, is_private: true };
     log_in(packets, &greeting, &account).await?;
     ping(packets).await?;

@@ -49,7 +49,7 @@ impl Query {
         let mut names = BTreeSet::new();
         let mut queries = Vec::new();
         for table in tables {
-            let query = Self::of(table, raw)?;
+            let query = Self::from_table(table, raw)?;
             if !names.insert(query.name.clone()) {
                 return Err(format!("query {:?} is there twice; give each a name of its own", query.name));
             }
@@ -58,7 +58,7 @@ impl Query {
         Ok(queries)
     }
 
-    fn of(table: QueryTable, raw: &Raw) -> Result<Self, String> {
+    fn from_table(table: QueryTable, raw: &Raw) -> Result<Self, String> {
         let QueryTable { name, metric, sql, unit, counter, labels, value_columns, label_columns } = table;
         let name = name.unwrap_or_else(|| metric.clone());
         let wrong = |sentence: String| format!("query {name:?}: {sentence}");

@@ -53,7 +53,7 @@ pub(super) struct RequestKeys {
 
 impl Http {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let url = url(raw)?;
         let keys = RequestKeys {
             method: raw.method.take(),
@@ -116,7 +116,7 @@ impl Http {
 
 /// The login of `Authorization: Basic`.
 fn basic(raw: &mut Raw) -> Result<Option<Account>, String> {
-    let account = Account::of(raw)?;
+    let account = Account::from_raw(raw)?;
     match &account {
         Some(Account { user, .. }) if user.contains(':') => {
             Err(format!("user {user:?}: a colon ends the name in a request"))

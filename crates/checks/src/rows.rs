@@ -94,7 +94,7 @@ struct Roles {
 }
 
 impl Roles {
-    fn of(columns: &[Column], query: &Query) -> Result<Self, String> {
+    fn new(columns: &[Column], query: &Query) -> Result<Self, String> {
         let is_in = |list: &Option<Vec<String>>, name: &str| {
             list.as_ref().map(|list| list.iter().any(|listed| listed.eq_ignore_ascii_case(name)))
         };
@@ -167,7 +167,7 @@ pub(super) struct Reported(BTreeSet<String>);
 /// Reports the samples of a result.
 pub(super) fn report(run: &mut Run, query: &Query, table: &Table, reported: &mut Reported) -> Result<(), Failure> {
     let wrong = |sentence: String| Failure::new(Reason::Content, format!("query {:?}: {sentence}", query.name));
-    let roles = Roles::of(&table.columns, query).map_err(wrong)?;
+    let roles = Roles::new(&table.columns, query).map_err(wrong)?;
     if reported.0.len() + table.rows.len() * roles.values.len() > VALUES_MAX {
         return Err(limit(format!("query {:?}: there are more than {VALUES_MAX} numbers in a run", query.name)));
     }

@@ -25,7 +25,7 @@ pub(super) struct Database {
 
 impl Database {
     /// What a table of such a kind says; `user` is who logs in where it does not say.
-    pub(super) fn of(raw: &mut Raw, port: u16, user: Option<&str>) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw, port: u16, user: Option<&str>) -> Result<Self, String> {
         let mut login = login(raw, port)?;
         login.user = login.user.filter(|user| !user.is_empty()).or_else(|| user.map(str::to_owned));
         if login.user.is_none() {

@@ -55,7 +55,7 @@ type Words = BTreeMap<String, String>;
 
 impl Steps {
     /// What a table with `[[check.step]]` tables says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let (url, tables) = (url(raw)?, raw.step.take().unwrap_or_default());
         if tables.is_empty() || tables.len() > STEPS_MAX {
             return Err(format!("there are {} steps, and may be 1 to {STEPS_MAX}", tables.len()));
@@ -74,7 +74,7 @@ impl Steps {
             if name.is_empty() || steps.iter().any(|step| step.name == name) {
                 return Err(of("give each step a name of its own".into()));
             }
-            let mut step = Step::of(table, &url, &common, redirects).map_err(of)?;
+            let mut step = Step::from_table(table, &url, &common, redirects).map_err(of)?;
             (step.http.token, step.http.trust) = (token.clone(), trust.clone());
             step.check_words(&known).map_err(of)?;
             if let Some((twice, _)) = step.keep.iter().find(|(kept, _)| matches!(kept.as_str(), "user" | "password")) {
@@ -88,7 +88,7 @@ impl Steps {
 }
 
 impl Step {
-    fn of(
+    fn from_table(
         table: StepTable,
         url: &Uri,
         common: &BTreeMap<String, String>,
@@ -117,7 +117,7 @@ impl Step {
         };
         let http = Http::to(url.clone(), keys)?;
         let keep = keep.into_iter().map(|(name, kept)| {
-            let source = Source::of(kept.regex, kept.json).map_err(|sentence| format!("keep {name:?}: {sentence}"))?;
+            let source = Source::new(kept.regex, kept.json).map_err(|sentence| format!("keep {name:?}: {sentence}"))?;
             Ok::<_, String>((name, source))
         });
         let keep = keep.collect::<Result<_, _>>()?;

@@ -23,10 +23,10 @@ pub(super) struct Varnish(Line);
 
 impl Varnish {
     /// What a table of this kind says; its target is the name of the instance.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         refuse_labels(raw, &["ident"])?;
         raw.command.get_or_insert_with(|| vec![PROGRAM.into()]);
-        let mut line = Line::of(raw)?;
+        let mut line = Line::from_raw(raw)?;
         // It waits 5 s for a server otherwise.
         line.command.splice(1..1, ["-t".into(), "0".into()]);
         line.command.push("-j".into());

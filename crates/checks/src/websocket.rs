@@ -64,7 +64,7 @@ impl std::fmt::Debug for WebSocket {
 
 impl WebSocket {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let url = url(&target(raw)?)?;
         let Origin { is_tls, host, port } = Origin::of(&url)?;
         let headers = headers(raw.headers.take())?;

@@ -107,7 +107,7 @@ impl Document {
         if case.is_some() && filter.is_none() {
             return Err(wrong("case", "there are cases and no [[filter]] that they could test".into()));
         }
-        let checks = checks::Config::of(check).map_err(|clash| vec![clash.mistake(text).to_string()])?;
+        let checks = checks::Config::new(check).map_err(|clash| vec![clash.mistake(text).to_string()])?;
         let checks = checks.with_brokers(spread.brokers);
         let lease = spread.lease.unwrap_or(Spread::default().lease);
         let divided = checks.spread().map(|(name, count)| (name.to_owned(), count)).collect();

@@ -284,7 +284,7 @@ struct Fetching {
 impl Fetching {
     fn open(options: &Options<'_>) -> anyhow::Result<(Self, Option<Feeds>)> {
         let mut scraping = Scraping::open(options.scrape, FILES)?;
-        let mut all = vec![Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)];
+        let mut all = vec![Checks::new(options.checks, FILES)?, Checks::open(options.more_checks, FILES)];
         let feeds = options.is_managed.then(|| {
             let (fed, checks) = Checks::fed(FILES);
             all.push(fed);

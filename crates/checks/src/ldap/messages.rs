@@ -164,7 +164,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub(super) fn of(bytes: Bytes) -> Result<Self, Failure> {
+    pub(super) fn parse(bytes: Bytes) -> Result<Self, Failure> {
         let mut rest = decoder(bytes);
         let id = rest.read_integer().map_err(malformed)?;
         let tag = rest.read_tag().map_err(malformed)?;
@@ -398,7 +398,7 @@ mod tests {
     async fn first(bytes: &[u8], mut left: usize) -> Result<Message, Failure> {
         let stream: Box<dyn Stream> =
             Box::new(tokio::io::join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink()));
-        Message::of(frame(&mut BufReader::new(stream), &mut left).await?)
+        Message::parse(frame(&mut BufReader::new(stream), &mut left).await?)
     }
 
     #[tokio::test]

@@ -67,7 +67,7 @@ struct Number {
 
 impl Search {
     /// What a table says.
-    pub(super) fn of(table: SearchTable, raw: &Raw) -> Result<Self, String> {
+    pub(super) fn from_table(table: SearchTable, raw: &Raw) -> Result<Self, String> {
         let SearchTable { base, scope, filter, entries_min, entries_max, labels, values } = table;
         if base.len() > NAME_BYTES_MAX {
             return Err(format!("base has more than {NAME_BYTES_MAX} bytes"));

@@ -44,7 +44,7 @@ impl Session {
 
     /// The next message that answers the last request.
     pub(super) async fn next(&mut self) -> Result<Message, Failure> {
-        let message = Message::of(frame(&mut self.stream, &mut self.left).await?)?;
+        let message = Message::parse(frame(&mut self.stream, &mut self.left).await?)?;
         match message.id {
             0 => Err(message.notice()),
             id if id == self.id => Ok(message),

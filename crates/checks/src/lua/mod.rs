@@ -51,7 +51,7 @@ pub(super) struct Script {
 
 impl Script {
     /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let path = raw.script.take().ok_or("script is missing: the file of the script")?;
         let memory = raw.memory_mib.take().unwrap_or(MEMORY_MIB);
         if !(1..=MEMORY_MIB_MAX).contains(&memory) {

@@ -79,12 +79,12 @@ impl Command {
             if name.is_empty() || !names.insert(name.clone()) {
                 return Err(of("give each command a name of its own".into()));
             }
-            commands.push(Self::of(table, database).map_err(of)?);
+            commands.push(Self::from_table(table, database).map_err(of)?);
         }
         Ok(commands)
     }
 
-    fn of(table: CommandTable, database: &str) -> Result<Self, String> {
+    fn from_table(table: CommandTable, database: &str) -> Result<Self, String> {
         let CommandTable { name, database: own, command, extract } = table;
         let database = own.unwrap_or_else(|| database.to_owned());
         if !is_database(&database) {

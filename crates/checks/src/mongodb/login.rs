@@ -44,15 +44,15 @@ pub(crate) async fn log_in(session: &mut Session, account: &Account<'_>, nonce: 
         "payload": binary(&scram.first()),
         "options": {"skipEmptyExchange": true},
     };
-    let first = Step::of(session.ask(database, start).await?)?;
+    let first = Step::from_reply(session.ask(database, start).await?)?;
     let proof = scram.answer(&first.payload)?;
-    let second = Step::of(session.ask(database, first.answer(&proof)).await?)?;
+    let second = Step::from_reply(session.ask(database, first.answer(&proof)).await?)?;
     scram.check(&second.payload)?;
     if second.is_last {
         return Ok(());
     }
     // Servers that do not know the option want one more exchange of nothing.
-    match Step::of(session.ask(database, second.answer("")).await?)? {
+    match Step::from_reply(session.ask(database, second.answer("")).await?)? {
         Step { is_last: true, .. } => Ok(()),
         _ => Err(strange()),
     }
@@ -95,7 +95,7 @@ struct Step {
 }
 
 impl Step {
-    fn of(reply: Reply) -> Result<Self, Failure> {
+    fn from_reply(reply: Reply) -> Result<Self, Failure> {
         let answer = reply.judged_at_login()?;
         let conversation = answer.get("conversationId").and_then(Value::as_i64);
         let conversation = conversation.and_then(|id| i32::try_from(id).ok()).ok_or_else(strange)?;

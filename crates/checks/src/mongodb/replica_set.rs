@@ -26,7 +26,7 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    fn of(value: &'a Value) -> Option<Self> {
+    fn parse(value: &'a Value) -> Option<Self> {
         let number = |name: &str| value.get(name).and_then(Value::as_f64);
         let (state, is_healthy) = (number("state")?, number("health")? > 0.0);
         // Members that are down have the one of 1970.
@@ -40,7 +40,7 @@ impl<'a> Member<'a> {
 pub(crate) fn report(run: &mut Run, answer: &Value) -> Result<(), Failure> {
     let strange = || Failure::new(Reason::Protocol, "what the server says is no status of a replica set");
     let members = answer.get("members").and_then(Value::as_array).ok_or_else(strange)?;
-    let members: Option<Vec<Member<'_>>> = members.iter().map(Member::of).collect();
+    let members: Option<Vec<Member<'_>>> = members.iter().map(Member::parse).collect();
     let (members, own) = (members.ok_or_else(strange)?, answer.get("myState").and_then(Value::as_f64));
     let (own, set) = (own.ok_or_else(strange)?, text_of(answer, "set"));
     let newest = members.iter().filter(|member| member.state == PRIMARY).filter_map(|member| member.applied);

@@ -36,9 +36,9 @@ pub(crate) struct Account<'a> {
 }
 
 impl Greeting {
-    pub(crate) fn of(packet: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Failure> {
         if packet.first() == Some(&0xff) {
-            return Err(Refusal::of(packet).at_login());
+            return Err(Refusal::parse(packet).at_login());
         }
         // The library calculates with this length as with a signed byte; servers send 21.
         if nonce_length(packet).is_some_and(|length| length > i8::MAX as u8) {
@@ -96,7 +96,7 @@ pub(crate) async fn log_in(packets: &mut Packets, greeting: &Greeting, account: 
         let packet = packets.next().await?;
         match packet[..] {
             [0x00, ..] => return Ok(()),
-            [0xff, ..] => return Err(Refusal::of(&packet).at_login()),
+            [0xff, ..] => return Err(Refusal::parse(&packet).at_login()),
             [0xfe] => return Err(unknown("mysql_old_password")),
             [0xfe, ..] => {
                 let asked = ParseBuf(&packet).parse::<AuthSwitchRequest<'_>>(()).map_err(|_| strange())?;
@@ -181,26 +181,26 @@ mod tests {
         }
         let mut packets = Packets::new(Box::new(tokio::io::join(std::io::Cursor::new(bytes), tokio::io::sink())));
         packets.sequence = 1;
-        let greeting = Greeting::of(&greeting(21, "caching_sha2_password")).unwrap();
+        let greeting = Greeting::parse(&greeting(21, "caching_sha2_password")).unwrap();
         let account = Account { user: "u", password: Some("p"), database: Some("d"), is_private };
         log_in(&mut packets, &greeting, &account).await
     }
 
     #[test]
     fn greetings_are_read() {
-        let found = Greeting::of(&greeting(21, "mysql_native_password")).unwrap();
+        let found = Greeting::parse(&greeting(21, "mysql_native_password")).unwrap();
         assert_eq!((found.is_mariadb, found.has_tls), (true, true));
         assert_eq!(found.nonce, b"abcdefghijklmnopqrst");
         assert_eq!(found.plugin, AuthPlugin::MysqlNativePassword);
-        let busy = Greeting::of(b"\xff\x10\x04Too many connections").unwrap_err();
+        let busy = Greeting::parse(b"\xff\x10\x04Too many connections").unwrap_err();
         assert_eq!(busy, Failure::new(Reason::Status, "the server says \"Too many connections\" (1040)"));
         // The library subtracted 8 from -128.
         for length in [0x80, 0x87, 0xff] {
-            assert_eq!(Greeting::of(&greeting(length, "x")).unwrap_err().reason, Reason::Protocol);
+            assert_eq!(Greeting::parse(&greeting(length, "x")).unwrap_err().reason, Reason::Protocol);
         }
         let whole = greeting(21, "x");
         for end in 0..whole.len() - 3 {
-            assert_eq!(Greeting::of(&whole[..end]).unwrap_err().reason, Reason::Protocol, "{end}");
+            assert_eq!(Greeting::parse(&whole[..end]).unwrap_err().reason, Reason::Protocol, "{end}");
         }
     }
 

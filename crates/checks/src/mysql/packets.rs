@@ -73,7 +73,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// Reads a packet that begins with 0xff.
-    pub(crate) fn of(packet: &[u8]) -> Self {
+    pub(crate) fn parse(packet: &[u8]) -> Self {
         // Before the login a server does not know whether its client wants a state, and sends none.
         let has_state = packet.get(3) == Some(&b'#');
         let flags = if has_state { CapabilityFlags::CLIENT_PROTOCOL_41 } else { CapabilityFlags::empty() };
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn errors_have_their_reasons() {
-        let of = |code: u16, words: &[u8]| Refusal::of(&[&[0xff][..], &code.to_le_bytes(), words].concat());
+        let of = |code: u16, words: &[u8]| Refusal::parse(&[&[0xff][..], &code.to_le_bytes(), words].concat());
         let denied = of(1045, b"#28000Access denied").at_login();
         assert_eq!(denied, Failure::new(Reason::Login, "the server says \"Access denied\" (1045)"));
         assert_eq!(of(1040, b"Too many connections").at_login().reason, Reason::Status);
         assert_eq!(of(1146, b"#42S02no such table").in_query().reason, Reason::Status);
         assert_eq!(of(1969, b"#70100interrupted").in_query().reason, Reason::Timeout);
-        assert_eq!(Refusal::of(b"\xff").code, 0);
-        assert_eq!(Refusal::of(b"\xff\x15\x04#28").code, 0);
+        assert_eq!(Refusal::parse(b"\xff").code, 0);
+        assert_eq!(Refusal::parse(b"\xff\x15\x04#28").code, 0);
     }
 }

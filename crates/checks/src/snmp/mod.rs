@@ -187,7 +187,7 @@ impl<'a> Session<'a> {
 
     /// The rows of a column.
     async fn column(&mut self, column: &Oid) -> Result<Vec<Row>, Failure> {
-        let mut walk = Walk::of(column);
+        let mut walk = Walk::new(column);
         let mut repetitions = REPETITIONS;
         while !walk.is_over {
             let from = std::slice::from_ref(&walk.last);

@@ -73,7 +73,7 @@ pub(super) struct RowLabel {
 
 impl Snmp {
     /// What a table of this kind says.
-    pub(crate) fn of(raw: &mut Raw) -> Result<Self, String> {
+    pub(crate) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let place = place(&target(raw)?, Some(PORT))?;
         let credentials = credentials(raw)?;
         let objects = raw.get.take().unwrap_or_default();
@@ -88,8 +88,9 @@ impl Snmp {
         if columns > COLUMNS_MAX {
             return Err(format!("there are {columns} columns, those of labels included, above {COLUMNS_MAX}"));
         }
-        let objects: Vec<Object> = objects.into_iter().map(|table| Object::of(table, &[])).collect::<Result<_, _>>()?;
-        let tables: Vec<Table> = walks.into_iter().map(Table::of).collect::<Result<_, _>>()?;
+        let objects: Vec<Object> =
+            objects.into_iter().map(|table| Object::from_table(table, &[])).collect::<Result<_, _>>()?;
+        let tables: Vec<Table> = walks.into_iter().map(Table::from_table).collect::<Result<_, _>>()?;
         distinct(&objects, &tables)?;
         Ok(Self { place, credentials, objects, tables })
     }
@@ -116,12 +117,12 @@ fn credentials(raw: &mut Raw) -> Result<Credentials, String> {
             Err("authentication and privacy need a user: a community is of SNMP v2c, which has neither".into())
         }
         (Some(community), None) => Ok(Credentials::Community(community)),
-        (None, Some(name)) => User::of(name, raw).map(Credentials::User),
+        (None, Some(name)) => User::from_raw(name, raw).map(Credentials::User),
     }
 }
 
 impl User {
-    fn of(name: String, raw: &mut Raw) -> Result<Self, String> {
+    fn from_raw(name: String, raw: &mut Raw) -> Result<Self, String> {
         let keys = UserKeys {
             authentication: raw.authentication.take(),
             password: password("password", raw.password.take(), raw.password_file.take())?,
@@ -147,7 +148,7 @@ fn password(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Op
 
 impl Object {
     /// `more` are the labels that the agent gives.
-    fn of(table: ObjectTable, more: &[&str]) -> Result<Self, String> {
+    fn from_table(table: ObjectTable, more: &[&str]) -> Result<Self, String> {
         let ObjectTable { name, oid, unit, labels } = table;
         let of = |sentence: String| format!("{name:?}: {sentence}");
         if name.is_empty() || name.starts_with("ogive_") {
@@ -170,13 +171,13 @@ fn check_labels(metric: &str, labels: &BTreeMap<String, String>, more: &[&str]) 
 }
 
 impl Table {
-    fn of(walk: WalkTable) -> Result<Self, String> {
+    fn from_table(walk: WalkTable) -> Result<Self, String> {
         let WalkTable { index, labels, columns } = walk;
         if columns.is_empty() {
             return Err("a [[check.walk]] table has no columns".into());
         }
         let more: Vec<&str> = labels.keys().map(String::as_str).chain([index.as_str()]).collect();
-        let columns = columns.into_iter().map(|column| Object::of(column, &more)).collect::<Result<_, _>>()?;
+        let columns = columns.into_iter().map(|column| Object::from_table(column, &more)).collect::<Result<_, _>>()?;
         let label = |(name, oid): (&String, &String)| {
             let oid = identifier(oid).map_err(|sentence| format!("the label {name:?}: {sentence}"))?;
             Ok::<_, String>(RowLabel { name: name.clone(), oid })

@@ -27,7 +27,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn of(column: &Oid) -> Self {
+    pub(super) fn new(column: &Oid) -> Self {
         Self { column: column.clone(), last: column.clone(), rows: Vec::new(), is_over: false }
     }
 
@@ -78,14 +78,14 @@ mod tests {
     #[test]
     fn a_walk_ends_with_its_column() {
         let mut left = VALUES_MAX;
-        let mut walk = Walk::of(&Oid::from_slice(&[1, 3, 6]));
+        let mut walk = Walk::new(&Oid::from_slice(&[1, 3, 6]));
         walk.take(numbers(&[&[1, 3, 6, 1], &[1, 3, 6, 2, 7]]), &mut left).unwrap();
         assert_eq!((walk.is_over, left, walk.last.to_string().as_str()), (false, VALUES_MAX - 2, "1.3.6.2.7"));
         walk.take(numbers(&[&[1, 3, 6, 3], &[1, 3, 7, 1], &[1, 3, 6, 4]]), &mut left).unwrap();
         assert!(walk.is_over);
         let indexes: Vec<String> = walk.rows.iter().map(|row| dotted(&row.index)).collect();
         assert_eq!(indexes, ["1", "2.7", "3"]);
-        let mut walk = Walk::of(&Oid::from_slice(&[1, 3, 6]));
+        let mut walk = Walk::new(&Oid::from_slice(&[1, 3, 6]));
         walk.take(vec![bind(&[1, 3, 6], Value::EndOfMibView)], &mut left).unwrap();
         assert!(walk.is_over && walk.rows.is_empty());
     }
@@ -93,20 +93,20 @@ mod tests {
     #[test]
     fn an_agent_that_goes_in_circles_is_noticed() {
         for second in [[1, 3, 6, 2], [1, 3, 6, 1]] {
-            let mut walk = Walk::of(&Oid::from_slice(&[1, 3, 6]));
+            let mut walk = Walk::new(&Oid::from_slice(&[1, 3, 6]));
             walk.take(numbers(&[&[1, 3, 6, 2]]), &mut { VALUES_MAX }).unwrap();
             let failure = walk.take(numbers(&[&second]), &mut { VALUES_MAX }).unwrap_err();
             assert_eq!(failure.reason, Reason::Protocol);
             assert!(failure.sentence.contains("do not increase"), "{failure}");
         }
-        let mut walk = Walk::of(&Oid::from_slice(&[1, 3, 6]));
+        let mut walk = Walk::new(&Oid::from_slice(&[1, 3, 6]));
         assert_eq!(walk.take(numbers(&[&[1, 3, 6]]), &mut 1).unwrap_err().reason, Reason::Protocol);
         assert_eq!(walk.take(Vec::new(), &mut 1).unwrap_err().reason, Reason::Protocol);
     }
 
     #[test]
     fn a_run_has_a_limit_of_values() {
-        let mut walk = Walk::of(&Oid::from_slice(&[1, 3, 6]));
+        let mut walk = Walk::new(&Oid::from_slice(&[1, 3, 6]));
         let mut left = 2;
         walk.take(numbers(&[&[1, 3, 6, 1], &[1, 3, 6, 2]]), &mut left).unwrap();
         let failure = walk.take(numbers(&[&[1, 3, 6, 3]]), &mut left).unwrap_err();

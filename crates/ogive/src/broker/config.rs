@@ -408,7 +408,7 @@ pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let name = file.name.clone().unwrap_or_else(host_name);
     check(text, &name, &file)?;
     let File { spool, destination: destinations, check, fleet, .. } = file;
-    let checks = checks::Config::of(check).map_err(|clash| vec![clash.mistake(text)])?;
+    let checks = checks::Config::new(check).map_err(|clash| vec![clash.mistake(text)])?;
     Ok(Config { name, listeners, spool, destinations, fleet, checks, flat: mistake::flat(text) })
 }
 
