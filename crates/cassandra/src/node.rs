@@ -29,7 +29,7 @@ use crate::shared::Shared;
 use crate::site::Site;
 use crate::spool::{Spooling, Threads};
 use crate::waiting::all_of;
-use crate::{Address, Error, Overflow, removal, ring, sites};
+use crate::{Address, Error, Overflow, fan_out, removal, ring};
 
 /// 16 MiB a segment of the spool: what is let go at once.
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -113,7 +113,7 @@ impl Node {
                 runtime.spawn(Auditor { site: Arc::clone(site), other, writer, clock }.run(ending.clone()));
             }
             if sites.len() > 1 {
-                runtime.spawn(sites::probe(Arc::clone(site), ending.clone()));
+                runtime.spawn(fan_out::probe(Arc::clone(site), ending.clone()));
             }
             runtime.spawn(Roller { site: Arc::clone(site), writer, clock }.run(ending.clone()));
             let (short_ns, is_alone) = (Arc::new(AtomicU64::new(0)), sites.len() == 1);

@@ -30,7 +30,7 @@ use crate::spans::{BucketSpan, spans_of_days};
 use crate::stored::{self, CellRow};
 use crate::waiting::all_of;
 use crate::wanted::SeriesPlan;
-use crate::{Error, sites};
+use crate::{Error, fan_out};
 
 /// 48 partitions at once: 16 for each of three copies.
 const PARTITIONS: usize = 48;
@@ -188,7 +188,7 @@ impl View<'_> {
         ask: impl AsyncFn(usize, &Site, &Cluster) -> Result<T, Error>,
     ) -> Result<Vec<(usize, T)>, SelectError> {
         let asking = asked.iter().map(|(at, site, cluster)| ask(*at, site, cluster)).collect();
-        let answers = self.shared.block_on(sites::answers(asking));
+        let answers = self.shared.block_on(fan_out::answers(asking));
         let mut out = Vec::new();
         let mut failed = Vec::new();
         for ((at, site, _), answer) in asked.iter().zip(answers) {

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
-mod cases;
+mod case_check;
 mod config;
 mod event;
 mod extract;
@@ -28,7 +28,7 @@ mod template;
 mod time;
 
 pub use case::Case;
-pub use cases::Failure;
+pub use case_check::Failure;
 pub use config::{FILE_BYTES_MAX, FILTERS_MAX, File, Filter};
 pub use event::EVENT_BYTES_MAX;
 pub use fields::{FIELDS_BYTES_MAX, FIELDS_MAX, Fields};

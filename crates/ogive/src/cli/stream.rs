@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use super::client::{Failure, Server};
-use super::events::{self, Event, LONGEST, PAUSE, PAUSE_MAX};
+use super::sse::{self, Event, LONGEST, PAUSE, PAUSE_MAX};
 
 /// Prints the value of an expression for each second as it closes, one JSON object per line.
 #[derive(clap::Args, Debug)]
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &StreamOptions) -> anyhow::Result<ExitCode> {
         let header = id.as_deref().map(|id| ("last-event-id", id));
         let why = match options.server.stream("/v1/stream", &params, header, LONGEST) {
             Ok(stream) => {
-                let over = events::read(stream, |event| {
+                let over = sse::read(stream, |event| {
                     if event.name == "value" {
                         (after, pause) = (event.id.or(after), PAUSE);
                     }

@@ -17,7 +17,7 @@ use ogive_journal::{Disk as _, Error as DiskError, RealDisk};
 use serde_json::Value;
 
 use super::client::{Failure, Server};
-use super::events::{self, LONGEST, PAUSE, PAUSE_MAX};
+use super::sse::{self, LONGEST, PAUSE, PAUSE_MAX};
 
 /// Seconds that are sent again after a watermark, and some more.
 const AGAIN_SECONDS: i64 = 180;
@@ -103,7 +103,7 @@ struct Lines<'a> {
 impl Lines<'_> {
     /// Prints the events of a stream.
     fn copy(&mut self, stream: impl Read) -> anyhow::Result<Over> {
-        let over = events::read(stream, |event| {
+        let over = sse::read(stream, |event| {
             Ok(self.event(&event.name, &event.data)?.map_or(ControlFlow::Continue(()), ControlFlow::Break))
         })?;
         Ok(match over {

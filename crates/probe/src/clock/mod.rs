@@ -26,6 +26,7 @@ mod figures;
 mod latch;
 mod os_reason;
 mod page;
+mod page_reader;
 mod policy;
 mod process;
 mod publish;
@@ -34,7 +35,6 @@ mod reading;
 mod segment;
 mod service;
 mod share;
-mod shared;
 #[cfg(test)]
 mod simulation;
 mod status;
@@ -45,10 +45,10 @@ pub use costs::ReadCosts;
 pub use os_reason::OsReason;
 pub use page::ClockPage;
 pub(crate) use page::Page;
+pub use page_reader::{SharedClock, SharedStatus};
 pub use policy::Policy;
 pub use segment::Mode;
 pub use service::Maintainer;
-pub use shared::{SharedClock, SharedStatus};
 pub use status::Status;
 pub use tick::{Bounded, TickRate};
 
