@@ -125,7 +125,7 @@ async fn consume(door: Arc<Door>, channel: Channel, queue: &str, declare: bool, 
         let declared = channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default());
         answered("queue.declare", declared).await?;
     }
-    let mut reading = Reading { door, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
+    let mut reading = Reading { door, channel, in_flight: VecDeque::new(), held: None, words: VecDeque::new() };
     while reading.consume(queue, &mut room).await? {}
     Ok(())
 }
@@ -148,14 +148,14 @@ enum Event {
 struct Reading {
     door: Arc<Door>,
     channel: Channel,
-    under_way: VecDeque<DeliveryInProgress>,
+    in_flight: VecDeque<DeliveryInProgress>,
     held: Option<DeferredMessage>,
     /// Acknowledgements that are not on the wire yet.
     words: VecDeque<Future<lapin::Result<()>>>,
 }
 
 impl Reading {
-    /// Reads with as many messages under way as there is room for, until that changes; false when the queue is gone.
+    /// Reads with as many messages in flight as there is room for, until that changes; false when the queue is gone.
     async fn consume(&mut self, queue: &str, room: &mut Room) -> Result<bool, String> {
         // It holds for consumers that begin after it.
         answered("basic.qos", self.channel.basic_qos(room.prefetch(), BasicQosOptions::default())).await?;
@@ -195,7 +195,7 @@ impl Reading {
                 self.words.pop_front();
                 return Poll::Ready(Event::Said(said));
             }
-            if let Some((tag, taken)) = done(&mut self.under_way, context) {
+            if let Some((tag, taken)) = done(&mut self.in_flight, context) {
                 return Poll::Ready(Event::Done { tag, taken });
             }
             match &mut self.held {
@@ -240,7 +240,7 @@ impl Reading {
     }
 
     fn ended(&mut self, tag: u64, taken: IsSettled) {
-        self.under_way.push_back(DeliveryInProgress { tag, taken: Box::pin(std::future::ready(taken)) });
+        self.in_flight.push_back(DeliveryInProgress { tag, taken: Box::pin(std::future::ready(taken)) });
     }
 
     /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no room.
@@ -249,7 +249,7 @@ impl Reading {
         match look(&mut requested) {
             Poll::Pending => {
                 let taken = Box::pin(take(self.door.clone(), requested, frame));
-                self.under_way.push_back(DeliveryInProgress { tag, taken });
+                self.in_flight.push_back(DeliveryInProgress { tag, taken });
             }
             Poll::Ready(Ok(())) => self.ended(tag, true),
             Poll::Ready(Err(refusal)) => match pause(&refusal) {
@@ -274,14 +274,14 @@ fn look<T>(future: &mut Future<T>) -> Poll<T> {
 }
 
 /// The last of the oldest messages that are all taken; or the oldest, which can never be.
-fn done(under_way: &mut VecDeque<DeliveryInProgress>, context: &mut Context<'_>) -> Option<(u64, IsSettled)> {
+fn done(in_flight: &mut VecDeque<DeliveryInProgress>, context: &mut Context<'_>) -> Option<(u64, IsSettled)> {
     let mut last = None;
-    while let Some(oldest) = under_way.front_mut() {
+    while let Some(oldest) = in_flight.front_mut() {
         let tag = oldest.tag;
         match oldest.taken.as_mut().poll(context) {
             Poll::Ready(true) => last = Some((tag, true)),
             Poll::Ready(false) if last.is_none() => {
-                under_way.pop_front();
+                in_flight.pop_front();
                 return Some((tag, false));
             }
             // Those before it first; it is found again as it is.
@@ -291,7 +291,7 @@ fn done(under_way: &mut VecDeque<DeliveryInProgress>, context: &mut Context<'_>)
             }
             Poll::Pending => break,
         }
-        under_way.pop_front();
+        in_flight.pop_front();
     }
     last
 }
@@ -355,9 +355,9 @@ mod tests {
             (&[no, no, later], vec![(0, false), (1, false)]),
             (&[], vec![]),
         ] {
-            let mut under_way = of(outcomes);
+            let mut in_flight = of(outcomes);
             let mut context = Context::from_waker(Waker::noop());
-            let found: Vec<(u64, bool)> = std::iter::from_fn(|| done(&mut under_way, &mut context)).collect();
+            let found: Vec<(u64, bool)> = std::iter::from_fn(|| done(&mut in_flight, &mut context)).collect();
             assert_eq!(found, expected, "{outcomes:?}");
         }
     }

@@ -54,13 +54,13 @@ pub struct Publisher {
     open: Option<(Arc<Connection>, Channel)>,
 }
 
-/// A message under way: over when it is confirmed.
-type UnderWay<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+/// A message in flight: over when it is confirmed.
+type PendingMessage<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
-/// Messages under way, in their order, and their bytes.
+/// Messages in flight, in their order, and their bytes.
 #[derive(Default)]
 struct InFlight<'a> {
-    messages: VecDeque<(UnderWay<'a>, usize)>,
+    messages: VecDeque<(PendingMessage<'a>, usize)>,
     bytes: usize,
     confirmed: usize,
 }
@@ -120,7 +120,7 @@ impl Publisher {
                 self.settle(waiting, WINDOW / 2, WINDOW_BYTES / 2, tell).await?;
             }
             let size = frame.as_ref().len();
-            let mut message: UnderWay<'a> =
+            let mut message: PendingMessage<'a> =
                 Box::pin(confirmed(channel.clone(), to.clone(), frame, self.output.is_transient));
             // The first look hands it over, so that messages keep their order; nobody waits for it yet.
             let ready = message.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -133,7 +133,7 @@ impl Publisher {
         self.settle(waiting, 0, 0, tell).await
     }
 
-    /// Waits until no more than these messages and bytes are under way.
+    /// Waits until no more than these messages and bytes are in flight.
     async fn settle(
         &self,
         waiting: &mut InFlight<'_>,

@@ -1,4 +1,4 @@
-//! How many messages of a queue are under way at once: as many as are allowed, and fewer of large ones, as the server counts messages and
+//! How many messages of a queue are in flight at once: as many as are allowed, and fewer of large ones, as the server counts messages and
 //! not bytes.
 
 /// 32 MiB of messages of all queues of a connection, about: what is decoded and written of them takes some times as much.

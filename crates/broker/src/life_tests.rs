@@ -634,7 +634,7 @@ fn one_tenant_uses_neither_numbers_nor_series_of_another() {
     assert!(append(of("team-a", naming), true).is_ok());
 }
 
-/// A destination that was killed with requests under way had stored them, and the gap counted them as missing: of the samples of a gap
+/// A destination that was killed with requests in flight had stored them, and the gap counted them as missing: of the samples of a gap
 /// those that may have arrived are known, also after the broker itself was killed.
 #[test]
 fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(names(ends.reported(&check, &batch(&check), WallNs(0))), [""; 0]);
         assert_eq!(names(ends.ended("a", WallNs(0))), both);
         assert_eq!(names(ends.ended("a", WallNs(0))), [""; 0], "once");
-        // A run that was under way when its check went.
+        // A run that was in progress when its check went.
         assert_eq!(names(ends.reported(&check, &batch(&check), WallNs(0))), both);
     }
 

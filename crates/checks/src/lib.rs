@@ -98,7 +98,7 @@ use ogive_text::near::suggestion;
 use plan::{DueRun, Plan};
 use run::{Failure, Reason, Run};
 
-/// 128 checks under way, a socket and some 20 KiB each.
+/// 128 checks in progress, a socket and some 20 KiB each.
 const RUNNING_MAX: usize = 128;
 /// A minute: how soon it is noticed that the wall clock was set.
 const LOOK: Ns = Ns::from_secs(60);
@@ -266,7 +266,7 @@ impl Checks {
                 () = async { drop(ending.wait_for(|ending| *ending).await) } => break,
             }
         }
-        // Runs under way are given up; what they would have said belongs to a server that is no more.
+        // Runs in progress are dropped; what they would have said belongs to a server that is no more.
         let _ = sending.await;
     }
 }
@@ -287,20 +287,20 @@ struct Shared {
     #[cfg(feature = "lua")]
     scripts: lua::Processes,
     outbox: Arc<Outbox>,
-    /// Checks whose run is under way.
-    under_way: Mutex<BTreeSet<String>>,
+    /// Checks whose run is in progress.
+    running: Mutex<BTreeSet<String>>,
     ends: Ends,
 }
 
-/// A run of this check is under way; over when this is dropped, however that comes about.
-struct UnderWay {
+/// A run of this check is in progress; over when this is dropped, however that comes about.
+struct RunningCheck {
     shared: Arc<Shared>,
     name: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningCheck {
     fn drop(&mut self) {
-        self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }
 }
 
@@ -328,7 +328,7 @@ impl Work {
             #[cfg(feature = "lua")]
             scripts: lua::Processes::default(),
             outbox,
-            under_way: Mutex::default(),
+            running: Mutex::default(),
             ends: Ends::default(),
         };
         Self {
@@ -400,14 +400,14 @@ impl Work {
                 self.skip(run, &check, Reason::Crowded, "the machine was busy: a whole period passed");
             }
             let run = Run::begin(self.shared.door.clock).of_period(period_from, check.period);
-            let mut under_way = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_first = under_way.insert(name.clone());
-            drop(under_way);
+            let mut running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = running.insert(name.clone());
+            drop(running);
             if !is_first {
                 self.skip(run, &check, Reason::Overrun, "the last run is still under way");
                 continue;
             }
-            let guard = UnderWay { shared: self.shared.clone(), name };
+            let guard = RunningCheck { shared: self.shared.clone(), name };
             let Ok(place) = self.places.clone().try_acquire_owned() else {
                 self.skip(run, &check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
                 continue;
@@ -426,11 +426,11 @@ impl Work {
             let hint = suggestion(known.iter().copied(), name);
             return drop(reply.send(Err(format!("there is no check {name:?} here{hint}"))));
         };
-        let is_first = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        let is_first = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         if !is_first {
             return drop(reply.send(Err(format!("a run of {name:?} is in progress"))));
         }
-        let guard = UnderWay { shared: self.shared.clone(), name: name.to_owned() };
+        let guard = RunningCheck { shared: self.shared.clone(), name: name.to_owned() };
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return drop(reply.send(Err(format!("{RUNNING_MAX} other checks are running; ask again"))));
         };

@@ -56,9 +56,9 @@ pub(super) enum Reason {
     Limit,
     /// This machine cannot ask.
     Local,
-    /// The check's last run was still under way.
+    /// The check's last run was still in progress.
     Overrun,
-    /// As many checks as may were under way.
+    /// As many checks as may were in progress.
     Crowded,
 }
 
@@ -179,7 +179,7 @@ struct Figure {
     value: Value,
 }
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Run {
     clock: Clock,
     from: u64,

@@ -18,7 +18,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::sys::time::TimeVal;
 
-use ogive_probe::{Clock, each_under_way};
+use ogive_probe::{Clock, each_in_flight};
 
 use crate::Error;
 use crate::activity;
@@ -270,11 +270,11 @@ fn report(registers: &Registers, page: &Page) {
     }
 }
 
-/// Sends the messages that are under way. The clock is one that [`start`] has read, so that this is loads and arithmetic.
+/// Sends the messages that are in flight. The clock is one that [`start`] has read, so that this is loads and arithmetic.
 fn send_traces(socket: c_int, thread: u32) {
     let clock = Clock::global();
     let now = clock.ticks();
-    each_under_way(|message| {
+    each_in_flight(|message| {
         let Some(began) = message.began() else { return };
         let mut trace = message::Trace::new(message.is_of_thread, clock.ns_between(began, now), message.path);
         message.points().for_each(|(name, ticks)| trace.point(clock.ns_between(began, ticks), name));

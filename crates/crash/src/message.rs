@@ -2,11 +2,11 @@
 //!
 //! *Format*, little endian: kind u8, thread u32, then by kind: `S`, `P` JSON; `L` text; `R` signal i32, code i32, address u64,
 //! instruction, stack, frame and link pointers u64, the name of the thread in 16 bytes, then the activity as text; `M` a part of /proc/self/maps; `K` an address u64 and
-//! the memory there; `T` a message that is under way (see [`Trace`]); `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not written.
+//! the memory there; `T` a message that is in flight (see [`Trace`]); `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not written.
 
 use ogive_probe::POINTS_MAX;
 
-use crate::report::{TracePoint, TraceUnderWay};
+use crate::report::{TraceInFlight, TracePoint};
 
 /// Bytes before what a kind holds.
 pub(crate) const HEAD_BYTES: usize = 5;
@@ -74,7 +74,7 @@ pub(crate) const TRACE_BYTES_MAX: usize = 9 + (1 + TRACE_NAME_BYTES) + POINTS_MA
 /// 64 bytes: as long as a name of a path or point may be.
 const TRACE_NAME_BYTES: usize = 64;
 
-/// A message of a measured path that is under way: whether the thread of the crash stamped it u8, its age in nanoseconds u64, the
+/// A message of a measured path that is in flight: whether the thread of the crash stamped it u8, its age in nanoseconds u64, the
 /// length of the path's name u8 and the name, then for each point nanoseconds since the first u64, the length of its name u8 and it.
 pub(crate) struct Trace {
     bytes: [u8; TRACE_BYTES_MAX],
@@ -117,7 +117,7 @@ impl Trace {
 }
 
 /// What [`Trace`] made.
-pub(crate) fn parse_trace(body: &[u8]) -> Option<TraceUnderWay> {
+pub(crate) fn parse_trace(body: &[u8]) -> Option<TraceInFlight> {
     fn number(rest: &mut &[u8]) -> Option<u64> {
         let (head, behind) = rest.split_first_chunk::<8>()?;
         *rest = behind;
@@ -132,7 +132,7 @@ pub(crate) fn parse_trace(body: &[u8]) -> Option<TraceUnderWay> {
     let (is_of_thread, mut rest) = body.split_first()?;
     let age_seconds = number(&mut rest)? as f64 / 1e9;
     let mut trace =
-        TraceUnderWay { path: name(&mut rest)?, is_of_thread: *is_of_thread != 0, age_seconds, points: Vec::new() };
+        TraceInFlight { path: name(&mut rest)?, is_of_thread: *is_of_thread != 0, age_seconds, points: Vec::new() };
     while !rest.is_empty() && trace.points.len() < POINTS_MAX {
         let seconds = number(&mut rest)? as f64 / 1e9;
         trace.points.push(TracePoint { name: name(&mut rest)?, seconds });

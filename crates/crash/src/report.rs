@@ -45,9 +45,9 @@ pub struct Frame {
     pub address: u64,
 }
 
-/// A message of a measured path that was under way, such as a batch on its way into the store.
+/// A message of a measured path that was in flight, such as a batch on its way into the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TraceUnderWay {
+pub struct TraceInFlight {
     /// Name of its path.
     pub path: String,
     /// Whether it is the message that the crashed thread stamped last.
@@ -90,9 +90,9 @@ pub struct Report {
     pub thread: String,
     /// What the thread worked on; empty when it is not known.
     pub activity: String,
-    /// Messages that were under way, that of the crashed thread first.
+    /// Messages that were in flight, that of the crashed thread first.
     #[serde(default)]
-    pub traces: Vec<TraceUnderWay>,
+    pub traces: Vec<TraceInFlight>,
     /// `server` or `broker`.
     pub role: String,
     /// Of the program.

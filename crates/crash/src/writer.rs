@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use nix::sys::socket::{MsgFlags, recv, send};
 use ogive_journal::{Disk, RealDisk};
-use ogive_probe::{Clock, UNDER_WAY_MAX};
+use ogive_probe::{Clock, IN_FLIGHT_MAX};
 use ogive_text::calendar;
 
 use crate::catalog::Catalog;
 use crate::message::{self, Registers};
-use crate::report::{FORMAT, Panic, Report, Start, TraceUnderWay};
+use crate::report::{FORMAT, Panic, Report, Start, TraceInFlight};
 use crate::stack::{self, Memory};
 use crate::{handler, webhook};
 
@@ -35,7 +35,7 @@ struct Crash {
     registers: Registers,
     thread: String,
     activity: String,
-    traces: Vec<TraceUnderWay>,
+    traces: Vec<TraceInFlight>,
     maps: Vec<u8>,
     memory: Memory,
 }
@@ -83,7 +83,7 @@ impl Writer {
             && self.events.iter().all(|event| event.len() <= 3 * EVENT_BYTES_MAX)
             && self.crashes.len() <= CRASHES_MAX
             && self.crashes.values().all(|crash| crash.maps.len() <= MAPS_BYTES_MAX)
-            && self.crashes.values().all(|crash| crash.traces.len() <= UNDER_WAY_MAX)
+            && self.crashes.values().all(|crash| crash.traces.len() <= IN_FLIGHT_MAX)
     }
 
     /// Takes one message; the number of a report, 0 when it was not stored, where one was due.
@@ -122,7 +122,7 @@ impl Writer {
                 crash.thread = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
                 crash.activity = String::from_utf8_lossy(activity).into_owned();
             }
-            message::TRACE if crash.traces.len() < UNDER_WAY_MAX => {
+            message::TRACE if crash.traces.len() < IN_FLIGHT_MAX => {
                 // That of the thread first: it is the likeliest to matter.
                 if let Some(trace) = message::parse_trace(body) {
                     let at = if trace.is_of_thread { 0 } else { crash.traces.len() };

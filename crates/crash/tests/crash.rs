@@ -12,7 +12,7 @@ use ogive_crash::handler::{self, Fault};
 use ogive_crash::report::{Report, Start};
 use ogive_crash::{activity, symbols, writer};
 use ogive_journal::RealDisk;
-use ogive_probe::{Clock, ListedPath, UnderWay, trace_path};
+use ogive_probe::{Clock, InFlight, ListedPath, trace_path};
 
 trace_path! {
     /// What the role that crashes works on.
@@ -62,13 +62,13 @@ fn role(fault: &str, directory: &str, webhook: &str) {
         let _activity = activity::enter("GET /api/v1/query trace 42");
         let (path, clock) = (ListedPath::new::<TestedWay>(), Clock::global());
         let mut messages = [TestedWay::begin(clock), TestedWay::begin(clock)];
-        let mut places = messages.each_ref().map(|message| UnderWay::begin(path, message));
+        let mut places = messages.each_ref().map(|message| InFlight::begin(path, message));
         for message in 0..2 {
             messages[message].mark(clock, TestedWay::stored);
             places[message].mark(TestedWay::stored, clock.ticks());
         }
         // What has ended is not in a report.
-        places[1] = UnderWay::begin(path, &TestedWay::begin(clock));
+        places[1] = InFlight::begin(path, &TestedWay::begin(clock));
         a_function_with_a_name(fault);
     };
     let thread = std::thread::Builder::new().name("worker-7".into()).spawn(work).unwrap();

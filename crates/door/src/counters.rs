@@ -1,6 +1,6 @@
 //! What the server counted since it started, by protocol.
 //!
-//! Invariants: for each protocol `received` = accepted + duplicate + rejected + refused + what is under way: no sample is
+//! Invariants: for each protocol `received` = accepted + duplicate + rejected + refused + what is in flight: no sample is
 //! lost from sight. A refused one is to be sent again and then counts again. What never became a sample (a request, a line
 //! or a point that could not be read) is counted as unreadable, with its reason.
 

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ogive_probe::{Clock, ListedPath, Point, Threshold, TraceRecorder, TraceWriter, UnderWay, trace_path};
+use ogive_probe::{Clock, InFlight, ListedPath, Point, Threshold, TraceRecorder, TraceWriter, trace_path};
 
 use crate::backend::{Stamps, Step};
 use crate::counters::Protocol;
@@ -64,7 +64,7 @@ pub struct Steps {
     clock: Clock,
     ticks: [AtomicU64; 4],
     /// Lists the batch for a crash report until everybody is done with it.
-    under_way: UnderWay,
+    in_flight: InFlight,
 }
 
 const TAKEN: usize = 0;
@@ -78,11 +78,11 @@ const STEP_POINTS: [Point<OgiveIngest>; 4] =
 
 impl Steps {
     fn new(clock: Clock, listed: ListedPath, path: &OgiveIngest) -> Arc<Self> {
-        Arc::new(Self { clock, ticks: Default::default(), under_way: UnderWay::begin(listed, path) })
+        Arc::new(Self { clock, ticks: Default::default(), in_flight: InFlight::begin(listed, path) })
     }
 
     fn set(&self, step: usize, ticks: u64) {
-        self.under_way.mark(STEP_POINTS[step], ticks);
+        self.in_flight.mark(STEP_POINTS[step], ticks);
         // ORDERING: Relaxed; the reply, which comes through a channel, orders the stamps before whoever reads them.
         self.ticks[step].store(ticks, Ordering::Relaxed);
     }
@@ -129,7 +129,7 @@ impl OnTheWay {
     fn mark(&mut self, point: Point<OgiveIngest>) {
         let ticks = self.steps.clock.ticks_ordered();
         self.path.mark_at(point, ticks);
-        self.steps.under_way.mark(point, ticks);
+        self.steps.in_flight.mark(point, ticks);
     }
 
     /// The path of one of several batches that arrived together: it copies the stamps so far, and gets its own from the store.

@@ -5,7 +5,7 @@
 //! before. Numbers rise by one without gaps over what servers have seen: what is given up for the bound had none yet.
 //! (Frames are written with the number that they will have if nothing before them is given up; otherwise they are
 //! written anew when their turn comes.)
-//! *Limits*: after each cell, `keep_bytes` of frames wait beside the one under way; the oldest that no server can have seen makes
+//! *Limits*: after each cell, `keep_bytes` of frames wait beside the one in flight; the oldest that no server can have seen makes
 //! room. A report of what was dropped (some hundred bytes each tenth cell) makes no room itself, or it would not be true.
 //! *Failure*: what is dropped is counted by reason and reported once, also when the report is dropped itself.
 

@@ -31,7 +31,7 @@ use crate::record::{Records, Restrict};
 use crate::secret::{TOKEN_PREFIX, sha256};
 use crate::spread::{NAME_BYTES_MAX, SPREAD_MAX, Spread};
 use crate::task::{ANSWER_BYTES_MAX, Order, PENDING_MAX, TaskView, Tasks};
-use crate::wire::{Answer, Done, Enrol, Enroled, Poll, Rotate, Share};
+use crate::wire::{Answer, Enrol, Enroled, FinishedTasks, Poll, Rotate, Share};
 
 /// The longest wait of a poll: below the 75 s after which a server or a proxy takes a connection for dead.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -467,7 +467,7 @@ impl Fleet {
     /// # Errors
     /// The token is not accepted, or the outcomes cannot be kept.
     pub fn finish(&self, token: &str, body: &[u8], now_ms: i64) -> Result<(), Error> {
-        let done: Done =
+        let done: FinishedTasks =
             serde_json::from_slice(body).map_err(|error| Error::Wrong(format!("these are no outcomes: {error}")))?;
         let _desk = self.desk();
         let admitted = self

@@ -26,7 +26,7 @@ use crate::package::{PublicKey, Signed};
 use crate::report::{Refused, Report};
 use crate::secret::{sha256, token};
 use crate::task::{Outcome, Task};
-use crate::wire::{Answer, Connect, Done, Enrol, Enroled, Poll, Rotate};
+use crate::wire::{Answer, Connect, Enrol, Enroled, FinishedTasks, Poll, Rotate};
 
 /// 24 MiB: a package within its limit, escaped.
 const ANSWER_BYTES: u64 = 24 << 20;
@@ -457,7 +457,7 @@ fn carry_out(broker: &dyn Broker, kept: &BrokerStore, task: &Task, way: &Way) {
 }
 
 fn send_unsent(kept: &BrokerStore, way: &Way) -> Result<(), String> {
-    let done = Done { done: kept.unsent() };
+    let done = FinishedTasks { done: kept.unsent() };
     if done.done.is_empty() {
         return Ok(());
     }

@@ -96,7 +96,7 @@ pub struct Share {
 /// Outcomes of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Done {
+pub(crate) struct FinishedTasks {
     pub(crate) done: Vec<Outcome>,
 }
 
@@ -136,7 +136,7 @@ pub fn any(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Poll>(bytes).map(|poll| poll.report.bounded());
     let _ = serde_json::from_slice::<Enrol>(bytes);
     let _ = serde_json::from_slice::<Rotate>(bytes);
-    let _ = serde_json::from_slice::<Done>(bytes);
+    let _ = serde_json::from_slice::<FinishedTasks>(bytes);
     let _ = serde_json::from_slice::<Enroled>(bytes);
     let _ = serde_json::from_slice::<Declined>(bytes);
     let _ = serde_json::from_slice::<WatchColumn>(bytes);

@@ -3,7 +3,7 @@
 //! Invariants: the answer comes after the store's reply; every sample of a batch that could be read is counted once in
 //! [`Counters`](ogive_door::counters::Counters), also when its sender has gone.
 //! Failure: 400 when nothing was taken and something was wrong, 413 and 415 for bodies that are not read, 429 when as
-//! much is under way as may be, 507 when the disk is full, 503 when writing failed.
+//! much is in flight as may be, 507 when the disk is full, 503 when writing failed.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};

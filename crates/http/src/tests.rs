@@ -212,7 +212,7 @@ async fn refusals_have_their_status() {
 }
 
 #[tokio::test]
-async fn bytes_under_way_are_limited() {
+async fn bytes_in_flight_are_limited() {
     let server = Server::new();
     let taken = server.app.limits.ingest_kib.free_kib.clone().try_acquire_many_owned(Limits::INGEST_KIB).unwrap();
     let request = Request::post("/v1/batch").header("content-length", "2").header("content-type", "application/json");

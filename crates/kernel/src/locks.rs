@@ -83,7 +83,7 @@ pub struct Lock {
 
 /// What found no room since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct Losses {
     /// Waits whose pair is not known.
     pub pairs: u64,
     /// Places whose stack is not known.
@@ -228,10 +228,10 @@ impl Locks {
     ///
     /// # Errors
     /// When the kernel's maps cannot be read.
-    pub fn lost(&self) -> Result<Lost, Error> {
+    pub fn lost(&self) -> Result<Losses, Error> {
         let count =
             |index| Ok(Fields(&value(&self.programs.loaded().map("lost_of_locks"), index, "what was lost")?).u64());
-        Ok(Lost { pairs: count(0)?, stacks: count(1)? })
+        Ok(Losses { pairs: count(0)?, stacks: count(1)? })
     }
 
     fn places(&self) -> Result<Vec<Place>, Error> {

@@ -174,7 +174,7 @@ pub struct Microstates {
 
 /// Threads that the kernel could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct Losses {
     /// Ended, between two readings, and found no room.
     pub ends: u64,
     /// Found no place among [`THREADS_MAX`], and are not observed.
@@ -252,7 +252,7 @@ impl Microstates {
     ///
     /// # Errors
     /// When the kernel's ring cannot be read.
-    pub fn take_ended(&mut self) -> Result<(Vec<Thread>, Lost), Error> {
+    pub fn take_ended(&mut self) -> Result<(Vec<Thread>, Losses), Error> {
         let loaded = self.programs.loaded();
         let ended = loaded.records("ended", "threads that ended", ended)?;
         let mut since = [0; 2];
@@ -260,7 +260,7 @@ impl Microstates {
             let lost = Fields(&value(&loaded.map("lost_threads"), index, "threads that were lost")?).u64();
             *since = lost - std::mem::replace(before, lost);
         }
-        Ok((ended, Lost { ends: since[0], threads: since[1] }))
+        Ok((ended, Losses { ends: since[0], threads: since[1] }))
     }
 
     /// Every observed thread that lives, by process and thread.

@@ -317,7 +317,7 @@ fn a_contended_lock_has_its_place_and_the_waits_that_its_threads_measure() {
         own.push((address, waited.parse::<f64>().unwrap(), held.parse::<f64>().unwrap()));
     }
     let places = observed.drain(|process| Path::new(&format!("/proc/{process}")).exists()).unwrap();
-    assert_eq!(observed.lost().unwrap(), locks::Lost::default());
+    assert_eq!(observed.lost().unwrap(), locks::Losses::default());
     let mut differences = Vec::new();
     for (address, waited, held) in &own {
         let found: Vec<_> = places.iter().filter(|lock| lock.address == *address).collect();

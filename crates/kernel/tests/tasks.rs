@@ -154,7 +154,7 @@ fn slots_of_threads_that_end_are_there_for_others() {
     }
     let before = micro.read().unwrap();
     let (ended, lost) = micro.take_ended().unwrap();
-    assert!(ended.len() >= 50 && lost == ogive_kernel::micro::Lost::default(), "{} {lost:?}", ended.len());
+    assert!(ended.len() >= 50 && lost == ogive_kernel::micro::Losses::default(), "{} {lost:?}", ended.len());
     let mut ids: Vec<u32> = before.iter().map(|thread| thread.tid).collect();
     ids.sort_unstable();
     ids.dedup();

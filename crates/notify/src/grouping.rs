@@ -84,7 +84,7 @@ enum Capacity {
 
 /// The stored state of an alert.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct KeptMember {
+pub(crate) struct StoredMember {
     alert: Notice,
     is_known: bool,
     since_ms: i64,
@@ -93,20 +93,20 @@ pub(crate) struct KeptMember {
 
 impl Groups {
     /// The state to be stored across restarts.
-    pub(crate) fn kept(&self) -> Vec<KeptMember> {
+    pub(crate) fn kept(&self) -> Vec<StoredMember> {
         let of = |group: &Group| {
             let (since_ms, notified_ms) = (group.since_ms, group.notified_ms);
             let kept =
-                |one: &Member| KeptMember { alert: one.alert.clone(), is_known: one.is_known, since_ms, notified_ms };
+                |one: &Member| StoredMember { alert: one.alert.clone(), is_known: one.is_known, since_ms, notified_ms };
             group.members.values().map(kept).collect::<Vec<_>>()
         };
         self.0.values().flat_map(of).collect()
     }
 
     /// Restores the stored state, in the current groups.
-    pub(crate) fn restored(kept: Vec<KeptMember>, grouping: &Grouping) -> Self {
+    pub(crate) fn restored(kept: Vec<StoredMember>, grouping: &Grouping) -> Self {
         let mut out = Self::default();
-        for KeptMember { alert, is_known, since_ms, notified_ms } in kept {
+        for StoredMember { alert, is_known, since_ms, notified_ms } in kept {
             let fresh = || Group { members: BTreeMap::new(), since_ms, notified_ms };
             let group = out.0.entry(grouping.labels(&alert)).or_insert_with(fresh);
             group.since_ms = group.since_ms.min(since_ms);
@@ -330,7 +330,7 @@ mod tests {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
         let kept = |at: usize| {
             let alert = Notice { starts_ms: at as i64, ..of("x", &at.to_string(), false) };
-            KeptMember { alert, is_known: false, since_ms: 0, notified_ms: None }
+            StoredMember { alert, is_known: false, since_ms: 0, notified_ms: None }
         };
         assert_eq!(groups.push(of("y", "first", false), &grouping, 0), 0);
         groups = Groups::restored((1..=ALERTS_MAX).map(kept).collect(), &grouping);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::destination::Destination;
-use crate::grouping::{Grouping, Groups, KeptMember, Notification};
+use crate::grouping::{Grouping, Groups, Notification, StoredMember};
 use crate::notice::Notice;
 use crate::queue::{Queue, Shared};
 
@@ -43,25 +43,25 @@ pub struct Counts {
 
 /// The part of an outbox that is stored across restarts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(from = "KeptForm")]
+#[serde(from = "StoredForm")]
 pub struct PersistedOutbox {
     waiting: Vec<Shared>,
-    groups: Vec<KeptMember>,
+    groups: Vec<StoredMember>,
 }
 
 /// The forms that are read: before there were groups, a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum KeptForm {
+enum StoredForm {
     List(Vec<Shared>),
-    Object { waiting: Vec<Shared>, groups: Vec<KeptMember> },
+    Object { waiting: Vec<Shared>, groups: Vec<StoredMember> },
 }
 
-impl From<KeptForm> for PersistedOutbox {
-    fn from(form: KeptForm) -> Self {
+impl From<StoredForm> for PersistedOutbox {
+    fn from(form: StoredForm) -> Self {
         match form {
-            KeptForm::List(waiting) => Self { waiting, groups: Vec::new() },
-            KeptForm::Object { waiting, groups } => Self { waiting, groups },
+            StoredForm::List(waiting) => Self { waiting, groups: Vec::new() },
+            StoredForm::Object { waiting, groups } => Self { waiting, groups },
         }
     }
 }

@@ -6,7 +6,7 @@
 //!   double nothing.
 //! - [`Stopwatch`] and [`Writer::timed`]: the two together.
 //! - [`trace_path!`] and [`TraceRecorder`]: stamps that travel in a message, a histogram for each stage of its path, and the
-//!   whole story of the slow ones. [`UnderWay`] lists the messages that have not ended, for a crash handler.
+//!   whole story of the slow ones. [`InFlight`] lists the messages that have not ended, for a crash handler.
 //! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
 //! - [`SystemClock`]: the operating system's clocks, to compare with.
 //!
@@ -58,8 +58,8 @@ pub use stopwatch::{Ends, Ordered, Stopwatch, TickStopwatch, Unordered, Watch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;
 pub use trace::{
-    Class, ClockNote, DumpCounts, ListedPath, MARK_NAME_BYTES_MAX, MARK_NAMES_MAX, MARKERS_MAX, MARKS_MAX, MarkCell,
-    MarkList, MarkName, Marker, MessageUnderWay, PATHS_MAX, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell,
-    SLOW_MARKS_MAX, SlowMark, SlowStage, SlowTrace, StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts,
-    TracePath, TraceRecorder, TraceWriter, UNDER_WAY_MAX, UnderWay, each_under_way,
+    Class, ClockNote, DumpCounts, IN_FLIGHT_MAX, InFlight, ListedPath, MARK_NAME_BYTES_MAX, MARK_NAMES_MAX,
+    MARKERS_MAX, MARKS_MAX, MarkCell, MarkList, MarkName, Marker, MessageInFlight, PATHS_MAX, POINTS_MAX,
+    PUBLISHERS_MAX, Point, PointDef, PublisherCell, SLOW_MARKS_MAX, SlowMark, SlowStage, SlowTrace, StageCell, Stamps,
+    Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter, each_in_flight,
 };

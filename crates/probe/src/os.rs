@@ -89,7 +89,7 @@ pub(crate) fn counter_traps() -> bool {
 
 /// A small file of the kernel, read repeatedly through one open descriptor.
 #[derive(Debug)]
-pub(crate) struct KeptFile {
+pub(crate) struct OpenFile {
     descriptor: libc::c_int,
 }
 
@@ -102,7 +102,7 @@ pub(crate) const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/c
 /// them are more than any machine offers.
 const TEXT_MAX: usize = 6 * 32;
 
-impl KeptFile {
+impl OpenFile {
     /// Opens a file; `None` where it does not exist or is hidden.
     pub(crate) fn open(path: &CStr) -> Option<Self> {
         // SAFETY: the path is NUL-terminated; O_CLOEXEC keeps the descriptor out of executed programs.
@@ -125,7 +125,7 @@ impl KeptFile {
     }
 }
 
-impl Drop for KeptFile {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         // SAFETY: the descriptor came from `open` and is closed only here.
         unsafe { libc::close(self.descriptor) };
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn the_clock_source_reads_the_same_twice() {
-        if let Some(file) = KeptFile::open(CLOCK_SOURCE_PATH) {
+        if let Some(file) = OpenFile::open(CLOCK_SOURCE_PATH) {
             let name = file.text();
             assert!(name.is_some());
             assert_eq!(file.text(), name, "a kept descriptor reads from the start again");

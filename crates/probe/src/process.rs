@@ -2,7 +2,7 @@
 //!
 //! Format: lines `Name:  NUMBER kB` of /proc/self/status, and fields 14 and 15 of /proc/self/stat (proc(5)). *Failure*: what the kernel does not say is `None`.
 
-use crate::os::KeptFile;
+use crate::os::OpenFile;
 
 /// 8 KiB: the file has some 60 lines, of which the lists of allowed CPUs and memory nodes grow with the machine.
 const STATUS_BYTES_MAX: usize = 8 << 10;
@@ -23,7 +23,7 @@ impl ProcessMemory {
     #[must_use]
     pub fn now() -> Option<Self> {
         let mut bytes = [0; STATUS_BYTES_MAX];
-        let file = KeptFile::open(c"/proc/self/status")?;
+        let file = OpenFile::open(c"/proc/self/status")?;
         Self::parse(std::str::from_utf8(file.read(&mut bytes)?).ok()?)
     }
 
@@ -45,7 +45,7 @@ const TICK_NS: u64 = 10_000_000;
 #[must_use]
 pub fn process_cpu_ns() -> Option<u64> {
     let mut bytes = [0; STAT_BYTES_MAX];
-    let file = KeptFile::open(c"/proc/self/stat")?;
+    let file = OpenFile::open(c"/proc/self/stat")?;
     cpu_ns(std::str::from_utf8(file.read(&mut bytes)?).ok()?)
 }
 

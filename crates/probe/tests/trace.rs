@@ -330,7 +330,7 @@ fn a_stall_of_one_message_in_a_million_shows_everywhere() {
     }));
 }
 
-/// A stall with no message under way is in no stage and no total: only the gap and the quiet time show it.
+/// A stall with no message in flight is in no stage and no total: only the gap and the quiet time show it.
 #[test]
 fn a_stall_between_messages_shows_in_the_gap_alone() {
     let clock = Clock::manual(1_000, 0);

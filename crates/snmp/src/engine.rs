@@ -43,7 +43,7 @@ impl Engine {
 
 /// What is known of an engine that sends traps.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownEngine {
     boots: u32,
     /// The latest time that it said.
     time: u32,
@@ -57,7 +57,7 @@ struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
     /// By the engine and the user: what one user signs says nothing of the traps of another.
-    known: HashMap<(Bytes, Bytes), Known>,
+    known: HashMap<(Bytes, Bytes), KnownEngine>,
 }
 
 impl Senders {
@@ -71,7 +71,7 @@ impl Senders {
         let key = (Bytes::copy_from_slice(engine), Bytes::copy_from_slice(user));
         let Some(known) = self.known.get_mut(&key) else {
             self.make_room();
-            self.known.insert(key, Known { boots, time, at_s: up_s, seen_s: up_s });
+            self.known.insert(key, KnownEngine { boots, time, at_s: up_s, seen_s: up_s });
             return true;
         };
         known.seen_s = up_s;

@@ -100,7 +100,7 @@ impl Ledger {
 
     /// Shows readers that the heads of `epoch` are in the blocks: they held nothing.
     pub(crate) fn nothing_was_left(&self, epoch: u64) {
-        // A change that is under way shows its view when it is done, and with it the epoch that it began with.
+        // A change that is in progress shows its view when it is done, and with it the epoch that it began with.
         let _held = self.manifest();
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(view.flushed < epoch, "epoch {epoch} is flushed behind {}", view.flushed);

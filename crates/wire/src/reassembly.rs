@@ -56,7 +56,7 @@ pub(crate) struct Part<'a> {
 }
 
 #[derive(Debug)]
-struct HeldSegment {
+struct QueuedSegment {
     start: u64,
     end: u64,
     fin: bool,
@@ -96,7 +96,7 @@ struct Half {
     /// Bytes that the other side acknowledged.
     acked: u64,
     /// Sorted by start; ranges do not overlap.
-    held: Vec<HeldSegment>,
+    held: Vec<QueuedSegment>,
     /// Where the stream ends.
     fin: Option<u64>,
     fin_delivered: bool,
@@ -238,7 +238,7 @@ impl Reassembly {
             }
             return Arrival::New;
         }
-        let held = HeldSegment {
+        let held = QueuedSegment {
             start,
             end,
             fin: part.fin,
@@ -262,7 +262,7 @@ impl Reassembly {
     }
 
     /// Keeps the part of a segment that is not held yet: the first copy of a byte counts.
-    fn hold(&mut self, side: Side, segment: HeldSegment) {
+    fn hold(&mut self, side: Side, segment: QueuedSegment) {
         let half = &mut self.halves[side.index()];
         if half.held.last().is_some_and(|last| segment.end <= last.start || segment.start < last.end) {
             half.counts.make().shown.reordered += 1;
@@ -297,7 +297,15 @@ impl Reassembly {
             let fin = segment.fin && end == segment.end;
             half.held.insert(
                 index,
-                HeldSegment { start, end, fin, at: segment.at, acked: segment.acked, bytes, arrival: segment.arrival },
+                QueuedSegment {
+                    start,
+                    end,
+                    fin,
+                    at: segment.at,
+                    acked: segment.acked,
+                    bytes,
+                    arrival: segment.arrival,
+                },
             );
             index += 1;
             start = end;
@@ -392,7 +400,7 @@ impl Reassembly {
     fn break_cycle(&mut self) -> bool {
         let [client, server] = &self.halves;
         let (Some(first), Some(second)) = (client.held.first(), server.held.first()) else { return false };
-        let waits = |held: &HeldSegment, half: &Half, other: &Half| {
+        let waits = |held: &QueuedSegment, half: &Half, other: &Half| {
             held.start <= half.next && held.acked.is_some_and(|acked| acked > other.next)
         };
         if !waits(first, client, server) || !waits(second, server, client) {
@@ -405,9 +413,9 @@ impl Reassembly {
 }
 
 /// Bytes of `segment` from `start` to `end` that differ from those that are held.
-fn contradiction(held: &HeldSegment, segment: &HeldSegment, start: u64, end: u64) -> u64 {
+fn contradiction(held: &QueuedSegment, segment: &QueuedSegment, start: u64, end: u64) -> u64 {
     let slice =
-        |of: &HeldSegment, offset: u64| usize::try_from(offset - of.start).unwrap_or(usize::MAX).min(of.bytes.len());
+        |of: &QueuedSegment, offset: u64| usize::try_from(offset - of.start).unwrap_or(usize::MAX).min(of.bytes.len());
     let old = &held.bytes[slice(held, start)..slice(held, end)];
     let new = &segment.bytes[slice(segment, start)..slice(segment, end)];
     old.iter().zip(new).filter(|(old, new)| old != new).count() as u64

@@ -192,7 +192,7 @@ pub(super) async fn run(
     timeout: Duration,
 ) -> Result<(), Failure> {
     session.send(&search(&check.request(timeout))).await?;
-    let mut found = Found::new(check);
+    let mut found = SearchOutcome::new(check);
     let read = found.read(session, run).await;
     run.gauge("ogive_check_ldap_entries", "", found.entries as f64);
     run.gauge("ogive_check_ldap_references", "", found.references as f64);
@@ -201,7 +201,7 @@ pub(super) async fn run(
 }
 
 /// What a search has found.
-struct Found<'a> {
+struct SearchOutcome<'a> {
     search: &'a Search,
     entries: usize,
     references: usize,
@@ -215,7 +215,7 @@ struct Found<'a> {
     wrong: Option<Failure>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> SearchOutcome<'a> {
     fn new(search: &'a Search) -> Self {
         Self {
             search,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use ogive_crash::catalog::Catalog;
 use ogive_crash::handler::{self, Fault};
-use ogive_crash::report::{Report, Start, TraceUnderWay};
+use ogive_crash::report::{Report, Start, TraceInFlight};
 use ogive_crash::symbols::{self, Named};
 use ogive_journal::RealDisk;
 use serde_json::json;
@@ -186,7 +186,7 @@ fn picture(report: &Report, names: &[Option<Named>]) -> String {
 }
 
 /// One message that was in flight: its path, its age, and the points that it reached.
-fn trace(trace: &TraceUnderWay) -> String {
+fn trace(trace: &TraceInFlight) -> String {
     let points = trace.points.iter().map(|point| format!("{} {:.6}", point.name, point.seconds));
     let here = if trace.is_of_thread { ", stamped by this thread" } else { "" };
     format!("{} {:.6} s{here}: {}", trace.path, trace.age_seconds, points.collect::<Vec<_>>().join(", "))

@@ -9,7 +9,7 @@ use super::costs::{self, ReadCosts};
 use super::figures::Figures;
 use super::os_reason::OsReason;
 use super::vmclock::{self, VmClock};
-use crate::os::{self, KeptFile};
+use crate::os::{self, OpenFile};
 
 /// Nanoseconds between checks of cheap properties (a microsecond): the kernel's clock source, the suspended time, the hypervisor's page.
 const PERIOD_NS: u64 = 250_000_000;
@@ -36,7 +36,7 @@ pub(super) struct Observation {
 /// The state of the checks.
 #[derive(Debug)]
 pub(super) struct Environment {
-    clock_source: Option<KeptFile>,
+    clock_source: Option<OpenFile>,
     vm_clock: Option<VmClock>,
     name: Option<String>,
     due_ns: u64,
@@ -50,7 +50,7 @@ pub(super) struct Environment {
 impl Environment {
     pub(super) fn new() -> Self {
         Self {
-            clock_source: KeptFile::open(os::CLOCK_SOURCE_PATH),
+            clock_source: OpenFile::open(os::CLOCK_SOURCE_PATH),
             vm_clock: VmClock::open(vmclock::DEVICE_PATH),
             name: None,
             due_ns: 0,
@@ -73,7 +73,7 @@ impl Environment {
         let costs = measure();
         costs::show(&costs, figures);
         self.emulated = costs::is_emulated(&costs, self.emulated);
-        if let Some(names) = KeptFile::open(os::CLOCK_SOURCES_PATH).and_then(|file| file.text()) {
+        if let Some(names) = OpenFile::open(os::CLOCK_SOURCES_PATH).and_then(|file| file.text()) {
             figures.os_clock_sources.set(&names);
         }
     }
@@ -89,7 +89,7 @@ impl Environment {
             };
         }
         self.due_ns = now_ns.saturating_add(PERIOD_NS);
-        let name = self.clock_source.as_ref().and_then(KeptFile::text);
+        let name = self.clock_source.as_ref().and_then(OpenFile::text);
         self.notice_name(name, figures);
         let suspended_ns = suspended_ns();
         let suspended = suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS;

@@ -7,7 +7,7 @@
 //! The kernel's `read` gives a consistent copy, so the sequence count at 12 is only looked at for an update that is going on.
 //! *Failure*: without a device, or with a page of another kind, nothing is reported, and the counter's own jumps are all there is.
 
-use crate::os::KeptFile;
+use crate::os::OpenFile;
 use std::ffi::CStr;
 
 /// Where Linux puts the first device.
@@ -50,14 +50,14 @@ impl Page {
 /// The device, and its last values.
 #[derive(Debug)]
 pub(super) struct VmClock {
-    file: KeptFile,
+    file: OpenFile,
     last: Page,
 }
 
 impl VmClock {
     /// Opens the device at `path`; `None` when it does not exist or cannot be read.
     pub(super) fn open(path: &CStr) -> Option<Self> {
-        let file = KeptFile::open(path)?;
+        let file = OpenFile::open(path)?;
         let last = Page::parse(file.read(&mut [0; PAGE_BYTES])?)?;
         Some(Self { file, last })
     }

@@ -4,7 +4,7 @@
 //! A path ([`trace_path!`](crate::trace_path)) names the points of a message; each stage is the time from the point
 //! before and belongs to the class infrastructure or logic. A [`TraceWriter`] counts each finished message into one
 //! histogram per stage, one per class, one for the total, and one for the gap since its last message: a stall shows there
-//! even when no message was under way. Only a message slower than the [`Threshold`] is kept whole, in a ring from which
+//! even when no message was in flight. Only a message slower than the [`Threshold`] is kept whole, in a ring from which
 //! [`TraceRecorder::drain`] makes [`SlowTrace`]s.
 //!
 //! *Invariants*, in every [`TraceCell`] and so in any sum of them, under load, when threads end and at shutdown:
@@ -39,6 +39,7 @@
 //! snapshot.
 
 mod cell;
+mod in_flight;
 mod line;
 mod list;
 mod names;
@@ -46,14 +47,13 @@ mod path;
 mod ring;
 mod slow;
 mod table;
-mod under_way;
 
 pub use cell::{MarkCell, PublisherCell, StageCell, TraceCell, TraceCounts};
+pub use in_flight::{IN_FLIGHT_MAX, InFlight, ListedPath, MessageInFlight, PATHS_MAX, each_in_flight};
 pub use list::{MARK_NAME_BYTES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, MarkName, Marker, SLOW_MARKS_MAX};
 pub use names::{MARK_NAMES_MAX, PUBLISHERS_MAX};
 pub use path::{Class, POINTS_MAX, Point, PointDef, Stamps, TickSource, TracePath};
 pub use slow::{ClockNote, SlowMark, SlowStage, SlowTrace};
-pub use under_way::{ListedPath, MessageUnderWay, PATHS_MAX, UNDER_WAY_MAX, UnderWay, each_under_way};
 
 use crate::memory::{Machine, Memory};
 use crate::recorder::handover::{Entry, Sides};

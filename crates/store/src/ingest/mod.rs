@@ -201,7 +201,7 @@ impl Default for Options {
             compact_blocks: 6,
             // 10 ms: at most a hundred fsyncs a second.
             group_interval: Duration::from_millis(10),
-            // 4,096: each connection of a large site has one under way.
+            // 4,096: each connection of a large site has one in progress.
             queue_batches_max: 4096,
             // 64 MiB: two of the largest frames.
             queue_bytes_max: 64 << 20,

@@ -166,7 +166,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// More than 64 gain nothing: a core has some 16 to 48 misses under way.
+    /// More than 64 gain nothing: a core has some 16 to 48 misses in flight.
     pub const LOOKAHEAD_MAX: usize = 64;
 }
 

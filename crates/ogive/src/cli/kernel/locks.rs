@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ogive_kernel::locks::{Lock, Locks as Observer, Lost, Options, PLACES_MAX};
+use ogive_kernel::locks::{Lock, Locks as Observer, Losses, Options, PLACES_MAX};
 use ogive_kernel::wait_kind::WaitKind;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Locks) -> anyhow::Result<ExitCode> {
     }
     let (locks, lost) = (observer.drain(|_| true)?, observer.lost()?);
     if options.json {
-        let Lost { pairs, stacks } = lost;
+        let Losses { pairs, stacks } = lost;
         let places: Vec<Value> = locks.iter().map(object).collect();
         println!("{}", json!({ "places": places, "lost": { "pairs": pairs, "stacks": stacks } }));
         return Ok(ExitCode::SUCCESS);
@@ -64,7 +64,7 @@ pub(super) fn run(options: &Locks) -> anyhow::Result<ExitCode> {
     if shown.len() < locks.len() {
         println!("{} places are conditions, semaphores or joins: --all shows them", locks.len() - shown.len());
     }
-    if lost != Lost::default() {
+    if lost != Losses::default() {
         println!("{} waits without their pair, {} places without their stack: no room", lost.pairs, lost.stacks);
     }
     Ok(ExitCode::SUCCESS)

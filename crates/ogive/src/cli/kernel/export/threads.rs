@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use ogive_kernel::Grouping;
 use ogive_kernel::micro::Thread;
 
-struct Known {
+struct KnownThread {
     thread: Thread,
     /// Not among the living at the last reading, nor among those that had ended.
     is_gone: bool,
@@ -23,7 +23,7 @@ pub(super) struct GroupSum {
 
 /// Threads as they were read last.
 #[derive(Default)]
-pub(super) struct Threads(HashMap<u32, Known>);
+pub(super) struct Threads(HashMap<u32, KnownThread>);
 
 impl Threads {
     pub(super) fn is_empty(&self) -> bool {
@@ -50,11 +50,11 @@ impl Threads {
         for thread in now {
             add(&mut groups, grouping, &thread, self.before(&thread));
             self.0.remove(&thread.tid);
-            known.insert(thread.tid, Known { thread, is_gone: false });
+            known.insert(thread.tid, KnownThread { thread, is_gone: false });
         }
         let gone = self.0.drain().filter(|(_, gone)| !gone.is_gone);
-        for (tid, Known { thread, .. }) in gone {
-            known.insert(tid, Known { thread, is_gone: true });
+        for (tid, KnownThread { thread, .. }) in gone {
+            known.insert(tid, KnownThread { thread, is_gone: true });
         }
         self.0 = known;
         groups

@@ -1,7 +1,7 @@
-//! Messages that are under way, where a crash handler of the process can read them.
+//! Messages that are in flight, where a crash handler of the process can read them.
 //!
-//! A [`UnderWay`] holds a place in one table of the process from a message's first stamp until it is dropped; each stamp is stored
-//! there besides in the message. [`each_under_way`] reads the table from a signal handler: it allocates nothing, takes no lock and
+//! A [`InFlight`] holds a place in one table of the process from a message's first stamp until it is dropped; each stamp is stored
+//! there besides in the message. [`each_in_flight`] reads the table from a signal handler: it allocates nothing, takes no lock and
 //! waits for nobody.
 //!
 //! *Invariants*: a place belongs to one message; a stamp that another thread is storing is there or is not.
@@ -9,7 +9,7 @@
 //! *Threads*: any may mark a message. The one that marked it last is remembered by that thread, so that a report can name the message
 //! that its own thread worked on.
 //!
-//! *Limits*: [`UNDER_WAY_MAX`] messages at a time and [`PATHS_MAX`] paths; what is beyond is not listed and works as before. 7 KiB.
+//! *Limits*: [`IN_FLIGHT_MAX`] messages at a time and [`PATHS_MAX`] paths; what is beyond is not listed and works as before. 7 KiB.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::path::{POINTS_MAX, Point, PointDef, TracePath};
 
 /// 64 messages: as many as a server of some cores processes at once.
-pub const UNDER_WAY_MAX: usize = 64;
+pub const IN_FLIGHT_MAX: usize = 64;
 /// 16 paths of one process.
 pub const PATHS_MAX: usize = 16;
 
@@ -38,9 +38,9 @@ struct MessageSlot {
 }
 
 static PATHS: [OnceLock<Path>; PATHS_MAX] = [const { OnceLock::new() }; PATHS_MAX];
-static PLACES: [MessageSlot; UNDER_WAY_MAX] =
+static PLACES: [MessageSlot; IN_FLIGHT_MAX] =
     [const { MessageSlot { state: AtomicU64::new(0), ticks: [const { AtomicU64::new(0) }; POINTS_MAX] } };
-        UNDER_WAY_MAX];
+        IN_FLIGHT_MAX];
 /// Messages so far.
 static MESSAGES: AtomicU64 = AtomicU64::new(0);
 
@@ -57,13 +57,13 @@ pub struct ListedPath {
 /// The slot of one message, which is free again when this is dropped.
 #[derive(Debug)]
 #[must_use = "the message is no longer listed when this is dropped"]
-pub struct UnderWay {
+pub struct InFlight {
     place: Option<(usize, u64)>,
 }
 
 /// A message that is in flight.
 #[derive(Clone, Copy, Debug)]
-pub struct MessageUnderWay {
+pub struct MessageInFlight {
     /// Of its path.
     pub path: &'static str,
     /// Whether it is the message that the calling thread stamped last.
@@ -84,7 +84,7 @@ impl ListedPath {
     }
 }
 
-impl UnderWay {
+impl InFlight {
     /// A message of `path`, with the stamps that it has.
     pub fn begin<P: TracePath>(path: ListedPath, message: &P) -> Self {
         if path.path == 0 {
@@ -93,18 +93,18 @@ impl UnderWay {
         // ORDERING: Relaxed; it only has to give each number once.
         let number = MESSAGES.fetch_add(1, Ordering::Relaxed) + 1;
         let state = number << PATH_BITS | path.path;
-        let first = number as usize % UNDER_WAY_MAX;
-        let free = (first..first + UNDER_WAY_MAX).map(|at| at % UNDER_WAY_MAX).find(|at| {
+        let first = number as usize % IN_FLIGHT_MAX;
+        let free = (first..first + IN_FLIGHT_MAX).map(|at| at % IN_FLIGHT_MAX).find(|at| {
             // ORDERING: Acquire; the stamps of the message before are gone, as the Release of its drop says.
             PLACES[*at].state.compare_exchange(0, state, Ordering::Acquire, Ordering::Relaxed).is_ok()
         });
-        let under_way = Self { place: free.map(|at| (at, state)) };
+        let in_flight = Self { place: free.map(|at| (at, state)) };
         for (point, ticks) in message.stamps().iter().enumerate() {
             if message.seen() & 1 << point != 0 {
-                under_way.mark_index(point, *ticks);
+                in_flight.mark_index(point, *ticks);
             }
         }
-        under_way
+        in_flight
     }
 
     /// The message reached `point`, which keeps its first stamp.
@@ -122,7 +122,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         let Some((at, _)) = self.place else { return };
         // ORDERING: Relaxed; the Release below publishes them.
@@ -133,7 +133,7 @@ impl Drop for UnderWay {
 }
 
 /// Calls `visit` with each message that is in flight. A signal handler may call it.
-pub fn each_under_way(mut visit: impl FnMut(&MessageUnderWay)) {
+pub fn each_in_flight(mut visit: impl FnMut(&MessageInFlight)) {
     for place in &PLACES {
         // ORDERING: Acquire; the stamps are read after the message that they are of, and the second load is not before them.
         let state = place.state.load(Ordering::Acquire);
@@ -147,12 +147,12 @@ pub fn each_under_way(mut visit: impl FnMut(&MessageUnderWay)) {
         let path = (state as usize & ((1 << PATH_BITS) - 1)).checked_sub(1).and_then(|at| PATHS.get(at)?.get());
         if let (true, Some(path)) = (is_same, path) {
             let is_of_thread = MARKED_LAST.get() == state;
-            visit(&MessageUnderWay { path: path.name, is_of_thread, points: path.points, ticks });
+            visit(&MessageInFlight { path: path.name, is_of_thread, points: path.points, ticks });
         }
     }
 }
 
-impl MessageUnderWay {
+impl MessageInFlight {
     /// Ticks of its first stamp, if it has one.
     #[must_use]
     pub fn began(&self) -> Option<u64> {
@@ -191,9 +191,9 @@ mod tests {
     /// The table is the process': one test at a time.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-    fn listed(name: &str) -> Vec<MessageUnderWay> {
+    fn listed(name: &str) -> Vec<MessageInFlight> {
         let mut found = Vec::new();
-        each_under_way(|message| {
+        each_in_flight(|message| {
             if message.path == name {
                 found.push(*message);
             }
@@ -208,7 +208,7 @@ mod tests {
         let path = ListedPath::new::<Tested>();
         assert!(listed("Tested").is_empty());
         let message = Tested::begin(clock);
-        let place = UnderWay::begin(path, &message);
+        let place = InFlight::begin(path, &message);
         clock.advance(500);
         let place = std::thread::spawn(move || {
             place.mark(Tested::sent, clock.ticks());
@@ -221,7 +221,7 @@ mod tests {
         let found = listed("Tested");
         assert_eq!(found.len(), 1);
         assert!(found[0].is_of_thread, "it began here");
-        drop(UnderWay::begin(path, &Tested::begin(clock)));
+        drop(InFlight::begin(path, &Tested::begin(clock)));
         assert!(!listed("Tested")[0].is_of_thread, "this thread stamped another one since");
         assert_eq!(found[0].began(), Some(1_000));
         assert_eq!(found[0].points().collect::<Vec<_>>(), [("made", 1_000), ("sent", 1_500)]);
@@ -234,9 +234,9 @@ mod tests {
         let _alone = crate::recorder::lock(&ALONE);
         let (clock, path) = (Clock::manual(1, 0), ListedPath::new::<Many>());
         for _ in 0..3 {
-            let held: Vec<UnderWay> =
-                (0..UNDER_WAY_MAX + 10).map(|_| UnderWay::begin(path, &Many::begin(clock))).collect();
-            assert_eq!(listed("Many").len(), UNDER_WAY_MAX);
+            let held: Vec<InFlight> =
+                (0..IN_FLIGHT_MAX + 10).map(|_| InFlight::begin(path, &Many::begin(clock))).collect();
+            assert_eq!(listed("Many").len(), IN_FLIGHT_MAX);
             held.iter().for_each(|place| place.mark(Many::sent, 7));
             drop(held);
             assert!(listed("Many").is_empty());
