@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use ogive_model::{WallMs, WallNs};
 
 use super::App;
 use super::body;
@@ -198,11 +199,11 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
             --web-external-url as browsers see it";
         return Err((LoginFailure::Origin, ApiError::forbidden(message)));
     }
-    let now_ms = app.clock.wall() / 1_000_000;
+    let now = WallNs(app.clock.wall()).to_ms();
     if let Some(ticket) = shown_ticket(request).filter(|_| app.web.has_logins()) {
-        return judge_ticket(app, request, need, &ticket, now_ms);
+        return judge_ticket(app, request, need, &ticket, now);
     }
-    let grant = match app.web.who(request.headers(), now_ms).await {
+    let grant = match app.web.who(request.headers(), now).await {
         Ok(None) => {
             let asker = Asker::new(request.extensions(), None);
             request.extensions_mut().insert(asker);
@@ -260,10 +261,10 @@ fn judge_ticket(
     request: &mut Request,
     need: Need,
     ticket: &str,
-    now_ms: i64,
+    now: WallMs,
 ) -> Result<(), (LoginFailure, ApiError)> {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let grant = app.web.ticket(ticket, now_ms, path, query).map_err(|Denied { why, message }| match why {
+    let grant = app.web.ticket(ticket, now, path, query).map_err(|Denied { why, message }| match why {
         LoginFailure::TicketScope => (why, ApiError::forbidden(message)),
         _ => (why, ApiError::unauthorized(message)),
     })?;

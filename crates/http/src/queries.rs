@@ -6,6 +6,7 @@
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use ogive_model::{MonoNs, WallNs};
 use serde_json::{Value, json};
 
 use super::App;
@@ -24,12 +25,12 @@ const STREAMS: [&str; 3] = ["/v1/live", "/v1/stream", "/v1/subscribe"];
 pub(super) async fn measured(State(app): State<App>, request: Request, next: Next) -> Response {
     let route = access::route_name(request.extensions().get::<MatchedPath>());
     let tenant = params::tenant(request.headers()).ok().flatten().unwrap_or_default();
-    let from = app.clock.now();
+    let from = MonoNs(app.clock.now());
     let (response, text) = observed(next.run(request)).await;
     if let Some(text) = text.filter(|_| !STREAMS.contains(&route)) {
-        let took = app.clock.now().saturating_sub(from);
+        let took = MonoNs(app.clock.now()).since(from);
         let of = Expression { tenant: tenant.as_str().to_owned(), route, text };
-        app.slowest.note(of, took, !response.status().is_success(), app.clock.wall());
+        app.slowest.note(of, took, !response.status().is_success(), WallNs(app.clock.wall()));
     }
     response
 }
@@ -45,8 +46,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         .map(|(of, cost)| {
             json!({
                 "query": of.text, "route": of.route, "times": cost.times, "refused": cost.refused,
-                "seconds": cost.total_ns as f64 / 1e9, "longest": cost.longest_ns as f64 / 1e9,
-                "last_ms": cost.last_ns.div_euclid(1_000_000),
+                "seconds": cost.total.0 as f64 / 1e9, "longest": cost.longest.0 as f64 / 1e9,
+                "last_ms": cost.last.to_ms(),
             })
         })
         .collect();

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// 16 KiB/s, a link of 128 kbit/s: a slower client holds a MiB for more than a minute.
 pub(super) const RATE_MIN: u64 = 16 << 10;
 /// 1 s: the interval over which the rate is measured. A packet loss and its retransmission take less.
-const WINDOW_NS: u64 = 1_000_000_000;
+const WINDOW: Ns = Ns::from_secs(1);
 /// 2 s: a body that is asked to give way does so at once, unless the machine is very busy.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -37,35 +38,40 @@ pub(super) struct Arrival {
     requested: Notify,
 }
 
-/// Bytes of the window that began at `from_ns`, and the rate of the one before.
+/// Bytes of the window that began at `from`, and the rate of the one before.
 struct Pace {
-    from_ns: u64,
+    from: MonoNs,
     /// When the last byte arrived.
-    last_ns: u64,
+    last: MonoNs,
     bytes: u64,
     before: Option<u64>,
 }
 
+/// Bytes a second of those that came in `past`, which is above zero.
+fn per_second(bytes: u64, past: Ns) -> u128 {
+    u128::from(bytes) * 1_000_000_000 / u128::from(past.0.cast_unsigned())
+}
+
 impl Pace {
-    fn add(&mut self, bytes: u64, now: u64) {
-        let past = now.saturating_sub(self.from_ns);
-        if past >= WINDOW_NS {
-            let rate = u128::from(self.bytes) * 1_000_000_000 / u128::from(past);
+    fn add(&mut self, bytes: u64, now: MonoNs) {
+        let past = now.since(self.from);
+        if past >= WINDOW {
+            let rate = per_second(self.bytes, past);
             let before = Some(u64::try_from(rate).unwrap_or(u64::MAX));
-            *self = Self { from_ns: now, last_ns: now, bytes: 0, before };
+            *self = Self { from: now, last: now, bytes: 0, before };
         }
         self.bytes += bytes;
-        self.last_ns = now;
+        self.last = now;
     }
 
-    fn is_slow(&self, now: u64) -> bool {
+    fn is_slow(&self, now: MonoNs) -> bool {
         // However much arrived before it stalled.
-        if now.saturating_sub(self.last_ns) >= WINDOW_NS {
+        if now.since(self.last) >= WINDOW {
             return true;
         }
-        let past = now.saturating_sub(self.from_ns);
-        if past >= WINDOW_NS {
-            return u128::from(self.bytes) * 1_000_000_000 / u128::from(past) < u128::from(RATE_MIN);
+        let past = now.since(self.from);
+        if past >= WINDOW {
+            return per_second(self.bytes, past) < u128::from(RATE_MIN);
         }
         self.before.is_some_and(|rate| rate < RATE_MIN) && self.bytes < RATE_MIN
     }
@@ -89,7 +95,7 @@ impl ArrivalGuard {
         // ORDERING: Relaxed; who looks at an old figure asks somebody else.
         self.arrival.kib.store(held.div_ceil(1024) as u64, Ordering::Relaxed);
         let mut pace = self.arrival.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        pace.add(bytes as u64, self.room.clock.now());
+        pace.add(bytes as u64, MonoNs(self.room.clock.now()));
     }
 
     /// Returns when others need the memory of this one.
@@ -118,10 +124,11 @@ impl Room {
 
     /// Called when a body of `client` begins to arrive.
     pub(super) fn begin(self: &Arc<Self>, client: Option<IpAddr>) -> ArrivalGuard {
+        let now = MonoNs(self.clock.now());
         let arrival = Arc::new(Arrival {
             client,
             kib: AtomicU64::new(0),
-            pace: Mutex::new(Pace { from_ns: self.clock.now(), last_ns: self.clock.now(), bytes: 0, before: None }),
+            pace: Mutex::new(Pace { from: now, last: now, bytes: 0, before: None }),
             is_asked: AtomicBool::new(false),
             requested: Notify::new(),
         });
@@ -131,7 +138,7 @@ impl Room {
 
     /// Asks as many slow bodies as necessary to give way; false when theirs and what is free is not enough.
     fn ask(&self, own: &Arc<Arrival>, kib: u64) -> bool {
-        let (all, now) = (self.arriving(), self.clock.now());
+        let (all, now) = (self.arriving(), MonoNs(self.clock.now()));
         // ORDERING: Relaxed; see `came`. The lock orders who is asked.
         let held = |one: &Arrival| one.kib.load(Ordering::Relaxed);
         let is_asked = |one: &Arrival| one.is_asked.load(Ordering::Relaxed);
@@ -166,19 +173,19 @@ mod tests {
 
     #[test]
     fn who_sends_little_is_slow_and_who_has_just_begun_is_not() {
-        let second = WINDOW_NS;
-        let mut pace = Pace { from_ns: 0, last_ns: 0, bytes: 0, before: None };
-        pace.add(1 << 30, 0);
-        assert!(!pace.is_slow(0) && !pace.is_slow(second - 1));
-        assert!(pace.is_slow(second), "it came at once, and then nothing");
-        pace.add(1, second);
-        assert!(!pace.is_slow(second + 1), "the window before was fast");
-        assert!(pace.is_slow(2 * second), "a byte a second");
-        pace.add(1, 2 * second);
-        assert!(pace.is_slow(2 * second + 1));
-        pace.add(RATE_MIN, 2 * second + 2);
-        assert!(!pace.is_slow(2 * second + 3), "it goes on");
-        assert!(pace.is_slow(1_000 * second));
+        let at = |seconds: i64, ns: i64| MonoNs(0).saturating_add(WINDOW * seconds + Ns(ns));
+        let mut pace = Pace { from: at(0, 0), last: at(0, 0), bytes: 0, before: None };
+        pace.add(1 << 30, at(0, 0));
+        assert!(!pace.is_slow(at(0, 0)) && !pace.is_slow(at(1, -1)));
+        assert!(pace.is_slow(at(1, 0)), "it came at once, and then nothing");
+        pace.add(1, at(1, 0));
+        assert!(!pace.is_slow(at(1, 1)), "the window before was fast");
+        assert!(pace.is_slow(at(2, 0)), "a byte a second");
+        pace.add(1, at(2, 0));
+        assert!(pace.is_slow(at(2, 1)));
+        pace.add(RATE_MIN, at(2, 2));
+        assert!(!pace.is_slow(at(2, 3)), "it goes on");
+        assert!(pace.is_slow(at(1_000, 0)));
     }
 
     #[test]
@@ -191,8 +198,8 @@ mod tests {
             arriving.came(kib << 10, kib << 10);
             if is_slow {
                 let mut pace = arriving.arrival.pace.lock().unwrap();
-                let now = room.clock.now();
-                *pace = Pace { from_ns: now, last_ns: now, bytes: 0, before: Some(0) };
+                let now = MonoNs(room.clock.now());
+                *pace = Pace { from: now, last: now, bytes: 0, before: Some(0) };
             }
             arriving
         };

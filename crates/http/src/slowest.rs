@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ogive_model::{Ns, WallNs};
+
 /// 300 expressions: with their texts below half a MiB.
 const ENTRIES_MAX: usize = 300;
 /// 1 KiB of an expression; the rest is left out.
@@ -35,11 +37,11 @@ pub(super) struct Cost {
     /// Evaluations that were refused.
     pub(super) refused: u64,
     /// The sum over all evaluations.
-    pub(super) total_ns: u64,
+    pub(super) total: Ns,
     /// The slowest.
-    pub(super) longest_ns: u64,
-    /// The last one, nanoseconds since 1970.
-    pub(super) last_ns: i64,
+    pub(super) longest: Ns,
+    /// When the last one ended.
+    pub(super) last: WallNs,
 }
 
 /// See the module.
@@ -48,20 +50,20 @@ pub struct Slowest(Mutex<HashMap<Expression, Cost>>);
 
 impl Slowest {
     /// Counts one evaluation.
-    pub(super) fn note(&self, of: Expression, took_ns: u64, is_refused: bool, now_ns: i64) {
+    pub(super) fn note(&self, of: Expression, took: Ns, is_refused: bool, now: WallNs) {
         let mut costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if costs.len() >= ENTRIES_MAX && !costs.contains_key(&of) {
-            let least = costs.iter().min_by_key(|(_, cost)| cost.total_ns).map(|(of, _)| of.clone());
+            let least = costs.iter().min_by_key(|(_, cost)| cost.total).map(|(of, _)| of.clone());
             // One that is cheaper than all that are known would be removed at once.
-            let Some(least) = least.filter(|least| costs[least].total_ns <= took_ns) else { return };
+            let Some(least) = least.filter(|least| costs[least].total <= took) else { return };
             costs.remove(&least);
         }
         let cost = costs.entry(of).or_default();
         cost.times += 1;
         cost.refused += u64::from(is_refused);
-        cost.total_ns = cost.total_ns.saturating_add(took_ns);
-        cost.longest_ns = cost.longest_ns.max(took_ns);
-        cost.last_ns = now_ns;
+        cost.total = cost.total.saturating_add(took);
+        cost.longest = cost.longest.max(took);
+        cost.last = now;
         assert!(costs.len() <= ENTRIES_MAX, "{} expressions", costs.len());
     }
 
@@ -70,7 +72,7 @@ impl Slowest {
         let costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<(Expression, Cost)> =
             costs.iter().filter(|(of, _)| of.tenant == tenant).map(|(of, cost)| (of.clone(), *cost)).collect();
-        out.sort_by(|a, b| b.1.total_ns.cmp(&a.1.total_ns).then_with(|| a.0.text.cmp(&b.0.text)));
+        out.sort_by(|a, b| b.1.total.cmp(&a.1.total).then_with(|| a.0.text.cmp(&b.0.text)));
         out
     }
 }
@@ -102,17 +104,17 @@ mod tests {
     #[test]
     fn what_took_most_stays() {
         let slowest = Slowest::default();
-        for at in 0..ENTRIES_MAX as u64 {
-            slowest.note(of("a", &format!("q{at}")), 100 + at, at == 7, 1);
+        for at in 0..ENTRIES_MAX as i64 {
+            slowest.note(of("a", &format!("q{at}")), Ns(100 + at), at == 7, WallNs(1));
         }
-        slowest.note(of("a", "cheap"), 1, false, 2);
-        slowest.note(of("a", "dear"), 10_000, false, 3);
-        slowest.note(of("a", "q1"), 20_000, true, 4);
-        slowest.note(of("b", "other"), 50_000, false, 5);
+        slowest.note(of("a", "cheap"), Ns(1), false, WallNs(2));
+        slowest.note(of("a", "dear"), Ns(10_000), false, WallNs(3));
+        slowest.note(of("a", "q1"), Ns(20_000), true, WallNs(4));
+        slowest.note(of("b", "other"), Ns(50_000), false, WallNs(5));
         let found = slowest.of("a");
         let texts: Vec<&str> = found.iter().take(2).map(|(of, _)| &*of.text).collect();
         assert_eq!(texts, ["q1", "dear"]);
-        let expected = Cost { times: 2, refused: 1, total_ns: 20_101, longest_ns: 20_000, last_ns: 4 };
+        let expected = Cost { times: 2, refused: 1, total: Ns(20_101), longest: Ns(20_000), last: WallNs(4) };
         assert_eq!(found[0].1, expected);
         assert_eq!((found.len(), slowest.of("b").len()), (ENTRIES_MAX - 1, 1));
         assert!(found.iter().all(|(of, _)| of.text != "cheap" && of.text != "q0"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallNs};
 use tokio::sync::mpsc;
 
 use super::App;
@@ -58,7 +58,7 @@ impl Guard {
     async fn ended(&self) -> String {
         loop {
             tokio::time::sleep(JUDGE_AGAIN).await;
-            match self.app.web.who(&self.login, self.app.clock.wall() / 1_000_000).await {
+            match self.app.web.who(&self.login, WallNs(self.app.clock.wall()).to_ms()).await {
                 Ok(Some(grant))
                     if !grant.allow.has(Need::Read)
                         || grant.tenant.as_ref().is_some_and(|bound| *bound != self.tenant) =>

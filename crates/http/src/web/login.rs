@@ -7,7 +7,7 @@
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
@@ -199,7 +199,7 @@ impl Rules {
     pub(super) async fn who(
         &self,
         headers: &HeaderMap,
-        now_ms: i64,
+        now: WallMs,
         passwords: &Passwords,
     ) -> Result<Option<Grant>, Denied> {
         if self.is_empty() {
@@ -221,18 +221,18 @@ impl Rules {
         let secret = secret.trim();
         match scheme.to_ascii_lowercase().as_str() {
             // InfluxDB's clients call it a token.
-            "bearer" | "token" => self.token(secret, now_ms).map(Some),
+            "bearer" | "token" => self.token(secret, now).map(Some),
             "basic" => {
                 let bytes = BASE64_STANDARD.decode(secret).map_err(|_| malformed())?;
                 let text = String::from_utf8(bytes).map_err(|_| malformed())?;
                 let (name, password) = text.split_once(':').ok_or_else(malformed)?;
-                self.named(name, password, now_ms, passwords).await.map(Some)
+                self.named(name, password, now, passwords).await.map(Some)
             }
             _ => Err(malformed()),
         }
     }
 
-    fn token(&self, secret: &str, now_ms: i64) -> Result<Grant, Denied> {
+    fn token(&self, secret: &str, now: WallMs) -> Result<Grant, Denied> {
         let hash = digest(&SHA256, secret.as_bytes());
         let mut found = None;
         for token in &self.tokens {
@@ -241,7 +241,7 @@ impl Rules {
             }
         }
         let token = found.ok_or_else(|| denied(LoginFailure::Token, "this token is not known here"))?;
-        if token.expires_ms.is_some_and(|end| end <= now_ms) {
+        if token.expires_ms.is_some_and(|end| WallMs(end) <= now) {
             let message = format!("the token {:?} has expired; ask for a new one", token.grant.name);
             return Err(denied(LoginFailure::Expired, message));
         }
@@ -249,8 +249,8 @@ impl Rules {
     }
 
     /// A user with a password, or a token in place of the password: browsers can send only these two fields.
-    async fn named(&self, name: &str, password: &str, now_ms: i64, passwords: &Passwords) -> Result<Grant, Denied> {
-        match self.token(password, now_ms) {
+    async fn named(&self, name: &str, password: &str, now: WallMs, passwords: &Passwords) -> Result<Grant, Denied> {
+        match self.token(password, now) {
             Err(Denied { why: LoginFailure::Token, .. }) if !self.users.is_empty() => {
                 self.user(name, password, passwords).await
             }

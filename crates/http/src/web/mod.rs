@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use ogive_model::WallMs;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::watch;
 
@@ -130,9 +131,9 @@ impl Web {
     }
 
     /// The grant of the sender of `headers`; `None` when no login is required.
-    pub async fn who(&self, headers: &HeaderMap, now_ms: i64) -> Result<Option<Grant>, Denied> {
+    pub async fn who(&self, headers: &HeaderMap, now: WallMs) -> Result<Option<Grant>, Denied> {
         let rules = self.current().rules.clone();
-        rules.who(headers, now_ms, &self.passwords).await
+        rules.who(headers, now, &self.passwords).await
     }
 
     /// The logins, users before tokens, without their secrets.
@@ -146,8 +147,8 @@ impl Web {
     }
 
     /// The grant of the holder of a ticket at an address: its path and its query.
-    pub(crate) fn ticket(&self, text: &str, now_ms: i64, path: &str, query: &str) -> Result<Grant, Denied> {
-        self.current().tickets.check(text, now_ms, path, query)
+    pub(crate) fn ticket(&self, text: &str, now: WallMs, path: &str, query: &str) -> Result<Grant, Denied> {
+        self.current().tickets.check(text, now, path, query)
     }
 
     /// A new ticket and its id.

@@ -116,7 +116,7 @@ fn said(web: &Web, authorization: &str, now_ms: i64) -> Result<Grant, LoginFailu
         headers.insert(header::AUTHORIZATION, HeaderValue::from_str(authorization).unwrap());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let who = runtime.block_on(web.who(&headers, now_ms));
+    let who = runtime.block_on(web.who(&headers, WallMs(now_ms)));
     who.map(|grant| grant.expect("there is a login")).map_err(|denied| denied.why)
 }
 
@@ -173,7 +173,7 @@ fn nobody_has_to_say_who_they_are_without_users_and_tokens() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut headers = HeaderMap::new();
     headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer whatever"));
-    assert_eq!(runtime.block_on(web.who(&headers, 0)), Ok(None));
+    assert_eq!(runtime.block_on(web.who(&headers, WallMs(0))), Ok(None));
 }
 
 /// Looks as often as it takes: a change is taken when two looks found the same.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 use ogive_text::calendar::instant_ms;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -198,10 +198,10 @@ impl Tickets {
     }
 
     /// The grant of a client that presents `text` and requests an address.
-    pub(super) fn check(&self, text: &str, now_ms: i64, path: &str, query: &str) -> Result<Grant, Denied> {
+    pub(super) fn check(&self, text: &str, now: WallMs, path: &str, query: &str) -> Result<Grant, Denied> {
         let wrong = || denied(LoginFailure::Ticket, "this is no ticket of this server");
         let ticket = self.signed(text).ok_or_else(wrong)?;
-        if ticket.expires_ms <= now_ms {
+        if WallMs(ticket.expires_ms) <= now {
             return Err(denied(
                 LoginFailure::Expired,
                 "the ticket has expired; ask whoever gave it to you for a new one",
@@ -259,7 +259,8 @@ mod tests {
             &tickets,
             &["/v1/logs?query=error&match=log%7Bjob%3D%22a%22%7D&start=1000&end=2000", "/v1/cells?match[]=x"],
         );
-        let check = |path: &str, query: &str| tickets.check(&text, NOW, path, query).map_err(|denied| denied.why);
+        let check =
+            |path: &str, query: &str| tickets.check(&text, WallMs(NOW), path, query).map_err(|denied| denied.why);
         let grant =
             check("/v1/logs", "match=log{job%3D\"a\"}&query=error&start=1000&end=2000&limit=5&ticket=x").unwrap();
         assert_eq!(
@@ -294,7 +295,7 @@ mod tests {
         let mut signed_by = tickets(&[("k1", 1)]);
         let text = sign(&signed_by, &["/v1/cells?match[]=x"]);
         let why = |tickets: &Tickets, text: &str, now| {
-            tickets.check(text, now, "/v1/cells", "match[]=x").err().map(|denied| denied.why)
+            tickets.check(text, WallMs(now), "/v1/cells", "match[]=x").err().map(|denied| denied.why)
         };
         assert_eq!(why(&signed_by, &text, NOW + 999), None);
         assert_eq!(why(&signed_by, &text, NOW + 1_000), Some(LoginFailure::Expired));
