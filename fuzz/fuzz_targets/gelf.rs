@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ogive_model::MonoNs;
 use ogive_protocol::Gather;
 use ogive_protocol::gelf::chunks::Assembly;
 use ogive_protocol::gelf::stream::Framing;
@@ -19,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     // Datagrams end where a message of a stream would.
     let mut assembly = Assembly::default();
     for datagram in input.split(|byte| *byte == 0xff) {
-        let whole = assembly.add(datagram, 0).ok().flatten();
+        let whole = assembly.add(datagram, MonoNs(0)).ok().flatten();
         if let Ok(bytes) = inflate(whole.as_deref().unwrap_or(datagram), MESSAGE_BYTES_MAX) {
             assert!(bytes.len() <= MESSAGE_BYTES_MAX);
             message(&bytes);

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_door::outbox::Outbox;
+use ogive_model::MonoNs;
 use ogive_protocol::gelf::chunks::{Assembly, is_chunk};
 use ogive_protocol::gelf::{MESSAGE_BYTES_MAX, feed};
 use ogive_protocol::inflate::inflate;
@@ -34,7 +35,7 @@ impl Gelf {
             return Some(Cow::Borrowed(datagram));
         }
         let mut assembly = self.lock();
-        let added = assembly.add(datagram, self.texts.clock().now());
+        let added = assembly.add(datagram, MonoNs(self.texts.clock().now()));
         let dropped = assembly.take_dropped();
         drop(assembly);
         if dropped > 0 {
@@ -76,7 +77,7 @@ impl Intake for Gelf {
 
     fn hand_on(&self, outbox: &Outbox, is_last: bool) {
         let mut assembly = self.lock();
-        assembly.expire(self.texts.clock().now(), is_last);
+        assembly.expire(MonoNs(self.texts.clock().now()), is_last);
         let missing = assembly.take_dropped();
         drop(assembly);
         if missing > 0 {
