@@ -108,7 +108,7 @@ mod tests {
             (1_709_251_200, "20240301T000000Z"),
             (-1, "19691231T235959Z"),
         ] {
-            assert_eq!(date(seconds * 1_000_000_000), text);
+            assert_eq!(date(WallNs(seconds * 1_000_000_000)), text);
         }
     }
 }

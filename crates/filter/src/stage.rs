@@ -223,7 +223,7 @@ impl Stage {
     /// The fields that the filters find in a line, and the resulting line.
     pub(crate) fn explain(&self, labels: Labels, text: String) -> (Event, Fields) {
         let mut work = Work::new(Tenant::default(), None);
-        let mut event = Event::new(0, 0, 0, text, labels);
+        let mut event = Event::new(0, 0, WallNs(0), text, labels);
         self.run(&mut event, None, &mut work);
         (event, work.fields)
     }

@@ -137,7 +137,9 @@ mod tests {
     use super::*;
 
     fn range_of(text: &str) -> Result<(i64, i64, i64), String> {
-        range(&Params::parse(text.as_bytes())).map_err(|error| error.message)
+        range(&Params::parse(text.as_bytes()))
+            .map(|(start, end, step)| (start.0, end.0, step.0))
+            .map_err(|error| error.message)
     }
 
     #[test]

@@ -14,10 +14,10 @@ use ogive_fleet::{LeftOut, WATCH_CELLS_MAX, WATCH_SERIES_MAX, WatchCell, WatchCo
 use ogive_text::calendar::rfc3339;
 
 use super::super::client::Server;
-use super::super::events::{self, Event, LONGEST, PAUSE};
 use super::super::exit::EXIT_FINDING;
 use super::super::format::{human, quantile_name, thousands};
 use super::super::query::name;
+use super::super::sse::{self, Event, LONGEST, PAUSE};
 use super::brokers::no_name;
 
 /// What is shown, and how.
@@ -50,7 +50,7 @@ pub(super) fn run(broker: &str, wanted: &Wanted<'_>, server: &Server) -> anyhow:
             Err(failure) => return Ok(failure.report()),
         };
         let mut columns = 0_u64;
-        let over = events::read(stream, |event| {
+        let over = sse::read(stream, |event| {
             columns += u64::from(event.name == "column");
             shown(&event, wanted, &mut left)
         })?;
