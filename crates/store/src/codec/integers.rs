@@ -7,6 +7,7 @@
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::codec::latents::Latents;
 
 const CONSTANT: u8 = 0;
 const PACKED: u8 = 1;
@@ -92,7 +93,7 @@ pub(crate) fn extend(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64
         }
         PCO => {
             let bytes = cursor.length_and_bytes()?;
-            extend_pco(bytes, count, values).map_err(|error| cursor.broken(error))
+            extend_classic(bytes, count, values).map_err(|error| cursor.broken(error))
         }
         tag => Err(cursor.broken(format!("{tag} is no integer coding"))),
     }
@@ -113,6 +114,15 @@ pub(crate) fn pco_values<T: pco::data_types::Number>(bytes: &[u8], count: usize)
     let mut values = Vec::new();
     extend_pco(bytes, count, &mut values)?;
     Ok(values)
+}
+
+/// As [`extend_pco`], without its allocations where the mode allows.
+fn extend_classic(bytes: &[u8], count: usize, values: &mut Vec<i64>) -> Result<(), String> {
+    let mut latents = Latents::default();
+    match latents.open(bytes)? {
+        Some(length) => latents.extend(&bytes[length..], count, values),
+        None => extend_pco(bytes, count, values),
+    }
 }
 
 /// As [`pco_values`], behind what `values` hold.

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use crate::bytes::{Broken, Cursor};
 use crate::codec::integers;
+use crate::codec::latents::Latents;
 use crate::codec::pages::{self, Pages};
 
 /// 8 columns of 256 cells are 2,048 values: the header of some 30 bytes is then 0.1 bit a value.
@@ -127,16 +128,16 @@ pub(crate) fn get<T: Copy + Default>(
     let classes = integers::get(cursor, columns)?;
     let page_rows = if paged { PAGE_ROWS } else { rows.max(1) };
     let mut matrix = Matrix::new(columns, wanted.len());
-    let mut group_values = Vec::new();
+    let (mut group_values, mut latents) = (Vec::new(), Latents::default());
     for group in groups(&classes) {
-        let mut pages = if paged { Some(Pages::open(cursor)?) } else { None };
+        let mut pages = if paged { Some(Pages::open(cursor, &mut latents)?) } else { None };
         for page in pages_of(rows, page_rows) {
             let kept = page.start.max(wanted.start)..page.end.min(wanted.end);
             let count = group.len() * page.len();
             group_values.clear();
             match &mut pages {
                 Some(_) if kept.is_empty() => Pages::skip(cursor)?,
-                Some(pages) => pages.extend(cursor, count, &mut group_values)?,
+                Some(pages) => pages.extend(cursor, count, &mut group_values, &mut latents)?,
                 None => integers::extend(cursor, count, &mut group_values)?,
             }
             if kept.is_empty() {
@@ -167,12 +168,11 @@ fn class(column: &[i64]) -> i64 {
 
 /// Columns that are coded together.
 fn groups(classes: &[i64]) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..classes.len()).collect();
-    order.sort_by_key(|column| classes[*column]);
+    let mut order: Vec<(i64, usize)> = classes.iter().copied().zip(0..).collect();
+    order.sort_unstable();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut last = None;
-    for column in order {
-        let class = classes[column];
+    for (class, column) in order {
         match groups.last_mut().filter(|group| last == Some(class) || group.len() < GROUP_COLUMNS_MIN) {
             Some(group) => group.push(column),
             None => groups.push(vec![column]),

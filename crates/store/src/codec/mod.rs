@@ -5,6 +5,7 @@
 //! Format: docs/formats/block.md, "Chunk".
 
 mod aggregates;
+mod bits;
 pub(crate) mod chunk;
 mod columns;
 pub(crate) mod dictionary;
@@ -12,6 +13,7 @@ mod filter;
 pub(crate) mod floats;
 pub(crate) mod histograms;
 pub(crate) mod integers;
+mod latents;
 mod matrix;
 mod pages;
 pub(crate) mod texts;

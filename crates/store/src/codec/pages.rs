@@ -9,6 +9,7 @@ use pco::{ChunkConfig, PagingSpec};
 
 use crate::bytes::{Broken, Cursor, put_bytes};
 use crate::codec::integers::{self, PCO_HEADER, PCO_LEVEL};
+use crate::codec::latents::Latents;
 
 /// Each page is a column of integers.
 const SEPARATE: u8 = 0;
@@ -53,17 +54,26 @@ fn shared(values: &[i64], lengths: &[usize]) -> Option<Vec<u8>> {
 /// The pages of a column, one after the other.
 pub(crate) enum Pages {
     Separate,
+    /// In the mode that [`Latents`] reads.
+    Classic,
     Shared(Box<ChunkDecompressor<i64>>),
 }
 
 impl Pages {
-    /// Reads what precedes the pages.
-    pub(crate) fn open(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+    /// Reads what precedes the pages, which are then read with the same `latents`.
+    pub(crate) fn open(cursor: &mut Cursor<'_>, latents: &mut Latents) -> Result<Self, Broken> {
         match cursor.byte()? {
             SEPARATE => Ok(Self::Separate),
             SHARED => {
                 let bytes = cursor.length_and_bytes()?;
-                chunk(bytes).map(|chunk| Self::Shared(Box::new(chunk))).map_err(|problem| cursor.broken(problem))
+                match latents.open(bytes).map_err(|problem| cursor.broken(problem))? {
+                    Some(length) if length == bytes.len() => Ok(Self::Classic),
+                    Some(length) => Err(cursor.broken(behind_metadata(bytes.len() - length))),
+                    None => {
+                        let chunk = chunk(bytes).map_err(|problem| cursor.broken(problem))?;
+                        Ok(Self::Shared(Box::new(chunk)))
+                    }
+                }
             }
             tag => Err(cursor.broken(format!("{tag} is no coding of pages"))),
         }
@@ -75,9 +85,11 @@ impl Pages {
         cursor: &mut Cursor<'_>,
         count: usize,
         values: &mut Vec<i64>,
+        latents: &mut Latents,
     ) -> Result<(), Broken> {
         let bytes = cursor.length_and_bytes()?;
         match self {
+            Self::Classic => latents.extend(bytes, count, values).map_err(|problem| cursor.broken(problem)),
             Self::Separate => {
                 let mut page = Cursor::new(bytes);
                 integers::extend(&mut page, count, values).map_err(|broken| cursor.broken(broken.problem))?;
@@ -99,7 +111,11 @@ fn chunk(bytes: &[u8]) -> Result<ChunkDecompressor<i64>, String> {
     let text = |error: pco::errors::PcoError| error.to_string();
     let (file, _) = FileDecompressor::new(PCO_HEADER).map_err(text)?;
     let (chunk, rest) = file.chunk_decompressor::<i64, _>(bytes).map_err(text)?;
-    if rest.is_empty() { Ok(chunk) } else { Err(format!("{} bytes behind the metadata of pages", rest.len())) }
+    if rest.is_empty() { Ok(chunk) } else { Err(behind_metadata(rest.len())) }
+}
+
+fn behind_metadata(bytes: usize) -> String {
+    format!("{bytes} bytes behind the metadata of pages")
 }
 
 #[cfg(test)]
@@ -113,11 +129,12 @@ mod tests {
         put(&mut out, values, lengths);
         for only in std::iter::once(None).chain((0..lengths.len()).map(Some)) {
             let mut cursor = Cursor::new(&out);
-            let mut pages = Pages::open(&mut cursor).unwrap();
+            let mut latents = Latents::default();
+            let mut pages = Pages::open(&mut cursor, &mut latents).unwrap();
             let (mut found, mut expected, mut at) = (Vec::new(), Vec::new(), 0);
             for (page, length) in lengths.iter().enumerate() {
                 if only.is_none_or(|only| only == page) {
-                    pages.extend(&mut cursor, *length, &mut found).unwrap();
+                    pages.extend(&mut cursor, *length, &mut found, &mut latents).unwrap();
                     expected.extend_from_slice(&values[at..at + length]);
                 } else {
                     Pages::skip(&mut cursor).unwrap();
@@ -135,10 +152,11 @@ mod tests {
 
     fn all(bytes: &[u8], lengths: &[usize]) -> Result<Vec<i64>, Broken> {
         let mut cursor = Cursor::new(bytes);
-        let mut pages = Pages::open(&mut cursor)?;
+        let mut latents = Latents::default();
+        let mut pages = Pages::open(&mut cursor, &mut latents)?;
         let mut found = Vec::new();
         for length in lengths {
-            pages.extend(&mut cursor, *length, &mut found)?;
+            pages.extend(&mut cursor, *length, &mut found, &mut latents)?;
         }
         Ok(found)
     }
@@ -153,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_no_page_is_an_error() {
-        assert!(Pages::open(&mut Cursor::new(&[2])).is_err());
+        assert!(Pages::open(&mut Cursor::new(&[2]), &mut Latents::default()).is_err());
         let mut out = Vec::new();
         put(&mut out, &[7; 20], &[10, 10]);
         // The first page: its length, the tag of a constant, 14 as zigzag.
