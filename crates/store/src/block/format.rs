@@ -11,10 +11,10 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-/// Version 8 holds the counts of histograms in pages. 7 added checksums of filters, 6 the filters, 5 what rollups (4) do
-/// not have: the dictionary. From 4 on everything except the chunks is stored twice; 2 and 3 are as 4 and 5 without
-/// that, and 1 precedes dictionaries. All are read.
-pub(crate) const VERSION: u32 = 8;
+/// Version 9 leaves out zeros of rare bins, 8 added pages of counts, 7 checksums of filters, 6 the filters, 5 what rollups
+/// (4) do not have: the dictionary. From 4 on everything except the chunks is stored twice; 2 and 3 are as 4 and 5
+/// without that, and 1 precedes dictionaries. All are read.
+pub(crate) const VERSION: u32 = 9;
 const VERSION_TWINNED: u32 = 4;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
@@ -84,7 +84,7 @@ pub(crate) fn check_section(id: SectionId, length: u64) -> Result<(), Error> {
 
 /// Whether a block of `version` says whether it has a dictionary.
 pub(crate) const fn tells_dictionary(version: u32) -> bool {
-    matches!(version, 3 | 5..=8)
+    matches!(version, 3 | 5..=9)
 }
 
 /// Whether a block of `version` has twins.

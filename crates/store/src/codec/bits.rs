@@ -1,7 +1,7 @@
 //! Bits one after the other, in each byte from the least significant one on.
 //!
-//! Invariants: behind the end there are zeros, so that reading cannot fail; a reader compares the place reached with the
-//! length at the end.
+//! Invariants: behind the end there are zeros, so that reading cannot fail; a reader compares the place reached with
+//! the length at the end.
 
 /// Bits that a word is sure to hold.
 pub(crate) const WORD_BITS: u32 = 56;
@@ -70,5 +70,35 @@ impl<'a> Bits<'a> {
     pub(crate) fn finish_byte(&mut self, length: usize) -> bool {
         let skipped = self.at.next_multiple_of(8) - self.at;
         self.take(skipped as u32) == 0 && self.at <= 8 * length
+    }
+}
+
+/// Writes bits.
+#[derive(Default)]
+pub(crate) struct BitWriter {
+    out: Vec<u8>,
+    pending: u128,
+    filled: u32,
+}
+
+impl BitWriter {
+    /// Appends the lowest `count` bits of `value`, which has no others; up to 64.
+    pub(crate) fn put(&mut self, value: u64, count: u32) {
+        debug_assert!(count >= u64::BITS || value <= low_bits(count), "{value} in {count} bits");
+        self.pending |= u128::from(value) << self.filled;
+        self.filled += count;
+        while self.filled >= 8 {
+            self.out.push(self.pending as u8);
+            self.pending >>= 8;
+            self.filled -= 8;
+        }
+    }
+
+    /// The bytes, the last one filled with zeros.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        if self.filled > 0 {
+            self.out.push(self.pending as u8);
+        }
+        self.out
     }
 }

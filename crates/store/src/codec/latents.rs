@@ -1,12 +1,12 @@
 //! Reader of `pco` chunks of i64 in its classic mode, with differences or without: what nearly all columns of integers
-//! are. Chunks of counts are small, a few hundred values a page, and the crate allocates and clears some 10 KiB for each
-//! of them before it reads a value; this reads them into tables that are used again.
+//! are. Chunks of counts are small, a few hundred values a page, and the crate allocates and clears some 10 KiB for
+//! each of them before it reads a value; this reads them into tables that are used again.
 //!
 //! Invariants: the values are those that the crate reads; what it refuses, this refuses. Other modes are left to it.
 //! Format: github.com/pcodec/pcodec, version 4.1, wrapped: bits from the least significant one on. Metadata: mode (4
-//! bits), differences (4; order in 3 and a flag in 1), base-2 logarithm of the table's size (4), number of bins (15), of
-//! each its weight less 1, lower end (64) and bits of an offset (7). Page: a moment (64) for each order, four states; and
-//! for each 256 values their tANS bits, four states in turn, then their offsets.
+//! bits), differences (4; order in 3 and a flag in 1), base-2 logarithm of the table's size (4), number of bins (15),
+//! of each its weight less 1, lower end (64) and bits of an offset (7). Page: a moment (64) for each order, four
+//! states; and for each 256 values their tANS bits, four states in turn, then their offsets.
 //! Limits: [`SIZE_LOG_MAX`], [`ORDER_MAX`].
 
 use crate::codec::bits::{Bits, WORD_BITS, low_bits, padded};

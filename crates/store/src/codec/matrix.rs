@@ -136,6 +136,20 @@ pub(crate) fn get<T: Copy + Default>(
             let count = group.len() * page.len();
             group_values.clear();
             match &mut pages {
+                Some(Pages::Sparse(codes)) if !kept.is_empty() => {
+                    let bytes = cursor.length_and_bytes()?;
+                    let read = codes.each(bytes, count, &mut latents.padded, |place, value| {
+                        let row = page.start + place % page.len();
+                        if kept.contains(&row) {
+                            let first = row - wanted.start;
+                            let to = &mut matrix.column_mut(group[place / page.len()])[first..=first];
+                            to[0] = of(value);
+                            see(first, to);
+                        }
+                    });
+                    read.map_err(|problem| cursor.broken(problem))?;
+                    continue;
+                }
                 Some(_) if kept.is_empty() => Pages::skip(cursor)?,
                 Some(pages) => pages.extend(cursor, count, &mut group_values, &mut latents)?,
                 None => integers::extend(cursor, count, &mut group_values)?,

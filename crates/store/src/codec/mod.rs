@@ -16,5 +16,6 @@ pub(crate) mod integers;
 mod latents;
 mod matrix;
 mod pages;
+mod sparse;
 pub(crate) mod texts;
 mod times;

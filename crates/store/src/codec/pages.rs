@@ -1,8 +1,8 @@
 //! A column of 64-bit integers in pages, each of which can be read without the others.
 //!
 //! Invariants: each value is in one page, and no page is empty.
-//! Format: a tag byte; for [`SHARED`] the metadata of a `pco` chunk as bytes; then each page as bytes. The number of
-//! values of each page is known from outside.
+//! Format: a tag byte; for [`SHARED`] the metadata of a `pco` chunk as bytes, for [`SPARSE`] two bytes (`sparse.rs`);
+//! then each page as bytes. The number of values of each page is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 use pco::{ChunkConfig, PagingSpec};
@@ -10,13 +10,16 @@ use pco::{ChunkConfig, PagingSpec};
 use crate::bytes::{Broken, Cursor, put_bytes};
 use crate::codec::integers::{self, PCO_HEADER, PCO_LEVEL};
 use crate::codec::latents::Latents;
+use crate::codec::sparse::{self, Codes};
 
 /// Each page is a column of integers.
 const SEPARATE: u8 = 0;
 /// Pages of one `pco` chunk, whose metadata describes all values and is written once.
 const SHARED: u8 = 1;
+/// Only what is not zero.
+const SPARSE: u8 = 2;
 
-/// Appends `values` in the smaller form, as pages of `lengths` values each.
+/// Appends `values` in the smallest form, as pages of `lengths` values each.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
     assert_eq!(lengths.iter().sum::<usize>(), values.len(), "pages hold every value once");
     debug_assert!(lengths.iter().all(|length| *length > 0), "no page is empty: {lengths:?}");
@@ -29,8 +32,11 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
         put_bytes(&mut best, &page);
         rest = behind;
     }
-    if let Some(shared) = shared(values, lengths).filter(|shared| shared.len() < best.len()) {
-        best = shared;
+    let sparse = sparse::encode(values, lengths).map(|pages| [&[SPARSE][..], &pages].concat());
+    for other in [sparse, shared(values, lengths)].into_iter().flatten() {
+        if other.len() < best.len() {
+            best = other;
+        }
     }
     out.extend_from_slice(&best);
 }
@@ -57,6 +63,7 @@ pub(crate) enum Pages {
     /// In the mode that [`Latents`] reads.
     Classic,
     Shared(Box<ChunkDecompressor<i64>>),
+    Sparse(Codes),
 }
 
 impl Pages {
@@ -75,6 +82,7 @@ impl Pages {
                     }
                 }
             }
+            SPARSE => Codes::get(cursor).map(Self::Sparse),
             tag => Err(cursor.broken(format!("{tag} is no coding of pages"))),
         }
     }
@@ -89,6 +97,13 @@ impl Pages {
     ) -> Result<(), Broken> {
         let bytes = cursor.length_and_bytes()?;
         match self {
+            Self::Sparse(codes) => {
+                let held = values.len();
+                values.resize(held + count, 0);
+                let places = &mut values[held..];
+                let read = codes.each(bytes, count, &mut latents.padded, |place, value| places[place] = value);
+                read.map_err(|problem| cursor.broken(problem))
+            }
             Self::Classic => latents.extend(bytes, count, values).map_err(|problem| cursor.broken(problem)),
             Self::Separate => {
                 let mut page = Cursor::new(bytes);
@@ -165,13 +180,16 @@ mod tests {
     fn each_shape_finds_its_form() {
         assert_eq!(check(&[7; 90], &[30, 30, 30]), SEPARATE);
         assert_eq!(check(&[i64::MIN, i64::MAX, 3], &[1, 2]), SEPARATE);
-        let skewed: Vec<i64> = (0..2048).map(|i: i64| (i * i * 7919 % 1009 / 300) * (i % 5 / 3)).collect();
+        let random = |i: i64| i * i * 7919 % 1009;
+        let skewed: Vec<i64> = (0..2048).map(|i| (1 + random(i) / 300) * (1 + 7 * (random(i) / 950))).collect();
         assert_eq!(check(&skewed, &[256; 8]), SHARED);
+        let rare: Vec<i64> = (0..2048).map(|i| random(i) / 900 * (i % 7 / 6) * (1 + i % 3)).collect();
+        assert_eq!(check(&rare, &[256; 8]), SPARSE);
     }
 
     #[test]
     fn what_is_no_page_is_an_error() {
-        assert!(Pages::open(&mut Cursor::new(&[2]), &mut Latents::default()).is_err());
+        assert!(Pages::open(&mut Cursor::new(&[3]), &mut Latents::default()).is_err());
         let mut out = Vec::new();
         put(&mut out, &[7; 20], &[10, 10]);
         // The first page: its length, the tag of a constant, 14 as zigzag.
