@@ -4,7 +4,7 @@
 //! A query that needs no histogram but sums or differences of many reads these without making one of each sample.
 //! Invariants: all samples are histograms with integer counts, one scheme and one zero threshold, and none is a
 //! staleness marker.
-//! Limits: columns that are made of rows span at most [`SPAN_MAX`] indexes.
+//! Limits: columns that are made of rows span at most [`SPAN_MAX`] indexes and hold at most [`COUNTS_MAX`] counts.
 
 use ogive_hist::{Bins, Histogram};
 
@@ -12,6 +12,8 @@ use crate::{HistogramValue, STALE, SeriesData};
 
 /// 8,192 indexes, a table of 32 KiB: 90 decades of the default scheme.
 const SPAN_MAX: i64 = 8192;
+/// 8 Mi counts, 64 MiB: two hours of 1 s cells in 1,165 bins. What has more rows is in blocks, in chunks of few.
+const COUNTS_MAX: usize = 8 << 20;
 
 /// The counts of consecutive histograms in the bins of one sign, column after column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,7 +56,7 @@ impl BinColumns {
         self.indexes.iter().copied().zip(counts).filter(|(_, count)| *count != 0).collect()
     }
 
-    /// Takes bins out of histograms of `rows`; none when they span too much.
+    /// Takes bins out of histograms of `rows`; none when they span too much or would take too much.
     fn of_rows<'b>(rows: impl ExactSizeIterator<Item = &'b Bins<u64>> + Clone) -> Option<Self> {
         let ends = rows.clone().filter_map(|bins| Some((*bins.indexes().first()?, *bins.indexes().last()?)));
         let Some((least, greatest)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
@@ -75,11 +77,18 @@ impl BinColumns {
             indexes.push(least + distance);
         }
         let stride = rows.len();
+        if indexes.len().saturating_mul(stride) > COUNTS_MAX {
+            return None;
+        }
         let mut counts = vec![0; indexes.len() * stride];
         for (row, bins) in rows.enumerate() {
             bins.iter().for_each(|(index, count)| counts[columns[place(index)] as usize * stride + row] = count);
         }
         Some(Self { indexes, counts, rows: stride, stride })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        std::mem::size_of_val(&*self.indexes) + std::mem::size_of_val(&*self.counts)
     }
 
     /// How many counts are not zero.
@@ -97,6 +106,14 @@ pub struct BinStretch {
     pub negative: BinColumns,
     /// Their bins above zero.
     pub positive: BinColumns,
+}
+
+impl BinStretch {
+    /// Bytes of the columns: they hold zeros too, so that these may be many more than those of the bins.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.negative.memory_bytes() + self.positive.memory_bytes()
+    }
 }
 
 /// A series whose bins are columns.
@@ -209,6 +226,17 @@ mod tests {
             prop_assert_eq!(columns.bins, rows.iter().map(|row| 2 * row.len()).sum::<usize>());
             prop_assert_eq!(columns.into_series(), source);
         }
+    }
+
+    #[test]
+    fn rows_whose_columns_would_take_too_much_stay() {
+        let mut full = Histogram::log_linear();
+        full.positive = (0..8192).map(|index| (index, 1)).collect();
+        let mut rows = vec![HistogramValue::Integer(full)];
+        rows.resize(COUNTS_MAX / 8192, HistogramValue::Integer(Histogram::log_linear()));
+        assert!(SeriesColumns::from_series(series(rows.clone())).is_ok(), "as many counts as may be");
+        rows.push(HistogramValue::Integer(Histogram::log_linear()));
+        assert!(SeriesColumns::from_series(series(rows)).is_err());
     }
 
     #[test]

@@ -207,6 +207,13 @@ impl<'a> Opened<'a> {
         taken.map(drop).map_err(|_| SelectError::TooManySamples { limit: self.samples_max })
     }
 
+    /// Charges the rows of parts while they are read; who takes them charges them from then on.
+    fn hold_rows(&self, parts: &[(Kind, Part)]) -> Result<Option<Charge>, SelectError> {
+        let rows = parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add);
+        let bytes = rows.min(self.samples_max).saturating_mul(ROW_BYTES);
+        Ok(self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?)
+    }
+
     fn gaps(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<String>>> {
         self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -425,10 +432,7 @@ impl SeriesSet for Opened<'_> {
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         let Set { labels, parts } = &self.sets[number];
         let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
-        // While they are read; who takes them charges them from then on.
-        let rows = parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add);
-        let bytes = rows.min(self.samples_max).saturating_mul(ROW_BYTES);
-        let _held = self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?;
+        let _held = self.hold_rows(&parts)?;
         let mut budget = self.budget();
         let left = budget.left();
         let data = self.read(labels, parts, &mut budget)?;
@@ -445,6 +449,7 @@ impl SeriesSet for Opened<'_> {
     fn take_columns(&self, number: usize) -> Result<Option<SeriesColumns>, SelectError> {
         let Set { labels, parts } = &self.sets[number];
         let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.hold_rows(&parts)?;
         let mut budget = self.budget();
         let left = budget.left();
         // What cannot be had as columns, for whatever reason, is read or reported by `take`.

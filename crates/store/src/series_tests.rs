@@ -431,4 +431,12 @@ fn histograms_of_blocks_and_heads_are_columns_in_stretches() {
     let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
     assert!(set.take_columns(0).unwrap().is_none());
     assert!(matches!(set.take(0), Err(SelectError::TooManySamples { limit: 100 })));
+    // 13 columns of 72 counts in either block do not fit into 8 KiB; they are charged as they are read.
+    let selection = Selection { samples_max: usize::MAX, ..selection };
+    let memory = Memory::new(MemoryScope::Query, 1 << 30);
+    let set = store.open(&selection, &Opening { memory: Some(&memory), ..Opening::UNBOUNDED }).unwrap();
+    let rest = memory.charge((1 << 30) - memory.used() - (8 << 10)).unwrap();
+    assert!(set.take_columns(0).unwrap().is_none());
+    drop(rest);
+    assert!(set.take_columns(0).unwrap().is_some());
 }

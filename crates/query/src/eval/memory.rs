@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ogive_model::{BinColumns, Charge, HistogramValue, Memory, SeriesColumns, SeriesData};
+use ogive_model::{BinStretch, Charge, HistogramValue, Memory, SeriesColumns, SeriesData};
 
 use super::histogram::Hist;
 use crate::Error;
@@ -63,10 +63,7 @@ pub fn series_bytes(series: &SeriesData) -> usize {
 
 /// Bytes of bins that are columns.
 pub(crate) fn columns_bytes(found: &SeriesColumns) -> usize {
-    let counts =
-        |columns: &BinColumns, rows: usize| columns.indexes().len() * (rows * size_of::<u64>() + size_of::<i32>());
-    let stretches = found.stretches.iter();
-    stretches.map(|one| counts(&one.negative, one.rows) + counts(&one.positive, one.rows)).sum()
+    found.stretches.iter().map(BinStretch::memory_bytes).sum()
 }
 
 /// Samples that a point counts as.

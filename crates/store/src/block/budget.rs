@@ -1,12 +1,12 @@
 //! What a selection may still read, and what it could not.
 //!
-//! Limits: a number of samples (a bin of a histogram and a text count as one), and the bytes of texts where a
-//! [`Memory`] is given; [`GAPS_MAX`] sentences about what is missing.
+//! Limits: a number of samples (a bin of a histogram and a text count as one), and the bytes of texts and of
+//! columns of bins where a [`Memory`] is given; [`GAPS_MAX`] sentences about what is missing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ogive_model::{Charge, Labels, Memory, SelectError, Words};
+use ogive_model::{BinStretch, Charge, Labels, Memory, SelectError, Words};
 
 use crate::{Clash, Error};
 
@@ -25,7 +25,7 @@ pub struct Budget {
     clashes: u64,
     /// Chunks of texts that lack some of them may be left out.
     words: Option<Arc<Words>>,
-    /// For the texts that were read; `None` where nobody counts them.
+    /// For the texts and columns that were read; `None` where nobody counts them.
     held: Option<Charge>,
 }
 
@@ -62,8 +62,8 @@ impl Budget {
         Self { words, ..self }
     }
 
-    /// The bytes of texts that are read are charged to `memory` for as long as the budget lives: a text counts as one
-    /// sample however long it is.
+    /// The bytes of texts and of columns that are read are charged to `memory` for as long as the budget lives: a text
+    /// counts as one sample however long it is, and a zero in a column as none.
     #[must_use]
     pub(crate) fn of_memory(self, memory: Option<&Arc<Memory>>) -> Self {
         Self { held: memory.map(Memory::empty), ..self }
@@ -154,11 +154,21 @@ impl Budget {
         held.grow(bytes).map_err(SelectError::from)?;
         Ok(())
     }
+
+    /// Charges the bytes of columns that were just read, at most a chunk or a part of a head.
+    ///
+    /// # Errors
+    /// [`SelectError::TooMuchMemory`] when there is no room for them.
+    pub(crate) fn hold_columns(&mut self, stretch: &BinStretch) -> Result<(), Error> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        held.grow(stretch.memory_bytes()).map_err(SelectError::from)?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{MemoryExceeded, MemoryScope};
+    use ogive_model::{BinColumns, MemoryExceeded, MemoryScope};
 
     use super::*;
 
@@ -181,5 +191,17 @@ mod tests {
         assert_eq!(memory.used(), 0);
         // Where nobody counts.
         Budget::new(3).hold(&texts).unwrap();
+    }
+
+    #[test]
+    fn columns_are_charged_with_their_zeros() {
+        let positive = BinColumns::new(vec![1, 2], vec![0; 32], 16, 16);
+        let stretch = BinStretch { rows: 16, negative: BinColumns::default(), positive };
+        let bytes = 2 * size_of::<i32>() + 32 * size_of::<u64>();
+        let memory = Memory::new(MemoryScope::Query, bytes);
+        let mut budget = Budget::new(3).of_memory(Some(&memory));
+        budget.hold_columns(&stretch).unwrap();
+        assert_eq!(memory.used(), bytes);
+        assert!(matches!(budget.hold_columns(&stretch), Err(Error::Selection(SelectError::TooMuchMemory(_)))));
     }
 }

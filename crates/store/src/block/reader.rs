@@ -354,9 +354,13 @@ impl Block {
             let opened = Chunk::open(&bytes).map_err(corrupt)?;
             let (rows, before) = (opened.rows(range), columns.bins);
             let length = rows.len();
-            if length > 0 && !opened.columns(rows, columns).map_err(corrupt)? {
+            if length == 0 {
+                continue;
+            }
+            if !opened.columns(rows, columns).map_err(corrupt)? {
                 return Ok(false);
             }
+            columns.stretches.last().map_or(Ok(()), |stretch| budget.hold_columns(stretch))?;
             budget.take((columns.bins - before).max(length))?;
         }
         Ok(true)

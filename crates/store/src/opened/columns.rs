@@ -26,10 +26,13 @@ impl Opened<'_> {
                     let range = self.requested[*requested].selection.range;
                     block.append_columns(entry, range, budget, &mut columns)?
                 }
-                Part::Head(head) => {
-                    let read = SeriesColumns::from_series(head.data(self.range, false, budget)?);
-                    read.is_ok_and(|read| append(&mut columns, read))
-                }
+                Part::Head(head) => match SeriesColumns::from_series(head.data(self.range, false, budget)?) {
+                    Ok(read) => {
+                        read.stretches.iter().try_for_each(|stretch| budget.hold_columns(stretch))?;
+                        append(&mut columns, read)
+                    }
+                    Err(_) => false,
+                },
             };
             if !whole {
                 return Ok(None);
