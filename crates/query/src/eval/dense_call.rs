@@ -26,6 +26,8 @@ use crate::{Annotations, Error};
 
 /// 2^53: counts below it are the same as floats.
 const EXACT_MAX: u64 = 1 << 53;
+/// A matrix may have so many times the bins of a series that are filled at any time.
+const SPREAD_MAX: usize = 8;
 
 /// Whether a function combines the histograms of a window, so that it is worth having their bins as columns.
 pub(super) fn combines(name: &str) -> bool {
@@ -196,7 +198,10 @@ fn spans(stretches: &[BinStretch]) -> Option<Spans> {
             Some((*indexes.first()?, *indexes.last()?))
         });
         let Some((first, last)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return Some((0, 0)) };
-        usize::try_from(i64::from(last) - i64::from(first) + 1).ok().map(|width| (first, width))
+        let width = usize::try_from(i64::from(last) - i64::from(first) + 1).ok()?;
+        // Far apart, the bins that are filled take less than all between them.
+        let filled = stretches.iter().map(|stretch| sign(stretch).indexes().len()).max().unwrap_or(0);
+        (width <= SPREAD_MAX * filled).then_some((first, width))
     };
     Some(Spans { negative: of(NEGATIVE)?, positive: of(POSITIVE)? })
 }
