@@ -210,11 +210,7 @@ struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     fn text(&mut self) -> &'a str {
-        let bytes = self.rest.as_bytes();
-        let (header, length) = match usize::from(bytes[0]) {
-            short if short < LONG => (1, short),
-            long => (3, (long - LONG) << 14 | usize::from(bytes[1]) << 7 | usize::from(bytes[2])),
-        };
+        let (header, length) = length_at(self.rest.as_bytes());
         let (text, rest) = self.rest[header..].split_at(length);
         self.rest = rest;
         text
@@ -243,7 +239,44 @@ impl Ord for Labels {
         if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
             return Ordering::Equal;
         }
-        self.iter().cmp(other.iter())
+        let (a, b) = (&self.0[HEADER..], &other.0[HEADER..]);
+        let Some(differs) = first_difference(a.as_bytes(), b.as_bytes()) else {
+            // One begins with all of the other.
+            return a.len().cmp(&b.len());
+        };
+        // What is equal is skipped by its lengths: the two differ in the text that begins here.
+        let mut at = 0;
+        loop {
+            let (header, length) = length_at(&a.as_bytes()[at..]);
+            if at + header + length > differs {
+                break;
+            }
+            at += header + length;
+        }
+        text_at(a.as_bytes(), at).cmp(text_at(b.as_bytes(), at))
+    }
+}
+
+/// The bytes of the text whose length is at `at`; they order as texts do.
+fn text_at(bytes: &[u8], at: usize) -> &[u8] {
+    let (header, length) = length_at(&bytes[at..]);
+    &bytes[at + header..][..length]
+}
+
+/// Where two texts differ first; None when one begins with all of the other.
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    /// As many at once as processors compare at once.
+    const BYTES: usize = 16;
+    let equal = a.chunks_exact(BYTES).zip(b.chunks_exact(BYTES)).take_while(|(a, b)| a == b).count() * BYTES;
+    let found = a[equal..].iter().zip(&b[equal..]).position(|(a, b)| a != b);
+    found.map(|at| equal + at)
+}
+
+/// Characters of the length at the beginning of `bytes`, and the length.
+fn length_at(bytes: &[u8]) -> (usize, usize) {
+    match usize::from(bytes[0]) {
+        short if short < LONG => (1, short),
+        long => (3, (long - LONG) << 14 | usize::from(bytes[1]) << 7 | usize::from(bytes[2])),
     }
 }
 
@@ -357,6 +390,22 @@ mod tests {
             let canonical: Vec<u8> = pairs.iter().flat_map(|(name, value)| [name, value])
                 .flat_map(|text| [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()).collect();
             prop_assert_eq!(labels.canonical_bytes(), canonical);
+        }
+
+        #[test]
+        fn sets_that_begin_alike_order_as_their_pairs(
+            pairs in any_pairs(), name in "[a-dä_]{1,3}", value in "[by]{1,100}", other in "[by]{1,100}",
+        ) {
+            let with = |value: &str| {
+                let mut pairs = pairs.clone();
+                pairs.insert(name.clone(), value.to_owned());
+                pairs
+            };
+            let all = [pairs.clone(), with(&value), with(&other), with(&format!("{value}b"))];
+            for (one, next) in all.iter().flat_map(|one| all.iter().map(move |next| (one, next))) {
+                let labels = |pairs| Labels::new::<&String, &String>(pairs).unwrap();
+                prop_assert_eq!(labels(one).cmp(&labels(next)), one.iter().cmp(next.iter()));
+            }
         }
     }
 }
