@@ -8,6 +8,7 @@ use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::codec::latents::Latents;
+use crate::codec::unpack;
 
 const CONSTANT: u8 = 0;
 const PACKED: u8 = 1;
@@ -184,7 +185,8 @@ fn extend_packed(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -
             return Err(cursor.broken(format!("values of {width} bits")));
         }
         let bytes = cursor.take((block * width as usize).div_ceil(8))?;
-        values.extend((0..block).map(|at| least.wrapping_add(bits_at(bytes, width, at) as i64)));
+        let whole = unpack::groups(bytes, width, block, least, values);
+        values.extend((whole..block).map(|at| least.wrapping_add(bits_at(bytes, width, at) as i64)));
     }
     Ok(())
 }

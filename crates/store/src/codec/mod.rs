@@ -19,3 +19,4 @@ mod pages;
 mod sparse;
 pub(crate) mod texts;
 mod times;
+mod unpack;
