@@ -3,6 +3,7 @@
 
 mod error;
 pub mod exemplar;
+mod float_run;
 mod labels;
 mod matcher;
 mod memory;
@@ -29,6 +30,7 @@ pub mod words;
 pub use batch::{Batch, BatchId, SourceId};
 pub use error::Error;
 pub use exemplar::Exemplar;
+pub use float_run::{FloatHead, FloatRun, RunTimes, RunValues};
 pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
 pub use memory::{Charge, Memory, MemoryExceeded, MemoryScope};

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, Ms, SeriesColumns, SeriesData, SeriesDef, WallMs, Words,
+    Charge, FloatColumn, FloatHead, FloatRun, Kind, Labels, Matcher, Memory, MemoryExceeded, Ms, SeriesColumns,
+    SeriesData, SeriesDef, WallMs, Words,
 };
 
 /// Sample times from after `start` up to and including `end`: left-open, as cells and PromQL ranges are.
@@ -175,6 +176,20 @@ pub trait SeriesSet: Send + Sync {
         Ok(None)
     }
 
+    /// As [`SeriesSet::take`], with the floats as runs, ascending in time, that `each` is called with. None where the
+    /// label set has others too, where they are cells or have starts or aggregates, or where something cannot be read:
+    /// then it is not taken yet, and what `each` was called with means nothing.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn take_floats(
+        &self,
+        _number: usize,
+        _each: &mut dyn FnMut(FloatRun<'_>),
+    ) -> Result<Option<FloatHead>, SelectError> {
+        Ok(None)
+    }
+
     /// The definitions of the series of a label set that was not taken yet, ascending by kind.
     ///
     /// # Errors
@@ -299,6 +314,16 @@ impl SeriesSet for ReadSeries {
                 Ok(None)
             }
         }
+    }
+
+    fn take_floats(&self, number: usize, each: &mut dyn FnMut(FloatRun<'_>)) -> Result<Option<FloatHead>, SelectError> {
+        let mut set = self.sets[number].lock().unwrap_or_else(PoisonError::into_inner);
+        let [one] = &set[..] else { return Ok(None) };
+        let Some(run) = FloatRun::of(one).filter(|_| one.meta.kind == Kind::Float) else { return Ok(None) };
+        each(run);
+        let samples = run.times.count();
+        let blank = |one: SeriesData| SeriesData { floats: FloatColumn::default(), ..one };
+        Ok(set.pop().map(|one| FloatHead { series: blank(one), samples }))
     }
 
     fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {

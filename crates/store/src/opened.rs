@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{
-    Charge, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesColumns, SeriesData, SeriesDef, SeriesSet,
-    Tenant, TimeRange, Words,
+    Charge, FloatHead, FloatRun, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesColumns, SeriesData,
+    SeriesDef, SeriesSet, Tenant, TimeRange, Words,
 };
 
 use crate::block::Entry;
@@ -30,6 +30,7 @@ use crate::view::View;
 use crate::{Budget, Error};
 
 mod columns;
+mod floats;
 
 /// See the module.
 pub(crate) struct Opened<'a> {
@@ -38,6 +39,8 @@ pub(crate) struct Opened<'a> {
     /// The selection as each piece asks it.
     requested: Vec<SelectionRequest>,
     sets: Vec<Set>,
+    /// How many blocks may have parts of them.
+    blocks: usize,
     range: TimeRange,
     rollup_ms: u32,
     samples_max: usize,
@@ -49,6 +52,7 @@ pub(crate) struct Opened<'a> {
     memory: Option<Arc<Memory>>,
     /// Texts that lack some of them may be left out.
     words: Option<Arc<Words>>,
+    scratches: floats::ScratchPool,
 }
 
 struct SelectionRequest {
@@ -108,7 +112,7 @@ impl<'a> Opened<'a> {
         let mut budget = Budget::partial(selection.samples_max);
         let mut finding = Finding { opening, held: opening.charge(0)?, found: Vec::new(), sets: Vec::new() };
         let mut requested = Vec::new();
-        let mut rollup_ms = 0;
+        let (mut rollup_ms, mut blocks) = (0, 0);
         let held = |range| heads.iter().any(|head| head.holds(range));
         for group in view.groups(tenant, selection, &held) {
             let wanted = |kind, temporality| group.wants(kind, temporality);
@@ -116,6 +120,7 @@ impl<'a> Opened<'a> {
                 let part = Selection { range: piece.range, ..selection.clone() };
                 for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
                     let place = requested.len();
+                    blocks += 1;
                     let each = |labels: Labels, entry: Entry| {
                         rollup_ms = rollup_ms.max(piece.resolution_ms);
                         let chunks = std::mem::size_of_val(&*entry.chunks);
@@ -148,6 +153,7 @@ impl<'a> Opened<'a> {
             view,
             requested,
             sets,
+            blocks,
             range,
             rollup_ms,
             samples_max,
@@ -156,6 +162,7 @@ impl<'a> Opened<'a> {
             _held: held,
             memory: opening.memory.cloned(),
             words: opening.words.cloned(),
+            scratches: Default::default(),
         })
     }
 
@@ -457,6 +464,17 @@ impl SeriesSet for Opened<'_> {
         self.spend(left - budget.left())?;
         parts.clear();
         Ok(Some(columns))
+    }
+
+    fn take_floats(&self, number: usize, each: &mut dyn FnMut(FloatRun<'_>)) -> Result<Option<FloatHead>, SelectError> {
+        let mut parts = self.sets[number].parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budget = self.budget();
+        let left = budget.left();
+        // What has no runs, for whatever reason, is read or reported by `take`.
+        let Ok(Some(head)) = self.floats(number, &parts, &mut budget, each) else { return Ok(None) };
+        self.spend(left - budget.left())?;
+        parts.clear();
+        Ok(Some(head))
     }
 
     fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Opening, Partial, Select, Selection, SeriesData,
-    SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
+    FloatColumn, FloatHead, FloatRun, HistogramColumn, HistogramValue, Kind, Labels, Opening, Partial, Select,
+    Selection, SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
 };
 use proptest::prelude::*;
 
@@ -228,6 +228,7 @@ pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Par
             gaps
         };
         assert_eq!(sorted(set.warnings()), sorted(whole.warnings.clone()));
+        assert_eq!(bits(&taken_as_runs(store, selection)), bits(&taken));
         assert_eq!(bits(&compact(taken_as_columns(store, selection))), bits(&compact(taken)));
         let coarsest = whole.series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
         assert!(set.rollup_ms() >= coarsest, "{} of {coarsest}", set.rollup_ms());
@@ -246,6 +247,23 @@ fn taken_as_columns(store: &dyn Select, selection: &Selection) -> Vec<SeriesData
         let series = columns.into_series();
         assert_eq!(bins, series.histograms.values.iter().map(bins_of).sum::<usize>());
         vec![series]
+    };
+    (0..set.count()).flat_map(taken).collect()
+}
+
+/// The series of a selection, those of which the floats are runs read as such.
+fn taken_as_runs(store: &dyn Select, selection: &Selection) -> Vec<SeriesData> {
+    let set = store.open(selection, &Opening::UNBOUNDED).unwrap();
+    let taken = |number| {
+        let mut floats = FloatColumn::default();
+        let found = set.take_floats(number, &mut |FloatRun { times, values }| {
+            floats.times.extend((0..times.count()).map(|at| times.at(at)));
+            floats.values.extend((0..times.count()).map(|at| values.at(at)));
+        });
+        let Some(FloatHead { series, samples }) = found.unwrap() else { return set.take(number).unwrap() };
+        assert!(set.take(number).unwrap().is_empty(), "each is given once");
+        assert_eq!(samples, floats.times.len());
+        vec![SeriesData { floats, ..series }]
     };
     (0..set.count()).flat_map(taken).collect()
 }

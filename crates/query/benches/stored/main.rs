@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Memory, MonoNs, WallNs};
+use ogive_model::{Batch, Memory, MonoNs, Ms, WallMs, WallNs};
 use ogive_query::value::Point;
 use ogive_query::{Engine, EngineOptions, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
@@ -72,8 +72,10 @@ impl Question {
     /// The value of the first series at its last instant.
     fn ask(&self, engine: &Engine, store: &Store) -> f64 {
         let answer = match self.range {
-            None => engine.instant(store, self.text, NOW_MS),
-            Some((length, step)) => engine.range(store, self.text, NOW_MS - length * 1000, NOW_MS, step * 1000),
+            None => engine.instant(store, self.text, WallMs(NOW_MS)),
+            Some((length, step)) => {
+                engine.range(store, self.text, WallMs(NOW_MS - length * 1000), WallMs(NOW_MS), Ms(step * 1000))
+            }
         };
         match answer.expect("the queries are right").value {
             Value::Vector(rows) => match &rows[0].value {

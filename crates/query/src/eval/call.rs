@@ -9,14 +9,15 @@ use super::evaluator::{Evaluator, Sink};
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::memory::Numbers;
-use super::parallel::{Evaluate, EvaluateColumns, SeriesRead};
-use super::range_call::{MakeDense, MakeRange, RangeCall};
+use super::parallel::{Evaluate, EvaluateColumns, EvaluateFloats, SeriesRead, TakenFloats};
+use super::range_call::{MakeRange, RangeCall, RangeMakers};
 use super::rows::{Grid, Output, Row};
 use super::selectors::{PickedField, Source};
 use super::window::columns;
 use crate::ast::{Call, Expr, ExprKind, Span, ValueType};
 use crate::value::Point;
 use crate::{Annotations, Error};
+use ogive_model::SeriesSet;
 use ogive_text::calendar::Moment;
 
 impl<'a> Evaluator<'a> {
@@ -185,8 +186,9 @@ impl<'a> Evaluator<'a> {
     fn range_call(&mut self, call: &Call, kernel: RangeKernel, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let mut samples = 0;
-        let make: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
-        self.each_range_row(call, kernel, grid, (make, None), &mut |evaluator, row| {
+        let whole: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
+        let makers = RangeMakers { whole, dense: None, floats: |memory, row| row.into_row(memory) };
+        self.each_range_row(call, kernel, grid, &makers, &mut |evaluator, row| {
             samples += row.samples();
             rows.push(row);
             evaluator.check_samples(samples)
@@ -200,7 +202,7 @@ impl<'a> Evaluator<'a> {
         call: &Call,
         kernel: RangeKernel,
         grid: Grid,
-        (make, dense): (MakeRange<T>, Option<MakeDense<T>>),
+        makers: &RangeMakers<T>,
         sink: &mut Sink<'_, 'a, T>,
     ) -> Result<(), Error> {
         let name = call.function.name;
@@ -229,15 +231,23 @@ impl<'a> Evaluator<'a> {
                         let hinted = self.detects();
                         let read = SeriesRead { hinted, samples_max: self.options.samples_max };
                         let whole = |series, notes: &mut Annotations| {
-                            make(&requested, windows, columns(series, start_times), notes)
+                            (makers.whole)(&requested, windows, columns(series, start_times), notes)
                         };
-                        let of_columns = |found, notes: &mut Annotations| match dense {
+                        let of_columns = |found, notes: &mut Annotations| match makers.dense {
                             Some(dense) => dense(&requested, windows, found, start_times, notes),
                             None => Ok(None),
                         };
-                        let is_dense = dense.is_some() && !hinted && combines(name);
+                        let is_dense = makers.dense.is_some() && !hinted && combines(name);
                         let columns: Option<&EvaluateColumns<'_, T>> = if is_dense { Some(&of_columns) } else { None };
-                        return self.each_evaluated(&*set, &read, &Evaluate { whole: &whole, columns }, sink);
+                        let of_floats = |set: &dyn SeriesSet, number, notes: &mut Annotations| {
+                            let Some(kind) = requested.ends_kind(windows) else { return Ok(None) };
+                            let taken = requested.row_of_runs((windows, kind), (set, number), notes)?;
+                            let Some((samples, row)) = taken else { return Ok(None) };
+                            let row = row.map(|row| (makers.floats)(&memory, row)).transpose()?;
+                            Ok(Some(TakenFloats { samples, row }))
+                        };
+                        let floats: Option<&EvaluateFloats<'_, T>> = Some(&of_floats);
+                        return self.each_evaluated(&*set, &read, &Evaluate { whole: &whole, columns, floats }, sink);
                     }
                 }
             }
@@ -245,7 +255,7 @@ impl<'a> Evaluator<'a> {
         };
         for series in source {
             self.check_cancelled()?;
-            if let Some(row) = make(&requested, windows, series, self.notes_mut())? {
+            if let Some(row) = (makers.whole)(&requested, windows, series, self.notes_mut())? {
                 sink(self, row)?;
             }
         }

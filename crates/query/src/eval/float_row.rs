@@ -13,6 +13,7 @@ use super::places::TimeCursor;
 use super::rows::{Grid, ROW_BYTES, Row};
 use super::shift::Shift;
 use crate::Error;
+use crate::value::Point;
 
 /// One series of an intermediate value without histograms. Its memory is charged to its query.
 #[derive(Debug)]
@@ -41,6 +42,12 @@ impl FloatRow {
         Ok(Self { labels, drop_name, values: Vec::with_capacity(count), _held: held })
     }
 
+    /// Of one value for each instant, which `held` is charged for; the staleness marker where there is none.
+    pub(crate) fn of_values(labels: Labels, values: Vec<f64>, mut held: Charge) -> Result<Self, Error> {
+        held.grow(ROW_BYTES + labels.memory_bytes())?;
+        Ok(Self { labels, drop_name: false, values, _held: held })
+    }
+
     /// The newest floats of `series` at the instants of `grid`, within the last `lookback` milliseconds.
     pub(crate) fn newest(
         memory: &Arc<Memory>,
@@ -67,6 +74,12 @@ impl FloatRow {
     pub(crate) fn push(&mut self, value: Option<f64>) {
         debug_assert!(self.values.len() < self.values.capacity(), "values that nobody charged");
         self.values.push(value.unwrap_or(f64::from_bits(STALE)));
+    }
+
+    /// As a row of cells.
+    pub(crate) fn into_row(self, memory: &Arc<Memory>) -> Result<Row, Error> {
+        let cells = self.values().map(|value| value.map(Point::Float));
+        Row::new(memory, self.labels.clone(), self.drop_name, self.values.len(), cells)
     }
 
     /// One for each instant; None where there is no sample.

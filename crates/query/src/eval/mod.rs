@@ -32,6 +32,7 @@ mod engine;
 mod evaluator;
 mod fetched;
 mod float_row;
+mod float_runs;
 mod functions;
 pub(crate) mod histogram;
 mod info;

@@ -34,11 +34,23 @@ pub(crate) type EvaluateWhole<'e, T> = dyn Fn(JoinedSeries, &mut Annotations) ->
 pub(crate) type EvaluateColumns<'e, T> =
     dyn Fn(SeriesColumns, &mut Annotations) -> Result<Option<T>, Error> + Sync + 'e;
 
+/// A series of floats that was read as it is stored.
+pub(crate) struct TakenFloats<T> {
+    pub(crate) samples: usize,
+    pub(crate) row: Option<T>,
+}
+
+/// Evaluates a label set of floats as they are stored; None when it is not to be had as such, and not read yet.
+pub(crate) type EvaluateFloats<'e, T> =
+    dyn Fn(&dyn SeriesSet, usize, &mut Annotations) -> Result<Option<TakenFloats<T>>, Error> + Sync + 'e;
+
 /// How series are evaluated.
 pub(crate) struct Evaluate<'e, T> {
     pub(crate) whole: &'e EvaluateWhole<'e, T>,
     /// Where histograms are wanted as columns: of those series that have them as such.
     pub(crate) columns: Option<&'e EvaluateColumns<'e, T>>,
+    /// Where few samples of floats are needed: of those series that have nothing else.
+    pub(crate) floats: Option<&'e EvaluateFloats<'e, T>>,
 }
 
 /// Which series are read, and how.
@@ -136,6 +148,13 @@ impl<T> Share<T> {
         held: &AtomicUsize,
         memory: &Arc<Memory>,
     ) -> Result<(), Error> {
+        if let Some(evaluate) = evaluate.floats
+            && let Some(TakenFloats { samples, row }) = evaluate(set, number, &mut self.notes)?
+        {
+            self.count_samples(samples, samples, read, held)?;
+            self.rows.extend(row);
+            return Ok(());
+        }
         if let Some(evaluate) = evaluate.columns
             && let Some(found) = set.take_columns(number)?
         {
@@ -157,15 +176,26 @@ impl<T> Share<T> {
 
     /// Counts a series that was read, of which `bins` are elsewhere.
     fn count(&mut self, one: &SeriesData, bins: usize, read: &SeriesRead, held: &AtomicUsize) -> Result<(), Error> {
-        let size = size(one) + bins;
+        self.count_samples(one.floats.times.len() + one.histograms.times.len(), size(one) + bins, read, held)?;
+        self.rollup_ms = self.rollup_ms.max(one.rollup_ms);
+        Ok(())
+    }
+
+    /// Counts a series of `samples`, which limits count as `size`.
+    fn count_samples(
+        &mut self,
+        samples: usize,
+        size: usize,
+        read: &SeriesRead,
+        held: &AtomicUsize,
+    ) -> Result<(), Error> {
         // ORDERING: Relaxed; a sum that guards no other memory.
         let before = held.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > read.samples_max {
             return Err(Error::TooManySamples { limit: read.samples_max });
         }
         self.series += 1;
-        self.samples += one.floats.times.len() + one.histograms.times.len();
-        self.rollup_ms = self.rollup_ms.max(one.rollup_ms);
+        self.samples += samples;
         Ok(())
     }
 }

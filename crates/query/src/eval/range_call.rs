@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Memory, SeriesColumns};
+use ogive_model::{Labels, Memory, SeriesColumns, SeriesSet};
 
 use super::annotate;
 use super::delta;
 use super::float_row::{AnyRow, FloatRow};
-use super::functions::{self, RangeKernel, Site};
+use super::float_runs::FloatIncreases;
+use super::functions::{self, RangeKernel, RateKind, Site};
 use super::histogram::is_stale;
 use super::looked::SampleCounter;
 use super::memory::Numbers;
 use super::rollups;
 use super::rows::{Cell, Grid, Row};
 use super::window::{RangeSeries, Window, Windows};
-use crate::ast::Span;
+use crate::ast::{Edges, Span};
 use crate::value::Point;
 use crate::{Annotations, Error};
 
@@ -24,6 +25,17 @@ pub(crate) type MakeRange<T> = fn(&RangeCall<'_>, Windows, RangeSeries, &mut Ann
 /// As [`MakeRange`], of histograms as columns, with or without the start times of samples.
 pub(crate) type MakeDense<T> =
     fn(&RangeCall<'_>, Windows, SeriesColumns, bool, &mut Annotations) -> Result<Option<T>, Error>;
+
+/// As [`MakeRange`], of a row of floats.
+pub(crate) type MakeFloats<T> = fn(&Arc<Memory>, FloatRow) -> Result<T, Error>;
+
+/// How the result for a series is made.
+pub(crate) struct RangeMakers<T> {
+    pub(crate) whole: MakeRange<T>,
+    /// Of histograms, where they are wanted as columns.
+    pub(crate) dense: Option<MakeDense<T>>,
+    pub(crate) floats: MakeFloats<T>,
+}
 
 /// A range function with its other arguments, and the instants of its evaluation.
 pub(crate) struct RangeCall<'p> {
@@ -63,6 +75,30 @@ impl RangeCall<'_> {
             return Ok((!row.is_blank()).then_some(AnyRow::Floats(row)));
         }
         Ok(self.row_of_cells(windows, &series, &mut site)?.map(AnyRow::Cells))
+    }
+
+    /// What [`RangeCall::row_of_runs`] does with windows; None when it has to see every sample.
+    pub(super) fn ends_kind(&self, windows: Windows) -> Option<RateKind> {
+        let is_plain = windows.edges == Edges::Plain && self.looked.is_none();
+        functions::rate_kind(self.name).filter(|_| is_plain)
+    }
+
+    /// The result for a series of floats as they are stored: how many those are, and the row unless it is blank. None
+    /// where the series is not to be had as such.
+    pub(super) fn row_of_runs(
+        &self,
+        (windows, kind): (Windows, RateKind),
+        (set, number): (&dyn SeriesSet, usize),
+        notes: &mut Annotations,
+    ) -> Result<Option<(usize, Option<FloatRow>)>, Error> {
+        let mut increases = FloatIncreases::new(self.memory, windows, self.grid, kind)?;
+        let Some(head) = set.take_floats(number, &mut |run| increases.add(run))? else { return Ok(None) };
+        let row = increases.finish(self.memory, head.series.labels)?;
+        if row.is_blank() {
+            return Ok(Some((head.samples, None)));
+        }
+        self.check_name(&row.labels, &mut Site { span: self.span, notes });
+        Ok(Some((head.samples, Some(row))))
     }
 
     /// Annotates and counts the samples looked at.
@@ -109,7 +145,7 @@ impl RangeCall<'_> {
             }
         }
         if !row.is_blank() {
-            self.check_name(series, site);
+            self.check_name(&series.labels, site);
         }
         Ok(Some(row))
     }
@@ -134,8 +170,8 @@ impl RangeCall<'_> {
     }
 
     /// Annotates a counter whose name is not that of one.
-    fn check_name(&self, series: &RangeSeries, site: &mut Site<'_>) {
-        let metric = series.labels.metric_name();
+    fn check_name(&self, labels: &Labels, site: &mut Site<'_>) {
+        let metric = labels.metric_name();
         if matches!(self.name, "rate" | "increase") && !metric.is_empty() {
             note_suspicious_name(metric, site);
         }
@@ -159,7 +195,7 @@ impl RangeCall<'_> {
             row.push(self.answer(kernel, step, window, &mut at, site)?)?;
         }
         if row.cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
-            self.check_name(series, site);
+            self.check_name(&series.labels, site);
         }
         Ok(())
     }

@@ -10,11 +10,13 @@ use super::annotate;
 use super::evaluator::{Evaluator, Sink};
 use super::fetched::{Fetched, FetchedSeries, hint_resets, matchers_key};
 use super::float_row::{AnyRow, FloatRow, Streamed};
+use super::float_runs::NewestFloats;
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
-use super::parallel;
+use super::parallel::{self, EvaluateFloats, TakenFloats};
 use super::places::TimeCursor;
+use super::range_call::MakeFloats;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
 use super::shift::Shift;
@@ -44,8 +46,13 @@ impl Source<'_> {
     }
 }
 
-/// Makes the row of a series, with a lookback in milliseconds.
-pub(crate) type MakePicked<'m, T> = dyn Fn(&SeriesData, i64) -> Result<T, Error> + Sync + 'm;
+/// How the row of the newest samples of a series is made.
+pub(crate) struct MakePicked<'m, T> {
+    /// From a series, with a lookback in milliseconds.
+    pub(crate) whole: &'m (dyn Fn(&SeriesData, i64) -> Result<T, Error> + Sync + 'm),
+    /// From the values of floats, where these are wanted.
+    pub(crate) floats: Option<MakeFloats<T>>,
+}
 
 /// What an instant selector returns of the sample that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +195,8 @@ impl<'a> Evaluator<'a> {
         let mut samples = 0;
         let memory = Arc::clone(&self.memory);
         let make = |series: &SeriesData, lookback| instant_row(&memory, series, grid, shift, lookback, give);
+        let floats: MakeFloats<Row> = |memory, row| row.into_row(memory);
+        let make = MakePicked { whole: &make, floats: (give == PickedField::Value).then_some(floats) };
         self.each_picked(selector, shift, grid, &make, &mut |evaluator, row: Row| {
             samples += row.samples();
             rows.push(row);
@@ -216,7 +225,7 @@ impl<'a> Evaluator<'a> {
         let looked = self.looked.clone();
         let evaluate = |series: &JoinedSeries, notes: &mut Annotations| -> Result<Option<T>, Error> {
             let lookback = lookback.max(i64::from(series.rollup_ms));
-            let row = make(series, lookback)?;
+            let row = (make.whole)(series, lookback)?;
             if !rollups::instants_are_exact(series, resolution) {
                 let metric = series.labels.metric_name();
                 notes.add(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
@@ -234,7 +243,21 @@ impl<'a> Evaluator<'a> {
             Source::Open(set) => {
                 let read = parallel::SeriesRead { hinted: self.detects(), samples_max: usize::MAX };
                 let whole = |series, notes: &mut Annotations| evaluate(&series, notes);
-                return self.each_evaluated(&*set, &read, &parallel::Evaluate { whole: &whole, columns: None }, sink);
+                let (memory, looked) = (Arc::clone(&self.memory), self.looked.clone());
+                let of_floats = |set: &dyn SeriesSet, number, _: &mut Annotations| {
+                    let Some(make) = make.floats else { return Ok(None) };
+                    let Some((samples, row)) = row_of_runs(&memory, (set, number), grid, shift, lookback)? else {
+                        return Ok(None);
+                    };
+                    let row = row.map(|row| make(&memory, row)).transpose()?;
+                    if let (Some(looked), Some(row)) = (&looked, &row) {
+                        looked.row(grid, row);
+                    }
+                    Ok(Some(TakenFloats { samples, row }))
+                };
+                let floats: Option<&EvaluateFloats<'_, T>> = Some(&of_floats);
+                let evaluate = parallel::Evaluate { whole: &whole, columns: None, floats };
+                return self.each_evaluated(&*set, &read, &evaluate, sink);
             }
             Source::Held(fetched) => fetched,
         };
@@ -283,6 +306,21 @@ impl<'a> Evaluator<'a> {
         self.check_size(&rows)?;
         Ok(rows)
     }
+}
+
+/// The newest samples of a label set of floats as they are stored: how many it has, and the row unless it is blank. None
+/// where it is not to be had as such.
+fn row_of_runs(
+    memory: &Arc<Memory>,
+    (set, number): (&dyn SeriesSet, usize),
+    grid: Grid,
+    shift: Shift,
+    lookback: i64,
+) -> Result<Option<(usize, Option<FloatRow>)>, Error> {
+    let mut newest = NewestFloats::new(memory, grid, shift, lookback)?;
+    let Some(head) = set.take_floats(number, &mut |run| newest.add(run))? else { return Ok(None) };
+    let row = newest.finish(head.series.labels)?;
+    Ok(Some((head.samples, (!row.is_blank()).then_some(row))))
 }
 
 /// The newest samples of `series` at the instants of `grid`, as a row of floats where it has only floats.

@@ -13,9 +13,9 @@ use super::float_row::{AnyRow, Streamed};
 use super::functions;
 use super::invariant;
 use super::matching::Steps;
-use super::range_call::{MakeDense, MakeRange};
+use super::range_call::{MakeDense, MakeRange, RangeMakers};
 use super::rows::{Grid, Row, SAME_LABELSET, without_metadata};
-use super::selectors::{PickedField, any_instant_row, instant_row};
+use super::selectors::{MakePicked, PickedField, any_instant_row, instant_row};
 use super::shift::Shift;
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind};
@@ -30,10 +30,8 @@ type PickRow<T> = fn(&Arc<Memory>, &SeriesData, Grid, Shift, i64) -> Result<T, E
 struct Makers<T> {
     /// From the newest samples of a series.
     picked: PickRow<T>,
-    /// From the windows of a series.
-    range: MakeRange<T>,
-    /// From the windows of a series of histograms, where they are wanted as columns.
-    dense: Option<MakeDense<T>>,
+    /// From the windows of a series; and of floats, whatever they were made from.
+    range: RangeMakers<T>,
     /// From a row that was evaluated whole.
     whole: fn(Row) -> T,
 }
@@ -45,7 +43,8 @@ impl<'a> Evaluator<'a> {
             instant_row(memory, series, grid, shift, lookback, PickedField::Value)
         };
         let range: MakeRange<Row> = |call, windows, series, notes| call.row(windows, series, notes);
-        self.each_made(expr, grid, &Makers { picked, range, dense: None, whole: |row| row }, sink)
+        let range = RangeMakers { whole: range, dense: None, floats: |memory, row| row.into_row(memory) };
+        self.each_made(expr, grid, &Makers { picked, range, whole: |row| row }, sink)
     }
 
     /// As [`Evaluator::each_row`], with rows of floats where series have no histograms.
@@ -58,7 +57,8 @@ impl<'a> Evaluator<'a> {
         let range: MakeRange<AnyRow> = |call, windows, series, notes| call.any_row(windows, series, notes);
         let dense: MakeDense<AnyRow> =
             |call, windows, found, start_times, notes| call.row_of_columns(windows, found, start_times, notes);
-        let makers = Makers { picked: any_instant_row, range, dense: Some(dense), whole: AnyRow::Cells };
+        let range = RangeMakers { whole: range, dense: Some(dense), floats: |_, row| Ok(AnyRow::Floats(row)) };
+        let makers = Makers { picked: any_instant_row, range, whole: AnyRow::Cells };
         self.each_made(expr, grid, &makers, sink)
     }
 
@@ -77,14 +77,15 @@ impl<'a> Evaluator<'a> {
                 let shift = self.shift(&selector.shift)?;
                 let memory = Arc::clone(&self.memory);
                 let make = |series: &SeriesData, lookback| (makers.picked)(&memory, series, grid, shift, lookback);
-                self.each_picked(selector, shift, grid, &make, sink)
+                let picked = MakePicked { whole: &make, floats: Some(makers.range.floats) };
+                self.each_picked(selector, shift, grid, &picked, sink)
             }
             ExprKind::Call(call) if !once && let Some(kernel) = functions::range_kernel(call.function.name) => {
                 if keeps_name(call.function.name) {
-                    return self.each_range_row(call, kernel, grid, (makers.range, makers.dense), sink);
+                    return self.each_range_row(call, kernel, grid, &makers.range, sink);
                 }
                 let mut seen = HashMap::new();
-                self.each_range_row(call, kernel, grid, (makers.range, makers.dense), &mut |evaluator, row| {
+                self.each_range_row(call, kernel, grid, &makers.range, &mut |evaluator, row| {
                     let row = evaluator.nameless_row(row, grid, &mut seen)?;
                     sink(evaluator, row)
                 })

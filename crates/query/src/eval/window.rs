@@ -115,6 +115,11 @@ impl<'a> Window<'a> {
         self.floats.is_empty() && self.histograms.is_empty()
     }
 
+    /// Its start and its end.
+    pub(crate) const fn ends(&self) -> (i64, i64) {
+        (self.start, self.end)
+    }
+
     /// Length in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         (self.end - self.start) as f64 / 1000.0
@@ -162,13 +167,18 @@ impl Windows {
         self.resolution
     }
 
+    /// Start and end of the window at an instant.
+    pub(crate) fn ends(&self, time: i64) -> (i64, i64) {
+        let end = self.shift.apply(time);
+        (end.saturating_sub(self.range.0), end)
+    }
+
     /// The windows of one series, instant by instant; None where it has no sample.
     pub(crate) fn of<'a>(self, series: &'a RangeSeries, grid: Grid) -> impl Iterator<Item = Option<Window<'a>>> + 'a {
         let mut floats = Slide::default();
         let mut histograms = Slide::default();
         grid.times().map(move |time| {
-            let end = self.shift.apply(time);
-            let start = end.saturating_sub(self.range.0);
+            let (start, end) = self.ends(time);
             let (from, to) = (start.saturating_sub(self.before.0), end.saturating_add(self.after.0));
             let window = Window {
                 series,

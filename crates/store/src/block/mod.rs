@@ -6,6 +6,7 @@
 //! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the block
 //! can still be read.
 
+mod ahead;
 mod budget;
 mod format;
 mod identities;
@@ -22,6 +23,7 @@ mod text_tests;
 mod writer;
 
 pub use crate::codec::dictionary::Effort;
+pub(crate) use ahead::Ahead;
 pub use budget::Budget;
 #[cfg(test)]
 pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
@@ -29,7 +31,7 @@ pub use reader::Block;
 pub(crate) use reader::Walk;
 #[doc(hidden)]
 pub use sealed::sealed;
-pub(crate) use series::Entry;
+pub(crate) use series::{ChunkEntry, Entry};
 pub use writer::{write, write_as};
 
 use ogive_model::{Ms, Tenant, TimeRange, WallMs};

@@ -683,7 +683,7 @@ impl Block {
         Ok(any)
     }
 
-    fn chunk_bytes(&self, chunk: &ChunkEntry) -> Result<Vec<u8>, Error> {
+    pub(super) fn chunk_bytes(&self, chunk: &ChunkEntry) -> Result<Vec<u8>, Error> {
         self.checked(Section { offset: chunk.offset, length: u64::from(chunk.length), checksum: chunk.checksum })
     }
 
@@ -760,6 +760,11 @@ impl Block {
             (section.offset..section.offset + section.length).contains(&offset)
         };
         SectionId::ALL.into_iter().find(holds).map_or("footer", SectionId::name)
+    }
+
+    /// Whether `bytes` could be filled from `offset` on.
+    pub(super) fn read_into(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        self.file.read_exact_at(offset, bytes).is_ok()
     }
 
     fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {

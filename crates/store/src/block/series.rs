@@ -35,6 +35,11 @@ pub(crate) struct ChunkEntry {
 }
 
 impl ChunkEntry {
+    /// Where its bytes end.
+    pub(crate) const fn end(&self) -> u64 {
+        self.offset + self.length as u64
+    }
+
     /// Whether a sample of the chunk can be inside `range`.
     pub(crate) const fn touches(&self, range: TimeRange) -> bool {
         range.start.0 < self.time_max && self.time_min <= range.end.0

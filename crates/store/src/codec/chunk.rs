@@ -19,7 +19,7 @@ pub(crate) const FLOATS_MAX: usize = 4096;
 /// 4,096 texts, within 1 MiB: lines of 256 bytes fill both.
 pub(crate) const TEXTS_MAX: usize = 4096;
 /// The most samples that a chunk of any kind holds.
-const SAMPLES_MAX: usize = 4096;
+pub(crate) const SAMPLES_MAX: usize = 4096;
 const _: () = assert!(FLOATS_MAX <= SAMPLES_MAX && TEXTS_MAX <= SAMPLES_MAX);
 const _: () = assert!(histograms::CHUNK_CELLS_MAX <= SAMPLES_MAX);
 // Columns number the distinct fields of their lines with two bytes.
@@ -142,7 +142,7 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, pa
 }
 
 /// No starts are known.
-const NO_STARTS: u8 = 0;
+pub(crate) const NO_STARTS: u8 = 0;
 /// A start a sample.
 const STARTS: u8 = 1;
 /// As [`STARTS`], and times may be equal: who does not know that would take the samples of a time for one.

@@ -138,18 +138,67 @@ pub(crate) fn decimal_of(value: f64, exponent: usize) -> Option<i64> {
 }
 
 fn extend_decimal(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<f64>) -> Result<(), Broken> {
+    let DecimalHeader { power, exceptions } = decimal_header(cursor, count)?;
+    let held = values.len();
+    extend_divided(values, &integers::get(cursor, count)?, power);
+    put_exceptions(&exceptions, &mut values[held..]);
+    Ok(())
+}
+
+/// What precedes the integers of a column of decimals.
+struct DecimalHeader {
+    power: f64,
+    /// Places with the bits that are there.
+    exceptions: Vec<(usize, u64)>,
+}
+
+fn decimal_header(cursor: &mut Cursor<'_>, count: usize) -> Result<DecimalHeader, Broken> {
     let exponent = usize::from(cursor.byte()?);
-    let Some(power) = POWERS.get(exponent) else {
+    let Some(power) = POWERS.get(exponent).copied() else {
         return Err(cursor.broken(format!("a power of ten of {exponent}")));
     };
-    let exceptions = integers::get_positions(cursor, count)?;
-    let bits = exceptions.iter().map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
-    let held = values.len();
-    extend_divided(values, &integers::get(cursor, count)?, *power);
-    for (at, bits) in exceptions.into_iter().zip(bits) {
-        values[held + at] = f64::from_bits(bits);
+    let places = integers::get_positions(cursor, count)?;
+    let exceptions = places.into_iter().map(|at| Ok((at, cursor.u64()?))).collect::<Result<_, _>>()?;
+    Ok(DecimalHeader { power, exceptions })
+}
+
+fn put_exceptions(exceptions: &[(usize, u64)], values: &mut [f64]) {
+    exceptions.iter().for_each(|(at, bits)| values[*at] = f64::from_bits(*bits));
+}
+
+/// Values that were read into a [`Scratch`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// Its floats.
+    Floats,
+    /// Its integers, by this power of ten.
+    Decimals(f64),
+}
+
+/// Room for a column, used again for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) integers: Vec<i64>,
+    pub(crate) floats: Vec<f64>,
+}
+
+/// As [`get`], into `scratch`; decimals are not divided yet when each of them is one.
+pub(crate) fn read(cursor: &mut Cursor<'_>, count: usize, scratch: &mut Scratch) -> Result<Form, Broken> {
+    scratch.floats.clear();
+    if cursor.peek() != Some(DECIMAL) || count == 0 {
+        extend(cursor, count, &mut scratch.floats)?;
+        return Ok(Form::Floats);
     }
-    Ok(())
+    cursor.byte()?;
+    let DecimalHeader { power, exceptions } = decimal_header(cursor, count)?;
+    scratch.integers.clear();
+    integers::extend(cursor, count, &mut scratch.integers)?;
+    if exceptions.is_empty() {
+        return Ok(Form::Decimals(power));
+    }
+    extend_divided(&mut scratch.floats, &scratch.integers, power);
+    put_exceptions(&exceptions, &mut scratch.floats);
+    Ok(Form::Floats)
 }
 
 /// Appends `integers` by `power`.
@@ -196,6 +245,14 @@ mod tests {
         assert!(cursor.is_empty());
         let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&back), bits(values));
+        let (mut cursor, mut scratch) = (Cursor::new(&out), Scratch::default());
+        let form = read(&mut cursor, values.len(), &mut scratch).unwrap();
+        assert!(cursor.is_empty());
+        let read = match form {
+            Form::Floats => scratch.floats,
+            Form::Decimals(power) => scratch.integers.iter().map(|integer| *integer as f64 / power).collect(),
+        };
+        assert_eq!(bits(&read), bits(values));
         out
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod chunk;
 mod columns;
 pub(crate) mod dictionary;
 mod filter;
+pub(crate) mod float_run;
 pub(crate) mod floats;
 pub(crate) mod histograms;
 pub(crate) mod integers;

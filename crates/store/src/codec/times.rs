@@ -38,17 +38,34 @@ pub(crate) fn put(out: &mut Vec<u8>, times: &[i64]) {
     out.extend_from_slice(&body);
 }
 
+/// Times as they are written.
+pub(crate) enum Times {
+    /// Evenly spaced: the first, and what is between two.
+    Regular(i64, i64),
+    Each(Vec<i64>),
+}
+
 /// Reads `count` times.
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Broken> {
+    Ok(match read(cursor, count)? {
+        Times::Regular(first, step) => (0..count as u64)
+            .map(|at| first.wrapping_add(step.cast_unsigned().wrapping_mul(at).cast_signed()))
+            .collect(),
+        Times::Each(times) => times,
+    })
+}
+
+/// As [`get`], without those that follow from others.
+pub(crate) fn read(cursor: &mut Cursor<'_>, count: usize) -> Result<Times, Broken> {
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok(Times::Each(Vec::new()));
     }
     let tag = cursor.byte()?;
     let (first, step) = (cursor.signed()?, cursor.varint()?);
     if tag == REGULAR {
         let last = i128::from(first) + i128::from(step) * (count as i128 - 1);
         i64::try_from(last).map_err(|_| cursor.broken(format!("a time of {last}")))?;
-        return Ok((0..count as u64).map(|at| first.wrapping_add(step.wrapping_mul(at).cast_signed())).collect());
+        return Ok(Times::Regular(first, step.cast_signed()));
     }
     let steps = match tag {
         RUNS => get_runs(cursor, count - 1)?,
@@ -64,7 +81,7 @@ pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Bro
     }
     debug_assert!(times.is_sorted(), "times that were read ascend, whatever their bytes are");
     debug_assert_eq!(times.len(), count, "a column has as many times as were asked for");
-    Ok(times)
+    Ok(Times::Each(times))
 }
 
 fn difference(before: i64, after: i64) -> u64 {

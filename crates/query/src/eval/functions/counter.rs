@@ -7,11 +7,11 @@ use crate::eval::window::Window;
 
 /// Which function it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// A counter: falling values are resets.
-    pub(super) counter: bool,
+    pub(crate) counter: bool,
     /// Per second.
-    pub(super) per_second: bool,
+    pub(crate) per_second: bool,
 }
 
 /// Adds the annotations of an addition or subtraction; None when the schemes do not mix.

@@ -59,10 +59,10 @@ impl Coverage {
 
     /// The factor by which the increase between the samples is multiplied. `start` is a start time inside the window
     /// before the first sample; `zero_before` is how many seconds before the first sample the counter was zero.
-    pub(super) fn factor(&self, window: &Window<'_>, start: Option<i64>, zero_before: Option<f64>) -> f64 {
+    pub(super) fn factor(&self, window: (i64, i64), start: Option<i64>, zero_before: Option<f64>) -> f64 {
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1000.0;
-        let mut to_start = seconds(window.start, self.first);
-        let mut to_end = seconds(self.last, window.end);
+        let mut to_start = seconds(window.0, self.first);
+        let mut to_end = seconds(self.last, window.1);
         let mut sampled = seconds(self.first, self.last);
         let mean = if self.gaps > 0 { sampled / self.gaps as f64 } else { 0.0 };
         let close = mean * 1.1;
@@ -107,18 +107,50 @@ fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
         }
     }
     let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
-    if start.is_some() {
-        result += first;
-    } else if coverage.gaps == 0 {
-        return None;
+    let ends = FloatEnds { first: (coverage.first, first), last: coverage.last, gaps: coverage.gaps };
+    ends.rate(window.ends(), result, start, kind).map(Point::Float)
+}
+
+/// The ends of the floats in a window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloatEnds {
+    /// Time and value of the first.
+    pub(crate) first: (i64, f64),
+    /// Time of the last.
+    pub(crate) last: i64,
+    /// Intervals between samples.
+    pub(crate) gaps: usize,
+}
+
+impl FloatEnds {
+    /// The increase between the first and the last sample as one of `window`, or per second; `start` is a start time
+    /// inside the window before the first sample.
+    pub(crate) fn rate(&self, window: (i64, i64), increase: f64, start: Option<i64>, kind: Kind) -> Option<f64> {
+        let coverage = Coverage { first: self.first.0, last: self.last, gaps: self.gaps };
+        let (mut result, first) = (increase, self.first.1);
+        if start.is_some() {
+            result += first;
+        } else if coverage.gaps == 0 {
+            return None;
+        }
+        let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
+        let zero = (kind.counter && result > 0.0 && first >= 0.0).then(|| sampled * (first / result));
+        let mut factor = coverage.factor(window, start, zero);
+        if kind.per_second {
+            factor /= (window.1 - window.0) as f64 / 1000.0;
+        }
+        Some(result * factor)
     }
-    let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
-    let zero = (kind.counter && result > 0.0 && first >= 0.0).then(|| sampled * (first / result));
-    let mut factor = coverage.factor(window, start, zero);
-    if kind.per_second {
-        factor /= window.seconds();
-    }
-    Some(Point::Float(result * factor))
+}
+
+/// What a function does with the ends of a window, if it is one of those that need no more of floats.
+pub(crate) fn rate_kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "rate" => Kind { counter: true, per_second: true },
+        "increase" => Kind { counter: true, per_second: false },
+        "delta" => Kind { counter: false, per_second: false },
+        _ => return None,
+    })
 }
 
 /// Which histograms of a window make up an increase, so that their bins can be combined elsewhere.
@@ -168,7 +200,7 @@ fn histogram_rate_of(window: &Window<'_>, kind: Kind, site: &mut Site<'_>, trace
     let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
     let first = values[0].count;
     let zero = (kind.counter && result.count > 0.0 && first >= 0.0).then(|| sampled * (first / result.count));
-    let mut factor = coverage.factor(window, start, zero);
+    let mut factor = coverage.factor(window.ends(), start, zero);
     if kind.per_second {
         factor /= window.seconds();
     }

@@ -115,7 +115,7 @@ fn extrapolated(window: &Window<'_>, kind: Kind) -> Option<f64> {
     }
     let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
     let zero = (kind.counter && result > 0.0 && first.first >= 0.0).then(|| sampled * (first.first / result));
-    let mut factor = coverage.factor(window, start, zero);
+    let mut factor = coverage.factor(window.ends(), start, zero);
     if kind.per_second {
         factor /= window.seconds();
     }

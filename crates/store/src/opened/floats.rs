@@ -1,0 +1,179 @@
+//! Series of floats whose samples are passed on as they are in the blocks, without a copy of them all.
+//!
+//! Chunks of neighbouring series are read at once: they are neighbours in the file, and each is compared with its own
+//! checksum before it is used.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use ogive_model::{FloatHead, FloatRun, Kind, Labels, Temporality, TimeRange};
+
+use super::{BlockPart, Lineup, Opened, Part, Set};
+use crate::block::{Ahead, Block, ChunkEntry};
+use crate::codec::float_run::{Found, RunScratch};
+use crate::{Budget, Error, tombstone};
+
+/// 64 KiB of a block: the chunks of some 70 series of a day of samples each 30 s. More hardly saves any calls.
+const AHEAD_BYTES: usize = 64 << 10;
+/// 1 MiB of all blocks, for each thread that reads.
+const AHEAD_BYTES_ALL: usize = 1 << 20;
+/// 4 KiB: reading what is not wanted costs as much as another call.
+const GAP_BYTES: u64 = 4 << 10;
+
+/// Room for reading, used again for the next series.
+#[derive(Default)]
+pub(super) struct FloatScratch {
+    run: RunScratch,
+    /// By the block's number in the view.
+    ahead: BTreeMap<usize, Ahead>,
+}
+
+/// Scratches that nobody uses just now, at most one for each thread.
+#[derive(Default)]
+pub(super) struct ScratchPool(Mutex<Vec<FloatScratch>>);
+
+impl ScratchPool {
+    fn get(&self) -> FloatScratch {
+        self.0.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default()
+    }
+
+    fn put(&self, scratch: FloatScratch) {
+        if let Ok(mut pool) = self.0.lock() {
+            pool.push(scratch);
+        }
+    }
+}
+
+impl Opened<'_> {
+    /// The floats of label set `number`, which has `parts`; None when it has others too, or when they are no runs.
+    pub(super) fn floats(
+        &self,
+        number: usize,
+        parts: &[(Kind, Part)],
+        budget: &mut Budget,
+        each: &mut dyn FnMut(FloatRun<'_>),
+    ) -> Result<Option<FloatHead>, Error> {
+        if parts.iter().any(|(kind, part)| *kind != Kind::Float || part.is_rolled()) {
+            return Ok(None);
+        }
+        let parts: Vec<&Part> = parts.iter().map(|(_, part)| part).collect();
+        let Some(Lineup { order, blank: mut series }) = self.lined_up(&parts)? else { return Ok(None) };
+        if series.meta.temporality == Temporality::Delta || series.rollup_ms != 0 {
+            return Ok(None);
+        }
+        let left = budget.left();
+        let mut scratch = self.scratches.get();
+        let mut read = Ok(true);
+        for part in order.iter().map(|at| parts[*at]) {
+            read = match part {
+                Part::Block(part) => self.block_runs(number, part, &mut scratch, budget, each),
+                Part::Head(head) => head.data(self.range, false, budget).map(|data| match FloatRun::of(&data) {
+                    Some(run) => {
+                        each(run);
+                        true
+                    }
+                    None => tombstone::is_empty(&data),
+                }),
+            };
+            if !matches!(read, Ok(true)) {
+                break;
+            }
+        }
+        self.scratches.put(scratch);
+        let samples = left - budget.left();
+        if !read? || samples == 0 {
+            return Ok(None);
+        }
+        series.labels = Labels::clone(&self.sets[number].labels);
+        Ok(Some(FloatHead { series, samples }))
+    }
+
+    /// False when a part has no runs.
+    fn block_runs(
+        &self,
+        number: usize,
+        part: &BlockPart,
+        scratch: &mut FloatScratch,
+        budget: &mut Budget,
+        each: &mut dyn FnMut(FloatRun<'_>),
+    ) -> Result<bool, Error> {
+        let block = self.view.blocks.numbered(part.number).1?;
+        let range = self.requested[part.requested].selection.range;
+        let FloatScratch { run, ahead } = scratch;
+        let ahead = ahead.entry(part.number).or_default();
+        for chunk in part.entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
+            if !ahead.holds(chunk) {
+                block.read_ahead(self.neighbours(number, part, chunk), ahead);
+            }
+            let found = run_of(block, chunk, ahead, range, run, each)?;
+            let Some(samples) = found else { return Ok(false) };
+            budget.take(samples)?;
+        }
+        Ok(true)
+    }
+
+    /// The bytes from `chunk` of a part on that this label set and the next ones will be read from.
+    fn neighbours(&self, number: usize, part: &BlockPart, chunk: &ChunkEntry) -> Range<u64> {
+        let most = AHEAD_BYTES.min(AHEAD_BYTES_ALL / self.blocks.max(1)) as u64;
+        let mut place = chunk.offset..chunk.end();
+        // False when one is too far.
+        let mut extend = |chunks: &[ChunkEntry]| {
+            for one in chunks {
+                if one.offset < place.end {
+                    continue;
+                }
+                if one.offset - place.end > GAP_BYTES || one.end() - place.start > most {
+                    return false;
+                }
+                place.end = one.end();
+            }
+            true
+        };
+        if !extend(&part.entry.chunks) {
+            return place;
+        }
+        for Set { parts, .. } in &self.sets[number + 1..] {
+            // Whoever reads it has what it needs.
+            let Ok(parts) = parts.try_lock() else { break };
+            let found = parts.iter().find_map(|(_, one)| match one {
+                Part::Block(other) if other.number == part.number => Some(&other.entry),
+                _ => None,
+            });
+            // One that this block lacks ends it: there may be many of these.
+            if !found.is_some_and(|entry| extend(&entry.chunks)) {
+                break;
+            }
+        }
+        place
+    }
+}
+
+impl Part {
+    /// Whether it has the aggregates of a rollup.
+    const fn is_rolled(&self) -> bool {
+        match self {
+            Self::Block(part) => part.entry.aggregates,
+            Self::Head(_) => false,
+        }
+    }
+}
+
+/// Passes on the run of a chunk, and returns how many samples it has; None when it is none.
+fn run_of(
+    block: &Block,
+    chunk: &ChunkEntry,
+    ahead: &Ahead,
+    range: TimeRange,
+    scratch: &mut RunScratch,
+    each: &mut dyn FnMut(FloatRun<'_>),
+) -> Result<Option<usize>, Error> {
+    match block.float_run(chunk, ahead, range, scratch)? {
+        Found::Run(run) => {
+            each(run);
+            Ok(Some(run.times.count()))
+        }
+        Found::Nothing => Ok(Some(0)),
+        Found::Unfit => Ok(None),
+    }
+}
