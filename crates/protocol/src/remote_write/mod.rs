@@ -11,6 +11,7 @@ mod batch;
 mod items;
 pub(crate) mod known;
 pub(crate) mod native;
+mod plain;
 mod request;
 pub mod v1;
 pub mod v2;

@@ -2,11 +2,10 @@
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 
+use super::plain::{self, BINS_MAX, Plain};
 use crate::Error;
 use crate::protobuf::{Field, Fields, zigzag};
 
-/// 65,536 bins of each sign: Prometheus limits a scrape to far fewer, OTLP's widest has 160.
-const BINS_MAX: usize = 1 << 16;
 /// The schema of explicit bounds.
 const CUSTOM: i64 = -53;
 
@@ -92,6 +91,14 @@ impl Native {
     }
 
     pub(super) fn read(message: &[u8]) -> Result<Self, Error> {
+        if let Some(Plain { time_ms, start_ms, histogram }) = plain::read(message) {
+            return Ok(Self { time_ms, start_ms, histogram: Ok(Counts::Integer(histogram)) });
+        }
+        Self::read_any(message)
+    }
+
+    /// As [`Native::read`], field by field.
+    fn read_any(message: &[u8]) -> Result<Self, Error> {
         let mut raw = Raw::default();
         for field in Fields::new(message) {
             let (number, value) = field?;
@@ -280,5 +287,94 @@ impl Side {
             }
         }
         Ok(bins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::mutations::mutations;
+    use crate::protobuf::write;
+
+    /// As texts: they distinguish -0 and are equal of NaNs.
+    fn check(message: &[u8]) {
+        assert_eq!(format!("{:?}", Native::read(message)), format!("{:?}", Native::read_any(message)), "{message:?}");
+    }
+
+    fn side(out: &mut Vec<u8>, (span_field, delta_field): (u32, u32), spans: &[(i64, u64)], counts: &[i64]) {
+        for (offset, length) in spans {
+            let mut span = Vec::new();
+            write::signed(&mut span, 1, *offset);
+            write::number(&mut span, 2, *length);
+            write::bytes(out, span_field, &span);
+        }
+        let (mut packed, mut before) = (Vec::new(), 0_i64);
+        for count in counts {
+            let delta = count.wrapping_sub(before);
+            write::varint(&mut packed, ((delta << 1) ^ (delta >> 63)) as u64);
+            before = *count;
+        }
+        write::bytes(out, delta_field, &packed);
+    }
+
+    fn message(count: u64, negative: &[(i64, u64)], positive: &[(i64, u64)], counts: &[i64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write::number(&mut out, 1, count);
+        write::double(&mut out, 3, 12.5);
+        write::signed(&mut out, 4, 3);
+        write::double(&mut out, 5, 1e-128);
+        write::number(&mut out, 6, 7);
+        let bins = |spans: &[(i64, u64)]| spans.iter().map(|span| span.1 as usize).sum::<usize>().min(counts.len());
+        side(&mut out, (8, 9), negative, &counts[..bins(negative)]);
+        side(&mut out, (11, 12), positive, &counts[counts.len() - bins(positive)..]);
+        write::number(&mut out, 14, 2);
+        write::number(&mut out, 15, 1_700_000_000_123);
+        write::number(&mut out, 17, 1_600_000_000_000);
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_plain_histogram_is_read_as_any_other_is(
+            negative in prop::collection::vec((-20..20_i64, 0..6_u64), 0..3),
+            positive in prop::collection::vec((prop_oneof![-3..60_i64, any::<i64>()], 0..40_u64), 0..40),
+            counts in prop::collection::vec(
+                prop_oneof![4 => 0..300_i64, 2 => 0..2_000_000_i64, 1 => any::<i64>()], 0..150,
+            ),
+            right in any::<bool>(),
+        ) {
+            let bins = |spans: &[(i64, u64)]| spans.iter().map(|span| span.1 as usize).sum::<usize>().min(counts.len());
+            let of = counts[..bins(&negative)].iter().chain(&counts[counts.len() - bins(&positive)..]);
+            let total = of.fold(7_u64, |sum, count| sum.saturating_add(*count as u64));
+            check(&message(if right { total } else { total.wrapping_add(1) }, &negative, &positive, &counts));
+        }
+    }
+
+    #[test]
+    fn a_plain_histogram_is_read_without_the_fields_between() {
+        let plain = message(7 + 3 + 200 + 70_000, &[], &[(-4, 2), (3, 1)], &[3, 200, 70_000]);
+        assert!(plain::read(&plain).is_some());
+        let Ok(Native { histogram: Ok(Counts::Integer(histogram)), .. }) = Native::read(&plain) else { panic!() };
+        assert_eq!(histogram.positive.iter().collect::<Vec<_>>(), [(-4, 3), (-3, 200), (1, 70_000)]);
+        check(&plain);
+    }
+
+    #[test]
+    fn damaged_histograms_are_read_as_field_by_field() {
+        mutations(&message(223, &[(1, 2)], &[(0, 2), (3, 1)], &[3, 100, 5, 3]), 20_000, 3, &[], check);
+        mutations(&message(110, &[], &[(0, 2)], &[3, 100]), 20_000, 3, &[0, 1, 8, 9, 12, 0x5a, 0x62, 0x80], check);
+        for length in 0..12 {
+            // Numbers of every length, and too long ones.
+            let mut out = Vec::new();
+            let mut packed = vec![0xff; length];
+            packed.push(0);
+            write::bytes(&mut out, 11, &[0x10, 1]);
+            write::bytes(&mut out, 12, &packed);
+            check(&out);
+        }
     }
 }

@@ -141,10 +141,11 @@ impl<V: Pack> Part<V> {
 }
 
 /// The rows packed, if that makes them smaller.
-fn packed_of<V: Pack>(rows: &Vec<(i64, V)>) -> Option<Packed> {
+fn packed_of<V: Pack>(rows: &[(i64, V)]) -> Option<Packed> {
     let packed = V::pack(rows);
     assert!(packed.as_ref().is_none_or(|packed| packed.len() == rows.len()), "each row of a part is packed");
-    packed.filter(|packed| packed.bytes() < bytes_of(rows))
+    let bytes = size_of_val(rows) + rows.iter().map(|row| row.1.pointed()).sum::<usize>();
+    packed.filter(|packed| packed.bytes() < bytes)
 }
 
 pub(crate) fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
@@ -290,15 +291,24 @@ impl<V: Pack> Column<V> {
     /// Seals the open part, packed. Gives by how many bytes the column's allocations grew.
     fn seal(&mut self) -> i64 {
         let before = bytes_of(&self.open);
-        let rest = self.open.split_off(V::PART_SAMPLES.min(self.open.len()));
-        let mut rows = std::mem::replace(&mut self.open, rest);
-        let part = packed_of(&rows).map_or_else(
-            || {
+        let count = V::PART_SAMPLES.min(self.open.len());
+        let part = match packed_of(&self.open[..count]) {
+            Some(packed) => {
+                if V::OPEN_SAMPLES > 0 {
+                    // Rows of cells are large: what follows takes their room, which would grow in many steps again.
+                    self.open.drain(..count);
+                } else {
+                    self.open = self.open.split_off(count);
+                }
+                Part::Packed(packed)
+            }
+            None => {
+                let rest = self.open.split_off(count);
+                let mut rows = std::mem::replace(&mut self.open, rest);
                 rows.shrink_to_fit();
                 Part::Rows(rows)
-            },
-            Part::Packed,
-        );
+            }
+        };
         let grown = difference(before, part.bytes() + bytes_of(&self.open));
         self.push(part);
         grown

@@ -180,8 +180,7 @@ fn get_optional(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Option<f64>
 
 /// The bins of a run turned: of each index that a row has the rows and their counts, next to each other.
 struct Turned {
-    /// Ascending.
-    indexes: Vec<i32>,
+    height: usize,
     /// Where the entries of an index end.
     ends: Vec<usize>,
     rows: Vec<u8>,
@@ -189,23 +188,21 @@ struct Turned {
 }
 
 impl Turned {
-    fn of<C: Coded>(rows: &[&Bins<C>], integers: bool) -> Self {
+    fn of<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
         assert!(rows.len() <= COUNT_MAX, "numbers of {} rows have a byte each", rows.len());
-        let total: usize = rows.iter().map(|bins| bins.len()).sum();
-        let (indexes, column_of) = union(rows, total);
         let mut ends = vec![0; indexes.len()];
         for bins in rows {
-            bins.indexes().iter().for_each(|index| ends[column_of.get(*index, &indexes)] += 1);
+            bins.indexes().iter().for_each(|index| ends[column_of.get(*index, indexes)] += 1);
         }
-        let mut sum = 0;
+        let mut total = 0;
         for end in &mut ends {
             // Where it begins, until its entries have moved it to where it ends.
-            (*end, sum) = (sum, sum + *end);
+            (*end, total) = (total, total + *end);
         }
-        let mut turned = Self { indexes, ends, rows: vec![0; total], counts: vec![0; total] };
+        let mut turned = Self { height: rows.len(), ends, rows: vec![0; total], counts: vec![0; total] };
         for (row, bins) in rows.iter().enumerate() {
             for (index, count) in bins.iter() {
-                let next = &mut turned.ends[column_of.get(index, &turned.indexes)];
+                let next = &mut turned.ends[column_of.get(index, indexes)];
                 turned.rows[*next] = row as u8;
                 turned.counts[*next] = count.code(integers);
                 *next += 1;
@@ -214,7 +211,90 @@ impl Turned {
         debug_assert_eq!(turned.ends.last().copied().unwrap_or(0), total, "each bin of each row is turned");
         turned
     }
+
+    fn put(&self, out: &mut Vec<u8>, bits: &mut BitWriter<'_>, indexes: &[i32]) {
+        let (mut begin, mut last) = (0, 0);
+        for (index, end) in indexes.iter().zip(&self.ends) {
+            put_signed(out, i64::from(*index) - last);
+            last = i64::from(*index);
+            put_column(out, bits, self.height, &self.rows[begin..*end], &self.counts[begin..*end]);
+            begin = *end;
+        }
+        debug_assert_eq!(begin, self.rows.len(), "each row of each bin is written");
+    }
 }
+
+/// A matrix of the counts takes as long as [`Turned`] when a quarter of it is filled.
+const FULL_RATIO: usize = 4;
+
+/// The bins of a run that has most of them in most of its rows, turned: column after column of all rows. The rows of one
+/// series mostly have the bins of the row before, so where each goes is found out once.
+struct Full {
+    height: usize,
+    /// Of each column a bit for each row that has it.
+    held: Vec<[u64; COUNT_MAX / 64]>,
+    /// 0 where a row has none.
+    counts: Vec<u64>,
+}
+
+impl Full {
+    fn of<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
+        let height = rows.len();
+        assert!(height <= COUNT_MAX, "numbers of {height} rows have a byte each");
+        let mut full =
+            Self { height, held: vec![[0; COUNT_MAX / 64]; indexes.len()], counts: vec![0; indexes.len() * height] };
+        let (mut columns, mut before): (Vec<usize>, &[i32]) = (Vec::new(), &[]);
+        for (row, bins) in rows.iter().enumerate() {
+            if bins.indexes() != before {
+                before = bins.indexes();
+                columns.clear();
+                columns.extend(before.iter().map(|index| column_of.get(*index, indexes)));
+            }
+            let (word, bit) = (row / 64, 1 << (row % 64));
+            for (column, count) in columns.iter().zip(bins.counts()) {
+                full.held[*column][word] |= bit;
+                full.counts[column * height + row] = count.code(integers);
+            }
+        }
+        full
+    }
+
+    fn put(&self, out: &mut Vec<u8>, bits: &mut BitWriter<'_>, indexes: &[i32]) {
+        let (mut rows, mut counts) = ([0_u8; COUNT_MAX], [0_u64; COUNT_MAX]);
+        let mut last = 0;
+        for ((index, held), column) in indexes.iter().zip(&self.held).zip(self.counts.chunks_exact(self.height)) {
+            put_signed(out, i64::from(*index) - last);
+            last = i64::from(*index);
+            let count: u32 = held.iter().map(|word| word.count_ones()).sum();
+            if count as usize == self.height {
+                put_column(out, bits, self.height, &NUMBERS[..self.height], column);
+                continue;
+            }
+            let mut filled = 0;
+            for (word, at) in held.iter().zip((0_usize..).step_by(64)) {
+                let mut left = *word;
+                while left != 0 {
+                    let row = at + left.trailing_zeros() as usize;
+                    (rows[filled], counts[filled]) = (row as u8, column[row]);
+                    filled += 1;
+                    left &= left - 1;
+                }
+            }
+            put_column(out, bits, self.height, &rows[..filled], &counts[..filled]);
+        }
+    }
+}
+
+/// The numbers of all rows that there may be.
+const NUMBERS: [u8; COUNT_MAX] = {
+    let mut numbers = [0; COUNT_MAX];
+    let mut at = 0;
+    while at < COUNT_MAX {
+        numbers[at] = at as u8;
+        at += 1;
+    }
+    numbers
+};
 
 /// Which column an index is.
 enum ColumnOf {
@@ -247,7 +327,8 @@ fn union<C: Count>(rows: &[&Bins<C>], total: usize) -> (Vec<i32>, ColumnOf) {
         return (indexes, ColumnOf::Sorted);
     }
     let mut columns = vec![0_u32; span as usize];
-    for bins in rows {
+    let mut before: &[i32] = &[];
+    for bins in rows.iter().filter(|bins| bins.indexes() != std::mem::replace(&mut before, bins.indexes())) {
         bins.indexes().iter().for_each(|index| columns[(index - least) as usize] = 1);
     }
     for (distance, column) in (0..).zip(&mut columns) {
@@ -261,19 +342,16 @@ fn union<C: Count>(rows: &[&Bins<C>], total: usize) -> (Vec<i32>, ColumnOf) {
 }
 
 fn put_bins<C: Coded>(out: &mut Vec<u8>, rows: &[&Bins<C>], integers: bool) {
-    let turned = Turned::of(rows, integers);
-    put_varint(out, turned.indexes.len() as u64);
-    let mut packed = Vec::new();
+    let total: usize = rows.iter().map(|bins| bins.len()).sum();
+    let (indexes, column_of) = union(rows, total);
+    put_varint(out, indexes.len() as u64);
+    let mut packed = Vec::with_capacity(2 * total);
     let mut bits = BitWriter::new(&mut packed);
-    let (mut begin, mut last) = (0, 0);
-    for (index, end) in turned.indexes.iter().zip(&turned.ends) {
-        put_signed(out, i64::from(*index) - last);
-        last = i64::from(*index);
-        let (rows_of, counts) = (&turned.rows[begin..*end], &turned.counts[begin..*end]);
-        put_column(out, &mut bits, rows.len(), rows_of, counts);
-        begin = *end;
+    if indexes.len() * rows.len() <= FULL_RATIO * total {
+        Full::of(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
+    } else {
+        Turned::of(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
     }
-    debug_assert_eq!(begin, turned.rows.len(), "each row of each bin is written");
     bits.finish();
     put_bytes(out, &packed);
 }
@@ -491,6 +569,35 @@ mod tests {
                 rows.retain(|row| shape.fits(&row.1));
             }
             check(&rows);
+        }
+
+        /// Both ways of turning bins write the same bytes.
+        #[test]
+        fn full_bins_are_written_as_others_are(
+            mut rows in prop::collection::vec(prop::collection::btree_map(-30..30_i32, any::<u64>(), 0..40), 1..COUNT_MAX),
+            alike in 0..COUNT_MAX, shift in 0..64_u32,
+        ) {
+            let first = rows[0].clone();
+            rows.iter_mut().take(alike).for_each(|row| row.clone_from(&first));
+            let rows: Vec<Bins<u64>> = rows
+                .into_iter()
+                .map(|row| row.into_iter().map(|(index, count)| (index, count >> shift)).collect())
+                .collect();
+            let rows: Vec<&Bins<u64>> = rows.iter().collect();
+            let (indexes, column_of) = union(&rows, rows.iter().map(|bins| bins.len()).sum());
+            let written = |put: &dyn Fn(&mut Vec<u8>, &mut BitWriter<'_>)| {
+                let (mut out, mut packed) = (Vec::new(), Vec::new());
+                let mut bits = BitWriter::new(&mut packed);
+                put(&mut out, &mut bits);
+                bits.finish();
+                (out, packed)
+            };
+            let full = Full::of(&rows, &indexes, &column_of, true);
+            let turned = Turned::of(&rows, &indexes, &column_of, true);
+            prop_assert_eq!(
+                written(&|out, bits| full.put(out, bits, &indexes)),
+                written(&|out, bits| turned.put(out, bits, &indexes))
+            );
         }
 
         #[test]

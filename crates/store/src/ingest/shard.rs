@@ -22,6 +22,9 @@ use crate::sway::sway;
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
 pub(crate) const SHARD_QUEUE: usize = 8;
 
+/// 16 rows are looked up at once: some three lines of cache each, as many as a core loads at a time.
+const TOUCHED_ROWS: usize = 16;
+
 /// Messages to a shard.
 pub(crate) enum ToShard {
     Apply {
@@ -158,8 +161,9 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                     head.add_series(index, Arc::clone(&owned));
                     following.add_series(&mut head, index, &owned);
                 }
-                for row in samples.floats {
-                    following.apply_float(&mut head, row);
+                for rows in samples.floats.chunks(TOUCHED_ROWS) {
+                    head.touch(rows);
+                    rows.iter().for_each(|row| following.apply_float(&mut head, *row));
                 }
                 let mut known = Vec::new();
                 for placed in samples.others {
