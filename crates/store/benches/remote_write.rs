@@ -1,11 +1,12 @@
-//! How many samples of remote write does a server take in for each CPU-second, from the compressed request to the answer
-//! after the journal is durable? Without HTTP: the block is decompressed, the message decoded, the batch encoded for the
-//! journal, and the store checks, journals, syncs and applies it, on the real disk.
+//! How many samples of remote write does a server take in for each CPU-second, from the compressed request to the
+//! answer after the journal is durable? Without HTTP: the block is decompressed, the message decoded, the batch encoded
+//! for the journal, and the store checks, journals, syncs and applies it, on the real disk.
 //!
-//! `cargo bench -p ogive-store --bench remote_write [-- native floats runs] [ROUNDS]`: native histograms of both versions
-//! (300 series x 240, 200 measurements a step), numbers (20,000 series x 120), and numbers twenty of a series at a time
-//! (1,000 x 4,000). Two requests are in flight, as of two connections. CPU time is the whole process's, with the server's
-//! allocator; making the requests is not in it. A checksum names what is journalled, to compare it with another build's.
+//! `cargo bench -p ogive-store --bench remote_write [-- native floats runs] [ROUNDS]`: native histograms of both
+//! versions (300 series x 240, 200 measurements a step), numbers (20,000 series x 120), and numbers twenty of a series
+//! at a time (1,000 x 4,000). Two requests are in flight, as of two connections. CPU time is the whole process's, with
+//! the server's allocator; making the requests is not in it. A checksum names what is journalled, to compare it with
+//! another build's.
 
 mod common;
 

@@ -10,7 +10,7 @@ use crate::protobuf::{Field, Fields, varint, zigzag};
 
 /// 65,536 bins of each sign: Prometheus limits a scrape to far fewer, OTLP's widest has 160.
 pub(super) const BINS_MAX: usize = 1 << 16;
-/// 32 spans of a sign: senders merge those that are close, and few histograms have ten.
+/// 32 spans of a sign, half a KiB: senders merge those that are close. What has more is read field by field.
 const SPANS_MAX: usize = 32;
 
 /// A run of bins: the distance of the first from the end of the run before, and how many.

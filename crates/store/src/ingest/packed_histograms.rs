@@ -224,11 +224,11 @@ impl Turned {
     }
 }
 
-/// A matrix of the counts takes as long as [`Turned`] when a quarter of it is filled.
+/// A matrix of the counts is for runs that fill a quarter of it at least, so that it stays near the size of [`Turned`].
 const FULL_RATIO: usize = 4;
 
-/// The bins of a run that has most of them in most of its rows, turned: column after column of all rows. The rows of one
-/// series mostly have the bins of the row before, so where each goes is found out once.
+/// The bins of a run that has most of them in most of its rows, turned: column after column of all rows. The rows of
+/// one series mostly have the bins of the row before, so where each goes is found out once.
 struct Full {
     height: usize,
     /// Of each column a bit for each row that has it.
@@ -574,7 +574,9 @@ mod tests {
         /// Both ways of turning bins write the same bytes.
         #[test]
         fn full_bins_are_written_as_others_are(
-            mut rows in prop::collection::vec(prop::collection::btree_map(-30..30_i32, any::<u64>(), 0..40), 1..COUNT_MAX),
+            mut rows in prop::collection::vec(
+                prop::collection::btree_map(-30..30_i32, any::<u64>(), 0..40), 1..COUNT_MAX,
+            ),
             alike in 0..COUNT_MAX, shift in 0..64_u32,
         ) {
             let first = rows[0].clone();

@@ -22,7 +22,7 @@ use crate::sway::sway;
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
 pub(crate) const SHARD_QUEUE: usize = 8;
 
-/// 16 rows are looked up at once: some three lines of cache each, as many as a core loads at a time.
+/// 16 rows are looked up at once: some three lines of cache each, 3 KiB of the innermost cache.
 const TOUCHED_ROWS: usize = 16;
 
 /// Messages to a shard.
