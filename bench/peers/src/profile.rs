@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 const RATE: &str = "997";
 
 /// One of so many samples.
-const PART: usize = 300;
+const PART: usize = 150;
 
 /// A recording that runs.
 pub struct Profile {
