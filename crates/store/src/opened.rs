@@ -31,6 +31,7 @@ use crate::{Budget, Error};
 
 mod columns;
 mod floats;
+mod scratch;
 
 /// See the module.
 pub(crate) struct Opened<'a> {
@@ -52,7 +53,7 @@ pub(crate) struct Opened<'a> {
     memory: Option<Arc<Memory>>,
     /// Texts that lack some of them may be left out.
     words: Option<Arc<Words>>,
-    scratches: floats::ScratchPool,
+    scratches: scratch::ScratchPool,
 }
 
 struct SelectionRequest {

@@ -3,12 +3,11 @@
 //! Chunks of neighbouring series are read at once: they are neighbours in the file, and each is compared with its own
 //! checksum before it is used.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
 
 use ogive_model::{FloatHead, FloatRun, Kind, Labels, Temporality, TimeRange};
 
+use super::scratch::FloatScratch;
 use super::{BlockPart, Lineup, Opened, Part, Set};
 use crate::block::{Ahead, Block, ChunkEntry};
 use crate::codec::float_run::{Found, RunScratch};
@@ -20,30 +19,6 @@ const AHEAD_BYTES: usize = 64 << 10;
 const AHEAD_BYTES_ALL: usize = 1 << 20;
 /// 4 KiB: reading what is not wanted costs as much as another call.
 const GAP_BYTES: u64 = 4 << 10;
-
-/// Room for reading, used again for the next series.
-#[derive(Default)]
-pub(super) struct FloatScratch {
-    run: RunScratch,
-    /// By the block's number in the view.
-    ahead: BTreeMap<usize, Ahead>,
-}
-
-/// Scratches that nobody uses just now, at most one for each thread.
-#[derive(Default)]
-pub(super) struct ScratchPool(Mutex<Vec<FloatScratch>>);
-
-impl ScratchPool {
-    fn get(&self) -> FloatScratch {
-        self.0.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default()
-    }
-
-    fn put(&self, scratch: FloatScratch) {
-        if let Ok(mut pool) = self.0.lock() {
-            pool.push(scratch);
-        }
-    }
-}
 
 impl Opened<'_> {
     /// The floats of label set `number`, which has `parts`; None when it has others too, or when they are no runs.
