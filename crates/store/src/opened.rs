@@ -216,8 +216,11 @@ impl<'a> Opened<'a> {
     }
 
     /// Charges the rows of parts while they are read; who takes them charges them from then on.
-    fn hold_rows(&self, parts: &[(Kind, Part)]) -> Result<Option<Charge>, SelectError> {
-        let rows = parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add);
+    fn hold_parts(&self, parts: &[(Kind, Part)]) -> Result<Option<Charge>, SelectError> {
+        self.hold_rows(parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add))
+    }
+
+    fn hold_rows(&self, rows: usize) -> Result<Option<Charge>, SelectError> {
         let bytes = rows.min(self.samples_max).saturating_mul(ROW_BYTES);
         Ok(self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?)
     }
@@ -440,7 +443,7 @@ impl SeriesSet for Opened<'_> {
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         let Set { labels, parts } = &self.sets[number];
         let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
-        let _held = self.hold_rows(&parts)?;
+        let _held = self.hold_parts(&parts)?;
         let mut budget = self.budget();
         let left = budget.left();
         let data = self.read(labels, parts, &mut budget)?;
@@ -457,7 +460,7 @@ impl SeriesSet for Opened<'_> {
     fn take_columns(&self, number: usize) -> Result<Option<SeriesColumns>, SelectError> {
         let Set { labels, parts } = &self.sets[number];
         let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let _held = self.hold_rows(&parts)?;
+        let _held = self.hold_parts(&parts)?;
         let mut budget = self.budget();
         let left = budget.left();
         // What cannot be had as columns, for whatever reason, is read or reported by `take`.

@@ -37,7 +37,7 @@ pub(crate) struct ChunkEntry {
 impl ChunkEntry {
     /// Where its bytes end.
     pub(crate) const fn end(&self) -> u64 {
-        self.offset + self.length as u64
+        self.offset.saturating_add(self.length as u64)
     }
 
     /// Whether a sample of the chunk can be inside `range`.

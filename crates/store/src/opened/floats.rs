@@ -11,6 +11,7 @@ use super::scratch::FloatScratch;
 use super::{BlockPart, Lineup, Opened, Part, Set};
 use crate::block::{Ahead, Block, ChunkEntry};
 use crate::codec::float_run::{Found, RunScratch};
+use crate::ingest::head::HeadAnswer;
 use crate::{Budget, Error, tombstone};
 
 /// 64 KiB of a block: the chunks of some 70 series of a day of samples each 30 s. More hardly saves any calls.
@@ -37,31 +38,43 @@ impl Opened<'_> {
         if series.meta.temporality == Temporality::Delta || series.rollup_ms != 0 {
             return Ok(None);
         }
-        let left = budget.left();
+        // Not what the budget gave: heads may have a sample twice.
+        let mut samples = 0;
+        let mut each = |run: FloatRun<'_>| {
+            samples += run.times.count();
+            each(run);
+        };
         let mut scratch = self.scratches.get();
         let mut read = Ok(true);
         for part in order.iter().map(|at| parts[*at]) {
             read = match part {
-                Part::Block(part) => self.block_runs(number, part, &mut scratch, budget, each),
-                Part::Head(head) => head.data(self.range, false, budget).map(|data| match FloatRun::of(&data) {
-                    Some(run) => {
-                        each(run);
-                        true
-                    }
-                    None => tombstone::is_empty(&data),
-                }),
+                Part::Block(part) => self.block_runs(number, part, &mut scratch, budget, &mut each),
+                Part::Head(head) => self.head_run(head, budget, &mut each),
             };
             if !matches!(read, Ok(true)) {
                 break;
             }
         }
         self.scratches.put(scratch);
-        let samples = left - budget.left();
         if !read? || samples == 0 {
             return Ok(None);
         }
         series.labels = Labels::clone(&self.sets[number].labels);
         Ok(Some(FloatHead { series, samples }))
+    }
+
+    /// False when what a head has is no run.
+    fn head_run(
+        &self,
+        head: &HeadAnswer,
+        budget: &mut Budget,
+        each: &mut dyn FnMut(FloatRun<'_>),
+    ) -> Result<bool, Error> {
+        let _held = self.hold_rows(head.rows_max())?;
+        let data = head.data(self.range, false, budget)?;
+        let Some(run) = FloatRun::of(&data) else { return Ok(tombstone::is_empty(&data)) };
+        each(run);
+        Ok(true)
     }
 
     /// False when a part has no runs.
@@ -78,7 +91,8 @@ impl Opened<'_> {
         let FloatScratch { run, ahead } = scratch;
         let ahead = ahead.entry(part.number).or_default();
         for chunk in part.entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
-            if !ahead.holds(chunk) {
+            // A longer one is read alone: its bytes would be kept until the selection ends.
+            if u64::from(chunk.length) <= self.ahead_bytes() && !ahead.holds(chunk) {
                 block.read_ahead(self.neighbours(number, part, chunk), ahead);
             }
             let found = run_of(block, chunk, ahead, range, run, each)?;
@@ -88,9 +102,14 @@ impl Opened<'_> {
         Ok(true)
     }
 
+    /// The most bytes of a block that are read at once.
+    fn ahead_bytes(&self) -> u64 {
+        AHEAD_BYTES.min(AHEAD_BYTES_ALL / self.blocks.max(1)) as u64
+    }
+
     /// The bytes from `chunk` of a part on that this label set and the next ones will be read from.
     fn neighbours(&self, number: usize, part: &BlockPart, chunk: &ChunkEntry) -> Range<u64> {
-        let most = AHEAD_BYTES.min(AHEAD_BYTES_ALL / self.blocks.max(1)) as u64;
+        let most = self.ahead_bytes();
         let mut place = chunk.offset..chunk.end();
         // False when one is too far.
         let mut extend = |chunks: &[ChunkEntry]| {
