@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Charge, FloatRun, Labels, Memory, RunTimes, RunValues, STALE};
+use ogive_model::{Charge, FloatRun, Labels, Memory, MemoryExceeded, RunTimes, RunValues, STALE};
 
 use super::float_row::FloatRow;
 use super::functions::{FloatEnds, RateKind};
@@ -102,14 +102,17 @@ pub(super) struct FloatIncreases {
     falls: Vec<Fall>,
     /// Samples without staleness markers.
     kept: (Vec<i64>, Vec<f64>),
+    /// For spans and falls.
     held: Charge,
+    /// There was no memory for falls: then there is no row.
+    refused: Option<MemoryExceeded>,
 }
 
 impl FloatIncreases {
     pub(super) fn new(memory: &Arc<Memory>, windows: Windows, grid: Grid, kind: RateKind) -> Result<Self, Error> {
         let held = memory.charge(grid.count.saturating_mul(size_of::<Option<Span>>()))?;
         let (spans, falls, kept) = Default::default();
-        Ok(Self { windows, grid, kind, spans, open: 0, last: None, falls, kept, held })
+        Ok(Self { windows, grid, kind, spans, open: 0, last: None, falls, kept, held, refused: None })
     }
 
     /// Adds the next run.
@@ -134,8 +137,10 @@ impl FloatIncreases {
 
     /// Adds a run without staleness markers.
     fn add_plain(&mut self, run: FloatRun<'_>) {
-        if self.kind.counter {
+        if self.kind.counter && self.refused.is_none() {
+            let before = self.falls.len();
             self.note_falls(run);
+            self.refused = self.held.grow((self.falls.len() - before) * size_of::<Fall>()).err();
         }
         let FloatRun { times, values } = run;
         self.spans.resize(self.grid.count, None);
@@ -177,6 +182,9 @@ impl FloatIncreases {
 
     /// The row.
     pub(super) fn finish(self, memory: &Arc<Memory>, labels: Labels) -> Result<FloatRow, Error> {
+        if let Some(refused) = self.refused {
+            return Err(refused.into());
+        }
         let mut row = FloatRow::reserved(memory, labels, false, self.grid.count)?;
         let mut falls = &self.falls[..];
         for (step, span) in self.spans.iter().enumerate() {
