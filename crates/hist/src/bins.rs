@@ -121,6 +121,12 @@ impl<C: Count> Bins<C> {
         self.count.truncate(kept);
     }
 
+    /// Gives back the room for more bins than there are.
+    pub fn shrink_to_fit(&mut self) {
+        self.index.shrink_to_fit();
+        self.count.shrink_to_fit();
+    }
+
     /// Maps every index by a rule that preserves their order; counts of indexes that become equal are added.
     pub fn map_indexes(&mut self, rule: impl Fn(i32) -> i32) {
         let mut kept = 0;
@@ -227,6 +233,16 @@ mod tests {
     #[should_panic(expected = "indexes do not ascend")]
     fn columns_that_do_not_ascend_are_refused() {
         let _ = Bins::from_columns(vec![1, 1], vec![2_u64, 3]);
+    }
+
+    #[test]
+    fn dropped_bins_leave_their_room_until_it_is_given_back() {
+        let mut bins = Bins::from_columns((0..1000).collect(), vec![1_u64; 1000]);
+        bins.retain(|index, _| index == 7);
+        assert!(bins.index.capacity() >= 1000 && bins.count.capacity() >= 1000);
+        bins.shrink_to_fit();
+        assert!(bins.index.capacity() < 10 && bins.count.capacity() < 10);
+        assert_eq!(bins.iter().collect::<Vec<_>>(), [(7, 1)]);
     }
 
     proptest! {

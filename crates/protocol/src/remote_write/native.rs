@@ -352,6 +352,19 @@ mod tests {
             let total = of.fold(7_u64, |sum, count| sum.saturating_add(*count as u64));
             check(&message(if right { total } else { total.wrapping_add(1) }, &negative, &positive, &counts));
         }
+
+        #[test]
+        fn a_histogram_with_empty_bins_and_empty_spans_is_plain(
+            first in -60..60_i64,
+            mut spans in prop::collection::vec((0..60_i64, 0..9_u64), 1..12),
+            counts in prop::collection::vec(prop_oneof![3 => Just(0_i64), 3 => 0..300_i64, 1 => 0..1_i64 << 50], 96),
+        ) {
+            spans[0].0 = first;
+            let counts = &counts[..spans.iter().map(|span| span.1 as usize).sum::<usize>()];
+            let message = message(7 + counts.iter().sum::<i64>() as u64, &[], &spans, counts);
+            prop_assert!(plain::read(&message).is_some(), "{spans:?} {counts:?}");
+            check(&message);
+        }
     }
 
     #[test]

@@ -58,18 +58,22 @@ impl<'a> Side<'a> {
         // A delta takes a byte at least.
         let spanned = usize::try_from(spanned).ok().filter(|bins| *bins <= self.deltas.len().min(BINS_MAX))?;
         let mut counts = Vec::with_capacity(spanned);
-        let (mut rest, mut count, mut any_empty) = (self.deltas, 0_i64, false);
+        let (mut rest, mut count, mut filled) = (self.deltas, 0_i64, 0);
         for _ in 0..spanned {
             count = count.checked_add(zigzag(take(&mut rest)?))?;
-            any_empty |= count == 0;
+            filled += usize::from(count != 0);
             counts.push(u64::try_from(count).ok()?);
         }
         if !rest.is_empty() {
             return None;
         }
         let mut bins = Bins::from_columns(indexes(spans, spanned)?, counts);
-        if any_empty {
+        if filled < spanned {
             bins.retain(|_, count| count != 0);
+        }
+        if filled < spanned / 2 {
+            // The store keeps the columns as they are, and counts the bins that they hold.
+            bins.shrink_to_fit();
         }
         Some(bins)
     }

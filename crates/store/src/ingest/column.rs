@@ -16,6 +16,7 @@ use ogive_model::TimeRange;
 use crate::ingest::packed::{COUNT_MAX, Packed};
 
 /// 4 KiB: an open part grows by as much at most, so that of a kind with large rows no more than a few are room only.
+/// Once a part of cells is sealed, the next one has its room.
 const ROOM_BYTES_MAX: usize = 4096;
 
 /// How a value that is there stands to another one of the same time.
@@ -295,7 +296,8 @@ impl<V: Pack> Column<V> {
         let part = match packed_of(&self.open[..count]) {
             Some(packed) => {
                 if V::OPEN_SAMPLES > 0 {
-                    // Rows of cells are large: what follows takes their room, which would grow in many steps again.
+                    // Rows of cells are large: what follows takes their room, which would grow in many steps again. The
+                    // next flush gives it back.
                     self.open.drain(..count);
                 } else {
                     self.open = self.open.split_off(count);
