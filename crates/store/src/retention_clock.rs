@@ -38,6 +38,8 @@ pub(crate) const NOTABLE: Ms = Ms::from_secs(600);
 pub(crate) struct RetentionClock {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    /// Held while the file is written, or every copy of it looked at: on a mirror one copy is there before the other.
+    file: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,7 @@ impl RetentionClock {
             };
         let at = saved.or(newest).unwrap_or(wall).min(wall);
         let state = State { at, looked: clock.now(), witnesses: Vec::new(), saved };
-        (Self { clock: Arc::clone(clock), state: Mutex::new(state) }, finding)
+        (Self { clock: Arc::clone(clock), state: Mutex::new(state), file: Mutex::default() }, finding)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,9 +136,16 @@ impl RetentionClock {
         if !in_any_case && !self.lock().saved.is_none_or(is_due) {
             return Ok(());
         }
+        let _held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         disk.replace(&directory.join(RETENTION_CLOCK_FILE), &encode(now))?;
         self.lock().saved = Some(now);
         Ok(())
+    }
+
+    /// As [`scrub`], while nobody writes the file.
+    pub(crate) fn scrub(&self, disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, Error> {
+        let _held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        scrub(disk, directory)
     }
 }
 
@@ -146,7 +155,7 @@ fn encode(at: WallMs) -> Vec<u8> {
     frame(MAGIC, &body)
 }
 
-/// Looks at every copy of the file of `directory`, and heals what is bad in one from another.
+/// Looks at every copy of the file of `directory`, which nobody writes meanwhile, and heals what is bad in one from another.
 pub(crate) fn scrub(disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, Error> {
     let file = match disk.open_read(&directory.join(RETENTION_CLOCK_FILE)) {
         Err(DiskError::NotFound { .. }) => return Ok(Vec::new()),
@@ -223,6 +232,26 @@ mod tests {
         let (trusted, finding) = RetentionClock::open(&disk, Path::new("/s"), &manifest, &clock);
         assert_eq!(trusted.now(), WallMs(NOW_MS + 5));
         assert!(finding.unwrap().contains("newest data"));
+    }
+
+    /// A scrub reported that a copy "does not exist": it looked between the writes to one disk and to the other.
+    #[test]
+    fn a_file_that_is_written_meanwhile_is_no_finding() {
+        let (_, _, clock) = rig();
+        for round in 0..300 {
+            let disks = [SimulatedDisk::new(round), SimulatedDisk::new(round + 1)];
+            let (mirror, _) = crate::upkeep_tests::mirror(&disks, round);
+            let directory = Path::new("/0");
+            let (trusted, _) = RetentionClock::open(&mirror, directory, &Manifest::default(), &clock);
+            std::thread::scope(|scope| {
+                let writes = scope.spawn(|| trusted.save(&mirror, directory, true).unwrap());
+                while !writes.is_finished() {
+                    let found = trusted.scrub(&mirror, directory).unwrap();
+                    assert!(found.is_empty(), "{found:?}");
+                }
+            });
+            assert!(mirror.open_read(&directory.join(RETENTION_CLOCK_FILE)).is_ok());
+        }
     }
 
     /// The bytes that docs/formats/retention-clock.md shows.

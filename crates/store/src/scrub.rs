@@ -49,6 +49,7 @@ pub fn scrub(disk: &dyn Disk, directory: &Path, pace: Pace<'_>) -> Result<Scrubb
     if let Some((manifest, false)) = &read {
         scrubber.manifest(directory, manifest);
     }
+    scrubber.add(retention_clock::scrub(disk, directory)?);
     let manifest = read.map_or_else(Manifest::default, |(manifest, _)| manifest);
     scrubber.rest(&manifest.blocks, Until::End, &|_| true)
 }
@@ -74,7 +75,6 @@ impl<'a> Scrubber<'a> {
     ) -> Result<Scrubbed, Error> {
         let directory = self.directory.clone();
         self.add(self.disk.check_members());
-        self.add(retention_clock::scrub(self.disk, &directory)?);
         let snapshots = snapshot::list(self.disk, &directory)?;
         let own: u64 = blocks.iter().map(|meta| meta.bytes).sum();
         self.total = own + self.journal_bytes(&directory) + snapshots.iter().map(|one| one.journal_bytes).sum::<u64>();
@@ -159,7 +159,7 @@ impl<'a> Scrubber<'a> {
         Ok(())
     }
 
-    fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+    pub(crate) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
         for finding in findings {
             self.done.found += 1;
             self.done.healed += u64::from(finding.healed);

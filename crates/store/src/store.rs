@@ -357,6 +357,7 @@ impl Store {
             scrubber.manifest(directory, manifest);
             manifest.blocks.clone()
         });
+        scrubber.add(self.retention_clock.scrub(disk, directory)?);
         let until = Until::Durable(self.stats.journal_durable.get());
         let is_live = |meta: &BlockMeta| self.ledger.view().blocks.metas().any(|live| live.id == meta.id);
         let mut scrubbed = scrubber.rest(&blocks, until, &is_live)?;

@@ -24,7 +24,7 @@ fn options() -> Options {
     }
 }
 
-fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
+pub(crate) fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
     let member =
         |(at, disk): (usize, &SimulatedDisk)| Member { root: format!("/{at}").into(), disk: Arc::new(disk.clone()) };
     let mut random = fastrand::Rng::with_seed(seed);
