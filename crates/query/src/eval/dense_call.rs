@@ -13,7 +13,7 @@ use ogive_model::{BinColumns, BinStretch, HistogramValue, SeriesColumns, Tempora
 
 use super::dense_row::{DenseBins, DenseRow, Spans};
 use super::float_row::AnyRow;
-use super::functions::{Site, Trace, traced_rate};
+use super::functions::{RateKind, Site, Trace, traced_rate};
 use super::histogram::Hist;
 use super::joined::JoinedSeries;
 use super::range_call::RangeCall;
@@ -43,8 +43,8 @@ const POSITIVE: Sign = |stretch| &stretch.positive;
 /// What is known before a row is made of columns.
 struct Plan {
     spans: Spans,
-    /// Of a counter: which histograms have a bin that holds less than in the one before.
-    fell: Option<Vec<bool>>,
+    /// Of a counter: its function, and which histograms have a bin that holds less than in the one before.
+    counter: Option<(RateKind, Vec<bool>)>,
 }
 
 /// The sum of the cells of an instant.
@@ -77,12 +77,12 @@ impl RangeCall<'_> {
         let SeriesColumns { series, stretches, .. } = found;
         let mut heads = columns(JoinedSeries::from(series), start_times);
         let mut site = Site { span: self.span, notes };
-        let row = match &plan.fell {
+        let row = match &plan.counter {
             None => self.dense_cells(windows, &heads, &stretches, plan.spans, &mut site)?,
-            Some(fell) => {
+            Some((kind, fell)) => {
                 let (times, starts) = (&heads.histogram_times, &heads.histogram_starts);
                 heads.relations = Relations::of_heads(Histograms { times, starts, values: &heads.histograms }, fell);
-                self.dense_counter(windows, &heads, &stretches, plan.spans, &mut site)?
+                self.dense_counter((windows, *kind), &heads, &stretches, plan.spans, &mut site)?
             }
         };
         Ok((!row.is_blank()).then_some(AnyRow::Dense(row)))
@@ -97,14 +97,11 @@ impl RangeCall<'_> {
         }
         if found.series.meta.temporality == Temporality::Delta {
             let is_sum = matches!(self.name, "rate" | "increase" | "sum_over_time");
-            return (is_sum && have_small_counts(heads)).then_some(Plan { spans, fell: None });
+            return (is_sum && have_small_counts(heads)).then_some(Plan { spans, counter: None });
         }
-        let is_difference = matches!(self.name, "rate" | "increase" | "delta");
-        if !is_difference || !have_plain_zero(heads) {
-            return None;
-        }
-        let fell = Some(falls(&found.stretches, heads.len())?);
-        Some(Plan { spans, fell })
+        let kind = RateKind::named(self.name).filter(|_| have_plain_zero(heads))?;
+        let fell = falls(&found.stretches, heads.len())?;
+        Some(Plan { spans, counter: Some((kind, fell)) })
     }
 
     fn dense_cells(
@@ -135,7 +132,7 @@ impl RangeCall<'_> {
 
     fn dense_counter(
         &self,
-        windows: Windows,
+        (windows, kind): (Windows, RateKind),
         heads: &RangeSeries,
         stretches: &[BinStretch],
         spans: Spans,
@@ -145,7 +142,7 @@ impl RangeCall<'_> {
         let (mut out, mut increases) = (vec![None; self.grid.count], Vec::with_capacity(self.grid.count));
         for (step, window) in windows.of(heads, self.grid).enumerate() {
             let Some(window) = window else { continue };
-            if let Some((head, trace)) = traced_rate(&window, self.name, site) {
+            if let Some((head, trace)) = traced_rate(&window, kind, site) {
                 out[step] = Some(head);
                 increases.push(Increase { step, first: window.histograms.start, trace });
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ogive_model::{Charge, FloatRun, Labels, Memory, MemoryExceeded, RunTimes, RunValues, STALE};
 
 use super::float_row::FloatRow;
-use super::functions::{FloatEnds, RateKind};
+use super::functions::{Coverage, RateKind};
 use super::histogram::is_stale;
 use super::places::TimeCursor;
 use super::rows::Grid;
@@ -197,9 +197,9 @@ impl FloatIncreases {
             falls = &falls[gone..];
             let mut increase = last.1 - first.1;
             falls.iter().take_while(|fall| fall.time <= last.0).for_each(|fall| increase += fall.before.1);
-            let (start, end) = self.windows.ends(self.grid.time(step));
-            let ends = FloatEnds { first, last: last.0, gaps: count - 1 };
-            row.push(ends.rate((start, end), increase, None, self.kind));
+            let window = self.windows.ends(self.grid.time(step));
+            let coverage = Coverage { first: first.0, last: last.0, gaps: count - 1 };
+            row.push(coverage.rate(first.1, increase, window, None, self.kind));
         }
         (self.spans.len()..self.grid.count).for_each(|_| row.push(None));
         drop(self.held);

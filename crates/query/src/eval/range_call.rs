@@ -80,7 +80,7 @@ impl RangeCall<'_> {
     /// What [`RangeCall::row_of_runs`] does with windows; None when it has to see every sample.
     pub(super) fn ends_kind(&self, windows: Windows) -> Option<RateKind> {
         let is_plain = windows.edges == Edges::Plain && self.looked.is_none();
-        functions::rate_kind(self.name).filter(|_| is_plain)
+        RateKind::named(self.name).filter(|_| is_plain)
     }
 
     /// The result for a series of floats as they are stored: how many those are, and the row unless it is blank. None

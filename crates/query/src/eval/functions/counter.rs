@@ -14,6 +14,22 @@ pub(crate) struct Kind {
     pub(crate) per_second: bool,
 }
 
+impl Kind {
+    pub(crate) const RATE: Self = Self { counter: true, per_second: true };
+    pub(crate) const INCREASE: Self = Self { counter: true, per_second: false };
+    pub(crate) const DELTA: Self = Self { counter: false, per_second: false };
+
+    /// The function of this name, if it is one of these.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "rate" => Self::RATE,
+            "increase" => Self::INCREASE,
+            "delta" => Self::DELTA,
+            _ => return None,
+        })
+    }
+}
+
 /// Adds the annotations of an addition or subtraction; None when the schemes do not mix.
 pub(super) fn combined(
     outcome: Result<Combined, Incompatible>,

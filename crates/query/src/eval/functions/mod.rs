@@ -15,7 +15,7 @@ mod site;
 pub(crate) use counter::Kind as RateKind;
 pub(crate) use extended::extended_floats;
 pub(crate) use labels::{anchored_regex, by_labels, by_value, joined, replaced, with_label};
-pub(crate) use rate::{FloatEnds, Trace, rate_kind, traced_rate};
+pub(crate) use rate::{Coverage, Trace, traced_rate};
 pub(crate) use scalars::{date_part, float_map, greater, lesser};
 pub(crate) use site::{RangeKernel, Site};
 

@@ -22,15 +22,15 @@ use crate::eval::window::Window;
 use crate::value::Point;
 
 pub(super) fn rate(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
-    Ok(extrapolated(window, Kind { counter: true, per_second: true }, site))
+    Ok(extrapolated(window, Kind::RATE, site))
 }
 
 pub(super) fn increase(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
-    Ok(extrapolated(window, Kind { counter: true, per_second: false }, site))
+    Ok(extrapolated(window, Kind::INCREASE, site))
 }
 
 pub(super) fn delta(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
-    Ok(extrapolated(window, Kind { counter: false, per_second: false }, site))
+    Ok(extrapolated(window, Kind::DELTA, site))
 }
 
 fn extrapolated(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
@@ -45,11 +45,13 @@ fn extrapolated(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
 }
 
 /// Geometry of the samples in a window.
-pub(super) struct Coverage {
-    pub(super) first: i64,
-    pub(super) last: i64,
+pub(crate) struct Coverage {
+    /// Time of the first.
+    pub(crate) first: i64,
+    /// Time of the last.
+    pub(crate) last: i64,
     /// Intervals between samples.
-    pub(super) gaps: usize,
+    pub(crate) gaps: usize,
 }
 
 impl Coverage {
@@ -59,7 +61,7 @@ impl Coverage {
 
     /// The factor by which the increase between the samples is multiplied. `start` is a start time inside the window
     /// before the first sample; `zero_before` is how many seconds before the first sample the counter was zero.
-    pub(super) fn factor(&self, window: (i64, i64), start: Option<i64>, zero_before: Option<f64>) -> f64 {
+    fn factor(&self, window: (i64, i64), start: Option<i64>, zero_before: Option<f64>) -> f64 {
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1000.0;
         let mut to_start = seconds(window.0, self.first);
         let mut to_end = seconds(self.last, window.1);
@@ -81,6 +83,31 @@ impl Coverage {
             to_end = mean / 2.0;
         }
         if sampled == 0.0 { 1.0 } else { (sampled + to_start + to_end) / sampled }
+    }
+
+    /// The increase between floats, of which the first is `first`, as one of `window`, or per second; `start` is a start
+    /// time inside the window before the first sample.
+    pub(crate) fn rate(
+        &self,
+        first: f64,
+        increase: f64,
+        window: (i64, i64),
+        start: Option<i64>,
+        kind: Kind,
+    ) -> Option<f64> {
+        let mut result = increase;
+        if start.is_some() {
+            result += first;
+        } else if self.gaps == 0 {
+            return None;
+        }
+        let sampled = (self.last - self.first) as f64 / 1000.0;
+        let zero = (kind.counter && result > 0.0 && first >= 0.0).then(|| sampled * (first / result));
+        let mut factor = self.factor(window, start, zero);
+        if kind.per_second {
+            factor /= (window.1 - window.0) as f64 / 1000.0;
+        }
+        Some(result * factor)
     }
 }
 
@@ -107,50 +134,7 @@ fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
         }
     }
     let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
-    let ends = FloatEnds { first: (coverage.first, first), last: coverage.last, gaps: coverage.gaps };
-    ends.rate(window.ends(), result, start, kind).map(Point::Float)
-}
-
-/// The ends of the floats in a window.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FloatEnds {
-    /// Time and value of the first.
-    pub(crate) first: (i64, f64),
-    /// Time of the last.
-    pub(crate) last: i64,
-    /// Intervals between samples.
-    pub(crate) gaps: usize,
-}
-
-impl FloatEnds {
-    /// The increase between the first and the last sample as one of `window`, or per second; `start` is a start time
-    /// inside the window before the first sample.
-    pub(crate) fn rate(&self, window: (i64, i64), increase: f64, start: Option<i64>, kind: Kind) -> Option<f64> {
-        let coverage = Coverage { first: self.first.0, last: self.last, gaps: self.gaps };
-        let (mut result, first) = (increase, self.first.1);
-        if start.is_some() {
-            result += first;
-        } else if coverage.gaps == 0 {
-            return None;
-        }
-        let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
-        let zero = (kind.counter && result > 0.0 && first >= 0.0).then(|| sampled * (first / result));
-        let mut factor = coverage.factor(window, start, zero);
-        if kind.per_second {
-            factor /= (window.1 - window.0) as f64 / 1000.0;
-        }
-        Some(result * factor)
-    }
-}
-
-/// What a function does with the ends of a window, if it is one of those that need no more of floats.
-pub(crate) fn rate_kind(name: &str) -> Option<Kind> {
-    Some(match name {
-        "rate" => Kind { counter: true, per_second: true },
-        "increase" => Kind { counter: true, per_second: false },
-        "delta" => Kind { counter: false, per_second: false },
-        _ => return None,
-    })
+    coverage.rate(first, result, window.ends(), start, kind).map(Point::Float)
 }
 
 /// Which histograms of a window make up an increase, so that their bins can be combined elsewhere.
@@ -167,10 +151,9 @@ pub(crate) struct Trace {
 }
 
 /// `rate`, `increase` or `delta` of a window that has only histograms and plain edges, and what its bins are made of.
-pub(crate) fn traced_rate(window: &Window<'_>, name: &str, site: &mut Site<'_>) -> Option<(Hist, Trace)> {
+pub(crate) fn traced_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Option<(Hist, Trace)> {
     assert!(!window.histograms.is_empty() && window.floats.is_empty(), "a window of histograms alone");
     let mut trace = Trace::default();
-    let kind = Kind { counter: name != "delta", per_second: name == "rate" };
     let result = histogram_rate_of(window, kind, site, &mut trace)?;
     Some((result, trace))
 }

@@ -73,18 +73,15 @@ pub(super) fn time_of_first(window: &Window<'_>, _: &[f64], site: &mut Site<'_>)
 }
 
 pub(super) fn rate(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer {
-    let kind = Kind { counter: true, per_second: true };
-    floats_or(sampled::rate, window, site, || extrapolated(window, kind))
+    floats_or(sampled::rate, window, site, || extrapolated(window, Kind::RATE))
 }
 
 pub(super) fn increase(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer {
-    let kind = Kind { counter: true, per_second: false };
-    floats_or(sampled::increase, window, site, || extrapolated(window, kind))
+    floats_or(sampled::increase, window, site, || extrapolated(window, Kind::INCREASE))
 }
 
 pub(super) fn delta(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer {
-    let kind = Kind { counter: false, per_second: false };
-    floats_or(sampled::delta, window, site, || extrapolated(window, kind))
+    floats_or(sampled::delta, window, site, || extrapolated(window, Kind::DELTA))
 }
 
 /// The result of [`super::rate`] over the samples, computed from what each cell keeps.
@@ -108,16 +105,5 @@ fn extrapolated(window: &Window<'_>, kind: Kind) -> Option<f64> {
         }
     }
     let start = if kind.counter { start_inside(window, &[first.first_start], coverage.first) } else { None };
-    if start.is_some() {
-        result += first.first;
-    } else if gaps == 0 {
-        return None;
-    }
-    let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
-    let zero = (kind.counter && result > 0.0 && first.first >= 0.0).then(|| sampled * (first.first / result));
-    let mut factor = coverage.factor(window.ends(), start, zero);
-    if kind.per_second {
-        factor /= window.seconds();
-    }
-    Some(result * factor)
+    coverage.rate(first.first, result, window.ends(), start, kind)
 }
