@@ -203,8 +203,7 @@ mod tests {
             SeriesMeta { kind: Kind::Histogram, temporality: Temporality::Delta, unit: String::new(), width_ms: 0 };
         let times = (0..).take(values.len()).collect();
         let histograms = HistogramColumn { times, values, starts: Vec::new() };
-        let (labels, floats, texts) = (Labels::empty(), Default::default(), Default::default());
-        SeriesData { labels, meta, floats, histograms, texts, rollup_ms: 0 }
+        SeriesData { histograms, ..SeriesData::new(Labels::empty(), meta) }
     }
 
     proptest! {

@@ -70,14 +70,10 @@ impl Random {
 fn series(name: &str, number: usize, kind: Kind, temporality: Temporality) -> SeriesData {
     let labels =
         [("__name__", name.to_owned()), ("host", format!("h{number}")), ("route", format!("/{}", number % 10))];
-    SeriesData {
-        labels: Labels::new(labels).expect("three short labels"),
-        meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 10_000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(
+        Labels::new(labels).expect("three short labels"),
+        SeriesMeta { kind, temporality, unit: String::new(), width_ms: 10_000 },
+    )
 }
 
 fn store() -> FixedStore {

@@ -3,7 +3,7 @@
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Opening, ReadSeries, STALE, Select, SelectError,
-    Selection, SeriesColumns, SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn, WallMs,
+    Selection, SeriesColumns, SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, WallMs,
 };
 use ogive_query::{Engine, EngineOptions};
 use proptest::prelude::*;
@@ -178,14 +178,10 @@ fn series(random: &mut Random, number: u64, odd: f64) -> SeriesData {
     let delta = random.is(0.4);
     let temporality = if delta { Temporality::Delta } else { Temporality::Cumulative };
     let labels = [("__name__", "h".to_owned()), ("g", (number % 2).to_string()), ("n", number.to_string())];
-    let mut out = SeriesData {
-        labels: Labels::new(labels).unwrap(),
-        meta: SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 10_000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    };
+    let mut out = SeriesData::new(
+        Labels::new(labels).unwrap(),
+        SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 10_000 },
+    );
     let mut total = Histogram::new(scheme(random));
     let (mut began, starts) = (STEP_MS / 2, random.is(0.3));
     for step in 1..=STEPS {

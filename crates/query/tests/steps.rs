@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Select, SelectError, Selection, SeriesData,
-    SeriesMeta, Temporality, TextColumn, WallMs,
+    HistogramValue, Kind, Labels, Ms, Select, SelectError, Selection, SeriesData, SeriesMeta, Temporality, WallMs,
 };
 use ogive_query::value::{Point, Series};
 use ogive_query::{Engine, EngineOptions, Error, Value};
@@ -64,14 +63,10 @@ fn histogram(scheme: Scheme, counts: &[u8]) -> Histogram<f64> {
 
 fn series(number: usize, scrapes: &[Scraped], temporality: Temporality) -> SeriesData {
     let labels = [("__name__", "m_total".to_owned()), ("n", number.to_string()), ("parity", (number % 2).to_string())];
-    let mut out = SeriesData {
-        labels: Labels::new(labels).unwrap(),
-        meta: SeriesMeta { kind: Kind::Float, temporality, unit: String::new(), width_ms: 10_000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    };
+    let mut out = SeriesData::new(
+        Labels::new(labels).unwrap(),
+        SeriesMeta { kind: Kind::Float, temporality, unit: String::new(), width_ms: 10_000 },
+    );
     for (at, found) in scrapes.iter().enumerate() {
         let time = at as i64 * 10_000 + number as i64 * 700;
         let value = match found {

@@ -2,8 +2,8 @@
 
 use ogive_hist::Histogram;
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Ms, Opening, Select, SelectError, Selection,
-    SeriesData, SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn, WallMs,
+    HistogramValue, Kind, Labels, Ms, Opening, Select, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
+    SeriesSet, Temporality, WallMs,
 };
 use ogive_query::{Engine, EngineOptions, Error, QueryResult};
 
@@ -23,14 +23,10 @@ impl Select for Fixed {
 fn series(name: &str, number: usize, kind: Kind, temporality: Temporality) -> SeriesData {
     let labels =
         [("__name__", name.to_owned()), ("group", format!("g{}", number % 7)), ("number", format!("{number:03}"))];
-    SeriesData {
-        labels: Labels::new(labels).unwrap(),
-        meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 1_000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(
+        Labels::new(labels).unwrap(),
+        SeriesMeta { kind, temporality, unit: String::new(), width_ms: 1_000 },
+    )
 }
 
 fn store() -> Fixed {

@@ -11,8 +11,7 @@ use std::path::Path;
 use ogive_hist::{Histogram, openhistogram};
 use ogive_journal::{Disk, SimulatedDisk};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Selection, SeriesData, SeriesMeta, Temporality,
-    TextColumn, TimeRange,
+    FloatColumn, HistogramValue, Kind, Labels, Selection, SeriesData, SeriesMeta, Temporality, TextColumn, TimeRange,
 };
 use ogive_store::block::Effort;
 use ogive_store::{Block, BlockId, Budget, block};
@@ -43,14 +42,10 @@ fn series(number: usize, kind: Kind, temporality: Temporality) -> SeriesData {
         ("route", format!("/v1/orders/{number:04}")),
         ("status", "200".to_owned()),
     ];
-    SeriesData {
-        labels: Labels::new(labels).expect("good labels"),
-        meta: SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(
+        Labels::new(labels).expect("good labels"),
+        SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 },
+    )
 }
 
 fn times(cells: usize) -> Vec<i64> {

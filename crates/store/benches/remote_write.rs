@@ -17,8 +17,7 @@ use common::cpu_seconds;
 use ogive_hist::{Bins, Histogram, Scheme};
 use ogive_journal::RealDisk;
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, MonoNs, SeriesData, SeriesMeta, SourceId, Temporality,
-    Tenant, TextColumn, Verdict, WallNs,
+    HistogramValue, Kind, Labels, MonoNs, SeriesData, SeriesMeta, SourceId, Temporality, Tenant, Verdict, WallNs,
 };
 use ogive_protocol::remote_write::{DecodedRequest, KnownSeries, v1, v2, write_request};
 use ogive_protocol::snappy;
@@ -83,14 +82,7 @@ fn labels(number: usize) -> Labels {
 /// Series `number` with samples that are yet to be put in.
 fn series(number: usize, kind: Kind) -> SeriesData {
     let temporality = Temporality::Cumulative;
-    SeriesData {
-        labels: labels(number),
-        meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(labels(number), SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 })
 }
 
 /// A latency in seconds: near enough to log-normal around 2 ms, one in 200 ten times slower.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, FloatHead, FloatRun, HistogramColumn, HistogramValue, Kind, Labels, Opening, Partial, Select,
-    Selection, SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange, WallMs,
+    FloatColumn, FloatHead, FloatRun, HistogramValue, Kind, Labels, Opening, Partial, Select, Selection, SeriesData,
+    SeriesMeta, Temporality, Tenant, TimeRange, WallMs,
 };
 use proptest::prelude::*;
 
@@ -154,14 +154,7 @@ pub(crate) fn meta(id: u64) -> BlockMeta {
 
 /// A series without samples.
 pub(crate) fn empty(labels: Labels, kind: Kind, temporality: Temporality) -> SeriesData {
-    SeriesData {
-        labels,
-        meta: SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(labels, SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 })
 }
 
 /// Distinct series ascending by (labels, kind): what a block is made of.

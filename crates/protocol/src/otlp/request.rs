@@ -275,21 +275,14 @@ fn buckets(bins: &Bins<u64>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{FloatColumn, HistogramColumn, SeriesMeta, SourceId, Tenant, TextColumn, Value};
+    use ogive_model::{FloatColumn, SeriesMeta, SourceId, Tenant, TextColumn, Value};
 
     use super::*;
     use crate::otlp::{Context, Options, read_metrics};
 
     fn series(name: &str, kind: Kind, temporality: Temporality) -> SeriesData {
         let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 1_000 };
-        SeriesData {
-            labels: Labels::new([("__name__", name), ("job", "shop/cart"), ("route", "/a")]).unwrap(),
-            meta,
-            floats: FloatColumn::default(),
-            histograms: HistogramColumn::default(),
-            texts: TextColumn::default(),
-            rollup_ms: 0,
-        }
+        SeriesData::new(Labels::new([("__name__", name), ("job", "shop/cart"), ("route", "/a")]).unwrap(), meta)
     }
 
     fn with(temporality: Temporality, histogram: &Histogram<u64>) -> SeriesData {

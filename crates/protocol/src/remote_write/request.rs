@@ -117,14 +117,7 @@ mod tests {
 
     fn series(name: &str, kind: Kind, temporality: Temporality) -> SeriesData {
         let meta = SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 };
-        SeriesData {
-            labels: Labels::new([("__name__", name), ("job", "a")]).unwrap(),
-            meta,
-            floats: FloatColumn::default(),
-            histograms: HistogramColumn::default(),
-            texts: TextColumn::default(),
-            rollup_ms: 0,
-        }
+        SeriesData::new(Labels::new([("__name__", name), ("job", "a")]).unwrap(), meta)
     }
 
     /// What is written is what our own reader takes it for.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ogive_hist::Histogram;
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn, TimeRange, WallMs,
+    Temporality, TimeRange, WallMs,
 };
 use ogive_query::value::{InstantSample, Point};
 use ogive_query::{Engine, EngineOptions, QueryResult, Value};
@@ -36,14 +36,10 @@ pub(crate) fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
 }
 
 pub(crate) fn series(labels: &[(&str, &str)], kind: Kind, temporality: Temporality) -> SeriesData {
-    SeriesData {
-        labels: Labels::new(labels.iter().copied()).unwrap(),
-        meta: SeriesMeta { kind, temporality, unit: "s".to_owned(), width_ms: 1000 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(
+        Labels::new(labels.iter().copied()).unwrap(),
+        SeriesMeta { kind, temporality, unit: "s".to_owned(), width_ms: 1000 },
+    )
 }
 
 /// Numbers that look like latencies, the same each time.

@@ -289,14 +289,7 @@ mod tests {
                     false => (Kind::Histogram, Temporality::Delta),
                 };
                 let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };
-                let one = found.entry((labels.clone(), number % 2)).or_insert_with(|| SeriesData {
-                    labels,
-                    meta,
-                    floats: FloatColumn::default(),
-                    histograms: HistogramColumn::default(),
-                    texts: TextColumn::default(),
-                    rollup_ms: 0,
-                });
+                let one = found.entry((labels.clone(), number % 2)).or_insert_with(|| SeriesData::new(labels, meta));
                 if is_float {
                     one.floats.times.push(*time);
                     one.floats.values.push(f64::from(*value));

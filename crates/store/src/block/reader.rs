@@ -569,14 +569,7 @@ impl Block {
 
     /// A series without labels and samples.
     pub(crate) fn blank(&self, entry: &Entry) -> Result<SeriesData, Error> {
-        Ok(SeriesData {
-            labels: Labels::empty(),
-            meta: self.meta(entry)?,
-            floats: Default::default(),
-            histograms: Default::default(),
-            texts: Default::default(),
-            rollup_ms: 0,
-        })
+        Ok(SeriesData::new(Labels::empty(), self.meta(entry)?))
     }
 
     /// Whether a series of this block is what `meta` says.

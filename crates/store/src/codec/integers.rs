@@ -117,7 +117,7 @@ pub(crate) fn pco_values<T: pco::data_types::Number>(bytes: &[u8], count: usize)
     Ok(values)
 }
 
-/// As [`extend_pco`], without its allocations where the mode allows.
+/// As [`extend_pco`], with fewer allocations where the mode allows.
 fn extend_classic(bytes: &[u8], count: usize, values: &mut Vec<i64>) -> Result<(), String> {
     let mut latents = Latents::default();
     match latents.open(bytes)? {

@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, METRIC_NAME, Matcher, SeriesData, SeriesDef, Temporality,
-    Tenant, TextColumn, TimeRange, Value, WallMs,
+    HistogramValue, Kind, METRIC_NAME, Matcher, SeriesData, SeriesDef, Temporality, Tenant, TimeRange, Value, WallMs,
 };
 
 use crate::block::Budget;
@@ -754,14 +753,7 @@ fn copy<V: Pack>(
 }
 
 fn blank(def: &SeriesDef) -> SeriesData {
-    SeriesData {
-        labels: def.labels.clone(),
-        meta: def.meta.clone(),
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(def.labels.clone(), def.meta.clone())
 }
 
 impl HeadAnswer {

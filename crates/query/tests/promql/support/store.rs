@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use ogive_hist::Histogram;
-use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn,
-};
+use ogive_model::{HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta, Temporality};
 
 use super::points::Point;
 use super::script::Load;
@@ -99,14 +96,10 @@ impl Select for Memory {
 }
 
 fn empty(labels: &Labels) -> SeriesData {
-    SeriesData {
-        labels: labels.clone(),
-        meta: SeriesMeta { kind: Kind::Float, temporality: Temporality::Cumulative, unit: String::new(), width_ms: 0 },
-        floats: FloatColumn::default(),
-        histograms: HistogramColumn::default(),
-        texts: TextColumn::default(),
-        rollup_ms: 0,
-    }
+    SeriesData::new(
+        labels.clone(),
+        SeriesMeta { kind: Kind::Float, temporality: Temporality::Cumulative, unit: String::new(), width_ms: 0 },
+    )
 }
 
 fn push(data: &mut SeriesData, time: i64, value: &Stored, start: i64) {
