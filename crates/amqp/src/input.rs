@@ -333,7 +333,7 @@ fn decoding<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
 
-    fn of(outcomes: &[Option<bool>]) -> VecDeque<DeliveryInProgress> {
+    fn deliveries(outcomes: &[Option<bool>]) -> VecDeque<DeliveryInProgress> {
         let each = |(tag, outcome): (usize, &Option<bool>)| {
             let outcome = *outcome;
             let taken: Future<IsSettled> = match outcome {
@@ -355,7 +355,7 @@ mod tests {
             (&[no, no, later], vec![(0, false), (1, false)]),
             (&[], vec![]),
         ] {
-            let mut in_flight = of(outcomes);
+            let mut in_flight = deliveries(outcomes);
             let mut context = Context::from_waker(Waker::noop());
             let found: Vec<(u64, bool)> = std::iter::from_fn(|| done(&mut in_flight, &mut context)).collect();
             assert_eq!(found, expected, "{outcomes:?}");

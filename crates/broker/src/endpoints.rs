@@ -76,7 +76,7 @@ pub struct Target {
 impl Target {
     /// A target of which only the URL is known.
     #[must_use]
-    pub fn of(url: &str) -> Self {
+    pub fn from_url(url: &str) -> Self {
         Self { url: url.to_owned(), address: None }
     }
 }
@@ -286,7 +286,7 @@ mod tests {
 
     fn endpoints(count: usize) -> Endpoints {
         let mut all = Endpoints::new(7);
-        all.set(&(0..count).map(|at| Target::of(&format!("http://h{at}"))).collect::<Vec<_>>());
+        all.set(&(0..count).map(|at| Target::from_url(&format!("http://h{at}"))).collect::<Vec<_>>());
         all
     }
 
@@ -342,7 +342,7 @@ mod tests {
     fn who_joins_gets_its_share_and_who_leaves_nothing() {
         let mut all = endpoints(2);
         run(&mut all, 0, 1_000, |_| Result::Answered);
-        all.set(&[Target::of("http://h1"), Target::of("http://new")]);
+        all.set(&[Target::from_url("http://h1"), Target::from_url("http://new")]);
         assert!(all.all()[0].sent > 300, "what is known of h1 stays");
         let got = run(&mut all, 1_000, 2_000, |_| Result::Answered);
         assert!(got[1] > 600, "{got:?}");

@@ -42,7 +42,7 @@ fn bytes(job: &Job) -> usize {
 
 fn prepared(batch: Batch) -> Prepared {
     let frame = batch.encode().unwrap();
-    Prepared::of(batch, frame)
+    Prepared::new(batch, frame)
 }
 
 /// What the world outside knows; it outlives every process.

@@ -83,7 +83,7 @@ pub struct Prepared {
 impl Prepared {
     /// Of a batch and its frame.
     #[must_use]
-    pub fn of(batch: Batch, frame: Vec<u8>) -> Self {
+    pub fn new(batch: Batch, frame: Vec<u8>) -> Self {
         let rejected: Vec<(u32, Reason)> = batch
             .samples
             .iter()

@@ -73,7 +73,7 @@ impl Metadata {
     /// With the default tenant's metadata in `backend`; that of others is loaded when they first send.
     pub fn new(backend: Arc<dyn Backend>, clock: Clock) -> Self {
         let metadata = Self { backend, clock, state: Mutex::default() };
-        drop(metadata.of(&Tenant::default()));
+        drop(metadata.state_of(&Tenant::default()));
         metadata
     }
 
@@ -85,7 +85,7 @@ impl Metadata {
         if metric.is_empty() || metric.len() > ogive_model::Labels::VALUE_BYTES_MAX {
             return;
         }
-        let mut state = self.of(tenant);
+        let mut state = self.state_of(tenant);
         let state = &mut *state;
         let metrics = state.tenants.get_mut(tenant).expect("`of` makes it");
         let Some(variants) = metrics.get_mut(metric) else {
@@ -117,7 +117,7 @@ impl Metadata {
 
     /// The metadata of `tenant`, most recently sent first; only of `metric` if it is given.
     pub fn entries(&self, tenant: &Tenant, metric: Option<&str>) -> BTreeMap<String, Vec<Entry>> {
-        let state = self.of(tenant);
+        let state = self.state_of(tenant);
         let metrics = &state.tenants[tenant];
         let wanted = metrics.iter().filter(|(name, _)| metric.is_none_or(|metric| metric == *name));
         let entries = |variants: &[Variant]| {
@@ -143,7 +143,7 @@ impl Metadata {
     }
 
     /// The state, in which `tenant` has a place.
-    fn of(&self, tenant: &Tenant) -> MutexGuard<'_, State> {
+    fn state_of(&self, tenant: &Tenant) -> MutexGuard<'_, State> {
         let state = self.lock();
         if state.tenants.contains_key(tenant) {
             return state;
@@ -220,7 +220,11 @@ fn measured(metric: &str, entry: &Entry, time: WallNs) -> Measured {
 fn read(text: &str) -> Option<Entry> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     let string = |name: &str| value.get(name)?.as_str();
-    Some(Entry { kind: MetricKind::of(string("type")?)?, help: string("help")?.into(), unit: string("unit")?.into() })
+    Some(Entry {
+        kind: MetricKind::parse(string("type")?)?,
+        help: string("help")?.into(),
+        unit: string("unit")?.into(),
+    })
 }
 
 #[cfg(test)]

@@ -43,16 +43,16 @@ pub struct Content {
 
 impl Content {
     /// Of the request that became `batch`. It has events when one of its samples is a text: two equal ones of one time are two.
-    pub fn of(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+    pub fn from_batch(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let samples = || batch.samples.iter().flatten();
         if !samples().any(|sample| matches!(sample.value, Value::Text(_))) {
             return None;
         }
-        Self::of_all(batch, is_timed, fingerprint)
+        Self::from_any_batch(batch, is_timed, fingerprint)
     }
 
-    /// As [`Content::of`], for a request that is known to have such a part.
-    pub fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+    /// As [`Content::from_batch`], for a request that is known to have such a part, whatever its samples are.
+    pub fn from_any_batch(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let latest = batch.samples.iter().flatten().map(|sample| sample.time_ns).max()?;
         Some(Self { fingerprint: fingerprint(), time: is_timed.then_some(WallNs(latest)) })
     }

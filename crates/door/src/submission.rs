@@ -74,7 +74,7 @@ pub fn submitted(
     way: &OnTheWay,
     mut unfolded: Option<Unfolded>,
 ) -> Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal> {
-    let entry = LedgerEntry::of(door, protocol, &batch);
+    let entry = LedgerEntry::new(door, protocol, &batch);
     let refused = |refusal: Refusal| {
         entry.received();
         entry.answered(&Err(refusal.clone()));
@@ -122,7 +122,7 @@ struct LedgerEntry {
 }
 
 impl LedgerEntry {
-    fn of(door: &Door, protocol: Protocol, batch: &Batch) -> Self {
+    fn new(door: &Door, protocol: Protocol, batch: &Batch) -> Self {
         let source = Some(batch.source).filter(|source| protocol == Protocol::Batch && !door.numbers.is_given(*source));
         Self {
             counters: door.counters.clone(),
@@ -175,7 +175,7 @@ pub async fn stored_in_pieces(
                 Err(refusal) => whole = Err(refusal),
             },
             Err(refusal) => {
-                let entry = LedgerEntry::of(door, protocol, &piece.batch);
+                let entry = LedgerEntry::new(door, protocol, &piece.batch);
                 entry.received();
                 entry.answered(&Err(refusal.clone()));
             }

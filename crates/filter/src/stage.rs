@@ -145,7 +145,7 @@ impl Stage {
             if known.len() >= KNOWN_MAX {
                 known.clear();
             }
-            known.insert(SeriesId::of(&batch.tenant, Kind::Text, labels), labels.clone());
+            known.insert(SeriesId::from_labels(&batch.tenant, Kind::Text, labels), labels.clone());
             out[at] = Some(labels.clone()).filter(is_line);
         }
         let mut unknown = std::collections::BTreeSet::new();

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::Scheme;
 
-    fn of(values: &[f64]) -> Histogram {
+    fn histogram_of(values: &[f64]) -> Histogram {
         let mut histogram = Histogram::log_linear();
         values.iter().for_each(|value| histogram.record_n(*value, 1000));
         histogram
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_histogram_is_at_no_distance_from_itself() {
-        let histogram = of(&[-2.0, 0.0, 1.0, 3.3, 700.0]);
+        let histogram = histogram_of(&[-2.0, 0.0, 1.0, 3.3, 700.0]);
         let found = histogram.distance(&histogram).unwrap();
         let log = found.log.unwrap();
         assert_eq!((log.emd, log.shift, found.ks), (0.0, 0.0, 0.0));
@@ -257,25 +257,25 @@ mod tests {
     #[test]
     fn all_that_moves_moves_the_distance() {
         // Ten times slower: every bin goes to the like one a decade above.
-        let (left, right) = (of(&[1.2, 3.4, 5.6]), of(&[12.0, 34.0, 56.0]));
+        let (left, right) = (histogram_of(&[1.2, 3.4, 5.6]), histogram_of(&[12.0, 34.0, 56.0]));
         let log = left.distance(&right).unwrap().log.unwrap();
         assert!((log.emd - 10_f64.ln()).abs() < 1e-12 && (log.slower() - 9.0).abs() < 1e-9, "{log:?}");
         let back = right.distance(&left).unwrap().log.unwrap();
         assert!((back.emd - 10_f64.ln()).abs() < 1e-12 && (back.slower() + 0.9).abs() < 1e-9, "{back:?}");
         // One up, one down: no shift, but a distance.
-        let log = of(&[1.2, 34.0]).distance(&of(&[12.0, 3.4])).unwrap().log.unwrap();
+        let log = histogram_of(&[1.2, 34.0]).distance(&histogram_of(&[12.0, 3.4])).unwrap().log.unwrap();
         assert!(log.shift.abs() < 1e-12 && log.emd > 1.0, "{log:?}");
     }
 
     #[test]
     fn what_is_not_above_zero_shows_in_the_other_distance_alone() {
-        let found = of(&[1.0, 1.0, 0.0, -5.0]).distance(&of(&[1.0])).unwrap();
+        let found = histogram_of(&[1.0, 1.0, 0.0, -5.0]).distance(&histogram_of(&[1.0])).unwrap();
         let log = found.log.unwrap();
         assert_eq!((log.emd, log.above_zero, found.ks), (0.0, [0.5, 1.0], 0.5));
-        let found = of(&[0.0]).distance(&of(&[-1.0, f64::NAN])).unwrap();
+        let found = histogram_of(&[0.0]).distance(&histogram_of(&[-1.0, f64::NAN])).unwrap();
         assert_eq!((found.log, found.ks, found.samples), (None, 1.0, [1000.0, 1000.0]));
-        assert_eq!(of(&[f64::NAN]).distance(&of(&[1.0])), None);
-        assert_eq!(of(&[]).distance(&of(&[1.0])), None);
+        assert_eq!(histogram_of(&[f64::NAN]).distance(&histogram_of(&[1.0])), None);
+        assert_eq!(histogram_of(&[]).distance(&histogram_of(&[1.0])), None);
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! to their place: on a CPU of which nothing but x86-64 is known, it is cheaper than to count leading zeros and to shift by
 //! them (two thirds of the time). 64 * 128 entries of 8 bytes are 64 KiB, of which a service's latencies touch a few KiB.
 //!
-//! Invariants: [`NanosecondIndex::bin`] gives the bin of [`DecimalBin::of_integer`] for every `u64` (checked for every
-//! edge and by random values).
+//! Invariants: [`NanosecondIndex::bin`] gives the bin of [`DecimalBin::from_integer`] for every `u64` (checked for
+//! every edge and by random values).
 
 use crate::{Bins, DecimalBin, Histogram};
 
@@ -194,10 +194,10 @@ mod tests {
 
     fn expected(nanoseconds: u64) -> usize {
         if nanoseconds <= i64::MAX as u64 {
-            return flat_bin(DecimalBin::of_integer(nanoseconds as i64, -9)).unwrap();
+            return flat_bin(DecimalBin::from_integer(nanoseconds as i64, -9)).unwrap();
         }
         // Above i64 the last digit decides nothing: the third digit and all below are cut off anyway.
-        flat_bin(DecimalBin::of_integer((nanoseconds / 10) as i64, -8)).unwrap()
+        flat_bin(DecimalBin::from_integer((nanoseconds / 10) as i64, -8)).unwrap()
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Histogram<u64> {
         if self.scheme != Scheme::LogLinear10 || double.abs() <= self.zero_threshold {
             return self.record_n(double, 1);
         }
-        let bin = DecimalBin::of_integer(value, scale);
+        let bin = DecimalBin::from_integer(value, scale);
         let place = match bin.index() {
             Some(index) if value > 0 => BinPlacement::Positive(index),
             Some(index) => BinPlacement::Negative(index),

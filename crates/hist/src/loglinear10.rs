@@ -34,7 +34,7 @@ impl DecimalBin {
     /// The bin of a double.
     #[must_use]
     #[inline]
-    pub fn of(value: f64) -> Self {
+    pub fn from_value(value: f64) -> Self {
         let magnitude = value.abs();
         if magnitude.is_nan() || magnitude >= power_of_ten(128) {
             return Self::NAN;
@@ -62,7 +62,7 @@ impl DecimalBin {
     ///
     /// `i64::MIN` counts as `-i64::MAX`, as in the C library.
     #[must_use]
-    pub fn of_integer(value: i64, scale: i32) -> Self {
+    pub fn from_integer(value: i64, scale: i32) -> Self {
         let mut digits = value.unsigned_abs().min(i64::MAX as u64);
         if digits == 0 {
             return Self::ZERO;
@@ -197,7 +197,7 @@ mod tests {
             (f64::INFINITY, DecimalBin::NAN),
             (f64::NAN, DecimalBin::NAN),
         ] {
-            assert_eq!(DecimalBin::of(value), expected, "{value:e}");
+            assert_eq!(DecimalBin::from_value(value), expected, "{value:e}");
         }
     }
 
@@ -211,12 +211,12 @@ mod tests {
                 assert!(near < far, "{index}: {near:e} {far:e}");
                 let sign = if positive { 1.0 } else { -1.0 };
                 for value in [near, near.next_up(), midpoint(index)] {
-                    assert_eq!(DecimalBin::of(sign * value), expected, "{value:e}");
+                    assert_eq!(DecimalBin::from_value(sign * value), expected, "{value:e}");
                 }
                 // The edge as C computes it (val/10.0 * 10^exp) is up to two ulps off; it must not change bins.
                 let upstream = f64::from(expected.val) / 10.0 * power_of_ten(i32::from(expected.exp));
                 if upstream.abs() >= 1e-128 {
-                    assert_eq!(DecimalBin::of(upstream), expected, "{upstream:e}");
+                    assert_eq!(DecimalBin::from_value(upstream), expected, "{upstream:e}");
                 }
                 assert_eq!(
                     edges((index + 1).min(BINS_PER_SIGN - 1)).0.max(near),
@@ -233,7 +233,7 @@ mod tests {
             let mut value = power_of_ten(exponent + 1);
             for _ in 0..1000 {
                 value = value.next_down();
-                let found = DecimalBin::of(value);
+                let found = DecimalBin::from_value(value);
                 let edge = exponent == 127 && value > 9.999_999_999_999_99e127;
                 assert_eq!(found == DecimalBin::NAN, edge && found.val == -1, "{value:e}");
                 assert!(edge || found == bin(99, exponent as i8) || found == bin(10, exponent as i8 + 1), "{value:e}");
@@ -259,7 +259,7 @@ mod tests {
             (1, i32::MIN, DecimalBin::ZERO),
             (i64::MAX, i32::MAX, DecimalBin::NAN),
         ] {
-            assert_eq!(DecimalBin::of_integer(value, scale), expected, "{value}e{scale}");
+            assert_eq!(DecimalBin::from_integer(value, scale), expected, "{value}e{scale}");
         }
     }
 }

@@ -302,7 +302,7 @@ impl FlatFloatRecorder {
 fn float_entry(cell: u64) -> u64 {
     let first = (cell + FLOAT_CELL_FIRST) << FLOAT_CELL_SHIFT;
     let flat = |bits: u64| {
-        let bin = DecimalBin::of(f64::from_bits(bits));
+        let bin = DecimalBin::from_value(f64::from_bits(bits));
         flat_bin(bin).unwrap_or_else(|| panic!("{:e} has no flat bin", f64::from_bits(bits))) as u64
     };
     let (mut low, mut high) = (0, (1_u64 << FLOAT_CELL_SHIFT) - 1);

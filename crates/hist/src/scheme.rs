@@ -97,7 +97,7 @@ impl Scheme {
         let index = match self {
             Self::Custom { bounds } => return BinPlacement::Positive(custom::index(bounds, value)),
             _ if magnitude <= zero_threshold => return BinPlacement::Zero,
-            Self::LogLinear10 => match DecimalBin::of(magnitude) {
+            Self::LogLinear10 => match DecimalBin::from_value(magnitude) {
                 DecimalBin::ZERO => return BinPlacement::Zero,
                 bin => match bin.index() {
                     Some(index) => index,

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::Scheme;
 
-    fn of(values: impl IntoIterator<Item = f64>) -> Histogram<u64> {
+    fn histogram_of(values: impl IntoIterator<Item = f64>) -> Histogram<u64> {
         let mut out = Histogram::new(Scheme::LogLinear10);
         for value in values {
             out.record(value);
@@ -244,7 +244,7 @@ mod tests {
 
     /// Exponential values of mean 1, spread evenly over the distribution.
     fn exponential(n: u32, factor: f64) -> Histogram<u64> {
-        of((0..n).map(|i| -factor * (1.0 - (f64::from(i) + 0.5) / f64::from(n)).ln()))
+        histogram_of((0..n).map(|i| -factor * (1.0 - (f64::from(i) + 0.5) / f64::from(n)).ln()))
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         let few = exponential(12, 1.0);
         assert_eq!(few.changes(&few, &[0.999])[0].words(true), "p99.9 has too few samples");
         // Nothing above zero has no ratio.
-        let none = of([-1.0, -2.0]);
+        let none = histogram_of([-1.0, -2.0]);
         assert_eq!(none.changes(&none, &[0.5])[0].change, None);
         assert!(Histogram::<u64>::new(Scheme::LogLinear10).changes(&before, &[0.5]).is_empty());
     }
@@ -293,10 +293,10 @@ mod tests {
         assert!(distance.sentence(FLOORS, true).starts_with("after is 30."), "{}", distance.sentence(FLOORS, true));
         let same = before.distance(&before).unwrap();
         assert_eq!((same.verdict(FLOORS), same.verdict(0.0)), (Verdict::Alike, Verdict::Alike));
-        let two = of((0..1000).map(|i| if i % 2 == 0 { 0.1 } else { 10.0 }));
-        let one = of((0..1000).map(|_| 1.0));
+        let two = histogram_of((0..1000).map(|i| if i % 2 == 0 { 0.1 } else { 10.0 }));
+        let one = histogram_of((0..1000).map(|_| 1.0));
         assert_eq!(one.distance(&two).unwrap().verdict(FLOORS), Verdict::Reshaped);
-        let below = of([-1.0, -2.0]);
+        let below = histogram_of([-1.0, -2.0]);
         assert_eq!(below.distance(&below).unwrap().sentence(FLOORS, true), same.sentence(FLOORS, true));
     }
 }

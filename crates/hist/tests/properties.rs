@@ -32,7 +32,7 @@ fn family() -> impl Strategy<Value = Vec<Scheme>> {
     ]
 }
 
-fn of(scheme: &Scheme, values: &[f64]) -> Histogram {
+fn histogram_of(scheme: &Scheme, values: &[f64]) -> Histogram {
     let mut histogram = Histogram::new(scheme.clone());
     values.iter().for_each(|value| histogram.record(*value));
     histogram
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn merge_is_associative_and_commutative(schemes in family(), a in samples(), b in samples(), c in samples()) {
-        let (a, b, c) = (of(&schemes[0], &a), of(&schemes[1], &b), of(&schemes[2], &c));
+        let (a, b, c) = (histogram_of(&schemes[0], &a), histogram_of(&schemes[1], &b), histogram_of(&schemes[2], &c));
         prop_assert_eq!(merged(&a, &b), merged(&b, &a));
         prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
         let (a, b, c) = (a.to_float(), b.to_float(), c.to_float());
@@ -65,9 +65,9 @@ proptest! {
 
     #[test]
     fn recording_and_merging_may_change_places(schemes in family(), a in samples(), b in samples()) {
-        let mut all = of(&schemes[0], &a);
+        let mut all = histogram_of(&schemes[0], &a);
         b.iter().for_each(|value| all.record(*value));
-        prop_assert_eq!(&merged(&of(&schemes[0], &a), &of(&schemes[0], &b)), &all);
+        prop_assert_eq!(&merged(&histogram_of(&schemes[0], &a), &histogram_of(&schemes[0], &b)), &all);
         // A coarser scale found by merging is the one found by recording.
         let coarse = if let (Scheme::Exp2 { scale: left }, Scheme::Exp2 { scale: right }) = (&schemes[0], &schemes[1]) {
             Scheme::Exp2 { scale: (*left).min(*right) }
@@ -75,12 +75,13 @@ proptest! {
             schemes[0].clone()
         };
         let both: Vec<f64> = a.iter().chain(&b).copied().collect();
-        prop_assert_eq!(merged(&of(&schemes[0], &a), &of(&schemes[1], &b)), of(&coarse, &both));
+        let (a, b) = (histogram_of(&schemes[0], &a), histogram_of(&schemes[1], &b));
+        prop_assert_eq!(merged(&a, &b), histogram_of(&coarse, &both));
     }
 
     #[test]
     fn subtracting_what_was_merged_gives_back_the_rest(schemes in family(), a in samples(), b in samples()) {
-        let (a, b) = (of(&schemes[0], &a), of(&schemes[1], &b));
+        let (a, b) = (histogram_of(&schemes[0], &a), histogram_of(&schemes[1], &b));
         let mut difference = merged(&a, &b);
         let underflow = difference.subtract(&b).unwrap();
         prop_assert!(underflow.is_none());
@@ -97,7 +98,7 @@ proptest! {
 
     #[test]
     fn taking_away_too_much_stops_at_zero(a in samples(), b in samples()) {
-        let (a, b) = (of(&Scheme::LogLinear10, &a), of(&Scheme::LogLinear10, &b));
+        let (a, b) = (histogram_of(&Scheme::LogLinear10, &a), histogram_of(&Scheme::LogLinear10, &b));
         let mut difference = a.clone();
         let short = difference.subtract(&b).unwrap().bins;
         let mut expected = usize::from(b.zero > a.zero) + usize::from(b.nan > a.nan);
@@ -138,7 +139,7 @@ proptest! {
 
     #[test]
     fn what_is_known_beside_the_bins_is_exact(schemes in family(), values in samples()) {
-        let histogram = of(&schemes[0], &values);
+        let histogram = histogram_of(&schemes[0], &values);
         let numbers: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
         prop_assert_eq!(histogram.nan as usize, values.len() - numbers.len());
         prop_assert_eq!(histogram.count as usize, values.len());
@@ -159,7 +160,7 @@ proptest! {
         q in 0.0..=1.0_f64,
         known in any::<bool>(),
     ) {
-        let mut histogram = of(&schemes[0], &values);
+        let mut histogram = histogram_of(&schemes[0], &values);
         if !known {
             (histogram.min, histogram.max) = (None, None);
         }
@@ -192,7 +193,7 @@ proptest! {
 
     #[test]
     fn fractions_and_counts_agree_with_sorted_samples(schemes in family(), values in samples(), x in value()) {
-        let histogram = of(&schemes[0], &values);
+        let histogram = histogram_of(&schemes[0], &values);
         let numbers: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
         let fraction = histogram.fraction_below(x);
         if numbers.is_empty() || x.is_nan() {
@@ -279,7 +280,7 @@ fn histograms_of_different_schemes_do_not_merge() {
     ];
     for (at, left) in schemes.iter().enumerate() {
         for right in &schemes[at + 1..] {
-            let (mut a, b) = (of(left, &[1.0]), of(right, &[1.0]));
+            let (mut a, b) = (histogram_of(left, &[1.0]), histogram_of(right, &[1.0]));
             let before = a.clone();
             let error = a.merge(&b).unwrap_err();
             assert_eq!((&error.left, &error.right), (left, right));
@@ -304,7 +305,8 @@ fn counts_saturate_and_floats_do_not() {
 #[test]
 fn taking_away_samples_without_values_keeps_the_sum() {
     // A histogram of NaN alone has no sum; taking it away once made the sum of the rest unknown.
-    let (numbers, nans) = (of(&Scheme::LogLinear10, &[1.0, 2.0]), of(&Scheme::LogLinear10, &[f64::NAN]));
+    let (numbers, nans) =
+        (histogram_of(&Scheme::LogLinear10, &[1.0, 2.0]), histogram_of(&Scheme::LogLinear10, &[f64::NAN]));
     let mut difference = merged(&numbers, &nans);
     assert!(difference.subtract(&nans).unwrap().is_none());
     assert_eq!(difference, numbers);
@@ -314,7 +316,7 @@ fn taking_away_samples_without_values_keeps_the_sum() {
 
 #[test]
 fn a_scaled_histogram_scales_its_sum_and_keeps_its_extremes() {
-    let mut histogram = of(&Scheme::exp2(2).unwrap(), &[-4.0, 0.0, 1.0, 5.0]).to_float();
+    let mut histogram = histogram_of(&Scheme::exp2(2).unwrap(), &[-4.0, 0.0, 1.0, 5.0]).to_float();
     histogram.scale_by(0.5);
     assert_eq!((histogram.count, histogram.total(), histogram.zero, histogram.sum), (2.0, 2.0, 0.5, Some(1.0)));
     assert_eq!((histogram.min, histogram.max, histogram.mean()), (Some(-4.0), Some(5.0), Some(0.5)));
@@ -324,7 +326,7 @@ fn a_scaled_histogram_scales_its_sum_and_keeps_its_extremes() {
 fn ranks_are_not_moved_by_a_rounding() {
     // 0.07 * 100 is 7.000000000000001 in doubles; the sample of rank 7 is meant.
     let values: Vec<f64> = (1..=100).map(|value| f64::from(value) * 10.0).collect();
-    let mut histogram = of(&Scheme::LogLinear10, &values);
+    let mut histogram = histogram_of(&Scheme::LogLinear10, &values);
     (histogram.min, histogram.max) = (None, None);
     let found = histogram.quantile(0.07).unwrap();
     assert_eq!((found.lo, found.hi), (70.0, 71.0));
@@ -332,13 +334,13 @@ fn ranks_are_not_moved_by_a_rounding() {
 
 #[test]
 fn ends_without_bounds_answer_with_the_bound_there_is() {
-    let mut histogram = of(&custom(), &[-5000.0, 1e9]);
+    let mut histogram = histogram_of(&custom(), &[-5000.0, 1e9]);
     (histogram.min, histogram.max) = (None, None);
     let (low, high) = (histogram.quantile(0.0).unwrap(), histogram.quantile(1.0).unwrap());
     assert_eq!((low.value, low.lo, low.hi), (-1000.0, f64::NEG_INFINITY, -1000.0));
     assert_eq!((high.value, high.lo, high.hi), (1e5, 1e5, f64::INFINITY));
     assert_eq!(histogram.mean_of_bins(), Some(49_500.0));
-    let mut infinite = of(&Scheme::exp2(0).unwrap(), &[1.0, f64::INFINITY]);
+    let mut infinite = histogram_of(&Scheme::exp2(0).unwrap(), &[1.0, f64::INFINITY]);
     infinite.sum = None;
     assert_eq!((infinite.sum_or_estimate(), infinite.stddev()), (f64::INFINITY, Some(f64::INFINITY)));
 }
@@ -347,7 +349,7 @@ fn ends_without_bounds_answer_with_the_bound_there_is() {
 fn deviations_do_not_cancel() {
     // s2/n - mean^2 gives noise or NaN here: the mean is 1e9 times the deviation.
     let scheme = Scheme::custom((0..=2000).map(|step| 1e9 + f64::from(step)).collect::<Vec<_>>()).unwrap();
-    let histogram = of(&scheme, &[1e9 + 0.5, 1e9 + 1.5, 1e9 + 2.5, 1e9 + 3.5]);
+    let histogram = histogram_of(&scheme, &[1e9 + 0.5, 1e9 + 1.5, 1e9 + 2.5, 1e9 + 3.5]);
     let (mean, deviation) = (histogram.mean_of_bins().unwrap(), histogram.stddev().unwrap());
     assert!((mean - (1e9 + 2.0)).abs() < 1e-6, "{mean}");
     assert!((deviation - 1.25_f64.sqrt()).abs() < 1e-9, "{deviation}");
@@ -356,14 +358,14 @@ fn deviations_do_not_cancel() {
 #[test]
 fn compensated_sums_keep_what_plain_ones_lose() {
     let scheme = Scheme::custom(vec![-1e17, -1e16, 0.0, 2.0, 1e16, 1e17]).unwrap();
-    let mut histogram = of(&scheme, &[-5e16, 1.0, 5e16]);
+    let mut histogram = histogram_of(&scheme, &[-5e16, 1.0, 5e16]);
     histogram.sum = None;
     assert_eq!(histogram.sum_or_estimate(), 1.0);
 }
 
 #[test]
 fn a_threshold_within_a_filled_bin_moves_to_its_far_edge() {
-    let mut left = of(&Scheme::exp2(0).unwrap(), &[1.5, 3.0, -1.2]);
+    let mut left = histogram_of(&Scheme::exp2(0).unwrap(), &[1.5, 3.0, -1.2]);
     let mut right = Histogram::new(Scheme::exp2(0).unwrap());
     right.zero_threshold = 1.1;
     left.merge(&right).unwrap();
@@ -383,7 +385,7 @@ fn the_hint_of_a_reset_stays_only_while_both_agree() {
 
 #[test]
 fn a_sum_is_unknown_as_soon_as_a_part_is() {
-    let mut known = of(&Scheme::LogLinear10, &[1.0, 2.0]);
+    let mut known = histogram_of(&Scheme::LogLinear10, &[1.0, 2.0]);
     let mut unknown = Histogram::log_linear();
     unknown.positive = Bins::from_iter([(11_000, 3_u64)]);
     unknown.recount();

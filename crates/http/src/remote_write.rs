@@ -141,7 +141,7 @@ impl Message {
             return;
         }
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "remote write", self.bytes());
-        let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
+        let Some(content) = Content::from_batch(&read.batch, true, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;
         read.batch.set_id(self.number);

@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for BinsVisitor {
             let parsed = parsed.and_then(|(value, count)| Some((value.parse().ok()?, count.parse().ok()?)));
             out = out.and_then(|out| {
                 let (value, count): (f64, u64) = parsed.ok_or_else(|| format!("{text:?} is no H[value]=count"))?;
-                add(out, DecimalBin::of(value), count)
+                add(out, DecimalBin::from_value(value), count)
             });
         }
         Ok(Bins(out))

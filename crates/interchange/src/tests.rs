@@ -92,8 +92,8 @@ fn histograms_of_each_form_are_one() {
     let (given, bad) = all(|out| crate::circllhist::read(&mut text.as_bytes(), &meaning, out));
     let batch = &given[0].batch;
     let mut expected = Histogram::log_linear();
-    expected.record_bin(ogive_hist::DecimalBin::of(0.0023), 2);
-    expected.record_bin(ogive_hist::DecimalBin::of(0.0), 1);
+    expected.record_bin(ogive_hist::DecimalBin::from_value(0.0023), 2);
+    expected.record_bin(ogive_hist::DecimalBin::from_value(0.0), 1);
     let samples: Vec<&Sample> = batch.samples.iter().flatten().collect();
     assert_eq!(samples.len(), 4);
     for (sample, minute) in samples.iter().zip(1..) {

@@ -71,7 +71,7 @@ fn scrub_header(disk: &dyn Disk, path: &Path, findings: &mut Vec<Finding>) -> Re
             _ => Err(Problem("the header is not one".into())),
         }
     });
-    findings.extend(piece.bad.into_iter().map(|bad| Finding::of(bad, "segment header", &header)));
+    findings.extend(piece.bad.into_iter().map(|bad| Finding::from_bad_copy(bad, "segment header", &header)));
     Ok(())
 }
 
@@ -94,7 +94,7 @@ fn scrub_segment(
                     false => Err(Problem("it differs from the good record of another copy".into())),
                 });
                 let section = format!("record {sequence}");
-                findings.extend(piece.bad.into_iter().map(|bad| Finding::of(bad, &section, &place)));
+                findings.extend(piece.bad.into_iter().map(|bad| Finding::from_bad_copy(bad, &section, &place)));
                 pace(place.end - place.start)?;
             }
             // The start that met the hole reported it.
@@ -116,7 +116,7 @@ fn scrub_segment(
     }
     let of_copy = |(copy, place, healed): (usize, Range<u64>, bool)| {
         let problem = "no good record where another copy has one".into();
-        Finding::of(BadCopy { path: reader.file().copy_path(copy), problem, healed }, "record", &place)
+        Finding::from_bad_copy(BadCopy { path: reader.file().copy_path(copy), problem, healed }, "record", &place)
     };
     findings.extend(reader.healed.iter().cloned().map(of_copy));
     Ok(findings)

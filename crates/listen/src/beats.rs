@@ -142,7 +142,7 @@ impl Beats {
     async fn stored(&self, mut piece: Piece, ending: &watch::Receiver<bool>) -> bool {
         let batch = piece.gather.take(Default::default(), 0, &self.tenant);
         let fingerprint = || fingerprint(&self.tenant, "beats", &piece.fingerprints);
-        let Some(content) = Content::of_all(&batch, piece.is_timed, fingerprint) else { return true };
+        let Some(content) = Content::from_any_batch(&batch, piece.is_timed, fingerprint) else { return true };
         self.durable.store(batch, Some(content), ending).await
     }
 }

@@ -56,7 +56,7 @@ impl<'a> FloatRun<'a> {
     /// The samples of a column that has no starts and no aggregates; None when it has, when the series has
     /// other samples too or none, or when its times do not ascend.
     #[must_use]
-    pub fn of(series: &'a SeriesData) -> Option<Self> {
+    pub fn from_series(series: &'a SeriesData) -> Option<Self> {
         let column = &series.floats;
         let is_alone = series.histograms.times.is_empty() && series.texts.times.is_empty();
         let is_plain = is_alone && column.starts.is_empty() && column.aggregates.is_empty() && series.rollup_ms == 0;

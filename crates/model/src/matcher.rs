@@ -94,7 +94,7 @@ impl Matcher {
             Ok(matcher) => return Ok(matcher),
             Err(refused) => refused,
         };
-        let pattern = Pattern::of_engine(&value).map_err(|_| refused)?;
+        let pattern = Pattern::from_engine(&value).map_err(|_| refused)?;
         Ok(Self { name, op, value, pattern: Some(Arc::new(pattern)) })
     }
 

@@ -51,7 +51,7 @@ impl MetricKind {
 
     /// The type with that name; `untyped` is an old word for unknown.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         if name == "untyped" { Some(Self::Unknown) } else { Self::ALL.into_iter().find(|kind| kind.as_str() == name) }
     }
 
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn names_come_back() {
         for kind in MetricKind::ALL {
-            assert_eq!(MetricKind::of(kind.as_str()), Some(kind));
+            assert_eq!(MetricKind::parse(kind.as_str()), Some(kind));
         }
-        assert_eq!((MetricKind::of("untyped"), MetricKind::of("Counter")), (Some(MetricKind::Unknown), None));
+        assert_eq!((MetricKind::parse("untyped"), MetricKind::parse("Counter")), (Some(MetricKind::Unknown), None));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Pattern {
     }
 
     /// The pattern that `text` is to the engine itself.
-    pub(crate) fn of_engine(text: &str) -> Result<Self, String> {
+    pub(crate) fn from_engine(text: &str) -> Result<Self, String> {
         compiled(text, text).map(Self::Program)
     }
 

@@ -319,7 +319,7 @@ impl SeriesSet for ReadSeries {
     fn take_floats(&self, number: usize, each: &mut dyn FnMut(FloatRun<'_>)) -> Result<Option<FloatHead>, SelectError> {
         let mut set = self.sets[number].lock().unwrap_or_else(PoisonError::into_inner);
         let [one] = &set[..] else { return Ok(None) };
-        let Some(run) = FloatRun::of(one).filter(|_| one.meta.kind == Kind::Float) else { return Ok(None) };
+        let Some(run) = FloatRun::from_series(one).filter(|_| one.meta.kind == Kind::Float) else { return Ok(None) };
         each(run);
         let samples = run.times.count();
         let blank = |one: SeriesData| SeriesData { floats: FloatColumn::default(), ..one };

@@ -65,13 +65,13 @@ impl SeriesId {
     /// The identity of `labels` with `kind` among the series of `tenant`. The seed is the kind's number for the
     /// default tenant, and for any other the 64-bit xxh3 of its name with that number as seed.
     #[must_use]
-    pub fn of(tenant: &Tenant, kind: Kind, labels: &Labels) -> Self {
-        Self::of_canonical(tenant, kind, &labels.canonical_bytes())
+    pub fn from_labels(tenant: &Tenant, kind: Kind, labels: &Labels) -> Self {
+        Self::from_canonical(tenant, kind, &labels.canonical_bytes())
     }
 
-    /// As [`SeriesId::of`], of labels whose [`Labels::canonical_bytes`] are at hand.
+    /// As [`SeriesId::from_labels`], of labels whose [`Labels::canonical_bytes`] are at hand.
     #[must_use]
-    pub fn of_canonical(tenant: &Tenant, kind: Kind, labels: &[u8]) -> Self {
+    pub fn from_canonical(tenant: &Tenant, kind: Kind, labels: &[u8]) -> Self {
         let kind = kind as u64;
         let seed =
             if tenant.is_default() { kind } else { XxHash3_64::oneshot_with_seed(kind, tenant.as_str().as_bytes()) };
@@ -131,6 +131,6 @@ impl SeriesDef {
     /// The series' identity among those of `tenant`.
     #[must_use]
     pub fn id(&self, tenant: &Tenant) -> SeriesId {
-        SeriesId::of(tenant, self.meta.kind, &self.labels)
+        SeriesId::from_labels(tenant, self.meta.kind, &self.labels)
     }
 }

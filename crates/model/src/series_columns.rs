@@ -57,7 +57,7 @@ impl BinColumns {
     }
 
     /// Takes bins out of histograms of `rows`; none when they span too much or would take too much.
-    fn of_rows<'b>(rows: impl ExactSizeIterator<Item = &'b Bins<u64>> + Clone) -> Option<Self> {
+    fn from_rows<'b>(rows: impl ExactSizeIterator<Item = &'b Bins<u64>> + Clone) -> Option<Self> {
         let ends = rows.clone().filter_map(|bins| Some((*bins.indexes().first()?, *bins.indexes().last()?)));
         let Some((least, greatest)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
             return Some(Self { rows: rows.len(), ..Self::default() });
@@ -138,8 +138,8 @@ impl SeriesColumns {
         }
         let histograms = || series.histograms.values.iter().filter_map(integer);
         let rows: Vec<&Histogram> = histograms().collect();
-        let negative = BinColumns::of_rows(rows.iter().map(|row| &row.negative));
-        let positive = BinColumns::of_rows(rows.iter().map(|row| &row.positive));
+        let negative = BinColumns::from_rows(rows.iter().map(|row| &row.negative));
+        let positive = BinColumns::from_rows(rows.iter().map(|row| &row.positive));
         let (Some(negative), Some(positive)) = (negative, positive) else { return Err(Box::new(series)) };
         let stretch = BinStretch { rows: rows.len(), negative, positive };
         for value in &mut series.histograms.values {

@@ -28,7 +28,7 @@ pub struct Aggregate {
 impl Aggregate {
     /// Of one sample.
     #[must_use]
-    pub const fn of(time: i64, value: f64, start: i64) -> Self {
+    pub const fn from_sample(time: i64, value: f64, start: i64) -> Self {
         let (first_time, first_start) = (time, start);
         Self { count: 1, sum: value, min: value, max: value, first: value, first_time, first_start, resets: 0.0 }
     }

@@ -247,7 +247,7 @@ mod tests {
 
     const GROUPING: fn() -> Grouping = || Grouping { by: vec!["team".to_owned()], ..Grouping::default() };
 
-    fn of(team: &str, name: &str, is_resolved: bool) -> Notice {
+    fn team_notice(team: &str, name: &str, is_resolved: bool) -> Notice {
         let mut notice = example(name, is_resolved);
         notice.labels.insert("team".to_owned(), team.to_owned());
         notice
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn a_group_waits_hears_of_changes_and_repeats() {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
-        groups.push(of("x", "a", false), &grouping, 0);
-        groups.push(of("x", "b", false), &grouping, 10_000);
-        groups.push(of("y", "c", false), &grouping, 10_000);
+        groups.push(team_notice("x", "a", false), &grouping, 0);
+        groups.push(team_notice("x", "b", false), &grouping, 10_000);
+        groups.push(team_notice("y", "c", false), &grouping, 10_000);
         assert!(groups.due(29_999, &grouping, 1).is_empty(), "the wait is not over");
         assert!(groups.due(30_000, &grouping, 0).is_empty(), "the state is not on disk");
         let said = groups.due(30_000, &grouping, 1);
@@ -271,9 +271,9 @@ mod tests {
         assert_eq!(groups.due(30_000, &grouping, 1), said, "what was not taken is due again");
         groups.done(&said, 30_000);
         assert!(groups.due(39_999, &grouping, 1).is_empty());
-        groups.push(of("x", "a", true), &grouping, 60_000);
-        groups.push(of("x", "d", false), &grouping, 60_000);
-        groups.push(of("x", "d", true), &grouping, 90_000);
+        groups.push(team_notice("x", "a", true), &grouping, 60_000);
+        groups.push(team_notice("x", "d", false), &grouping, 60_000);
+        groups.push(team_notice("x", "d", true), &grouping, 90_000);
         let all = groups.due(330_000, &grouping, 1);
         assert_eq!(names(&all)[0], [("a".to_owned(), true), ("b".to_owned(), false)], "d came and went");
         groups.done(&all, 330_000);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn what_nobody_renews_ends() {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
-        groups.push(of("x", "a", false), &grouping, 0);
+        groups.push(team_notice("x", "a", false), &grouping, 0);
         let said = groups.due(30_000, &grouping, 1);
         groups.done(&said, 30_000);
         let said = groups.due(1_000_000_000, &grouping, 1);
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn a_change_while_it_is_sent_is_said_next_time() {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
-        groups.push(of("x", "a", false), &grouping, 0);
+        groups.push(team_notice("x", "a", false), &grouping, 0);
         let said = groups.due(30_000, &grouping, 1);
-        groups.push(of("x", "a", true), &grouping, 30_500);
+        groups.push(team_notice("x", "a", true), &grouping, 30_500);
         groups.done(&said, 31_000);
         assert_eq!(groups.waiting(), 1);
         assert_eq!(names(&groups.due(331_000, &grouping, 1)), [[("a".to_owned(), true)]]);
@@ -309,8 +309,8 @@ mod tests {
     #[test]
     fn what_is_muted_is_heard_of_when_that_is_over_or_it_ceases() {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
-        groups.push(of("x", "a", false), &grouping, 0);
-        groups.push(of("x", "b", false), &grouping, 0);
+        groups.push(team_notice("x", "a", false), &grouping, 0);
+        groups.push(team_notice("x", "b", false), &grouping, 0);
         groups.mute(&|alert| alert.name() == "a");
         let said = groups.due(30_000, &grouping, 1);
         assert_eq!(names(&said), [[("b".to_owned(), false)]]);
@@ -321,7 +321,7 @@ mod tests {
         groups.done(&said, 330_000);
         groups.mute(&|_| true);
         assert!(groups.due(100_000_000, &grouping, 1).is_empty(), "nothing repeats");
-        groups.push(of("x", "b", true), &grouping, 100_000_000);
+        groups.push(team_notice("x", "b", true), &grouping, 100_000_000);
         assert_eq!(names(&groups.due(100_000_000, &grouping, 1)), [[("b".to_owned(), true)]]);
     }
 
@@ -332,12 +332,12 @@ mod tests {
             let alert = Notice { starts_ms: at as i64, ..of("x", &at.to_string(), false) };
             StoredMember { alert, is_known: false, since_ms: 0, notified_ms: None }
         };
-        assert_eq!(groups.push(of("y", "first", false), &grouping, 0), 0);
+        assert_eq!(groups.push(team_notice("y", "first", false), &grouping, 0), 0);
         groups = Groups::restored((1..=ALERTS_MAX).map(kept).collect(), &grouping);
         assert_eq!(groups.kept().len(), ALERTS_MAX);
-        assert_eq!(groups.push(of("z", "new", false), &grouping, 0), 1);
+        assert_eq!(groups.push(team_notice("z", "new", false), &grouping, 0), 1);
         assert_eq!(groups.count(), ALERTS_MAX);
-        assert_eq!(groups.push(of("x", "one more", false), &grouping, 0), 1, "the largest group takes none");
+        assert_eq!(groups.push(team_notice("x", "one more", false), &grouping, 0), 1, "the largest group takes none");
         let of_others = groups.kept().iter().filter(|one| one.alert.labels["team"] != "x").count();
         assert_eq!((groups.count(), of_others), (ALERTS_MAX, 1), "the group of z keeps its alert");
     }

@@ -226,12 +226,12 @@ impl Maintenance {
             .into_iter()
             .map(|table| {
                 let name = table.name.clone();
-                Self::of(table).map_err(|error| format!("maintenance {name:?}: {error}"))
+                Self::from_table(table).map_err(|error| format!("maintenance {name:?}: {error}"))
             })
             .collect()
     }
 
-    fn of(table: Table) -> Result<Self, String> {
+    fn from_table(table: Table) -> Result<Self, String> {
         let matchers = Matchers::try_from(table.matchers)?;
         if matchers.is_empty() {
             return Err("match is empty; alertname = \".*\" is everything".to_owned());

@@ -145,7 +145,7 @@ mod tests {
         Arc::new(example(name, is_resolved))
     }
 
-    fn of(lane: u64, number: usize) -> Arc<Notice> {
+    fn lane_notice(lane: u64, number: usize) -> Arc<Notice> {
         Arc::new(Notice { lane, ..example(&format!("{lane}.{number}"), false) })
     }
 
@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn a_group_with_many_alerts_neither_delays_nor_drops_those_of_others() {
         let mut queue = Queue::default();
-        queue.push(of(7, 0));
-        let dropped: u64 = (0..2 * ALERTS_MAX).map(|number| queue.push(of(1, number))).sum();
+        queue.push(lane_notice(7, 0));
+        let dropped: u64 = (0..2 * ALERTS_MAX).map(|number| queue.push(lane_notice(1, number))).sum();
         assert_eq!((queue.count(), dropped), (ALERTS_MAX, ALERTS_MAX as u64 + 1));
-        queue.push(of(8, 0));
+        queue.push(lane_notice(8, 0));
         let batch = queue.next(1);
         let lanes: Vec<u64> = batch.iter().map(|alert| alert.lane).collect();
         assert_eq!((batch.len(), &lanes[..4]), (BATCH, &[7, 1, 8, 1][..]), "all lanes in turn");
@@ -192,7 +192,7 @@ mod tests {
         let mut queue = Queue::default();
         for number in 0..3 {
             for lane in 0..lanes {
-                queue.push(of(lane, number));
+                queue.push(lane_notice(lane, number));
             }
         }
         let first = queue.next(1);

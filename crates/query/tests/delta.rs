@@ -34,7 +34,7 @@ fn a_quantile_lies_in_the_bin_of_the_raw_sample_of_its_rank() {
             let rank = ((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
             let truth = sorted[rank - 1];
             let found = float(&sample.value);
-            let Some(index) = ogive_hist::DecimalBin::of(truth).index() else { panic!("{truth} has no bin") };
+            let Some(index) = ogive_hist::DecimalBin::from_value(truth).index() else { panic!("{truth} has no bin") };
             let (low, high) = Scheme::LogLinear10.bounds(true, index);
             assert!((low..=high).contains(&found), "q {q}: {found} is not in {low}..{high} of {truth}");
         }

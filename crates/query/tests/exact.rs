@@ -107,7 +107,7 @@ fn fractions_are_right_at_any_threshold() {
     assert_eq!(ask(*sorted.last().unwrap()), 1.0);
     assert_eq!(ask(sorted[0] * 0.999), 0.0);
     for threshold in [0.001_234, 0.0456, 0.777] {
-        let index = ogive_hist::DecimalBin::of(threshold).index().unwrap();
+        let index = ogive_hist::DecimalBin::from_value(threshold).index().unwrap();
         let (low, high) = Scheme::LogLinear10.bounds(true, index);
         let share = |edge: f64| sorted.iter().filter(|value| **value < edge).count() as f64 / sorted.len() as f64;
         assert!((share(low)..=share(high)).contains(&ask(threshold)), "{threshold}");

@@ -83,7 +83,7 @@ fn cut(data: &SeriesData, range: TimeRange) -> SeriesData {
 /// Puts samples before or behind rows of a rollup.
 fn append(out: &mut SeriesData, samples: SeriesData, before: bool) {
     let singles = samples.floats.times.iter().zip(&samples.floats.values);
-    let singles: Vec<Aggregate> = singles.map(|(time, value)| Aggregate::of(*time, *value, 0)).collect();
+    let singles: Vec<Aggregate> = singles.map(|(time, value)| Aggregate::from_sample(*time, *value, 0)).collect();
     let at = |length: usize| if before { 0 } else { length };
     let place = at(out.floats.times.len());
     out.floats.times.splice(place..place, samples.floats.times);
@@ -104,7 +104,7 @@ fn rolled(data: &SeriesData, delta: bool) -> SeriesData {
     while from < times.len() {
         let count = times[from..].iter().take_while(|time| end(**time) == end(times[from])).count();
         let rows = from..from + count;
-        let mut one = Aggregate::of(times[from], values[from], 0);
+        let mut one = Aggregate::from_sample(times[from], values[from], 0);
         for at in rows.start + 1..rows.end {
             let value = values[at];
             one.count += 1;

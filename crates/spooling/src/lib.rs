@@ -97,7 +97,7 @@ impl Queue {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Refusal::Busy);
         }
-        let submission = Submission { batch: Prepared::of(batch, frame), stamps, reply };
+        let submission = Submission { batch: Prepared::new(batch, frame), stamps, reply };
         self.commands.try_send(Command::Submit(Box::new(submission))).map_err(|refused| {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             match refused {

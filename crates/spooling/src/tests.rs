@@ -94,7 +94,9 @@ fn a_spool_that_nobody_needs_shrinks() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = opened(directory.path());
     for (sequence, halves) in [(1, 1), (2, 1), (3, 3)] {
-        spool.append(WallMs(1), Prepared::of(batch(sequence), vec![7; CAUGHT_UP_BYTES as usize / 2 * halves])).unwrap();
+        spool
+            .append(WallMs(1), Prepared::new(batch(sequence), vec![7; CAUGHT_UP_BYTES as usize / 2 * halves]))
+            .unwrap();
         spool.sync().unwrap();
     }
     let board = spool.board();

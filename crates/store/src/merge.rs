@@ -227,7 +227,7 @@ pub(crate) fn fill_aggregates(column: &mut FloatColumn) {
     for at in column.aggregates.len()..column.times.len() {
         let (time, value) = (column.times[at], column.values[at]);
         let start = column.starts.get(at).copied().unwrap_or(0);
-        let of = if order::is_stale(value) { Aggregate::default() } else { Aggregate::of(time, value, start) };
+        let of = if order::is_stale(value) { Aggregate::default() } else { Aggregate::from_sample(time, value, start) };
         column.aggregates.push(of);
     }
 }
@@ -275,7 +275,7 @@ fn meet(a: Aggregated, b: Aggregated, delta: bool) -> Aggregated {
         false => greater(a.0, b.0, |a, b| order::floats(*a, *b)),
     };
     let time = a.1.first_time.max(b.1.first_time);
-    (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::of(time, row.0, row.1) })
+    (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::from_sample(time, row.0, row.1) })
 }
 
 /// Gives the number of cells of which a part is missing.

@@ -164,7 +164,7 @@ pub(crate) fn scrub(disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, E
     let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
     let check = |bytes: &[u8], path: &Path| parse_frame(bytes, path, MAGIC, &|cursor| cursor.signed()).map(|_| ());
     let piece = scrub_piece(&*file, 0..length, check);
-    Ok(piece.bad.into_iter().map(|bad| Finding::of(bad, "retention clock", &(0..length))).collect())
+    Ok(piece.bad.into_iter().map(|bad| Finding::from_bad_copy(bad, "retention clock", &(0..length))).collect())
 }
 
 #[cfg(test)]

@@ -336,7 +336,7 @@ impl Judges {
     /// When numbers reach their limits.
     fn forecast(&mut self, tenant: &Tenant, limited: &[(SeriesData, f64)], until: WallMs) -> Vec<Reported> {
         for (one, limit) in limited {
-            let id = SeriesId::of(tenant, one.meta.kind, &one.labels);
+            let id = SeriesId::from_labels(tenant, one.meta.kind, &one.labels);
             for (time_ms, value) in one.floats.times.iter().zip(&one.floats.values) {
                 self.forecasts.sample(id, &one.labels, &one.meta.unit, *limit, WallMs(*time_ms), *value);
             }

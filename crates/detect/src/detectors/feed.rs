@@ -11,7 +11,8 @@ pub const STEP: Ms = Ms::from_secs(1);
 
 /// Hands the samples in `range` of `series` to the monitor and steps it up to the end of that.
 pub fn feed(monitor: &mut Monitor, tenant: &Tenant, series: &[SeriesData], range: TimeRange) -> Vec<Reported> {
-    let ids: Vec<SeriesId> = series.iter().map(|one| SeriesId::of(tenant, one.meta.kind, &one.labels)).collect();
+    let ids: Vec<SeriesId> =
+        series.iter().map(|one| SeriesId::from_labels(tenant, one.meta.kind, &one.labels)).collect();
     let mut order: Vec<(i64, usize, usize)> = Vec::new();
     for (at, one) in series.iter().enumerate() {
         let times = one.floats.times.iter().chain(&one.histograms.times).enumerate();

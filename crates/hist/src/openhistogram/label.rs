@@ -13,7 +13,7 @@ pub fn bin_of_label(label: &str) -> Result<DecimalBin, Error> {
     }
     // Rust also parses "inf", "nan" and "infinity", in any case: those must be refused.
     let number = label.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-    match label.parse().map(DecimalBin::of) {
+    match label.parse().map(DecimalBin::from_value) {
         Ok(bin) if number && bin != DecimalBin::NAN => Ok(bin),
         _ => Err(Error::Label(label.to_owned())),
     }

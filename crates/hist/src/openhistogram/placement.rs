@@ -61,7 +61,7 @@ pub fn from_buckets(placement: Placement, buckets: &[ForeignBucket]) -> Histogra
         } else {
             place(placement, near, far)
         };
-        histogram.record_bin(DecimalBin::of(value), bucket.count);
+        histogram.record_bin(DecimalBin::from_value(value), bucket.count);
         spread_before = (far - near).abs();
     }
     histogram
@@ -87,7 +87,7 @@ fn place(placement: Placement, near: f64, far: f64) -> f64 {
 
 /// The width of the bin that contains a value; for the zero bin, less than any other.
 fn width_at(value: f64) -> f64 {
-    match DecimalBin::of(value) {
+    match DecimalBin::from_value(value) {
         DecimalBin { val: 0, .. } | DecimalBin::NAN => 1e-127,
         bin => power_of_ten(i32::from(bin.exp)) / 10.0,
     }

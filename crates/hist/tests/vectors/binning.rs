@@ -11,7 +11,7 @@ pub(crate) fn double_to_bin(_: &str, record: &Value) -> Outcome {
     let bits = record["bits"].as_str().expect("bits are a text");
     let value = f64::from_bits(u64::from_str_radix(bits, 16).expect("bits are hexadecimal"));
     let library = bin(&record["bin"]);
-    let found = DecimalBin::of(value);
+    let found = DecimalBin::from_value(value);
     let by_rule = found != library;
     if by_rule {
         let exact = record.get("exact_bin").map(bin);
@@ -43,7 +43,7 @@ pub(crate) fn double_to_bin(_: &str, record: &Value) -> Outcome {
 pub(crate) fn intscale_to_bin(_: &str, record: &Value) -> Outcome {
     let value: i64 = record["value"].as_str().expect("a value").parse().expect("a 64-bit integer");
     let scale = i32::try_from(record["scale"].as_i64().expect("a scale")).expect("a 32-bit scale");
-    expect(&format!("bin of {value}e{scale}"), DecimalBin::of_integer(value, scale), bin(&record["bin"]))?;
+    expect(&format!("bin of {value}e{scale}"), DecimalBin::from_integer(value, scale), bin(&record["bin"]))?;
     Ok(false)
 }
 

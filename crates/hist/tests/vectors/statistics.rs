@@ -161,7 +161,7 @@ fn by_definition(counted: &[Counted], kind: &str, x: f64) -> u64 {
         "above_exclusive" => &[Greater],
         _ => &[Equal],
     };
-    let at = match DecimalBin::of(x) {
+    let at = match DecimalBin::from_value(x) {
         DecimalBin::NAN if x > 0.0 => (i32::MAX, 0),
         DecimalBin::NAN => (i32::MIN, 0),
         bin => order(bin),

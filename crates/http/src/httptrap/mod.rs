@@ -145,8 +145,8 @@ fn number_by_content(app: &App, trapped: &mut Trapped, uuid: &str, bytes: &[u8])
     let batch = &trapped.batch;
     let fingerprint = || ogive_protocol::fingerprint(&batch.tenant, &format!("httptrap {uuid}"), bytes);
     let content = match trapped.untimed {
-        0 => Content::of(batch, true, fingerprint),
-        _ => Content::of_all(batch, false, fingerprint),
+        0 => Content::from_batch(batch, true, fingerprint),
+        _ => Content::from_any_batch(batch, false, fingerprint),
     };
     let Some(content) = content else { return };
     let id = app.numbers.of_content_within(content, AGAIN_SECONDS, WallNs(app.clock.wall()));

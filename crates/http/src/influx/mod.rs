@@ -256,7 +256,7 @@ impl Message {
     fn number_by_content(&mut self, read: &mut DecodedBody) {
         let about = format!("lines {:?} {}", self.precision, self.database);
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, self.bytes());
-        let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
+        let Some(content) = Content::from_batch(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;
         read.batch.set_id(self.number);

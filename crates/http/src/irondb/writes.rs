@@ -115,7 +115,7 @@ async fn decoded(
         };
         // Texts at one time are distinguished only by the request in which they arrived.
         let fingerprint = || ogive_protocol::fingerprint(&tenant, "irondb", &held.bytes);
-        if let Some(content) = Content::of(&taken.batch, true, fingerprint) {
+        if let Some(content) = Content::from_batch(&taken.batch, true, fingerprint) {
             taken.batch.set_id(shared.numbers.of_content(content, WallNs(shared.clock.wall())));
         }
         let frame = division::framed(shared.batch_series_max, &taken.batch)

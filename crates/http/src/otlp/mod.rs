@@ -386,7 +386,7 @@ impl Message {
     /// Gives the request a number derived from its content, the same on a retry, where nothing else makes its samples count once.
     fn number_by_content(&mut self, read: &mut DecodedRequest) {
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
-        let of = if read.fragments > 0 { Content::of_all } else { Content::of };
+        let of = if read.fragments > 0 { Content::from_any_batch } else { Content::from_batch };
         let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, WallNs(self.app.clock.wall()));
         self.is_of_content = true;

@@ -15,7 +15,7 @@ pub(super) fn read(values: &[Scalar<'_>]) -> Result<Histogram<u64>, Fault> {
     for value in values {
         match value {
             Scalar::Null => {}
-            Scalar::Number(number) => record(&mut all, DecimalBin::of(*number), 1)?,
+            Scalar::Number(number) => record(&mut all, DecimalBin::from_value(*number), 1)?,
             Scalar::Text(text) => match text.strip_prefix("H[") {
                 Some(rest) => {
                     let (edge, count) = rest.split_once("]=").ok_or(Fault::Value)?;
@@ -23,7 +23,7 @@ pub(super) fn read(values: &[Scalar<'_>]) -> Result<Histogram<u64>, Fault> {
                     record(&mut all, bin, count.trim().parse().map_err(|_| Fault::Value)?)?;
                 }
                 None => match number(text) {
-                    Ok(number) => record(&mut all, DecimalBin::of(number), 1)?,
+                    Ok(number) => record(&mut all, DecimalBin::from_value(number), 1)?,
                     Err(_) => {
                         let (histogram, repairs) = decode_base64(text).map_err(|_| Fault::Value)?;
                         if repairs.invalid_bins + repairs.missing_bins + repairs.trailing_bytes > 0 {

@@ -34,7 +34,7 @@ pub struct BadCopy {
 impl Finding {
     /// What a look at a piece in all copies found.
     #[must_use]
-    pub fn of(bad: BadCopy, section: &str, place: &Range<u64>) -> Self {
+    pub fn from_bad_copy(bad: BadCopy, section: &str, place: &Range<u64>) -> Self {
         let BadCopy { path, problem, healed } = bad;
         Self { path, section: section.into(), offset: place.start, end: place.end, problem, healed }
     }

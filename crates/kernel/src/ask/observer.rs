@@ -353,8 +353,8 @@ mod tests {
         for number in [0_i64, 1, 9, 10, 11, 99, 100, 101, 123_456, 4096, i64::MAX, -1, -10, -4095] {
             let flat = ogive_hist::NanosecondIndex::bin(number.unsigned_abs());
             let sign = if number < 0 { -1 } else { 1 };
-            assert_eq!(bin(flat, sign, 0), DecimalBin::of_integer(number, 0), "{number}");
-            assert_eq!(bin(flat, sign, -9), DecimalBin::of_integer(number, -9), "{number} ns");
+            assert_eq!(bin(flat, sign, 0), DecimalBin::from_integer(number, 0), "{number}");
+            assert_eq!(bin(flat, sign, -9), DecimalBin::from_integer(number, -9), "{number} ns");
         }
     }
 }

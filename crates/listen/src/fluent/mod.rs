@@ -260,7 +260,7 @@ impl Fluent {
         let batch = full.gather.take(Default::default(), 0, &self.tenant);
         let content = chunk.and_then(|chunk| {
             let identity = full.identity(chunk);
-            Content::of_all(&batch, full.is_timed(), || fingerprint(&self.tenant, "fluent", &identity))
+            Content::from_any_batch(&batch, full.is_timed(), || fingerprint(&self.tenant, "fluent", &identity))
         });
         let is_stored = self.durable.store(batch, content, ending).await;
         if !is_stored && chunk.is_none() {

@@ -165,7 +165,7 @@ impl Traps {
             Ok(_) => {
                 let batch = gather.take(Default::default(), 0, &self.tenant);
                 let fingerprint = || fingerprint(&self.tenant, "snmp_traps", &inform.identity(from.port()));
-                let content = Content::of_all(&batch, false, fingerprint);
+                let content = Content::from_any_batch(&batch, false, fingerprint);
                 assert!(content.is_some(), "the batch has a sample");
                 if !self.durable.store(batch, content, ending).await {
                     return;

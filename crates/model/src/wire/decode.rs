@@ -488,8 +488,8 @@ pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64
         if let Some(next) = rest.first_chunk().map(|next| u64::from_le_bytes(*next))
             && left > 1
         {
-            let one = ShortBin::of(next);
-            let other = ShortBin::of(one.behind);
+            let one = ShortBin::from_word(next);
+            let other = ShortBin::from_word(one.behind);
             if one.is_whole && other.is_whole {
                 put(one.distance, one.count)?;
                 put(other.distance, other.count)?;
@@ -519,7 +519,7 @@ struct ShortBin {
 
 impl ShortBin {
     #[inline]
-    const fn of(next: u64) -> Self {
+    const fn from_word(next: u64) -> Self {
         let has_two = next >> 15 & 1;
         Self {
             distance: next & 0x7f,

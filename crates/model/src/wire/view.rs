@@ -33,7 +33,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// As [`Batch::decode`](crate::Batch::decode).
     pub fn read(frame: &'a [u8]) -> Result<Self, Error> {
-        Self::of(parts(frame)?)
+        Self::from_parts(parts(frame)?)
     }
 
     /// As [`View::read`], for a frame whose bytes are already protected, as by the checksum of a journal's record: the frame's own checksum
@@ -42,10 +42,10 @@ impl<'a> View<'a> {
     /// # Errors
     /// As [`View::read`].
     pub fn read_trusted(frame: &'a [u8]) -> Result<Self, Error> {
-        Self::of(parts_unverified(frame)?)
+        Self::from_parts(parts_unverified(frame)?)
     }
 
-    fn of(Parts { version, flags, tenant, message }: Parts<'a>) -> Result<Self, Error> {
+    fn from_parts(Parts { version, flags, tenant, message }: Parts<'a>) -> Result<Self, Error> {
         if flags & FLAG_DEFINITIONS != 0 {
             return Err(malformed("the frame defines series and is no batch"));
         }

@@ -181,7 +181,7 @@ impl Destination {
         let names = ogive_broker::Names::new(&context.name, &config.name);
         let delivery = Delivery::new(cursor, names, config.order, random_source(), &context.board, first);
         let mut endpoints = Endpoints::new(random_source().0 as u64);
-        endpoints.set(&config.endpoints.iter().map(|url| Target::of(url)).collect::<Vec<_>>());
+        endpoints.set(&config.endpoints.iter().map(|url| Target::from_url(url)).collect::<Vec<_>>());
         let state = Mutex::new(State { delivery, endpoints, figures: Figures::default(), request_batches: 1 });
         let (saving, stop, looking) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
         Ok(Self { config, context, way, state, saving, stop, looking })

@@ -40,7 +40,7 @@ impl Names {
     }
 
     fn of(&mut self, url: &str) -> Vec<Target> {
-        let Some((host, port)) = name(url) else { return vec![Target::of(url)] };
+        let Some((host, port)) = name(url) else { return vec![Target::from_url(url)] };
         if let Ok(mut addresses) = (self.resolve)(host, port) {
             // In an order that does not change with each answer.
             addresses.sort_unstable();
@@ -52,7 +52,7 @@ impl Names {
         }
         match self.known.get(url) {
             Some(all) => all.iter().map(|one| Target { url: url.to_owned(), address: Some(*one) }).collect(),
-            None => vec![Target::of(url)],
+            None => vec![Target::from_url(url)],
         }
     }
 }
@@ -112,7 +112,7 @@ mod tests {
             let targets = names.targets(&urls);
             let addresses = targets.iter().filter_map(|target| target.address).map(|address| address.to_string());
             assert_eq!(addresses.collect::<Vec<_>>(), expected);
-            assert_eq!(targets.last(), Some(&Target::of(&urls[1])));
+            assert_eq!(targets.last(), Some(&Target::from_url(&urls[1])));
             targets.len()
         };
         // Nothing is known yet: whoever sends looks the name up himself.

@@ -121,7 +121,7 @@ impl Held {
             let (source, sequence, tenant) = (SourceId(9), self.next, Tenant::default());
             let batch = Batch { source, sequence, tenant, series, known: Vec::new(), samples };
             let frame = batch.encode().unwrap();
-            self.spool.append(WallMs(1), Prepared::of(batch, frame)).unwrap();
+            self.spool.append(WallMs(1), Prepared::new(batch, frame)).unwrap();
         }
         self.spool.sync().unwrap();
         self.context.bell.ring();

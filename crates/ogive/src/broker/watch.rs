@@ -225,7 +225,7 @@ mod tests {
     fn append(spool: &mut Spool, sequence: u64) {
         let batch = batch(sequence);
         let frame = batch.encode().unwrap();
-        spool.append(WallMs(1), Prepared::of(batch, frame)).unwrap();
+        spool.append(WallMs(1), Prepared::new(batch, frame)).unwrap();
         spool.sync().unwrap();
     }
 

@@ -91,7 +91,9 @@ fn labels(of: u32) -> [(&'static str, String); 9] {
 }
 
 pub(crate) fn identities() -> Vec<SeriesId> {
-    let of = |number| SeriesId::of(&Tenant::default(), Kind::Float, &Labels::new(labels(number)).expect("good labels"));
+    let of = |number| {
+        SeriesId::from_labels(&Tenant::default(), Kind::Float, &Labels::new(labels(number)).expect("good labels"))
+    };
     (0..series_count() as u32).map(of).collect()
 }
 

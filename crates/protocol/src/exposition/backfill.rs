@@ -63,7 +63,7 @@ impl Backfill {
         let name = cursor.described()?;
         self.family = name.into_owned();
         cursor.skip();
-        self.kind = MetricKind::of(cursor.rest);
+        self.kind = MetricKind::parse(cursor.rest);
         if self.kind.is_none() { Err("the type of a metric is not known") } else { Ok(()) }
     }
 

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let kind =
-            MetricKind::of(cursor.rest.trim_end_matches([' ', '\t'])).ok_or("the type of a metric is not known")?;
+            MetricKind::parse(cursor.rest.trim_end_matches([' ', '\t'])).ok_or("the type of a metric is not known")?;
         families[index].kind = kind;
         self.last = ("", MetricKind::Unknown);
         Ok(())

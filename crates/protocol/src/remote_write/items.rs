@@ -62,11 +62,11 @@ impl ItemReader {
 
     fn identity(&mut self, series: &TimeSeries<'_>) -> Option<SeriesId> {
         if series.label_bytes().is_ok_and(|labels| self.write_canonical(labels).is_some()) {
-            return Some(SeriesId::of_canonical(&self.tenant, Kind::Float, &self.canonical));
+            return Some(SeriesId::from_canonical(&self.tenant, Kind::Float, &self.canonical));
         }
         let pairs: Vec<(&str, &str)> = series.labels().collect::<Result<_, _>>().ok()?;
         let labels = Labels::new(pairs).ok().filter(|labels| !labels.metric_name().is_empty())?;
-        Some(SeriesId::of(&self.tenant, Kind::Float, &labels))
+        Some(SeriesId::from_labels(&self.tenant, Kind::Float, &labels))
     }
 
     /// Writes the canonical bytes of labels that keep every rule as they are: ASCII, ascending, none empty, none above 123 bytes with its

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(decimal(1.0, 1.5), [1.0, 1.5]);
         assert_eq!(decimal(9.5, 11.0), [8.0, 10.0, 15.0]);
         for bound in decimal(1e-7, 1e7) {
-            let index = ogive_hist::DecimalBin::of(bound).index().unwrap();
+            let index = ogive_hist::DecimalBin::from_value(bound).index().unwrap();
             let (low, _) = Scheme::LogLinear10.bounds(true, index);
             assert!((low - bound).abs() <= bound * TOLERANCE, "{bound} is inside the bin from {low}");
         }

@@ -68,7 +68,7 @@ impl Block {
                 ends.push(canonical.len());
             }
             debug_assert_eq!(ends.len(), own.len(), "each label of series {number} ends somewhere");
-            each(number, SeriesId::of_canonical(tenant, kind, &canonical), temporality);
+            each(number, SeriesId::from_canonical(tenant, kind, &canonical), temporality);
             Ok(())
         })
     }

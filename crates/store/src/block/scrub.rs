@@ -32,7 +32,7 @@ impl BlockScrub<'_> {
     ) -> Result<Option<Vec<u8>>, Error> {
         debug_assert!(place.start <= place.end, "a piece ends behind its beginning: {place:?}");
         let piece = scrub_piece(self.file, place.clone(), check);
-        self.findings.extend(piece.bad.into_iter().map(|bad| Finding::of(bad, name, &place)));
+        self.findings.extend(piece.bad.into_iter().map(|bad| Finding::from_bad_copy(bad, name, &place)));
         (self.pace)(place.end - place.start)?;
         Ok(piece.bytes)
     }

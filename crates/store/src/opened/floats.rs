@@ -72,7 +72,7 @@ impl Opened<'_> {
     ) -> Result<bool, Error> {
         let _held = self.hold_rows(head.rows_max())?;
         let data = head.data(self.range, false, budget)?;
-        let Some(run) = FloatRun::of(&data) else { return Ok(tombstone::is_empty(&data)) };
+        let Some(run) = FloatRun::from_series(&data) else { return Ok(tombstone::is_empty(&data)) };
         each(run);
         Ok(true)
     }

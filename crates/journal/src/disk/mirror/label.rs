@@ -55,7 +55,7 @@ pub(super) struct Label {
 
 impl Label {
     /// This label as `member` carries it.
-    pub(super) fn of(&self, member: u64) -> Self {
+    pub(super) fn for_member(&self, member: u64) -> Self {
         Self { member, ..self.clone() }
     }
 

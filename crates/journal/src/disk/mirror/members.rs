@@ -250,7 +250,7 @@ impl State {
             let current = self.live().map(|(_, slot)| (slot.id, slot.root.clone())).collect();
             let label = self.label.next(current, (self.random)());
             assert!(!label.current.is_empty(), "epoch {} has a current member", label.epoch);
-            let wrote = |(at, slot): (usize, &Slot)| (at, label.of(slot.id).write(&*slot.disk, &slot.root));
+            let wrote = |(at, slot): (usize, &Slot)| (at, label.for_member(slot.id).write(&*slot.disk, &slot.root));
             let results: Vec<(usize, Result<(), Error>)> = self.live().map(wrote).collect();
             let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
             assert!(label.epoch > self.label.epoch, "epoch {} comes behind {}", label.epoch, self.label.epoch);

@@ -150,7 +150,7 @@ impl MirrorDisk {
         let expected = {
             let state = self.0.read();
             let of = |(at, slot): (usize, &Slot)| {
-                (at, slot.root.clone(), Arc::clone(&slot.disk), state.label.of(slot.id).encode())
+                (at, slot.root.clone(), Arc::clone(&slot.disk), state.label.for_member(slot.id).encode())
             };
             state.live().map(of).collect::<Vec<_>>()
         };
@@ -166,7 +166,7 @@ impl MirrorDisk {
             // The members may have changed meanwhile, and the label with them.
             let current = state.slots[at].state == MemberState::Live
                 && !state.unsettled
-                && state.label.of(state.slots[at].id).encode() == label;
+                && state.label.for_member(state.slots[at].id).encode() == label;
             if !current {
                 continue;
             }

@@ -27,7 +27,7 @@ impl Dense {
 
     /// Counts a finite number.
     pub(super) fn record(&mut self, value: f64) {
-        let bin = DecimalBin::of(value);
+        let bin = DecimalBin::from_value(value);
         match bin.index() {
             Some(index) if bin.val > 0 => self.positive[index as usize] += 1,
             Some(index) => self.negative[index as usize] += 1,

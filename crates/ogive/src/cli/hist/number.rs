@@ -138,7 +138,7 @@ pub(super) fn parse(token: &[u8], bare: Unit) -> Result<Number, TokenError> {
     if !value.is_finite() {
         return Err(TokenError::NotFinite);
     }
-    let bin = DecimalBin::of(value);
+    let bin = DecimalBin::from_value(value);
     if bin != DecimalBin::ZERO && bin.index().is_none() {
         return Err(TokenError::BeyondBins);
     }

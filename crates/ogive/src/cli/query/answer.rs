@@ -61,7 +61,8 @@ impl Distribution {
         for (_, lo, hi, count) in &self.buckets {
             let (lo, hi, count) = (go_float(lo)?, go_float(hi)?, go_float(count)?);
             let near = if lo >= 0.0 { lo } else { hi };
-            let is_bin = DecimalBin::of(lo.max(-f64::MAX) / 2.0 + hi.min(f64::MAX) / 2.0) == DecimalBin::of(near);
+            let is_bin = DecimalBin::from_value(lo.max(-f64::MAX) / 2.0 + hi.min(f64::MAX) / 2.0)
+                == DecimalBin::from_value(near);
             let value = match (lo.is_finite(), hi.is_finite()) {
                 _ if is_bin => near,
                 (true, true) if lo > 0.0 => (lo * hi).sqrt(),

@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         }
         let is_repeated = match word {
             "TYPE" => {
-                let kind = MetricKind::of(text)
+                let kind = MetricKind::parse(text)
                     .filter(|kind| kind.as_str() == text)
                     .ok_or("the type of a metric is not known")?;
                 open.kind.replace(kind).is_some()
