@@ -19,7 +19,7 @@ impl Source for Two {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    for request in [Request::of_json(bytes), Request::of_flatbuffer(bytes)].into_iter().flatten() {
+    for request in [Request::from_json(bytes), Request::from_flatbuffer(bytes)].into_iter().flatten() {
         assert!((1..=COUNT_MAX).contains(&request.grid.count));
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };

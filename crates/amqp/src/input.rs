@@ -35,7 +35,7 @@ use ogive_door::counters::{MALFORMED, Protocol};
 use ogive_door::ingest_path::Publisher;
 use ogive_door::submission::stored_whole;
 use ogive_outgoing::Files;
-use ogive_protocol::batch_message::of_message;
+use ogive_protocol::batch_message::batch_from_message;
 
 /// A broken connection is made again after this, and after twice as long each time.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -230,7 +230,7 @@ impl Reading {
         let ledger = self.door.counters.of(Protocol::Amqp);
         ledger.bytes.add(message.data.len() as u64);
         let kind = message.properties.content_type().as_ref().map(|kind| kind.as_str().to_owned());
-        match decoding(message.data.len(), || of_message(kind.as_deref(), message.data)) {
+        match decoding(message.data.len(), || batch_from_message(kind.as_deref(), message.data)) {
             Ok((batch, frame)) => self.offer(message.delivery_tag, batch, frame),
             Err(_) => {
                 ledger.unreadable(MALFORMED, 1);

@@ -91,7 +91,7 @@ impl MetricQuery {
             raw.region.take().filter(|region| is_word(region)).ok_or("region is missing, such as eu-west-1")?;
         let url = raw.endpoint.take().unwrap_or_else(|| format!("https://monitoring.{region}.amazonaws.com/"));
         let url: Uri = url.parse().map_err(|error| format!("endpoint {url:?}: {error}"))?;
-        Origin::of(&url).map_err(|sentence| format!("endpoint: {sentence}"))?;
+        Origin::from_url(&url).map_err(|sentence| format!("endpoint: {sentence}"))?;
         let from_environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let given = secret("secret_access_key", raw.secret_access_key.take(), raw.secret_access_key_file.take())?;
         let (access_key_id, secret, session_token) = match (raw.access_key_id.take(), given) {

@@ -43,7 +43,7 @@ impl Jar {
 
     /// What the header `Cookie` of a request to `url` says; none without a cookie for it.
     pub(super) fn header(&self, url: &Uri) -> Option<HeaderValue> {
-        let origin = Origin::of(url).ok()?;
+        let origin = Origin::from_url(url).ok()?;
         let mut fitting: Vec<&Cookie> = self.all.iter().filter(|cookie| cookie.is_for(&origin, url.path())).collect();
         // The longest path first; the sort keeps the order of those that are as long.
         fitting.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
@@ -58,7 +58,7 @@ impl Jar {
     /// # Errors
     /// A sentence when there are too many, or one is too long.
     pub(super) fn take(&mut self, url: &Uri, headers: &HeaderMap) -> Result<(), String> {
-        let Ok(origin) = Origin::of(url) else { return Ok(()) };
+        let Ok(origin) = Origin::from_url(url) else { return Ok(()) };
         for header in headers.get_all(SET_COOKIE) {
             if header.len() > COOKIE_BYTES_MAX {
                 return Err(format!("the server sets a cookie of more than {COOKIE_BYTES_MAX} bytes"));

@@ -106,7 +106,7 @@ pub(super) fn judged(http: &Http, status: StatusCode, body: &BodyOutcome) -> Res
 /// What stands in a request, its body too, may be a secret of the server that the check asks: others hear none of it.
 async fn request(network: &Network, http: &Http, url: &Uri, method: &Method) -> Result<Request<Body>, Failure> {
     let local = |sentence: String| Failure::new(Reason::Local, sentence);
-    let is_first = Origin::of(url).map_err(local)? == Origin::of(&http.url).map_err(local)?;
+    let is_first = Origin::from_url(url).map_err(local)? == Origin::from_url(&http.url).map_err(local)?;
     let mut request = Request::builder().method(method).uri(target(url));
     request = request.header(header::HOST, authority(url)).header(header::USER_AGENT, AGENT);
     if is_first {
@@ -151,7 +151,8 @@ pub(super) async fn send(
     trust: &Trust,
     request: Request<Body>,
 ) -> Result<Response<Incoming>, Failure> {
-    let Origin { is_tls, host, port } = Origin::of(url).map_err(|sentence| Failure::new(Reason::Local, sentence))?;
+    let Origin { is_tls, host, port } =
+        Origin::from_url(url).map_err(|sentence| Failure::new(Reason::Local, sentence))?;
     let place = HostAndPort { host, port };
     let stream = network.open(run, &place, is_tls.then_some(trust)).await?;
     run.phase("first_byte");
@@ -160,17 +161,18 @@ pub(super) async fn send(
 
 /// Sends a request over a connection and waits for the head of the answer.
 pub(super) async fn exchange(stream: Box<dyn Stream>, request: Request<Body>) -> Result<Response<Incoming>, Failure> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| of_hyper(&error))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| hyper_failure(&error))?;
     // It ends when the sender and the body are dropped.
     tokio::spawn(connection);
-    sender.send_request(request).await.map_err(|error| of_hyper(&error))
+    sender.send_request(request).await.map_err(|error| hyper_failure(&error))
 }
 
 /// The body of an answer, up to a limit.
 pub(super) async fn body(mut response: Response<Incoming>, bytes_max: usize) -> Result<BodyOutcome, Failure> {
     let mut bytes = Vec::new();
     while let Some(frame) = response.body_mut().frame().await {
-        let Ok(data) = frame.map_err(|error| of_hyper(&error))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| hyper_failure(&error))?.into_data() else { continue };
         let room = bytes_max - bytes.len();
         bytes.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
@@ -180,7 +182,7 @@ pub(super) async fn body(mut response: Response<Incoming>, bytes_max: usize) -> 
     Ok(BodyOutcome { bytes, is_cut: false })
 }
 
-pub(super) fn of_hyper(error: &hyper::Error) -> Failure {
+pub(super) fn hyper_failure(error: &hyper::Error) -> Failure {
     let reason = if error.is_parse() { Reason::Protocol } else { Reason::Closed };
     let mut sentence = error.to_string();
     if let Some(cause) = std::error::Error::source(error) {

@@ -76,7 +76,7 @@ impl JsonPath {
         for part in &self.parts {
             let mut next = Vec::new();
             for Node { location, value } in &found {
-                for (step, value) in part.of(value) {
+                for (step, value) in part.values_in(value) {
                     if next.len() == FOUND_MAX {
                         return Err(format!("{} leads to more than {FOUND_MAX} values", self.text));
                     }
@@ -91,7 +91,7 @@ impl JsonPath {
 
 impl Part {
     /// The values that it leads to from one, each with its step.
-    fn of<'a: 's, 's>(&'s self, value: &'a Value) -> Box<dyn Iterator<Item = (String, &'a Value)> + 's> {
+    fn values_in<'a: 's, 's>(&'s self, value: &'a Value) -> Box<dyn Iterator<Item = (String, &'a Value)> + 's> {
         match self {
             Self::Name(name) => Box::new(value.get(name).map(|value| (step(name), value)).into_iter()),
             Self::Position(position) => {

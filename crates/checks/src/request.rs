@@ -139,7 +139,7 @@ pub(super) fn headers(table: Option<BTreeMap<String, String>>) -> Result<Vec<(St
 pub(super) fn url(raw: &mut Raw) -> Result<Uri, String> {
     let target = target(raw)?;
     let url: Uri = target.parse().map_err(|error| format!("target {target:?}: {error}"))?;
-    Origin::of(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
+    Origin::from_url(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("a password does not belong in an address; use headers or token_file".into());
     }

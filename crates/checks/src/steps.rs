@@ -141,7 +141,7 @@ impl Step {
         let mut http = self.http.clone();
         let address = filled(&self.target, in_address)?;
         http.url = redirected(&self.http.url, &address).map_err(|_| format!("target {address:?} is no address"))?;
-        if Origin::of(&http.url)? != Origin::of(&self.http.url)? {
+        if Origin::from_url(&http.url)? != Origin::from_url(&self.http.url)? {
             (http.token, http.headers) = (None, self.own_headers.clone());
         }
         for (_, value) in &mut http.headers {

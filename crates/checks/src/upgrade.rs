@@ -13,7 +13,7 @@ use ogive_outgoing::{AGENT, Body, authority, target};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use super::entropy;
-use super::http::of_hyper;
+use super::http::hyper_failure;
 use super::net::Stream;
 use super::run::{Failure, Reason};
 
@@ -52,12 +52,13 @@ pub(super) async fn upgrade(stream: Box<dyn Stream>, handshake: Handshake<'_>) -
     let key = STANDARD.encode(entropy::bytes::<16>()?);
     let request = request(&handshake, &key)?;
     let offered = request.headers().get(header::SEC_WEBSOCKET_PROTOCOL).cloned();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| of_hyper(&error))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| hyper_failure(&error))?;
     // It ends when it hands over its stream, or when the sender is dropped.
     tokio::spawn(connection.with_upgrades());
-    let answer = sender.send_request(request).await.map_err(|error| of_hyper(&error))?;
+    let answer = sender.send_request(request).await.map_err(|error| hyper_failure(&error))?;
     verify(&answer, &key, offered.as_ref())?;
-    let upgraded = hyper::upgrade::on(answer).await.map_err(|error| of_hyper(&error))?;
+    let upgraded = hyper::upgrade::on(answer).await.map_err(|error| hyper_failure(&error))?;
     Ok(Box::new(TokioIo::new(upgraded)))
 }
 

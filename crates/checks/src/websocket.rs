@@ -66,7 +66,7 @@ impl WebSocket {
     /// What a table of this kind says.
     pub(super) fn from_raw(raw: &mut Raw) -> Result<Self, String> {
         let url = url(&target(raw)?)?;
-        let Origin { is_tls, host, port } = Origin::of(&url)?;
+        let Origin { is_tls, host, port } = Origin::from_url(&url)?;
         let headers = headers(raw.headers.take())?;
         if let Some(own) = own_header(&headers) {
             return Err(format!("the header {own:?} is the handshake's own"));
@@ -125,7 +125,7 @@ fn url(text: &str) -> Result<Uri, String> {
         return Err(format!("target {text:?}: an address of WebSocket has no part behind #"));
     }
     let url: Uri = format!("{scheme}://{rest}").parse().map_err(|error| format!("target {text:?}: {error}"))?;
-    Origin::of(&url).map_err(|_| format!("target {text:?} has no host"))?;
+    Origin::from_url(&url).map_err(|_| format!("target {text:?} has no host"))?;
     Ok(url)
 }
 
@@ -174,7 +174,7 @@ async fn reply(socket: &mut Socket, check: &WebSocket, patience: Duration) -> Re
     let mut seen = 0;
     let work = async {
         if let Some(text) = &check.send {
-            socket.send(Message::text(text.as_str())).await.map_err(of_websocket)?;
+            socket.send(Message::text(text.as_str())).await.map_err(websocket_failure)?;
         }
         find(socket, check, &mut seen).await
     };
@@ -209,7 +209,7 @@ pub(super) async fn find(socket: &mut Socket, check: &WebSocket, seen: &mut usiz
 /// Sends a ping and waits for its own pong.
 pub(super) async fn ping(socket: &mut Socket) -> Result<(), Failure> {
     let token: [u8; 8] = entropy::bytes()?;
-    socket.send(Message::Ping(Bytes::copy_from_slice(&token))).await.map_err(of_websocket)?;
+    socket.send(Message::Ping(Bytes::copy_from_slice(&token))).await.map_err(websocket_failure)?;
     for _ in 0..MESSAGES_MAX {
         if let Message::Pong(payload) = next(socket).await?
             && payload[..] == token
@@ -245,7 +245,7 @@ async fn next(socket: &mut Socket) -> Result<Message, Failure> {
             Err(closed(frame.as_ref()))
         }
         Some(Ok(message)) => Ok(message),
-        Some(Err(error)) => Err(of_websocket(error)),
+        Some(Err(error)) => Err(websocket_failure(error)),
         None => Err(Failure::new(Reason::Closed, "the server closed the connection")),
     }
 }
@@ -263,7 +263,7 @@ fn closed(frame: Option<&CloseFrame>) -> Failure {
     Failure::new(Reason::Status, format!("the server closed the connection with the code {}{why}", u16::from(*code)))
 }
 
-fn of_websocket(error: Error) -> Failure {
+fn websocket_failure(error: Error) -> Failure {
     match error {
         Error::Io(error) => error.into(),
         Error::ConnectionClosed | Error::AlreadyClosed => {

@@ -3,7 +3,7 @@
 //! Format: the name is the metric's, `check_uuid` the check, `account_id` the account unless it is 0; each stream tag is a label.
 //! Tags that cannot be one (without a value, with a category that repeats or is a label's name here) stand in `stream_tags`, as
 //! their canonical text. A series that is a part of a rollup has its field in `rollup_part`.
-//! Invariants: two streams never have the same labels; `of_labels` gives what was written.
+//! Invariants: two streams never have the same labels; `from_labels` gives what was written.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ impl Identity {
 
     /// The stream of a series, and the part of a rollup that it holds, if any. None for a series that belongs to no check.
     #[must_use]
-    pub fn of_labels(labels: &Labels) -> Option<(Self, Option<String>)> {
+    pub fn from_labels(labels: &Labels) -> Option<(Self, Option<String>)> {
         let check = labels.get(CHECK);
         if check.is_empty() || labels.metric_name().is_empty() {
             return None;
@@ -168,7 +168,7 @@ mod tests {
     fn back(name: &str) -> Identity {
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let series = series(CHECK_ID, 7, name, Some("count"), meta).unwrap();
-        let (identity, part) = Identity::of_labels(&series.labels).unwrap();
+        let (identity, part) = Identity::from_labels(&series.labels).unwrap();
         assert_eq!((identity.account, part.as_deref()), (7, Some("count")));
         assert!(identity.is_same_stream(&Identity::parse(CHECK_ID, name).unwrap()), "{name}");
         identity
@@ -187,6 +187,6 @@ mod tests {
         ] {
             assert_eq!(back(name).canonical(), canonical);
         }
-        assert!(Identity::of_labels(&Labels::new([("__name__", "up")]).unwrap()).is_none());
+        assert!(Identity::from_labels(&Labels::new([("__name__", "up")]).unwrap()).is_none());
     }
 }

@@ -21,7 +21,7 @@ pub struct Origin {
 
 impl Origin {
     /// Whom `url` leads to; a sentence where it is no http or https address.
-    pub fn of(url: &Uri) -> Result<Self, String> {
+    pub fn from_url(url: &Uri) -> Result<Self, String> {
         let is_tls = match url.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -61,7 +61,7 @@ pub fn redirected(url: &Uri, location: &str) -> Result<Uri, String> {
         format!("{scheme}://{authority}{directory}/{location}")
     };
     let leads = absolute.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string());
-    let leads = leads.and_then(|to: Uri| Origin::of(&to).map(|_| to));
+    let leads = leads.and_then(|to: Uri| Origin::from_url(&to).map(|_| to));
     leads.map_err(|error| format!("the server redirects to {location:?}: {error}"))
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn origins_are_compared_as_they_are_reached() {
-        let of = |url: &str| Origin::of(&url.parse().unwrap());
+        let of = |url: &str| Origin::from_url(&url.parse().unwrap());
         assert_eq!(of("http://A.example/x"), of("http://a.example:80/y"));
         assert_eq!(of("https://[::1]/"), Ok(Origin { is_tls: true, host: "::1".into(), port: 443 }));
         assert_ne!(of("http://a.example/"), of("https://a.example/"));

@@ -202,7 +202,7 @@ impl Caller {
     /// A sentence on what of it is wrong.
     pub fn new(to: &str, method: &str, options: CallOptions<'_>) -> Result<Self, String> {
         let to: Uri = to.parse().map_err(|error| format!("{to:?}: {error}"))?;
-        let origin = Origin::of(&to)?;
+        let origin = Origin::from_url(&to)?;
         let scheme = if origin.is_tls { "https" } else { "http" };
         let url = format!("{scheme}://{}{method}", authority(&to)).parse().map_err(|error| format!("{to}: {error}"))?;
         let authorization = options.token.map(|token| {

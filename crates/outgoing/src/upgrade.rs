@@ -73,7 +73,7 @@ impl Upgrader {
     /// A sentence on what of it is wrong.
     pub fn new(url: &str, options: UpgradeOptions<'_>) -> Result<Self, String> {
         let url: Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
-        let origin = Origin::of(&url)?;
+        let origin = Origin::from_url(&url)?;
         let tls =
             if origin.is_tls { Some(Arc::new(client_config(options.ca_pem, options.identity_pem)?)) } else { None };
         let authorization = options.token.map(|token| {

@@ -34,7 +34,7 @@ impl Form {
 ///
 /// # Errors
 /// A sentence when it is no batch, or one of more series than a frame may have.
-pub fn of_message(kind: Option<&str>, bytes: Vec<u8>) -> Result<(Batch, Vec<u8>), String> {
+pub fn batch_from_message(kind: Option<&str>, bytes: Vec<u8>) -> Result<(Batch, Vec<u8>), String> {
     let kind = kind.unwrap_or(JSON);
     match Form::named(kind).ok_or_else(|| format!("content type {kind:?} is no batch"))? {
         Form::Json => {

@@ -25,7 +25,7 @@ impl Gather {
     /// For a body of `body` bytes.
     #[must_use]
     pub fn new(body: usize) -> Self {
-        Self { room: Room::of(body), ..Self::default() }
+        Self { room: Room::new(body), ..Self::default() }
     }
 
     /// Samples so far.

@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    fn of(layout: Layout) -> impl Fn(&[u8]) -> Vec<String> {
+    fn chains_of(layout: Layout) -> impl Fn(&[u8]) -> Vec<String> {
         move |body| {
             let mut out = Vec::new();
             chains(body, layout.path(), "", &mut out);
@@ -192,10 +192,15 @@ mod tests {
     fn each_unit_is_in_one_part_with_what_stands_around_it() {
         let series = |at: u8| message(&[(1, &[at]), (2, b"sample")]);
         let one = [series(1), series(2), series(3)].map(|series| message(&[(1, &series)])).concat();
-        check(Layout::RemoteWrite1, &[&one[..], &message(&[(3, b"metadata")])].concat(), 3, of(Layout::RemoteWrite1));
+        check(
+            Layout::RemoteWrite1,
+            &[&one[..], &message(&[(3, b"metadata")])].concat(),
+            3,
+            chains_of(Layout::RemoteWrite1),
+        );
         // The symbols stand behind what names them, which protobuf allows.
         let two = [message(&[(5, b"a"), (5, b"b")]), message(&[(4, b""), (4, b"up"), (5, b"c")])].concat();
-        check(Layout::RemoteWrite2, &two, 3, of(Layout::RemoteWrite2));
+        check(Layout::RemoteWrite2, &two, 3, chains_of(Layout::RemoteWrite2));
         let metric = |name: &[u8], data: u32, points: &[&[u8]]| {
             let points: Vec<(u32, &[u8])> = points.iter().map(|point| (1, *point)).collect();
             let mut inner = message(&points);
@@ -213,11 +218,11 @@ mod tests {
         let resource = message(&[(2, &scope), (2, &empty), (1, b"resource behind its scopes")]);
         let other = message(&[(1, b"other"), (2, &scope)]);
         let body = message(&[(1, &resource), (1, &other), (1, b"")]);
-        check(Layout::OtlpMetrics, &body, 12, of(Layout::OtlpMetrics));
+        check(Layout::OtlpMetrics, &body, 12, chains_of(Layout::OtlpMetrics));
         let scope = message(&[(1, b"scope"), (2, b"r1"), (2, b"r2"), (2, b"r3")]);
         let resource = message(&[(1, b"resource"), (2, &scope), (2, &scope)]);
         for layout in [Layout::OtlpLogs, Layout::OtlpTraces] {
-            check(layout, &message(&[(1, &resource)]), 6, of(layout));
+            check(layout, &message(&[(1, &resource)]), 6, chains_of(layout));
         }
     }
 

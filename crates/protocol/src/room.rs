@@ -38,7 +38,7 @@ impl Default for Room {
 
 impl Room {
     /// Room for what somebody sent in a body of `body` bytes.
-    pub(crate) fn of(body: usize) -> Self {
+    pub(crate) fn new(body: usize) -> Self {
         Self { limit: Self::fetched(body).limit.min(BYTES_MAX), taken: 0 }
     }
 
@@ -101,7 +101,7 @@ pub fn batch_bytes(batch: &Batch) -> usize {
 /// The most that a body of `body` bytes may unfold to.
 #[must_use]
 pub fn bytes_max(body: usize) -> usize {
-    Room::of(body).limit
+    Room::new(body).limit
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn room_is_taken_up_to_its_limit() {
-        let mut room = Room::of(10);
+        let mut room = Room::new(10);
         let limit = BYTES_FREE + 10 * RATIO;
         room.take(limit).unwrap();
         let error = Error::TooLarge {
@@ -119,7 +119,7 @@ mod tests {
             limit: limit as u64,
         };
         assert_eq!((room.take(1), room.taken()), (Err(error), limit));
-        assert_eq!(Room::of(32 << 20).limit, BYTES_MAX);
+        assert_eq!(Room::new(32 << 20).limit, BYTES_MAX);
         assert!(Room::fetched(usize::MAX).take(usize::MAX).is_ok());
     }
 

@@ -74,11 +74,11 @@ impl Client {
 
     /// Requests `url`, follows redirects, and waits for the whole response.
     pub(super) async fn get(&mut self, url: &Uri, ask: &FetchOptions<'_>) -> Result<Answer, String> {
-        let first = Origin::of(url)?;
+        let first = Origin::from_url(url)?;
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             // Secrets stay with the server that they are for.
-            let origin = Origin::of(&url)?;
+            let origin = Origin::from_url(&url)?;
             let is_first = origin == first;
             let response = self.send(&url, origin, ask, is_first).await?;
             let status = response.status();

@@ -47,7 +47,7 @@ impl Pool {
         let discovery = Discovery::new(job.clone(), context.files, before.discovery).map_err(wrong)?;
         let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
         let (stop, stopping) = watch::channel(Stop::Not);
-        let view = Arc::new(PoolView::of(job.tenant.clone()));
+        let view = Arc::new(PoolView::new(job.tenant.clone()));
         context.view.set(&job.name, view.clone());
         let work = Work {
             context: context.clone(),

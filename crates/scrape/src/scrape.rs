@@ -253,8 +253,8 @@ fn accept(protocols: &[Protocol]) -> String {
 
 /// The format of a response.
 fn format(answer: &Answer, fallback: Option<Protocol>) -> Result<Format, Failure> {
-    let found = Format::of_content_type(&answer.content_type)
-        .or_else(|| fallback.and_then(|protocol| Format::of_content_type(protocol.content_type())));
+    let found = Format::from_content_type(&answer.content_type)
+        .or_else(|| fallback.and_then(|protocol| Format::from_content_type(protocol.content_type())));
     match found {
         Some(Format::Text { .. }) => Ok(Format::Text { is_whole: answer.is_whole }),
         Some(format) => Ok(format),

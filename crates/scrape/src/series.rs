@@ -133,7 +133,7 @@ impl Entry {
             if self.events.contains(&hash) {
                 continue;
             }
-            let time = event.time_ms.map_or(Some(time), of_ms);
+            let time = event.time_ms.map_or(Some(time), wall_from_ms);
             let made = Labels::new(event.labels.iter().map(|(name, value)| (name, value)));
             let text = made.and_then(|labels| Exemplar { labels, value: event.value }.to_text());
             let (Some(time), Ok(text)) = (time, text) else {
@@ -208,7 +208,7 @@ impl Cache {
         let kind = if matches!(point.value, Shown::Histogram(_)) { Kind::Histogram } else { Kind::Float };
         let key = point.series.key() ^ u128::from(kind as u8).rotate_right(8);
         let own_time = point.time_ms.filter(|_| rules.job.honor_timestamps);
-        let time = own_time.map_or(Some(now), of_ms);
+        let time = own_time.map_or(Some(now), wall_from_ms);
         let time = time.ok_or("a sample's time is beyond what can be stored")?;
         round.scraped += 1;
         let mut name = None;
@@ -236,7 +236,7 @@ impl Cache {
             None if entry.is_known => Name::Known(id),
             None => Name::Declared(declare(rules, point, kind)?.expect("the rules kept it before")),
         };
-        let start = point.start_ms.and_then(of_ms).filter(|start| *start < time);
+        let start = point.start_ms.and_then(wall_from_ms).filter(|start| *start < time);
         let value = value_of(point, rules.job.limits.bins)?;
         if !point.exemplars.is_empty() {
             let declared = match &name {
@@ -517,7 +517,7 @@ fn value_of(point: &Point<'_>, bins_max: u64) -> Result<Result<Value, Reason>, S
 }
 
 /// The instant of a page's milliseconds; None beyond what can be stored.
-fn of_ms(ms: i64) -> Option<WallNs> {
+fn wall_from_ms(ms: i64) -> Option<WallNs> {
     ms.checked_mul(1_000_000).map(WallNs)
 }
 

@@ -126,7 +126,7 @@ impl View {
 }
 
 impl PoolView {
-    pub(super) fn of(tenant: Tenant) -> Self {
+    pub(super) fn new(tenant: Tenant) -> Self {
         Self { tenant, ..Self::default() }
     }
 

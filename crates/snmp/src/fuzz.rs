@@ -76,9 +76,9 @@ mod tests {
         smoke(datagram, &by_community("public", inform(Version::V2c, 7)), 3_000, &[]);
         let access = parsed(ACCESS);
         let letter = |engine| Letter { id: 5, engine, boots: 1, time: 7, is_reportable: true };
-        smoke(datagram, &letter(AGENT).of(user(&access, "open"), trap(Version::V3, 7)), 3_000, &[]);
-        smoke(datagram, &letter(ENGINE).of(user(&access, "open"), inform(Version::V3, 7)), 3_000, &[]);
-        smoke(datagram, &letter(ENGINE).of(user(&access, "sealed"), inform(Version::V3, 7)), 1_000, &[]);
+        smoke(datagram, &letter(AGENT).message(user(&access, "open"), trap(Version::V3, 7)), 3_000, &[]);
+        smoke(datagram, &letter(ENGINE).message(user(&access, "open"), inform(Version::V3, 7)), 3_000, &[]);
+        smoke(datagram, &letter(ENGINE).message(user(&access, "sealed"), inform(Version::V3, 7)), 1_000, &[]);
     }
 
     #[test]

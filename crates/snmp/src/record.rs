@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::text::words;
 
 /// Of a trap of version 1.
-pub(crate) fn of_first(trap: &TrapV1Pdu, sender: IpAddr) -> Result<Notification, Refusal> {
+pub(crate) fn from_v1(trap: &TrapV1Pdu, sender: IpAddr) -> Result<Notification, Refusal> {
     let oid = trap.v2_trap_oid().map_err(|_| Refusal::Fields)?;
     let agent = Ipv4Addr::from(trap.agent_addr());
     Ok(Notification {
@@ -31,7 +31,7 @@ pub(crate) fn of_first(trap: &TrapV1Pdu, sender: IpAddr) -> Result<Notification,
 }
 
 /// Of a trap or an inform of version 2, which version 3 has too.
-pub(crate) fn of_second(objects: &[VarBind], sender: IpAddr) -> Result<Notification, Refusal> {
+pub(crate) fn from_v2(objects: &[VarBind], sender: IpAddr) -> Result<Notification, Refusal> {
     // Their names are not looked at: some agents write them without the last zero.
     let [
         VarBind { value: Value::TimeTicks(uptime_ticks), .. },
@@ -110,7 +110,7 @@ mod tests {
         let objects = vec![object("1.3.6.1.2.1.2.2.1.1.3", Value::Integer(3))];
         let generic = GenericTrap::from_i32(generic);
         let trap = TrapV1Pdu::from_raw_parts(oid("1.3.6.1.4.1.9"), agent, generic, specific, 7, objects);
-        of_first(&trap, SENDER)
+        from_v1(&trap, SENDER)
     }
 
     /// RFC 3584, section 3.1.
@@ -132,7 +132,7 @@ mod tests {
         let name = object("1.3.6.1.6.3.1.1.4.1.0", Value::ObjectIdentifier(oid("1.3.6.1.6.3.1.1.5.1")));
         let more = object("1.3.9", Value::Null);
         for objects in [vec![], vec![uptime.clone()], vec![name.clone(), uptime.clone()], vec![uptime.clone(), more]] {
-            assert_eq!(of_second(&objects, SENDER), Err(Refusal::Fields), "{objects:?}");
+            assert_eq!(from_v2(&objects, SENDER), Err(Refusal::Fields), "{objects:?}");
         }
         let proxied = [
             uptime.clone(),
@@ -140,7 +140,7 @@ mod tests {
             object("1.3.6.1.6.3.18.1.3.0", Value::IpAddress([192, 0, 2, 9])),
             object("1.3.6.1.6.3.1.1.4.3.0", Value::ObjectIdentifier(oid("1.3.6.1.4.1.9"))),
         ];
-        let found = of_second(&proxied, SENDER).unwrap();
+        let found = from_v2(&proxied, SENDER).unwrap();
         assert_eq!(
             (found.agent.to_string().as_str(), found.enterprise.as_deref()),
             ("192.0.2.9", Some("1.3.6.1.4.1.9"))
@@ -149,7 +149,7 @@ mod tests {
         let many = |count: usize| {
             let more = (0..count).map(|_| object("1.3.9", Value::Null));
             let objects: Vec<VarBind> = [uptime.clone(), name.clone()].into_iter().chain(more).collect();
-            of_second(&objects, SENDER)
+            from_v2(&objects, SENDER)
         };
         assert!(many(BINDINGS_MAX).is_ok());
         assert_eq!(many(BINDINGS_MAX + 1), Err(Refusal::Bindings));

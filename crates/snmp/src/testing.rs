@@ -72,7 +72,7 @@ pub(crate) struct Letter<'a> {
 
 impl Letter<'_> {
     /// The message of a user, at its level.
-    pub(crate) fn of(self, user: &UsmConfig, pdu: NotificationPdu) -> Bytes {
+    pub(crate) fn message(self, user: &UsmConfig, pdu: NotificationPdu) -> Bytes {
         let keys = user.derive_keys(self.engine).unwrap();
         let salts = SaltCounter::new().unwrap();
         let seal = match user.security_level() {

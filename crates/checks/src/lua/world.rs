@@ -411,7 +411,7 @@ fn http_get<'w>(
 ) -> mlua::Result<impl Future<Output = Result<(u16, Vec<u8>), Failure>> + 'w> {
     let wrong = |sentence: String| mlua::Error::RuntimeError(sentence);
     let url: Uri = url.parse().map_err(|error| wrong(format!("{url}: {error}")))?;
-    Origin::of(&url).map_err(wrong)?;
+    Origin::from_url(&url).map_err(wrong)?;
     let mut request = Request::get(target(&url)).header(header::HOST, authority(&url));
     request = request.header(header::USER_AGENT, AGENT);
     for pair in headers.iter().flat_map(Table::pairs::<String, String>) {

@@ -214,7 +214,7 @@ struct DecodedMessage {
 async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> Result<Message, ApiError> {
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     let precision = params.get("precision").unwrap_or_default();
-    let precision = Precision::of(precision).ok_or_else(|| {
+    let precision = Precision::parse(precision).ok_or_else(|| {
         ApiError::bad_data(format!("invalid precision {precision:?}; give ns, us, ms, s (m and h in version 1)"))
     })?;
     let database = params.get(if api == Api::V1 { "db" } else { "bucket" }).unwrap_or_default().to_owned();

@@ -36,7 +36,8 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
     let is_flat = is(request.headers(), header::CONTENT_TYPE, fetch::CONTENT_TYPE);
     let wants_flat = is(request.headers(), header::ACCEPT, df4::CONTENT_TYPE);
     let held = crate::body::form(app, request, BODY_BYTES_MAX).await?;
-    let wanted = if is_flat { StreamSearch::of_flatbuffer(&held.bytes) } else { StreamSearch::of_json(&held.bytes) };
+    let wanted =
+        if is_flat { StreamSearch::from_flatbuffer(&held.bytes) } else { StreamSearch::from_json(&held.bytes) };
     let wanted = wanted.map_err(ApiError::bad_data)?;
     let grid = wanted.grid;
     let timeout_ms = asked.timeout_ms;

@@ -63,7 +63,7 @@ pub(super) fn find(
             Kind::Text => "text",
             _ => "numeric",
         };
-        let Some((mut identity, None)) = Identity::of_labels(&series.labels) else { return Ok(()) };
+        let Some((mut identity, None)) = Identity::from_labels(&series.labels) else { return Ok(()) };
         let is_of_account = wanted.account == 0 || identity.account == 0 || identity.account == wanted.account;
         if identity.base == CHECK_TAGS || !is_of_account {
             return Ok(());

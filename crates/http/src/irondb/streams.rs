@@ -85,7 +85,7 @@ pub(super) fn read(
     let mut out = Stream::default();
     let mut parts: BTreeMap<i64, [Option<f64>; 6]> = BTreeMap::new();
     cancel.each_series(&*app.backend.of(tenant), &selection, |series| {
-        let Some((identity, part)) = Identity::of_labels(&series.labels) else { return Ok(()) };
+        let Some((identity, part)) = Identity::from_labels(&series.labels) else { return Ok(()) };
         if !identity.is_same_stream(stream) {
             return Ok(());
         }

@@ -76,7 +76,7 @@ impl Request {
     ///
     /// # Errors
     /// A sentence.
-    pub fn of_json(body: &[u8]) -> Result<Self, String> {
+    pub fn from_json(body: &[u8]) -> Result<Self, String> {
         let document: Document =
             serde_json::from_slice(body).map_err(|error| format!("the body is not a request of /fetch: {error}"))?;
         let ms = |seconds: f64, what: &str| {
@@ -91,16 +91,16 @@ impl Request {
     ///
     /// # Errors
     /// A sentence.
-    pub fn of_flatbuffer(body: &[u8]) -> Result<Self, String> {
+    pub fn from_flatbuffer(body: &[u8]) -> Result<Self, String> {
         let buffer = Buffer::new(body);
-        let request = buffer.root().and_then(Self::of_table).map_err(|malformed| malformed.to_string())?;
+        let request = buffer.root().and_then(Self::fields).map_err(|malformed| malformed.to_string())?;
         let (start_ms, period_ms, count, streams, reductions) = request;
         let start_ms = i64::try_from(start_ms).map_err(|_| format!("the start {start_ms} is out of range"))?;
         Self::new(grid(start_ms, i64::from(period_ms), f64::from(count))?, streams, reductions)
     }
 
     #[expect(clippy::type_complexity, reason = "the fields of one table, named where they are taken")]
-    fn of_table(root: Table<'_>) -> Result<(u64, u32, u32, Vec<Stream>, Vec<Reduction>), Malformed> {
+    fn fields(root: Table<'_>) -> Result<(u64, u32, u32, Vec<Stream>, Vec<Reduction>), Malformed> {
         let mut streams = Vec::new();
         if let Some(tables) = root.vector(3, 4)? {
             for table in tables.tables() {

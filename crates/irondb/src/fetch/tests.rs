@@ -22,29 +22,29 @@ const JSON: &str = r#"{"start":60,"period":30,"count":10,"streams":[{"uuid":"000
 
 #[test]
 fn both_forms_say_the_same() {
-    let request = Request::of_json(JSON.as_bytes()).unwrap();
+    let request = Request::from_json(JSON.as_bytes()).unwrap();
     assert_eq!(request.grid, Grid { start_ms: 60_000, period_ms: 30_000, count: 10 });
     assert_eq!((&*request.streams[0].uuid, &*request.reductions[0].method), (CHECK, "mean"));
-    assert_eq!(Request::of_flatbuffer(&flat()), Ok(request));
+    assert_eq!(Request::from_flatbuffer(&flat()), Ok(request));
 }
 
 #[test]
 fn limits_are_checked_at_their_values() {
     let counted =
-        |count: usize| Request::of_json(JSON.replace("\"count\":10", &format!("\"count\":{count}")).as_bytes());
+        |count: usize| Request::from_json(JSON.replace("\"count\":10", &format!("\"count\":{count}")).as_bytes());
     assert!(counted(COUNT_MAX).is_ok() && counted(COUNT_MAX + 1).is_err() && counted(0).is_err());
     for (from, to) in [("\"period\":30", "\"period\":0"), ("\"start\":60", "\"start\":1e300"), ("histogram", "other")] {
-        assert!(Request::of_json(JSON.replace(from, to).as_bytes()).is_err(), "{to}");
+        assert!(Request::from_json(JSON.replace(from, to).as_bytes()).is_err(), "{to}");
     }
     let streams = |count: usize| {
         let all = vec!["{\"uuid\":\"x\"}"; count].join(",");
-        Request::of_json(format!("{{\"start\":1,\"period\":1,\"count\":1,\"streams\":[{all}]}}").as_bytes())
+        Request::from_json(format!("{{\"start\":1,\"period\":1,\"count\":1,\"streams\":[{all}]}}").as_bytes())
     };
     assert!(streams(STREAMS_MAX).is_ok() && streams(STREAMS_MAX + 1).is_err());
 }
 
 #[test]
 fn changed_requests_never_panic() {
-    mutations(&flat(), 20_000, 4, &[], |body| drop(Request::of_flatbuffer(body)));
-    mutations(JSON.as_bytes(), 5_000, 4, &[], |body| drop(Request::of_json(body)));
+    mutations(&flat(), 20_000, 4, &[], |body| drop(Request::from_flatbuffer(body)));
+    mutations(JSON.as_bytes(), 5_000, 4, &[], |body| drop(Request::from_json(body)));
 }

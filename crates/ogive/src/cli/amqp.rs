@@ -13,7 +13,7 @@ use anyhow::Context;
 use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use ogive_amqp::{Output, Publisher};
-use ogive_protocol::batch_message::of_message;
+use ogive_protocol::batch_message::batch_from_message;
 use target::{AmqpTarget, PATIENCE};
 
 /// 10,000 batches are in memory at once,
@@ -72,7 +72,7 @@ async fn publish(output: Output, mut input: BufReader<Box<dyn Read>>) -> anyhow:
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match of_message(Some("application/json"), line) {
+            match batch_from_message(Some("application/json"), line) {
                 Ok((batch, frame)) => {
                     if let Some(reason) = batch.left_out().next() {
                         let word = reason.as_str();

@@ -104,7 +104,7 @@ impl Backfill {
         if let Some(kind) = kind.filter(|kind| *kind != MetricKind::Unknown) {
             meta.temporality = temporality(kind, &name);
         }
-        Ok(Timed { series: Series::of_text(raw, bound), meta, time_ms, value, has_exemplars })
+        Ok(Timed { series: Series::from_text(raw, bound), meta, time_ms, value, has_exemplars })
     }
 
     /// The last type, when it is that of the metric that the series `name` belongs to.

@@ -21,7 +21,7 @@ const PARTS_MAX: usize = 1 << 16;
 const MESSAGE: &str = "a part of a metric is not a message";
 
 pub(super) fn decode(body: &[u8]) -> Result<Exposition<'_>, Error> {
-    let (mut out, mut meter) = (Exposition::default(), Meter::of(body));
+    let (mut out, mut meter) = (Exposition::default(), Meter::new(body));
     let mut rest = body;
     while !rest.is_empty() {
         let length = varint(&mut rest, "the length of a family")?;
@@ -115,7 +115,7 @@ impl<'a> Metric<'a> {
         let body = body.ok_or(Error::Malformed { what: "a metric has no value of its family's type" })?;
         // Zero is how some senders write that there is none.
         let time_ms = time_ms.filter(|time_ms| *time_ms != 0);
-        Ok(Self { name, kind, series: Series::of_message(name, metric), time_ms, body })
+        Ok(Self { name, kind, series: Series::from_message(name, metric), time_ms, body })
     }
 
     fn points(self, out: &mut Vec<Point<'a>>) {

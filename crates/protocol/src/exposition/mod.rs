@@ -48,7 +48,7 @@ pub enum Format {
 impl Format {
     /// The form that a `Content-Type` names.
     #[must_use]
-    pub fn of_content_type(kind: &str) -> Option<Self> {
+    pub fn from_content_type(kind: &str) -> Option<Self> {
         let mut parts = kind.split(';').map(str::trim);
         let name = parts.next()?.to_ascii_lowercase();
         let parameter = |wanted: &str| {

@@ -92,7 +92,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn of(body: impl AsRef<[u8]>) -> Self {
+    pub(super) fn new(body: impl AsRef<[u8]>) -> Self {
         Self { room: Room::fetched(body.as_ref().len()), families: 0, points: 0 }
     }
 

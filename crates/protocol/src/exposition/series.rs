@@ -34,13 +34,13 @@ enum Named<'a> {
 
 impl<'a> Series<'a> {
     /// A series that a text names by `raw`, which was read before; its label `bound` is a number.
-    pub(super) fn of_text(raw: &'a str, bound: Option<&'static str>) -> Self {
+    pub(super) fn from_text(raw: &'a str, bound: Option<&'static str>) -> Self {
         let key = XxHash3_128::oneshot(raw.as_bytes());
         Self { key, named: Named::Text { raw, bound }, suffix: "", extra: None }
     }
 
     /// A series of the metric in `metric`, whose labels are messages and were read before.
-    pub(super) fn of_message(name: &'a str, metric: &'a [u8]) -> Self {
+    pub(super) fn from_message(name: &'a str, metric: &'a [u8]) -> Self {
         let mut key = XxHash3_128::oneshot_with_seed(1, name.as_bytes());
         for label in message_labels(metric) {
             key = XxHash3_128::oneshot_with_seed(key as u64, label) ^ key.rotate_left(1);

@@ -444,7 +444,7 @@ fn content_types_name_the_form() {
         ("text/html", None),
         ("", None),
     ] {
-        assert_eq!(Format::of_content_type(kind), format, "{kind}");
+        assert_eq!(Format::from_content_type(kind), format, "{kind}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::Error;
 
 pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error> {
     let mut reader = Reader { out: Exposition::default(), families: HashMap::new(), last: ("", MetricKind::Unknown) };
-    let mut meter = Meter::of(body);
+    let mut meter = Meter::new(body);
     for (at, line) in body.split_inclusive('\n').enumerate() {
         let ended = line.strip_suffix('\n');
         let line = ended.unwrap_or(line);
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
             _ => None,
         };
         self.out.points.push(Point {
-            series: Series::of_text(raw, bound),
+            series: Series::from_text(raw, bound),
             temporality: temporality(kind, &name),
             time_ms,
             start_ms: None,

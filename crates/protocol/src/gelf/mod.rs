@@ -34,7 +34,7 @@ pub fn feed(bytes: &[u8], now_ns: i64, gather: &mut Gather) -> Result<(), Fault>
         return Err(Fault::TooLong);
     }
     let members = members(bytes)?;
-    let message = Message::of(&members)?;
+    let message = Message::from_members(&members)?;
     let time_ns = message.time.map_or(Ok(now_ns), seconds)?;
     message.origin().push(time_ns, message.text(&members), gather)
 }
@@ -63,7 +63,7 @@ struct Message<'m> {
 }
 
 impl<'m> Message<'m> {
-    fn of(members: &'m [(String, Value)]) -> Result<Self, Fault> {
+    fn from_members(members: &'m [(String, Value)]) -> Result<Self, Fault> {
         let mut found = Self::default();
         for (name, value) in members {
             match (name.as_str(), value) {

@@ -39,7 +39,7 @@ pub enum Precision {
 impl Precision {
     /// The precision that a request names.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "" | "n" | "ns" => Self::Nanoseconds,
             "u" | "us" | "µ" | "µs" => Self::Microseconds,

@@ -130,11 +130,11 @@ fn times_have_the_precision_of_the_request() {
         ("m", "28333333", 1_699_999_980_000_000_000),
         ("h", "472222", 1_699_999_200_000_000_000),
     ] {
-        let options = Options { precision: Precision::of(name).unwrap(), ..Options::default() };
+        let options = Options { precision: Precision::parse(name).unwrap(), ..Options::default() };
         let read = read_with(format!("m v=1 {time}").as_bytes(), &options);
         assert_eq!(samples(&read)[0].1, expected, "{name}");
     }
-    assert_eq!(Precision::of("d"), None);
+    assert_eq!(Precision::parse("d"), None);
     let seconds = Options { precision: Precision::Seconds, ..Options::default() };
     assert_eq!(read_with(b"m v=1 1700000000000000000", &seconds).details[0].2, Fault::Time, "ns as seconds overflow");
 }

@@ -68,7 +68,7 @@ impl<'k> Builder<'k> {
             memory_bytes: 0,
         };
         let seed = XxHash3_64::oneshot_with_seed(DOMAIN, context.tenant.as_str().as_bytes());
-        Self { read, ids, here: HashMap::default(), seed, room: Room::of(body) }
+        Self { read, ids, here: HashMap::default(), seed, room: Room::new(body) }
     }
 
     /// Where every identity begins.

@@ -283,7 +283,7 @@ impl<'a> Metric<'a> {
                 (2, value) => description = value.text("a metric's description is not UTF-8 text")?,
                 (3, value) => unit = value.text("a metric's unit is not UTF-8 text")?,
                 (number, value) => {
-                    if let Some(found) = Shape::of(number) {
+                    if let Some(found) = Shape::from_field(number) {
                         (shape, points) = (found, value.bytes("a metric's data is not a message")?);
                     }
                 }

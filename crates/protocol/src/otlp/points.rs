@@ -52,7 +52,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const fn of(field: u32) -> Option<Self> {
+    pub(super) const fn from_field(field: u32) -> Option<Self> {
         Some(match field {
             5 => Self::Gauge,
             7 => Self::Sum,

@@ -209,14 +209,14 @@ fn framed(same: &[SeriesData], bytes_max: usize) -> Vec<Vec<u8>> {
     out
 }
 
-fn of_floats(samples: &[(i64, f64)]) -> SeriesData {
+fn float_series(samples: &[(i64, f64)]) -> SeriesData {
     let mut one = series(&[("__name__", "a")], Kind::Float, Temporality::Gauge);
     one.floats.times = samples.iter().map(|sample| sample.0).collect();
     one.floats.values = samples.iter().map(|sample| sample.1).collect();
     one
 }
 
-fn of_histograms(samples: Vec<(i64, HistogramValue)>, temporality: Temporality) -> SeriesData {
+fn histogram_series(samples: Vec<(i64, HistogramValue)>, temporality: Temporality) -> SeriesData {
     let mut one = series(&[("__name__", "a")], Kind::Histogram, temporality);
     (one.histograms.times, one.histograms.values) = samples.into_iter().unzip();
     one
@@ -234,12 +234,12 @@ fn frames_are_bounded_and_hold_everything() {
     // Numbers that share nothing, at times that do not either.
     let noise = |at: i64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)) as f64 / 3.0;
     let samples: Vec<(i64, f64)> = (0..50_000).map(|at| (at * 1_000 + at * at % 977, noise(at))).collect();
-    let frames = framed(&[of_floats(&samples)], 64 << 10);
+    let frames = framed(&[float_series(&samples)], 64 << 10);
     assert!(frames.len() > 5 && frames.iter().all(|frame| frame.len() < (64 << 10) + 16), "{}", frames.len());
     let back: Vec<(i64, f64)> = unframed(&frames).iter().flat_map(|chunk| read_floats(&chunk.1)).collect();
     assert_eq!(back, samples);
     let mut count = 0;
-    let stopped = super::frames(3, &[of_floats(&samples)], 64 << 10, &mut |_| {
+    let stopped = super::frames(3, &[float_series(&samples)], 64 << 10, &mut |_| {
         count += 1;
         count < 2
     });
@@ -265,14 +265,15 @@ fn a_reset_a_stale_marker_and_another_layout_begin_a_chunk() {
         (6, HistogramValue::Integer(stale)),
         (7, cumulative(&[1, 41, 10], 2)),
     ];
-    let read: Vec<_> = unframed(&framed(&[of_histograms(samples.clone(), Temporality::Cumulative)], FRAME_BYTES_MAX))
-        .iter()
-        .map(|(encoding, bytes)| {
-            assert_eq!(*encoding, 2);
-            let (flags, schema, found) = read_histograms(bytes, true);
-            (flags, schema, found.iter().map(|one| (one.0, one.1)).collect::<Vec<_>>())
-        })
-        .collect();
+    let read: Vec<_> =
+        unframed(&framed(&[histogram_series(samples.clone(), Temporality::Cumulative)], FRAME_BYTES_MAX))
+            .iter()
+            .map(|(encoding, bytes)| {
+                assert_eq!(*encoding, 2);
+                let (flags, schema, found) = read_histograms(bytes, true);
+                (flags, schema, found.iter().map(|one| (one.0, one.1)).collect::<Vec<_>>())
+            })
+            .collect();
     let expected = [
         (0, 3, vec![(1, 1.0), (2, 5.0), (3, 15.0)]),
         (2, 3, vec![(4, 50.0)]),
@@ -282,7 +283,7 @@ fn a_reset_a_stale_marker_and_another_layout_begin_a_chunk() {
     ];
     assert_eq!(read, expected);
     // As states they have no history to break.
-    let states = unframed(&framed(&[of_histograms(samples[..4].to_vec(), Temporality::Delta)], FRAME_BYTES_MAX));
+    let states = unframed(&framed(&[histogram_series(samples[..4].to_vec(), Temporality::Delta)], FRAME_BYTES_MAX));
     assert_eq!((states.len(), read_histograms(&states[0].1, true).0), (1, 3));
 }
 
@@ -291,7 +292,7 @@ fn custom_bounds_and_zero_thresholds_are_reported() {
     let mut custom = Histogram::<f64>::new(Scheme::custom([0.005, 1.0, 1.0 / 3.0 + 1.0, 1e9]).unwrap());
     [(0.001, 2.5), (1.2, 1.5), (1e10, 3.0)].iter().for_each(|(value, count)| custom.record_n(*value, *count));
     let found = unframed(&framed(
-        &[of_histograms(vec![(5, HistogramValue::Float(custom.clone()))], Temporality::Cumulative)],
+        &[histogram_series(vec![(5, HistogramValue::Float(custom.clone()))], Temporality::Cumulative)],
         FRAME_BYTES_MAX,
     ));
     assert_eq!(found[0].0, 3);
@@ -303,7 +304,7 @@ fn custom_bounds_and_zero_thresholds_are_reported() {
         one.count = 3;
         one.sum = Some(0.0);
         let found = unframed(&framed(
-            &[of_histograms(vec![(5, HistogramValue::Integer(one.clone()))], Temporality::Gauge)],
+            &[histogram_series(vec![(5, HistogramValue::Integer(one.clone()))], Temporality::Gauge)],
             FRAME_BYTES_MAX,
         ));
         assert_eq!(read_histograms(&found[0].1, true), (3, 0, vec![reported(5, &one)]), "{threshold:e}");
@@ -319,7 +320,7 @@ fn a_reset_hint_of_the_sender_is_kept() {
         one.record(1.0);
         one.reset = reset;
         let samples = vec![(5, HistogramValue::Integer(one))];
-        let found = unframed(&framed(&[of_histograms(samples, Temporality::Cumulative)], FRAME_BYTES_MAX));
+        let found = unframed(&framed(&[histogram_series(samples, Temporality::Cumulative)], FRAME_BYTES_MAX));
         assert_eq!(read_histograms(&found[0].1, true).0, flags);
     }
 }
@@ -336,12 +337,12 @@ proptest! {
             bits = if *is_near { bits ^ (value & 0xff00) } else { *value };
             (time, f64::from_bits(bits))
         }).collect();
-        let back: Vec<(i64, f64)> =
-            unframed(&framed(&[of_floats(&samples)], 1_000)).iter().flat_map(|chunk| read_floats(&chunk.1)).collect();
+        let chunks = unframed(&framed(&[float_series(&samples)], 1_000));
+        let back: Vec<(i64, f64)> = chunks.iter().flat_map(|chunk| read_floats(&chunk.1)).collect();
         let bits = |all: &[(i64, f64)]| all.iter().map(|(time, value)| (*time, value.to_bits())).collect::<Vec<_>>();
         prop_assert_eq!(bits(&back), bits(&samples));
         let mut read = Vec::new();
-        for (encoding, bytes) in unframed(&framed(&[of_floats(&samples)], 1_000)) {
+        for (encoding, bytes) in unframed(&framed(&[float_series(&samples)], 1_000)) {
             tsdb_chunk::decode(encoding as u8, &bytes, &mut |time, point| match point {
                 Point::Float(value) => read.push((time, value)),
                 Point::Histogram(_) => panic!("a histogram among floats"),
@@ -377,7 +378,7 @@ proptest! {
             }
         }
         let temporality = if is_cumulative { Temporality::Cumulative } else { Temporality::Delta };
-        let chunks = unframed(&framed(&[of_histograms(samples, temporality)], 4_000));
+        let chunks = unframed(&framed(&[histogram_series(samples, temporality)], 4_000));
         let back: Vec<HistogramPoint> = chunks.iter().flat_map(|chunk| read_histograms(&chunk.1, !is_float).2).collect();
         prop_assert_eq!(format!("{back:?}"), format!("{expected:?}"));
         let mut read = Vec::new();
@@ -412,7 +413,7 @@ fn what_a_reader_of_chunks_gives_is_what_was_written() {
     {
         let one = Histogram { reset, ..one.clone() };
         let samples = vec![(5, HistogramValue::Float(one.clone()))];
-        let found = unframed(&framed(&[of_histograms(samples, Temporality::Cumulative)], FRAME_BYTES_MAX));
+        let found = unframed(&framed(&[histogram_series(samples, Temporality::Cumulative)], FRAME_BYTES_MAX));
         let (points, end) = decoded(found[0].0, &found[0].1);
         end.unwrap();
         let [(5, Point::Histogram(Ok(Counts::Float(read))))] = &points[..] else { panic!("{points:?}") };
@@ -426,7 +427,7 @@ fn what_a_reader_of_chunks_gives_is_what_was_written() {
 #[test]
 fn a_chunk_that_is_cut_or_changed_is_refused_or_read_without_a_panic() {
     let samples: Vec<(i64, f64)> = (0..100).map(|at| (at * 15_000, at as f64 / 3.0)).collect();
-    let (_, floats) = unframed(&framed(&[of_floats(&samples)], FRAME_BYTES_MAX)).remove(0);
+    let (_, floats) = unframed(&framed(&[float_series(&samples)], FRAME_BYTES_MAX)).remove(0);
     for cut in 0..floats.len() {
         let (points, end) = decoded(1, &floats[..cut]);
         assert!(end.is_err() && points.len() < 100, "{cut}");
@@ -438,7 +439,7 @@ fn a_chunk_that_is_cut_or_changed_is_refused_or_read_without_a_panic() {
         (i64::from(at) * 1_000, HistogramValue::Integer(one.clone()))
     });
     let (_, whole) =
-        unframed(&framed(&[of_histograms(grown.collect(), Temporality::Cumulative)], FRAME_BYTES_MAX)).remove(0);
+        unframed(&framed(&[histogram_series(grown.collect(), Temporality::Cumulative)], FRAME_BYTES_MAX)).remove(0);
     for cut in 0..whole.len() {
         assert!(decoded(2, &whole[..cut]).1.is_err(), "{cut}");
     }

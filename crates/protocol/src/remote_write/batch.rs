@@ -66,7 +66,13 @@ impl<'k> Builder<'k> {
             declared: Declared::default(),
             memory_bytes: 0,
         };
-        Self { read, seed: KeySeed::of(tenant), known: ids.map(Lookup::new), time_ms: 0, room: Room::of(body) }
+        Self {
+            read,
+            seed: KeySeed::from_tenant(tenant),
+            known: ids.map(Lookup::new),
+            time_ms: 0,
+            room: Room::new(body),
+        }
     }
 
     /// What follows is of another series than what was before; its keys are made with the seed.

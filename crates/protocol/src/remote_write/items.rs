@@ -136,7 +136,7 @@ mod tests {
     }
 
     /// The items that the batch of the same request would be.
-    fn of_batch(message: &[u8], tenant: &Tenant) -> Option<Vec<Item>> {
+    fn items_of_batch(message: &[u8], tenant: &Tenant) -> Option<Vec<Item>> {
         let batch = v1::read(message, tenant, SourceId(1), 1, None, |_| {}).ok()?.batch;
         let item = |sample: &ogive_model::Sample| {
             let Value::Float(value) = sample.value else { return None };
@@ -151,7 +151,7 @@ mod tests {
             let mut items = Vec::new();
             let read = ItemReader::new(&tenant).read(message, &mut items);
             let bits = |items: &[Item]| format!("{items:?}");
-            match of_batch(message, &tenant) {
+            match items_of_batch(message, &tenant) {
                 Some(expected) => assert_eq!(bits(&items), bits(&expected)),
                 None => assert!(read.is_err()),
             }

@@ -61,7 +61,7 @@ pub(crate) struct Key(pub(crate) u128);
 pub(super) struct KeySeed(u64);
 
 impl KeySeed {
-    pub(super) fn of(tenant: &Tenant) -> Self {
+    pub(super) fn from_tenant(tenant: &Tenant) -> Self {
         Self(XxHash3_64::oneshot(tenant.as_str().as_bytes()))
     }
 

@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(text: &str) -> Result<Self, Fault> {
+    fn parse(text: &str) -> Result<Self, Fault> {
         Ok(match text {
             "c" => Self::Counter,
             "g" => Self::Gauge,
@@ -146,7 +146,7 @@ fn metric(text: &str) -> Result<Metric<'_>, Fault> {
     }
     let (values, rest) = rest.split_once('|').ok_or(Fault::Fields)?;
     let (kind, rest) = rest.split_once('|').unwrap_or((rest, ""));
-    let mut metric = Metric { name, kind: Kind::of(kind)?, values, weight: 1.0, tags: Tags(rest), time_ns: None };
+    let mut metric = Metric { name, kind: Kind::parse(kind)?, values, weight: 1.0, tags: Tags(rest), time_ns: None };
     let sections = if rest.is_empty() { None } else { Some(rest.split('|')) };
     for section in sections.into_iter().flatten() {
         match section.as_bytes() {

@@ -128,6 +128,6 @@ fn consul_url(scheme: Option<&str>, server: Option<&str>, prefix: &str) -> Resul
     }
     let prefix = prefix.trim_matches('/');
     let url = format!("{scheme}://{host}{}{prefix}", if prefix.is_empty() { "" } else { "/" });
-    let parsed = url.parse::<Uri>().map_err(|error| error.to_string()).and_then(|url| Origin::of(&url));
+    let parsed = url.parse::<Uri>().map_err(|error| error.to_string()).and_then(|url| Origin::from_url(&url));
     parsed.map(|_| url).map_err(|error| format!("server {server:?} cannot be reached: {error}"))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::job::BODY_BYTES_MAX;
 use super::*;
 
-fn of(text: impl AsRef<[u8]>) -> Result<Config, String> {
+fn parsed(text: impl AsRef<[u8]>) -> Result<Config, String> {
     thread_local!(static TEXT: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) });
     TEXT.replace(text.as_ref().to_vec());
     let read = |path: &Path| match path.to_str() {
@@ -76,14 +76,14 @@ fn what_is_reported_of_jobs_is_what_they_are() {
     tenant: blue
 ";
     let reported = |config: &Config| super::effective_yaml(config.jobs.iter());
-    let (read, hidden) = (of(GOOD).unwrap(), of(format!("{GOOD}{secret}")).unwrap());
+    let (read, hidden) = (parsed(GOOD).unwrap(), parsed(format!("{GOOD}{secret}")).unwrap());
     let text = reported(&read);
-    let again = of(text.replace("/etc/p/more", "/none")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let again = parsed(text.replace("/etc/p/more", "/none")).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(again.jobs, read.jobs, "{text}");
     let text = reported(&hidden);
     assert!(!text.contains("hush"), "{text}");
     assert_eq!(text.matches("<secret>").count(), 6, "{text}");
-    let again = of(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let again = parsed(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(reported(&again), text);
     assert_eq!(reported(&Config::default()), "");
 }
@@ -93,9 +93,9 @@ fn what_is_reported_of_jobs_is_what_they_are() {
 fn what_holds_nothing_is_reported_too() {
     let text =
         "scrape_configs: [{job_name: a, static_configs: [{targets: []}, {}, {labels: {'': x}}], params: {'': [y]}}]";
-    let read = of(text).unwrap();
+    let read = parsed(text).unwrap();
     let reported = super::effective_yaml(read.jobs.iter());
-    let again = of(&reported).unwrap_or_else(|error| panic!("{error}\n{reported}"));
+    let again = parsed(&reported).unwrap_or_else(|error| panic!("{error}\n{reported}"));
     assert_eq!(again.jobs, read.jobs, "{reported}");
 }
 
@@ -104,7 +104,7 @@ fn what_holds_nothing_is_reported_too() {
 fn mutated_files_are_read_or_refused() {
     let mut refused = 0;
     crate::mutations::mutations(GOOD.as_bytes(), 1_500, 4, b" -:[]{},'\"#&*!|>\n\tax0\xff", |text| {
-        if let Err(sentence) = of(text) {
+        if let Err(sentence) = parsed(text) {
             assert!(sentence.starts_with("/etc/p/prometheus.yml"), "{sentence}");
             refused += 1;
         }
@@ -120,11 +120,11 @@ fn aliases_and_depth_are_bounded() {
         let aliases = vec![format!("*a{}", at - 1); 10].join(", ");
         bomb.push_str(&format!("a{at}: &a{at} [{aliases}]\n"));
     }
-    assert!(of(&bomb).is_err());
-    assert!(of(format!("scrape_configs: [{{job_name: x, params: {{a: *a9}}}}]\n{bomb}")).is_err());
+    assert!(parsed(&bomb).is_err());
+    assert!(parsed(format!("scrape_configs: [{{job_name: x, params: {{a: *a9}}}}]\n{bomb}")).is_err());
     for open in ["[", "{a: ", "- "] {
         let deep = format!("scrape_configs: {}", open.repeat(100_000));
-        assert!(of(&deep).is_err());
+        assert!(parsed(&deep).is_err());
         let reported: Result<Vec<Group>, String> = yaml(Path::new("http://x"), deep.as_bytes());
         assert!(reported.is_err());
     }
@@ -132,7 +132,7 @@ fn aliases_and_depth_are_bounded() {
 
 #[test]
 fn a_file_of_a_prometheus_works() {
-    let config = of(GOOD).unwrap();
+    let config = parsed(GOOD).unwrap();
     assert_eq!(config.warnings.len(), 1);
     for section in ["rule_files", "alerting", "remote_write", "external_labels"] {
         assert!(config.warnings[0].contains(section), "{:?}", config.warnings);
@@ -159,17 +159,17 @@ fn a_file_of_a_prometheus_works() {
 
 #[test]
 fn native_histograms_are_asked_for_by_name() {
-    let config = of("global: {scrape_native_histograms: true}\nscrape_configs: [{job_name: a}, {job_name: b, scrape_native_histograms: false}]").unwrap();
+    let config = parsed("global: {scrape_native_histograms: true}\nscrape_configs: [{job_name: a}, {job_name: b, scrape_native_histograms: false}]").unwrap();
     assert_eq!((config.jobs[0].protocols[0], config.jobs[0].natives), (Protocol::Protobuf, true));
     assert_eq!((config.jobs[1].protocols[0], config.jobs[1].natives), (Protocol::OpenMetrics1, false));
-    assert!(of("").unwrap().jobs.is_empty());
+    assert!(parsed("").unwrap().jobs.is_empty());
 }
 
 #[test]
 fn names_and_services_have_the_defaults_of_prometheus() {
     let text = "scrape_configs: [{job_name: a, dns_sd_configs: [{names: [x]}, {names: [y], type: aaaa, port: 9100}], \
                 consul_sd_configs: [{}, {server: 'https://c:8501/', path_prefix: p}, {server: 'http://c', scheme: https}]}]";
-    let config = of(text).unwrap();
+    let config = parsed(text).unwrap();
     let job = &config.jobs[0];
     let [srv, aaaa] = &job.dns[..] else { panic!("{:?}", job.dns) };
     assert_eq!((srv.kind, srv.port, srv.refresh), (RecordKind::Srv, 0, Duration::from_secs(30)));
@@ -183,7 +183,7 @@ fn names_and_services_have_the_defaults_of_prometheus() {
 
 /// A file that is refused with these words.
 fn says(text: &str, words: &[&str]) {
-    let error = of(text).map(|config| config.jobs.len()).unwrap_err();
+    let error = parsed(text).map(|config| config.jobs.len()).unwrap_err();
     for word in words {
         assert!(error.contains(word), "{text}{error}: does not say {word:?}");
     }

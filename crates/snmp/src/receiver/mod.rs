@@ -174,11 +174,11 @@ impl Receiver {
         }
         let (_, community, pdu) = message.into_parts();
         let pdu = match pdu {
-            CommunityPdu::TrapV1(trap) => return record::of_first(&trap, sender).map(Received::Trap),
+            CommunityPdu::TrapV1(trap) => return record::from_v1(&trap, sender).map(Received::Trap),
             CommunityPdu::Standard(pdu) => pdu,
         };
         let kind = kind(&pdu)?;
-        let notification = record::of_second(pdu.varbinds(), sender)?;
+        let notification = record::from_v2(pdu.varbinds(), sender)?;
         if kind == Kind::Trap {
             return Ok(Received::Trap(notification));
         }
@@ -227,7 +227,7 @@ impl Receiver {
         if kind == Kind::Inform && !self.is_ours(&envelope) {
             return failed(Failure::Engine);
         }
-        let mut notification = record::of_second(scoped.pdu.varbinds(), sender)?;
+        let mut notification = record::from_v2(scoped.pdu.varbinds(), sender)?;
         notification.version = "3";
         notification.user = Some(String::from_utf8_lossy(envelope.params.username()).into_owned());
         notification.context = String::from_utf8_lossy(&scoped.context_name).into_owned();

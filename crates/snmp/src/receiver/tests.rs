@@ -19,7 +19,7 @@ fn to_us(id: i32) -> Letter<'static> {
     Letter { id, engine: ENGINE, boots: BOOTS, time: 10, is_reportable: true }
 }
 
-fn of_agent() -> Letter<'static> {
+fn from_agent() -> Letter<'static> {
     Letter { id: 5, engine: AGENT, boots: 3, time: 1_000, is_reportable: false }
 }
 
@@ -83,8 +83,8 @@ fn what_is_cut_or_longer_than_it_says_is_refused() {
     let access = access(ACCESS);
     for whole in [
         by_community("public", inform(Version::V2c, 7)),
-        to_us(5).of(user(&access, "open"), inform(Version::V3, 7)),
-        to_us(5).of(user(&access, "sealed"), inform(Version::V3, 7)),
+        to_us(5).message(user(&access, "open"), inform(Version::V3, 7)),
+        to_us(5).message(user(&access, "sealed"), inform(Version::V3, 7)),
     ] {
         for length in 0..whole.len() {
             assert_eq!(refused(receiver.receive(whole.slice(..length), SENDER, 10)), (Refusal::Undecodable, None));
@@ -112,11 +112,12 @@ fn an_inform_is_answered_with_its_own_objects() {
 fn traps_of_users_are_signed_for_the_engine_of_the_agent() {
     let (receiver, access) = (receiver(), access(ACCESS));
     for name in USERS {
-        let found = taken(receiver.receive(of_agent().of(user(&access, name), trap(Version::V3, 7)), SENDER, 10));
+        let found =
+            taken(receiver.receive(from_agent().message(user(&access, name), trap(Version::V3, 7)), SENDER, 10));
         assert_eq!((found.version, found.user.as_deref(), found.bindings.len()), ("3", Some(name), 1));
     }
     for name in ["signed", "sealed"] {
-        let whole = of_agent().of(user(&access, name), trap(Version::V3, 7));
+        let whole = from_agent().message(user(&access, name), trap(Version::V3, 7));
         // Any bit of what is signed, from the last on.
         for at in whole.len() - 40..whole.len() {
             let mut changed = whole.to_vec();
@@ -142,9 +143,9 @@ fn wrong_logins_are_refused_and_reported() {
         ("sealed", Refusal::Decryption, report_oids::decryption_errors()),
     ] {
         let (found, report) =
-            refused(receiver.receive(to_us(5).of(user(&others, name), inform(Version::V3, 7)), SENDER, 10));
+            refused(receiver.receive(to_us(5).message(user(&others, name), inform(Version::V3, 7)), SENDER, 10));
         assert_eq!((found, reported(&report.unwrap()).0), (refusal, object), "{name}");
-        let trap = of_agent().of(user(&others, name), trap(Version::V3, 7));
+        let trap = from_agent().message(user(&others, name), trap(Version::V3, 7));
         assert_eq!(refused(receiver.receive(trap, SENDER, 10)), (refusal, None), "{name}");
     }
     // In the name of a user who has a password, without it, or signed alone.
@@ -153,7 +154,7 @@ fn wrong_logins_are_refused_and_reported() {
          [[user]]\nuser = 'open'\nauthentication = 'sha1'\npassword = 'hunter2 hunter2'\n",
     );
     for name in USERS {
-        let trap = of_agent().of(user(&lower, name), trap(Version::V3, 7));
+        let trap = from_agent().message(user(&lower, name), trap(Version::V3, 7));
         assert_eq!(refused(receiver.receive(trap, SENDER, 10)), (Refusal::Level, None), "{name}");
     }
 }
@@ -169,7 +170,7 @@ fn an_engine_is_discovered_and_its_time_is_learnt() {
     for name in ["signed", "sealed"] {
         let user = user(&access, name);
         let ask = |boots: u32, time: u32, up_s: u64| {
-            receiver.receive(Letter { boots, time, ..to_us(6) }.of(user, inform(Version::V3, 7)), SENDER, up_s)
+            receiver.receive(Letter { boots, time, ..to_us(6) }.message(user, inform(Version::V3, 7)), SENDER, up_s)
         };
         let Received::Question(report) = ask(0, 0, 1_000) else { panic!("it asks for the time") };
         let (object, params) = reported(&report);
@@ -199,7 +200,7 @@ fn an_inform_of_a_user_is_answered_at_its_level() {
     let (receiver, access) = (receiver(), access(ACCESS));
     for name in USERS {
         let user = user(&access, name);
-        let inform = asked(receiver.receive(to_us(6).of(user, inform(Version::V3, 7)), SENDER, 10));
+        let inform = asked(receiver.receive(to_us(6).message(user, inform(Version::V3, 7)), SENDER, 10));
         let answer = receiver.answer(&inform, 12).unwrap();
         let message = RawV3Message::decode(answer.clone(), STRICT).unwrap().value;
         assert_eq!((message.msg_id(), message.security_level()), (6, user.security_level()));
@@ -217,9 +218,9 @@ fn an_inform_of_a_user_is_answered_at_its_level() {
 fn an_inform_for_another_engine_is_refused() {
     let (receiver, access) = (receiver(), access(ACCESS));
     for name in USERS {
-        let letter = Letter { is_reportable: true, ..of_agent() };
+        let letter = Letter { is_reportable: true, ..from_agent() };
         let (refusal, report) =
-            refused(receiver.receive(letter.of(user(&access, name), inform(Version::V3, 7)), SENDER, 10));
+            refused(receiver.receive(letter.message(user(&access, name), inform(Version::V3, 7)), SENDER, 10));
         assert_eq!((refusal, reported(&report.unwrap()).0), (Refusal::Engine, report_oids::unknown_engine_ids()));
     }
 }
@@ -228,7 +229,7 @@ fn an_inform_for_another_engine_is_refused() {
 fn an_inform_that_comes_again_is_known() {
     let (receiver, access) = (receiver(), access(ACCESS));
     let identity = |id: i32, request: i32| {
-        asked(receiver.receive(to_us(id).of(user(&access, "sealed"), inform(Version::V3, request)), SENDER, 10))
+        asked(receiver.receive(to_us(id).message(user(&access, "sealed"), inform(Version::V3, request)), SENDER, 10))
             .identity(1)
     };
     assert_eq!(identity(1, 7), identity(2, 7), "the number of its message is another each time");

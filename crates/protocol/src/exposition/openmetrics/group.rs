@@ -29,7 +29,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(kind: MetricKind, suffix: &str, is_composite: bool) -> LineResult<Self> {
+    pub(super) fn from_suffix(kind: MetricKind, suffix: &str, is_composite: bool) -> LineResult<Self> {
         use MetricKind as Type;
         let is_distribution = matches!(kind, Type::Histogram | Type::GaugeHistogram | Type::Summary);
         if is_composite {

@@ -29,7 +29,7 @@ const NAMES_MAX: usize = ogive_model::Labels::COUNT_MAX;
 
 pub(super) fn decode(body: &str, version: u8) -> Result<Exposition<'_>, Error> {
     let mut reader = Reader { version, ..Reader::default() };
-    let mut meter = Meter::of(body);
+    let mut meter = Meter::new(body);
     let mut lines = body.split_inclusive('\n').enumerate();
     for (at, line) in lines.by_ref() {
         let error = |what| Error::Line { line: at + 1, what };
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         let number_of = |cursor: &mut Cursor<'a>| number(cursor.word()).ok_or("a value is not a number");
         let value = if composite.is_some() { 0.0 } else { number_of(&mut cursor)? };
         let tail = Tail::read(&mut cursor)?;
-        let part = Part::of(kind, suffix, composite.is_some())?;
+        let part = Part::from_suffix(kind, suffix, composite.is_some())?;
         part.check(value, head.le.as_deref(), head.quantile.as_deref(), tail.exemplars.len(), self.version)?;
         let base = match kind {
             MetricKind::Histogram | MetricKind::GaugeHistogram | MetricKind::Summary => head.base,
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
             MetricKind::Summary => Some("quantile"),
             _ => None,
         };
-        let series = Series::of_text(head.raw, bound);
+        let series = Series::from_text(head.raw, bound);
         let Tail { time, start, exemplars } = tail;
         let ms = |seconds: Option<f64>| match seconds {
             Some(seconds) => milliseconds(seconds).map(Some).ok_or("a time is beyond what can be stored"),
