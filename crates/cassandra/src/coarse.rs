@@ -168,7 +168,7 @@ async fn counts(cluster: &Cluster, one: &SeriesPlan, hours: &BTreeSet<i32>) -> R
 /// # Errors
 /// [`Error::Corrupt`] for cells that cannot be decoded although their checksum is right.
 pub(crate) fn choose(one: &mut SeriesPlan, mut answers: Vec<Usable>, asked: &QueryWindow) -> Result<(), Error> {
-    let table = Table::of(&one.known.def);
+    let table = Table::from_series(&one.known.def);
     let horizon = asked.horizon(table);
     let first = answers.pop().unwrap_or_default();
     let mut hours = BTreeSet::new();

@@ -218,7 +218,7 @@ async fn series(
     is_first: bool,
 ) -> Result<(Vec<Record>, u64), Error> {
     let (mut out, mut damaged) = (Vec::new(), 0);
-    let table = Table::of(&known.def);
+    let table = Table::from_series(&known.def);
     for span in spans(day * DAY_MINUTES..=(day + 1) * DAY_MINUTES - 1, BUCKET_MINUTES) {
         let (rows, consistent) = cluster.cells(table, known.id, span, Copies::Majority).await?;
         must_be_majority(consistent)?;

@@ -149,7 +149,7 @@ impl Driver {
         let mut written: BTreeMap<Table, Vec<Listed>> = BTreeMap::new();
         for (known, pieces) in series {
             let rows = self.rows(&known, pieces);
-            if Table::of(&known.def) == Table::Numbers {
+            if Table::from_series(&known.def) == Table::Numbers {
                 self.site.rolling.written(&known, rows.iter().map(|(row, ..)| row.key.minute));
             }
             for (row, how, pieces) in rows {
@@ -182,7 +182,7 @@ impl Driver {
 
     /// The rows of some pieces; none of what has had its time.
     fn rows(&self, known: &CatalogSeries, pieces: Vec<Arc<Piece>>) -> Rows {
-        let (table, cluster) = (Table::of(&known.def), self.cluster());
+        let (table, cluster) = (Table::from_series(&known.def), self.cluster());
         let ahead_us = cluster.ahead_us();
         let arrived = |piece: &Piece| piece.arrived_us.saturating_add(ahead_us);
         let mut out = Vec::new();

@@ -127,7 +127,7 @@ impl Fragment {
                 count += 1;
             }
             let key = RowKey { series, minute: first.minute, source: first.source, sequence: first.sequence };
-            out.push(Self::of(key, &rest[..count])?);
+            out.push(Self::from_pieces(key, &rest[..count])?);
             rest = &rest[count..];
         }
         Ok(out)
@@ -152,14 +152,14 @@ impl Fragment {
                 let mut chosen = Vec::new();
                 if search.run(&all[first..], gaps, &mut chosen, XxHash3_64::default()) {
                     let its: Vec<Arc<Piece>> = chosen.iter().map(|place| Arc::clone(&pieces[*place])).collect();
-                    return Self::of(key, &its).ok();
+                    return Self::from_pieces(key, &its).ok();
                 }
             }
         }
         None
     }
 
-    fn of(key: RowKey, pieces: &[Arc<Piece>]) -> Result<Self, Error> {
+    fn from_pieces(key: RowKey, pieces: &[Arc<Piece>]) -> Result<Self, Error> {
         let mut plain = Vec::new();
         for piece in pieces {
             assert_eq!((piece.minute, piece.source), (key.minute, key.source), "a row is of one minute and source");

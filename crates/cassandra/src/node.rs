@@ -157,7 +157,7 @@ impl Node {
     /// Samples of a series at and before this are shown by none of the clusters.
     fn oldest(&self, def: &SeriesDef) -> WallMs {
         let clusters = self.shared.sites.iter().filter_map(|site| site.cluster.get());
-        let of = |cluster: &Cluster| cluster.kept().horizon(Table::of(def), cluster.now());
+        let of = |cluster: &Cluster| cluster.kept().horizon(Table::from_series(def), cluster.now());
         clusters.map(of).min().unwrap_or(WallMs::MIN)
     }
 

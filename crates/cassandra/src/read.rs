@@ -128,7 +128,7 @@ async fn part(
     let pieces = some.iter().map(|_| Pieces::default()).collect();
     let mut part = Part { pieces, reached: Vec::new(), corrupt: 0 };
     for places in places.chunks(PARTITIONS) {
-        let table = |number: usize| Table::of(&some[number].known.def);
+        let table = |number: usize| Table::from_series(&some[number].known.def);
         let reads = places
             .iter()
             .map(|(number, span)| cluster.cells(table(*number), some[*number].known.id, *span, first_copies));

@@ -70,7 +70,7 @@ async fn remove(shared: &Shared, site: &Site, cluster: &Cluster, deletion: &Dele
     let (hour_first, hour_last) = (hour(start), hour(end.saturating_sub(Ms(1))));
     for some in found.chunks(PARTITIONS) {
         let removing = some.iter().map(async |(known, days)| {
-            let table = Table::of(&known.def);
+            let table = Table::from_series(&known.def);
             for span in spans_of_days(days, &(first..=last), BUCKET_MINUTES, DAY_MINUTES) {
                 cluster.remove_minutes(table, known.id, span, deletion.at_us).await?;
             }

@@ -74,10 +74,10 @@ impl Statements {
         let to = Preparing { session, keyspace };
         let (mut raw, mut rolled) = (Vec::new(), Vec::new());
         for table in Table::RAW {
-            raw.push(to.of_rows(table.name()).await?);
+            raw.push(to.prepare_rows(table.name()).await?);
         }
         for table in Table::ROLLED {
-            rolled.push(to.of_rollups(table.name()).await?);
+            rolled.push(to.prepare_rollups(table.name()).await?);
         }
         let (segments, days, manifests) = ("index_segments", "index_days", "manifests");
         let (deletions, repairs) = ("deletions", "repairs");
@@ -125,7 +125,7 @@ impl Statements {
 }
 
 impl Preparing<'_> {
-    async fn of_rows(&self, table: &'static str) -> Result<OfRows, Error> {
+    async fn prepare_rows(&self, table: &'static str) -> Result<OfRows, Error> {
         let place = "WHERE series = ? AND bucket = ? AND minute >= ? AND minute <= ?";
         let put = "INSERT INTO % (series, bucket, minute, source, sequence, digest, body) VALUES (?,?,?,?,?,?,?) \
                    USING TIMESTAMP ? AND TTL ?";
@@ -139,7 +139,7 @@ impl Preparing<'_> {
         })
     }
 
-    async fn of_rollups(&self, table: &'static str) -> Result<OfRollups, Error> {
+    async fn prepare_rollups(&self, table: &'static str) -> Result<OfRollups, Error> {
         let place = "WHERE series = ? AND bucket = ? AND hour >= ? AND hour <= ?";
         Ok(OfRollups {
             put: self.one(table, "INSERT INTO % (series, bucket, hour, body) VALUES (?,?,?,?) USING TTL ?").await?,

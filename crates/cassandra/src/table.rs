@@ -35,7 +35,7 @@ impl Table {
     }
 
     /// Where the samples of a series are as they came.
-    pub(crate) fn of(def: &SeriesDef) -> Self {
+    pub(crate) fn from_series(def: &SeriesDef) -> Self {
         match Class::of(&def.labels, def.meta.kind) {
             Class::Numbers => Self::Numbers,
             Class::Logs => Self::Logs,

@@ -75,7 +75,7 @@ fn pieces(events: &mut [Event], wanted: &Query, tally: &Tally) {
     let mut heads: HashMap<PieceKey, Head> = HashMap::new();
     for at in 0..events.len() {
         let event = &events[at];
-        let Some(piece) = Piece::of(&event.text).filter(|_| !event.is_joined) else { continue };
+        let Some(piece) = Piece::parse(&event.text).filter(|_| !event.is_joined) else { continue };
         let key = PieceKey { series: event.series, shape: piece.shape, is_stderr: piece.is_stderr };
         let head = heads.remove(&key);
         if let Some(mut head) = head

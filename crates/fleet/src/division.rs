@@ -52,7 +52,7 @@ pub(crate) struct Grant {
 
 impl Division {
     /// Of a group that was there before a start, whose brokers may be running anything.
-    pub(crate) fn of_before(spread: Spread, now_ns: u64) -> Self {
+    pub(crate) fn from_earlier(spread: Spread, now_ns: u64) -> Self {
         let (settling, settled_ns) = (spread.checks.keys().cloned().collect(), now_ns + nanoseconds(term(&spread)));
         Self { settling, settled_ns, ..Self::new(spread) }
     }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_restart_moves_nothing_and_then_those_who_are_there_get_what_is_left() {
-        let mut division = Division::of_before(spread(40, 1), 100);
+        let mut division = Division::from_earlier(spread(40, 1), 100);
         let names: Vec<String> = spread(40, 1).checks.into_keys().collect();
         let (one, rest) = names.split_at(7);
         // Whatever they report stays, also where another division of them would be right.
@@ -391,7 +391,7 @@ mod tests {
                         for broker in brokers.values_mut().filter(|broker| broker.until_ns > now_ns) {
                             broker.until_ns = broker.until_ns.max(now_ns + 15 * SECOND_NS);
                         }
-                        division = Division::of_before(spread(20, count), now_ns);
+                        division = Division::from_earlier(spread(20, count), now_ns);
                     }
                     chosen => {
                         broker.is_there = broker.is_there || is_quiet || chosen < 30;

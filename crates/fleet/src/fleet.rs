@@ -172,7 +172,7 @@ impl Fleet {
         for (name, found) in groups.all() {
             match validate(&found.package.contents) {
                 Ok(spread) if spread.checks.is_empty() => {}
-                Ok(spread) => drop(state.divisions.insert(name.clone(), Division::of_before(spread, clock.now()))),
+                Ok(spread) => drop(state.divisions.insert(name.clone(), Division::from_earlier(spread, clock.now()))),
                 // Brokers go on with it, but nobody can divide its checks.
                 Err(mistakes) => invalid.push(format!(
                     "group {name}: its version is not valid here any more, and its spread checks run nowhere; apply it again: {}",

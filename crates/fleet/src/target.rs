@@ -42,7 +42,7 @@ impl Target {
     /// # Errors
     /// A sentence on what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Written { host, is_bracketed, port } = Written::of(text)?;
+        let Written { host, is_bracketed, port } = Written::parse(text)?;
         let host = match address(host, is_bracketed) {
             Some(address) => Host::Address(address.to_canonical()),
             None if is_bracketed => return Err(format!("{text:?}: {host:?} is no IPv6 address")),
@@ -70,7 +70,7 @@ struct Written<'t> {
 }
 
 impl<'t> Written<'t> {
-    fn of(text: &'t str) -> Result<Self, String> {
+    fn parse(text: &'t str) -> Result<Self, String> {
         if text.len() > TARGET_BYTES_MAX {
             return Err(format!("a target has {TARGET_BYTES_MAX} bytes at most, and this one {}", text.len()));
         }
@@ -135,7 +135,7 @@ fn bits(address: IpAddr) -> (u128, u32) {
 
 impl Entry {
     fn parse(text: &str) -> Result<Self, String> {
-        let Written { host, is_bracketed, port } = Written::of(text)?;
+        let Written { host, is_bracketed, port } = Written::parse(text)?;
         let Some((network, prefix)) = host.split_once('/') else {
             return Target::parse(text).map(|Target { host, port }| match host {
                 Host::Name(name) => Self::Name(name, port),

@@ -148,12 +148,12 @@ fn has_form(value: &Value) -> bool {
 
 /// Upper bound and count of each bucket that is not empty.
 fn each_bound(value: &Value, each: &mut dyn FnMut(f64, f64)) {
-    fn of<C: Count>(one: &Histogram<C>, each: &mut dyn FnMut(f64, f64)) {
+    fn each_of<C: Count>(one: &Histogram<C>, each: &mut dyn FnMut(f64, f64)) {
         one.buckets().for_each(|bucket| each(bucket.hi, bucket.count.to_f64()));
     }
     match value {
-        Value::Histogram(one) => of(one, each),
-        Value::FloatHistogram(one) => of(one, each),
+        Value::Histogram(one) => each_of(one, each),
+        Value::FloatHistogram(one) => each_of(one, each),
         _ => {}
     }
 }

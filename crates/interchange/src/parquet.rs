@@ -263,23 +263,23 @@ fn label(column: &dyn Array, row: usize) -> String {
 
 /// The number in a row; None in a column of another type, or where it is null.
 fn number(column: &dyn Array, row: usize) -> Option<f64> {
-    fn of<T: ArrowPrimitiveType>(column: &dyn Array, row: usize) -> T::Native {
+    fn value_at<T: ArrowPrimitiveType>(column: &dyn Array, row: usize) -> T::Native {
         column.as_primitive::<T>().value(row)
     }
     if column.is_null(row) {
         return None;
     }
     Some(match column.data_type() {
-        DataType::Float64 => of::<Float64Type>(column, row),
-        DataType::Float32 => f64::from(of::<Float32Type>(column, row)),
-        DataType::Int8 => f64::from(of::<Int8Type>(column, row)),
-        DataType::Int16 => f64::from(of::<Int16Type>(column, row)),
-        DataType::Int32 => f64::from(of::<Int32Type>(column, row)),
-        DataType::Int64 => of::<Int64Type>(column, row) as f64,
-        DataType::UInt8 => f64::from(of::<UInt8Type>(column, row)),
-        DataType::UInt16 => f64::from(of::<UInt16Type>(column, row)),
-        DataType::UInt32 => f64::from(of::<UInt32Type>(column, row)),
-        DataType::UInt64 => of::<UInt64Type>(column, row) as f64,
+        DataType::Float64 => value_at::<Float64Type>(column, row),
+        DataType::Float32 => f64::from(value_at::<Float32Type>(column, row)),
+        DataType::Int8 => f64::from(value_at::<Int8Type>(column, row)),
+        DataType::Int16 => f64::from(value_at::<Int16Type>(column, row)),
+        DataType::Int32 => f64::from(value_at::<Int32Type>(column, row)),
+        DataType::Int64 => value_at::<Int64Type>(column, row) as f64,
+        DataType::UInt8 => f64::from(value_at::<UInt8Type>(column, row)),
+        DataType::UInt16 => f64::from(value_at::<UInt16Type>(column, row)),
+        DataType::UInt32 => f64::from(value_at::<UInt32Type>(column, row)),
+        DataType::UInt64 => value_at::<UInt64Type>(column, row) as f64,
         DataType::Boolean => f64::from(u8::from(column.as_boolean().value(row))),
         _ => return None,
     })

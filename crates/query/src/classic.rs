@@ -282,7 +282,7 @@ impl ViewRequest<'_> {
     ) -> Result<Vec<SeriesData>, SelectError> {
         let matchers = of_base(&self.selection.matchers, &self.view.base);
         let listing = self.selection.labels_only;
-        let wanted = literals(&self.selection.matchers, BOUND).map(|texts| Bounds::of_texts(&texts));
+        let wanted = literals(&self.selection.matchers, BOUND).map(|texts| Bounds::from_texts(&texts));
         let is_bucket = self.view.part == Part::Bucket;
         // The bounds of a histogram are not known before its bins are.
         let needs_bins = is_bucket && wanted.is_none();
@@ -311,13 +311,13 @@ impl ViewRequest<'_> {
             found.series.iter().map(|one| size_of::<SeriesData>() + 64 + one.labels.memory_bytes()).sum();
         let columns = if listing { 0 } else { samples.saturating_mul(3 * size_of::<i64>()) };
         held.absorb(opening.charge(labels.saturating_add(columns).saturating_mul(rows))?);
-        let made = found.series.iter().flat_map(|one| self.of(one, &bounds));
+        let made = found.series.iter().flat_map(|one| self.view_series(one, &bounds));
         let fits = |one: &SeriesData| self.selection.matchers.iter().all(|m| m.matches(one.labels.get(&m.name)));
         Ok(made.filter(fits).collect())
     }
 
     /// The series of the view that stand for one histogram.
-    fn of(&self, histogram: &SeriesData, bounds: &Bounds) -> Vec<SeriesData> {
+    fn view_series(&self, histogram: &SeriesData, bounds: &Bounds) -> Vec<SeriesData> {
         let name = &*self.view.name;
         let column = &histogram.histograms;
         let samples = if self.selection.labels_only { &[][..] } else { &column.values };

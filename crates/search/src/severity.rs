@@ -61,12 +61,12 @@ impl Severity {
 
     /// The severity of a line: from a label, else from a field, else from a word near its beginning in capitals or in brackets.
     #[must_use]
-    pub fn of(labels: &Labels, line: &str) -> Option<Self> {
+    pub fn from_line(labels: &Labels, line: &str) -> Option<Self> {
         let label = NAMES.iter().find_map(|name| Self::parse(labels.get(name)));
-        label.or_else(|| Self::of_fields(line)).or_else(|| Self::of_words(line))
+        label.or_else(|| Self::from_fields(line)).or_else(|| Self::from_words(line))
     }
 
-    fn of_fields(line: &str) -> Option<Self> {
+    fn from_fields(line: &str) -> Option<Self> {
         let mut found = None;
         each_field(line, &mut |name, value| {
             let is_named = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
@@ -76,7 +76,7 @@ impl Severity {
         found
     }
 
-    fn of_words(line: &str) -> Option<Self> {
+    fn from_words(line: &str) -> Option<Self> {
         if line.trim_start().starts_with('{') {
             return None;
         }
@@ -99,7 +99,7 @@ mod tests {
     fn a_label_comes_before_a_field_before_a_word() {
         let check = |labels: &[(&str, &str)], line: &str, expected: Option<Severity>| {
             let labels = Labels::new(labels.iter().copied()).unwrap();
-            assert_eq!(Severity::of(&labels, line), expected, "{line}");
+            assert_eq!(Severity::from_line(&labels, line), expected, "{line}");
         };
         check(&[("severity", "WARN")], "level=error", Some(Severity::Warn));
         check(&[("job", "x")], "t=1 level=err msg=\"x\"", Some(Severity::Error));

@@ -22,9 +22,9 @@ pub struct Keeping {
 }
 
 /// `[TENANT:]REST`: a tenant's name contains no colon.
-pub type Of<T> = (Option<Tenant>, T);
+pub type PerTenant<T> = (Option<Tenant>, T);
 
-fn of_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<Of<T>, String> {
+fn parse_per_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<PerTenant<T>, String> {
     match text.split_once(':') {
         Some((name, value)) => Ok((Some(Tenant::new(name).map_err(|error| error.to_string())?), rest(value)?)),
         None => Ok((None, rest(text)?)),
@@ -46,8 +46,8 @@ pub enum RetentionTarget {
 pub type Ages = Vec<(RetentionTarget, Duration)>;
 
 /// `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d,gaps=1y,audit=5y`, for one tenant or for all that are not named.
-pub fn ages(text: &str) -> Result<Of<Ages>, String> {
-    of_tenant(text, |text| text.split(',').map(age).collect())
+pub fn ages(text: &str) -> Result<PerTenant<Ages>, String> {
+    parse_per_tenant(text, |text| text.split(',').map(age).collect())
 }
 
 fn age(text: &str) -> Result<(RetentionTarget, Duration), String> {
@@ -80,12 +80,12 @@ fn width(text: &str) -> Result<u32, String> {
 }
 
 /// `50GiB`, for one tenant or for each that is not named.
-pub fn size(text: &str) -> Result<Of<u64>, String> {
-    of_tenant(text, size::parse)
+pub fn size(text: &str) -> Result<PerTenant<u64>, String> {
+    parse_per_tenant(text, size::parse)
 }
 
 /// Combines the settings; those for a tenant replace those for all.
-pub fn retention(ages: &[Of<Ages>], sizes: &[Of<u64>]) -> Retention {
+pub fn retention(ages: &[PerTenant<Ages>], sizes: &[PerTenant<u64>]) -> Retention {
     let mut retention = Retention::default();
     let named = ages.iter().map(|(tenant, _)| tenant).chain(sizes.iter().map(|(tenant, _)| tenant));
     let keep_of = |tenant: Option<&Tenant>| {

@@ -235,7 +235,7 @@ impl Contents {
     /// Applies another record; the next batch of the forward's file is `next`.
     fn apply(&mut self, record: Record, next: u64) {
         match record {
-            Record::Submitted(id, batch) => drop(self.in_flight.insert(id, Entry::of(batch))),
+            Record::Submitted(id, batch) => drop(self.in_flight.insert(id, Entry::from_batch(batch))),
             Record::Answered(id, rejected) => {
                 let Some(mut entry) = self.in_flight.remove(&id) else { return };
                 let Some(rejected) = rejected else { return };
@@ -287,7 +287,7 @@ impl Contents {
 }
 
 impl Entry {
-    fn of(batch: Batch) -> Self {
+    fn from_batch(batch: Batch) -> Self {
         let key = |series: u32| match batch.series.get(series as usize) {
             Some(def) => def.as_ref().ok().cloned().map(Key::Declared),
             None => batch.known.get(series as usize - batch.series.len()).copied().map(Key::Known),

@@ -55,7 +55,7 @@ impl Function {
 
     /// The default for series of this temporality.
     #[must_use]
-    pub const fn of(temporality: Temporality) -> Self {
+    pub const fn from_temporality(temporality: Temporality) -> Self {
         match temporality {
             Temporality::Gauge => Self::Last,
             Temporality::Cumulative => Self::Increase,
@@ -249,14 +249,16 @@ fn since(now: &HistogramValue, before: &HistogramValue) -> HistogramValue {
 /// `now` without `before`; None when that is not a part of it.
 #[must_use]
 pub fn difference(now: &HistogramValue, before: &HistogramValue) -> Option<HistogramValue> {
-    fn of<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Option<Histogram<C>> {
+    fn subtracted<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Option<Histogram<C>> {
         let mut out = now.clone();
         let is_whole = out.subtract(before).ok()?.is_none() && out.buckets().all(|bucket| bucket.count >= C::ZERO);
         is_whole.then_some(out)
     }
     Some(match (now, before) {
-        (HistogramValue::Integer(now), HistogramValue::Integer(before)) => HistogramValue::Integer(of(now, before)?),
-        (now, before) => HistogramValue::Float(of(&float(now), &float(before))?),
+        (HistogramValue::Integer(now), HistogramValue::Integer(before)) => {
+            HistogramValue::Integer(subtracted(now, before)?)
+        }
+        (now, before) => HistogramValue::Float(subtracted(&float(now), &float(before))?),
     })
 }
 
@@ -270,7 +272,7 @@ fn float(value: &HistogramValue) -> Histogram<f64> {
 /// Whether two distributions are equal: every bin, and the sums where both are known.
 #[must_use]
 pub fn is_equal(one: &HistogramValue, other: &HistogramValue) -> bool {
-    fn of<C: Count>(one: &Histogram<C>, other: &Histogram<C>) -> bool {
+    fn are_equal<C: Count>(one: &Histogram<C>, other: &Histogram<C>) -> bool {
         one.count == other.count
             && one.nan == other.nan
             && one
@@ -280,8 +282,8 @@ pub fn is_equal(one: &HistogramValue, other: &HistogramValue) -> bool {
                 .eq(other.buckets().filter(|b| b.count != C::ZERO).map(|b| (b.lo, b.hi, b.count)))
     }
     match (one, other) {
-        (HistogramValue::Integer(one), HistogramValue::Integer(other)) => of(one, other),
-        _ => of(&float(one), &float(other)),
+        (HistogramValue::Integer(one), HistogramValue::Integer(other)) => are_equal(one, other),
+        _ => are_equal(&float(one), &float(other)),
     }
 }
 

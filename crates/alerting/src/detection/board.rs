@@ -58,7 +58,7 @@ pub struct TenantUsage {
 }
 
 impl TenantUsage {
-    pub(super) fn of(monitor: &Monitor) -> Self {
+    pub(super) fn from_monitor(monitor: &Monitor) -> Self {
         Self {
             series: monitor.series() as u64,
             suppressed: monitor.suppressed(),

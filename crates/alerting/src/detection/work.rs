@@ -245,7 +245,7 @@ impl Work {
             let mut found = feed(&mut judges.monitor, tenant, &judged, range);
             all += judges.monitor.series() - before.min(judges.monitor.series());
             found.extend(judges.forecast(tenant, &limited, range.end));
-            let own = (is_counted || !found.is_empty()).then(|| TenantUsage::of(&judges.monitor));
+            let own = (is_counted || !found.is_empty()).then(|| TenantUsage::from_monitor(&judges.monitor));
             if own.is_some() || !found.is_empty() {
                 self.board.add(tenant, &found, own);
             }

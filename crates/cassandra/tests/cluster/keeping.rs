@@ -59,15 +59,15 @@ fn numbers_of(minute: i64, place: usize) -> i64 {
     (minute * 7 + place as i64) % 13
 }
 
-fn of(name: &str, range: TimeRange, resolution: Resolution) -> Selection {
+fn selection(name: &str, range: TimeRange, resolution: Resolution) -> Selection {
     let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()];
     Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution }
 }
 
-fn of_width(node: &Node, name: &str, width_ms: u32) -> Vec<SeriesData> {
+fn select_width(node: &Node, name: &str, width_ms: u32) -> Vec<SeriesData> {
     let end_ms = HOUR_S * 1_000;
     let range = TimeRange::from_ms(end_ms - 7_200_000, end_ms);
-    node.of(&Tenant::default()).select(&of(name, range, Resolution::Width(width_ms))).unwrap()
+    node.of(&Tenant::default()).select(&selection(name, range, Resolution::Width(width_ms))).unwrap()
 }
 
 /// Whether both answer the same at the end of the hour.
@@ -113,7 +113,7 @@ fn rolled_up(one: &Node, reference: &Store) {
     eventually("hours have rollups", || (fact(one, "cassandra_rollups_waiting") <= 24).then_some(()));
     for (name, width_ms) in [("gauge", 60_000), ("latency", 60_000), ("parts", 3_600_000), ("latency", 3_600_000)] {
         let found = eventually("a rollup is used", || {
-            let found = of_width(one, name, width_ms);
+            let found = select_width(one, name, width_ms);
             let samples = |series: &SeriesData| series.floats.times.len() + series.histograms.times.len();
             found.iter().all(|series| series.rollup_ms == width_ms && samples(series) <= 122).then_some(found)
         });
@@ -141,7 +141,7 @@ fn deleted(one: &Node, other: &Node, reference: &Store) {
     agree(one, reference, "after a deletion");
     eventually("the other node knows of it", || {
         (fact(other, "cassandra_deletions") == 1).then_some(()).or_else(|| {
-            let _ = other.of(&tenant).select(&of("gauge", TimeRange::ALL, Resolution::Finest));
+            let _ = other.of(&tenant).select(&selection("gauge", TimeRange::ALL, Resolution::Finest));
             None
         })
     });
@@ -191,7 +191,7 @@ fn retained(address: &Address, one: &Node) {
     let kept = RetentionPeriods { numbers: Some(Duration::from_secs(3_600)), ..RetentionPeriods::default() };
     runtime().block_on(Cluster::init(&Address { retention: Some(kept), ..address.clone() })).unwrap();
     let range = TimeRange::from_ms((HOUR_S - 3_600) * 1_000, HOUR_S * 1_000);
-    let select = || one.of(&Tenant::default()).select(&of("latency", range, Resolution::Finest)).unwrap();
+    let select = || one.of(&Tenant::default()).select(&selection("latency", range, Resolution::Finest)).unwrap();
     let cells = eventually("minutes answer for samples that are gone", || {
         let found = select();
         (!found.is_empty() && found.iter().all(|series| series.rollup_ms == 60_000)).then_some(found)

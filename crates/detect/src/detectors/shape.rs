@@ -130,10 +130,10 @@ impl Edges {
         let below_end = indexes[..end].partition_point(|index| *index < cuts[0] - 1);
         let below = sum(0, below_end);
         let total = below + sum(below_end, end) + more;
-        (total > 0.0).then(|| self.of(above, below, total, median_near(bins, below_end, below, total)))
+        (total > 0.0).then(|| self.shares_from(above, below, total, median_near(bins, below_end, below, total)))
     }
 
-    fn of(&self, above: [f64; 4], below: f64, total: f64, median: f32) -> Shares {
+    fn shares_from(&self, above: [f64; 4], below: f64, total: f64, median: f32) -> Shares {
         #[expect(clippy::cast_possible_truncation, reason = "shares")]
         let share = |part: f64| (part / total) as f32;
         let is_high = f32::from(median > self.median_high);
@@ -187,7 +187,7 @@ impl Edges {
             }
             below += if bucket.hi < f64::from(quantiles[0]) { count } else { 0.0 };
         }
-        (total > 0.0).then(|| self.of(above, below, total, median(cell)))
+        (total > 0.0).then(|| self.shares_from(above, below, total, median(cell)))
     }
 }
 

@@ -62,7 +62,7 @@ fn all_labels(stored: Vec<Pairs>) -> BTreeSet<Labels> {
 }
 
 impl StoredAlert {
-    fn of(alert: &Alert) -> Self {
+    fn from_alert(alert: &Alert) -> Self {
         Self {
             state: alert.state.as_str().to_owned(),
             labels: pairs(&alert.labels),
@@ -98,7 +98,7 @@ impl Group {
         let rule = |rule: &super::rule::Rule| RuleState {
             name: rule.spec.name.clone(),
             labels: rule.spec.labels.clone(),
-            alerts: rule.alerts.values().map(StoredAlert::of).collect(),
+            alerts: rule.alerts.values().map(StoredAlert::from_alert).collect(),
             previous: rule.previous.iter().map(pairs).collect(),
             seen: rule.seen.iter().map(|(labels, last)| (pairs(labels), *last)).collect(),
         };

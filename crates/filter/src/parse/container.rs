@@ -30,7 +30,7 @@ struct Cri {
 }
 
 impl Cri {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let time = 0..line.find(' ')?;
         let is_part = |byte: u8| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte);
         let is_time =
@@ -48,7 +48,7 @@ impl Cri {
 }
 
 fn cri(line: &str, fields: &mut Fields) -> bool {
-    let Some(Cri { time, stream, flag, message }) = Cri::of(line) else { return false };
+    let Some(Cri { time, stream, flag, message }) = Cri::parse(line) else { return false };
     fields.push("time", &line[time]);
     fields.push("stream", &line[stream]);
     fields.push("flag", &line[flag..=flag]);
@@ -108,9 +108,9 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// The piece that a line is; None when it is none of a container runtime.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.starts_with(DOCKER) {
-            return Self::of_docker(text);
+            return Self::parse_docker(text);
         }
         let (shape, from, end) = match text.starts_with(RECORD) {
             true => (PieceShape::CriRecord, RECORD.len(), closing_quote(text, RECORD.len())?),
@@ -118,7 +118,7 @@ impl Piece {
         };
         // Nothing before the message is ever escaped.
         let line = &text[from..end];
-        let Cri { stream, flag, message, .. } = Cri::of(line)?;
+        let Cri { stream, flag, message, .. } = Cri::parse(line)?;
         Some(Self {
             shape,
             is_stderr: &line[stream] == "stderr",
@@ -128,7 +128,7 @@ impl Piece {
         })
     }
 
-    fn of_docker(text: &str) -> Option<Self> {
+    fn parse_docker(text: &str) -> Option<Self> {
         let message = DOCKER.len()..closing_quote(text, DOCKER.len())?;
         let (_, stream) = text[message.end..].split_once("\"stream\":\"std")?;
         let is_stderr = match stream.get(..4)? {
@@ -217,10 +217,10 @@ mod tests {
     fn pieces_read_as_if_they_had_been_one_line() {
         let check = |lines: &[&str], expected: &str| {
             let mut text = lines[0].to_owned();
-            let mut head = Piece::of(&text).unwrap();
+            let mut head = Piece::parse(&text).unwrap();
             for line in &lines[1..] {
                 assert!(!head.is_last);
-                head.append(&mut text, &Piece::of(line).unwrap(), line);
+                head.append(&mut text, &Piece::parse(line).unwrap(), line);
             }
             assert_eq!(text, expected);
         };
@@ -242,7 +242,7 @@ mod tests {
         for other in
             ["", "a", "2026-01-01T00:00:00Z stdout P", r#"{"log":"a"#, r#"{"log":"a","stream":"x"}"#, r#"{"body":"a"}"#]
         {
-            assert!(Piece::of(other).is_none(), "{other}");
+            assert!(Piece::parse(other).is_none(), "{other}");
         }
     }
 }

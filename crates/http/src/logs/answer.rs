@@ -66,7 +66,7 @@ fn line(found: &FoundText) -> Json {
     json!({
         "t": seconds(found.time),
         "labels": labels_json(&found.labels),
-        "severity": name(Severity::of(&found.labels, &found.text)),
+        "severity": name(Severity::from_line(&found.labels, &found.text)),
         "line": found.text,
         "fields": fields(&found.text),
     })

@@ -166,7 +166,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
                 return ControlFlow::Break(());
             }
             if query.matches(&Line::new(&found.labels, &found.text)) {
-                let severity = Severity::of(&found.labels, &found.text);
+                let severity = Severity::from_line(&found.labels, &found.text);
                 *columns.entry(column_end(found.time, start, step)).or_default().entry(severity).or_default() += 1;
             }
             ControlFlow::Continue(())

@@ -18,7 +18,7 @@ use ogive_checks as checks;
 use ogive_http::{self as http, QueryLimits};
 use ogive_listen as listen;
 use ogive_scrape as scrape;
-use ogive_storage::keeping::{self, Ages, Keeping, Of, Widths};
+use ogive_storage::keeping::{self, Ages, Keeping, PerTenant, Widths};
 use ogive_storage::{IngestLimits as Limits, live, quantize};
 
 /// Runs the server: HTTP API, page, store, and measurements of itself and its host.
@@ -49,10 +49,10 @@ pub(crate) struct Serve {
     /// logs=30d,gaps=1y,audit=5y for texts; TENANT:30d for one tenant. Default: forever; gaps and audit are kept
     /// forever unless named.
     #[arg(long, value_name = "TIME", env = "OGIVE_RETENTION", value_parser = keeping::ages)]
-    retention: Vec<Of<Ages>>,
+    retention: Vec<PerTenant<Ages>>,
     /// Maximum bytes of a tenant's blocks, such as 50GiB; TENANT:1GiB for one tenant.
     #[arg(long, value_name = "BYTES", env = "OGIVE_RETENTION_SIZE", value_parser = keeping::size)]
-    retention_size: Vec<Of<u64>>,
+    retention_size: Vec<PerTenant<u64>>,
     /// Widths of rollups, the coarser cells made from finer ones; off for none.
     #[arg(long, value_name = "WIDTHS", default_value = "1m,1h", env = "OGIVE_ROLLUPS", value_parser = keeping::rollups)]
     rollups: Widths,

@@ -95,7 +95,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    fn of_arguments() -> Self {
+    fn from_arguments() -> Self {
         let names = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
         let rounds = std::env::var("OGIVE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
         Self { names, rounds }
@@ -132,7 +132,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }
-    let wanted = Wanted::of_arguments();
+    let wanted = Wanted::from_arguments();
     println!("{:>9} {:>9}  query ({} rounds)", "least ms", "median", wanted.rounds);
     floats::ask(&wanted);
     histograms::ask(&wanted);

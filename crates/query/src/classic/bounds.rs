@@ -34,7 +34,7 @@ impl Bounds {
     }
 
     /// The requested bounds, as they were written.
-    pub(super) fn of_texts(texts: &[String]) -> Self {
+    pub(super) fn from_texts(texts: &[String]) -> Self {
         let mut bounds: Vec<(f64, String)> =
             texts.iter().filter_map(|text| Some((parse_float(text)?, text.clone()))).collect();
         bounds.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
@@ -44,7 +44,7 @@ impl Bounds {
 
     /// From a microsecond to some hours, for listings of more histograms than can be read.
     pub(super) fn common() -> Self {
-        Self::of_values(decimal(1e-6, 1e4))
+        Self::from_values(decimal(1e-6, 1e4))
     }
 
     /// Those that all samples of `series` need.
@@ -73,10 +73,10 @@ impl Bounds {
         let mut values: Vec<f64> = spans.into_iter().flat_map(|(family, span)| span.bounds(family)).collect();
         thin(&mut values);
         values.extend(custom);
-        Self::of_values(values)
+        Self::from_values(values)
     }
 
-    fn of_values(mut values: Vec<f64>) -> Self {
+    fn from_values(mut values: Vec<f64>) -> Self {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         values.dedup_by(|a, b| a == b);
@@ -279,12 +279,12 @@ mod tests {
         let mut histogram = ogive_hist::Histogram::log_linear();
         let samples = [-2.0, -0.5, 0.0, 0.0021, 0.0021, 0.0055, 1.05];
         samples.iter().for_each(|value| histogram.record(*value));
-        let bounds = Bounds::of_values(vec![-3.0, -1.0, 0.0, 0.002, 0.003, 0.006, 1.0, 1.5]);
+        let bounds = Bounds::from_values(vec![-3.0, -1.0, 0.0, 0.002, 0.003, 0.006, 1.0, 1.5]);
         let counts = bounds.cumulative(&histogram.to_float());
         assert_eq!(counts, [0.0, 1.0, 3.0, 3.0, 5.0, 6.0, 6.0, 7.0, 7.0]);
         assert_eq!(bounds.texts().last(), Some("+Inf"));
         // A bound inside a bin takes a part of it.
-        let inside = Bounds::of_texts(&["0.00215".to_owned()]);
+        let inside = Bounds::from_texts(&["0.00215".to_owned()]);
         assert!((inside.cumulative(&histogram.to_float())[0] - 4.0).abs() < 1e-9);
     }
 }

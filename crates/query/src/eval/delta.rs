@@ -57,7 +57,7 @@ pub(crate) fn merged_cells(
                 site.note(annotate::mixed_floats_histograms(site.span, window.metric()));
                 None
             }
-            _ if window.histograms.is_empty() => Some(Point::Float(FloatSum::of(window.float_values()))),
+            _ if window.histograms.is_empty() => Some(Point::Float(FloatSum::total_of(window.float_values()))),
             Some(merge) => Some(Point::Histogram(Arc::new(merge.to(&series.cells, window.histograms.clone())))),
             None => sum(&window, &[], site).ok().flatten(),
         };
@@ -174,7 +174,7 @@ impl Merge {
         self.zero += cell.zero;
         self.nan += cell.nan;
         self.count += cell.count;
-        self.extremes.push(Summary::of(cell));
+        self.extremes.push(Summary::from_cell(cell));
     }
 
     fn take_away(&mut self, cell: &Histogram<u64>) {
@@ -258,7 +258,7 @@ struct Summary {
 impl Summary {
     const NOTHING: Self = Self { sum: Some((0.0, 0.0)), min: None, max: None, empty: true };
 
-    fn of(cell: &Histogram<u64>) -> Self {
+    fn from_cell(cell: &Histogram<u64>) -> Self {
         if cell.count == 0 {
             return Self::NOTHING;
         }
@@ -300,7 +300,7 @@ impl TwoStacks {
         self.back = None;
         let mut merge = Summary::NOTHING;
         for cell in rest.iter().rev() {
-            merge = Summary::of(cell).with(merge);
+            merge = Summary::from_cell(cell).with(merge);
             self.front.push(merge);
         }
     }

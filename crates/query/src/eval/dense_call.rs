@@ -81,7 +81,7 @@ impl RangeCall<'_> {
             None => self.dense_cells(windows, &heads, &stretches, plan.spans, &mut site)?,
             Some((kind, fell)) => {
                 let (times, starts) = (&heads.histogram_times, &heads.histogram_starts);
-                heads.relations = Relations::of_heads(Histograms { times, starts, values: &heads.histograms }, fell);
+                heads.relations = Relations::from_heads(Histograms { times, starts, values: &heads.histograms }, fell);
                 self.dense_counter((windows, *kind), &heads, &stretches, plan.spans, &mut site)?
             }
         };

@@ -43,7 +43,7 @@ impl FloatRow {
     }
 
     /// Of one value for each instant, which `held` is charged for; the staleness marker where there is none.
-    pub(crate) fn of_values(labels: Labels, values: Vec<f64>, mut held: Charge) -> Result<Self, Error> {
+    pub(crate) fn from_values(labels: Labels, values: Vec<f64>, mut held: Charge) -> Result<Self, Error> {
         held.grow(ROW_BYTES + labels.memory_bytes())?;
         Ok(Self { labels, drop_name: false, values, _held: held })
     }

@@ -70,7 +70,7 @@ impl NewestFloats {
             let reference = self.shift.apply(self.grid.time(step));
             self.values.push(self.within(self.last, reference));
         }
-        FloatRow::of_values(labels, self.values, self.held)
+        FloatRow::from_values(labels, self.values, self.held)
     }
 }
 

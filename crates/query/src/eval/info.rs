@@ -26,7 +26,7 @@ const IDENTIFYING: [&str; 2] = ["instance", "job"];
 impl Evaluator<'_> {
     /// The rows of the first argument with labels of matching info series.
     pub(crate) fn info(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
-        let choice = Choice::of(call.arguments.get(1))?;
+        let choice = Choice::from_selector(call.arguments.get(1))?;
         let shift = self.info_shift(&call.arguments[0])?;
         let rows = self.vector(&call.arguments[0], grid)?;
         let selector = VectorSelector {
@@ -36,7 +36,7 @@ impl Evaluator<'_> {
             edges: Edges::Plain,
         };
         let infos = self.picked_at(&selector, shift, grid, PickedField::Time)?;
-        let sources = Sources::of(&infos);
+        let sources = Sources::from_rows(&infos);
         let mut out = Combined {
             memory: std::sync::Arc::clone(&self.memory),
             rows: Vec::new(),
@@ -93,7 +93,7 @@ struct Choice {
 }
 
 impl Choice {
-    fn of(selector: Option<&Expr>) -> Result<Self, Error> {
+    fn from_selector(selector: Option<&Expr>) -> Result<Self, Error> {
         let matchers = match selector.map(|expr| &expr.unparenthesised().kind) {
             Some(ExprKind::VectorSelector(selector)) => selector.matchers.clone(),
             _ => Vec::new(),
@@ -129,7 +129,7 @@ struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    fn of(rows: &'a [Row]) -> Self {
+    fn from_rows(rows: &'a [Row]) -> Self {
         let mut by_identity: HashMap<Labels, BTreeMap<String, Vec<&Row>>> = HashMap::new();
         for row in rows {
             let metrics = by_identity.entry(identity(&row.labels)).or_default();

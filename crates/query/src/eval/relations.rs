@@ -36,7 +36,7 @@ pub(crate) struct Histograms<'a> {
 }
 
 impl Relation {
-    fn of(Histograms { times, starts, values }: Histograms<'_>, index: usize) -> Self {
+    fn from_histograms(Histograms { times, starts, values }: Histograms<'_>, index: usize) -> Self {
         let value = &values[index];
         let is_reset = index > 0 && (restarted(times, starts, index) || detect_reset(value, &values[index - 1]));
         Self { is_known: true, is_reset, is_gauge: value.reset == CounterReset::Gauge, is_custom: is_custom(value) }
@@ -45,10 +45,10 @@ impl Relation {
 
 impl Relations {
     /// The relations of histograms whose bins are elsewhere, where some were found to hold less than in the previous one (`fell`).
-    pub(crate) fn of_heads(all: Histograms<'_>, fell: &[bool]) -> Self {
+    pub(crate) fn from_heads(all: Histograms<'_>, fell: &[bool]) -> Self {
         assert_eq!(all.values.len(), fell.len(), "of each histogram it is known whether a bin fell");
         let of = |(index, fell): (usize, &bool)| {
-            let one = Relation::of(all, index);
+            let one = Relation::from_histograms(all, index);
             let is_open = matches!(all.values[index].reset, CounterReset::Unknown | CounterReset::Gauge);
             Relation { is_reset: one.is_reset || (*fell && is_open), ..one }
         };
@@ -61,7 +61,7 @@ impl Relations {
         known.resize(all.values.len(), Relation::default());
         for index in range.clone() {
             if !known[index].is_known {
-                known[index] = Relation::of(all, index);
+                known[index] = Relation::from_histograms(all, index);
             }
         }
         drop(known);

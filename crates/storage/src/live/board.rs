@@ -327,7 +327,7 @@ fn bins_of(sum: &Histogram) -> usize {
 mod tests {
     use super::*;
 
-    fn of(values: &[f64]) -> Histogram {
+    fn histogram_of(values: &[f64]) -> Histogram {
         let mut out = Histogram::log_linear();
         values.iter().for_each(|value| out.record(*value));
         out
@@ -353,15 +353,19 @@ mod tests {
     fn a_column_is_the_sum_of_the_cells_once_every_worker_told_its_own() {
         let board = board(10);
         assert!(board.begin(1, A, WallMs::MIN, false) && board.begin(1, B, WallMs::MIN, false));
-        board.cell(A, 101, false, of(&[1.0]));
+        board.cell(A, 101, false, histogram_of(&[1.0]));
         board.reported(0, 101);
         assert_eq!(board.answer(1, 101), Answer::Open);
-        board.cell(B, 101, false, of(&[2.0]));
+        board.cell(B, 101, false, histogram_of(&[2.0]));
         board.reported(1, 101);
-        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
+        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(histogram_of(&[1.0, 2.0])))));
         assert_eq!(*board.closed().borrow(), 101);
-        board.cell(A, 101, true, of(&[3.0]));
-        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0, 3.0])))), "late, and merged");
+        board.cell(A, 101, true, histogram_of(&[3.0]));
+        assert_eq!(
+            board.answer(1, 101),
+            Answer::Column(Some(Box::new(histogram_of(&[1.0, 2.0, 3.0])))),
+            "late, and merged"
+        );
         assert_eq!(board.counts.late.get(), 1);
         close(&board, 102);
         assert_eq!(board.answer(1, 102), Answer::Column(None), "nothing happened");
@@ -376,13 +380,13 @@ mod tests {
     fn a_column_is_forgotten_when_it_is_not_given_any_more() {
         let board = board(10);
         assert!(board.begin(1, A, WallMs::MIN, false));
-        board.cell(A, 101, false, of(&[1.0]));
-        board.cell(A, 102, false, of(&[1.0]));
+        board.cell(A, 101, false, histogram_of(&[1.0]));
+        board.cell(A, 102, false, histogram_of(&[1.0]));
         close(&board, 101 + SECONDS - 1);
         board.pass(102 + SECONDS);
-        board.cell(A, 101, true, of(&[2.0]));
+        board.cell(A, 101, true, histogram_of(&[2.0]));
         board.doubt(A, WallMs(102_000));
-        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
+        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(histogram_of(&[1.0, 2.0])))));
         assert_eq!(board.answer(1, 102), Answer::Ask(None));
     }
 
@@ -395,15 +399,18 @@ mod tests {
                 && board.begin(2, A, WallMs::MIN, false)
                 && board.begin(2, B, WallMs::MIN, false)
         );
-        board.cell(A, 101, false, of(&[1.0]));
-        board.cell(B, 101, false, of(&[2.0]));
+        board.cell(A, 101, false, histogram_of(&[1.0]));
+        board.cell(B, 101, false, histogram_of(&[2.0]));
         close(&board, 101);
-        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0])))));
-        assert_eq!(board.answer(2, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
+        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(histogram_of(&[1.0])))));
+        assert_eq!(board.answer(2, 101), Answer::Column(Some(Box::new(histogram_of(&[1.0, 2.0])))));
         board.remove(2);
         assert_eq!(board.answer(2, 101), Answer::Ask(None));
-        assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Column(Some(Box::new(of(&[1.0])))), 1));
-        board.cell(B, 102, false, of(&[2.0]));
+        assert_eq!(
+            (board.answer(1, 101), board.counts.series.get()),
+            (Answer::Column(Some(Box::new(histogram_of(&[1.0])))), 1)
+        );
+        board.cell(B, 102, false, histogram_of(&[2.0]));
     }
 
     #[test]
@@ -411,14 +418,14 @@ mod tests {
         let board = board(2);
         assert!(board.begin(1, A, WallMs(102_000), false), "samples up to 102 s, which are of the cell that ends then");
         for second in 101..=103 {
-            board.cell(A, second, false, of(&[1.0]));
+            board.cell(A, second, false, histogram_of(&[1.0]));
         }
         close(&board, 103);
         assert_eq!(board.answer(1, 102), Answer::Ask(None));
-        assert_eq!(board.answer(1, 103), Answer::Column(Some(Box::new(of(&[1.0])))));
+        assert_eq!(board.answer(1, 103), Answer::Column(Some(Box::new(histogram_of(&[1.0])))));
         board.doubt(A, WallMs(103_001));
-        board.cell(A, 104, false, of(&[1.0]));
-        board.cell(A, 105, false, of(&[1.0]));
+        board.cell(A, 104, false, histogram_of(&[1.0]));
+        board.cell(A, 105, false, histogram_of(&[1.0]));
         board.cell(A, 105, false, Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0].into() }));
         close(&board, 105);
         assert_eq!(board.answer(1, 104), Answer::Ask(None), "skipped, refused or perhaps counted already");

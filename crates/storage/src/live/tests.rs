@@ -87,7 +87,7 @@ impl Rig {
             def(series, Temporality::Delta),
             start_ms,
             time_ms,
-            Value::Histogram(Box::new(of(values))),
+            Value::Histogram(Box::new(histogram_of(values))),
         )
     }
 
@@ -153,7 +153,7 @@ impl Rig {
     }
 }
 
-fn of(values: &[f64]) -> Histogram {
+fn histogram_of(values: &[f64]) -> Histogram {
     let mut out = Histogram::log_linear();
     values.iter().for_each(|value| out.record(*value));
     out
@@ -173,7 +173,13 @@ fn what_counts_is_in_the_cells_once_and_what_does_not_is_not() {
     assert_eq!(rig.put(0, Some(1_000), 1_500, &[2.0]).accepted, 1);
     assert_eq!(rig.put(0, Some(1_000), 1_500, &[2.0]).duplicate, 1, "the same point");
     assert_eq!(rig.put(1, None, 1_500, &[4.0]).accepted, 1, "a series that is new");
-    let again = rig.send(rig.sequence, def(1, Temporality::Delta), None, 1_600, Value::Histogram(Box::new(of(&[8.0]))));
+    let again = rig.send(
+        rig.sequence,
+        def(1, Temporality::Delta),
+        None,
+        1_600,
+        Value::Histogram(Box::new(histogram_of(&[8.0]))),
+    );
     assert_eq!(again.duplicate, 1, "the same number");
     let other = |rig: &mut Rig, time_ms| {
         rig.sequence += 1;
@@ -230,7 +236,13 @@ fn a_watch_that_cells_cannot_answer_says_so() {
     rig.put(0, None, 100, &[1.0]);
     rig.watch(1);
     rig.sequence += 1;
-    rig.send(rig.sequence, def(1, Temporality::Cumulative), None, 1_500, Value::Histogram(Box::new(of(&[1.0]))));
+    rig.send(
+        rig.sequence,
+        def(1, Temporality::Cumulative),
+        None,
+        1_500,
+        Value::Histogram(Box::new(histogram_of(&[1.0]))),
+    );
     rig.pass(2);
     assert_eq!(rig.board.answer(1, EPOCH + 2), Answer::Ask(Some(board::UnfitReason::Kind)));
     assert_eq!(rig.board.counts.series.get(), 0);

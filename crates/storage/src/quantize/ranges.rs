@@ -76,7 +76,7 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    fn of(ranges: &Ranges) -> Vec<(i64, i64)> {
+    fn pairs(ranges: &Ranges) -> Vec<(i64, i64)> {
         ranges.0.iter().map(|(from, to)| (from.0, to.0)).collect()
     }
 
@@ -94,13 +94,13 @@ mod tests {
         for (from, to) in [(5, 6), (1, 2), (8, 9), (2, 3), (4, 5), (7, 7)] {
             add(&mut ranges, from, to);
         }
-        assert_eq!(of(&ranges), [(1, 3), (4, 6), (8, 9)]);
+        assert_eq!(pairs(&ranges), [(1, 3), (4, 6), (8, 9)]);
         add(&mut ranges, 0, 5);
-        assert_eq!(of(&ranges), [(0, 6), (8, 9)]);
+        assert_eq!(pairs(&ranges), [(0, 6), (8, 9)]);
         assert_eq!(take(&mut ranges, 100, 4), Some((0, 4)));
         assert_eq!((take(&mut ranges, 5, 100), take(&mut ranges, 5, 100)), (Some((4, 5)), None));
         ranges.forget(WallMs(8));
-        assert_eq!((of(&ranges), ranges.first()), (vec![(8, 9)], Some(WallMs(8))));
+        assert_eq!((pairs(&ranges), ranges.first()), (vec![(8, 9)], Some(WallMs(8))));
     }
 
     #[test]
@@ -109,6 +109,6 @@ mod tests {
         (0..RANGES_MAX as i64).for_each(|at| add(&mut ranges, 10 * at, 10 * at + 1));
         assert_eq!(ranges.0.len(), RANGES_MAX);
         add(&mut ranges, -5, -4);
-        assert_eq!((ranges.0.len(), of(&ranges)[0]), (RANGES_MAX, (-5, 1)));
+        assert_eq!((ranges.0.len(), pairs(&ranges)[0]), (RANGES_MAX, (-5, 1)));
     }
 }

@@ -155,7 +155,7 @@ impl Rule {
 
     /// How numbers of this temporality are combined.
     pub fn functions(&self, temporality: Temporality) -> Vec<Function> {
-        if self.functions.is_empty() { vec![Function::of(temporality)] } else { self.functions.clone() }
+        if self.functions.is_empty() { vec![Function::from_temporality(temporality)] } else { self.functions.clone() }
     }
 
     /// The series of the cells of `series`: `NAME:WIDTH_FUNCTION`. None when its labels are at their limit.

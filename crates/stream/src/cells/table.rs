@@ -43,10 +43,10 @@ pub(crate) enum Lookup {
 
 impl<C: CellState> Table<C> {
     pub(crate) fn new() -> Self {
-        Self::of(PLACES_MIN)
+        Self::with_places(PLACES_MIN)
     }
 
-    fn of(places: usize) -> Self {
+    fn with_places(places: usize) -> Self {
         assert!(places.is_power_of_two() && places >= PLACES_MIN, "{places} places");
         let entries = std::iter::repeat_with(|| Entry { series: 0, end: 0, cell: C::default() }).take(places).collect();
         Self { entries, len: 0, shift: 64 - places.trailing_zeros() }
@@ -125,7 +125,7 @@ impl<C: CellState> Table<C> {
         while (kept + more) * 4 > places * 3 {
             places *= 2;
         }
-        let mut grown = Self::of(places);
+        let mut grown = Self::with_places(places);
         for entry in self.entries.iter_mut().filter(|entry| entry.end != 0) {
             if keep(entry) {
                 let Lookup::Vacant(place) = grown.find(entry.series, grown.first_place(entry.series)) else {

@@ -96,13 +96,13 @@ pub(super) fn objectives(text: &str) -> Result<Vec<Objective>, FileError> {
     }
     for document in documents {
         if document.lines().any(|line| line.trim() == "kind: SLO") {
-            out.extend(of_document(first_document(&document)?)?);
+            out.extend(objectives_from(first_document(&document)?)?);
         }
     }
     if out.is_empty() { Err(whole("there is no document with kind: SLO")) } else { Ok(out) }
 }
 
-fn of_document(slo: Slo) -> Result<Vec<Objective>, FileError> {
+fn objectives_from(slo: Slo) -> Result<Vec<Objective>, FileError> {
     let name = slo.metadata.name;
     let wrong = |why: &str| whole(format!("{name:?}: {why}"));
     if slo.api_version != "openslo/v1" || slo.kind != "SLO" {

@@ -41,7 +41,7 @@ const ELEMENTS: &[&str] = &[
 
 /// The time by `layout`, in UTC.
 pub(crate) fn format_time(ns: i128, layout: &str) -> String {
-    let civil = Civil::of(ns);
+    let civil = Civil::from_ns(ns);
     let (mut out, mut rest) = (String::with_capacity(layout.len()), layout);
     while let Some(first) = rest.chars().next() {
         if let Some((digits, keeps_zeros)) = fraction(rest) {

@@ -72,7 +72,7 @@ pub(crate) fn call(value: &Value, name: &str, arguments: &[Value]) -> Option<Res
 }
 
 fn of_time(ns: i128, name: &str, arguments: &[Value]) -> Result<Value, String> {
-    let civil = Civil::of(ns);
+    let civil = Civil::from_ns(ns);
     Ok(match name {
         "Format" => match &arguments[0] {
             Value::Text(layout) => Value::text(&format_time(ns, layout)),

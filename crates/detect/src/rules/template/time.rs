@@ -65,7 +65,7 @@ pub(crate) struct Civil {
 
 impl Civil {
     /// Of nanoseconds since 1970.
-    pub(crate) fn of(ns: i128) -> Self {
+    pub(crate) fn from_ns(ns: i128) -> Self {
         let (seconds, nanosecond) = (ns.div_euclid(NS), ns.rem_euclid(NS));
         let (since, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         let (year, month, day) = civil(since);
@@ -95,7 +95,7 @@ impl Civil {
 
 /// Date, time and the digits of the fraction behind a point.
 fn parts(ns: i128) -> (String, String, String) {
-    let Civil { year, month, day, hour, minute, second, nanosecond, .. } = Civil::of(ns);
+    let Civil { year, month, day, hour, minute, second, nanosecond, .. } = Civil::from_ns(ns);
     let fraction = format!("{nanosecond:09}");
     let fraction = fraction.trim_end_matches('0');
     let fraction = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
@@ -162,7 +162,7 @@ mod tests {
             let (year, month, date) = civil(day);
             assert_eq!(day_of(year, month, date), day);
         }
-        let leap = Civil::of(951_782_400 * NS);
+        let leap = Civil::from_ns(951_782_400 * NS);
         assert_eq!((leap.year_day, WEEKDAYS[leap.weekday]), (60, "Tuesday"));
         assert_eq!(time_text(leap.plus(1, 0, 0).unwrap()), "2001-03-01 00:00:00 +0000 UTC", "no 29 February");
         assert_eq!(time_text(leap.plus(0, -14, -1).unwrap()), "1998-12-28 00:00:00 +0000 UTC");

@@ -47,7 +47,7 @@ pub(super) fn sum(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
         return Ok(None);
     }
     if window.histograms.is_empty() {
-        return float(FloatSum::of(window.float_values()));
+        return float(FloatSum::total_of(window.float_values()));
     }
     let values = window.histogram_values();
     let mut total = HistogramSum::new(&values[0]);
@@ -61,7 +61,7 @@ pub(super) fn avg(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
         return Ok(None);
     }
     if window.histograms.is_empty() {
-        return float(FloatMean::of(window.float_values()));
+        return float(FloatMean::mean_of(window.float_values()));
     }
     let values = window.histogram_values();
     let mut mean = HistogramMean::new(&values[0]);
@@ -220,12 +220,12 @@ pub(super) fn deriv(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answ
     let Some(values) = two_floats(window, site) else { return Ok(None) };
     let times = window.float_times();
     // Times relative to the samples keep the sums accurate.
-    float(Regression::of(times, values, times[0]).slope)
+    float(Regression::from_samples(times, values, times[0]).slope)
 }
 
 pub(super) fn predict_linear(window: &Window<'_>, parameters: &[f64], site: &mut Site<'_>) -> Answer {
     let Some(values) = two_floats(window, site) else { return Ok(None) };
-    let line = Regression::of(window.float_times(), values, window.time);
+    let line = Regression::from_samples(window.float_times(), values, window.time);
     float(line.slope * parameters[0] + line.intercept)
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    fn of(times: &[i64]) -> Self {
+    fn from_times(times: &[i64]) -> Self {
         Self { first: times[0], last: times[times.len() - 1], gaps: times.len() - 1 }
     }
 
@@ -119,7 +119,7 @@ pub(super) fn start_inside(window: &Window<'_>, starts: &[i64], first: i64) -> O
 fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
     let (times, values) = (window.float_times(), window.float_values());
     let starts = window.float_starts();
-    let coverage = Coverage::of(times);
+    let coverage = Coverage::from_times(times);
     let (first, last) = (values[0], values[values.len() - 1]);
     let mut result = last - first;
     if kind.counter {
@@ -166,7 +166,7 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell 
 fn histogram_rate_of(window: &Window<'_>, kind: Kind, site: &mut Site<'_>, trace: &mut Trace) -> Option<Hist> {
     let (times, values) = (window.histogram_times(), window.histogram_values());
     let starts = window.histogram_starts();
-    let coverage = Coverage::of(times);
+    let coverage = Coverage::from_times(times);
     let mut result = if values.len() > 1 { Some(histogram_increase(window, kind.counter, site, trace)?) } else { None };
     let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
     if start.is_some() {

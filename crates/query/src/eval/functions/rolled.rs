@@ -29,7 +29,7 @@ fn floats_or(
 
 fn total(window: &Window<'_>) -> f64 {
     let sums: Vec<f64> = window.aggregates().iter().map(|one| one.sum).collect();
-    FloatSum::of(&sums)
+    FloatSum::total_of(&sums)
 }
 
 fn samples(window: &Window<'_>) -> u64 {

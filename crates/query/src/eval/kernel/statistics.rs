@@ -33,7 +33,7 @@ impl FloatSum {
         if self.sum.is_infinite() { self.sum } else { self.sum + self.lost }
     }
 
-    pub(crate) fn of(values: &[f64]) -> f64 {
+    pub(crate) fn total_of(values: &[f64]) -> f64 {
         let mut sum = Self::default();
         values.iter().for_each(|value| sum.add(*value));
         sum.total()
@@ -75,7 +75,7 @@ impl FloatMean {
     }
 
     /// The mean of at least one value.
-    pub(crate) fn of(values: &[f64]) -> f64 {
+    pub(crate) fn mean_of(values: &[f64]) -> f64 {
         let mut mean = Self::new(values[0]);
         values[1..].iter().for_each(|value| mean.add(*value));
         mean.mean()
@@ -132,7 +132,7 @@ pub(crate) struct Regression {
 
 impl Regression {
     /// Through `values` at `times` (milliseconds), intercepted at `at`.
-    pub(crate) fn of(times: &[i64], values: &[f64], at: i64) -> Self {
+    pub(crate) fn from_samples(times: &[i64], values: &[f64], at: i64) -> Self {
         let first = values[0];
         if values.iter().all(|value| *value == first) {
             let level = if first.is_infinite() { f64::NAN } else { first };
@@ -159,15 +159,15 @@ mod tests {
 
     #[test]
     fn small_terms_survive_large_ones() {
-        assert_eq!(FloatSum::of(&[1.0, 1e100, 1.0, -1e100]), 2.0);
-        assert_eq!(FloatMean::of(&[1.0, 1e100, 1.0, -1e100]), 0.5);
-        assert_eq!(FloatSum::of(&[f64::INFINITY, 1.0]), f64::INFINITY);
+        assert_eq!(FloatSum::total_of(&[1.0, 1e100, 1.0, -1e100]), 2.0);
+        assert_eq!(FloatMean::mean_of(&[1.0, 1e100, 1.0, -1e100]), 0.5);
+        assert_eq!(FloatSum::total_of(&[f64::INFINITY, 1.0]), f64::INFINITY);
     }
 
     #[test]
     fn a_mean_does_not_overflow() {
-        assert_eq!(FloatMean::of(&[9.988_465_674_311_58e307; 3]), 9.988_465_674_311_58e307);
-        assert_eq!(FloatMean::of(&[52.0; 12]), 52.0);
+        assert_eq!(FloatMean::mean_of(&[9.988_465_674_311_58e307; 3]), 9.988_465_674_311_58e307);
+        assert_eq!(FloatMean::mean_of(&[52.0; 12]), 52.0);
     }
 
     #[test]
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn regression_finds_the_line() {
-        let found = Regression::of(&[0, 1000, 2000], &[1.0, 3.0, 5.0], 3000);
+        let found = Regression::from_samples(&[0, 1000, 2000], &[1.0, 3.0, 5.0], 3000);
         assert_eq!(found, Regression { slope: 2.0, intercept: 7.0 });
-        assert!(Regression::of(&[0, 1000], &[f64::NEG_INFINITY, 1.0], 0).slope.is_nan());
+        assert!(Regression::from_samples(&[0, 1000], &[f64::NEG_INFINITY, 1.0], 0).slope.is_nan());
     }
 }
