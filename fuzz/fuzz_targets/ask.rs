@@ -14,7 +14,7 @@ impl Types for Any {
     }
 
     fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Usdt, String> {
-        Usdt::of_notes(path.as_bytes(), provider, name, Machine::X86, 0, Some)
+        Usdt::from_notes(path.as_bytes(), provider, name, Machine::X86, 0, Some)
     }
 
     fn record(&self, category: &str, name: &str) -> Result<Vec<RecordField>, String> {

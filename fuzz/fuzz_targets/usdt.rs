@@ -6,7 +6,7 @@ use ogive_kernel::ask::{Machine, Usdt};
 
 fuzz_target!(|bytes: &[u8]| {
     for machine in [Machine::X86, Machine::Arm] {
-        match Usdt::of_notes(bytes, "app", "begins", machine, 0x2100, Some) {
+        match Usdt::from_notes(bytes, "app", "begins", machine, 0x2100, Some) {
             Ok(usdt) => {
                 assert!(!usdt.sites.is_empty());
                 assert!(usdt.sites.iter().all(|site| site.layout < usdt.layouts.len()));

@@ -89,11 +89,11 @@ impl Series {
             ("status", ["200", "204", "404", "500"][index % 4].into()),
         ];
         let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self::of(shape, labels, index)
+        Self::from_labels(shape, labels, index)
     }
 
     /// Series number `index` of a shape.
-    pub fn of(shape: Shape, labels: Vec<(String, String)>, index: usize) -> Self {
+    pub fn from_labels(shape: Shape, labels: Vec<(String, String)>, index: usize) -> Self {
         let mut random = Random::new(index as u64 + 1);
         let value = match shape {
             Shape::Counter => random.below(1_000_000) as f64,

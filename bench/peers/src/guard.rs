@@ -49,7 +49,7 @@ pub fn run(
     println!("| work | a, CPU ms | b, CPU ms | b : a | 95 % |\n|---|---|---|---|---|");
     let mut slower = Vec::new();
     let mut row = |name: String, rounds: &Rounds| {
-        let ratio = Ratio::of(rounds);
+        let ratio = Ratio::from_rounds(rounds);
         let mean = |side: usize| rounds.iter().map(|round| round[side]).sum::<f64>() / rounds.len() as f64;
         println!(
             "| {name} | {:.2} | {:.2} | {:.3} | {:.3} to {:.3} |",
@@ -94,7 +94,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn of(rounds: &Rounds) -> Self {
+    fn from_rounds(rounds: &Rounds) -> Self {
         let logs: Vec<f64> = rounds.iter().map(|[a, b]| (b / a).ln()).collect();
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn equal_ratios_have_no_interval_and_scattered_ones_have_the_right_one() {
-        let equal = Ratio::of(&vec![[2.0, 3.0], [4.0, 6.0]]);
+        let equal = Ratio::from_rounds(&vec![[2.0, 3.0], [4.0, 6.0]]);
         assert!((equal.mean - 1.5).abs() < 1e-12 && equal.high - equal.low < 1e-12);
         // The logarithms are -1, 0 and 1: their deviation is 1, and 4.303 / sqrt(3) = 2.484.
         let e = std::f64::consts::E;
-        let found = Ratio::of(&vec![[e, 1.0], [1.0, 1.0], [1.0, e]]);
+        let found = Ratio::from_rounds(&vec![[e, 1.0], [1.0, 1.0], [1.0, e]]);
         assert!((found.mean - 1.0).abs() < 1e-12, "{found:?}");
         assert!((found.high.ln() - 2.4843).abs() < 1e-3 && (found.low.ln() + 2.4843).abs() < 1e-3, "{found:?}");
     }

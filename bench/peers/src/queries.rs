@@ -303,5 +303,5 @@ fn one(shape: Shape, name: &str, index: usize) -> Series {
         ("number", index.to_string()),
         ("part", format!("p{}", index % 10)),
     ];
-    Series::of(shape, labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(), index)
+    Series::from_labels(shape, labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(), index)
 }

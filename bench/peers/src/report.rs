@@ -78,7 +78,7 @@ impl Report {
     }
 
     /// Figures of a server over the rounds.
-    fn of(&self, load: &Load, peer: Peer, form: Form) -> Vec<&Figures> {
+    fn figures_of(&self, load: &Load, peer: Peer, form: Form) -> Vec<&Figures> {
         let fits = |row: &&(&str, Peer, Form, Figures)| row.0 == load.name() && row.1 == peer && row.2 == form;
         self.rows.iter().filter(fits).map(|row| &row.3).collect()
     }
@@ -97,7 +97,7 @@ impl Report {
                 (Peer::Prometheus, Form::RemoteWrite),
                 (Peer::Victoria, Form::RemoteWrite),
             ] {
-                let rows = self.of(load, peer, form);
+                let rows = self.figures_of(load, peer, form);
                 if rows.is_empty() {
                     continue;
                 }
@@ -123,9 +123,9 @@ impl Report {
     /// Each round's ratios to the peers: both sides met the same machine.
     fn ratios(&self, out: &mut String, load: &Load) {
         for form in [Form::RemoteWrite, Form::Batch] {
-            let ours = self.of(load, Peer::Ogive, form);
+            let ours = self.figures_of(load, Peer::Ogive, form);
             for peer in [Peer::Prometheus, Peer::Victoria] {
-                let theirs = self.of(load, peer, Form::RemoteWrite);
+                let theirs = self.figures_of(load, peer, Form::RemoteWrite);
                 if ours.is_empty() || theirs.is_empty() {
                     continue;
                 }

@@ -90,7 +90,7 @@ fn merge(values: &[u64], rounds: usize) {
     const TIMES: usize = 500;
     const Q: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
     let (first, second) = values.split_at(values.len() / 2);
-    let (left, right) = (of(first), of(second));
+    let (left, right) = (histogram_of(first), histogram_of(second));
     println!("\n{} and {} bins", left.positive.len(), right.positive.len());
     let open = |values: &[u64]| {
         let mut open = openhistogram::Histogram::new();
@@ -153,7 +153,7 @@ fn merge(values: &[u64], rounds: usize) {
 fn sparse(rounds: usize) {
     let mut random = Random(9);
     let parts: Vec<Histogram> = (0..1000)
-        .map(|_| of(&(0..20).map(|_| (250_000.0 * random.normal().exp()) as u64).collect::<Vec<_>>()))
+        .map(|_| histogram_of(&(0..20).map(|_| (250_000.0 * random.normal().exp()) as u64).collect::<Vec<_>>()))
         .collect();
     let flats: Vec<Vec<u64>> = parts.iter().map(|_| vec![1; 1824]).collect();
     let mut sum = vec![0_u64; 1824];
@@ -176,7 +176,7 @@ fn sparse(rounds: usize) {
     println!("serialised: {:.2} bytes a bin", bytes as f64 / bins as f64);
 }
 
-fn of(values: &[u64]) -> Histogram {
+fn histogram_of(values: &[u64]) -> Histogram {
     let mut recorder = FlatRecorder::new();
     recorder.record_batch(values);
     recorder.take()

@@ -209,7 +209,7 @@ fn again(signal: c_int) {
 /// # Safety
 /// Both must be what the kernel handed to a handler, or what `getcontext` made.
 #[cfg(target_arch = "x86_64")]
-unsafe fn of_context(context: &libc::ucontext_t) -> Registers {
+unsafe fn context_registers(context: &libc::ucontext_t) -> Registers {
     let register = |at: c_int| context.uc_mcontext.gregs[at as usize] as u64;
     Registers {
         instruction: register(libc::REG_RIP),
@@ -222,7 +222,7 @@ unsafe fn of_context(context: &libc::ucontext_t) -> Registers {
 /// # Safety
 /// Both must be what the kernel handed to a handler, or what `getcontext` made.
 #[cfg(target_arch = "aarch64")]
-unsafe fn of_context(context: &libc::ucontext_t) -> Registers {
+unsafe fn context_registers(context: &libc::ucontext_t) -> Registers {
     let machine = &context.uc_mcontext;
     Registers {
         instruction: machine.pc,
@@ -239,7 +239,7 @@ unsafe fn registers(signal: c_int, info: &libc::siginfo_t, context: &libc::ucont
     // SAFETY: as the caller's; si_addr is in the union's form for these signals, and any bits are a pointer's.
     unsafe {
         let address = info.si_addr() as u64;
-        let registers = Registers { signal, code: info.si_code, address, ..of_context(context) };
+        let registers = Registers { signal, code: info.si_code, address, ..context_registers(context) };
         (registers, info.si_code)
     }
 }
@@ -380,7 +380,7 @@ fn on_panic(info: &PanicHookInfo<'_>) {
         if libc::getcontext(context.as_mut_ptr()) != 0 {
             return;
         }
-        of_context(context.assume_init_ref())
+        context_registers(context.assume_init_ref())
     };
     report(&registers, &PANIC_PAGE);
 }

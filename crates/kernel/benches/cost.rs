@@ -79,7 +79,8 @@ fn observe((_, is_by_name, parts): Observer, cpus: &[usize]) -> (Rc<TaskPrograms
     let options =
         TaskOptions { groups: 64, herd_min: 16, places: 256, cpus: cpus.to_vec(), ..TaskOptions::new(&filter, parts) };
     let programs = TaskPrograms::load(&options).expect("the kernel lets them in");
-    let micro = programs.has(Part::Microstates).then(|| Microstates::of(&programs).expect("it maps its memory"));
+    let micro =
+        programs.has(Part::Microstates).then(|| Microstates::from_programs(&programs).expect("it maps its memory"));
     parts.iter().for_each(|part| programs.switch(*part, true).expect("it attaches them"));
     (programs, micro)
 }

@@ -57,14 +57,14 @@ impl Calls {
     /// # Errors
     /// When the kernel refuses the programs, or the filter cannot be.
     pub fn start(filter: &Filter) -> Result<Self, Error> {
-        Self::of(&TaskPrograms::load(&TaskOptions::new(filter, &[Part::Calls]))?)
+        Self::from_programs(&TaskPrograms::load(&TaskOptions::new(filter, &[Part::Calls]))?)
     }
 
     /// With programs that other parts share.
     ///
     /// # Errors
     /// When the kernel does not attach them.
-    pub fn of(programs: &Rc<TaskPrograms>) -> Result<Self, Error> {
+    pub fn from_programs(programs: &Rc<TaskPrograms>) -> Result<Self, Error> {
         programs.switch(Part::Calls, true)?;
         Ok(Self { programs: programs.clone(), before: vec![Before::default(); CALLS as usize] })
     }
@@ -73,7 +73,7 @@ impl Calls {
     ///
     /// # Errors
     /// As [`Calls::start`], and when the command does not start.
-    pub fn of_command(command: &mut Command) -> Result<(Self, Child), Error> {
+    pub fn from_command(command: &mut Command) -> Result<(Self, Child), Error> {
         let own_thread = nix::unistd::gettid().as_raw().unsigned_abs();
         let calls = Self::start(&Filter::ChildrenOf(own_thread))?;
         match command.spawn() {

@@ -122,14 +122,14 @@ impl Locks {
             places: options.places.clamp(1, PLACES_MAX),
             ..TaskOptions::new(&options.filter, &[Part::Locks])
         };
-        Self::of(&TaskPrograms::load(&of_tasks)?, options)
+        Self::from_programs(&TaskPrograms::load(&of_tasks)?, options)
     }
 
     /// With programs that other parts share, which were loaded for as many places.
     ///
     /// # Errors
     /// When the kernel does not attach them, or what is asked for cannot be.
-    pub fn of(programs: &Rc<TaskPrograms>, options: &Options) -> Result<Self, Error> {
+    pub fn from_programs(programs: &Rc<TaskPrograms>, options: &Options) -> Result<Self, Error> {
         if !(1..=PLACES_MAX).contains(&options.places) {
             return Err(Error::Input(format!("{} places: from 1 to {PLACES_MAX} can be", options.places)));
         }
@@ -207,7 +207,7 @@ impl Locks {
         let [waits, holds] = histograms.try_into().expect("waits and holds");
         pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited_ns), pair.waiter, pair.waker));
         let frames = self.frames.get(&slot).cloned().unwrap_or_default();
-        let kind = WaitKind::of_frames(&frames);
+        let kind = WaitKind::from_frames(&frames);
         let (process, address) = (place.map(|place| place.process), place.map_or(0, |place| place.address));
         let timeouts = sums[2].wrapping_sub(before[2]);
         Ok(Some(Lock { process, address, kind, frames, waits, holds, timeouts, pairs }))

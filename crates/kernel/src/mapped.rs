@@ -21,7 +21,7 @@ impl MappedArray {
     ///
     /// # Errors
     /// When the kernel does not map it.
-    pub(crate) fn of(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
+    pub(crate) fn from_map(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
         // SAFETY: no address is asked for, so nothing that is in use is replaced; the descriptor is borrowed and so open.
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), words * 8, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0)

@@ -193,16 +193,16 @@ impl Microstates {
     /// When the kernel refuses the programs, or the filter cannot be.
     pub fn start(filter: &Filter, cpus: &[usize]) -> Result<Self, Error> {
         let options = TaskOptions { cpus: cpus.to_vec(), ..TaskOptions::new(filter, &[Part::Microstates]) };
-        Self::of(&TaskPrograms::load(&options)?)
+        Self::from_programs(&TaskPrograms::load(&options)?)
     }
 
     /// With programs that other parts share.
     ///
     /// # Errors
     /// When the kernel does not attach them, or map its memory.
-    pub fn of(programs: &Rc<TaskPrograms>) -> Result<Self, Error> {
+    pub fn from_programs(programs: &Rc<TaskPrograms>) -> Result<Self, Error> {
         let words = THREADS_MAX as usize * SLOT_WORDS;
-        let threads = MappedArray::of(programs.loaded().map("threads").as_fd(), words).map_err(failed)?;
+        let threads = MappedArray::from_map(programs.loaded().map("threads").as_fd(), words).map_err(failed)?;
         let observed = Self { threads, programs: programs.clone(), lost: [0; 2] };
         observed.begin()?;
         Ok(observed)

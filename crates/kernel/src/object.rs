@@ -138,7 +138,7 @@ impl Loaded {
     pub(crate) fn run_times(&self) -> Vec<(String, RunTime)> {
         let run_time = |program: ProgramMut<'_>| {
             let name = program.name().to_string_lossy().into_owned();
-            let loaded = program.autoload().then(|| RunTime::of_program(program.as_fd()));
+            let loaded = program.autoload().then(|| RunTime::from_program(program.as_fd()));
             loaded.flatten().map(|run_time| (name, run_time))
         };
         self.object.progs_mut().filter_map(run_time).collect()

@@ -48,7 +48,7 @@ pub struct RunTime {
 
 impl RunTime {
     /// Of one program.
-    pub(crate) fn of_program(program: BorrowedFd<'_>) -> Option<Self> {
+    pub(crate) fn from_program(program: BorrowedFd<'_>) -> Option<Self> {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = u32::try_from(size_of_val(&info)).expect("a few hundred bytes");
         // SAFETY: the descriptor is borrowed and so open; `info` is all numbers, as long as `length` says, and its pointers to arrays

@@ -224,14 +224,14 @@ impl Scheduler {
     /// When the kernel refuses the programs, or what is asked for cannot be.
     pub fn start(options: Options) -> Result<Self, Error> {
         let programs = TaskPrograms::load(&options.of_tasks())?;
-        Self::of(&programs, options)
+        Self::from_programs(&programs, options)
     }
 
     /// With programs that other parts share, which [`Options::of_tasks`] asked for.
     ///
     /// # Errors
     /// When the kernel does not attach them, or what is asked for cannot be.
-    pub fn of(programs: &Rc<TaskPrograms>, options: Options) -> Result<Self, Error> {
+    pub fn from_programs(programs: &Rc<TaskPrograms>, options: Options) -> Result<Self, Error> {
         if !(1..=GROUPS_MAX).contains(&options.groups) {
             return Err(Error::Input(format!("{} groups: from 1 to {GROUPS_MAX} can be", options.groups)));
         }

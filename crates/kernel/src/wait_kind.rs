@@ -47,7 +47,7 @@ const NAMES: [(&str, WaitKind); 21] = [
 impl WaitKind {
     /// By the names of frames, innermost first.
     #[must_use]
-    pub fn of_frames(frames: &[String]) -> Self {
+    pub fn from_frames(frames: &[String]) -> Self {
         let of_frame = |frame: &String| {
             let name = frame.to_ascii_lowercase();
             NAMES.iter().find(|(part, _)| name.contains(part)).map(|(_, kind)| *kind)
@@ -86,7 +86,7 @@ mod tests {
             (&[], WaitKind::Unknown),
         ] {
             let frames: Vec<String> = frames.iter().map(|frame| (*frame).to_owned()).collect();
-            assert_eq!(WaitKind::of_frames(&frames), expected, "{frames:?}");
+            assert_eq!(WaitKind::from_frames(&frames), expected, "{frames:?}");
         }
     }
 }

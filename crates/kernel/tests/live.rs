@@ -107,7 +107,7 @@ fn calls_of_a_command_are_counted_exactly() {
     }
     let mut command = Command::new(work());
     command.args(["calls", "200000"]).stdout(Stdio::null());
-    let (mut calls, mut child) = Calls::of_command(&mut command).unwrap();
+    let (mut calls, mut child) = Calls::from_command(&mut command).unwrap();
     assert!(child.wait().unwrap().success());
     let counted = calls.drain().unwrap();
     assert_eq!((counted[0].name.as_str(), counted[0].count, counted[0].errors), ("getppid", 200_000, 0));
@@ -126,7 +126,7 @@ fn children_are_counted_and_others_are_not() {
     let mut command = Command::new("sh");
     let script = format!("{0} calls 1000; {0} calls 2000 & wait", work().display());
     command.args(["-c", &script]).stdout(Stdio::null());
-    let (mut calls, mut child) = Calls::of_command(&mut command).unwrap();
+    let (mut calls, mut child) = Calls::from_command(&mut command).unwrap();
     assert!(child.wait().unwrap().success());
     let counted = calls.drain().unwrap();
     assert!(other.child.try_wait().unwrap().is_none(), "it still calls");

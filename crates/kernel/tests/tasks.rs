@@ -84,11 +84,11 @@ fn parts_that_share_programs_are_each_as_exact_as_alone() {
     let (options, of_tasks) = everything(&Filter::Everything, &[0]);
     let programs = TaskPrograms::load(&of_tasks).unwrap();
     let maps: fn(u32) -> String = |_| String::new();
-    let mut calls = Calls::of(&programs).unwrap();
-    let mut micro = Microstates::of(&programs).unwrap();
-    let mut scheduler = Scheduler::of(&programs, options.clone()).unwrap();
+    let mut calls = Calls::from_programs(&programs).unwrap();
+    let mut micro = Microstates::from_programs(&programs).unwrap();
+    let mut scheduler = Scheduler::from_programs(&programs, options.clone()).unwrap();
     let locks = locks::Options { filter: Filter::Everything, places: 64, maps };
-    let mut locks = Locks::of(&programs, &locks).unwrap();
+    let mut locks = Locks::from_programs(&programs, &locks).unwrap();
     assert!(programs.parts_of("on_call").len() == 4, "{:?}", programs.parts_of("on_call"));
     shell.call(20_000);
     let others = getppid(&mut calls) - 20_000;
@@ -118,9 +118,9 @@ fn a_part_that_is_off_counts_nothing_and_is_on_again_from_then_on() {
     let mut shell = Shell::start("switched-");
     let (options, of_tasks) = everything(&Filter::Everything, &[0]);
     let programs = TaskPrograms::load(&of_tasks).unwrap();
-    let mut calls = Calls::of(&programs).unwrap();
-    let mut micro = Microstates::of(&programs).unwrap();
-    let _scheduler = Scheduler::of(&programs, options).unwrap();
+    let mut calls = Calls::from_programs(&programs).unwrap();
+    let mut micro = Microstates::from_programs(&programs).unwrap();
+    let _scheduler = Scheduler::from_programs(&programs, options).unwrap();
     shell.call(1000);
     assert!(getppid(&mut calls) >= 1000);
     programs.switch(Part::Calls, false).unwrap();

@@ -20,7 +20,7 @@ fn entries(args: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-fn of<'a>(entries: &'a [Value], action: &str) -> Vec<&'a Value> {
+fn entries_of<'a>(entries: &'a [Value], action: &str) -> Vec<&'a Value> {
     entries.iter().filter(|entry| entry["action"] == action).collect()
 }
 
@@ -30,7 +30,7 @@ fn run(args: &[&str]) {
 }
 
 fn check_entry(entries: &[Value], action: &str, words: &[&str]) {
-    let found = of(entries, action);
+    let found = entries_of(entries, action);
     let [entry] = found[..] else { panic!("{action}: {} entries in {entries:?}", found.len()) };
     let (who, what) = (entry["who"].as_str().unwrap(), entry["what"].as_str().unwrap());
     assert!(who.starts_with("user ") && who.ends_with("by sudo of \"alice\""), "{who}");
@@ -76,7 +76,7 @@ fn what_is_done_without_a_server_is_in_the_audit_of_the_next_one() {
     let of_server = entries(&["--server", &url]);
     check(&of_server, &data);
     // The start of this server is stored on its own.
-    let starts = || of(&entries(&["--server", &url]), "start").len();
+    let starts = || entries_of(&entries(&["--server", &url]), "start").len();
     eventually("both starts are in the audit", || (starts() == 2).then_some(()));
     let only = entries(&["--server", &url, "--action", "rollback"]);
     assert_eq!(only.len(), 1, "{only:?}");

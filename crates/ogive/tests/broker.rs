@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::brokers::{broker, configure, of, state, texts, url};
+use crate::common::brokers::{broker, configure, destination, state, texts, url};
 use crate::common::programs::free_address;
 use crate::common::{JSON, Server, StopAtEnd, eventually, float, histogram, now_ms};
 use serde_json::{Value, json};
@@ -64,12 +64,12 @@ fn a_broker_brings_what_it_takes_to_every_cluster_and_says_so() {
     assert!(metrics.as_str().unwrap().contains("\nogive_disk_free_bytes{dir=\""), "{metrics}");
     eventually("the rates are of the same seconds", || {
         let state = state(&broker);
-        let rate = |name: &str| of(&state, "dc2")[name].as_f64().unwrap();
+        let rate = |name: &str| destination(&state, "dc2")[name].as_f64().unwrap();
         (rate("acknowledged_bytes_per_second") > rate("acknowledged_per_second")).then_some(())
     });
     let state = state(&broker);
-    assert_eq!(of(&state, "dc1")["gaps"]["made_total"], 0, "{state}");
-    assert_eq!(of(&state, "dc2")["order"], "newest");
+    assert_eq!(destination(&state, "dc1")["gaps"]["made_total"], 0, "{state}");
+    assert_eq!(destination(&state, "dc2")["order"], "newest");
     let shown = std::process::Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["broker", "status", "--server", &url(&broker)])
         .output()
@@ -262,13 +262,13 @@ fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     for (name, cluster) in ["dc1", "dc2"].iter().zip(&run.clusters) {
         // The broker's own cells go on: what was sent is there when the destination is at most a moment behind.
         eventually("everything is delivered", || {
-            of(&state(broker), name)["lag_seconds"].as_f64().filter(|lag| *lag < 1.5)
+            destination(&state(broker), name)["lag_seconds"].as_f64().filter(|lag| *lag < 1.5)
         });
         let cluster = cluster.as_ref().unwrap();
         let counted = || cluster.number("sum(histogram_count(sum_over_time(faults_seconds[1h])))");
         eventually("every observation", || counted().filter(|count| *count >= sent as f64));
         assert_eq!(counted(), Some(sent as f64), "seed {seed}: {name} counts others than the senders");
-        assert_eq!(of(&state(broker), name)["gaps"]["made_total"], 0);
+        assert_eq!(destination(&state(broker), name)["gaps"]["made_total"], 0);
     }
     let [brokers, ways, servers] = run.kills;
     println!(
@@ -297,30 +297,30 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
         let (status, answer) = broker.batch(crate::common::SOURCE, at, series.clone(), samples);
         assert_eq!(status, 200, "{answer}");
         if at % 20 == 0 {
-            let is_near = || of(&state(&broker), "here")["lag_batches"].as_u64().filter(|lag| *lag < 20);
+            let is_near = || destination(&state(&broker), "here")["lag_batches"].as_u64().filter(|lag| *lag < 20);
             eventually("the other keeps up", is_near);
         }
     }
-    let given_up = || of(&state(&broker), "away")["gaps"]["samples_total"].as_u64().filter(|lost| *lost > 200);
+    let given_up = || destination(&state(&broker), "away")["gaps"]["samples_total"].as_u64().filter(|lost| *lost > 200);
     eventually("the oldest are given up", given_up);
     eventually("the spool is within its limit", || {
         let state = state(&broker);
         (state["spool"]["bytes"].as_u64() <= Some(1_200_000)).then_some(())
     });
     eventually("the other cluster has all", || (texts(&here, "lines").len() == 400).then_some(()));
-    assert_eq!(of(&state(&broker), "here")["gaps"]["made_total"], 0);
+    assert_eq!(destination(&state(&broker), "here")["gaps"]["made_total"], 0);
     let back = Server::start_at(held[2].path(), &away);
     eventually("the gap is reported", || {
         let state = state(&broker);
-        let away = of(&state, "away");
+        let away = destination(&state, "away");
         (away["lag_batches"].as_u64()? < 3 && away["gaps"]["waiting"].as_array()?.is_empty()).then_some(())
     });
     let lost = eventually("as many as are missing", || {
-        let lost = of(&state(&broker), "away")["gaps"]["samples_total"].as_f64();
+        let lost = destination(&state(&broker), "away")["gaps"]["samples_total"].as_f64();
         let reported = back.number("sum(sum_over_time(ogive_gap_samples{broker=\"edge\",destination=\"away\"}[1h]))");
         lost.filter(|_| lost == reported)
     });
-    let gaps = of(&state(&broker), "away")["gaps"]["told"].clone();
+    let gaps = destination(&state(&broker), "away")["gaps"]["told"].clone();
     let shown: f64 = gaps.as_array().unwrap().iter().map(|gap| gap["samples"].as_f64().unwrap()).sum();
     assert!(shown <= lost && shown > 0.0 && gaps[0]["reason"] == "spool_bytes" && gaps[0]["series"].as_u64() > Some(0));
     assert!(
@@ -354,7 +354,7 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     );
     let broker = broker(&path);
     // What the broker says of itself comes first: unanswered, each of those records would have to fail before a line is sent.
-    eventually("nothing waits", || (of(&state(&broker), "dc1")["lag_batches"].as_u64()? == 0).then_some(()));
+    eventually("nothing waits", || (destination(&state(&broker), "dc1")["lag_batches"].as_u64()? == 0).then_some(()));
     wire.mute.store(true, Ordering::SeqCst);
     let series = json!([{"labels": {"__name__": "lines"}, "kind": "text"}]);
     for at in 1..=300 {
@@ -366,12 +366,12 @@ fn what_arrived_without_an_answer_is_in_doubt() {
             eventually("some arrive, and nobody hears of it", || (!texts(&server, "lines").is_empty()).then_some(()));
         }
     }
-    let given_up = || of(&state(&broker), "dc1")["gaps"]["samples_total"].as_u64().filter(|lost| *lost > 150);
+    let given_up = || destination(&state(&broker), "dc1")["gaps"]["samples_total"].as_u64().filter(|lost| *lost > 150);
     eventually("the oldest are given up", given_up);
     wire.mute.store(false, Ordering::SeqCst);
     eventually("the gap is reported", || {
         let state = state(&broker);
-        let there = of(&state, "dc1");
+        let there = destination(&state, "dc1");
         (there["lag_batches"].as_u64()? < 3 && there["gaps"]["waiting"].as_array()?.is_empty()).then_some(())
     });
     let gaps = texts(&server, "ogive_gap");
@@ -479,7 +479,7 @@ fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
     });
     busy.store(false, Ordering::SeqCst);
     eventually("its weight is back", || {
-        of(&state(&broker), "dc")["endpoints"][0]["weight"].as_f64().filter(|weight| *weight > 0.9)
+        destination(&state(&broker), "dc")["endpoints"][0]["weight"].as_f64().filter(|weight| *weight > 0.9)
     });
     eventually("it gets its share again", || (send(100)[0] >= 20).then_some(()));
 }

@@ -5,7 +5,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use crate::common::authority::Authority;
-use crate::common::brokers::{broker, configure, of, state, texts, url};
+use crate::common::brokers::{broker, configure, destination, state, texts, url};
 use crate::common::programs::{Program, free_address};
 use crate::common::{JSON, Server, eventually, float, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
@@ -93,7 +93,7 @@ fn certificates_and_tokens_open_the_way() {
     let path = configure(held[0].path(), "127.0.0.1:0", "", &[("whole", &to, &whole), ("bare", &to, &bare)]);
     let broker = broker(&path);
     floats(&broker, "guarded", 20);
-    let problem = |name: &str| of(&state(&broker), name)["problem"]["text"].as_str().map(str::to_owned);
+    let problem = |name: &str| destination(&state(&broker), name)["problem"]["text"].as_str().map(str::to_owned);
     eventually("a wrong token is reported", || problem("whole").filter(|problem| problem.contains("401")));
     eventually("no certificate", || problem("bare").filter(|problem| problem.contains("no response")));
     std::fs::write(file("token"), format!("{token}\n")).unwrap();
@@ -110,8 +110,8 @@ fn certificates_and_tokens_open_the_way() {
     };
     eventually("all of it", || counted().filter(|count| *count == 20.0));
     let state = state(&broker);
-    assert!(of(&state, "bare")["lag_batches"].as_u64() >= Some(20), "{state}");
-    assert_eq!(of(&state, "bare")["acknowledged_batches_total"], 0);
+    assert!(destination(&state, "bare")["lag_batches"].as_u64() >= Some(20), "{state}");
+    assert_eq!(destination(&state, "bare")["acknowledged_batches_total"], 0);
 }
 
 /// What waited longer than `age-max` is given up, and the cluster that lacks it says so.
@@ -126,7 +126,7 @@ fn what_is_too_old_becomes_a_gap_that_its_destination_shows() {
     let end = state(&broker)["spool"]["end"].as_u64().unwrap();
     eventually("they are given up", || {
         let state = state(&broker);
-        let gaps = &of(&state, "away")["gaps"];
+        let gaps = &destination(&state, "away")["gaps"];
         let found = gaps["waiting"].as_array()?.iter().any(|gap| gap["reason"] == "spool_age");
         (found && gaps["samples_total"].as_u64()? >= 25 && state["spool"]["first"].as_u64()? >= end).then_some(())
     });
@@ -157,7 +157,7 @@ fn every_address_of_a_name_is_an_endpoint() {
     server.grows_to("count_over_time(named[1h])", 50.0);
     let four = format!("127.0.0.1:{port}");
     eventually("what was sent is counted", || {
-        let endpoints = of(&state(&broker), "dc")["endpoints"].clone();
+        let endpoints = destination(&state(&broker), "dc")["endpoints"].clone();
         let found = endpoints.as_array().unwrap().iter().find(|one| one["address"] == *four).cloned();
         found.filter(|one| one["sent_total"].as_u64() > Some(0))
     });

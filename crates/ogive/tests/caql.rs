@@ -86,7 +86,11 @@ fn each_streamed_period_is_what_a_query_answers_later() {
         let over = StopAtEnd(&is_over);
         let open = |query: &&'static str| {
             let path = format!("/extension/lua/public/caql_v1/stream?q={}&start_time={start}&period=1", encoded(query));
-            (*query, Stream::of(TcpStream::connect(&*address).unwrap(), &path, None), BTreeMap::<i64, Value>::new())
+            (
+                *query,
+                Stream::from_connection(TcpStream::connect(&*address).unwrap(), &path, None),
+                BTreeMap::<i64, Value>::new(),
+            )
         };
         let mut streams: Vec<_> = QUERIES.iter().map(open).collect();
         // Late samples are three seconds behind.

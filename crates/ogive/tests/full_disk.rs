@@ -4,7 +4,7 @@
 //! own; where that is not permitted either, it fails and says what to permit: a limit on file sizes would give another
 //! error than a full disk.
 
-use crate::common::brokers::{broker, configure, of, state};
+use crate::common::brokers::{broker, configure, destination, state};
 use crate::common::namespace::{self, SmallDisk};
 use crate::common::programs::free_address;
 use crate::common::{SOURCE, Server, eventually, now_ms};
@@ -151,5 +151,5 @@ fn a_full_spool_disk_refuses_batches_and_heals() {
     let all = (taken + 1) as f64;
     eventually("all that was acknowledged", || back.number("count_over_time(f[1h])").filter(|count| *count >= all));
     assert_eq!(back.number("count_over_time(f[1h])"), Some(all));
-    assert_eq!(of(&state(&broker), "away")["gaps"]["made_total"], 0);
+    assert_eq!(destination(&state(&broker), "away")["gaps"]["made_total"], 0);
 }

@@ -218,7 +218,8 @@ fn without_the_right_the_server_starts_and_counts_what_proc_shows() {
     command.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_ogive")]);
     let data = directory.path().to_str().unwrap();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--kernel-observe", "sched,micro"]);
-    let (server, lines) = Server::of(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
+    let (server, lines) =
+        Server::from_command(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
     // Before it serves or behind that.
     let words = "the kernel observer does without";
     let mut said: Vec<String> = server.said.lines().filter(|line| line.contains(words)).map(str::to_owned).collect();
@@ -253,11 +254,11 @@ impl Ask {
     fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
         command.args(["kernel", "ask", "--for", "10m"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self::of(&mut command)
+        Self::from_command(&mut command)
     }
 
     /// Waits until it counts.
-    fn of(command: &mut Command) -> Self {
+    fn from_command(command: &mut Command) -> Self {
         let mut program = Program(command.spawn().unwrap());
         let printed = all_of(program.0.stdout.take().unwrap());
         let said = lines_of(program.0.stderr.take().unwrap());
@@ -306,7 +307,7 @@ fn stacks_are_texts_that_add_up() {
     let (program, comm) = work_named("flame");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
     command.args(["kernel", "flame", "--seconds", "100", "--comm", &comm, "--to", &url(&server)]);
-    let flame = Ask::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let flame = Ask::from_command(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     run(&program, &["burn", "1000"]);
     let (is_fine, _, said) = flame.interrupt();
     assert!(is_fine && said.contains(" 0 not acknowledged"), "{said}");
@@ -383,7 +384,7 @@ fn records_of_tracepoints_and_ticks_of_an_interval_are_counted() {
         let mut command = with_tracefs();
         command.arg(env!("CARGO_BIN_EXE_ogive")).args(["kernel", "ask", question, "--json", "--for", "10m"]);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let ask = Ask::of(&mut command);
+        let ask = Ask::from_command(&mut command);
         run(&program, &["calls", "20000"]);
         let (is_fine, printed, said) = ask.interrupt();
         assert!(is_fine, "{said}");

@@ -11,7 +11,7 @@ use serde_json::Value;
 const N: u64 = 600;
 
 /// What a client's `job` and `instance` select.
-fn of(job: &str, temporality: &str) -> String {
+fn selector(job: &str, temporality: &str) -> String {
     format!("job=\"{job}\",instance=\"{temporality}\"")
 }
 
@@ -29,7 +29,7 @@ fn assert_number(server: &Server, expr: &str, expected: f64) {
 
 /// A counter, a level and both kinds of histograms hold what was observed, once.
 fn assert_all_is_there(server: &Server, job: &str, temporality: &str) {
-    let labels = of(job, temporality);
+    let labels = selector(job, temporality);
     let sum = |metric: &str| format!("sum({})", all(metric, &labels, temporality));
     assert_number(server, &sum("client_requests_total"), N as f64);
     for metric in ["coarse_seconds", "fine_seconds"] {
@@ -106,7 +106,7 @@ fn deliver(directory: &Path, script: &str, job: &str, protocol: &str) {
         let client = Client::start(script, &[protocol, &server.address, temporality, &N.to_string()]);
         assert_eq!(client.finish(), ["done"]);
         assert_all_is_there(&server, job, temporality);
-        let labels = of(job, temporality);
+        let labels = selector(job, temporality);
         assert_eq!(logs(&server, &labels), N as usize);
         if !script.ends_with(".cjs") {
             let level = format!("sum({})", all("client_level_bytes", &labels, temporality));

@@ -47,7 +47,7 @@ fn places(site: &Site) -> Option<Places> {
 }
 
 /// The checks of a broker.
-fn of<'p>(places: &'p Places, broker: &str) -> BTreeSet<&'p str> {
+fn checks_of<'p>(places: &'p Places, broker: &str) -> BTreeSet<&'p str> {
     places.iter().filter(|(_, at)| *at == broker).map(|(check, _)| check.as_str()).collect()
 }
 
@@ -87,7 +87,7 @@ fn a_lost_brokers_checks_move_alone_and_come_back_with_it() {
     assert!(site.apply(&group(&target()), "one broker each").status.success());
     let first = eventually("each check has a place", || places(&site));
     for name in BROKERS {
-        let own = of(&first, name);
+        let own = checks_of(&first, name);
         assert!(!own.is_empty(), "{name} has none of {first:?}");
         runs_again(site.server(), own.first().unwrap(), name);
         runs_again(site.server(), "everywhere", name);
@@ -99,7 +99,7 @@ fn a_lost_brokers_checks_move_alone_and_come_back_with_it() {
     brokers[1].kill();
     let is_moved = |now: &Places| first.iter().all(|(check, at)| (*at == "edge-2") != (now[check] == *at));
     let second = eventually("its checks alone have other places", || places(&site).filter(is_moved));
-    let moved = *of(&first, "edge-2").first().unwrap();
+    let moved = *checks_of(&first, "edge-2").first().unwrap();
     runs_again(site.server(), moved, &second[moved]);
     // It comes back, and so do they.
     brokers[1] = broker(&site.path("edge-2/broker.toml"));
@@ -108,7 +108,7 @@ fn a_lost_brokers_checks_move_alone_and_come_back_with_it() {
     let moves = site.server().get("/metrics").1;
     let moves = moves.as_str().unwrap().lines().find(|line| line.starts_with("ogive_fleet_moves_total "));
     let count: usize = moves.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
-    assert!(count >= 2 * of(&first, "edge-2").len(), "there and back: {count}");
+    assert!(count >= 2 * checks_of(&first, "edge-2").len(), "there and back: {count}");
     restart(&mut site, &first);
     let doubles = doubles(site.server());
     // Two processes read the wall clock some microseconds apart: where a run is due just then, one period may have two.
@@ -130,7 +130,7 @@ fn restart(site: &mut Site, first: &Places) {
     let moves = metrics.as_str().unwrap().lines().find(|line| line.starts_with("ogive_fleet_moves_total "));
     assert!(moves.is_none(), "{moves:?}");
     for name in BROKERS {
-        runs_again(site.server(), of(first, name).first().unwrap(), name);
+        runs_again(site.server(), checks_of(first, name).first().unwrap(), name);
     }
 }
 
@@ -143,11 +143,11 @@ fn a_broker_that_is_cut_off_stops_and_one_whose_server_is_down_goes_on() {
     let first = eventually("each check has a place", || places(&site));
     // One stands still: for the server that is the same as a cut line.
     brokers[2].signal("STOP");
-    eventually("its checks have places", || places(&site).filter(|now| of(now, "edge-3").is_empty()));
+    eventually("its checks have places", || places(&site).filter(|now| checks_of(now, "edge-3").is_empty()));
     brokers[2].signal("CONT");
     eventually("all is as before", || places(&site).filter(|now| *now == first));
     // The server is down for longer than a lease: every broker goes on with what it has.
-    let own = of(&first, "edge-1");
+    let own = checks_of(&first, "edge-1");
     let figure = |name: &str| {
         let metrics = brokers[0].get("/metrics").1;
         let line = metrics.as_str().unwrap().lines().find(|line| line.starts_with(&format!("{name} ")));

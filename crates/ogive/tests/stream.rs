@@ -58,11 +58,11 @@ pub(crate) fn encoded(text: &str) -> String {
 
 impl Stream {
     fn open(server: &Server, query: &str, more: &str, after: Option<i64>) -> Self {
-        Self::of(server.connect(), &format!("/v1/stream?query={}{more}", encoded(query)), after)
+        Self::from_connection(server.connect(), &format!("/v1/stream?query={}{more}", encoded(query)), after)
     }
 
     /// The stream of an address.
-    pub(crate) fn of(mut stream: TcpStream, address: &str, after: Option<i64>) -> Self {
+    pub(crate) fn from_connection(mut stream: TcpStream, address: &str, after: Option<i64>) -> Self {
         let after = after.map_or(String::new(), |second| format!("last-event-id: {second}\r\n"));
         let head = format!("GET {address} HTTP/1.1\r\nhost: localhost\r\n{after}\r\n");
         stream.write_all(head.as_bytes()).unwrap();

@@ -146,7 +146,8 @@ fn without_the_right_the_server_starts_and_says_so() {
     };
     let data = directory.path().to_str().unwrap();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--wire-interface", "lo"]);
-    let (server, lines) = Server::of(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
+    let (server, lines) =
+        Server::from_command(directory.path(), command).unwrap_or_else(|said| panic!("no start: {said}"));
     // Before it serves or behind that.
     let words = "what goes over lo is not measured";
     let before = server.said.lines().find(|line| line.contains(words)).map(str::to_owned);

@@ -41,7 +41,11 @@ impl Flow {
     pub(crate) fn new(path: Path, at: Nanos) -> Self {
         Self {
             path,
-            client_is_lower: FlowKey::of((&path.client.ip, path.client.port), (&path.server.ip, path.server.port)).1,
+            client_is_lower: FlowKey::from_parts(
+                (&path.client.ip, path.client.port),
+                (&path.server.ip, path.server.port),
+            )
+            .1,
             streams: Reassembly::default(),
             reader: Reader::default(),
             tally: Tally::default(),

@@ -133,7 +133,7 @@ impl Observer {
         self.totals.bytes += frame.length as u64;
         self.totals.first.get_or_insert(frame.at);
         self.totals.last = Some(frame.at);
-        // By reference: see `FlowKey::of`.
+        // By reference: see `FlowKey::from_parts`.
         let taken = match &decode(frame.link, frame.bytes, frame.length) {
             Ok(packet) => self.packet(packet, frame.at, output),
             Err(ignored) => Err(*ignored),
@@ -212,7 +212,7 @@ impl Observer {
 
     /// A segment that `from` sent.
     fn segment(&mut self, from: &IpAddr, to: &IpAddr, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
-        let (key, is_from_lower) = FlowKey::of((from, segment.from), (to, segment.to));
+        let (key, is_from_lower) = FlowKey::from_parts((from, segment.from), (to, segment.to));
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
             && let Slot::Used { flow } = &self.slots[used]

@@ -37,13 +37,13 @@ pub(crate) struct FlowKey {
 
 impl FlowKey {
     pub(crate) fn new(a: Endpoint, b: Endpoint) -> Self {
-        Self::of((&a.ip, a.port), (&b.ip, b.port)).0
+        Self::from_parts((&a.ip, a.port), (&b.ip, b.port)).0
     }
 
     /// The key, and whether `a` is the lower of the two. Addresses are read in place: a copy would be stored in pieces of another size than
     /// it is read, which stalls a processor.
     #[inline]
-    pub(crate) fn of(a: (&IpAddr, u16), b: (&IpAddr, u16)) -> (Self, bool) {
+    pub(crate) fn from_parts(a: (&IpAddr, u16), b: (&IpAddr, u16)) -> (Self, bool) {
         let words = |ip: &IpAddr| -> (u64, [u64; 2]) {
             match ip {
                 IpAddr::V4(ip) => (0, [0, u64::from(ip.to_bits())]),

@@ -11,14 +11,14 @@ fn findings(name: &str) -> Vec<Finding> {
     observe(&frames(&path), truth(&truth_path).t0).findings
 }
 
-fn of(findings: &[Finding], kind: FindingKind) -> Vec<&Finding> {
+fn findings_of(findings: &[Finding], kind: FindingKind) -> Vec<&Finding> {
     findings.iter().filter(|finding| finding.kind == kind).collect()
 }
 
 #[test]
 fn dead_keep_alive_connections_are_named_with_their_idle_time() {
     let found = findings("http1_dead_keepalive");
-    let dead = of(&found, FindingKind::DeadKeepalive);
+    let dead = findings_of(&found, FindingKind::DeadKeepalive);
     assert_eq!(dead.len(), 2);
     // The server closes after one second; the client comes back 0.3 s later.
     assert!(dead.iter().all(|finding| (1_200_000_000..1_500_000_000).contains(&finding.nanos)), "{dead:?}");
@@ -27,17 +27,17 @@ fn dead_keep_alive_connections_are_named_with_their_idle_time() {
 #[test]
 fn refused_and_unanswered_handshakes_are_told_apart() {
     let found = findings("tcp_half_open");
-    let refused = of(&found, FindingKind::Refused);
+    let refused = findings_of(&found, FindingKind::Refused);
     assert_eq!(refused.len(), 10, "{refused:?}");
     assert!(refused.iter().all(|finding| finding.path.server.port == 21_099));
-    let unanswered = of(&found, FindingKind::SynUnanswered);
+    let unanswered = findings_of(&found, FindingKind::SynUnanswered);
     assert!(unanswered.iter().all(|finding| finding.path.server.port == 21_098), "{unanswered:?}");
 }
 
 #[test]
 fn a_copy_answers_before_it_ends() {
     let found = findings("mysql_mix");
-    let early = of(&found, FindingKind::EarlyResponse);
+    let early = findings_of(&found, FindingKind::EarlyResponse);
     assert!(early.iter().all(|finding| finding.nanos > 0 && finding.protocol == Some("mysql")), "{early:?}");
     assert!(!early.is_empty());
 }
@@ -46,20 +46,20 @@ fn a_copy_answers_before_it_ends() {
 fn a_slow_answer_with_others_behind_it_blocks_the_head_of_the_line() {
     // DEBUG SLEEP 0.2 with six GETs behind it.
     let report = observe(&own("head_of_line.pcap"), 0);
-    let blocked = of(&report.findings, FindingKind::HeadOfLine);
+    let blocked = findings_of(&report.findings, FindingKind::HeadOfLine);
     assert_eq!(blocked.len(), 1, "{blocked:?}");
     assert_eq!((blocked[0].count, blocked[0].protocol), (6, Some("redis")));
     assert_eq!(blocked[0].nanos, 200_287_613);
     // A pipeline in which everybody waits for as long as it is long is none.
     for name in ["redis_mix", "http1_pipeline"] {
-        assert_eq!(of(&findings(name), FindingKind::HeadOfLine), Vec::<&Finding>::new(), "{name}");
+        assert_eq!(findings_of(&findings(name), FindingKind::HeadOfLine), Vec::<&Finding>::new(), "{name}");
     }
 }
 
 #[test]
 fn twelve_connections_of_one_request_each_are_a_habit() {
     let report = observe(&own("connection_per_request.pcap"), 0);
-    let habit = of(&report.findings, FindingKind::ConnectionPerRequest);
+    let habit = findings_of(&report.findings, FindingKind::ConnectionPerRequest);
     assert_eq!(habit.len(), 1, "{habit:?}");
     assert_eq!((habit[0].count, habit[0].protocol, habit[0].path.server.port), (10, Some("http1"), 21_080));
 }
@@ -67,7 +67,7 @@ fn twelve_connections_of_one_request_each_are_a_habit() {
 #[test]
 fn a_receiver_without_room_is_found_and_named() {
     let report = observe(&own("zero_window.pcap"), 0);
-    let closed = of(&report.findings, FindingKind::ZeroWindow);
+    let closed = findings_of(&report.findings, FindingKind::ZeroWindow);
     assert_eq!(closed.len(), 1, "{closed:?}");
     assert_eq!((closed[0].path.server.port, closed[0].protocol), (21_081, None));
     let events: Vec<TcpEvent> = report.tcp.iter().map(|(_, _, event)| *event).collect();
@@ -95,7 +95,7 @@ fn each_kind_is_shown_by_the_capture_that_the_docs_name() {
         ("amqp_mix", Kind::ZeroWindow),
         ("mysql_mix", Kind::EarlyResponse),
     ] {
-        assert!(!of(&findings(name), kind).is_empty(), "{kind:?} in {name}");
+        assert!(!findings_of(&findings(name), kind).is_empty(), "{kind:?} in {name}");
     }
     for (name, kind, count) in [
         ("syn_unanswered.pcap", Kind::SynUnanswered, 3),
@@ -106,6 +106,6 @@ fn each_kind_is_shown_by_the_capture_that_the_docs_name() {
         ("connection_per_request.pcap", Kind::ConnectionPerRequest, 1),
     ] {
         let found = observe(&own(name), 0).findings;
-        assert_eq!(of(&found, kind).len(), count, "{kind:?} in {name}");
+        assert_eq!(findings_of(&found, kind).len(), count, "{kind:?} in {name}");
     }
 }

@@ -10,7 +10,9 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use common::live::{Capture, Client, PATIENCE, Program, directory, eventually, free_port, is_root, now, of, statuses};
+use common::live::{
+    Capture, Client, PATIENCE, Program, directory, eventually, free_port, is_root, now, rows_of, statuses,
+};
 use common::postgres::{self, has_message, message};
 use common::truth::Row;
 
@@ -54,7 +56,7 @@ fn memcached_is_measured_between_the_clients_clocks() {
     // A wrong length: the server answers twice.
     client.ask(b"set k 0 0 2\r\nabcdef\r\n", |answer| answer.ends_with(b"ERROR\r\n"));
     let report = capture.report(|report| report.answered.len() >= 152);
-    let rows = of(&report, "memcached");
+    let rows = rows_of(&report, "memcached");
     assert_eq!(statuses(&rows)[..3], ["set STORED", "get hit1/2", "mg VA"]);
     assert_eq!(statuses(&rows)[150..], ["set CLIENT_ERROR", "ef ERROR"]);
     let last = client.asked[150];
@@ -71,7 +73,7 @@ fn memcached_is_measured_between_the_clients_clocks() {
         assert_eq!(client.ask(&get, is_whole)[7], 1, "not found");
     }
     let report = capture.report(|report| report.answered.len() >= 20);
-    client.brackets(&of(&report, "memcached"));
+    client.brackets(&rows_of(&report, "memcached"));
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn mariadb_is_measured_between_the_clients_clocks() {
     }
     client.ask(&packet(0, b"\x03SELECT nosuch"), is_mysql_answer);
     let report = capture.report(|report| report.answered.len() >= 202);
-    let rows = of(&report, "mysql");
+    let rows = rows_of(&report, "mysql");
     client.brackets(&rows);
     let statuses = statuses(&rows);
     assert_eq!(statuses[..3], ["CONNECT ok", "COM_QUERY ok", "COM_PING ok"]);
@@ -183,7 +185,7 @@ fn nats_is_measured_between_the_clients_clocks() {
         client.asked.push((before, now()));
     }
     let report = capture.report(|report| report.answered.len() >= 202);
-    let rows = of(&report, "nats");
+    let rows = rows_of(&report, "nats");
     let asked: Vec<&Row> = rows.iter().copied().filter(|row| row.op == "request").collect();
     client.asked.remove(0);
     client.brackets(&asked);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::jars::{class_path, is_wanted, java, run};
-use common::live::{Capture, Client, Program, directory, free_port, of};
+use common::live::{Capture, Client, Program, directory, free_port, rows_of};
 use common::truth::Row;
 
 /// Whether a message with its length in front is whole.
@@ -209,7 +209,7 @@ fn mongodb_is_measured_between_the_clients_clocks() {
     }
     client.ask(&command(4, vec![number("nosuch", 1)]), is_message);
     let report = capture.report(|report| report.answered.len() >= 202);
-    let rows = of(&report, "mongodb");
+    let rows = rows_of(&report, "mongodb");
     client.brackets(&rows);
     let count = |op: &str| rows.iter().filter(|row| row.op.starts_with(op) && row.status == "ok").count();
     assert_eq!((count("ping"), count("insert"), count("find")), (1, 100, 100));

@@ -8,7 +8,7 @@ use ogive_wire::{TlsEnd, TlsVersion};
 /// 2027-03-01 12:00:00 UTC: as the certificate was made.
 const EXPIRES: i64 = 1_803_902_400;
 
-fn of(name: &str) -> Report {
+fn report_of(name: &str) -> Report {
     let report = observe(&own(name), 0);
     assert!(report.answered.is_empty() && report.unanswered.is_empty(), "no message of TLS is read");
     assert!(report.summaries.iter().all(|summary| summary.protocol == Some("tls") && summary.requests == 0));
@@ -17,7 +17,7 @@ fn of(name: &str) -> Report {
 
 #[test]
 fn handshakes_of_12_show_everything() {
-    let report = of("tls12.pcap");
+    let report = report_of("tls12.pcap");
     let handshakes: Vec<_> = report.handshakes.iter().map(|(_, handshake)| handshake).collect();
     for handshake in &handshakes {
         assert_eq!(handshake.version, Some(TlsVersion::Tls12));
@@ -42,7 +42,7 @@ fn handshakes_of_12_show_everything() {
 
 #[test]
 fn handshakes_of_13_hide_the_certificate_and_the_chosen_protocol() {
-    let report = of("tls13.pcap");
+    let report = report_of("tls13.pcap");
     let handshakes: Vec<_> = report.handshakes.iter().map(|(_, handshake)| handshake).collect();
     for handshake in &handshakes {
         assert_eq!(handshake.version, Some(TlsVersion::Tls13));
@@ -63,7 +63,7 @@ fn handshakes_of_13_hide_the_certificate_and_the_chosen_protocol() {
 #[test]
 fn every_byte_of_the_streams_is_counted() {
     for name in ["tls12.pcap", "tls13.pcap"] {
-        let report = of(name);
+        let report = report_of(name);
         let bytes = |side: usize| report.summaries.iter().map(|summary| summary.sides[side].bytes).sum::<u64>();
         assert_eq!(report.tls_bytes, [bytes(0), bytes(1)], "{name}");
     }
@@ -73,7 +73,7 @@ fn every_byte_of_the_streams_is_counted() {
 fn a_capture_without_one_frame_invents_no_handshake() {
     for name in ["tls12.pcap", "tls13.pcap"] {
         let frames = own(name);
-        let whole = of(name).handshakes;
+        let whole = report_of(name).handshakes;
         for missing in 0..frames.len() {
             let rest = frames.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, frame)| frame);
             for (path, handshake) in observe(rest, 0).handshakes {

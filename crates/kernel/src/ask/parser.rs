@@ -225,7 +225,7 @@ impl Parser<'_> {
         match self.peek()?.kind {
             // The end of the filter.
             Kind::Sign("/") if self.is_in_filter && self.open == 0 => None,
-            Kind::Sign(sign) => Binary::of_sign(sign),
+            Kind::Sign(sign) => Binary::from_sign(sign),
             _ => None,
         }
     }

@@ -59,6 +59,6 @@ pub(super) fn usdt(path: &str, provider: &str, name: &str) -> Result<Usdt, Strin
         };
         segments.filter_map(inside).next()
     };
-    let found = Usdt::of_notes(notes.unwrap_or_default(), provider, name, machine, base, offset);
+    let found = Usdt::from_notes(notes.unwrap_or_default(), provider, name, machine, base, offset);
     found.map_err(|reason| format!("{} {reason}", path.display()))
 }

@@ -118,7 +118,7 @@ pub(super) enum Binary {
 
 impl Binary {
     /// By its sign in the text.
-    pub(super) fn of_sign(sign: &str) -> Option<Self> {
+    pub(super) fn from_sign(sign: &str) -> Option<Self> {
         Some(match sign {
             "||" => Self::Or,
             "&&" => Self::And,

@@ -82,7 +82,7 @@ impl Usdt {
     ///
     /// # Errors
     /// When there is no such probe, it is outside of the file, or in more places than are observed.
-    pub fn of_notes(
+    pub fn from_notes(
         section: &[u8],
         provider: &str,
         name: &str,

@@ -56,7 +56,7 @@ fn notes_that_are_cut_off_or_changed_are_no_panic() {
 fn places_are_where_the_program_was_moved_and_never_outside_of_its_file() {
     let bytes = two_notes();
     let find = |name, base, offset: fn(u64) -> Option<u64>| {
-        crate::ask::Usdt::of_notes(&bytes, "app", name, Machine::X86, base, offset)
+        crate::ask::Usdt::from_notes(&bytes, "app", name, Machine::X86, base, offset)
     };
     let sites = find("begins", 0x2100, |address| Some(address - 0x100)).unwrap().sites;
     assert_eq!((sites[0].offset, sites[0].semaphore), (0x1000, 0x3000), "0x100 up, and 0x100 down");

@@ -75,7 +75,7 @@ impl ClockVisitor for Batch {
 }
 
 /// The median cost of `read` among `costs`.
-pub fn of(costs: &[Cost], read: TimeSource) -> Option<f64> {
+pub fn median_of(costs: &[Cost], read: TimeSource) -> Option<f64> {
     costs.iter().find(|cost| cost.read == read).map(|cost| cost.median_ns)
 }
 
@@ -93,8 +93,8 @@ mod tests {
             assert!(cost.p10_ns <= cost.median_ns && cost.median_ns <= cost.p90_ns, "{cost:?}");
             assert!(cost.median_ns > 0.0, "{cost:?}");
         }
-        assert_eq!(of(&costs, TimeSource::Now), Some(costs[3].median_ns));
-        assert_eq!(of(&costs, TimeSource::System(SystemClock::MonotonicRaw)), None);
+        assert_eq!(median_of(&costs, TimeSource::Now), Some(costs[3].median_ns));
+        assert_eq!(median_of(&costs, TimeSource::System(SystemClock::MonotonicRaw)), None);
     }
 
     #[test]

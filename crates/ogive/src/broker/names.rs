@@ -36,10 +36,10 @@ impl Names {
 
     /// Every address of `urls`, now.
     pub(super) fn targets(&mut self, urls: &[String]) -> Vec<Target> {
-        urls.iter().flat_map(|url| self.of(url)).collect()
+        urls.iter().flat_map(|url| self.targets_of(url)).collect()
     }
 
-    fn of(&mut self, url: &str) -> Vec<Target> {
+    fn targets_of(&mut self, url: &str) -> Vec<Target> {
         let Some((host, port)) = name(url) else { return vec![Target::from_url(url)] };
         if let Ok(mut addresses) = (self.resolve)(host, port) {
             // In an order that does not change with each answer.

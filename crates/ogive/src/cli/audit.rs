@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Audit) -> anyhow::Result<ExitCode> {
     let since_ms = i64::try_from(options.since.as_millis()).map_or(i64::MIN, |since| now_ms.saturating_sub(since));
     let entries = if options.data.is_empty() {
         match running(&options.server, since_ms) {
-            Ok(answer) => of_answer(&serde_json::from_str(&answer).context("the server's answer is not JSON")?),
+            Ok(answer) => entries_from(&serde_json::from_str(&answer).context("the server's answer is not JSON")?),
             Err(failure) => return Ok(failure.report()),
         }
     } else {
@@ -89,7 +89,7 @@ fn running(server: &Server, since_ms: i64) -> Result<String, Failure> {
 }
 
 /// The entries in a response of `/v1/cells`.
-fn of_answer(answer: &Value) -> Vec<Entry> {
+fn entries_from(answer: &Value) -> Vec<Entry> {
     let samples = answer["data"]["samples"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |sample: &Value| {
@@ -173,7 +173,7 @@ mod tests {
             {"series": 0, "time_ms": 2000, "text": "alice\nPOST /v1/snapshots\nanswered 201"},
             {"series": 7, "time_ms": 3000},
         ]}});
-        let entries = of_answer(&answer);
+        let entries = entries_from(&answer);
         assert_eq!(entries[0].text(), "1970-01-01T00:00:01Z web /w.yml: file change; owner_uid=0\n    + token x");
         let expected = json!({"time_ms": 2000, "action": "/v1/snapshots", "who": "alice", "what": "POST /v1/snapshots\nanswered 201"});
         assert_eq!(entries[1].json(), expected);

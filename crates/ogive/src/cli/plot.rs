@@ -217,7 +217,7 @@ struct Clock {
 
 impl Clock {
     /// The moments between the first and the last of `times`, at least one.
-    fn of(times: impl Iterator<Item = f64>) -> Self {
+    fn from_times(times: impl Iterator<Item = f64>) -> Self {
         let mut times: Vec<f64> = times.collect();
         times.sort_by(f64::total_cmp);
         times.dedup();
@@ -248,7 +248,7 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
     // spread over several; this way both sides of a power of ten look alike.
     let rows = rows_of(terminal).min(((axis.1 - axis.0) / BIN_WIDEST) as usize).max(ROWS_MIN);
     let width = terminal.width - AXIS;
-    let clock = Clock::of(heat.iter().map(|one| one.time));
+    let clock = Clock::from_times(heat.iter().map(|one| one.time));
     let columns = clock.moments.min(width);
     let mut cells = vec![0.0; rows * columns];
     for one in filled() {

@@ -126,7 +126,7 @@ fn watch(
         match Request::within(KEY_WAIT)? {
             Some(Request::End) => return Ok(()),
             Some(Request::Key(pressed)) => {
-                if let Some(found) = Sort::of(pressed) {
+                if let Some(found) = Sort::from_key(pressed) {
                     (sort, is_new) = (found, true);
                 }
             }

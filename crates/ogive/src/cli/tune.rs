@@ -134,15 +134,15 @@ fn recommended(rows: &[Row]) -> Row {
 mod tests {
     use super::*;
 
-    fn of(listeners: usize, shards: usize, rate: f64) -> Row {
+    fn row_of(listeners: usize, shards: usize, rate: f64) -> Row {
         Row { listeners, shards, rate: [rate; 3], per_core: 1.0 }
     }
 
     #[test]
     fn threads_that_gain_nothing_are_not_recommended() {
-        let rows = [of(1, 1, 4.0), of(1, 2, 7.7), of(2, 1, 7.8), of(2, 2, 8.0)];
+        let rows = [row_of(1, 1, 4.0), row_of(1, 2, 7.7), row_of(2, 1, 7.8), row_of(2, 2, 8.0)];
         assert_eq!(recommended(&rows), rows[2]);
-        assert_eq!(recommended(&[of(1, 1, 4.0), of(1, 2, 4.1)]), of(1, 1, 4.0));
-        assert_eq!(recommended(&[of(1, 1, 4.0), of(2, 2, 4.3)]), of(2, 2, 4.3));
+        assert_eq!(recommended(&[row_of(1, 1, 4.0), row_of(1, 2, 4.1)]), row_of(1, 1, 4.0));
+        assert_eq!(recommended(&[row_of(1, 1, 4.0), row_of(2, 2, 4.3)]), row_of(2, 2, 4.3));
     }
 }

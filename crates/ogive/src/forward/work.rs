@@ -363,13 +363,13 @@ impl Work {
             ForwardClient::Http(client) => client,
             ForwardClient::Grpc(caller) => {
                 let ended = caller.call(&self.runtime, bytes, self.forward.timeout);
-                return ended.map_or_else(|detail| FarReply::Later { after: None, detail }, FarReply::of_call);
+                return ended.map_or_else(|detail| FarReply::Later { after: None, detail }, FarReply::from_call);
             }
         };
         let body = Body { kind, encoding, bytes };
         let sent = client.post_with(&self.forward.url, self.forward.timeout, body, headers);
         match sent {
-            Ok(reply) => FarReply::of(&reply, self.forward.form),
+            Ok(reply) => FarReply::from_reply(&reply, self.forward.form),
             Err(outcome) => outcome.into(),
         }
     }
@@ -397,7 +397,7 @@ enum FarReply {
 }
 
 impl FarReply {
-    fn of(reply: &Reply, form: Form) -> Self {
+    fn from_reply(reply: &Reply, form: Form) -> Self {
         let text = || String::from_utf8_lossy(&reply.body[..reply.body.len().min(300)]).trim().to_owned();
         match form {
             // Another Ogive's refusals are final.
@@ -421,7 +421,7 @@ impl FarReply {
         }
     }
 
-    fn of_call(ended: CallResult) -> Self {
+    fn from_call(ended: CallResult) -> Self {
         match ended.code {
             0 => Self::partly(&ended.message),
             INVALID_ARGUMENT => Self::Refused { detail: ended.said },

@@ -47,7 +47,7 @@ pub(crate) struct Options {
 pub(crate) struct Levels(Targets);
 
 /// Libraries log warnings, except the one whose every failure is the result of a check, and is stored as such.
-fn of_libraries() -> Targets {
+fn library_targets() -> Targets {
     Targets::new().with_default(Level::WARN).with_target("async_snmp", LevelFilter::OFF)
 }
 
@@ -61,7 +61,7 @@ fn levels(text: &str) -> Result<Levels, String> {
             parts.push(("ogive".to_owned(), part.to_owned()));
         }
     }
-    let mut targets = of_libraries();
+    let mut targets = library_targets();
     for (target, level) in parts {
         let level: LevelFilter = level
             .parse()
@@ -91,7 +91,7 @@ pub(crate) fn is_of_a_role() -> bool {
 
 /// Starts the log of a command: only messages, for the person who runs it. Changes nothing if there is a log already.
 pub(crate) fn start_of_command() {
-    let all = of_libraries().with_target("ogive", Level::INFO);
+    let all = library_targets().with_target("ogive", Level::INFO);
     install(Style::Command, all);
 }
 

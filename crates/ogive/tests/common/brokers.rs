@@ -37,7 +37,7 @@ pub fn state(broker: &Server) -> Value {
 }
 
 /// What the broker says of a destination.
-pub fn of<'a>(state: &'a Value, name: &str) -> &'a Value {
+pub fn destination<'a>(state: &'a Value, name: &str) -> &'a Value {
     state["destinations"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
 }
 

@@ -77,11 +77,11 @@ impl Server {
     pub fn try_command(directory: &Path, arguments: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
         command.args(arguments);
-        Self::of(directory, command).map(|(server, _)| server)
+        Self::from_command(directory, command).map(|(server, _)| server)
     }
 
     /// What `command` starts, and the lines that it says once it serves; what it said instead when it does not serve.
-    pub fn of(directory: &Path, command: Command) -> Result<(Self, Receiver<String>), String> {
+    pub fn from_command(directory: &Path, command: Command) -> Result<(Self, Receiver<String>), String> {
         Self::within(directory, command, PATIENCE)
     }
 

@@ -175,7 +175,7 @@ impl Client {
     }
 }
 
-pub(crate) fn of<'a>(report: &'a Report, proto: &str) -> Vec<&'a Row> {
+pub(crate) fn rows_of<'a>(report: &'a Report, proto: &str) -> Vec<&'a Row> {
     report.answered.iter().filter(|row| row.proto == proto).collect()
 }
 

@@ -80,7 +80,7 @@ pub(super) struct Switch {
 
 impl Switch {
     /// Remembers the source in use.
-    pub(super) fn of(directory: &Directory) -> anyhow::Result<Self> {
+    pub(super) fn new(directory: &Directory) -> anyhow::Result<Self> {
         let first = directory.ask().current.context("the kernel does not say which clock source it uses")?;
         let switch = Self { file: directory.path.join(CURRENT), first, open: Mutex::new(true) };
         // Writing the source that is in use changes nothing, and shows whether writing is permitted.
@@ -156,7 +156,7 @@ mod tests {
     fn a_switch_goes_back_also_when_what_it_was_for_panics() {
         let (_held, directory) = directory();
         let run = || {
-            let switch = Switch::of(&directory).unwrap();
+            let switch = Switch::new(&directory).unwrap();
             switch.to("kvm-clock").unwrap();
             assert_eq!(directory.ask().name(), "kvm-clock");
             panic!("what a bench may do");
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn nothing_is_switched_after_the_way_back() {
         let (held, directory) = directory();
-        let switch = Switch::of(&directory).unwrap();
+        let switch = Switch::new(&directory).unwrap();
         switch.to("kvm-clock").unwrap();
         switch.close();
         assert!(switch.to("kvm-clock").is_err());
@@ -183,6 +183,6 @@ mod tests {
     fn without_the_file_there_is_no_right_to_switch() {
         let (held, directory) = directory();
         drop(held);
-        assert!(Switch::of(&directory).unwrap_err().to_string().contains("does not say"));
+        assert!(Switch::new(&directory).unwrap_err().to_string().contains("does not say"));
     }
 }

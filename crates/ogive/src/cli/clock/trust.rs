@@ -120,13 +120,13 @@ fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 fn system_ns(evidence: &Evidence<'_>) -> f64 {
-    cost::of(evidence.costs, TimeSource::System(SystemClock::Monotonic)).unwrap_or(0.0)
+    cost::median_of(evidence.costs, TimeSource::System(SystemClock::Monotonic)).unwrap_or(0.0)
 }
 
 fn fine(evidence: &Evidence<'_>, order_ns: f64) -> String {
     let figures = evidence.figures;
     let [step, order, err] = [figures.quantum_ns, order_ns, figures.err_ns as f64].map(time);
-    let cost = time(cost::of(evidence.costs, TimeSource::Now).unwrap_or(0.0));
+    let cost = time(cost::median_of(evidence.costs, TimeSource::Now).unwrap_or(0.0));
     let order = match evidence.offset_ns {
         Some(_) => format!("do not compare stamps of different CPUs that are closer than {order}"),
         None => "no two CPUs could be compared".into(),
@@ -149,7 +149,7 @@ fn wrong(finding: Finding, evidence: &Evidence<'_>) -> String {
         ),
         Finding::KernelSlow if figures.mode == Mode::Counter => format!(
             "Trust Ogive's own readings ({} each: the counter passes the cross-checks although the kernel gave it up), but every program that asks the system for the time waits {system} a read: the clock source is {name}; ask your administrator why the kernel gave the TSC up (`dmesg | grep -i -e tsc -e clocksource`) and to make it usable again.",
-            time(cost::of(evidence.costs, TimeSource::Now).unwrap_or(0.0))
+            time(cost::median_of(evidence.costs, TimeSource::Now).unwrap_or(0.0))
         ),
         Finding::KernelSlow => format!(
             "Do not trust intervals below {ten}: the kernel's clock source is {name}, which makes each read of the time cost {system} in every program; ask your administrator why the kernel gave the TSC up (`dmesg | grep -i -e tsc -e clocksource`) and to make it usable again, by firmware, hypervisor settings or another host."
@@ -172,7 +172,7 @@ fn wrong(finding: Finding, evidence: &Evidence<'_>) -> String {
         ),
         Finding::SystemSlow => format!(
             "Trust Ogive's own readings ({} each), but every program that asks the system for the time waits {system} a read with the clock source {name}; ask your administrator for one that needs no system call, such as tsc.",
-            time(cost::of(evidence.costs, TimeSource::Now).unwrap_or(0.0))
+            time(cost::median_of(evidence.costs, TimeSource::Now).unwrap_or(0.0))
         ),
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Extract<'a> {
 
 impl<'a> Extract<'a> {
     /// The part of each line that `options` select; `None` when lines are words.
-    pub(super) fn of(options: &'a Input) -> Option<Self> {
+    pub(super) fn from_options(options: &'a Input) -> Option<Self> {
         let field = options.field.as_deref().map(Self::Field);
         field.or_else(|| options.regex.as_ref().map(Self::Pattern))
     }

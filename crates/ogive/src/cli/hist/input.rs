@@ -96,7 +96,7 @@ pub(super) fn read(
     if options.hlog {
         return hlog::read(input, tally, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"));
     }
-    if let Some(extract) = Extract::of(options) {
+    if let Some(extract) = Extract::from_options(options) {
         return extract::read(input, &extract, tally, |bytes| progress.add(bytes))
             .with_context(|| format!("cannot read {name}"));
     }

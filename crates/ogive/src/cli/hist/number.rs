@@ -59,7 +59,7 @@ impl Unit {
     }
 
     /// The unit of this name.
-    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(name: &[u8]) -> Option<Self> {
         use Dimension::{Bytes, Time};
         let (time, bytes) = (Some(Time), Some(Bytes));
         Some(match name {
@@ -213,7 +213,7 @@ fn part(text: &[u8], bare: Unit) -> Result<(f64, Unit, &[u8]), TokenError> {
     let unit_len = behind.iter().position(|byte| byte.is_ascii_digit() || *byte == b'.').unwrap_or(behind.len());
     let unit = match &behind[..unit_len] {
         b"" => bare,
-        name => Unit::of(name).ok_or_else(|| unknown_unit(name))?,
+        name => Unit::parse(name).ok_or_else(|| unknown_unit(name))?,
     };
     let power = power + unit.exponent;
     let value = match exact(decimal.mantissa, power - decimal.fraction) {
@@ -314,9 +314,9 @@ mod tests {
 
     #[test]
     fn bare_numbers_take_the_given_unit() {
-        let parsed = parse(b"12", Unit::of(b"ms").unwrap()).unwrap();
+        let parsed = parse(b"12", Unit::parse(b"ms").unwrap()).unwrap();
         assert_eq!(parsed, Number { value: 0.012, dimension: Some(Dimension::Time) });
-        assert_eq!(parse(b"12s", Unit::of(b"ms").unwrap()).unwrap().value, 12.0);
+        assert_eq!(parse(b"12s", Unit::parse(b"ms").unwrap()).unwrap().value, 12.0);
     }
 
     proptest! {

@@ -125,7 +125,7 @@ pub(crate) fn draw<C: Count>(histogram: &Histogram<C>, marks: &[(String, f64)], 
         return String::new();
     };
     let total = histogram.count.to_f64().max(f64::MIN_POSITIVE);
-    let texts: Vec<Texts> = lines.iter().map(|line| Texts::of(*line, level, marks, total, style)).collect();
+    let texts: Vec<Texts> = lines.iter().map(|line| Texts::new(*line, level, marks, total, style)).collect();
     let widest = |of: fn(&Texts) -> &str| texts.iter().map(|text| of(text).chars().count()).max().unwrap_or(0);
     let (label, count, mark) = (widest(|text| &text.label), widest(|text| &text.count), widest(|text| &text.mark));
     // Spaces, axis and the share of seven columns.
@@ -201,7 +201,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(line: Line, level: &Level, marks: &[(String, f64)], total: f64, style: &Style) -> Self {
+    fn new(line: Line, level: &Level, marks: &[(String, f64)], total: f64, style: &Style) -> Self {
         let Line::Row(place, count) = line else {
             let label = if style.ascii { "..." } else { "⋮" }.to_string();
             return Self { label, count: String::new(), share: String::new(), mark: String::new() };
@@ -265,7 +265,7 @@ mod tests {
         Style { width, rows_max, ascii: false, color: false, unit: "s".into() }
     }
 
-    fn of(values: impl IntoIterator<Item = f64>) -> Histogram {
+    fn histogram_of(values: impl IntoIterator<Item = f64>) -> Histogram {
         let mut histogram = Histogram::log_linear();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_small_picture_is_as_drawn() {
-        let histogram = of([0.010, 0.011, 0.011, 0.0115, 0.0111, 0.012, -0.011, 0.0]);
+        let histogram = histogram_of([0.010, 0.011, 0.011, 0.0115, 0.0111, 0.012, -0.011, 0.0]);
         let marks = [("p50".to_string(), 0.0111)];
         let expected = "\
 -11ms ┤███████▊                        1  12.50%
@@ -302,7 +302,7 @@ mod tests {
                 let count = 200_000;
                 let low = center - decades / 2.0;
                 let values = (0..count).map(|at| 10f64.powf(low + decades * f64::from(at) / f64::from(count)));
-                let drawn = draw(&of(values), &[], &style(100, rows));
+                let drawn = draw(&histogram_of(values), &[], &style(100, rows));
                 let bars = bars(&drawn);
                 // The first and the last row may be filled in part.
                 let inner = &bars[1..bars.len() - 1];
@@ -315,7 +315,7 @@ mod tests {
     /// One sample has about the bar of any other: few samples make no second mode.
     #[test]
     fn single_samples_have_bars_of_one_length() {
-        let drawn = draw(&of([0.0085, 0.0091, 0.0099, 0.0125, 0.021, 0.035]), &[], &style(80, 24));
+        let drawn = draw(&histogram_of([0.0085, 0.0091, 0.0099, 0.0125, 0.021, 0.035]), &[], &style(80, 24));
         let filled: Vec<usize> = bars(&drawn).into_iter().filter(|bar| *bar > 0).collect();
         let single = *filled.iter().min().unwrap() as f64;
         assert!(filled.iter().all(|bar| *bar as f64 <= 3.3 * single), "{drawn}");
@@ -323,14 +323,15 @@ mod tests {
 
     #[test]
     fn long_gaps_fold_into_one_line() {
-        let drawn = draw(&of([1e-9, 1e9]), &[], &style(60, 4));
+        let drawn = draw(&histogram_of([1e-9, 1e9]), &[], &style(60, 4));
         assert_eq!(drawn.lines().count(), 3, "{drawn}");
         assert!(drawn.contains('⋮'));
     }
 
     #[test]
     fn ascii_has_only_ascii() {
-        let drawn = draw(&of([1e-6, 2e-6, 0.5]), &[("p50".into(), 2e-6)], &Style { ascii: true, ..style(60, 20) });
+        let drawn =
+            draw(&histogram_of([1e-6, 2e-6, 0.5]), &[("p50".into(), 2e-6)], &Style { ascii: true, ..style(60, 20) });
         assert!(drawn.is_ascii(), "{drawn}");
         assert!(drawn.contains("1us"), "{drawn}");
     }
@@ -351,7 +352,7 @@ mod tests {
             width in 50usize..200,
             rows_max in 5usize..60,
         ) {
-            let histogram = of(values.iter().map(|(mantissa, exponent)| mantissa * 10f64.powi(*exponent)));
+            let histogram = histogram_of(values.iter().map(|(mantissa, exponent)| mantissa * 10f64.powi(*exponent)));
             for level in &LEVELS {
                 let sum: f64 = lines(&histogram, level).iter().map(|line| line.count()).sum();
                 prop_assert_eq!(sum, values.len() as f64);

@@ -40,7 +40,7 @@ pub(super) struct Input {
 }
 
 pub(super) fn unit(text: &str) -> Result<Unit, String> {
-    Unit::of(text.as_bytes())
+    Unit::parse(text.as_bytes())
         .filter(|unit| *unit != Unit::NONE)
         .ok_or_else(|| "known units are ns us ms s m h d B kB MB GB TB KiB MiB GiB TiB k M G T".into())
 }
@@ -95,7 +95,7 @@ impl Tally {
 
     /// Adds one word: a number, or the unit of the number before it on its line; false when reading must end.
     pub(super) fn word(&mut self, line: u64, token: &[u8]) -> bool {
-        let is_unit = || Unit::of(token).is_some();
+        let is_unit = || Unit::parse(token).is_some();
         if self.waiting == Some(line) && is_unit() {
             self.waiting_text.extend_from_slice(token);
             return self.end_word();

@@ -44,7 +44,7 @@ impl Calls {
     }
 
     /// Counts functions of a process from now on, with `own` files where all are wanted.
-    fn of_functions(
+    fn start_functions(
         &self,
         process: u32,
         own: impl FnOnce() -> anyhow::Result<Vec<PathBuf>>,
@@ -74,7 +74,7 @@ pub(super) fn run(options: &Calls) -> anyhow::Result<ExitCode> {
     if options.counts_functions() {
         Stopped::prepare(&mut command);
     }
-    let (mut counter, mut child) = Counter::of_command(&mut command)?;
+    let (mut counter, mut child) = Counter::from_command(&mut command)?;
     let mut functions = None;
     if options.counts_functions() {
         match begin(options, &child) {
@@ -99,7 +99,7 @@ pub(super) fn run(options: &Calls) -> anyhow::Result<ExitCode> {
 fn begin(options: &Calls, child: &Child) -> anyhow::Result<Functions> {
     let _stopped = Stopped::wait(child)?;
     let program = format!("/proc/{}/exe", child.id());
-    options.of_functions(child.id(), || Ok(linked(&std::fs::read_link(&program).context(program)?)))
+    options.start_functions(child.id(), || Ok(linked(&std::fs::read_link(&program).context(program)?)))
 }
 
 /// Counts the calls of what runs already.
@@ -117,7 +117,7 @@ fn observe(options: &Calls) -> anyhow::Result<ExitCode> {
             let path = format!("/proc/{process}/maps");
             Ok(mapped(&std::fs::read_to_string(&path).context(path)?))
         };
-        functions = Some(options.of_functions(process, maps)?);
+        functions = Some(options.start_functions(process, maps)?);
     }
     let mut counter = Counter::start(&filter)?;
     wait(options.seconds);

@@ -26,7 +26,7 @@ impl Bounds {
     }
 
     /// The bounds in the result of [`Bounds::expression`].
-    pub(super) fn of(answer: Answer) -> Self {
+    pub(super) fn from_answer(answer: Answer) -> Self {
         let Data::Vector(series) = answer.data else { return Self::default() };
         let mut out: BTreeMap<_, [String; 2]> = BTreeMap::new();
         for Series { mut metric, value, .. } in series {
@@ -73,7 +73,7 @@ mod tests {
             {"metric":{"a":"b","bound":"lower"},"value":[1,"1"]},{"metric":{"a":"b","bound":"upper"},"value":[1,"2"]},
             {"metric":{"bound":"lower"},"value":[1,"3"]},{"metric":{"bound":"upper"},"value":[1,"3"]},
             {"metric":{"c":"","bound":"upper"},"value":[1,"3"]}]}}"#;
-        let bounds = Bounds::of(serde_json::from_str(body).unwrap());
+        let bounds = Bounds::from_answer(serde_json::from_str(body).unwrap());
         let metric = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         assert_eq!(bounds.text(&metric(&[("a", "b")]), true, str::to_owned), "  (1 … 2)");
         assert_eq!(bounds.text(&metric(&[("a", "b")]), false, str::to_owned), "  (1 .. 2)");

@@ -180,8 +180,8 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
         eprintln!("ogive: {note}");
     }
     // Derived from the naming conventions: the response itself carries no unit.
-    let measure = Measure::of(&options.expr);
-    let unit = Measure::of_distributions(&options.expr);
+    let measure = Measure::from_expression(&options.expr);
+    let unit = Measure::distribution_unit(&options.expr);
     if answer.data.is_empty() {
         let last = time.or(end.as_deref());
         absent::reasons(&options.expr, last, &options.server).iter().for_each(|why| eprintln!("ogive: {why}"));
@@ -203,7 +203,7 @@ fn bounds(options: &Query, time: Option<&str>) -> anyhow::Result<Bounds> {
     params.extend(time.map(|time| ("time", time)));
     // A server that does not support them, such as Prometheus, has still returned the values.
     let Ok(body) = options.server.get("/api/v1/query", &params) else { return Ok(Bounds::default()) };
-    Ok(Bounds::of(serde_json::from_str(&body).context("the server's answer is not as documented")?))
+    Ok(Bounds::from_answer(serde_json::from_str(&body).context("the server's answer is not as documented")?))
 }
 
 /// To the file that was named, or to standard output.

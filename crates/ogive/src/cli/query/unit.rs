@@ -39,7 +39,7 @@ pub(super) struct Measure {
 
 impl Measure {
     /// That of `text`; unknown if it cannot be parsed.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_expression(text: &str) -> Self {
         let Ok(tree) = ogive_query::parse(text) else { return Self::default() };
         let is_of_bins =
             matches!(&tree.unparenthesised().kind, ExprKind::Call(call) if READ.contains(&call.function.name));
@@ -47,7 +47,7 @@ impl Measure {
     }
 
     /// The unit of a distribution's values.
-    pub(super) fn of_distributions(text: &str) -> &'static str {
+    pub(super) fn distribution_unit(text: &str) -> &'static str {
         ogive_query::parse(text).map_or("", |tree| first_named(&tree))
     }
 }
@@ -127,8 +127,8 @@ mod tests {
             ("quantile(0.9, a_seconds)", "s", false),
             ("sum(", "", false),
         ] {
-            assert_eq!(Measure::of(text), Measure { unit, is_of_bins }, "{text}");
+            assert_eq!(Measure::from_expression(text), Measure { unit, is_of_bins }, "{text}");
         }
-        assert_eq!(Measure::of_distributions("sum(increase(a_bytes[1m]))"), "B");
+        assert_eq!(Measure::distribution_unit("sum(increase(a_bytes[1m]))"), "B");
     }
 }

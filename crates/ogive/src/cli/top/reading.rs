@@ -65,10 +65,10 @@ impl Reading {
         // A broker has neither of these: it has its figures.
         let queries = server.get("/v1/queries", &[]).ok();
         let disks = server.get("/v1/disks", &[]).ok();
-        Ok(Self::of(at_ns, &status, queries.as_deref(), disks.as_deref()))
+        Ok(Self::from_answers(at_ns, &status, queries.as_deref(), disks.as_deref()))
     }
 
-    fn of(at_ns: u64, status: &str, queries: Option<&str>, disks: Option<&str>) -> anyhow::Result<Self> {
+    fn from_answers(at_ns: u64, status: &str, queries: Option<&str>, disks: Option<&str>) -> anyhow::Result<Self> {
         let wrong = "the server's answer is not as documented";
         let figures = serde_json::from_str(status).context(wrong)?;
         let queries = match queries {
@@ -102,11 +102,14 @@ mod tests {
         let queries = r#"{"data":{"queries":[{"query":"up","route":"/api/v1/query","times":2,"seconds":0.5,"longest":0.4,"refused":0}]}}"#;
         let disks =
             r#"{"data":{"disks":[{"path":"/d","state":"live","why":"","free_bytes":1,"size_bytes":2,"failures":0}]}}"#;
-        let reading = Reading::of(7, r#"{"version":"1","blocks":3}"#, Some(queries), Some(disks)).unwrap();
+        let reading = Reading::from_answers(7, r#"{"version":"1","blocks":3}"#, Some(queries), Some(disks)).unwrap();
         assert_eq!((reading.figure("blocks"), reading.word("version"), reading.figure("none")), (3.0, "1", 0.0));
         assert_eq!(reading.queries[&("/api/v1/query".to_owned(), "up".to_owned())].times, 2);
         assert_eq!(reading.disks[0].path, "/d");
-        assert!(Reading::of(7, "{}", None, None).unwrap().queries.is_empty());
-        assert!(Reading::of(7, "[]", None, None).is_err() && Reading::of(7, "{}", Some("{}"), None).is_err());
+        assert!(Reading::from_answers(7, "{}", None, None).unwrap().queries.is_empty());
+        assert!(
+            Reading::from_answers(7, "[]", None, None).is_err()
+                && Reading::from_answers(7, "{}", Some("{}"), None).is_err()
+        );
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Sort {
 
 impl Sort {
     /// That of a key.
-    pub(super) fn of(key: char) -> Option<Self> {
+    pub(super) fn from_key(key: char) -> Option<Self> {
         match key {
             't' => Some(Self::TimeNow),
             'a' => Some(Self::TimeInAll),

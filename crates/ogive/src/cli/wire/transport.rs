@@ -38,7 +38,7 @@ pub(super) struct TlsKey {
 
 impl TlsKey {
     /// For a connection whose handshake was not seen, everything is empty.
-    fn of(handshake: Option<&TlsHandshake>) -> Self {
+    fn from_handshake(handshake: Option<&TlsHandshake>) -> Self {
         let Some(handshake) = handshake else { return Self::default() };
         let alpn = match (handshake.alpn.as_str(), handshake.is_alpn_chosen) {
             (alpn, true) | (alpn @ "", false) => alpn.to_owned(),
@@ -122,7 +122,7 @@ impl Transport {
     }
 
     fn tls_row(&mut self, export: Option<&Export>, service: &str, handshake: Option<&TlsHandshake>) -> &mut TlsRow {
-        let mut key = TlsKey::of(handshake);
+        let mut key = TlsKey::from_handshake(handshake);
         if self.tls.len() >= MAX_NAMES && !self.tls.contains_key(&key) {
             key = TlsKey { server_name: OTHER.to_owned(), version: OTHER, alpn: OTHER.to_owned() };
         }

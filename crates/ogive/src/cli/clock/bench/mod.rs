@@ -162,7 +162,7 @@ fn handoffs(
 /// Runs the contention part under each clock source that the kernel has; the original one is restored in any case.
 fn each_source(options: &Bench, clock: Clock, progress: &mut Progress) -> anyhow::Result<Vec<Part>> {
     let kernel = options.directory.ask();
-    let switch = Arc::new(Switch::of(&options.directory)?);
+    let switch = Arc::new(Switch::new(&options.directory)?);
     interrupt::restore_on_signal(&switch)?;
     let each = options.seconds * (options.threads.len() * TimeSource::all().len()) as f64;
     eprintln!(

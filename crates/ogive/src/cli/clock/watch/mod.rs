@@ -19,7 +19,7 @@ use super::point::{Point, Steps};
 use super::settled::settled;
 use event::Event;
 use figures::{Costs, Noise};
-use ogive_observe::clock::cost::{Effort, measure, of};
+use ogive_observe::clock::cost::{Effort, measure, median_of};
 use ogive_observe::clock::read::TimeSource;
 use ogive_observe::clock::{Figures, Kernel};
 
@@ -94,7 +94,7 @@ struct ClockObservation {
 }
 
 impl ClockObservation {
-    fn of(figures: &Figures) -> Self {
+    fn from_figures(figures: &Figures) -> Self {
         Self {
             kernel: figures.kernel.name().to_owned(),
             mode: figures.mode,
@@ -110,7 +110,7 @@ impl Watcher {
     fn new(clock: Clock, kernel: Kernel) -> Self {
         let figures = Figures::now(clock, kernel);
         let noise = Noise::new(costs(clock, Effort::FULL), &figures);
-        Self { clock, seen: ClockObservation::of(&figures), point: Point::now(clock), noise, steps: None }
+        Self { clock, seen: ClockObservation::from_figures(&figures), point: Point::now(clock), noise, steps: None }
     }
 
     fn start(&self) -> Event {
@@ -121,7 +121,7 @@ impl Watcher {
         let figures = Figures::now(self.clock, kernel);
         let point = Point::now(self.clock);
         let steps = self.point.zip(point).map(|(before, after)| after.since(before, self.clock));
-        let seen = ClockObservation::of(&figures);
+        let seen = ClockObservation::from_figures(&figures);
         let before = std::mem::replace(&mut self.seen, seen.clone());
         let mut events = Vec::new();
         if before.kernel != seen.kernel {
@@ -171,7 +171,7 @@ fn sum(before: Option<Steps>, now: Option<Steps>) -> Option<Steps> {
 
 fn costs(clock: Clock, effort: Effort) -> Costs {
     let found = measure(clock, &READS, effort);
-    let median = |read| of(&found, read).unwrap_or(f64::NAN);
+    let median = |read| median_of(&found, read).unwrap_or(f64::NAN);
     Costs { now_ns: median(READS[0]), system_ns: median(READS[1]) }
 }
 

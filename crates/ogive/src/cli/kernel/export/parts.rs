@@ -136,21 +136,21 @@ impl Loaded {
         if self.scheduler.is_none() && wants("sched") {
             let options = scheduler_options(settings);
             let started = match with(tasks::Part::Scheduler) {
-                Some(programs) => Scheduler::of(programs, options),
+                Some(programs) => Scheduler::from_programs(programs, options),
                 None => Scheduler::start(options),
             };
             keep("sched", started, &mut self.scheduler, &mut failed);
         }
         if self.micro.is_none() && wants("micro") {
             let started = match with(tasks::Part::Microstates) {
-                Some(programs) => Microstates::of(programs),
+                Some(programs) => Microstates::from_programs(programs),
                 None => online_cpus().and_then(|cpus| Microstates::start(&settings.filter, &cpus)),
             };
             keep("micro", started, &mut self.micro, &mut failed);
         }
         if self.calls.is_none() && wants("calls") {
             let started = match with(tasks::Part::Calls) {
-                Some(programs) => Calls::of(programs),
+                Some(programs) => Calls::from_programs(programs),
                 None => Calls::start(&settings.filter),
             };
             keep("calls", started, &mut self.calls, &mut failed);
@@ -158,7 +158,7 @@ impl Loaded {
         if self.locks.is_none() && wants("locks") {
             let options = locks::Options { filter: settings.filter.clone(), places: LOCK_PLACES, maps };
             let started = match with(tasks::Part::Locks) {
-                Some(programs) => Locks::of(programs, &options),
+                Some(programs) => Locks::from_programs(programs, &options),
                 None => Locks::start(&options),
             };
             keep("locks", started, &mut self.locks, &mut failed);

@@ -48,7 +48,7 @@ fn watch(screen: &mut DefaultTerminal, observed: &Microstates) -> anyhow::Result
         match Request::within(KEY_WAIT)? {
             Some(Request::End) => return Ok(()),
             Some(Request::Key(pressed)) => {
-                if let Some(found) = Sort::of_key(pressed) {
+                if let Some(found) = Sort::from_key(pressed) {
                     (sort, is_new) = (found, true);
                 }
             }

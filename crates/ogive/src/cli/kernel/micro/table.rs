@@ -42,7 +42,7 @@ pub(super) enum Sort {
 
 impl Sort {
     /// What a key chooses.
-    pub(super) fn of_key(key: char) -> Option<Self> {
+    pub(super) fn from_key(key: char) -> Option<Self> {
         SORTS.iter().find(|(known, ..)| *known == key).map(|(.., sort)| *sort)
     }
 

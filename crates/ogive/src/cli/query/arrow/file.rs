@@ -98,11 +98,11 @@ impl Column {
             value.unwrap_or_default().to_le_bytes()
         });
         let bytes: Vec<u8> = bytes.collect();
-        Self::of(&there, vec![bytes], Vec::new())
+        Self::new(&there, vec![bytes], Vec::new())
     }
 
     pub(super) fn bools(values: &[bool]) -> Self {
-        Self::of(&vec![true; values.len()], vec![bitmap(values)], Vec::new())
+        Self::new(&vec![true; values.len()], vec![bitmap(values)], Vec::new())
     }
 
     pub(super) fn numbers(indexes: impl Iterator<Item = Option<i32>>) -> Self {
@@ -112,7 +112,7 @@ impl Column {
             index.unwrap_or_default().to_le_bytes()
         });
         let bytes: Vec<u8> = bytes.collect();
-        Self::of(&there, vec![bytes], Vec::new())
+        Self::new(&there, vec![bytes], Vec::new())
     }
 
     pub(super) fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Self {
@@ -122,7 +122,7 @@ impl Column {
             bytes.extend_from_slice(text.unwrap_or_default().as_bytes());
             offsets.extend_from_slice(&offset(bytes.len()));
         }
-        Self::of(&there, vec![offsets, bytes], Vec::new())
+        Self::new(&there, vec![offsets, bytes], Vec::new())
     }
 
     /// Lists, each with the given number of `items`.
@@ -134,7 +134,7 @@ impl Column {
             offsets.extend_from_slice(&offset(end));
         }
         assert_eq!(end, items.rows, "every item is in a list");
-        Self::of(&vec![true; rows], vec![offsets], vec![items])
+        Self::new(&vec![true; rows], vec![offsets], vec![items])
     }
 
     /// Structs: `there` marks the non-null ones.
@@ -142,10 +142,10 @@ impl Column {
         for child in &children {
             assert_eq!(child.rows, there.len(), "a struct's columns are as long as it");
         }
-        Self::of(there, Vec::new(), children)
+        Self::new(there, Vec::new(), children)
     }
 
-    fn of(there: &[bool], buffers: Vec<Vec<u8>>, children: Vec<Self>) -> Self {
+    fn new(there: &[bool], buffers: Vec<Vec<u8>>, children: Vec<Self>) -> Self {
         let nulls = there.iter().filter(|there| !**there).count();
         let known = if nulls > 0 { bitmap(there) } else { Vec::new() };
         Self { rows: there.len(), nulls, buffers: [vec![known], buffers].concat(), children }

@@ -187,7 +187,7 @@ struct Bins {
 }
 
 impl Bins {
-    fn of(found: &Distribution) -> anyhow::Result<Self> {
+    fn from_distribution(found: &Distribution) -> anyhow::Result<Self> {
         let mut out = Self { zero: [0.0; 2], bounds: Vec::new(), closed: Vec::new() };
         for (rule, lower, upper, count) in &found.buckets {
             let [lower, upper, count] = [go_float(lower)?, go_float(upper)?, go_float(count)?];
@@ -213,7 +213,7 @@ fn histograms(rows: &[Row<'_>]) -> anyhow::Result<Column> {
         count.push(number(found.map(|found| &found.count))?);
         sum.push(number(found.map(|found| &found.sum))?);
         let none = Bins { zero: [0.0; 2], bounds: Vec::new(), closed: Vec::new() };
-        all.push(found.map_or(Ok(none), Bins::of)?);
+        all.push(found.map_or(Ok(none), Bins::from_distribution)?);
     }
     let bounds: Vec<[f64; 3]> = all.iter().flat_map(|bins| bins.bounds.iter().copied()).collect();
     let closed: Vec<[bool; 2]> = all.iter().flat_map(|bins| bins.closed.iter().copied()).collect();
