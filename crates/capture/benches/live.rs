@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Ending, Event, Nginx, Seen, read_ring};
+use common::{Ending, Event, HttpCounts, Nginx, read_ring};
 use ogive_capture::{Counts, Filter, Shape};
 use ogive_wire::frame::Link;
 use ogive_wire::{Observer, Options, file};
@@ -149,7 +149,7 @@ impl Way {
             std::hint::black_box(sum);
             return (0, counts.drops, frames);
         }
-        let (mut observer, mut seen) = (Observer::new(Options::default()), Seen::default());
+        let (mut observer, mut seen) = (Observer::new(Options::default()), HttpCounts::default());
         let counts = self.read(port, ready, is_over, |event| match event {
             Event::Frame(frame) => observer.frame(&frame, &mut seen),
             Event::Tick(at) => observer.tick(at, &mut seen),

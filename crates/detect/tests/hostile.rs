@@ -31,7 +31,7 @@ impl Changes {
         (self.0 % below as u64) as usize
     }
 
-    fn of(&mut self, text: &str) -> String {
+    fn apply(&mut self, text: &str) -> String {
         let signs: Vec<char> = " \n\t\"'\\{}[]()<>=!~*&|:,-.%#0aä\u{1f600}\u{0}9e".chars().collect();
         let mut chars: Vec<char> = text.chars().collect();
         for _ in 0..=self.draw(5) {
@@ -56,11 +56,11 @@ fn changed_files_and_templates_break_nothing() {
     let mut good = [0; 4];
     let rules = vec![("r.yml".to_owned(), RuleFile::parse(RULES).unwrap())];
     for _ in 0..600 {
-        good[0] += usize::from(RuleFile::parse(&changes.of(RULES)).is_ok());
-        good[1] +=
-            usize::from(slo::rules(&changes.of(SLO)).is_ok()) + usize::from(slo::rules(&changes.of(OPENSLO)).is_ok());
-        good[2] += usize::from(Template::parse("t", &changes.of(TEMPLATE), &["$value"]).is_ok());
-        if let Ok(test) = TestFile::parse(&changes.of(TEST)) {
+        good[0] += usize::from(RuleFile::parse(&changes.apply(RULES)).is_ok());
+        good[1] += usize::from(slo::rules(&changes.apply(SLO)).is_ok())
+            + usize::from(slo::rules(&changes.apply(OPENSLO)).is_ok());
+        good[2] += usize::from(Template::parse("t", &changes.apply(TEMPLATE), &["$value"]).is_ok());
+        if let Ok(test) = TestFile::parse(&changes.apply(TEST)) {
             good[3] += 1;
             // One that asks for years of minutes is an error too.
             let reports = unit::run(&test, &rules, &|_| true, false);

@@ -87,7 +87,7 @@ impl Metadata {
         }
         let mut state = self.state_of(tenant);
         let state = &mut *state;
-        let metrics = state.tenants.get_mut(tenant).expect("`of` makes it");
+        let metrics = state.tenants.get_mut(tenant).expect("`state_of` makes it");
         let Some(variants) = metrics.get_mut(metric) else {
             if state.metrics < METRICS_MAX {
                 state.metrics += 1;

@@ -34,26 +34,26 @@ const FILTER: &str = r#"
 
 /// A line, and the host that sends it.
 #[derive(Clone, Debug)]
-struct Given {
+struct HostLine {
     host: &'static str,
     time_ns: i64,
     text: String,
 }
 
-fn given(host: &'static str, time_ns: i64, text: &str) -> Given {
-    Given { host, time_ns, text: text.to_owned() }
+fn given(host: &'static str, time_ns: i64, text: &str) -> HostLine {
+    HostLine { host, time_ns, text: text.to_owned() }
 }
 
 fn stage(filter: &str) -> Stage {
     Stage::new(File::parse(filter).unwrap().filters).unwrap()
 }
 
-fn batch(sequence: u64, lines: &[Given]) -> Batch {
+fn batch(sequence: u64, lines: &[HostLine]) -> Batch {
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let hosts: BTreeSet<&str> = lines.iter().map(|line| line.host).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
     let series = |host: &&str| SeriesDef::new([("__name__", "log"), ("job", "app"), ("host", *host)], meta.clone());
-    let sample = |line: &Given| {
+    let sample = |line: &HostLine| {
         let series = hosts.iter().position(|host| *host == line.host).unwrap() as u32;
         Ok(Sample { series, time_ns: line.time_ns, start_ns: None, value: Value::Text(line.text.clone()) })
     };
@@ -236,7 +236,7 @@ fn old_lines_expire_also_when_none_comes() {
 
 /// Sessions as they happened; some of their lines are lost, too long apart, or in the wrong order.
 struct World {
-    lines: Vec<Given>,
+    lines: Vec<HostLine>,
     cells: Cells,
     matched: u64,
 }
@@ -272,7 +272,7 @@ fn world(random: &mut Rng) -> World {
 }
 
 /// Cuts lines into batches, which have numbers from 1.
-fn cut(lines: &[Given], random: &mut Rng) -> Vec<Batch> {
+fn cut(lines: &[HostLine], random: &mut Rng) -> Vec<Batch> {
     let (mut rest, mut batches) = (lines, Vec::new());
     while !rest.is_empty() {
         let (now, later) = rest.split_at(random.usize(1..=rest.len()));
@@ -329,7 +329,7 @@ fn cells_do_not_depend_on_the_cut() {
             let time_ns = BEGAN_NS + random.i64(0..120) * STEP_NS;
             given("h1", time_ns, &format!("id={} step={step}", random.u8(0..3)))
         };
-        let lines: Vec<Given> = (0..random.usize(1..60)).map(|_| line(&mut random)).collect();
+        let lines: Vec<HostLine> = (0..random.usize(1..60)).map(|_| line(&mut random)).collect();
         let whole = stage(FILTER);
         let mut expected = Store::default();
         expected.take(whole.apply(batch(1, &lines), MonoNs(0)));

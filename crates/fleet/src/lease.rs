@@ -146,9 +146,9 @@ mod tests {
 
     /// Remembers what it was last given.
     #[derive(Default)]
-    struct Given(Mutex<Vec<BTreeSet<String>>>);
+    struct LeaseLog(Mutex<Vec<BTreeSet<String>>>);
 
-    impl Broker for Given {
+    impl Broker for LeaseLog {
         fn apply(&self, _: &Package) -> Result<(), (&'static str, String)> {
             Ok(())
         }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_lease_begins_with_the_question_and_ends_unless_the_server_is_down() {
         let clock = Clock::manual(seconds(100), 0);
-        let given = Arc::new(Given::default());
+        let given = Arc::new(LeaseLog::default());
         let lease = Lease::new(given.clone(), Arc::default(), clock);
         assert_eq!((lease.checks(), lease.length()), (Vec::new(), None));
         // It was asked 4 s before the answer came.
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn its_thread_ends_it() {
-        let given = Arc::new(Given::default());
+        let given = Arc::new(LeaseLog::default());
         let lease = Lease::open(given.clone(), Arc::default(), Clock::global()).unwrap();
         lease.set(Some(Share { lease_ms: 50, checks: vec!["a".into()] }), Clock::global().now());
         while given.0.lock().unwrap().len() < 2 {

@@ -353,13 +353,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept {
+    struct TlsLog {
         handshakes: Vec<TlsHandshake>,
         turns: Vec<Nanos>,
         bytes: [u64; 2],
     }
 
-    impl Watcher for Kept {
+    impl Watcher for TlsLog {
         fn tls(&mut self, event: TlsEvent<'_>) {
             match event {
                 TlsEvent::Handshake(handshake) => self.handshakes.push(handshake.clone()),
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_handshake_of_13_ends_with_the_clients_finished() {
         let mut session = Session::default();
-        let mut kept = Kept::default();
+        let mut kept = TlsLog::default();
         session.data(Side::Client, &hello(CLIENT_HELLO, &[]), 100, &mut kept);
         session.data(Side::Server, &hello(SERVER_HELLO, TLS_13), 200, &mut kept);
         session.data(Side::Server, &record(CHANGE_CIPHER_SPEC, &[1]), 200, &mut kept);
@@ -412,7 +412,7 @@ mod tests {
     fn a_failed_handshake_says_why() {
         let check = |after: &[(Side, Vec<u8>)], end: End, expected: Option<TlsEnd>| {
             let mut session = Session::default();
-            let mut kept = Kept::default();
+            let mut kept = TlsLog::default();
             session.data(Side::Client, &hello(CLIENT_HELLO, &[]), 100, &mut kept);
             for (side, bytes) in after {
                 session.data(*side, bytes, 150, &mut kept);
@@ -441,7 +441,7 @@ mod tests {
         let split = client.len() - 58;
         for cut in 1..split {
             let mut session = Session::default();
-            let mut kept = Kept::default();
+            let mut kept = TlsLog::default();
             session.data(Side::Client, &client[..cut], 1, &mut kept);
             session.data(Side::Client, &client[cut..split], 2, &mut kept);
             session.data(Side::Server, server, 3, &mut kept);
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_hole_in_the_handshake_gives_it_up_and_turns_go_on() {
         let mut session = Session::default();
-        let mut kept = Kept::default();
+        let mut kept = TlsLog::default();
         session.data(Side::Client, &hello(CLIENT_HELLO, &[]), 1, &mut kept);
         session.pass(Side::Server, 2_000, None, &mut kept);
         session.data(Side::Client, &record(DATA, &[1; 53]), 5, &mut kept);
@@ -495,7 +495,7 @@ mod tests {
         let heads = [hello(CLIENT_HELLO, &[0, 0, 0, 5, 0, 3, 0, 0, 0]), hello(SERVER_HELLO, TLS_13)];
         for _ in 0..3_000 {
             let mut session = Session::default();
-            let mut kept = Kept::default();
+            let mut kept = TlsLog::default();
             for step in 0..12 {
                 let side = if below(2) == 0 { Side::Client } else { Side::Server };
                 let mut bytes = heads[below(2)].clone();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::{Connection, Reason, Side, Unanswered, operation};
 
 const C: Side = Side::Client;
@@ -64,7 +64,7 @@ fn begun(confirms: bool) -> Connection {
     connection
 }
 
-fn statuses(kept: &Kept) -> Vec<(String, &str)> {
+fn statuses(kept: &ExchangeLog) -> Vec<(String, &str)> {
     kept.answered.iter().map(|e| (operation::name(e), e.status.as_str())).collect()
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::Side::{Client, Server};
 use ogive_wire::{End, Reason, Unanswered};
 
@@ -54,7 +54,7 @@ fn a_hole_in_a_head_gives_up_one_exchange() {
     // A client that was seen to wait for its answers.
     let turn: [(_, &[u8]); 2] = [(Client, request), (Server, response)];
     feed(&mut http, &turn.repeat(3));
-    let mut kept = Kept::default();
+    let mut kept = ExchangeLog::default();
     http.hole(Client, 18, &mut kept);
     http.data(Server, response, 1, Some(18 * 4), &mut kept);
     http.data(Client, request, 2, Some(19 * 4), &mut kept);
@@ -68,7 +68,7 @@ fn a_hole_in_a_head_gives_up_one_exchange() {
 #[test]
 fn an_answer_too_many_after_a_hole_takes_back_what_was_held() {
     let mut http = connection("http1");
-    let mut kept = Kept::default();
+    let mut kept = ExchangeLog::default();
     let response = b"HTTP/1.1 204 No\r\n\r\n";
     http.hole(Client, 36, &mut kept);
     http.data(Server, response, 1, Some(36), &mut kept);
@@ -120,7 +120,7 @@ fn a_client_that_sends_a_request_for_each_answer_is_not_shifted_by_a_hole() {
         send(&mut http, Client, &request(number + 3));
     }
     send(&mut http, Server, &answer(14));
-    http.hole(Client, request(17).len() as u64, &mut Kept::default());
+    http.hole(Client, request(17).len() as u64, &mut ExchangeLog::default());
     for number in 15..90 {
         send(&mut http, Server, &answer(number));
         send(&mut http, Client, &request(number + 3));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::{Class, Connection, End, Reason, Side, Unanswered, operation};
 
 const C: Side = Side::Client;
@@ -39,7 +39,7 @@ fn begun() -> Connection {
     connection
 }
 
-fn ops(kept: &Kept) -> Vec<(&str, &str, &str)> {
+fn ops(kept: &ExchangeLog) -> Vec<(&str, &str, &str)> {
     kept.answered.iter().map(|e| (e.protocol, e.op.as_str(), e.status.as_str())).collect()
 }
 
@@ -167,7 +167,7 @@ fn after_a_lost_block_an_unknown_path_is_a_question_mark() {
 #[test]
 fn a_flood_of_continuation_holds_a_bounded_block() {
     let mut connection = begun();
-    let mut kept = Kept::default();
+    let mut kept = ExchangeLog::default();
     connection.data(C, &frame(HEADERS, END_STREAM, 1, GET), 1, None, &mut kept);
     for round in 0..2_000 {
         connection.data(C, &frame(CONTINUATION, 0, 1, &[0x40; 1_000]), round, None, &mut kept);

@@ -2,17 +2,17 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::{Class, End, Side, Unanswered};
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
 
-fn statuses(kept: &Kept) -> Vec<(&str, &str)> {
+fn statuses(kept: &ExchangeLog) -> Vec<(&str, &str)> {
     kept.answered.iter().map(|e| (e.op.as_str(), e.status.as_str())).collect()
 }
 
-fn one_way(kept: &Kept) -> Vec<(&str, Unanswered)> {
+fn one_way(kept: &ExchangeLog) -> Vec<(&str, Unanswered)> {
     kept.unanswered.iter().map(|(e, why)| (e.op.as_str(), *why)).collect()
 }
 

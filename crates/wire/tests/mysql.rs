@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::{Connection, Side, Unanswered, operation};
 
 const C: Side = Side::Client;
@@ -50,7 +50,7 @@ fn query(text: &str) -> Vec<u8> {
 }
 
 /// A connection that has logged in, and what it fed so far took.
-fn logged_in(capabilities: u32) -> (Connection, Kept) {
+fn logged_in(capabilities: u32) -> (Connection, ExchangeLog) {
     let mut connection = connection("mysql");
     let kept = feed(&mut connection, &[(S, &greeting()), (C, &login(capabilities)), (S, &ok(2, 2))]);
     assert_eq!(kept.answered.len(), 1);

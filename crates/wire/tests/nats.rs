@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Kept, connection, feed};
+use common::{ExchangeLog, connection, feed};
 use ogive_wire::{Class, Connection, Side, Unanswered, operation};
 
 const C: Side = Side::Client;
@@ -17,7 +17,7 @@ fn begun(connect: &[u8]) -> Connection {
     connection
 }
 
-fn names(kept: &Kept) -> Vec<(String, &str)> {
+fn names(kept: &ExchangeLog) -> Vec<(String, &str)> {
     kept.answered.iter().map(|e| (operation::name(e), e.status.as_str())).collect()
 }
 

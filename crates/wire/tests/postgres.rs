@@ -185,7 +185,7 @@ fn holes_in_rows_are_skipped_and_holes_in_heads_lose_one_exchange() {
         );
         connection.data(S, &[message(b'C', b"SELECT 1\0"), ready()].concat(), at + 1, None, &mut kept);
     }
-    let mut more = common::Kept::default();
+    let mut more = common::ExchangeLog::default();
     connection.fin(C, &mut more);
     connection.finish(End::Closed, &mut more);
     let times: Vec<_> = kept.answered.iter().chain(&more.answered).map(|e| e.request.first.unwrap()).collect();

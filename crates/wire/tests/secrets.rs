@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Kept;
+use common::ExchangeLog;
 use common::conversations::conversation;
 use ogive_wire::{Connection, End, Exchange, Side, operation, protocol};
 
@@ -252,7 +252,7 @@ fn shown(exchange: &Exchange) -> String {
 fn no_secret_survives_in_any_protocol() {
     for protocol in protocol::TABLE {
         let mut connection = Connection::new(protocol.name, (protocol.new)()).with_heads(true);
-        let mut kept = Kept::default();
+        let mut kept = ExchangeLog::default();
         for (at, (side, bytes)) in talk(protocol.name).into_iter().enumerate() {
             let acked = connection.received(side.other());
             connection.data(side, &bytes, at as i64 + 1, Some(acked), &mut kept);

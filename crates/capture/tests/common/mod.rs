@@ -72,7 +72,7 @@ impl Drop for Nginx {
 
 /// What was seen of HTTP whose paths name their status.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct HttpCounts {
     pub(crate) answered: u64,
     /// Those whose status is not that of their path.
     pub(crate) mispaired: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Seen {
     pub(crate) discarded: u64,
 }
 
-impl Output for Seen {
+impl Output for HttpCounts {
     fn answered(&mut self, _path: &Path, exchange: &Exchange) {
         self.answered += 1;
         let is_right = exchange.op == "GET /" || exchange.op.rsplit('/').next() == Some(&exchange.status);
@@ -146,8 +146,8 @@ pub(crate) fn observe(
     ready: impl FnOnce(),
     is_over: impl Fn() -> bool,
     mut quiet: impl FnMut(u64),
-) -> (Seen, Counts, u64) {
-    let (mut observer, mut seen) = (Observer::new(Options::default()), Seen::default());
+) -> (HttpCounts, Counts, u64) {
+    let (mut observer, mut seen) = (Observer::new(Options::default()), HttpCounts::default());
     let counts = read_ring(port, Shape::default(), ready, is_over, |event| match event {
         Event::Frame(frame) => observer.frame(&frame, &mut seen),
         Event::Tick(at) => {

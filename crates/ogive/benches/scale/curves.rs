@@ -39,7 +39,7 @@ impl Place {
 pub(crate) const QUESTIONS: [&str; 3] = ["one_host", "sum_by_service", "values_of_host"];
 
 /// An answer, and the question.
-pub(crate) struct Asked {
+pub(crate) struct QuestionResult {
     pub(crate) place: Place,
     pub(crate) question: &'static str,
     pub(crate) answer: Answer,
@@ -64,7 +64,7 @@ pub(crate) struct Row {
     pub(crate) start_after_kill_s: f64,
     pub(crate) stop_s: f64,
     pub(crate) start_s: f64,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<QuestionResult>,
     pub(crate) end: Option<End>,
 }
 
@@ -198,6 +198,6 @@ fn question(target: &Target, place: Place, at_ms: i64, rounds: usize, row: &mut 
         "/api/v1/label/host/values".to_owned(),
     ];
     for (question, path) in QUESTIONS.into_iter().zip(paths) {
-        row.asked.push(Asked { place, question, answer: ask(target, &path, rounds) });
+        row.asked.push(QuestionResult { place, question, answer: ask(target, &path, rounds) });
     }
 }

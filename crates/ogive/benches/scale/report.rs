@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::ask::Answer;
-use crate::curves::{Asked, Place, QUESTIONS, Row};
+use crate::curves::{Place, QUESTIONS, QuestionResult, Row};
 use crate::guard::disk_free_bytes;
 use crate::options::{Options, memory_bytes};
 use crate::picture::{Line, Panel, Point, svg};
@@ -77,7 +77,7 @@ impl Row {
             one("stop_s", self.stop_s),
             one("start_s", self.start_s),
         ];
-        for Asked { place, question, answer } in &self.asked {
+        for QuestionResult { place, question, answer } in &self.asked {
             let cpu_ms = answer.as_ref().map_or_else(|_| Vec::new(), |figures| figures.cpu_ms.clone());
             all.push((format!("{question}_{}_ms", place.as_str()), cpu_ms));
         }

@@ -16,7 +16,7 @@ use super::*;
 
 /// What an endpoint was asked.
 #[derive(Default)]
-struct Asked {
+struct RequestLog {
     requests: AtomicU64,
     /// Of those, with several batches.
     several: AtomicU64,
@@ -24,15 +24,15 @@ struct Asked {
     batches: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Asked {
+impl RequestLog {
     fn count(&self) -> usize {
         self.batches.lock().unwrap().len()
     }
 }
 
 /// Answers each batch at `address` with the status that `answer` gives; an old one takes one batch in a request.
-fn endpoint(listener: TcpListener, is_old: bool, answer: fn(u64) -> u16) -> Arc<Asked> {
-    let requested = Arc::<Asked>::default();
+fn endpoint(listener: TcpListener, is_old: bool, answer: fn(u64) -> u16) -> Arc<RequestLog> {
+    let requested = Arc::<RequestLog>::default();
     let counts = requested.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -43,7 +43,7 @@ fn endpoint(listener: TcpListener, is_old: bool, answer: fn(u64) -> u16) -> Arc<
     requested
 }
 
-fn serve(mut stream: TcpStream, is_old: bool, answer: fn(u64) -> u16, requested: &Asked) {
+fn serve(mut stream: TcpStream, is_old: bool, answer: fn(u64) -> u16, requested: &RequestLog) {
     let mut bytes = Vec::new();
     while let Some((head, body)) = request(&mut stream, &mut bytes) {
         requested.requests.fetch_add(1, SeqCst);
@@ -91,7 +91,7 @@ fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(String, Vec<u
 }
 
 /// A spool with one destination.
-struct Held {
+struct SpoolRig {
     directory: tempfile::TempDir,
     spool: Spool,
     context: DestinationContext,
@@ -99,7 +99,7 @@ struct Held {
     destination: Option<Arc<Destination>>,
 }
 
-impl Held {
+impl SpoolRig {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { segment_bytes: 1 << 20, tail_bytes: 1 << 20, mark: 1, first: 0 };
@@ -141,7 +141,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SpoolRig {
     fn drop(&mut self) {
         if let Some(destination) = &self.destination {
             destination.stop();
@@ -191,7 +191,7 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
         }
         Ok(now.iter().map(|address| SocketAddr::new(*address, port)).collect())
     });
-    let mut held = Held::new();
+    let mut held = SpoolRig::new();
     tell.send(vec!["127.0.0.1", "127.0.0.2"]).unwrap();
     let url = format!("http://ogive.test:{port}");
     let destination = held.start(&url, "connections = 2\nrequest-batches = 1", resolve);
@@ -202,7 +202,7 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
     eventually("both addresses are known", || has(2));
     let counts = || [requested[0].count(), requested[1].count()];
     // An answer that the machine was long in giving turns load away for some requests, so that a round may be uneven.
-    let shared = |held: &mut Held| {
+    let shared = |held: &mut SpoolRig| {
         for _ in 0..100 {
             let before = counts();
             held.append(300);
@@ -233,7 +233,7 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
 fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own() {
     let (listener, url) = listener();
     let requested = endpoint(listener, false, |sequence| if sequence == 70 { 400 } else { 200 });
-    let mut held = Held::new();
+    let mut held = SpoolRig::new();
     held.append(200);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 199);
@@ -255,7 +255,7 @@ fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own
 fn who_takes_one_batch_at_a_time_gets_them_so() {
     let (listener, url) = listener();
     let requested = endpoint(listener, true, |_| 200);
-    let mut held = Held::new();
+    let mut held = SpoolRig::new();
     held.append(50);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 50);
@@ -272,7 +272,7 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
         let is_busy = sequence % 10 == 3 && TIMES.fetch_add(1, SeqCst) < 8;
         if is_busy { 429 } else { 200 }
     });
-    let mut held = Held::new();
+    let mut held = SpoolRig::new();
     held.append(100);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 100);
@@ -287,7 +287,7 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
 fn one_batch_that_an_endpoint_never_takes_holds_up_no_other() {
     let (listener, url) = listener();
     let requested = endpoint(listener, false, |sequence| if sequence == 7 { 500 } else { 200 });
-    let mut held = Held::new();
+    let mut held = SpoolRig::new();
     held.append(200);
     let destination = held.start(&url, "connections = 2", no_names());
     eventually("all others are answered", || destination.state().figures.batches == 199);

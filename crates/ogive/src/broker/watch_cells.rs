@@ -30,7 +30,7 @@ pub(super) struct Cells {
     matchers: Vec<Matcher>,
     quantiles: Vec<f64>,
     /// Those that are shown.
-    series: HashMap<SeriesId, Shown>,
+    series: HashMap<SeriesId, ShownSeries>,
     /// By series and the end of their second.
     cells: HashMap<(SeriesId, i64), Cell>,
     /// Bins in the cells.
@@ -44,7 +44,7 @@ pub(super) struct Cells {
 }
 
 /// A series that is shown.
-struct Shown {
+struct ShownSeries {
     def: SeriesDef,
     label_bytes: usize,
     /// The column in which it last had a sample.
@@ -209,7 +209,7 @@ impl Cells {
         if held + label_bytes > HELD_LABEL_BYTES_MAX {
             return None;
         }
-        self.series.insert(id, Shown { def: def.clone(), label_bytes, column });
+        self.series.insert(id, ShownSeries { def: def.clone(), label_bytes, column });
         Some(label_bytes)
     }
 

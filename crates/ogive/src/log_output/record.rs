@@ -141,9 +141,9 @@ mod tests {
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<[String; 3]>>>);
+    struct RecordLog(Arc<Mutex<Vec<[String; 3]>>>);
 
-    impl<S: tracing::Subscriber> Layer<S> for Kept {
+    impl<S: tracing::Subscriber> Layer<S> for RecordLog {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
             let record = Record::new(event, 1_700_000_000_123_456_789);
             self.0.lock().unwrap().push([record.text(), record.json(), record.message_alone()]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn written(log: impl FnOnce()) -> [String; 3] {
-        let kept = Kept::default();
+        let kept = RecordLog::default();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(kept.clone()), log);
         let mut all = kept.0.lock().unwrap();
         assert_eq!(all.len(), 1);

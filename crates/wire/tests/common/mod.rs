@@ -14,13 +14,13 @@ use ogive_wire::{Connection, Exchange, Reason, Side, Sink, Unanswered, protocol}
 
 /// Keeps what becomes of exchanges.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ExchangeLog {
     pub(crate) answered: Vec<Exchange>,
     pub(crate) unanswered: Vec<(Exchange, Unanswered)>,
     pub(crate) discarded: Vec<(Exchange, Reason)>,
 }
 
-impl Sink for Kept {
+impl Sink for ExchangeLog {
     fn answered(&mut self, exchange: &Exchange) {
         self.answered.push(exchange.clone());
     }
@@ -41,8 +41,8 @@ pub(crate) fn connection(name: &str) -> Connection {
 }
 
 /// Feeds pieces in turn, one a nanosecond from 1 on, each acknowledging everything before it.
-pub(crate) fn feed(connection: &mut Connection, pieces: &[(Side, &[u8])]) -> Kept {
-    let mut kept = Kept::default();
+pub(crate) fn feed(connection: &mut Connection, pieces: &[(Side, &[u8])]) -> ExchangeLog {
+    let mut kept = ExchangeLog::default();
     for (index, (side, bytes)) in pieces.iter().enumerate() {
         let acked = connection.received(side.other());
         connection.data(*side, bytes, index as i64 + 1, Some(acked), &mut kept);
