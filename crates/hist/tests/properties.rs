@@ -376,7 +376,7 @@ fn a_threshold_within_a_filled_bin_moves_to_its_far_edge() {
 #[test]
 fn the_hint_of_a_reset_stays_only_while_both_agree() {
     use ogive_hist::CounterReset::{Gauge, NotReset, Unknown};
-    let with = |reset, values: &[f64]| Histogram { reset, ..of(&Scheme::LogLinear10, values) };
+    let with = |reset, values: &[f64]| Histogram { reset, ..histogram_of(&Scheme::LogLinear10, values) };
     assert_eq!(merged(&with(Gauge, &[1.0]), &with(Gauge, &[2.0])).reset, Gauge);
     assert_eq!(merged(&with(Gauge, &[1.0]), &with(NotReset, &[2.0])).reset, Unknown);
     assert_eq!(merged(&with(Unknown, &[]), &with(Gauge, &[2.0])).reset, Gauge);

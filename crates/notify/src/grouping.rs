@@ -329,7 +329,7 @@ mod tests {
     fn groups_have_an_end() {
         let (mut groups, grouping) = (Groups::default(), GROUPING());
         let kept = |at: usize| {
-            let alert = Notice { starts_ms: at as i64, ..of("x", &at.to_string(), false) };
+            let alert = Notice { starts_ms: at as i64, ..team_notice("x", &at.to_string(), false) };
             StoredMember { alert, is_known: false, since_ms: 0, notified_ms: None }
         };
         assert_eq!(groups.push(team_notice("y", "first", false), &grouping, 0), 0);
