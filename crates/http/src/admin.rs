@@ -39,9 +39,7 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     if selectors.is_empty() || selectors.len() > SELECTORS_MAX {
         return Err(ApiError::bad_data(format!("give 1 to {SELECTORS_MAX} match[] parameters")));
     }
-    // The start belongs to the deletion, unlike in a selection.
-    let start_ms = params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1));
-    let range = TimeRange::from_ms(start_ms, params.time("end")?.unwrap_or(i64::MAX));
+    let range = params.range()?;
     if range.start >= range.end {
         return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
     }

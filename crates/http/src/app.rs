@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ogive_door::Door;
+use ogive_model::{MonoNs, Ns, WallMs, WallNs};
 use ogive_protocol::remote_write::KnownSeries;
 use ogive_storage::upkeep::Upkeep;
 
@@ -23,8 +24,8 @@ pub struct Shared {
     pub live: Option<Arc<ogive_storage::live::Live>>,
     /// Evaluates queries.
     pub engine: ogive_query::Engine,
-    /// When the server started, on the clock's line.
-    pub started_ns: u64,
+    /// When the server started.
+    pub started: MonoNs,
     /// Limits on concurrent work.
     pub limits: Limits,
     /// The series that remote write and OTLP wrote before.
@@ -55,6 +56,23 @@ pub struct Shared {
     pub fleet: Option<Arc<ogive_fleet::Fleet>>,
     /// The findings of the detectors.
     pub detection: Arc<ogive_alerting::detection::board::Board>,
+}
+
+impl Shared {
+    /// The wall clock's instant.
+    pub(crate) fn wall(&self) -> WallNs {
+        WallNs(self.clock.wall())
+    }
+
+    /// The millisecond that it is.
+    pub(crate) fn now(&self) -> WallMs {
+        self.wall().to_ms()
+    }
+
+    /// How long the server has been running.
+    pub(crate) fn uptime(&self) -> Ns {
+        MonoNs(self.clock.now()).since(self.started)
+    }
 }
 
 /// The fields of the door are reached as if they were here: `app.backend`.

@@ -7,10 +7,9 @@ use ogive_crash::activity::Work;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ogive_model::{
-    Charge, Matcher, Memory, Opening, Partial, Resolution, Select, Selection, SeriesData, SeriesDef, TimeRange,
+    Charge, Matcher, Memory, Ms, Opening, Partial, Resolution, Select, Selection, SeriesData, SeriesDef, TimeRange,
 };
 use ogive_query::{Engine, EngineOptions, series_bytes};
 
@@ -174,24 +173,24 @@ impl Drop for Stop {
     }
 }
 
-/// Runs `work` and measures it. `timeout_ms` is the client's wish.
+/// Runs `work` and measures it. `timeout` is the client's wish.
 pub(super) async fn ask<T: Send + 'static>(
     app: &App,
-    timeout_ms: Option<i64>,
+    timeout: Option<Ms>,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let longest = app.limits.query_timeout;
-    let wish = timeout_ms.map_or(longest, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-    let timeout = wish.min(longest);
+    let wish = timeout.map_or(longest, Ms::to_duration);
+    let allowed = wish.min(longest);
     let requested = app.limits.queries.ask(Client::current());
     let requested = requested.ok_or_else(|| ApiError::busy("too many queries wait already; try again in a second"))?;
-    match tokio::time::timeout(timeout, run(app, &requested, work)).await {
+    match tokio::time::timeout(allowed, run(app, &requested, work)).await {
         Ok(answer) => answer,
         Err(_) => {
             app.counters.queries_timed_out.add(1);
-            let seconds = timeout.as_secs_f64();
+            let seconds = allowed.as_secs_f64();
             let who =
-                if wish > longest || timeout_ms.is_none() { "the server's --query-timeout-s" } else { "its timeout" };
+                if wish > longest || timeout.is_none() { "the server's --query-timeout-s" } else { "its timeout" };
             Err(ApiError::timeout(format!("the query did not end within {seconds} s; narrow it or raise {who}")))
         }
     }

@@ -24,7 +24,7 @@ use ogive_alerting::backtest_report::report;
 /// 1 MiB of rules: some two thousand.
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// A day, when the request does not name its start.
-const STRETCH_MS: i64 = 86_400_000;
+const STRETCH: Ms = Ms::from_secs(86_400);
 
 /// What is asked for beside the file.
 struct BacktestParams {
@@ -42,9 +42,9 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     let mut params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     params.tenant = params::tenant(request.headers())?.unwrap_or_default();
     let requested = requested(&app, &params)?;
-    let timeout_ms = params.duration("timeout")?;
+    let timeout = params.duration("timeout")?;
     let body = body::form(&app, request, FILE_BYTES_MAX).await?;
-    let body = ask(&app, timeout_ms, move |app, cancel| {
+    let body = ask(&app, timeout, move |app, cancel| {
         let text = std::str::from_utf8(&body.bytes).map_err(|_| ApiError::bad_data("the rules are not UTF-8"))?;
         let file = RuleFile::parse(text).map_err(|errors| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -78,21 +78,20 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
 }
 
 fn requested(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let time = |name: &str| params.ago(name, now_ms);
-    let end_ms = time("end")?.unwrap_or(now_ms).min(now_ms);
-    let start_ms = time("start")?.unwrap_or(end_ms - STRETCH_MS);
+    let now = app.now();
+    let end = params.ago("end", now)?.unwrap_or(now).min(now);
+    let start = params.ago("start", now)?.unwrap_or_else(|| end.saturating_sub(STRETCH));
     let span = |text: &str| parse_ms(text).map(Ms).map_err(|error| ApiError::bad_data(format!("for: {error}")));
     let usual = app.alerting.setting();
-    let interval_ms = params.duration("interval")?.unwrap_or(usual.interval_ms);
-    if interval_ms < 1 {
+    let interval = params.duration("interval")?.unwrap_or(Ms(usual.interval_ms));
+    if interval <= Ms::ZERO {
         return Err(ApiError::bad_data("the interval must be above zero"));
     }
     Ok(BacktestParams {
         path: params.get("file").unwrap_or_default().to_owned(),
-        start: WallMs(start_ms),
-        end: WallMs(end_ms),
-        interval: Ms(interval_ms),
+        start,
+        end,
+        interval,
         holds: params.all("for").map(span).collect::<Result<_, _>>()?,
         external_url: usual.external_url,
         external_labels: usual.external_labels,

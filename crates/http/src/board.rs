@@ -340,7 +340,7 @@ fn found(app: &App, tenant: &Tenant, name: Option<&str>, cancel: &Cancel) -> Res
     matchers.extend(name.map(|name| equal("board", name)));
     let selection = Selection {
         matchers,
-        range: TimeRange::from_ms(i64::MIN, i64::MAX),
+        range: TimeRange::ALL,
         samples_max: VERSIONS_MAX.saturating_mul(BOARDS_MAX),
         labels_only: false,
         resolution: Resolution::Width(0),

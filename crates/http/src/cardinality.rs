@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use ogive_model::{Labels, Tenant, TimeRange};
+use ogive_model::{Labels, Ms, Tenant, TimeRange, WallMs};
 use serde_json::{Value, json};
 
 use super::App;
@@ -23,10 +23,10 @@ use super::params::{self, Params};
 const TOP: usize = 10;
 
 /// What is active: series with a sample in the last two hours.
-pub(super) const ACTIVE_MS: i64 = 2 * 3_600_000;
+pub(super) const ACTIVE: Ms = Ms::from_secs(2 * 3_600);
 
 /// A day: what a deployment changed is seen on the next.
-const AGO_MS: i64 = 24 * 3_600_000;
+const AGO: Ms = Ms::from_secs(24 * 3_600);
 
 /// How many of each list are asked for.
 pub(super) fn top(params: &Params) -> Result<usize, ApiError> {
@@ -38,14 +38,14 @@ pub(super) fn top(params: &Params) -> Result<usize, ApiError> {
 /// The lists.
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let top = top(&params)?;
-    let ago_ms = params.duration("ago")?.unwrap_or(AGO_MS);
-    if ago_ms <= 0 {
+    let ago = params.duration("ago")?.unwrap_or(AGO);
+    if ago <= Ms::ZERO {
         return Err(ApiError::bad_data("the parameter \"ago\" must be longer than 0, such as 1d"));
     }
     let only = params::tenant(&headers)?;
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let two_hours = |end_ms: i64| TimeRange::from_ms(end_ms.saturating_sub(ACTIVE_MS), end_ms);
-    let ranges = [two_hours(now_ms), two_hours(now_ms.saturating_sub(ago_ms))];
+    let now = app.now();
+    let two_hours = |end: WallMs| TimeRange { start: end.saturating_sub(ACTIVE), end };
+    let ranges = [two_hours(now), two_hours(now.saturating_sub(ago))];
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let tenants = only.map_or_else(|| every_tenant(app), |only| BTreeSet::from([only]));
         let mut of_tenants = Vec::new();
@@ -192,7 +192,7 @@ impl<'a> Counts<'a> {
         json!({
             "headStats": {
                 "numSeries": self.series, "numLabelPairs": self.of_pair.len(), "chunkCount": samples,
-                "minTime": range.start.0, "maxTime": range.start.0 + ACTIVE_MS,
+                "minTime": range.start.0, "maxTime": (range.start + ACTIVE).0,
             },
             "seriesCountByMetricName": greatest(self.metrics(), top),
             "labelValueCountByLabelName": greatest(self.values(), top),

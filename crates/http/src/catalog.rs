@@ -37,9 +37,7 @@ impl SeriesFilter {
         if matchers.is_empty() {
             matchers.push(Vec::new());
         }
-        // The start is part of the range here, unlike in a selection.
-        let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
-        let range = TimeRange::from_ms(start_ms, params.time("end")?.unwrap_or(i64::MAX));
+        let range = params.range()?;
         let limit = params.limit()?;
         Ok(Self { matchers, range, limit, tenant: params.tenant.clone(), classic_views: shown(params) })
     }
@@ -142,8 +140,8 @@ async fn listed<T: Ord + Send + Unpin + 'static>(
     put: fn(&mut Vec<u8>, &T),
     find: impl FnOnce(&SeriesFilter, &Views<'_>, &Cancel) -> Result<BTreeSet<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
-    let timeout_ms = params.duration("timeout")?;
-    let found = ask(&app, timeout_ms, move |app, cancel| {
+    let timeout = params.duration("timeout")?;
+    let found = ask(&app, timeout, move |app, cancel| {
         // A megabyte of selectors is read here, not by the thread of the connection.
         let wanted = SeriesFilter::new(&params)?;
         let found = find(&wanted, &wanted.reader(app), cancel)?;

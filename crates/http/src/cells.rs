@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
-use ogive_model::{Batch, HistogramValue, Sample, Selection, SeriesData, SeriesDef, Tenant, TimeRange, Value, float};
+use ogive_model::{Batch, HistogramValue, Sample, Selection, SeriesData, SeriesDef, Tenant, Value, float};
 use ogive_query::series_bytes;
 use serde_json::{Map, Value as Json, json};
 
@@ -31,22 +31,18 @@ const SAMPLES_MAX: usize = 1_000_000;
 
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let matchers = selector(params.need("match[]")?)?;
-    // The start is part of the range here, unlike in a selection.
-    let range = TimeRange::from_ms(
-        params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
-        params.time("end")?.unwrap_or(i64::MAX),
-    );
+    let range = params.range()?;
     let samples_max = params.limit()?.min(SAMPLES_MAX);
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLAT_BUFFER.as_bytes());
-    let timeout_ms = params.duration("timeout")?;
+    let timeout = params.duration("timeout")?;
     let reported = resolution(&params)?.unwrap_or_default();
     let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: reported };
     if wants_frame {
-        let body = ask(&app, timeout_ms, move |app, cancel| frame(app, cancel, &params.tenant, &selection)).await?;
+        let body = ask(&app, timeout, move |app, cancel| frame(app, cancel, &params.tenant, &selection)).await?;
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLAT_BUFFER)], body).into_response());
     }
     let body =
-        pieces::stream(&app, timeout_ms, move |app, cancel, out| write(app, cancel, out, &params.tenant, &selection));
+        pieces::stream(&app, timeout, move |app, cancel, out| write(app, cancel, out, &params.tenant, &selection));
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 

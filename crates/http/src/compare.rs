@@ -70,13 +70,13 @@ fn ranges(params: &Params) -> Result<Ranges, ApiError> {
         params.need(name)?;
         params.time(name)?.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
     };
-    let after = TimeRange::from_ms(time("start")?, time("end")?);
-    let before = match params.duration("offset")?.map(Ms) {
+    let after = TimeRange { start: time("start")?, end: time("end")? };
+    let before = match params.duration("offset")? {
         Some(offset) if params.get("before_start").is_none() && params.get("before_end").is_none() => {
             TimeRange { start: after.start.saturating_sub(offset), end: after.end.saturating_sub(offset) }
         }
         Some(_) => return Err(ApiError::bad_data("give offset, or before_start and before_end, not both")),
-        None => TimeRange::from_ms(time("before_start")?, time("before_end")?),
+        None => TimeRange { start: time("before_start")?, end: time("before_end")? },
     };
     for (name, TimeRange { start, end }) in [("before", before), ("after", after)] {
         // Their difference has to be a number as well.

@@ -12,21 +12,20 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Tenant, WallMs};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Ns, Tenant, WallMs, WallNs};
 use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use tokio::sync::mpsc;
 
 use super::App;
 use super::ask::{Cancel, ask, blocking};
 use super::error::ApiError;
-use super::live::{Events, SECOND_MS, event, last_event};
+use super::live::{Events, SECOND, event, last_event, second_end, second_number};
 use super::params::Params;
 use super::peer::Asker;
 use super::pieces::Written;
@@ -41,29 +40,29 @@ pub(super) const SELECTORS_MAX: usize = 32;
 /// 1 MiB: some ten thousand numbers, which `ogive stream` reads as a line; a larger result belongs in a recording rule.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 /// Later data causes corrections.
-const LATENESS_MS_MAX: i64 = 60_000;
+const LATENESS_MAX: Ms = Ms::from_secs(60);
 /// An hour between two values.
-const STEP_MS_MAX: i64 = 3_600_000;
+const STEP_MAX: Ms = Ms::from_secs(3_600);
 /// 60 seconds are caught up with; a reader that was away for longer queries `/api/v1/query_range`.
-const BEHIND_MS_MAX: i64 = 60_000;
+const BEHIND_MAX: Ms = Ms::from_secs(60);
 /// 10 s for a value, and for a check of what changed.
-const TIMEOUT_MS: i64 = 10_000;
+const TIMEOUT: Ms = Ms::from_secs(10);
 /// A comment every 15 s keeps proxies from closing a stream whose values are rare.
-const KEEP_ALIVE_MS: i64 = 15_000;
+const KEEP_ALIVE: Ms = Ms::from_secs(15);
 /// Only classic views have the label `le`.
 const BUCKET: &str = "le";
 /// The suffixes that classic views append to the name of a histogram.
 const VIEWS: [&str; 3] = ["_bucket", "_count", "_sum"];
 
 /// What gives the value of a time, as it is sent.
-type Evaluate = dyn Fn(&App, &Cancel, i64) -> Result<Vec<u8>, ApiError> + Send + Sync;
+type Evaluate = dyn Fn(&App, &Cancel, WallMs) -> Result<Vec<u8>, ApiError> + Send + Sync;
 
 /// The streamed expression.
 pub(super) struct Plan {
     pub(super) tenant: Tenant,
     pub(super) evaluate: Box<Evaluate>,
-    pub(super) step_ms: i64,
-    pub(super) lateness_ms: i64,
+    pub(super) step: Ms,
+    pub(super) lateness: Ms,
     /// The matchers of its selectors.
     pub(super) selectors: Vec<Vec<Matcher>>,
     /// Texts among them change the value.
@@ -77,9 +76,9 @@ pub(super) struct Plan {
 }
 
 /// The parameter `lateness` of a stream.
-pub(super) fn lateness_ms(app: &App, params: &Params) -> Result<i64, ApiError> {
-    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness().0);
-    within(params, "lateness", of_server, 0..=LATENESS_MS_MAX)
+pub(super) fn lateness(app: &App, params: &Params) -> Result<Ms, ApiError> {
+    let of_server = app.live.as_ref().map_or(Ms::from(LATENESS_MS), |live| live.lateness());
+    within(params, "lateness", of_server, Ms::ZERO..=LATENESS_MAX)
 }
 
 pub(super) async fn get(
@@ -90,14 +89,14 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     resolution(&params)?;
-    let lateness_ms = lateness_ms(&app, &params)?;
-    let step_ms = within(&params, "step", SECOND_MS, SECOND_MS..=STEP_MS_MAX)?;
-    if step_ms % SECOND_MS != 0 {
+    let lateness = lateness(&app, &params)?;
+    let step = within(&params, "step", SECOND, SECOND..=STEP_MAX)?;
+    if step % SECOND != Ms::ZERO {
         return Err(ApiError::bad_data("invalid parameter \"step\": give whole seconds"));
     }
     let after = last_event(&headers)?;
     let guard = Guard::new(&app, asker, &headers, &params.tenant);
-    let plan = ask(&app, None, move |_, _| plan(query, params, step_ms, lateness_ms)).await?;
+    let plan = ask(&app, None, move |_, _| plan(query, params, step, lateness)).await?;
     Ok(started(app, plan, guard, after))
 }
 
@@ -113,17 +112,17 @@ pub(super) fn started(app: App, plan: Plan, guard: Guard, after: Option<i64>) ->
     (StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response()
 }
 
-fn within(params: &Params, name: &str, usual: i64, range: std::ops::RangeInclusive<i64>) -> Result<i64, ApiError> {
+fn within(params: &Params, name: &str, usual: Ms, range: std::ops::RangeInclusive<Ms>) -> Result<Ms, ApiError> {
     let value = params.duration(name)?.unwrap_or(usual);
     if range.contains(&value) {
         return Ok(value);
     }
-    let (least, most) = (range.start() / SECOND_MS, range.end() / SECOND_MS);
+    let (least, most) = (*range.start() / SECOND, *range.end() / SECOND);
     Err(ApiError::bad_data(format!("invalid parameter {name:?}: give a duration from {least} s to {most} s")))
 }
 
 /// Reads the expression, where queries are read.
-fn plan(query: String, params: Params, step_ms: i64, lateness_ms: i64) -> Result<Plan, ApiError> {
+fn plan(query: String, params: Params, step: Ms, lateness: Ms) -> Result<Plan, ApiError> {
     let expr = ogive_query::parse(&query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let (mut selectors, mut looks_ahead) = (Vec::new(), false);
@@ -152,9 +151,9 @@ fn plan(query: String, params: Params, step_ms: i64, lateness_ms: i64) -> Result
         }
     }
     let tenant = params.tenant.clone();
-    let evaluate = Box::new(move |app: &App, cancel: &Cancel, time_ms| value(app, cancel, &query, &params, time_ms));
+    let evaluate = Box::new(move |app: &App, cancel: &Cancel, time| value(app, cancel, &query, &params, time));
     let (reads_texts, kept_steps, read) = (false, 1, "/api/v1/query_range");
-    Ok(Plan { tenant, evaluate, step_ms, lateness_ms, selectors, reads_texts, looks_ahead, kept_steps, read })
+    Ok(Plan { tenant, evaluate, step, lateness, selectors, reads_texts, looks_ahead, kept_steps, read })
 }
 
 /// A fixed time, or an offset that is not known to be positive.
@@ -190,11 +189,11 @@ struct Continuous {
     /// Keeps windows of samples in memory while it lives.
     _using: Option<RecentLease>,
     /// A hash of what was sent, by time.
-    sent: BTreeMap<i64, u64>,
+    sent: BTreeMap<WallMs, u64>,
     /// The time of the oldest sample that arrived since the values were last checked.
     changed: Option<WallMs>,
-    /// When they may be checked again, nanoseconds of the wall clock.
-    due_ns: i64,
+    /// When they may be checked again.
+    due: WallNs,
     sender: mpsc::Sender<Bytes>,
 }
 
@@ -214,45 +213,43 @@ impl Continuous {
         };
         let using = app.live.as_ref().map(|live| live.recent().using());
         let (sent, plan) = (BTreeMap::new(), Arc::new(plan));
-        Self { app, plan, changing, _using: using, sent, changed: None, due_ns: 0, sender }
+        Self { app, plan, changing, _using: using, sent, changed: None, due: WallNs::MIN, sender }
     }
 
     /// The last time of a value that has closed.
-    fn closed_ms(&self) -> i64 {
-        let Plan { step_ms, lateness_ms, .. } = *self.plan;
-        (self.app.clock.wall().div_euclid(1_000_000) - lateness_ms).div_euclid(step_ms) * step_ms
+    fn closed(&self) -> WallMs {
+        (self.app.now() - self.plan.lateness).align_down(self.plan.step)
     }
 
     async fn run(mut self, after: Option<i64>) -> Result<(), Over> {
-        let step_ms = self.plan.step_ms;
+        let step = self.plan.step;
         let mut ending = self.app.ending.clone();
-        let closed = self.closed_ms();
-        let mut next = after.map_or(closed, |after| (after * SECOND_MS).div_euclid(step_ms) * step_ms + step_ms);
-        if next < closed - self.behind_ms_max() {
+        let closed = self.closed();
+        let mut next = after.map_or(closed, |after| second_end(after).align_down(step) + step);
+        if next < closed - self.behind_max() {
             next = self.skip(next, closed).await?;
         }
         if after.is_some() {
             self.again(next).await?;
         }
-        let mut said_ms = next;
+        let mut last_sent = next;
         loop {
-            let wait = (next + self.plan.lateness_ms) * 1_000_000 - self.app.clock.wall();
-            let wait = u64::try_from(wait).unwrap_or(0).min(KEEP_ALIVE_MS as u64 * 1_000_000);
+            let wait = ((next + self.plan.lateness).to_ns() - self.app.wall()).min(KEEP_ALIVE.to_ns());
             let gone = self.sender.clone();
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_nanos(wait)) => {}
+                () = tokio::time::sleep(wait.to_duration()) => {}
                 _ = ending.wait_for(|ending| *ending) => return Ok(()),
                 () = gone.closed() => return Ok(()),
             }
-            let closed = self.closed_ms();
+            let closed = self.closed();
             if closed < next {
-                if self.app.clock.wall() / 1_000_000 - said_ms >= KEEP_ALIVE_MS {
-                    said_ms = self.app.clock.wall() / 1_000_000;
+                if self.app.now() - last_sent >= KEEP_ALIVE {
+                    last_sent = self.app.now();
                     self.send(Bytes::from_static(b":\n\n")).await?;
                 }
                 continue;
             }
-            if next < closed - self.behind_ms_max() {
+            if next < closed - self.behind_max() {
                 next = self.skip(next, closed).await?;
             }
             // Samples that arrive from here on may be missing from the value.
@@ -262,94 +259,93 @@ impl Continuous {
                 self.values(&[next]).await?.into_iter().next().map(|(_, data, hash)| (data, hash))
             {
                 self.sent.insert(next, hash);
-                self.send(event("value", Some(next / SECOND_MS), &data)).await?;
+                self.send(event("value", Some(second_number(next)), &data)).await?;
             }
-            said_ms = self.app.clock.wall() / 1_000_000;
+            last_sent = self.app.now();
             self.corrections(next).await?;
-            next += step_ms;
+            next += step;
         }
     }
 
     /// How far back a reader is caught up with.
-    fn behind_ms_max(&self) -> i64 {
-        BEHIND_MS_MAX.max((self.plan.kept_steps - 1) * self.plan.step_ms)
+    fn behind_max(&self) -> Ms {
+        BEHIND_MAX.max(self.plan.step * (self.plan.kept_steps - 1))
     }
 
     /// How far back values are corrected.
-    fn kept_ms(&self) -> i64 {
-        (SECONDS * SECOND_MS).max(self.plan.kept_steps * self.plan.step_ms)
+    fn kept(&self) -> Ms {
+        (SECOND * SECONDS).max(self.plan.step * self.plan.kept_steps)
     }
 
     /// Skips what is too far back, and reports that.
-    async fn skip(&mut self, from: i64, closed: i64) -> Result<i64, Over> {
-        let to = (closed - self.behind_ms_max()).div_euclid(self.plan.step_ms) * self.plan.step_ms;
-        let gap = serde_json::json!({"from": from / SECOND_MS, "to": to / SECOND_MS, "read": self.plan.read});
+    async fn skip(&mut self, from: WallMs, closed: WallMs) -> Result<WallMs, Over> {
+        let to = (closed - self.behind_max()).align_down(self.plan.step);
+        let (first, last) = (second_number(from), second_number(to));
+        let gap = serde_json::json!({"from": first, "to": last, "read": self.plan.read});
         self.send(event("gap", None, gap.to_string().as_bytes())).await?;
         Ok(to)
     }
 
     /// A reader that reconnects gets the previous seconds again: they may have changed meanwhile.
-    async fn again(&mut self, next: i64) -> Result<(), Over> {
-        let times: Vec<i64> = self.times(next - self.plan.step_ms);
-        for (time_ms, data, hash) in self.values(&times).await? {
-            self.sent.insert(time_ms, hash);
-            self.send(event("correction", Some(time_ms / SECOND_MS), &data)).await?;
+    async fn again(&mut self, next: WallMs) -> Result<(), Over> {
+        let times = self.times(next - self.plan.step);
+        for (time, data, hash) in self.values(&times).await? {
+            self.sent.insert(time, hash);
+            self.send(event("correction", Some(second_number(time)), &data)).await?;
         }
         Ok(())
     }
 
     /// The times that are corrected, up to `last`.
-    fn times(&self, last: i64) -> Vec<i64> {
-        let step_ms = self.plan.step_ms;
-        let count = self.kept_ms() / step_ms;
-        (0..count).rev().map(|back| last - back * step_ms).filter(|time| *time > 0).collect()
+    fn times(&self, last: WallMs) -> Vec<WallMs> {
+        let step = self.plan.step;
+        let count = self.kept() / step;
+        (0..count).rev().map(|back| last - step * back).filter(|time| *time > WallMs(0)).collect()
     }
 
     /// Sends the values before `now` that changed since they were sent.
-    async fn corrections(&mut self, now: i64) -> Result<(), Over> {
-        let oldest = now - self.kept_ms();
+    async fn corrections(&mut self, now: WallMs) -> Result<(), Over> {
+        let oldest = now - self.kept();
         self.sent = self.sent.split_off(&oldest);
         // When behind, the present comes first.
-        let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
+        let is_due = self.app.wall() >= self.due && now >= self.closed();
         let Some(changed) = self.changed.filter(|_| is_due) else { return Ok(()) };
         self.changed = None;
         // A sample may be ahead of its time: then no value was sent that has it.
-        let from = if self.plan.looks_ahead { i64::MIN } else { changed.0.min(now) };
-        let times: Vec<i64> = self.sent.range(from..now).map(|(time, _)| *time).collect();
+        let from = if self.plan.looks_ahead { WallMs::MIN } else { changed.min(now) };
+        let times: Vec<WallMs> = self.sent.range(from..now).map(|(time, _)| *time).collect();
         if times.is_empty() {
             return Ok(());
         }
-        let began = self.app.clock.wall();
+        let began = self.app.wall();
         let values = self.values(&times).await?;
-        self.due_ns = self.app.clock.wall() + 20 * (self.app.clock.wall() - began).max(0);
+        let ended = self.app.wall();
+        self.due = ended + (ended - began).max(Ns::ZERO) * 20;
         if values.len() < times.len() {
             // What could not be read is checked again.
             self.changed = Some(changed);
         }
-        for (time_ms, data, hash) in values {
-            if self.sent.insert(time_ms, hash) != Some(hash) {
-                self.send(event("correction", Some(time_ms / SECOND_MS), &data)).await?;
+        for (time, data, hash) in values {
+            if self.sent.insert(time, hash) != Some(hash) {
+                self.send(event("correction", Some(second_number(time)), &data)).await?;
             }
         }
         Ok(())
     }
 
     /// The values at `times` and their hashes; those that are temporarily unavailable are left out.
-    async fn values(&self, times: &[i64]) -> Result<Vec<(i64, Vec<u8>, u64)>, Over> {
+    async fn values(&self, times: &[WallMs]) -> Result<Vec<(WallMs, Vec<u8>, u64)>, Over> {
         let (plan, times) = (Arc::clone(&self.plan), times.to_vec());
-        let found = ask(&self.app, Some(TIMEOUT_MS), move |app, cancel| {
-            times
-                .into_iter()
-                .map(|time_ms| Ok((time_ms, (plan.evaluate)(app, cancel, time_ms)?)))
-                .collect::<Result<Vec<_>, _>>()
+        let found = ask(&self.app, Some(TIMEOUT), move |app, cancel| {
+            times.into_iter().map(|time| Ok((time, (plan.evaluate)(app, cancel, time)?))).collect::<Result<Vec<_>, _>>()
         });
         match found.await {
             Ok(found) => Ok(found
                 .into_iter()
-                .map(|(time_ms, data)| {
+                .map(|(time, data)| {
                     let mut hasher = DefaultHasher::new();
                     hasher.write(&data);
-                    (time_ms, data, hasher.finish())
+                    (time, data, hasher.finish())
                 })
                 .collect()),
             // Full or slow for the moment: this is left out, the next may do.
@@ -371,13 +367,13 @@ impl Continuous {
 }
 
 /// The value as in `/api/v1/query`.
-fn value(app: &App, cancel: &Cancel, query: &str, params: &Params, time_ms: i64) -> Result<Vec<u8>, ApiError> {
+fn value(app: &App, cancel: &Cancel, query: &str, params: &Params, time: WallMs) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let recent = app.live.as_ref().map(|live| &**live.recent());
     let reader = RecentReader::new(app.backend.of(&params.tenant), recent, &params.tenant);
     let store = Views::over(Box::new(reader), shown(params));
     let reported = StoreAtResolution { store: &store, resolution: resolution(params)?, cancel };
-    let result = cancel.engine(app).instant_until(&reported, query, WallMs(time_ms), &|| cancel.is_set())?;
+    let result = cancel.engine(app).instant_until(&reported, query, time, &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
     while answer.step(&mut out) {
         bounded(&out)?;
@@ -401,7 +397,7 @@ mod tests {
     use super::*;
 
     fn planned(query: &str) -> Result<(Vec<String>, bool), String> {
-        let plan = plan(query.to_owned(), Params::parse(b""), 1_000, 0).map_err(|error| error.message)?;
+        let plan = plan(query.to_owned(), Params::parse(b""), SECOND, Ms::ZERO).map_err(|error| error.message)?;
         let text = |matchers: &Vec<Matcher>| {
             let one = |matcher: &Matcher| format!("{}={}", matcher.name, matcher.value);
             matchers.iter().map(one).collect::<Vec<_>>().join(",")

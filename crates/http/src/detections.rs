@@ -11,7 +11,7 @@ use ogive_detect::detectors::feed::feed;
 use ogive_detect::detectors::monitor::{Monitor, Options, Reported};
 use ogive_detect::detectors::sibling;
 use ogive_hist::Histogram;
-use ogive_model::{HistogramValue, Labels, Matcher, Resolution, Selection, SeriesData, Temporality, TimeRange};
+use ogive_model::{HistogramValue, Labels, Matcher, Ms, Resolution, Selection, SeriesData, Temporality, TimeRange};
 use ogive_query::series_bytes;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ use super::params::Params;
 use ogive_alerting::detection::board::{document, finding_document};
 
 /// Ten minutes at once: a whole number of steps.
-const SLICE_MS: i64 = 600_000;
+const SLICE: Ms = Ms::from_secs(600);
 /// 10,000,000 samples of a slice, a histogram counting as its bins.
 const SAMPLES_MAX: usize = 10_000_000;
 /// Series that a run judges.
@@ -31,9 +31,9 @@ const SERIES_MAX: usize = 100_000;
 /// 10,000 findings: a run with more is not useful.
 const FINDINGS_MAX: usize = 10_000;
 /// The stretch when the request does not name its start: three hours.
-const STRETCH_MS: i64 = 3 * 3_600_000;
+const STRETCH: Ms = Ms::from_secs(3 * 3_600);
 /// A week.
-const WEEK_MS: i64 = 7 * 86_400_000;
+const WEEK: Ms = Ms::from_secs(7 * 86_400);
 
 /// Active and recent findings.
 pub(super) async fn get(State(app): State<App>, params: Params) -> Response {
@@ -43,25 +43,25 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Response {
 /// The parameters of a run.
 struct Run {
     matchers: Vec<Matcher>,
-    start_ms: i64,
-    end_ms: i64,
+    range: TimeRange,
     siblings: Option<String>,
     is_week: bool,
 }
 
 /// Runs the detectors over stored samples.
 pub(super) async fn run(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let end_ms = params.time("end")?.unwrap_or(now_ms).min(now_ms);
-    let start_ms = params.time("start")?.unwrap_or(end_ms - STRETCH_MS);
-    if start_ms >= end_ms {
+    let now = app.now();
+    let end = params.time("end")?.unwrap_or(now).min(now);
+    let start = params.time("start")?.unwrap_or_else(|| end.saturating_sub(STRETCH));
+    if start >= end {
         return Err(ApiError::bad_data("the start is not before the end"));
     }
     let siblings = params.get("siblings").map(str::to_owned);
     let is_week = params.get("week").is_some_and(|value| value != "0" && value != "false");
-    let run = Run { matchers: selector(params.need("match[]")?)?, start_ms, end_ms, siblings, is_week };
-    let timeout_ms = params.duration("timeout")?;
-    let body = ask(&app, timeout_ms, move |app, cancel| {
+    let range = TimeRange { start, end };
+    let run = Run { matchers: selector(params.need("match[]")?)?, range, siblings, is_week };
+    let timeout = params.duration("timeout")?;
+    let body = ask(&app, timeout, move |app, cancel| {
         let (findings, series) = if run.siblings.is_some() || run.is_week {
             compared(app, cancel, &params, &run)?
         } else {
@@ -77,11 +77,10 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
     let mut monitor = Monitor::new(Options { series_max: SERIES_MAX, ..Options::default() });
     let mut held = cancel.charge(0)?;
     let mut findings = Vec::new();
-    let mut from_ms = run.start_ms;
-    while from_ms < run.end_ms {
+    let TimeRange { mut start, end } = run.range;
+    while start < end {
         cancel.check()?;
-        let until_ms = ((from_ms.div_euclid(SLICE_MS) + 1) * SLICE_MS).min(run.end_ms);
-        let range = TimeRange::from_ms(from_ms, until_ms);
+        let range = TimeRange { start, end: start.align_down(SLICE).saturating_add(SLICE).min(end) };
         let mut series: Vec<SeriesData> = Vec::new();
         let mut slice = cancel.charge(0)?;
         cancel.each_series(&*app.backend.of(&params.tenant), &selection(run, range), |one| {
@@ -97,7 +96,7 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
             )));
         }
         held = cancel.charge(monitor.memory_bytes())?;
-        from_ms = until_ms;
+        start = range.end;
     }
     drop(held);
     Ok((findings, monitor.series()))
@@ -116,9 +115,8 @@ fn selection(run: &Run, range: TimeRange) -> Selection {
 /// The outlier among the values of a label, or this range compared with the same range a week before.
 fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(Vec<Value>, usize), ApiError> {
     let label = run.siblings.as_deref();
-    let range = TimeRange::from_ms(run.start_ms, run.end_ms);
-    let TimeRange { start, end } = range;
-    let (now, unit) = merged(app, cancel, params, run, range, label)?;
+    let TimeRange { start, end } = run.range;
+    let (now, unit) = merged(app, cancel, params, run, run.range, label)?;
     let mut findings: Vec<Reported> = Vec::new();
     if let Some(label) = label {
         for (others, members) in &now {
@@ -133,8 +131,8 @@ fn compared(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(V
         }
     }
     if run.is_week {
-        let (before, _) =
-            merged(app, cancel, params, run, TimeRange::from_ms(run.start_ms - WEEK_MS, run.end_ms - WEEK_MS), label)?;
+        let earlier = TimeRange { start: start.saturating_sub(WEEK), end: end.saturating_sub(WEEK) };
+        let (before, _) = merged(app, cancel, params, run, earlier, label)?;
         for (labels, members) in &now {
             for (value, histogram) in members {
                 let Some(week_ago) = before.get(labels).and_then(|members| members.get(value)) else { continue };

@@ -16,7 +16,7 @@ use ogive_door::audit::{self, Entry};
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 use ogive_model::{
-    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
+    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Ms, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
     Temporality, TimeRange, Value,
 };
 use serde::Deserialize;
@@ -46,7 +46,7 @@ const SHOWN_MAX: usize = 1_000;
 /// 100,000 texts are read for a response.
 const SAMPLES_MAX: usize = 100_000;
 /// When the request names no start: a day.
-const STRETCH_MS: i64 = 86_400_000;
+const STRETCH: Ms = Ms::from_secs(86_400);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,14 +85,14 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     if events.is_empty() || events.len() > EVENTS_MAX {
         return Err(ApiError::bad_data(format!("{} events; send 1 to {EVENTS_MAX} at once", events.len())));
     }
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let now = app.now();
     let BatchId { source, sequence } = app.numbers.next();
     let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     let mut noted = String::new();
     for (at, event) in events.iter().enumerate() {
         let def = definition(event).map_err(|error| ApiError::bad_data(format!("event {at}: {error}")))?;
         let series = u32::try_from(batch.series.len()).expect("few events");
-        let time_ms = event.time_ms.unwrap_or(now_ms);
+        let time_ms = event.time_ms.unwrap_or(now.0);
         let time_ns = time_ms.checked_mul(1_000_000).ok_or_else(|| {
             ApiError::bad_data(format!("event {at}: {time_ms} is no time in milliseconds since 1970"))
         })?;
@@ -148,10 +148,9 @@ pub(super) async fn get(
     _: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let end_ms = params.time("end")?.unwrap_or(now_ms);
-    let start_ms = params.time("start")?.unwrap_or(end_ms - STRETCH_MS);
-    if start_ms >= end_ms {
+    let end = params.time("end")?.unwrap_or_else(|| app.now());
+    let start = params.time("start")?.unwrap_or_else(|| end.saturating_sub(STRETCH));
+    if start >= end {
         return Err(ApiError::bad_data("the start is not before the end"));
     }
     let mut selectors = params.all("match[]").map(selector).collect::<Result<Vec<_>, _>>()?;
@@ -159,9 +158,9 @@ pub(super) async fn get(
         selectors.push(vec![Matcher::new(METRIC_NAME, MatchOp::Regex, SHOWN).expect("it is valid")]);
     }
     let limit = params.limit()?.min(SHOWN_MAX);
-    let timeout_ms = params.duration("timeout")?;
-    let body = ask(&app, timeout_ms, move |app, cancel| {
-        let range = TimeRange::from_ms(start_ms, end_ms);
+    let timeout = params.duration("timeout")?;
+    let body = ask(&app, timeout, move |app, cancel| {
+        let range = TimeRange { start, end };
         let mut found: Vec<(i64, Json)> = Vec::new();
         let mut warnings = Vec::new();
         for matchers in &selectors {

@@ -28,13 +28,9 @@ type ExemplarTexts = BTreeMap<Labels, BTreeSet<(i64, String)>>;
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let selectors = selectors(params.need("query")?)?;
-    // Both ends are inside.
-    let range = TimeRange::from_ms(
-        params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
-        params.time("end")?.unwrap_or(i64::MAX),
-    );
-    let timeout_ms = params.duration("timeout")?;
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let range = params.range()?;
+    let timeout = params.duration("timeout")?;
+    let answer = ask(&app, timeout, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
         let mut found = ExemplarTexts::new();
         for matchers in &selectors {

@@ -63,7 +63,7 @@ pub(super) fn refused(error: Error) -> ApiError {
 }
 
 pub(super) fn now_ms(app: &App) -> i64 {
-    app.clock.wall().div_euclid(1_000_000)
+    app.now().0
 }
 
 async fn read<T: DeserializeOwned>(app: &App, request: Request, bytes_max: usize) -> Result<T, ApiError> {

@@ -22,10 +22,10 @@ use ogive_observe::help;
 const ENTRY_BYTES: usize = 1024;
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let timeout_ms = params.duration("timeout")?;
+    let timeout = params.duration("timeout")?;
     let per_metric = params.number("limit_per_metric")?;
     let metric = params.get("metric").map(str::to_owned);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let answer = ask(&app, timeout, move |app, cancel| {
         let mut wanted = SeriesFilter::new(&params)?;
         if let Some(metric) = &metric {
             let named = Matcher::new(METRIC_NAME, MatchOp::Equal, metric).map_err(ApiError::bad_data)?;

@@ -135,7 +135,7 @@ fn exposition(app: &App, form: Form) -> String {
         out.family(&name, "counter", text);
         out.line(format_args!("{name} {value}"));
     }
-    let uptime = app.clock.now().saturating_sub(app.started_ns) as f64 / 1e9;
+    let uptime = app.uptime().0 as f64 / 1e9;
     out.family("ogive_uptime_seconds", "gauge", "Seconds since the server started.");
     out.line(format_args!("ogive_uptime_seconds {uptime}"));
     for fact in ogive_observe::facts(&*app.backend) {

@@ -5,7 +5,7 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, Method, header};
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, TimeRange, WallMs};
 use ogive_text::calendar::instant_ms;
 use ogive_text::duration::seconds_or_units_ms;
 
@@ -87,35 +87,41 @@ impl Params {
         self.get(name).ok_or_else(|| ApiError::bad_data(format!("the parameter {name:?} is missing")))
     }
 
-    /// An instant, milliseconds.
-    pub(crate) fn time(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    /// An instant.
+    pub(crate) fn time(&self, name: &str) -> Result<Option<WallMs>, ApiError> {
         let wrong = |text: &str| {
             ApiError::bad_data(format!(
                 "invalid parameter {name:?}: cannot parse {text:?} to a valid timestamp; give Unix seconds or RFC 3339"
             ))
         };
-        self.get(name).map(|text| instant_ms(text).ok_or_else(|| wrong(text))).transpose()
+        self.get(name).map(|text| instant_ms(text).map(WallMs).ok_or_else(|| wrong(text))).transpose()
     }
 
-    /// An instant, milliseconds, which may also be given as how long before `now_ms` it is: `-30d`.
-    pub(crate) fn ago(&self, name: &str, now_ms: i64) -> Result<Option<i64>, ApiError> {
+    /// From `start` to `end`, both of them inside; without them, all of time.
+    pub(crate) fn range(&self) -> Result<TimeRange, ApiError> {
+        let start = self.time("start")?.map_or(WallMs::MIN, |start| start.saturating_sub(Ms(1)));
+        Ok(TimeRange { start, end: self.time("end")?.unwrap_or(WallMs::MAX) })
+    }
+
+    /// An instant, which may also be given as how long before `now` it is: `-30d`.
+    pub(crate) fn ago(&self, name: &str, now: WallMs) -> Result<Option<WallMs>, ApiError> {
         let back = |text: &str| {
             text.strip_prefix('-').filter(|rest| rest.ends_with(char::is_alphabetic)).and_then(seconds_or_units_ms)
         };
         match self.get(name).and_then(back) {
-            Some(ms) => Ok(Some(now_ms.saturating_sub(ms))),
+            Some(ms) => Ok(Some(now.saturating_sub(Ms(ms)))),
             None => self.time(name),
         }
     }
 
-    /// A duration, milliseconds.
-    pub(crate) fn duration(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    /// A duration.
+    pub(crate) fn duration(&self, name: &str) -> Result<Option<Ms>, ApiError> {
         let wrong = |text: &str| {
             ApiError::bad_data(format!(
                 "invalid parameter {name:?}: cannot parse {text:?} to a valid duration; give seconds or such as 5m"
             ))
         };
-        self.get(name).map(|text| seconds_or_units_ms(text).ok_or_else(|| wrong(text))).transpose()
+        self.get(name).map(|text| seconds_or_units_ms(text).map(Ms).ok_or_else(|| wrong(text))).transpose()
     }
 
     /// A limit; 0 and a missing one mean no limit.

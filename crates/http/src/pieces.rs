@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures_core::Stream;
-use ogive_model::Memory;
+use ogive_model::{Memory, Ms};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
@@ -120,7 +120,7 @@ impl Out {
 /// A body of what `work` writes into its [`Out`] while it reads.
 pub(super) async fn stream(
     app: &App,
-    timeout_ms: Option<i64>,
+    timeout: Option<Ms>,
     work: impl FnOnce(&App, &Cancel, &Out) -> Result<(), ApiError> + Send + 'static,
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = mpsc::channel::<Piece>(WAITING);
@@ -133,7 +133,7 @@ pub(super) async fn stream(
             let out = Out { sender: pieces, cancel: cancel.clone() };
             work(app, cancel, &out)
         };
-        if let Err(error) = ask(&app, timeout_ms, work).await {
+        if let Err(error) = ask(&app, timeout, work).await {
             // The receiver may be gone.
             let _ = sender.send(Err(error)).await;
         }

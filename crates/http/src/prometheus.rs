@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Ms, WallMs, WallNs};
+use ogive_model::{Ms, WallMs};
 use ogive_query::value::{QueryResult, Value};
 use ogive_query::{Engine, EngineOptions};
 
@@ -26,7 +26,7 @@ pub(super) const POINTS_MAX: i64 = 11_000;
 
 pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
-    let time = params.time("time")?.map_or_else(|| WallNs(app.clock.wall()).to_ms(), WallMs);
+    let time = params.time("time")?.unwrap_or_else(|| app.now());
     evaluated(&app, params, time, Ms(1), move |engine, reported, cancel| {
         engine.instant_until(reported, &query, time, &|| cancel.is_set())
     })
@@ -52,10 +52,10 @@ async fn evaluated(
     + Send
     + 'static,
 ) -> Result<Response, ApiError> {
-    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?.map(Ms));
-    let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
+    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
+    let (timeout, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let stats = Stats::requested(app, &params);
-    let answer = ask(app, timeout_ms, move |app, cancel| {
+    let answer = ask(app, timeout, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
@@ -79,7 +79,7 @@ pub(super) fn range(params: &Params) -> Result<(WallMs, WallMs, Ms), ApiError> {
     if end < start {
         return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
     }
-    if step <= 0 {
+    if step <= Ms::ZERO {
         return Err(ApiError::bad_data(
             "invalid parameter \"step\": zero or negative query resolution step widths are not accepted; try a positive integer",
         ));
@@ -89,7 +89,7 @@ pub(super) fn range(params: &Params) -> Result<(WallMs, WallMs, Ms), ApiError> {
             "exceeded maximum resolution of {POINTS_MAX} points per timeseries; try decreasing the query resolution (?step=XX)"
         )));
     }
-    Ok((WallMs(start), WallMs(end), Ms(step)))
+    Ok((start, end, step))
 }
 
 fn with_options(engine: &Engine, lookback: Option<Ms>, step_stats: bool) -> Engine {

@@ -5,25 +5,25 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::TimeRange;
+use ogive_model::{TimeRange, WallMs};
 use serde_json::{Value, json};
 
 use super::App;
 use super::ask::ask;
-use super::cardinality::{ACTIVE_MS, Counts, top};
+use super::cardinality::{ACTIVE, Counts, top};
 use super::error::{ApiError, success};
 use super::params::Params;
 use ogive_text::calendar::iso;
 
 /// Since when it runs, and where.
 pub(super) async fn runtime(State(app): State<App>) -> Response {
-    let now = app.clock.wall();
-    let up = app.clock.now().saturating_sub(app.started_ns) as i64;
+    let now = app.wall();
+    let started = now - app.uptime();
     let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
     let corruptions = fact(&app, "block_failures") + fact(&app, "journal_failures_total");
     success(&json!({
-        "startTime": iso(now - up), "serverTime": iso(now), "CWD": directory,
-        "reloadConfigSuccess": true, "lastConfigTime": iso(now - up), "corruptionCount": corruptions as u64,
+        "startTime": iso(started.0), "serverTime": iso(now.0), "CWD": directory,
+        "reloadConfigSuccess": true, "lastConfigTime": iso(started.0), "corruptionCount": corruptions as u64,
         "goroutineCount": 0, "GOMAXPROCS": std::thread::available_parallelism().map_or(1, usize::from),
         "GOMEMLIMIT": 0, "GOGC": "", "GODEBUG": "", "storageRetention": "",
     }))
@@ -49,8 +49,7 @@ fn fact(app: &App, name: &str) -> f64 {
 /// The labels with the most active series.
 pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let top = top(&params)?;
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let range = TimeRange::from_ms(now_ms - ACTIVE_MS, i64::MAX);
+    let range = TimeRange { start: app.now() - ACTIVE, end: WallMs::MAX };
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
         let series = cancel.opening(|opening| store.label_sets(&[], range, usize::MAX, opening))?;

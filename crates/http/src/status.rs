@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use ogive_model::Ns;
 use serde_json::{Map, Value};
 
 use super::ask::blocking;
@@ -36,7 +37,7 @@ pub(super) async fn cluster(State(app): State<App>) -> Result<Response, ApiError
 pub(super) fn figures(app: &App) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
-    out.insert("uptime_seconds".into(), (app.clock.now().saturating_sub(app.started_ns) / 1_000_000_000).into());
+    out.insert("uptime_seconds".into(), (app.uptime() / Ns::from_secs(1)).into());
     for fact in ogive_observe::facts(&*app.backend) {
         // Whole numbers without a point.
         let whole = fact.value.fract() == 0.0 && fact.value.abs() < 9e15;

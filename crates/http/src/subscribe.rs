@@ -4,7 +4,7 @@
 //! seconds up to it that was there, `event: gap` where cells were left out. docs/stream.md has the shapes.
 //! Invariants: at least once: who applies every event by (labels, t), the later one wins, has what the store has. Who was cut off goes on behind
 //! the watermark whose id it names, and hears of the [`SECONDS`] before again.
-//! Threads: one small task a stream. Limits: those of [`super::live`]; [`CELLS_MAX`] cells of [`SECONDS`], [`BACK_SECONDS_MAX`] back.
+//! Threads: one small task a stream. Limits: those of [`super::live`]; [`CELLS_MAX`] cells of [`SECONDS`], [`BACK_MAX`] back.
 //! Failure: a wrong selector is a 400; more cells than may be are an `error` event and the end of the stream.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Matcher, Resolution, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Matcher, Ms, Ns, Resolution, Selection, SeriesData, Tenant, TimeRange, WallMs, WallNs};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -25,7 +25,7 @@ use super::ask::ask;
 use super::catalog::selector;
 use super::cells;
 use super::error::ApiError;
-use super::live::{Events, SECOND_MS, event, last_event};
+use super::live::{Events, SECOND, event, last_event, second_end, second_number};
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
@@ -35,16 +35,16 @@ use ogive_storage::live::SECONDS;
 const CELLS_MAX: usize = 200_000;
 
 /// An hour: a reader that was away for longer reads `/v1/cells`.
-const BACK_SECONDS_MAX: i64 = 3_600;
+const BACK_MAX: Ms = Ms::from_secs(3_600);
 
-/// Seconds that are read at once while catching up.
-const CATCH_UP: i64 = 60;
+/// A minute is read at once while catching up.
+const CATCH_UP: Ms = Ms::from_secs(60);
 
 /// A second is read 250 ms after its end unless the request says otherwise.
-const LATENESS_MS: i64 = 250;
+const LATENESS: Ms = Ms(250);
 
 /// Cells that are written a minute after their end are corrections; a client that waits longer reads the store.
-const LATENESS_MS_MAX: i64 = 60_000;
+const LATENESS_MAX: Ms = Ms::from_secs(60);
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -56,11 +56,11 @@ pub(super) async fn get(
     if matchers.is_empty() {
         return Err(ApiError::bad_data("no match[] parameter provided; give a selector such as {ogive_cell=\"1s\"}"));
     }
-    let lateness_ms = params.duration("lateness")?.unwrap_or(LATENESS_MS);
-    if !(0..=LATENESS_MS_MAX).contains(&lateness_ms) {
+    let lateness = params.duration("lateness")?.unwrap_or(LATENESS);
+    if !(Ms::ZERO..=LATENESS_MAX).contains(&lateness) {
         return Err(ApiError::bad_data(format!(
             "invalid parameter \"lateness\": give a duration up to {} s",
-            LATENESS_MS_MAX / 1_000
+            LATENESS_MAX / SECOND
         )));
     }
     let after = last_event(&headers)?;
@@ -69,8 +69,8 @@ pub(super) async fn get(
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
         let (tenant, last) = (params.tenant.clone(), sender.clone());
-        let subscription =
-            Subscription { app, matchers, tenant, lateness_ms, sent: BTreeMap::new(), due_ns: 0, sender };
+        let (sent, due) = (BTreeMap::new(), WallNs::MIN);
+        let subscription = Subscription { app, matchers, tenant, lateness, sent, due, sender };
         guard.run(last, subscription.run(after)).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
@@ -81,11 +81,11 @@ struct Subscription {
     app: App,
     matchers: Vec<Vec<Matcher>>,
     tenant: Tenant,
-    lateness_ms: i64,
+    lateness: Ms,
     /// What was sent: a hash of the cell, by time and series.
-    sent: BTreeMap<(i64, u64), u64>,
-    /// When late data is next searched for, nanoseconds of the wall clock.
-    due_ns: i64,
+    sent: BTreeMap<(WallMs, u64), u64>,
+    /// When late data is next searched for.
+    due: WallNs,
     sender: mpsc::Sender<Bytes>,
 }
 
@@ -96,22 +96,22 @@ impl Subscription {
     async fn run(mut self, after: Option<i64>) {
         let mut ending = self.app.ending.clone();
         let closed = self.closed();
-        let oldest = closed - BACK_SECONDS_MAX * SECOND_MS;
-        let begin = after.map_or(closed, |after| after * SECOND_MS);
+        let oldest = closed - BACK_MAX;
+        let begin = after.map_or(closed, second_end);
         if begin < oldest && self.send("gap", None, &gap(begin, oldest)).await.is_err() {
             return;
         }
         // After the last watermark that the reader received; what changed before it meanwhile is sent again.
         let mut until = begin.clamp(oldest, closed);
-        let is_over = self.cells(until - SECONDS * SECOND_MS, until, after.is_some()).await.is_err();
+        let is_over = self.cells(until - SECOND * SECONDS, until, after.is_some()).await.is_err();
         if is_over || self.watermark(until).await.is_err() {
             return;
         }
         loop {
-            let wait = (until + SECOND_MS + self.lateness_ms) * 1_000_000 - self.app.clock.wall();
+            let wait = (until + SECOND + self.lateness).to_ns() - self.app.wall();
             let ended = self.sender.clone();
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_nanos(u64::try_from(wait).unwrap_or(0))) => {}
+                () = tokio::time::sleep(wait.to_duration()) => {}
                 _ = ending.wait_for(|ending| *ending) => return,
                 () = ended.closed() => return,
             }
@@ -119,16 +119,16 @@ impl Subscription {
             if closed <= until {
                 continue;
             }
-            let next = closed.min(until + CATCH_UP * SECOND_MS);
-            let is_due = next == closed && self.app.clock.wall() >= self.due_ns;
-            let from = if is_due { next - SECONDS * SECOND_MS } else { until };
-            let began = self.app.clock.wall();
+            let next = closed.min(until + CATCH_UP);
+            let is_due = next == closed && self.app.wall() >= self.due;
+            let from = if is_due { next - SECOND * SECONDS } else { until };
+            let began = self.app.wall();
             if self.cells(from.min(until), next, true).await.is_err() {
                 return;
             }
             if is_due {
-                let now = self.app.clock.wall();
-                self.due_ns = now + 20 * (now - began).max(0);
+                let ended = self.app.wall();
+                self.due = ended + (ended - began).max(Ns::ZERO) * 20;
             }
             if self.watermark(next).await.is_err() {
                 return;
@@ -138,21 +138,21 @@ impl Subscription {
     }
 
     /// The last second that is over, with the lateness allowed.
-    fn closed(&self) -> i64 {
-        (self.app.clock.wall().div_euclid(1_000_000) - self.lateness_ms).div_euclid(SECOND_MS) * SECOND_MS
+    fn closed(&self) -> WallMs {
+        (self.app.now() - self.lateness).align_down(SECOND)
     }
 
     async fn send(&self, name: &str, id: Option<i64>, data: &Value) -> Result<(), Over> {
         self.sender.send(event(name, id, data.to_string().as_bytes())).await.map_err(|_| Over)
     }
 
-    async fn watermark(&mut self, until: i64) -> Result<(), Over> {
-        self.sent = self.sent.split_off(&(until - (SECONDS + 1) * SECOND_MS, 0));
-        self.send("watermark", Some(until / SECOND_MS), &json!({"t": until / SECOND_MS})).await
+    async fn watermark(&mut self, until: WallMs) -> Result<(), Over> {
+        self.sent = self.sent.split_off(&(until - SECOND * (SECONDS + 1), 0));
+        self.send("watermark", Some(second_number(until)), &json!({"t": second_number(until)})).await
     }
 
     /// Sends the cells of (from, to] that are new or have changed. Those from before the stream are only recorded.
-    async fn cells(&mut self, from: i64, to: i64, is_sent: bool) -> Result<(), Over> {
+    async fn cells(&mut self, from: WallMs, to: WallMs, is_sent: bool) -> Result<(), Over> {
         loop {
             let found = match self.read(from, to).await {
                 Ok(found) => found,
@@ -167,11 +167,11 @@ impl Subscription {
                     return Err(Over);
                 }
             };
-            for (time_ms, series, data) in found {
+            for (time, series, data) in found {
                 let mut hasher = DefaultHasher::new();
                 data.to_string().hash(&mut hasher);
                 let hash = hasher.finish();
-                let before = self.sent.insert((time_ms, series), hash);
+                let before = self.sent.insert((time, series), hash);
                 if is_sent && before != Some(hash) {
                     let name = if before.is_some() { "correction" } else { "cell" };
                     self.send(name, None, &data).await?;
@@ -187,14 +187,14 @@ impl Subscription {
     }
 
     /// Every cell of (from, to]: its time, a number that identifies its series, and its event, in the order of time.
-    async fn read(&self, from: i64, to: i64) -> Result<Vec<(i64, u64, Value)>, ApiError> {
+    async fn read(&self, from: WallMs, to: WallMs) -> Result<Vec<(WallMs, u64, Value)>, ApiError> {
         let (matchers, tenant) = (self.matchers.clone(), self.tenant.clone());
-        ask(&self.app, Some(10 * SECOND_MS), move |app, _| {
+        ask(&self.app, Some(SECOND * 10), move |app, _| {
             let mut out = Vec::new();
             for matchers in matchers {
                 let selection = Selection {
                     matchers,
-                    range: TimeRange::from_ms(from, to),
+                    range: TimeRange { start: from, end: to },
                     samples_max: 100 * CELLS_MAX,
                     labels_only: false,
                     resolution: Resolution::Width(0),
@@ -205,7 +205,7 @@ impl Subscription {
                 if out.len() > CELLS_MAX {
                     return Err(ApiError::bad_data(format!(
                         "the selector has more than {CELLS_MAX} cells in {} s; narrow it",
-                        (to - from) / SECOND_MS
+                        (to - from) / SECOND
                     )));
                 }
             }
@@ -218,7 +218,7 @@ impl Subscription {
 }
 
 /// The samples of a series as events; texts have none.
-fn events(series: SeriesData) -> Vec<(i64, u64, Value)> {
+fn events(series: SeriesData) -> Vec<(WallMs, u64, Value)> {
     let mut hasher = DefaultHasher::new();
     (&series.labels, series.meta.kind).hash(&mut hasher);
     let number = hasher.finish();
@@ -229,7 +229,7 @@ fn events(series: SeriesData) -> Vec<(i64, u64, Value)> {
         if sample.get("text").is_some() {
             return None;
         }
-        let time = sample["time_ms"].as_i64()?;
+        let time = WallMs(sample["time_ms"].as_i64()?);
         let out = sample.as_object_mut()?;
         out.remove("series");
         for (name, value) in declaration.as_object()? {
@@ -241,6 +241,6 @@ fn events(series: SeriesData) -> Vec<(i64, u64, Value)> {
 }
 
 /// Cells of this time were left out.
-fn gap(from_ms: i64, to_ms: i64) -> Value {
-    json!({"from": from_ms / SECOND_MS, "to": to_ms / SECOND_MS, "read": "/v1/cells"})
+fn gap(from: WallMs, to: WallMs) -> Value {
+    json!({"from": second_number(from), "to": second_number(to), "read": "/v1/cells"})
 }

@@ -37,6 +37,7 @@ use ogive_http::web::{Hosts, Web};
 use ogive_http::{self as http, Limits, Shared};
 use ogive_http::{InfluxRules as Rules, Traps};
 use ogive_listen as listen;
+use ogive_model::MonoNs;
 use ogive_observe::Observer;
 use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;
@@ -208,7 +209,7 @@ impl Front {
             door,
             live: role.live,
             engine: role.engine,
-            started_ns: clock.now(),
+            started: MonoNs(clock.now()),
             limits: Limits::new(role.query_timeout)
                 .with_reading(self.reading)
                 .with_query_memory(role.query_memory_bytes),

@@ -61,7 +61,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 fn wanted(params: &Params) -> Result<ExplainRequest, ApiError> {
     let time = |name: &str| {
         params.need(name)?;
-        let time = params.time(name)?.map(WallMs);
+        let time = params.time(name)?;
         time.ok_or_else(|| ApiError::bad_data(format!("invalid parameter {name:?}: a time is needed")))
     };
     let (start, end, from, to) = (time("start")?, time("end")?, time("from")?, time("to")?);

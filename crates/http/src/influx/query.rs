@@ -192,7 +192,7 @@ async fn stored(app: &App, tenant: &Tenant) -> Result<BTreeSet<String>, ApiError
         return Ok(BTreeSet::new());
     }
     ask(app, None, move |app, cancel| {
-        let range = TimeRange::from_ms(i64::MIN, i64::MAX);
+        let range = TimeRange::ALL;
         let store = app.backend.of(&tenant);
         let values = cancel.opening(|opening| store.label_values(&label, &[], range, usize::MAX, opening))?;
         Ok(values.into_iter().collect())

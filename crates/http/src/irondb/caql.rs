@@ -130,7 +130,7 @@ async fn answered(app: &App, request: Request, text: &mut String) -> Result<Resp
         return promql(app, &asked, &query, expression).await;
     }
     let grid = query.grid()?;
-    let outputs = ask(app, asked.timeout_ms, move |app, cancel| {
+    let outputs = ask(app, asked.timeout, move |app, cancel| {
         let pipeline = caql::parse(&query.text).map_err(ApiError::bad_data)?;
         let source = Streams { app, cancel, tenant: &asked.tenant, account: query.account };
         caql::evaluate(&pipeline, grid, &source).map_err(ApiError::bad_data)

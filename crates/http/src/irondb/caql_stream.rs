@@ -11,16 +11,16 @@ use axum::response::Response;
 use ogive_irondb::caql::{self, Pipeline};
 use ogive_irondb::frame::Grid;
 use ogive_irondb::{df4, tag_query};
-use ogive_model::Matcher;
+use ogive_model::{Matcher, Ms, WallMs};
 
 use super::caql::{Query, Streams, refused};
 use super::find;
 use super::paths::AccountRequest;
 use crate::App;
 use crate::ask::{Cancel, ask};
-use crate::continuous::{Plan, SELECTORS_MAX, bounded, lateness_ms, started};
+use crate::continuous::{Plan, SELECTORS_MAX, bounded, lateness, started};
 use crate::error::ApiError;
-use crate::live::last_event;
+use crate::live::{last_event, second_end};
 use crate::peer::Asker;
 use crate::streams::Guard;
 
@@ -34,9 +34,9 @@ struct Standing {
     pipeline: Pipeline,
     asked: AccountRequest,
     account: i64,
-    period_ms: i64,
+    period: Ms,
     /// The begin of the range, a multiple of the period.
-    begin_ms: i64,
+    begin: WallMs,
 }
 
 pub(super) async fn run(State(app): State<App>, asker: Option<Extension<Asker>>, request: Request) -> Response {
@@ -55,7 +55,7 @@ async fn begun(
 ) -> Result<Response, ApiError> {
     let (asked, headers) = (AccountRequest::new(&request)?, request.headers().clone());
     let after = last_event(&headers)?;
-    let lateness_ms = lateness_ms(app, &asked.params)?;
+    let lateness = lateness(app, &asked.params)?;
     let query = Query::of_request(app, request, &asked.params).await?;
     text.clone_from(&query.text);
     if query.promql().is_some() {
@@ -64,24 +64,22 @@ async fn begun(
     if !(1..=PERIOD_S_MAX).contains(&query.period_s) {
         return Err(ApiError::bad_data(format!("the period is not 1 to {PERIOD_S_MAX} seconds")));
     }
-    let period_ms = query.period_s * 1_000;
-    let now_ms = app.clock.wall() / 1_000_000;
+    let period = Ms::from_secs(query.period_s);
     // Without a start, the period before the first that is sent is not part of the range.
-    let begin_ms = match (query.start_s, after) {
-        (Some(start_s), _) => start_s * 1_000,
-        (None, Some(second)) => second * 1_000,
-        (None, None) => now_ms - lateness_ms - period_ms,
+    let begin = match query.start_s.or(after) {
+        Some(second) => second_end(second),
+        None => app.now() - lateness - period,
     };
-    let begin_ms = begin_ms.div_euclid(period_ms) * period_ms;
+    let begin = begin.align_down(period);
     let guard = Guard::new(app, asker, &headers, &asked.tenant);
     let plan = ask(app, None, move |_, _| {
         let pipeline = caql::parse(&query.text).map_err(ApiError::bad_data)?;
-        plan(Standing { pipeline, asked, account: query.account, period_ms, begin_ms }, lateness_ms)
+        plan(Standing { pipeline, asked, account: query.account, period, begin }, lateness)
     });
     Ok(started(app.clone(), plan.await?, guard, after))
 }
 
-fn plan(standing: Standing, lateness_ms: i64) -> Result<Plan, ApiError> {
+fn plan(standing: Standing, lateness: Ms) -> Result<Plan, ApiError> {
     let mut selectors: Vec<Vec<Matcher>> = Vec::new();
     let (mut looks_ahead, mut reads_texts) = (false, false);
     for (query, kind) in caql::sources(&standing.pipeline).map_err(ApiError::bad_data)? {
@@ -96,28 +94,29 @@ fn plan(standing: Standing, lateness_ms: i64) -> Result<Plan, ApiError> {
     }
     Ok(Plan {
         tenant: standing.asked.tenant.clone(),
-        step_ms: standing.period_ms,
-        lateness_ms,
+        step: standing.period,
+        lateness,
         selectors,
         reads_texts,
         looks_ahead,
         kept_steps: KEPT_PERIODS,
         read: "/extension/lua/public/caql_v1",
-        evaluate: Box::new(move |app, cancel, end_ms| standing.period(app, cancel, end_ms)),
+        evaluate: Box::new(move |app, cancel, end| standing.value(app, cancel, end)),
     })
 }
 
 impl Standing {
-    /// The period that ends at `end_ms`.
-    fn period(&self, app: &App, cancel: &Cancel, end_ms: i64) -> Result<Vec<u8>, ApiError> {
+    /// The value of the period that ends at `end`.
+    fn value(&self, app: &App, cancel: &Cancel, end: WallMs) -> Result<Vec<u8>, ApiError> {
         cancel.check()?;
-        let last = Grid { start_ms: end_ms - self.period_ms, period_ms: self.period_ms, count: 1 };
-        let start_ms = self.begin_ms.min(last.start_ms);
-        let count = usize::try_from((end_ms - start_ms) / self.period_ms).unwrap_or(usize::MAX);
+        let last = end - self.period;
+        let start = self.begin.min(last);
+        let count = usize::try_from((end - start) / self.period).unwrap_or(usize::MAX);
+        let grid = |start: WallMs, count| Grid { start_ms: start.0, period_ms: self.period.0, count };
         let source = Streams { app, cancel, tenant: &self.asked.tenant, account: self.account };
-        let outputs = caql::evaluate_last(&self.pipeline, Grid { start_ms, count, ..last }, 1, &source)
-            .map_err(ApiError::bad_data)?;
-        let value = df4::json(last, &outputs).to_string().into_bytes();
+        let outputs =
+            caql::evaluate_last(&self.pipeline, grid(start, count), 1, &source).map_err(ApiError::bad_data)?;
+        let value = df4::json(grid(last, 1), &outputs).to_string().into_bytes();
         bounded(&value)?;
         Ok(value)
     }

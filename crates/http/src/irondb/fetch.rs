@@ -40,8 +40,8 @@ async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
         if is_flat { StreamSearch::from_flatbuffer(&held.bytes) } else { StreamSearch::from_json(&held.bytes) };
     let wanted = wanted.map_err(ApiError::bad_data)?;
     let grid = wanted.grid;
-    let timeout_ms = asked.timeout_ms;
-    let outputs = ask(app, timeout_ms, move |app, cancel| evaluated(app, cancel, &asked.tenant, wanted)).await?;
+    let timeout = asked.timeout;
+    let outputs = ask(app, timeout, move |app, cancel| evaluated(app, cancel, &asked.tenant, wanted)).await?;
     if wants_flat {
         let body = df4::flatbuffer(grid, &outputs);
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, df4::CONTENT_TYPE)], body).into_response());

@@ -187,7 +187,7 @@ async fn answered(
     let made = async move {
         let asked = AccountRequest::new(&request)?;
         let wanted = wanted(&asked, &account)?;
-        ask(&app, asked.timeout_ms, move |app, cancel| {
+        ask(&app, asked.timeout, move |app, cancel| {
             let found = find(app, cancel, &asked.tenant, &wanted)?;
             let count = found.len();
             Ok((make(app, cancel, &asked, found)?, count, count > asked.limit))

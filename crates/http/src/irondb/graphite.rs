@@ -49,7 +49,7 @@ impl Scope {
     }
 
     fn wanted(&self, query: Query) -> Result<StreamSearch, ApiError> {
-        let range = TimeRange::from_ms(i64::MIN, i64::MAX);
+        let range = TimeRange::ALL;
         Ok(StreamSearch { account: account(&self.account)?, query, range })
     }
 }
@@ -73,9 +73,9 @@ async fn listed(
         let asked = AccountRequest::new(&request)?;
         drop(request);
         let wanted = wanted(&asked)?;
-        let (timeout_ms, limit) = (asked.timeout_ms, asked.limit);
+        let (timeout, limit) = (asked.timeout, asked.limit);
         let found = move |app: &App, cancel: &Cancel| find(app, cancel, &asked.tenant, &wanted);
-        let mut list = make(ask(&app, timeout_ms, found).await?);
+        let mut list = make(ask(&app, timeout, found).await?);
         let count = list.len();
         list.truncate(limit);
         Ok((list, count))
@@ -216,7 +216,7 @@ async fn drawn(app: &App, scope: &Scope, read: Result<(AccountRequest, Lookup), 
     let answered = async {
         let (asked, lookup) = read?;
         let account = account(&scope.account)?;
-        ask(app, asked.timeout_ms, move |app, cancel| points(app, cancel, &asked, account, &lookup)).await
+        ask(app, asked.timeout, move |app, cancel| points(app, cancel, &asked, account, &lookup)).await
     };
     answer::of(answered.await)
 }

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use ogive_irondb::httptrap::parse_uuid;
 use ogive_irondb::identity::Identity;
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant};
 use ogive_text::duration::seconds_or_units_ms;
 
 use crate::error::ApiError;
@@ -16,7 +16,7 @@ pub(super) struct AccountRequest {
     pub(super) params: Params,
     /// As received, still encoded.
     path: String,
-    pub(super) timeout_ms: Option<i64>,
+    pub(super) timeout: Option<Ms>,
     pub(super) limit: usize,
 }
 
@@ -30,7 +30,7 @@ impl AccountRequest {
             tenant: params::tenant(headers)?.unwrap_or_default(),
             params: Params::parse(request.uri().query().unwrap_or_default().as_bytes()),
             path: request.uri().path().to_owned(),
-            timeout_ms: text(headers, "x-snowth-timeout").and_then(seconds_or_units_ms),
+            timeout: text(headers, "x-snowth-timeout").and_then(seconds_or_units_ms).map(Ms),
             limit: limit(headers)?,
         })
     }

@@ -29,8 +29,8 @@ async fn answered(
         Ok(asked) => asked,
         Err(error) => return answer::refusal(&error),
     };
-    let timeout_ms = asked.timeout_ms;
-    answer::of(ask(&app, timeout_ms, move |app, cancel| work(app, cancel, &asked)).await)
+    let timeout = asked.timeout;
+    answer::of(ask(&app, timeout, move |app, cancel| work(app, cancel, &asked)).await)
 }
 
 pub(super) async fn raw(State(app): State<App>, request: Request) -> Response {

@@ -4,7 +4,7 @@
 //! store answers the same. A second of which data may still come is `unknown` or `partial`; each of the last [`SECONDS`] that becomes another
 //! one is sent again as it is, so that a reader who applies every event has what the store has.
 //! Threads: one small task a stream; a reader that is slow makes its own task wait and misses nothing until it is
-//! [`BEHIND_MS_MAX`] behind, then seconds are left out.
+//! [`BEHIND_MAX`] behind, then seconds are left out.
 //! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams; one more takes the place of another ([`super::streams`]). A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its closing is waited
 //! for [`CLOSING`] at the most. What came late to a stream that the store answers is looked for after twenty times what looking took.
 //! Failure: a wrong expression is an `error` event and the end of the stream.
@@ -23,7 +23,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use ogive_model::{Ms, WallMs};
+use ogive_model::{Ms, Ns, WallMs, WallNs};
 use tokio::sync::mpsc;
 
 use super::App;
@@ -37,20 +37,20 @@ use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
 use ogive_storage::live::{Answer, LATENESS_MS, Reading, SECONDS, SecondState, StreamSeries};
-pub(super) use seconds::SECOND_MS;
+pub(super) use seconds::{SECOND, second_end, second_number};
 use seconds::{Second, Seconds};
 
 /// 100 ms: a worker of the cells that has not finished by then is starved of CPU, and the store is queried.
 const CLOSING: Duration = Duration::from_millis(100);
 
 /// 60 seconds are caught up with; a reader that was away for longer requests a heat map.
-const BEHIND_MS_MAX: i64 = 60_000;
+const BEHIND_MAX: Ms = Ms::from_secs(60);
 
 /// A comment every 15 s keeps proxies from closing an idle stream.
 const KEEP_ALIVE_SECONDS: i64 = 15;
 
 /// 10 s until seconds that were too large to read are queried again.
-const PAUSE_NS: i64 = 10_000_000_000;
+const PAUSE: Ns = Ns::from_secs(10);
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -63,7 +63,7 @@ pub(super) async fn get(
         query: params.need("query")?.to_owned(),
         start: WallMs(0),
         end: WallMs(0),
-        step: Ms(SECOND_MS),
+        step: SECOND,
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: None,
@@ -115,11 +115,11 @@ struct ColumnStream {
     /// The last change of the reading that was looked at.
     seen: u64,
     /// What was sent for each second: a hash of its event, what was known, and whether it had samples.
-    sent: BTreeMap<i64, (u64, SecondState, bool)>,
+    sent: BTreeMap<WallMs, (u64, SecondState, bool)>,
     /// The progress of the series that the store answers for.
     heard: StreamSeries<u64>,
-    /// When the store is next queried for late data, nanoseconds of the wall clock.
-    due_ns: i64,
+    /// When the store is next queried for late data.
+    due: WallNs,
 }
 
 /// What becomes of a stream.
@@ -131,15 +131,16 @@ enum Next {
 impl ColumnStream {
     async fn new(app: App, wanted: ColumnQuery) -> Self {
         let reading = watch(&app, &wanted).await;
-        Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: StreamSeries::default(), due_ns: 0 }
+        let (sent, heard) = (BTreeMap::new(), StreamSeries::default());
+        Self { app, wanted, reading, seen: 0, sent, heard, due: WallNs::MIN }
     }
 
     /// Sends events until the reader disconnects or the server stops.
     async fn run(mut self, after: Option<i64>, sender: &mpsc::Sender<Bytes>) {
         let mut ending = self.app.ending.clone();
         let closed = closed_second(&self.app);
-        let begin = after.map_or(closed, |after| (after + 1) * SECOND_MS);
-        let mut second = begin.clamp(closed - BEHIND_MS_MAX, closed + SECOND_MS);
+        let begin = after.map_or(closed, |after| second_end(after + 1));
+        let mut second = begin.clamp(closed - BEHIND_MAX, closed + SECOND);
         // What is too large for two minutes may be possible for a second.
         if let Err(error) = self.baseline(second, after.is_some(), sender).await
             && error.status == StatusCode::BAD_REQUEST
@@ -147,8 +148,8 @@ impl ColumnStream {
             return refuse(&error, sender).await;
         }
         loop {
-            let wait = (second + lateness_ms(&self.app)) * 1_000_000 - self.app.clock.wall();
-            let pause = tokio::time::sleep(Duration::from_nanos(u64::try_from(wait).unwrap_or(0)));
+            let wait = (second + lateness(&self.app)).to_ns() - self.app.wall();
+            let pause = tokio::time::sleep(wait.to_duration());
             tokio::select! {
                 () = pause => {}
                 _ = ending.wait_for(|ending| *ending) => return,
@@ -170,17 +171,17 @@ impl ColumnStream {
                 }
                 Err(error) => return refuse(&error, sender).await,
             }
-            let is_due = second / SECOND_MS % KEEP_ALIVE_SECONDS == 0;
+            let is_due = second_number(second) % KEEP_ALIVE_SECONDS == 0;
             if is_due && sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
                 return;
             }
-            second = (second + SECOND_MS).max(closed_second(&self.app) - BEHIND_MS_MAX);
+            second = (second + SECOND).max(closed_second(&self.app) - BEHIND_MAX);
         }
     }
 
     /// Records the seconds before the first one. A reader that reconnects gets them again: they may have changed meanwhile.
-    async fn baseline(&mut self, first: i64, is_again: bool, sender: &mpsc::Sender<Bytes>) -> Result<(), ApiError> {
-        let (from, to) = (first - SECONDS * SECOND_MS, first - SECOND_MS);
+    async fn baseline(&mut self, first: WallMs, is_again: bool, sender: &mpsc::Sender<Bytes>) -> Result<(), ApiError> {
+        let (from, to) = (first - SECOND * SECONDS, first - SECOND);
         let found = self.read(from, to).await?;
         self.note(&found, to);
         if let Some(reading) = &self.reading {
@@ -196,85 +197,85 @@ impl ColumnStream {
         Ok(())
     }
 
-    async fn read(&self, start_ms: i64, end_ms: i64) -> Result<Seconds, ApiError> {
-        let wanted = ColumnQuery { start: WallMs(start_ms), end: WallMs(end_ms), ..self.wanted.clone() };
-        ask(&self.app, Some(10 * SECOND_MS), move |app, cancel| seconds::read(app, &wanted, cancel)).await
+    async fn read(&self, start: WallMs, end: WallMs) -> Result<Seconds, ApiError> {
+        let wanted = ColumnQuery { start, end, ..self.wanted.clone() };
+        ask(&self.app, Some(SECOND * 10), move |app, cancel| seconds::read(app, &wanted, cancel)).await
     }
 
-    fn note(&mut self, found: &Seconds, now_ms: i64) {
+    fn note(&mut self, found: &Seconds, now: WallMs) {
         for (series, newest, is_wide) in &found.heard {
-            self.heard.note(*series, *newest, now_ms / SECOND_MS, *is_wide);
+            self.heard.note(*series, *newest, second_number(now), *is_wide);
         }
-        self.heard.forget(now_ms / SECOND_MS);
+        self.heard.forget(second_number(now));
     }
 
-    fn known(&self, time_ms: i64, now_ms: i64, second: &Second, is_selector: bool) -> SecondState {
+    fn known(&self, time: WallMs, now: WallMs, second: &Second, is_selector: bool) -> SecondState {
         let has_samples = second.has_samples();
         match &self.reading {
-            Some(reading) => reading.known(time_ms / SECOND_MS, has_samples),
-            None if is_selector => self.heard.known(time_ms / SECOND_MS, now_ms / SECOND_MS, has_samples),
+            Some(reading) => reading.known(second_number(time), has_samples),
+            None if is_selector => self.heard.known(second_number(time), second_number(now), has_samples),
             None if has_samples => SecondState::Whole,
             None => SecondState::Unknown,
         }
     }
 
     /// The data of a second's event, if it differs from what was last sent.
-    fn remember(&mut self, time_ms: i64, second: &Second, known: SecondState) -> Option<Vec<u8>> {
-        let data = second.json(time_ms, known, &self.wanted.quantiles);
+    fn remember(&mut self, time: WallMs, second: &Second, known: SecondState) -> Option<Vec<u8>> {
+        let data = second.json(time, known, &self.wanted.quantiles);
         let mut hasher = DefaultHasher::new();
         hasher.write(&data);
         let now = (hasher.finish(), known, second.has_samples());
-        (self.sent.insert(time_ms, now) != Some(now)).then_some(data)
+        (self.sent.insert(time, now) != Some(now)).then_some(data)
     }
 
     /// Sends the column of a second that closed.
-    async fn column(&mut self, time_ms: i64, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
-        let (second, is_selector) = match self.of_cells(time_ms).await {
+    async fn column(&mut self, time: WallMs, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
+        let (second, is_selector) = match self.of_cells(time).await {
             Some(second) => (second, true),
             None => {
-                let mut found = self.read(time_ms, time_ms).await?;
-                self.note(&found, time_ms);
-                (found.by_time.remove(&time_ms).unwrap_or_default(), found.is_selector)
+                let mut found = self.read(time, time).await?;
+                self.note(&found, time);
+                (found.by_time.remove(&time).unwrap_or_default(), found.is_selector)
             }
         };
-        let known = self.known(time_ms, time_ms, &second, is_selector);
-        let data = second.json(time_ms, known, &self.wanted.quantiles);
-        self.remember(time_ms, &second, known);
-        self.sent = self.sent.split_off(&(time_ms - SECONDS * SECOND_MS));
-        let sent = sender.send(event("column", Some(time_ms / SECOND_MS), &data)).await;
+        let known = self.known(time, time, &second, is_selector);
+        let data = second.json(time, known, &self.wanted.quantiles);
+        self.remember(time, &second, known);
+        self.sent = self.sent.split_off(&(time - SECOND * SECONDS));
+        let sent = sender.send(event("column", Some(second_number(time)), &data)).await;
         Ok(if sent.is_ok() { Next::Goes } else { Next::Ends })
     }
 
     /// Sends the seconds that changed since they were sent.
-    async fn corrections(&mut self, now_ms: i64, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
-        let oldest = now_ms - (SECONDS - 1) * SECOND_MS;
-        let Some((from, to, seen)) = self.changed(now_ms) else { return Ok(Next::Goes) };
-        let (from, to) = (from.max(oldest), to.min(now_ms));
+    async fn corrections(&mut self, now: WallMs, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
+        let oldest = now - SECOND * (SECONDS - 1);
+        let Some((from, to, seen)) = self.changed(now) else { return Ok(Next::Goes) };
+        let (from, to) = (from.max(oldest), to.min(now));
         if from > to {
             return Ok(Next::Goes);
         }
-        let began = self.app.clock.wall();
+        let began = self.app.wall();
         let found = self.read(from, to).await;
-        let ended = self.app.clock.wall();
-        self.due_ns = ended + 20 * (ended - began).max(0);
+        let ended = self.app.wall();
+        self.due = ended + (ended - began).max(Ns::ZERO) * 20;
         let mut found = match found {
             Ok(found) => found,
             Err(error) => {
                 // What is too large now is queried again when it may be smaller; the columns continue.
-                self.due_ns = self.due_ns.max(ended + PAUSE_NS);
+                self.due = self.due.max(ended + PAUSE);
                 return Err(ApiError::busy(format!("late seconds cannot be read: {}", error.message)));
             }
         };
         self.seen = seen;
-        self.note(&found, now_ms);
-        for time_ms in (from..=to).step_by(SECOND_MS as usize) {
-            let second = found.by_time.remove(&time_ms).unwrap_or_default();
+        self.note(&found, now);
+        for time in (from.0..=to.0).step_by(SECOND.0 as usize).map(WallMs) {
+            let second = found.by_time.remove(&time).unwrap_or_default();
             // For empty seconds from before the stream, nothing was ever sent.
-            if !second.has_samples() && !self.sent.contains_key(&time_ms) {
+            if !second.has_samples() && !self.sent.contains_key(&time) {
                 continue;
             }
-            let known = self.known(time_ms, now_ms, &second, found.is_selector);
-            let Some(data) = self.remember(time_ms, &second, known) else { continue };
+            let known = self.known(time, now, &second, found.is_selector);
+            let Some(data) = self.remember(time, &second, known) else { continue };
             if sender.send(event("correction", None, &data)).await.is_err() {
                 return Ok(Next::Ends);
             }
@@ -283,29 +284,30 @@ impl ColumnStream {
     }
 
     /// First and last of the seconds that may have changed, and the change number that this covers.
-    fn changed(&self, now_ms: i64) -> Option<(i64, i64, u64)> {
+    fn changed(&self, now: WallMs) -> Option<(WallMs, WallMs, u64)> {
         let Some(reading) = &self.reading else {
             // When behind, the present comes first.
-            let is_due = self.app.clock.wall() >= self.due_ns && now_ms >= closed_second(&self.app);
-            return is_due.then_some((now_ms - (SECONDS - 1) * SECOND_MS, now_ms, 0));
+            let is_due = self.app.wall() >= self.due && now >= closed_second(&self.app);
+            return is_due.then_some((now - SECOND * (SECONDS - 1), now, 0));
         };
-        if self.app.clock.wall() < self.due_ns {
+        if self.app.wall() < self.due {
             return None;
         }
         let (changed, seen) = reading.changes(self.seen);
-        let moved = |(time_ms, (_, known, has_samples)): (&i64, &(u64, SecondState, bool))| {
-            (reading.known(time_ms / SECOND_MS, *has_samples) != *known).then_some(*time_ms)
+        let moved = |(time, (_, known, has_samples)): (&WallMs, &(u64, SecondState, bool))| {
+            (reading.known(second_number(*time), *has_samples) != *known).then_some(*time)
         };
         let moved = self.sent.iter().filter_map(moved);
-        let changed = changed.into_iter().flat_map(|(first, last)| [first * SECOND_MS, last * SECOND_MS]);
-        let (first, last) = moved.chain(changed).fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(time), b.max(time)));
+        let changed = changed.into_iter().flat_map(|(first, last)| [second_end(first), second_end(last)]);
+        let widest = |(a, b): (WallMs, WallMs), time| (a.min(time), b.max(time));
+        let (first, last) = moved.chain(changed).fold((WallMs::MAX, WallMs::MIN), widest);
         (first <= last).then_some((first, last, seen))
     }
 
     /// A second from closed cells, if they are certain. A watch that never is certain ends.
-    async fn of_cells(&mut self, time_ms: i64) -> Option<Second> {
+    async fn of_cells(&mut self, time: WallMs) -> Option<Second> {
         let answer = match &self.reading {
-            Some(reading) => reading.second(time_ms / SECOND_MS, CLOSING).await,
+            Some(reading) => reading.second(second_number(time), CLOSING).await,
             None => Answer::Ask(None),
         };
         let counts = self.app.live.as_ref().map(|live| live.counts().clone());
@@ -354,11 +356,11 @@ async fn watch(app: &App, wanted: &ColumnQuery) -> Option<Reading> {
     watched.ok().flatten()
 }
 
-fn lateness_ms(app: &App) -> i64 {
-    app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness().0)
+fn lateness(app: &App) -> Ms {
+    app.live.as_ref().map_or(Ms::from(LATENESS_MS), |live| live.lateness())
 }
 
 /// The last second that is complete, with the lateness allowed.
-fn closed_second(app: &App) -> i64 {
-    (app.clock.wall().div_euclid(1_000_000) - lateness_ms(app)).div_euclid(SECOND_MS) * SECOND_MS
+fn closed_second(app: &App) -> WallMs {
+    (app.now() - lateness(app)).align_down(SECOND)
 }

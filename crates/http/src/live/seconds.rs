@@ -28,7 +28,17 @@ const VALUES_MAX: usize = 1_000;
 /// 2,000,000 samples: two minutes of 16,000 series.
 const SAMPLES_MAX: usize = 2_000_000;
 
-pub(crate) const SECOND_MS: i64 = 1_000;
+pub(crate) const SECOND: Ms = Ms::from_secs(1);
+
+/// The number of the second that ends at `time`, as events and live cells name it.
+pub(crate) const fn second_number(time: WallMs) -> i64 {
+    time.0.div_euclid(SECOND.0)
+}
+
+/// Where the second called `number` ends.
+pub(crate) const fn second_end(number: i64) -> WallMs {
+    WallMs(number * SECOND.0)
+}
 
 /// The contents of one second.
 #[derive(Clone, Debug, Default)]
@@ -37,10 +47,10 @@ pub(super) struct Second {
     values: BTreeMap<String, f64>,
 }
 
-/// Seconds, by their ends in milliseconds.
+/// Seconds, by their ends.
 #[derive(Debug, Default)]
 pub(super) struct Seconds {
-    pub(super) by_time: BTreeMap<i64, Second>,
+    pub(super) by_time: BTreeMap<WallMs, Second>,
     /// The series of a selector: a number that identifies each, the second of its newest sample, and whether its cells are wide.
     pub(super) heard: Vec<(u64, i64, bool)>,
     /// Whether the progress of senders is known.
@@ -57,14 +67,14 @@ impl Second {
     }
 
     /// The data of its event.
-    pub(super) fn json(&self, time_ms: i64, known: SecondState, quantiles: &[f64]) -> Vec<u8> {
+    pub(super) fn json(&self, time: WallMs, known: SecondState, quantiles: &[f64]) -> Vec<u8> {
         let mut out = Vec::new();
         if known == SecondState::Unknown || self.merged.is_none() && !self.values.is_empty() {
             out.extend_from_slice(b"{\"t\":");
-            prometheus_json::time(&mut out, time_ms);
+            prometheus_json::time(&mut out, time.0);
             out.extend_from_slice(br#","count":null,"sum":null,"min":null,"max":null,"bins":[],"quantiles":[]}"#);
         } else {
-            columns::column(&mut out, WallMs(time_ms), self.merged.as_ref(), quantiles);
+            columns::column(&mut out, time, self.merged.as_ref(), quantiles);
         }
         // More follows.
         out.pop();
@@ -105,7 +115,7 @@ pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<S
 fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange { start: wanted.start - Ms(SECOND_MS), end: wanted.end },
+        range: TimeRange { start: wanted.start - SECOND, end: wanted.end },
         samples_max: SAMPLES_MAX,
         labels_only: false,
         resolution: Resolution::Width(0),
@@ -118,7 +128,7 @@ fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &C
         let mut hasher = DefaultHasher::new();
         (&series.labels, series.meta.kind).hash(&mut hasher);
         let is_wide = !(1..=1_000).contains(&series.meta.width_ms);
-        out.heard.push((hasher.finish(), second_of(*newest) / SECOND_MS, is_wide));
+        out.heard.push((hasher.finish(), second_number(WallMs(*newest).align_up(SECOND)), is_wide));
         has_histograms |= series.meta.kind == Kind::Histogram;
         if series.meta.kind == Kind::Float {
             add_numbers(&mut out, &series);
@@ -126,7 +136,7 @@ fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &C
     }
     if has_histograms {
         for (time, merged) in columns::columns(app, wanted, cancel)?.by_time {
-            out.by_time.entry(time).or_default().merged = Some(merged);
+            out.by_time.entry(WallMs(time)).or_default().merged = Some(merged);
         }
     }
     Ok(out)
@@ -136,15 +146,10 @@ fn add_numbers(out: &mut Seconds, series: &SeriesData) {
     let labels = labels_json(&series.labels);
     let is_delta = series.meta.temporality == Temporality::Delta;
     for (time, value) in series.floats.times.iter().zip(&series.floats.values).filter(|(_, value)| !value.is_nan()) {
-        let second = out.by_time.entry(second_of(*time)).or_default();
+        let second = out.by_time.entry(WallMs(*time).align_up(SECOND)).or_default();
         let known = second.values.entry(labels.clone()).or_insert(0.0);
         *known = if is_delta { *known + value } else { *value };
     }
-}
-
-/// The end of an instant's second.
-const fn second_of(time_ms: i64) -> i64 {
-    ((time_ms - 1).div_euclid(SECOND_MS) + 1) * SECOND_MS
 }
 
 /// The groups of an expression that has any: one second's largest may not be the next one's, so one must be chosen.
@@ -175,11 +180,11 @@ fn of_expression(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Sec
     for row in rows {
         let labels = labels_json(&row.labels);
         for (time, value) in row.floats.into_iter().filter(|(_, value)| !value.is_nan()) {
-            out.by_time.entry(time).or_default().values.insert(labels.clone(), value);
+            out.by_time.entry(WallMs(time)).or_default().values.insert(labels.clone(), value);
         }
         for (time, value) in row.histograms.into_iter().filter(|_| groups.draws(&row.labels)) {
             let value = Merged::Float((*value).clone());
-            let second = out.by_time.entry(time).or_default();
+            let second = out.by_time.entry(WallMs(time)).or_default();
             match &mut second.merged {
                 None => second.merged = Some(value),
                 // Histograms that cannot be merged are left out, as in a heat map.

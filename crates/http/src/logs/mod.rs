@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Kind, Labels, Matcher, Ms, TimeRange, WallMs, WallNs, Words};
+use ogive_model::{Kind, Labels, Matcher, Ms, TimeRange, WallMs, Words};
 use ogive_search::{Line, Query, Severity};
 
 use super::App;
@@ -97,8 +97,8 @@ impl Scanned {
 impl LineQuery {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let (query, selectors) = search(params)?;
-        let end = params.time("end")?.map_or_else(|| WallNs(app.clock.wall()).to_ms() + Ms(1_000), WallMs);
-        let start = params.time("start")?.map_or_else(|| end.saturating_sub(RANGE), WallMs);
+        let end = params.time("end")?.unwrap_or_else(|| app.now() + Ms::from_secs(1));
+        let start = params.time("start")?.unwrap_or_else(|| end.saturating_sub(RANGE));
         if end < start {
             return Err(wrong("end", "it is before the start"));
         }
@@ -142,8 +142,8 @@ impl LineQuery {
 }
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (wanted, timeout_ms) = (LineQuery::new(&app, &params)?, params.duration("timeout")?);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let (wanted, timeout) = (LineQuery::new(&app, &params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout, move |app, cancel| {
         let lines = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
         Ok(answer::document(&wanted, &lines))
     });
@@ -152,8 +152,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start, end, step) = prometheus::range(&params)?;
-    let ((query, selectors), timeout_ms) = (search(&params)?, params.duration("timeout")?);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let ((query, selectors), timeout) = (search(&params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout, move |app, cancel| {
         let range = TimeRange { start: start.saturating_sub(step), end };
         let store = app.backend.of(&params.tenant);
         let series = series(cancel, &*store, &query, &selectors, range)?;

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Labels, Ms, TimeRange, WallMs, WallNs};
+use ogive_model::{Labels, Ms, TimeRange, WallMs};
 
 use super::App;
 use super::ask::{Cancel, ask, whole};
@@ -47,8 +47,8 @@ impl TraceFilter {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let wrong = |name: &str, what: &str| ApiError::bad_data(format!("invalid parameter {name:?}: {what}"));
         let selectors = params.get("query").map(series::selectors).transpose()?.unwrap_or_default();
-        let end = params.time("end")?.map_or_else(|| WallNs(app.clock.wall()).to_ms() + Ms(1_000), WallMs);
-        let start = params.time("start")?.map_or_else(|| end.saturating_sub(RANGE), WallMs);
+        let end = params.time("end")?.unwrap_or_else(|| app.now() + Ms::from_secs(1));
+        let start = params.time("start")?.unwrap_or_else(|| end.saturating_sub(RANGE));
         if end < start {
             return Err(wrong("end", "it is before the start"));
         }
@@ -116,8 +116,8 @@ impl TraceFilter {
 }
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (wanted, timeout_ms) = (TraceFilter::new(&app, &params)?, params.duration("timeout")?);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let (wanted, timeout) = (TraceFilter::new(&app, &params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout, move |app, cancel| {
         let (traces, explained) = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
         Ok(answer::document(&wanted, &traces, &explained))
     });
@@ -127,8 +127,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 /// `{"series", "complete", "columns": [[t, count], ...]}`: only columns that have slow traces.
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start, end, step) = prometheus::range(&params)?;
-    let (selectors, timeout_ms) = (series::selectors(params.need("query")?)?, params.duration("timeout")?);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let (selectors, timeout) = (series::selectors(params.need("query")?)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout, move |app, cancel| {
         let range = TimeRange { start: start.saturating_sub(step), end };
         let store = app.backend.of(&params.tenant);
         let series = series::wanted(cancel, &*store, &selectors, range)?;
