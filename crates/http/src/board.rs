@@ -14,8 +14,8 @@ use axum::response::Response;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 use ogive_model::{
-    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
-    Temporality, Tenant, TimeRange, Value,
+    Batch, BatchId, Kind, METRIC_NAME, MatchOp, Matcher, Ms, Resolution, Sample, Selection, SeriesDef, SeriesMeta,
+    Temporality, Tenant, TimeRange, Value, WallMs,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -183,10 +183,10 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Respo
     let boards = read(&app, &params.tenant, None).await?;
     let last = boards.iter().filter_map(|(_, versions)| versions.last());
     let rows: Vec<Json> = last
-        .filter_map(|(time_ms, version)| {
+        .filter_map(|(time, version)| {
             let board = version.board.as_ref()?;
             Some(json!({
-                "name": board.name, "title": board.title, "version": version.version, "time_ms": time_ms,
+                "name": board.name, "title": board.title, "version": version.version, "time_ms": time,
                 "by": version.by, "panels": board.panels.len(),
             }))
         })
@@ -212,16 +212,16 @@ pub(super) async fn get(
         None => versions.last(),
         Some(wanted) => versions.iter().find(|(_, version)| version.version == wanted),
     };
-    let Some((time_ms, Version { version, by, board: Some(board) })) = found else {
+    let Some((time, Version { version, by, board: Some(board) })) = found else {
         return Err(ApiError::not_found(format!("there is no board {name:?} of this version")));
     };
     let all: Vec<Json> = versions
         .iter()
-        .map(|(time_ms, one)| {
-            json!({"version": one.version, "time_ms": time_ms, "by": one.by, "deleted": one.board.is_none()})
+        .map(|(time, one)| {
+            json!({"version": one.version, "time_ms": time, "by": one.by, "deleted": one.board.is_none()})
         })
         .collect();
-    Ok(success(&json!({"version": version, "time_ms": time_ms, "by": by, "board": board, "versions": all})))
+    Ok(success(&json!({"version": version, "time_ms": time, "by": by, "board": board, "versions": all})))
 }
 
 /// Saves a board as its next version.
@@ -296,22 +296,21 @@ async fn add(
         return Err(ApiError::execution(format!("there are {BOARDS_MAX} boards, and no more are taken")));
     }
     let version = last.map_or(0, |(_, version)| version.version) + 1;
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
-    let time_ms = last.map_or(now_ms, |(time_ms, _)| now_ms.max(time_ms + 1));
+    let now = app.now();
+    let time = last.map_or(now, |(time, _)| now.max(*time + Ms(1)));
     let text = serde_json::to_string(&Version { version, by: by.to_owned(), board }).expect("it is JSON");
-    store(app, tenant, name, time_ms, text).await?;
+    store(app, tenant, name, time, text).await?;
     Ok(version)
 }
 
-async fn store(app: &App, tenant: &Tenant, name: &str, time_ms: i64, text: String) -> Result<(), ApiError> {
+async fn store(app: &App, tenant: &Tenant, name: &str, time: WallMs, text: String) -> Result<(), ApiError> {
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let def = SeriesDef::new([(METRIC_NAME, METRIC), ("board", name)], meta)
         .map_err(|error| ApiError::bad_data(error.to_string()))?;
     let BatchId { source, sequence } = app.numbers.next();
     let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     batch.series.push(Ok(def));
-    let time_ns = time_ms.saturating_mul(1_000_000);
-    batch.samples.push(Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Text(text) }));
+    batch.samples.push(Ok(Sample { series: 0, time_ns: time.to_ns().0, start_ns: None, value: Value::Text(text) }));
     let way = app.meters.ingest.begin_made();
     let frame = batch.encode().map_err(|error| ApiError::bad_data(error.to_string()))?;
     let verdict = stored(app, Protocol::Batch, batch, frame, &way).await.map_err(|error| error_of(&error).0)?;
@@ -322,7 +321,7 @@ async fn store(app: &App, tenant: &Tenant, name: &str, time_ms: i64, text: Strin
     Ok(())
 }
 
-type Versions = Vec<(i64, Version)>;
+type Versions = Vec<(WallMs, Version)>;
 
 async fn versions(app: &App, tenant: &Tenant, name: &str) -> Result<Versions, ApiError> {
     Ok(read(app, tenant, Some(name.to_owned())).await?.pop().map(|(_, versions)| versions).unwrap_or_default())
@@ -350,10 +349,10 @@ fn found(app: &App, tenant: &Tenant, name: Option<&str>, cancel: &Cancel) -> Res
         let all = one.texts.times.iter().zip(&one.texts.values);
         let skipped = if name.is_some() { 0 } else { one.texts.times.len().saturating_sub(1) };
         let mut versions = Versions::new();
-        for (time_ms, text) in all.skip(skipped) {
+        for (time, text) in all.skip(skipped) {
             cancel.hold(text.len() * 2)?;
             // Other texts under this name are not versions.
-            versions.extend(serde_json::from_str(text).ok().map(|version| (*time_ms, version)));
+            versions.extend(serde_json::from_str(text).ok().map(|version| (WallMs(*time), version)));
         }
         boards.push((one.labels.get("board").to_owned(), versions));
         Ok(())

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ogive_model::{MonoNs, Ns};
 use tokio::sync::oneshot;
 
 use super::client::Client;
@@ -35,31 +36,31 @@ pub(super) struct Usage {
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     ns: f64,
-    at_ns: u64,
+    at: MonoNs,
 }
 
 impl Used {
-    fn now(self, now_ns: u64) -> f64 {
-        self.ns * (-(now_ns.saturating_sub(self.at_ns) as f64) / HALF_LIFE_NS).exp2()
+    fn now(self, now: MonoNs) -> f64 {
+        self.ns * (-(now.since(self.at).0 as f64) / HALF_LIFE_NS).exp2()
     }
 }
 
 impl Usage {
-    /// `client` held a place for `ns`.
-    pub(super) fn add(&mut self, client: &Client, ns: u64, now_ns: u64) {
+    /// `client` held a place for `held`.
+    pub(super) fn add(&mut self, client: &Client, held: Ns, now: MonoNs) {
         let of_both = [(&mut self.askers, &client.asker), (&mut self.tenants, &client.tenant)];
         for (users, name) in of_both {
             if users.len() >= USERS_MAX {
-                users.retain(|_, used| used.now(now_ns) >= NOTABLE_NS);
+                users.retain(|_, used| used.now(now) >= NOTABLE_NS);
             }
             let used = users.get(name).copied().unwrap_or_default();
-            users.insert(name.clone(), Used { ns: used.now(now_ns) + ns as f64, at_ns: now_ns });
+            users.insert(name.clone(), Used { ns: used.now(now) + held.0 as f64, at: now });
         }
     }
 
     /// The use by the client's asker and tenant.
-    pub(super) fn of(&self, client: &Client, now_ns: u64) -> f64 {
-        let used = |users: &HashMap<String, Used>, name: &str| users.get(name).map_or(0.0, |used| used.now(now_ns));
+    pub(super) fn of(&self, client: &Client, now: MonoNs) -> f64 {
+        let used = |users: &HashMap<String, Used>, name: &str| users.get(name).map_or(0.0, |used| used.now(now));
         used(&self.askers, &client.asker) + used(&self.tenants, &client.tenant)
     }
 }
@@ -72,7 +73,7 @@ pub(super) struct Queue {
 
 struct Shared {
     usage: Arc<Mutex<Usage>>,
-    now_ns: fn() -> u64,
+    now: fn() -> MonoNs,
     places: usize,
     state: Mutex<State>,
 }
@@ -99,9 +100,9 @@ pub(super) struct Permit {
 }
 
 impl Queue {
-    pub(super) fn new(places: usize, usage: &Arc<Mutex<Usage>>, now_ns: fn() -> u64) -> Self {
+    pub(super) fn new(places: usize, usage: &Arc<Mutex<Usage>>, now: fn() -> MonoNs) -> Self {
         let state = Mutex::new(State { free: places, ..State::default() });
-        Self { shared: Arc::new(Shared { usage: Arc::clone(usage), now_ns, places, state }) }
+        Self { shared: Arc::new(Shared { usage: Arc::clone(usage), now, places, state }) }
     }
 
     /// Free slots.
@@ -176,11 +177,11 @@ impl Shared {
         if state.free == 0 {
             return None;
         }
-        let now_ns = (self.now_ns)();
+        let now = (self.now)();
         let usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share(self.places);
         let may = |waiter: &Waiter| state.held.get(&waiter.client.asker).is_none_or(|held| *held < share);
-        let weight = |waiter: &Waiter| (usage.of(&waiter.client, now_ns), waiter.number);
+        let weight = |waiter: &Waiter| (usage.of(&waiter.client, now), waiter.number);
         let eligible = state.waiting.iter().enumerate().filter(|(_, waiter)| may(waiter));
         let least = eligible.map(|(at, waiter)| (weight(waiter), at));
         let (_, at) = least.min_by(|(one, _), (other, _)| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))?;
@@ -205,12 +206,12 @@ mod tests {
 
     fn queue(places: usize) -> (Queue, Arc<Mutex<Usage>>) {
         let usage = Arc::<Mutex<Usage>>::default();
-        (Queue::new(places, &usage, || 0), usage)
+        (Queue::new(places, &usage, || MonoNs(0)), usage)
     }
 
     /// Lets all ask, in this order, of a queue of so many places; each works for as long as it says and is charged for it. The order in
     /// which they ended.
-    fn order(places: usize, requested: &[(Client, u64)]) -> Vec<usize> {
+    fn order(places: usize, requested: &[(Client, Ns)]) -> Vec<usize> {
         let (queue, usage) = queue(places);
         let mut futures: Vec<_> =
             requested.iter().map(|(client, _)| Some(Box::pin(queue.clone().take(client.clone())))).collect();
@@ -228,8 +229,8 @@ mod tests {
             }
             assert!(!ended.is_empty(), "somebody has a place: {order:?}");
             for (at, permit) in ended {
-                let (client, ns) = &requested[at];
-                usage.lock().unwrap().add(client, *ns, 0);
+                let (client, held) = &requested[at];
+                usage.lock().unwrap().add(client, *held, MonoNs(0));
                 drop(permit);
                 order.push(at);
             }
@@ -241,9 +242,9 @@ mod tests {
     /// Forty queries of one address, each of another tenant, had all places one after the other; whoever asked next waited for all of them.
     #[test]
     fn who_has_used_little_goes_before_who_waits_longer() {
-        let heavy = |at: usize| (client(&format!("tenant-{at}"), "10.0.0.1"), 1_000_000_000);
+        let heavy = |at: usize| (client(&format!("tenant-{at}"), "10.0.0.1"), Ns::from_secs(1));
         let mut requested: Vec<_> = (0..40).map(heavy).collect();
-        requested.push((client("other", "10.0.0.2"), 1_000_000));
+        requested.push((client("other", "10.0.0.2"), Ns(1_000_000)));
         let order = order(4, &requested);
         let tiny = order.iter().position(|at| *at == 40).unwrap();
         assert!(tiny <= 3, "it has the place that the other may not have: {order:?}");
@@ -255,9 +256,9 @@ mod tests {
     fn among_several_heavy_askers_the_light_one_is_next() {
         let mut requested = Vec::new();
         for at in 0..30 {
-            requested.push((client("default", &format!("10.0.0.{}", at % 3)), 1_000_000_000));
+            requested.push((client("default", &format!("10.0.0.{}", at % 3)), Ns::from_secs(1)));
         }
-        requested.push((client("default", "10.0.0.9"), 1_000_000));
+        requested.push((client("default", "10.0.0.9"), Ns(1_000_000)));
         let order = order(2, &requested);
         let tiny = order.iter().position(|at| *at == 30).unwrap();
         assert!(
@@ -268,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_tenant_behind_the_same_proxy_does_not_wait_for_another() {
-        let mut requested: Vec<_> = (0..20).map(|_| (client("loud", "proxy"), 1_000_000_000)).collect();
-        requested.push((client("quiet", "proxy"), 1_000_000));
+        let mut requested: Vec<_> = (0..20).map(|_| (client("loud", "proxy"), Ns::from_secs(1))).collect();
+        requested.push((client("quiet", "proxy"), Ns(1_000_000)));
         let order = order(4, &requested);
         let quiet = order.iter().position(|at| *at == 20).unwrap();
         assert!(quiet < 2 * share(4), "those that worked when it came, and what was handed out with it: {order:?}");
@@ -279,15 +280,15 @@ mod tests {
     fn what_was_used_is_forgotten_by_halves() {
         let mut usage = Usage::default();
         let one = client("t", "a");
-        usage.add(&one, 8_000_000_000, 0);
+        usage.add(&one, Ns::from_secs(8), MonoNs(0));
         let half_life = HALF_LIFE_NS as u64;
-        let all = [0, 1, 2, 3].map(|times| (usage.of(&one, times * half_life) / 1e9).round());
+        let all = [0, 1, 2, 3].map(|times| (usage.of(&one, MonoNs(times * half_life)) / 1e9).round());
         assert_eq!(all, [16.0, 8.0, 4.0, 2.0], "of the asker and of the tenant");
         for at in 0..2 * USERS_MAX {
-            usage.add(&client(&format!("t{at}"), &format!("a{at}")), 1000, half_life);
+            usage.add(&client(&format!("t{at}"), &format!("a{at}")), Ns(1000), MonoNs(half_life));
         }
         assert!(usage.askers.len() <= USERS_MAX && usage.tenants.len() <= USERS_MAX, "{}", usage.askers.len());
-        assert!(usage.of(&one, half_life) > 7e9, "who used much is remembered");
+        assert!(usage.of(&one, MonoNs(half_life)) > 7e9, "who used much is remembered");
     }
 
     #[test]
@@ -295,7 +296,7 @@ mod tests {
         static NOW: AtomicU64 = AtomicU64::new(0);
         let usage = Arc::<Mutex<Usage>>::default();
         // ORDERING: Relaxed; one thread.
-        let queue = Queue::new(2, &usage, || NOW.load(Ordering::Relaxed));
+        let queue = Queue::new(2, &usage, || MonoNs(NOW.load(Ordering::Relaxed)));
         let mut context = Context::from_waker(Waker::noop());
         let mut poll = |client: Client| {
             let mut future = Box::pin(queue.clone().take(client));

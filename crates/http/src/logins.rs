@@ -4,6 +4,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use ogive_model::WallMs;
 use serde_json::{Value, json};
 
 use super::App;
@@ -13,13 +14,13 @@ use ogive_text::calendar::rfc3339;
 
 /// All logins; an empty list and `open` when no login is required.
 pub(super) async fn get(State(app): State<App>) -> Response {
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let now = app.now();
     let logins = app.web.logins();
-    let shown: Vec<Value> = logins.iter().map(|login| shown(login, now_ms)).collect();
+    let shown: Vec<Value> = logins.iter().map(|login| shown(login, now)).collect();
     success(&json!({"open": logins.is_empty(), "logins": shown}))
 }
 
-fn shown(login: &Login, now_ms: i64) -> Value {
+fn shown(login: &Login, now: WallMs) -> Value {
     let kind = match login.kind {
         LoginKind::User => "user",
         LoginKind::Token => "token",
@@ -29,7 +30,7 @@ fn shown(login: &Login, now_ms: i64) -> Value {
         "name": login.grant.name,
         "tenant": login.grant.tenant.as_ref().map(|tenant| tenant.as_str()),
         "allow": login.grant.allow.words(),
-        "expires": login.expires_ms.map(rfc3339),
-        "expired": login.expires_ms.is_some_and(|end_ms| end_ms <= now_ms),
+        "expires": login.expires.map(|end| rfc3339(end.0)),
+        "expired": login.expires.is_some_and(|end| end <= now),
     })
 }

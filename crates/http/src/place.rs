@@ -10,12 +10,13 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -63,14 +64,14 @@ impl Kinds {
     }
 }
 
-fn now_ns() -> u64 {
-    Clock::global().now()
+fn now() -> MonoNs {
+    MonoNs(Clock::global().now())
 }
 
 /// For how long this thread had a processor.
-fn thread_cpu_ns() -> u64 {
+fn thread_cpu() -> Ns {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    Ns::from_secs(time.tv_sec) + Ns(time.tv_nsec)
 }
 
 /// All places.
@@ -94,7 +95,7 @@ pub(super) struct Admission {
 impl QueryPlaces {
     pub(super) fn new() -> Self {
         let usage = Arc::default();
-        let [small, large] = [SMALL, LARGE].map(|places| Queue::new(places, &usage, now_ns));
+        let [small, large] = [SMALL, LARGE].map(|places| Queue::new(places, &usage, now));
         let [waiting, requested] = [WAITING, ASKED].map(|places| Arc::new(Semaphore::new(places)));
         Self { all: Arc::new(All { small, large, waiting, requested, usage }), clients: Arc::default() }
     }
@@ -135,9 +136,9 @@ impl QueryPlaces {
             client,
             own,
             all: Arc::clone(&self.all),
-            from_ns: now_ns(),
-            waited_ns: AtomicU64::new(0),
-            cpu_ns: AtomicU64::new(0),
+            from: now(),
+            waited_ns: AtomicI64::new(0),
+            cpu_ns: AtomicI64::new(0),
         }
     }
 }
@@ -155,36 +156,36 @@ pub(super) struct QueryPlace {
     client: Client,
     own: Arc<Kinds>,
     all: Arc<All>,
-    from_ns: u64,
+    from: MonoNs,
     /// Of the time since then, that without a place.
-    waited_ns: AtomicU64,
+    waited_ns: AtomicI64,
     /// Time on a processor; 0 while it is not known.
-    cpu_ns: AtomicU64,
+    cpu_ns: AtomicI64,
 }
 
 impl Drop for QueryPlace {
     fn drop(&mut self) {
-        let now_ns = now_ns();
+        let now = now();
         // ORDERING: Relaxed; who drops it has it alone.
-        let waited_ns = self.waited_ns.load(Ordering::Relaxed);
-        let held_ns = now_ns.saturating_sub(self.from_ns).saturating_sub(waited_ns);
+        let waited = Ns(self.waited_ns.load(Ordering::Relaxed));
+        let held = now.since(self.from).saturating_sub(waited).max(Ns::ZERO);
         // A query that held the slot while others had the processor took nothing from them.
-        let used_ns = match self.cpu_ns.load(Ordering::Relaxed) {
-            0 => held_ns,
-            cpu_ns => cpu_ns,
+        let used = match Ns(self.cpu_ns.load(Ordering::Relaxed)) {
+            Ns::ZERO => held,
+            cpu => cpu,
         };
         // Before the slot is released: the next client is chosen by the use so far.
-        self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, used_ns, now_ns);
+        self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, used, now);
     }
 }
 
 impl QueryPlace {
     /// Runs the work of the slot on this thread, and measures its processor time.
     pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        let from_ns = thread_cpu_ns();
+        let from = thread_cpu();
         let done = work();
         // ORDERING: Relaxed; read by who drops the place, behind all that use it.
-        self.cpu_ns.fetch_add(thread_cpu_ns().saturating_sub(from_ns), Ordering::Relaxed);
+        self.cpu_ns.fetch_add((thread_cpu() - from).max(Ns::ZERO).0, Ordering::Relaxed);
         done
     }
 
@@ -203,10 +204,10 @@ impl QueryPlace {
         if waiting.is_some() {
             held.0 = None;
         }
-        let from_ns = now_ns();
+        let from = now();
         let large = wait(both(&self.client, self.own.large.clone(), self.all.large.clone()), is_gone);
         // ORDERING: Relaxed; it is read when nobody else has the place.
-        self.waited_ns.fetch_add(now_ns().saturating_sub(from_ns), Ordering::Relaxed);
+        self.waited_ns.fetch_add(now().since(from).0, Ordering::Relaxed);
         if let Some(large) = large {
             *held = (Some(large), true);
         }
@@ -295,12 +296,12 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_processor_is_not_charged() {
         let places = QueryPlaces::new();
-        let used = |name: &str| places.all.usage.lock().unwrap().of(&client(name), now_ns());
+        let used = |name: &str| places.all.usage.lock().unwrap().of(&client(name), now());
         taken(&places, "sleeps").await.run(|| std::thread::sleep(Duration::from_millis(200)));
         let works = taken(&places, "works").await;
         works.run(|| {
-            let from_ns = thread_cpu_ns();
-            while thread_cpu_ns() - from_ns < 50_000_000 {}
+            let from = thread_cpu();
+            while thread_cpu() - from < Ns(50_000_000) {}
         });
         drop(works);
         assert!(used("sleeps") < used("works"), "{} {}", used("sleeps"), used("works"));

@@ -5,18 +5,18 @@
 //! `totalQueryableSamples` counts it for each step that looks at it. `peakSamples` is what was read and what the answer holds together.
 //! Beside them `seriesRead`.
 
-use ogive_model::{Ms, WallMs};
+use ogive_model::{MonoNs, Ms, WallMs};
 use ogive_query::value::{QueryResult, Value};
 use serde_json::json;
 
 use super::App;
 use super::params::Params;
 
-/// The instants of a query, nanoseconds of the server's clock.
+/// The instants of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stats {
-    requested: u64,
-    begun: u64,
+    requested: MonoNs,
+    begun: MonoNs,
     /// The steps too.
     all: bool,
 }
@@ -25,19 +25,19 @@ impl Stats {
     /// None unless the parameter is given and not empty.
     pub(super) fn requested(app: &App, params: &Params) -> Option<Self> {
         let all = params.get("stats").filter(|text| !text.is_empty())? == "all";
-        let requested = app.clock.now();
+        let requested = MonoNs(app.clock.now());
         Some(Self { requested, begun: requested, all })
     }
 
     /// Called when the evaluation begins.
     pub(super) fn begin(self, app: &App) -> Self {
-        Self { begun: app.clock.now(), ..self }
+        Self { begun: MonoNs(app.clock.now()), ..self }
     }
 
     /// The evaluation ended with `result`; its first instant and the step between two.
     pub(super) fn end(self, app: &App, result: &QueryResult, start: WallMs, step: Ms) -> serde_json::Value {
-        let ended = app.clock.now();
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+        let ended = MonoNs(app.clock.now());
+        let seconds = |from: MonoNs, to: MonoNs| to.since(from).0 as f64 / 1e9;
         let (queue, eval) = (seconds(self.requested, self.begun), seconds(self.begun, ended));
         let stats = &result.stats;
         let mut samples = json!({

@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use ogive_detect::rules::RuleKind;
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 use ogive_text::calendar::instant_ms;
 use serde_json::json;
 
@@ -58,7 +58,7 @@ pub(super) async fn alert_managers(State(app): State<App>) -> Response {
 }
 
 /// 400 days, as for the silences themselves.
-const SILENCE_MS: i64 = 400 * 86_400_000;
+const SILENCE: Ms = Ms::from_secs(400 * 86_400);
 
 /// Active alerts with what silences them, firing ones first.
 pub(super) async fn quiet_alerts(State(app): State<App>, params: Params) -> Response {
@@ -98,7 +98,7 @@ pub(super) async fn silence(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let tenant = tenant(&headers)?.unwrap_or_default();
-    let wish = wish(read(&headers, &body)?, tenant, asker, app.clock.wall().div_euclid(1_000_000))?;
+    let wish = wish(read(&headers, &body)?, tenant, asker, app.now())?;
     let id = blocking("the silence", move || {
         let made = app.alerting.silence(wish).ok_or_else(no_rules)?;
         made.map_err(ApiError::bad_data)
@@ -110,26 +110,29 @@ fn wish(
     new: NewSilence,
     tenant: Tenant,
     asker: Option<Extension<Asker>>,
-    now_ms: i64,
+    now: WallMs,
 ) -> Result<SilenceRequest, ApiError> {
-    let instant = |text: &str| instant_ms(text).ok_or_else(|| ApiError::bad_data(format!("{text:?} is no instant")));
+    let no_instant = |text: &str| ApiError::bad_data(format!("{text:?} is no instant"));
+    let instant = |text: &str| instant_ms(text).map(WallMs).ok_or_else(|| no_instant(text));
     let span = |text: &str| {
-        ogive_detect::rules::duration::parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")))
+        let span = ogive_detect::rules::duration::parse_ms(text).map(Ms);
+        span.map_err(|error| ApiError::bad_data(format!("for: {error}")))
     };
     let is_acknowledgement = new.acknowledge.is_some();
     let labels = match (new.matchers, new.acknowledge) {
         (Some(labels), None) | (None, Some(labels)) => labels,
         _ => return Err(ApiError::bad_data("give one of match and acknowledge")),
     };
-    let starts_ms = new.start.as_deref().map(instant).transpose()?;
-    let from_ms = starts_ms.unwrap_or(now_ms);
-    let ends_ms = match (new.end.as_deref(), new.span.as_deref()) {
+    let start = new.start.as_deref().map(instant).transpose()?;
+    let from = start.unwrap_or(now);
+    let end = match (new.end.as_deref(), new.span.as_deref()) {
         (Some(end), None) => instant(end)?,
-        (None, Some(text)) => from_ms.saturating_add(span(text)?),
-        (None, None) if is_acknowledgement => from_ms + SILENCE_MS,
+        (None, Some(text)) => from.saturating_add(span(text)?),
+        (None, None) if is_acknowledgement => from + SILENCE,
         _ => return Err(ApiError::bad_data("give one of end and for")),
     };
     let by = asker.map(|Extension(asker)| asker.to_string()).unwrap_or_default();
+    let (starts_ms, ends_ms) = (start.map(|start| start.0), end.0);
     Ok(SilenceRequest { tenant, labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
 }
 

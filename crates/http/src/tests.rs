@@ -13,7 +13,7 @@ use ogive_door::backend::{Backend, Refusal};
 use ogive_door::counters::Protocol;
 use ogive_door::memory::Memory;
 use ogive_door::own_value::OwnValue;
-use ogive_model::MonoNs;
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 use ogive_protocol::remote_write::KnownSeries;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
         started: MonoNs(0),
         limits: Limits::new(Limits::QUERY_TIMEOUT),
         written: KnownSeries::default(),
-        otlp: Otlp::new(ogive_protocol::otlp::Options::default(), 1_000_000_000),
+        otlp: Otlp::new(ogive_protocol::otlp::Options::default(), Ns::from_secs(1)),
         influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
         traps: Default::default(),
         admin: false,

@@ -6,6 +6,7 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use ogive_model::Ms;
 use ogive_text::calendar::rfc3339;
 use ogive_text::duration::seconds_or_units_ms;
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use super::App;
 use super::body;
 use super::error::{ApiError, json as answer};
 use super::params;
-use crate::web::{Grant, LIFETIME_MS_MAX, TicketRequest};
+use crate::web::{Grant, LIFETIME_MAX, TicketRequest};
 
 /// 64 KiB: eight addresses.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -47,7 +48,7 @@ pub(super) async fn vend(State(app): State<App>, request: Request) -> Result<Res
     if vendor.as_ref().is_some_and(|vendor| if write { !vendor.allow.write } else { !vendor.allow.read }) {
         return Err(ApiError::forbidden("nobody gives away what they may not do themselves"));
     }
-    let lifetime = seconds_or_units_ms(&body.expires).filter(|ms| (1..=LIFETIME_MS_MAX).contains(ms));
+    let lifetime = seconds_or_units_ms(&body.expires).map(Ms).filter(|span| (Ms(1)..=LIFETIME_MAX).contains(span));
     let lifetime = lifetime.ok_or_else(|| ApiError::bad_data("expires is a time such as 1h, at most 31d"))?;
     // A stream checks its login repeatedly, and a ticket is not a login.
     if body
@@ -57,12 +58,12 @@ pub(super) async fn vend(State(app): State<App>, request: Request) -> Result<Res
     {
         return Err(ApiError::bad_data("streams are not shared; share what they show (/v1/heatmap, /v1/cells)"));
     }
-    let expires_ms = app.clock.wall() / 1_000_000 + lifetime;
+    let expires = app.now() + lifetime;
     let by = vendor.map_or_else(|| "somebody without a login".into(), |vendor| vendor.name);
-    let wanted = TicketRequest { links: &body.links, tenant: &tenant, write, expires_ms, by: &by };
+    let wanted = TicketRequest { links: &body.links, tenant: &tenant, write, expires, by: &by };
     let (id, ticket) = app.web.vend(&wanted).map_err(ApiError::bad_data)?;
     let with_ticket = |link: &String| format!("{link}{}ticket={ticket}", if link.contains('?') { '&' } else { '?' });
     let links: Vec<String> = body.links.iter().map(with_ticket).collect();
-    let said = json!({"id": id, "ticket": ticket, "expires": rfc3339(expires_ms), "links": links});
+    let said = json!({"id": id, "ticket": ticket, "expires": rfc3339(expires.0), "links": links});
     Ok(answer(StatusCode::OK, said.to_string()))
 }

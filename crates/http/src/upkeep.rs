@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ogive_journal::{MemberState, MirrorStatus};
-use ogive_model::{Ms, Tenant, WallMs};
+use ogive_model::{Ms, Tenant};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -214,9 +214,8 @@ pub(super) async fn create_snapshot(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let Named { name } = read(&headers, &body)?;
-    let created_ms = app.clock.wall() / 1_000_000;
-    with_store(&app, move |_, store| Ok((StatusCode::CREATED, snapshot(&store.snapshot(&name, WallMs(created_ms))?))))
-        .await
+    let created = app.now();
+    with_store(&app, move |_, store| Ok((StatusCode::CREATED, snapshot(&store.snapshot(&name, created)?)))).await
 }
 
 /// Removes one.

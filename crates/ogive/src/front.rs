@@ -166,7 +166,7 @@ impl Front {
             meters: Arc::default(),
             reading: options.threads.unwrap_or(Limits::READING),
             batch_series_max: options.batch_series_max,
-            otlp: http::Otlp::new(options.otlp.decoder(), options.otlp.slow_span_ns()),
+            otlp: http::Otlp::new(options.otlp.decoder(), options.otlp.slow_span()),
             influx: Rules::new(options.lines.line_names, options.lines.influx_db_label.clone()),
             traps: Traps { checks: options.lines.trap_checks(), names: options.lines.line_names },
             runtime,

@@ -1,13 +1,13 @@
 //! The last sample of a series.
 
-use ogive_model::{HistogramValue, Labels};
+use ogive_model::{HistogramValue, Labels, WallMs};
 use ogive_protocol::families::FamilyKind;
 
 /// The last sample of a series.
 #[derive(Clone, Debug)]
 pub(super) struct LastSample {
     pub(super) labels: Labels,
-    pub(super) time_ms: i64,
+    pub(super) time: WallMs,
     pub(super) kind: FamilyKind,
     pub(super) value: Value,
 }

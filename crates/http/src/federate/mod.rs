@@ -3,7 +3,7 @@
 //! Format: delimited `io.prometheus.client.MetricFamily` messages for who would rather have them, with native histograms; else
 //! Prometheus text 0.0.4, where a histogram is classic. Each value has its time. States and counters alone: a delta cell is no
 //! state that a scraper could take.
-//! Limits: [`LOOKBACK_MS`], [`SAMPLES_MAX`].
+//! Limits: [`LOOKBACK`], [`SAMPLES_MAX`].
 
 mod last;
 mod page;
@@ -14,7 +14,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{
-    HistogramValue, Kind, Labels, Matcher, MetricKind, STALE, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    HistogramValue, Kind, Labels, Matcher, MetricKind, Ms, STALE, Selection, SeriesData, Temporality, Tenant,
+    TimeRange, WallMs,
 };
 use ogive_protocol::families::FamilyKind;
 
@@ -27,7 +28,7 @@ use super::views::Views;
 use last::{LastSample, Value};
 
 /// 5 minutes: the lookback of a query without a range.
-const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
+const LOOKBACK: Ms = Ms::from_secs(5 * 60);
 /// 5,000,000 samples are read: 16,000 series with a value a second.
 const SAMPLES_MAX: usize = 5_000_000;
 
@@ -83,9 +84,9 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
     let form = Form::accepted(&headers);
-    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let now = app.now();
     let page = ask(&app, None, move |app, cancel| {
-        let (found, cells) = found(app, &params, selectors, now_ms, cancel)?;
+        let (found, cells) = found(app, &params, selectors, now, cancel)?;
         Ok(match form {
             Form::Text => page::text(&found, cells).into_bytes(),
             Form::Protobuf => page::protobuf(&found),
@@ -100,7 +101,7 @@ fn found(
     app: &App,
     params: &Params,
     selectors: Vec<Vec<Matcher>>,
-    now_ms: i64,
+    now: WallMs,
     cancel: &Cancel,
 ) -> Result<(Vec<LastSample>, usize), ApiError> {
     // With views, so that `M_bucket` can be selected by its name.
@@ -111,7 +112,7 @@ fn found(
         if cancel.is_set() {
             return Err(ApiError::timeout("the query was cancelled"));
         }
-        let range = TimeRange::from_ms(now_ms - LOOKBACK_MS, now_ms);
+        let range = TimeRange { start: now - LOOKBACK, end: now };
         let (samples_max, resolution) = (SAMPLES_MAX, Default::default());
         let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
         let warnings = cancel.each_series(&store, &selection, |series| {
@@ -120,7 +121,7 @@ fn found(
             cancel.hold(last.memory_bytes())?;
             // If a number and a distribution have the same labels, the later one counts.
             match all.get(&last.labels) {
-                Some(other) if other.time_ms > last.time_ms => {}
+                Some(other) if other.time > last.time => {}
                 _ => drop(all.insert(last.labels.clone(), last)),
             }
             Ok(())
@@ -139,17 +140,22 @@ fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<LastSample> {
     }
     match meta.kind {
         Kind::Float => {
-            let (time_ms, value) = floats.times.pop().zip(floats.values.pop())?;
+            let (time, value) = floats.times.pop().zip(floats.values.pop())?;
             let known = app.metadata.entries(tenant, Some(labels.metric_name()));
             let kind = match known.values().flatten().map(|entry| entry.kind).next() {
                 Some(MetricKind::Counter) => FamilyKind::Counter,
                 Some(MetricKind::Gauge) => FamilyKind::Gauge,
                 _ => FamilyKind::Untyped,
             };
-            (value.to_bits() != STALE).then_some(LastSample { labels, time_ms, kind, value: Value::Float(value) })
+            (value.to_bits() != STALE).then_some(LastSample {
+                labels,
+                time: WallMs(time),
+                kind,
+                value: Value::Float(value),
+            })
         }
         Kind::Histogram => {
-            let (time_ms, value) = histograms.times.pop().zip(histograms.values.pop())?;
+            let (time, value) = histograms.times.pop().zip(histograms.values.pop())?;
             let sum = match &value {
                 HistogramValue::Integer(histogram) => histogram.sum,
                 HistogramValue::Float(histogram) => histogram.sum,
@@ -157,7 +163,8 @@ fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<LastSample> {
             let is_counter = meta.temporality == Temporality::Cumulative;
             let kind = if is_counter { FamilyKind::Histogram } else { FamilyKind::GaugeHistogram };
             let is_stale = sum.is_some_and(|sum| sum.to_bits() == STALE);
-            (!is_stale).then_some(LastSample { labels, time_ms, kind, value: Value::Histogram(Box::new(value)) })
+            let value = Value::Histogram(Box::new(value));
+            (!is_stale).then_some(LastSample { labels, time: WallMs(time), kind, value })
         }
         Kind::Text => None,
     }

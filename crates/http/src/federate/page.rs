@@ -26,7 +26,7 @@ pub(super) fn protobuf(found: &[LastSample]) -> Vec<u8> {
                 Value::Float(value) => FamilyValue::Float(*value),
                 Value::Histogram(value) => FamilyValue::Histogram(value),
             };
-            (&last.labels, last.time_ms, value)
+            (&last.labels, last.time.0, value)
         });
         put_family(&mut out, same[0].labels.metric_name(), same[0].kind, samples);
     }
@@ -161,7 +161,7 @@ fn put_sample(out: &mut String, last: &LastSample, ending: &str, bound: Option<&
     let mut number = Vec::new();
     prometheus_json::number(&mut number, value);
     let number = String::from_utf8(number).expect("digits");
-    writeln!(out, " {number} {}", last.time_ms).expect("writes to memory");
+    writeln!(out, " {number} {}", last.time.0).expect("writes to memory");
 }
 
 /// Whether a name can be written without quotes.

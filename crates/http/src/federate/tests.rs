@@ -21,7 +21,7 @@ async fn the_last_states_are_a_page_to_scrape() {
     let float = |series: u32, time: i64, value: f64| json!({"series": series, "time_ms": time, "float": value});
     let samples = json!([
         float(0, now - 1_000, 1.0), float(0, now, 2.0), float(1, now - 1_000, 1e21), float(2, now, 1.0),
-        float(3, now - LOOKBACK_MS - 1_000, 1.0), {"series": 5, "time_ms": now, "text": "words"},
+        float(3, now - LOOKBACK.0 - 1_000, 1.0), {"series": 5, "time_ms": now, "text": "words"},
     ]);
     let (status, body) = server.batch(1, series, samples).await;
     assert_eq!((status, &body["accepted"]), (StatusCode::OK, &json!(6)), "{body}");

@@ -12,7 +12,7 @@ use ogive_irondb::df4;
 use ogive_irondb::fetch::COUNT_MAX;
 use ogive_irondb::frame::{Grid, Output};
 use ogive_irondb::tag_query;
-use ogive_model::{Tenant, TimeRange};
+use ogive_model::{Ms, Tenant, TimeRange, WallMs};
 use serde_json::{Value as Json, json};
 
 use super::paths::AccountRequest;
@@ -174,7 +174,8 @@ pub(super) struct Streams<'s> {
 impl Source for Streams<'_> {
     fn find(&self, wanted: &caql::PipelineInput<'_>) -> Result<Vec<Output>, String> {
         let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
-        let range = TimeRange::from_ms(wanted.since_ms.saturating_sub(1), wanted.grid.end_ms());
+        let since = WallMs(wanted.since_ms);
+        let range = TimeRange { start: since.saturating_sub(Ms(1)), end: WallMs(wanted.grid.end_ms()) };
         let asked = find::StreamSearch { account: self.account, query, range };
         let (app, cancel) = (self.app, self.cancel);
         let found = find::find(app, cancel, self.tenant, &asked).map_err(|error| error.message)?;
@@ -185,7 +186,7 @@ impl Source for Streams<'_> {
                 identity,
                 kind: wanted.kind,
                 grid: wanted.grid,
-                since_ms: wanted.since_ms,
+                since,
                 transform: wanted.transform,
                 params: &[],
             };

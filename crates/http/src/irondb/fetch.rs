@@ -7,11 +7,11 @@ use ogive_irondb::df4;
 use ogive_irondb::fetch::{self, Request as StreamSearch, Stream};
 use ogive_irondb::frame::{Column, Data, Grid, Output, reduce, transform};
 use ogive_irondb::identity::Identity;
-use ogive_model::Tenant;
+use ogive_model::{Tenant, WallMs};
 
 use super::answer;
 use super::paths::{self, AccountRequest};
-use super::reads::BEFORE_MS;
+use super::reads::BEFORE;
 use super::streams;
 use crate::App;
 use crate::ask::{Cancel, ask};
@@ -70,7 +70,7 @@ fn one(app: &App, cancel: &Cancel, tenant: &Tenant, stream: &Stream, grid: Grid)
         identity: &identity,
         kind: &stream.kind,
         grid,
-        since_ms: grid.start_ms,
+        since: WallMs(grid.start_ms),
         transform: &stream.transform,
         params: &stream.params,
     };
@@ -95,7 +95,7 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) kind: &'a str,
     pub(super) grid: Grid,
     /// When the range began, of which these slots may be a part: they are as if all of it were evaluated.
-    pub(super) since_ms: i64,
+    pub(super) since: WallMs,
     pub(super) transform: &'a str,
     /// Those of the transform.
     pub(super) params: &'a [String],
@@ -108,14 +108,12 @@ pub(super) fn column(
     tenant: &Tenant,
     asked: &ColumnRequest<'_>,
 ) -> Result<Column, ApiError> {
-    let ColumnRequest { identity, kind, grid, since_ms, transform: name, params } = *asked;
-    let read = |from_ms: i64| {
-        let from_ms = from_ms.saturating_sub(BEFORE_MS);
-        streams::read(app, cancel, tenant, identity, from_ms, grid.end_ms())
-    };
-    let mut stream = read(grid.start_ms)?;
-    if since_ms < grid.start_ms && !has_neighbours(&stream, kind, name, grid.start_ms) {
-        stream = read(since_ms)?;
+    let ColumnRequest { identity, kind, grid, since, transform: name, params } = *asked;
+    let (start, end) = (WallMs(grid.start_ms), WallMs(grid.end_ms()));
+    let read = |from: WallMs| streams::read(app, cancel, tenant, identity, from.saturating_sub(BEFORE)..end);
+    let mut stream = read(start)?;
+    if since < start && !has_neighbours(&stream, kind, name, start) {
+        stream = read(since)?;
     }
     let numbers = stream.numbers();
     let data = match kind {
@@ -131,19 +129,19 @@ pub(super) fn column(
     Ok(column)
 }
 
-/// Whether a stream that was read from shortly before `start_ms` on holds everything that its slots depend on.
-fn has_neighbours(stream: &streams::Stream, kind: &str, name: &str, start_ms: i64) -> bool {
+/// Whether a stream that was read from shortly before `start` on holds everything that its slots depend on.
+fn has_neighbours(stream: &streams::Stream, kind: &str, name: &str, start: WallMs) -> bool {
     let is_change =
         !matches!(name, "" | "none" | "mean" | "average" | "average_stddev" | "value" | "stddev" | "count" | "sum");
     match kind {
         "text" => true,
         // One that counts on is the difference from the one before it.
-        "histogram" | "histogram_cumulative" => stream.histograms.iter().any(|(time_ms, _)| *time_ms < start_ms),
+        "histogram" | "histogram_cumulative" => stream.histograms.iter().any(|(time_ms, _)| *time_ms < start.0),
         _ if !is_change => true,
         _ => {
             let mut times: Vec<i64> = stream.numbers().iter().map(|point| point.time_ms).collect();
             times.dedup();
-            times.get(NEIGHBOURS - 1).is_some_and(|time_ms| *time_ms < start_ms)
+            times.get(NEIGHBOURS - 1).is_some_and(|time_ms| *time_ms < start.0)
         }
     }
 }

@@ -11,13 +11,13 @@ use axum::response::Response;
 use ogive_hist::openhistogram::encode_base64;
 use ogive_irondb::identity::{self, CHECK, CHECK_TAGS, Identity};
 use ogive_irondb::tag_query::{self, Candidate, Query};
-use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, Tenant, TimeRange};
+use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, Ms, Tenant, TimeRange, WallMs};
 use serde_json::{Value as Json, json};
 
 use super::answer::{self, number};
 use super::check_tags::{self, Tags};
-use super::paths::{AccountRequest, milliseconds};
-use super::streams::{self, Stream, equal};
+use super::paths::{AccountRequest, instant};
+use super::streams::{self, EVER, Stream, equal};
 use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
@@ -106,7 +106,7 @@ fn fitting(
         return Ok(None);
     }
     if wanted.query.asks_activity() {
-        let found = streams::read(app, cancel, tenant, &identity, 0, i64::MAX / 2)?;
+        let found = streams::read(app, cancel, tenant, &identity, EVER)?;
         let times = times(&found);
         let Some((first, last)) = times.first().zip(times.last()) else { return Ok(None) };
         candidate.activity = Some((first / 1_000, last / 1_000));
@@ -171,9 +171,9 @@ fn wanted(asked: &AccountRequest, account: &str) -> Result<StreamSearch, ApiErro
         account.parse().map_err(|_| ApiError::bad_data(format!("the account {account:?} is not a number")))?;
     let query = tag_query::parse(asked.params.get("query").unwrap_or_default());
     let query = query.map_err(|wrong| ApiError::bad_data(wrong.to_string()))?;
-    let at = |name: &str| asked.params.get(name).map(|text| milliseconds(text, name)).transpose();
-    let start_ms = at("activity_start_secs")?.map_or(i64::MIN, |start| start.saturating_sub(1));
-    let range = TimeRange::from_ms(start_ms, at("activity_end_secs")?.unwrap_or(i64::MAX));
+    let at = |name: &str| asked.params.get(name).map(|text| instant(text, name)).transpose();
+    let start = at("activity_start_secs")?.map_or(WallMs::MIN, |start| start.saturating_sub(Ms(1)));
+    let range = TimeRange { start, end: at("activity_end_secs")?.unwrap_or(WallMs::MAX) };
     Ok(StreamSearch { account, query, range })
 }
 
@@ -222,7 +222,7 @@ pub(super) async fn tags(State(app): State<App>, Path(account): Path<String>, re
                 "category": "reconnoiter", "type": found.kind(), "account_id": identity.account,
             });
             if wants("activity") || wants("latest") {
-                let stream = streams::read(app, cancel, &asked.tenant, identity, 0, i64::MAX / 2)?;
+                let stream = streams::read(app, cancel, &asked.tenant, identity, EVER)?;
                 if wants("activity") {
                     item["activity"] =
                         activity(&times(&stream)).into_iter().map(|(from, to)| json!([from, to])).collect();

@@ -1,7 +1,7 @@
 //! Graphite's names, tags and numbers, as graphite-web asks IRONdb for them: `/graphite/ACCOUNT[/PREFIX]/...`.
 //!
 //! Limits: an answer lists as many names as [`AccountRequest::limit`]; numbers come in steps that keep a series at [`POINTS_GOAL`] or below, as
-//! long as a step of [`STEPS_S`] can, and names in a body of [`BODY_BYTES_MAX`].
+//! long as a step of [`STEPS`] can, and names in a body of [`BODY_BYTES_MAX`].
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use ogive_irondb::graphite::tags;
 use ogive_irondb::rollup::rollups;
 use ogive_irondb::tag_query::{self, Query};
 use ogive_irondb::{body::Encoding, identity::Identity};
-use ogive_model::TimeRange;
+use ogive_model::{Ms, TimeRange, WallMs};
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, number};
@@ -24,11 +24,13 @@ use super::{streams, writes};
 use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
+use crate::live::{SECOND, second_end, second_number};
 
 /// 1 MiB: thousands of names with the metadata of `metrics/find`.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// The steps of datapoints, seconds: IRONdb's default rollups, and a day.
-const STEPS_S: [i64; 5] = [60, 300, 1_800, 10_800, 86_400];
+/// The steps of datapoints: IRONdb's default rollups, and a day.
+const STEPS: [Ms; 5] =
+    [Ms::from_secs(60), Ms::from_secs(300), Ms::from_secs(1_800), Ms::from_secs(10_800), Ms::from_secs(86_400)];
 /// 1,500 datapoints of a series: about as many as a graph has pixels.
 const POINTS_GOAL: i64 = 1_500;
 
@@ -144,8 +146,8 @@ pub(super) async fn tagged(State(app): State<App>, Path(params): Parts, request:
 
 /// Which numbers are wanted.
 struct Lookup {
-    start_s: i64,
-    end_s: i64,
+    start: WallMs,
+    end: WallMs,
     leaves: Vec<Leaf>,
 }
 
@@ -160,9 +162,9 @@ struct Leaf {
 pub(super) async fn series(State(app): State<App>, Path(params): Parts, request: Request) -> Response {
     let scope = Scope::new(&params);
     let read = AccountRequest::new(&request).and_then(|asked| {
-        let second = |name: &str| paths::milliseconds(asked.params.need(name)?, name).map(|ms| ms.div_euclid(1_000));
+        let second = |name: &str| paths::instant(asked.params.need(name)?, name).map(|time| time.align_down(SECOND));
         let leaves = vec![named(&scope.prefix, asked.params.need("name")?)];
-        let lookup = Lookup { start_s: second("start")?, end_s: second("end")?, leaves };
+        let lookup = Lookup { start: second("start")?, end: second("end")?, leaves };
         Ok((asked, lookup))
     });
     drawn(&app, &scope, read).await
@@ -184,7 +186,9 @@ fn lookup(prefix: &str, body: &[u8]) -> Result<Lookup, ApiError> {
     let body: Json = serde_json::from_slice(body).map_err(|error| wrong(&format!("the body is not JSON: {error}")))?;
     let second = |name: &str| {
         let seconds = body[name].as_f64().filter(|seconds| seconds.abs() < 9e12);
-        seconds.map(|seconds| seconds as i64).ok_or_else(|| wrong(&format!("{name:?} is not a time in seconds")))
+        seconds
+            .map(|seconds| second_end(seconds as i64))
+            .ok_or_else(|| wrong(&format!("{name:?} is not a time in seconds")))
     };
     let names = body["names"].as_array().ok_or_else(|| wrong("\"names\" is not a list"))?;
     let leaf = |item: &Json| match item {
@@ -193,7 +197,7 @@ fn lookup(prefix: &str, body: &[u8]) -> Result<Lookup, ApiError> {
     };
     let leaves: Option<Vec<Leaf>> = names.iter().map(leaf).collect();
     let leaves = leaves.ok_or_else(|| wrong("a name is neither a text nor what metrics/find says of one"))?;
-    Ok(Lookup { start_s: second("start")?, end_s: second("end")?, leaves })
+    Ok(Lookup { start: second("start")?, end: second("end")?, leaves })
 }
 
 fn named(prefix: &str, name: &str) -> Leaf {
@@ -222,32 +226,33 @@ async fn drawn(app: &App, scope: &Scope, read: Result<(AccountRequest, Lookup), 
 }
 
 /// The finest step with no more than [`POINTS_GOAL`] points.
-fn step_s(span_s: i64) -> i64 {
-    let is_fine = |step: &i64| span_s / step <= POINTS_GOAL;
-    STEPS_S.into_iter().find(is_fine).unwrap_or(STEPS_S[STEPS_S.len() - 1])
+fn step(span: Ms) -> Ms {
+    let is_fine = |step: &Ms| span / *step <= POINTS_GOAL;
+    STEPS.into_iter().find(is_fine).unwrap_or(STEPS[STEPS.len() - 1])
 }
 
 /// Where the numbers of a column are.
 #[derive(Clone, Copy)]
 struct Slots {
-    start_ms: i64,
-    step_ms: i64,
+    start: WallMs,
+    step: Ms,
     count: usize,
 }
 
 fn points(app: &App, cancel: &Cancel, asked: &AccountRequest, account: i64, lookup: &Lookup) -> Result<Json, ApiError> {
-    let step_s = step_s(lookup.end_s.saturating_sub(lookup.start_s));
-    let start_ms = lookup.start_s.div_euclid(step_s).saturating_mul(step_s * 1_000);
-    let count = paths::periods(start_ms, lookup.end_s.saturating_mul(1_000), step_s * 1_000)?;
-    let end_ms = start_ms + step_s * 1_000 * count as i64;
-    let slots = Slots { start_ms, step_ms: step_s * 1_000, count };
+    let step = step(lookup.end.since(lookup.start));
+    let start = lookup.start.align_down(step);
+    let count = paths::periods(start, lookup.end, step)?;
+    let end = start + step * count as i64;
+    let slots = Slots { start, step, count };
     let mut all = Map::new();
     for leaf in &lookup.leaves {
         cancel.hold((count + 1) * size_of::<Json>() + leaf.label.len())?;
         let column = column(app, cancel, asked, account, leaf, slots)?;
         all.insert(leaf.label.clone(), column);
     }
-    Ok(json!({"from": start_ms / 1_000, "to": end_ms / 1_000, "step": step_s, "series": all}))
+    let (from, to) = (second_number(start), second_number(end));
+    Ok(json!({"from": from, "to": to, "step": step / SECOND, "series": all}))
 }
 
 /// The numbers of every stream with this name, in steps.
@@ -257,15 +262,15 @@ fn column(
     asked: &AccountRequest,
     account: i64,
     leaf: &Leaf,
-    Slots { start_ms, step_ms, count }: Slots,
+    Slots { start, step, count }: Slots,
 ) -> Result<Json, ApiError> {
-    let end_ms = start_ms + step_ms * count as i64;
-    let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms);
+    let end = start + step * count as i64;
+    let range = TimeRange { start: start.saturating_sub(Ms(1)), end };
     let wanted = StreamSearch { account, query: leaf.name.query(), range };
     let mut numbers = Vec::new();
     for found in find(app, cancel, &asked.tenant, &wanted)? {
         if leaf.name.is(&found.identity) {
-            numbers.extend(streams::read(app, cancel, &asked.tenant, &found.identity, start_ms, end_ms)?.numbers());
+            numbers.extend(streams::read(app, cancel, &asked.tenant, &found.identity, start..end)?.numbers());
         }
     }
     numbers.sort_by_key(|point| point.time_ms);
@@ -273,7 +278,7 @@ fn column(
         let unknown = || ApiError::bad_data(format!("the egress_function {:?} is not known; ask for avg", leaf.field));
         rollup.field(&leaf.field).map(number).ok_or_else(unknown)
     };
-    let slots = rollups(&numbers, start_ms, step_ms, count).into_iter();
+    let slots = rollups(&numbers, start.0, step.0, count).into_iter();
     slots.map(|slot| slot.map_or(Ok(Json::Null), field)).collect()
 }
 

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use ogive_irondb::httptrap::parse_uuid;
 use ogive_irondb::identity::Identity;
-use ogive_model::{Ms, Tenant};
+use ogive_model::{Ms, Tenant, WallMs};
 use ogive_text::duration::seconds_or_units_ms;
 
 use crate::error::ApiError;
@@ -76,8 +76,17 @@ pub(super) fn streams(uuid: &str, name: &str) -> Result<Vec<Identity>, ApiError>
     names.iter().map(stream).collect()
 }
 
-/// Seconds since 1970, perhaps with milliseconds behind a point, as milliseconds.
-pub(super) fn milliseconds(text: &str, what: &str) -> Result<i64, ApiError> {
+/// An instant: seconds since 1970, perhaps with milliseconds behind a point.
+pub(super) fn instant(text: &str, what: &str) -> Result<WallMs, ApiError> {
+    milliseconds(text, what).map(WallMs)
+}
+
+/// A length in seconds, perhaps with milliseconds behind a point.
+pub(super) fn span(text: &str, what: &str) -> Result<Ms, ApiError> {
+    milliseconds(text, what).map(Ms)
+}
+
+fn milliseconds(text: &str, what: &str) -> Result<i64, ApiError> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.abs() < 9e15);
     let ms = seconds.map(|seconds| (seconds * 1_000.0).round() as i64);
     ms.ok_or_else(|| ApiError::bad_data(format!("{what} {text:?} is not seconds since 1970")))
@@ -86,13 +95,13 @@ pub(super) fn milliseconds(text: &str, what: &str) -> Result<i64, ApiError> {
 /// 11,000 periods, as many as a query of a range has steps.
 pub(super) const PERIODS_MAX: i64 = crate::prometheus::POINTS_MAX;
 
-/// The number of periods from `start_ms` to before `end_ms`.
-pub(super) fn periods(start_ms: i64, end_ms: i64, period_ms: i64) -> Result<usize, ApiError> {
-    if period_ms <= 0 || end_ms < start_ms {
+/// The number of periods from `start` to before `end`.
+pub(super) fn periods(start: WallMs, end: WallMs, period: Ms) -> Result<usize, ApiError> {
+    if period <= Ms::ZERO || end < start {
         return Err(ApiError::bad_data("the period is not above 0, or the end is before the start"));
     }
-    let span = end_ms.checked_sub(start_ms).ok_or_else(|| ApiError::bad_data("the range is too long"))?;
-    let count = span / period_ms + i64::from(span % period_ms != 0);
+    let span = end.0.checked_sub(start.0).map(Ms).ok_or_else(|| ApiError::bad_data("the range is too long"))?;
+    let count = span / period + i64::from(span % period != Ms::ZERO);
     if count > PERIODS_MAX {
         let message =
             format!("the range has {count} periods, more than {PERIODS_MAX}; ask for longer periods or less time");

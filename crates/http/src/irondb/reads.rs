@@ -1,23 +1,26 @@
 //! What reads one stream: `/raw`, `/rollup`, `/histogram`, `/read`.
 
+use std::ops::Range;
+
 use axum::extract::{Request, State};
 use axum::response::Response;
 use ogive_hist::Histogram;
 use ogive_irondb::df4::histogram_object;
 use ogive_irondb::identity::Identity;
 use ogive_irondb::rollup::{FIELDS, Rollup, rollups};
+use ogive_model::{Ms, WallMs};
 use ogive_text::duration::seconds_or_units_ms;
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, number, seconds};
-use super::paths::{self, AccountRequest, milliseconds, periods};
+use super::paths::{self, AccountRequest, instant, periods};
 use super::streams::{self, Stream};
 use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
 
 /// 5 minutes before a range: from where its first number changes.
-pub(super) const BEFORE_MS: i64 = 300_000;
+pub(super) const BEFORE: Ms = Ms::from_secs(300);
 
 /// Reads on a blocking thread, and answers with the result of `work`.
 async fn answered(
@@ -36,34 +39,35 @@ async fn answered(
 pub(super) async fn raw(State(app): State<App>, request: Request) -> Response {
     answered(app, request, |app, cancel, asked| {
         let [_, uuid, name] = asked.parts(3)[..] else { return Err(ApiError::bad_data("ask for /raw/UUID/METRIC")) };
-        let (start_ms, end_ms) = range(asked)?;
+        let (start, end) = range(asked)?;
         let streams = paths::streams(uuid, name)?;
-        let found = streams::read_one(app, cancel, &asked.tenant, &streams, start_ms, end_ms.saturating_add(1))?;
+        // Here the end is part of the range.
+        let range = start..end.saturating_add(Ms(1));
+        let found = streams::read_one(app, cancel, &asked.tenant, &streams, range)?;
         let rows = found.points.iter().take(asked.limit);
         Ok(rows.map(|point| json!([point.time_ms, number(point.value)])).collect())
     })
     .await
 }
 
-fn range(asked: &AccountRequest) -> Result<(i64, i64), ApiError> {
-    let of = |name: &str| milliseconds(asked.params.need(name)?, name);
+fn range(asked: &AccountRequest) -> Result<(WallMs, WallMs), ApiError> {
+    let of = |name: &str| instant(asked.params.need(name)?, name);
     Ok((of("start_ts")?, of("end_ts")?))
 }
 
 pub(super) async fn rollup(State(app): State<App>, request: Request) -> Response {
     answered(app, request, |app, cancel, asked| {
         let [_, uuid, name] = asked.parts(3)[..] else { return Err(ApiError::bad_data("ask for /rollup/UUID/METRIC")) };
-        let (start_ms, end_ms) = range(asked)?;
+        let (start, end) = range(asked)?;
         let span = asked.params.need("rollup_span")?;
-        let period_ms = seconds_or_units_ms(span).filter(|ms| *ms > 0);
-        let period_ms =
-            period_ms.ok_or_else(|| ApiError::bad_data(format!("rollup_span {span:?} is not such as 60s")))?;
+        let period = seconds_or_units_ms(span).map(Ms).filter(|period| *period > Ms::ZERO);
+        let period = period.ok_or_else(|| ApiError::bad_data(format!("rollup_span {span:?} is not such as 60s")))?;
         let kind = asked.params.get("type").unwrap_or("average");
         let streams = paths::streams(uuid, name)?;
-        let found = numbers(app, cancel, asked, &streams, start_ms, end_ms, period_ms)?;
+        let found = numbers(app, cancel, asked, &streams, start..end, period)?;
         let rows = found.iter().take(asked.limit).enumerate();
         let row = |(at, found): (usize, &Option<Rollup>)| {
-            let time = seconds(start_ms + period_ms * at as i64);
+            let time = seconds((start + period * at as i64).0);
             Ok(json!([time, found.as_ref().map_or(Ok(Json::Null), |found| field(found, kind))?]))
         };
         rows.map(row).collect()
@@ -77,14 +81,14 @@ fn numbers(
     cancel: &Cancel,
     asked: &AccountRequest,
     streams: &[Identity],
-    start_ms: i64,
-    end_ms: i64,
-    period_ms: i64,
+    range: Range<WallMs>,
+    period: Ms,
 ) -> Result<Vec<Option<Rollup>>, ApiError> {
-    let count = periods(start_ms, end_ms, period_ms)?;
-    let from_ms = start_ms.saturating_sub(BEFORE_MS);
-    let found = streams::read_one(app, cancel, &asked.tenant, streams, from_ms, end_ms)?;
-    Ok(rollups(&found.numbers(), start_ms, period_ms, count))
+    let start = range.start;
+    let count = periods(start, range.end, period)?;
+    let range = start.saturating_sub(BEFORE)..range.end;
+    let found = streams::read_one(app, cancel, &asked.tenant, streams, range)?;
+    Ok(rollups(&found.numbers(), start.0, period.0, count))
 }
 
 /// One field, or an object of all.
@@ -102,15 +106,16 @@ pub(super) async fn histogram(State(app): State<App>, request: Request) -> Respo
         let [_, start, end, period, uuid, name] = asked.parts(6)[..] else {
             return Err(ApiError::bad_data("ask for /histogram/START/END/PERIOD/UUID/METRIC"));
         };
-        let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);
-        let period_ms = milliseconds(period, "the period")?;
-        let count = periods(start_ms, end_ms, period_ms)?;
+        let (start, end) = (instant(start, "the start")?, instant(end, "the end")?);
+        let period = paths::span(period, "the period")?;
+        let count = periods(start, end, period)?;
         let streams = paths::streams(uuid, name)?;
-        let found = streams::read_one(app, cancel, &asked.tenant, &streams, start_ms, end_ms)?;
-        let merged = merged(&found, start_ms, period_ms, count);
+        let found = streams::read_one(app, cancel, &asked.tenant, &streams, start..end)?;
+        let merged = merged(&found, start, period, count);
         let rows = merged.iter().enumerate().filter_map(|(at, histogram)| Some((at, histogram.as_ref()?)));
         let row = |(at, histogram): (usize, &Histogram<u64>)| {
-            json!([seconds(start_ms + period_ms * at as i64), seconds(period_ms), histogram_object(histogram)])
+            let time = seconds((start + period * at as i64).0);
+            json!([time, seconds(period.0), histogram_object(histogram)])
         };
         Ok(rows.take(asked.limit).map(row).collect())
     })
@@ -118,10 +123,10 @@ pub(super) async fn histogram(State(app): State<App>, request: Request) -> Respo
 }
 
 /// The histogram of each period that has one.
-pub(super) fn merged(stream: &Stream, start_ms: i64, period_ms: i64, count: usize) -> Vec<Option<Histogram<u64>>> {
+fn merged(stream: &Stream, start: WallMs, period: Ms, count: usize) -> Vec<Option<Histogram<u64>>> {
     let mut out: Vec<Option<Histogram<u64>>> = vec![None; count];
     for (time_ms, histogram) in &stream.histograms {
-        let at = usize::try_from((time_ms - start_ms).div_euclid(period_ms)).ok();
+        let at = usize::try_from((time_ms - start.0).div_euclid(period.0)).ok();
         let Some(place) = at.and_then(|at| out.get_mut(at)) else { continue };
         match place {
             None => *place = Some(histogram.clone()),
@@ -140,12 +145,14 @@ pub(super) async fn read(State(app): State<App>, request: Request) -> Response {
                 texts(app, cancel, asked, start, end, uuid, name)
             }
             [_, start, end, period, uuid, kind, name] => {
-                let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);
-                let period_ms = milliseconds(period, "the period")?;
+                let (start, end) = (instant(start, "the start")?, instant(end, "the end")?);
+                let period = paths::span(period, "the period")?;
                 let streams = paths::streams(uuid, name)?;
-                let found = numbers(app, cancel, asked, &streams, start_ms, end_ms, period_ms)?;
+                let found = numbers(app, cancel, asked, &streams, start..end, period)?;
                 let rows = found.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?)));
-                let row = |(at, found)| Ok(json!([seconds(start_ms + period_ms * at as i64), field(found, kind)?]));
+                let row = |(at, found): (usize, &Rollup)| {
+                    Ok(json!([seconds((start + period * at as i64).0), field(found, kind)?]))
+                };
                 rows.map(row).collect()
             }
             _ => Err(ApiError::bad_data(
@@ -166,24 +173,18 @@ fn texts(
     uuid: &str,
     name: &str,
 ) -> Result<Json, ApiError> {
-    let (start_ms, end_ms) = (milliseconds(start, "the start")?, milliseconds(end, "the end")?);
+    let (start, end) = (instant(start, "the start")?, instant(end, "the end")?);
     let streams = paths::streams(uuid, name)?;
-    let found = streams::read_one(
-        app,
-        cancel,
-        &asked.tenant,
-        &streams,
-        TEXT_BEFORE.max(start_ms.saturating_sub(YEAR_MS)),
-        end_ms,
-    )?;
+    let range = TEXT_BEFORE.max(start.saturating_sub(YEAR))..end;
+    let found = streams::read_one(app, cancel, &asked.tenant, &streams, range)?;
     let mut changes: Vec<&(i64, String)> = found.texts.iter().collect();
     changes.dedup_by(|later, earlier| later.1 == earlier.1);
-    let first = changes.partition_point(|(time_ms, _)| *time_ms < start_ms).saturating_sub(1);
+    let first = changes.partition_point(|(time_ms, _)| *time_ms < start.0).saturating_sub(1);
     let rows = changes[first..].iter().take(asked.limit);
     Ok(rows.map(|(time_ms, text)| json!([seconds(*time_ms), text])).collect())
 }
 
 /// A year before a range: how far the text that is valid at its start is searched for.
-const YEAR_MS: i64 = 365 * 86_400_000;
+const YEAR: Ms = Ms::from_secs(365 * 86_400);
 /// 1970.
-const TEXT_BEFORE: i64 = 0;
+const TEXT_BEFORE: WallMs = WallMs(0);

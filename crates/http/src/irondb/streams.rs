@@ -5,14 +5,15 @@
 //! Limits: [`SAMPLES_MAX`] samples of a stream, a histogram counting as its bins; all that is held is charged to the query.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ogive_hist::{Histogram, Scheme};
 use ogive_irondb::identity::{self, Identity};
 use ogive_irondb::legacy::{COUNT, PARTS};
 use ogive_irondb::rollup::Point;
 use ogive_model::{
-    HistogramValue, METRIC_NAME, MatchOp, Matcher, Resolution, STALE, Selection, SeriesData, Temporality, Tenant,
-    TimeRange,
+    HistogramValue, METRIC_NAME, MatchOp, Matcher, Ms, Resolution, STALE, Selection, SeriesData, Temporality, Tenant,
+    TimeRange, WallMs,
 };
 use ogive_query::series_bytes;
 
@@ -24,7 +25,10 @@ use crate::error::ApiError;
 const SAMPLES_MAX: usize = 5_000_000;
 
 /// A day: the longest cell that anybody writes as a histogram of a period.
-const CELL_MS: i64 = 86_400_000;
+const CELL: Ms = Ms::from_secs(86_400);
+
+/// All that anybody measured.
+pub(super) const EVER: Range<WallMs> = WallMs(0)..WallMs(i64::MAX / 2);
 
 /// One stream in a range of time, each list ascending.
 #[derive(Debug, Default)]
@@ -51,17 +55,16 @@ pub(super) fn equal(name: &str, value: &str) -> Matcher {
     Matcher::new(name, MatchOp::Equal, value).expect("an equality needs no pattern")
 }
 
-/// The first of `streams` that has anything from `start_ms` to before `end_ms`.
+/// The first of `streams` that has anything in `range`.
 pub(super) fn read_one(
     app: &App,
     cancel: &Cancel,
     tenant: &Tenant,
     streams: &[Identity],
-    start_ms: i64,
-    end_ms: i64,
+    range: Range<WallMs>,
 ) -> Result<Stream, ApiError> {
     for stream in streams {
-        let found = read(app, cancel, tenant, stream, start_ms, end_ms)?;
+        let found = read(app, cancel, tenant, stream, range.clone())?;
         if !found.is_empty() {
             return Ok(found);
         }
@@ -69,19 +72,18 @@ pub(super) fn read_one(
     Ok(Stream::default())
 }
 
-/// The contents of a stream from `start_ms` to before `end_ms`.
+/// The contents of a stream in `range`.
 pub(super) fn read(
     app: &App,
     cancel: &Cancel,
     tenant: &Tenant,
     stream: &Identity,
-    start_ms: i64,
-    end_ms: i64,
+    range: Range<WallMs>,
 ) -> Result<Stream, ApiError> {
     let matchers = vec![equal(METRIC_NAME, &stream.base), equal(identity::CHECK, &stream.check)];
-    let range = TimeRange::from_ms(start_ms.saturating_sub(1), end_ms.saturating_add(CELL_MS));
+    let stored = TimeRange { start: range.start.saturating_sub(Ms(1)), end: range.end.saturating_add(CELL) };
     let resolution = Resolution::Finest;
-    let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+    let selection = Selection { matchers, range: stored, samples_max: SAMPLES_MAX, labels_only: false, resolution };
     let mut out = Stream::default();
     let mut parts: BTreeMap<i64, [Option<f64>; 6]> = BTreeMap::new();
     cancel.each_series(&*app.backend.of(tenant), &selection, |series| {
@@ -111,7 +113,7 @@ pub(super) fn read(
             point.changes = changes.iter().any(Option::is_some).then(|| changes.map(|change| change.unwrap_or(0.0)));
         }
     }
-    let is_inside = |time_ms: i64| start_ms <= time_ms && time_ms < end_ms;
+    let is_inside = |time_ms: i64| range.contains(&WallMs(time_ms));
     out.points.retain(|point| is_inside(point.time_ms));
     out.histograms.retain(|(time_ms, _)| is_inside(*time_ms));
     out.histograms.sort_by_key(|(time_ms, _)| *time_ms);

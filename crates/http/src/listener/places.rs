@@ -10,11 +10,12 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ogive_model::{MonoNs, Ns};
 use ogive_probe::Clock;
 use tokio::sync::Notify;
 
 /// 1 s without a byte: the client has stopped in the middle of a body or a response.
-const STALLED_NS: u64 = 1_000_000_000;
+const STALLED: Ns = Ns::from_secs(1);
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +87,7 @@ impl ConnectionPlaces {
             return Some((self.put(&mut table, address, false), false));
         }
         if table.leaving < self.limits.leaving
-            && let Some(id) = victim(&table.slots, self.clock.now())
+            && let Some(id) = victim(&table.slots, MonoNs(self.clock.now()))
         {
             let slot = table.slots.remove(&id).expect("it was just found");
             table.leaving += 1;
@@ -133,10 +134,10 @@ impl ConnectionPlaces {
 }
 
 /// Of the connections that wait for their client: those of the address with the most connections, and of these the one idle longest.
-fn victim(slots: &HashMap<u64, Arc<Slot>>, now: u64) -> Option<u64> {
+fn victim(slots: &HashMap<u64, Arc<Slot>>, now: MonoNs) -> Option<u64> {
     let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
     slots.values().for_each(|slot| *of_address.entry(slot.address).or_default() += 1);
-    let idle = slots.iter().filter_map(|(id, slot)| Some((of_address[&slot.address], slot.idle_ns(now)?, *id)));
+    let idle = slots.iter().filter_map(|(id, slot)| Some((of_address[&slot.address], slot.idle(now)?, *id)));
     idle.max().map(|(_, _, id)| id)
 }
 
@@ -174,14 +175,14 @@ impl Slot {
     }
 
     /// How long it has been waiting for its client; None while the server is working for it.
-    fn idle_ns(&self, now: u64) -> Option<u64> {
+    fn idle(&self, now: MonoNs) -> Option<Ns> {
         if self.is_switched() {
             return None;
         }
-        let idle = now.saturating_sub(self.moved_ns.load(Ordering::Relaxed));
+        let idle = now.since(MonoNs(self.moved_ns.load(Ordering::Relaxed)));
         let (in_flight, bodies) = (self.in_flight.load(Ordering::Relaxed), self.bodies.load(Ordering::Relaxed));
         let is_stalled = bodies >= in_flight || self.is_unread.load(Ordering::Relaxed);
-        (in_flight == 0 || (is_stalled && idle >= STALLED_NS)).then_some(idle)
+        (in_flight == 0 || (is_stalled && idle >= STALLED)).then_some(idle)
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> InFlight {

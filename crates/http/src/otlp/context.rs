@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ogive_model::Ns;
 use ogive_protocol::otlp::{self as protocol, SpanTable};
 
 /// State shared by requests.
@@ -11,12 +12,12 @@ pub struct Otlp {
     /// The recent spans, and their usual durations.
     pub(super) spans: Arc<SpanTable>,
     /// A span that takes at least this long is slow.
-    pub(super) slow_span_ns: u64,
+    pub(super) slow_span: Ns,
 }
 
 impl Otlp {
-    /// Points become series by `options`; a span of `slow_span_ns` nanoseconds or more is slow.
-    pub fn new(options: protocol::Options, slow_span_ns: u64) -> Self {
-        Self { options, spans: Arc::default(), slow_span_ns }
+    /// Points become series by `options`; a span of `slow_span` or more is slow.
+    pub fn new(options: protocol::Options, slow_span: Ns) -> Self {
+        Self { options, spans: Arc::default(), slow_span }
     }
 }

@@ -318,8 +318,9 @@ impl Message {
             Signal::Metrics => protocol::read_metrics(self.bytes(), &context).map(|read| (read, None)),
             Signal::Logs => protocol::read_logs(self.bytes(), &context).map(|read| (read, None)),
             Signal::Traces => {
-                let Otlp { spans, slow_span_ns, .. } = &self.app.otlp;
-                let rules = SpanRules { table: spans.clone(), slow_ns: *slow_span_ns, text: &slow::text };
+                let Otlp { spans, slow_span, .. } = &self.app.otlp;
+                let slow_ns = slow_span.0.unsigned_abs();
+                let rules = SpanRules { table: spans.clone(), slow_ns, text: &slow::text };
                 protocol::read_spans(self.bytes(), &context, &rules).map(|(read, notes)| (read, Some(notes)))
             }
         };

@@ -1,5 +1,8 @@
 //! Options of `ogive serve` about OTLP.
 
+use std::time::Duration;
+
+use ogive_model::Ns;
 use ogive_protocol::otlp::{self, Translation};
 
 /// What becomes of names and resources.
@@ -42,8 +45,8 @@ enum Strategy {
 
 impl Options {
     /// The duration from which a span is slow, whatever is usual.
-    pub fn slow_span_ns(&self) -> u64 {
-        self.otlp_slow_span_ms * 1_000_000
+    pub fn slow_span(&self) -> Ns {
+        Ns::from(Duration::from_millis(self.otlp_slow_span_ms))
     }
 
     /// The options in the decoder's form.

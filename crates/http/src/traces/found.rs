@@ -1,6 +1,6 @@
 //! What is wanted of the traces, and what was found.
 
-use ogive_model::{Matcher, TimeRange};
+use ogive_model::{Matcher, Ns, TimeRange};
 use ogive_probe::SlowTrace;
 
 use super::super::texts::{Cursor, FoundText};
@@ -18,7 +18,8 @@ pub(super) struct TraceFilter {
     pub(super) range: TimeRange,
     pub(super) order: Order,
     pub(super) limit: usize,
-    pub(super) min_ns: u64,
+    /// Traces that took less are left out.
+    pub(super) shortest: Ns,
     pub(super) cursor: Option<Cursor>,
 }
 
@@ -35,8 +36,8 @@ impl ParsedText {
     }
 
     /// A text that is not a trace comes last, whether sorted by duration or by time.
-    pub(super) fn total_ns(&self) -> Option<u64> {
-        self.trace.as_ref().ok().map(|trace| trace.total_ns)
+    pub(super) fn total(&self) -> Option<Ns> {
+        self.trace.as_ref().ok().map(|trace| Ns(i64::try_from(trace.total_ns).unwrap_or(i64::MAX)))
     }
 }
 

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Labels, Ms, TimeRange, WallMs};
+use ogive_model::{Labels, Ms, Ns, TimeRange, WallMs};
 
 use super::App;
 use super::ask::{Cancel, ask, whole};
@@ -73,7 +73,7 @@ impl TraceFilter {
             limit => limit.min(TRACES_MAX),
         };
         let range = TimeRange { start, end };
-        Ok(Self { selectors, range, order, limit, min_ns: (min_ms * 1e6) as u64, cursor })
+        Ok(Self { selectors, range, order, limit, shortest: Ns((min_ms * 1e6) as i64), cursor })
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
@@ -98,7 +98,7 @@ impl TraceFilter {
     fn take(&self, out: &mut Traces, read: ParsedText) {
         out.examined += 1;
         out.invalid += usize::from(read.trace.is_err());
-        if read.total_ns().is_none_or(|total_ns| total_ns >= self.min_ns) {
+        if read.total().is_none_or(|total| total >= self.shortest) {
             out.list.push(read);
         }
         if out.list.len() >= 2 * TRACES_MAX {
@@ -109,7 +109,7 @@ impl TraceFilter {
     /// Keeps what the answer has room for.
     fn cut(&self, out: &mut Traces) {
         if self.order == Order::Slowest {
-            out.list.sort_by_key(|read| std::cmp::Reverse(read.total_ns()));
+            out.list.sort_by_key(|read| std::cmp::Reverse(read.total()));
         }
         out.list.truncate(self.limit);
     }

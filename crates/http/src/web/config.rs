@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ogive_model::Tenant;
+use ogive_model::{Ms, Tenant, WallMs};
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 
@@ -269,21 +269,21 @@ fn token(entry: &TokenEntry) -> anyhow::Result<Token> {
     ensure!(!entry.name.is_empty(), "a token needs a name, for messages");
     let sha256 = hash(&entry.sha256)
         .context("sha256 is the hash of the token, 64 hexadecimal digits; `ogive token new` prints it")?;
-    let expires_ms = match &entry.expires {
+    let expires = match &entry.expires {
         None => None,
         // A date without a time means the end of that day.
         Some(text) if text.len() == 10 => {
-            let day = instant_ms(&format!("{text}T00:00:00Z")).map(|ms| ms + 86_400_000);
+            let day = instant_ms(&format!("{text}T00:00:00Z")).map(|ms| WallMs(ms) + Ms::from_secs(86_400));
             Some(day.with_context(|| format!("expires: {text:?} is no day"))?)
         }
         Some(text) => {
-            let instant = text.parse::<f64>().is_err().then(|| instant_ms(text)).flatten();
+            let instant = text.parse::<f64>().is_err().then(|| instant_ms(text)).flatten().map(WallMs);
             Some(instant.with_context(|| format!("expires: {text:?} is not such as 2027-01-31T00:00:00Z"))?)
         }
     };
     let grant =
         Grant { name: entry.name.clone(), tenant: tenant(entry.tenant.as_deref())?, allow: allow(&entry.allow)? };
-    Ok(Token { sha256, expires_ms, grant })
+    Ok(Token { sha256, expires, grant })
 }
 
 fn hash(text: &str) -> Option<[u8; 32]> {

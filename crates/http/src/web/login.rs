@@ -125,8 +125,8 @@ pub struct Login {
     pub kind: LoginKind,
     /// Its name and permissions.
     pub grant: Grant,
-    /// Its expiry, in milliseconds since 1970; None means that it does not expire.
-    pub expires_ms: Option<i64>,
+    /// Its expiry; None means that it does not expire.
+    pub expires: Option<WallMs>,
 }
 
 /// A user of basic authentication.
@@ -140,7 +140,7 @@ pub(super) struct User {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) sha256: [u8; 32],
-    pub(super) expires_ms: Option<i64>,
+    pub(super) expires: Option<WallMs>,
     pub(super) grant: Grant,
 }
 
@@ -172,11 +172,11 @@ impl Rules {
 
     pub(super) fn logins(&self) -> Vec<Login> {
         let users =
-            self.users.iter().map(|user| Login { kind: LoginKind::User, grant: user.grant.clone(), expires_ms: None });
+            self.users.iter().map(|user| Login { kind: LoginKind::User, grant: user.grant.clone(), expires: None });
         let tokens = self.tokens.iter().map(|token| Login {
             kind: LoginKind::Token,
             grant: token.grant.clone(),
-            expires_ms: token.expires_ms,
+            expires: token.expires,
         });
         users.chain(tokens).collect()
     }
@@ -241,7 +241,7 @@ impl Rules {
             }
         }
         let token = found.ok_or_else(|| denied(LoginFailure::Token, "this token is not known here"))?;
-        if token.expires_ms.is_some_and(|end| WallMs(end) <= now) {
+        if token.expires.is_some_and(|end| end <= now) {
             let message = format!("the token {:?} has expired; ask for a new one", token.grant.name);
             return Err(denied(LoginFailure::Expired, message));
         }

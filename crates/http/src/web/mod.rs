@@ -34,7 +34,7 @@ pub use login::{Allow, Denied, Grant, Login, LoginKind, Need};
 use ogive_door::counters::Counters;
 pub use ogive_door::doorkeeper::{Evicted, LoginFailure};
 use passwords::Passwords;
-pub(crate) use tickets::{LIFETIME_MS_MAX, PREFIX as TICKET_PREFIX, TicketRequest};
+pub(crate) use tickets::{LIFETIME_MAX, PREFIX as TICKET_PREFIX, TicketRequest};
 pub(crate) use tls::certificate_name;
 
 /// 1 s, and a file that is unchanged for two looks is loaded: a replaced certificate is in force before an operator checks, and

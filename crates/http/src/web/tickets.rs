@@ -3,13 +3,13 @@
 //! Format: `ogt_`, the JSON of a [`Ticket`] and its HMAC-SHA256, both in base64 (URL-safe, without padding), with a dot between.
 //! Invariants: a ticket is checked without a look-up but in the list of those that are revoked. Of an address every parameter is
 //! pinned but for those that only choose a part of its answer ([`FREE`]); where the address names a range of time, requests stay in it.
-//! Limits: [`TICKET_BYTES_MAX`], [`LINKS_MAX`], [`LIFETIME_MS_MAX`], [`KEYS_MAX`].
+//! Limits: [`TICKET_BYTES_MAX`], [`LINKS_MAX`], [`LIFETIME_MAX`], [`KEYS_MAX`].
 
 use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ogive_model::{Tenant, WallMs};
+use ogive_model::{Ms, Tenant, WallMs};
 use ogive_text::calendar::instant_ms;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ const TICKET_BYTES_MAX: usize = 4 << 10;
 /// 8 addresses: a picture needs only a few.
 const LINKS_MAX: usize = 8;
 /// 31 days: what is shared for longer needs a token.
-pub(crate) const LIFETIME_MS_MAX: i64 = 31 * 86_400_000;
+pub(crate) const LIFETIME_MAX: Ms = Ms::from_secs(31 * 86_400);
 /// 16 keys: the one that signs, and its predecessors whose tickets have not expired.
 pub(super) const KEYS_MAX: usize = 16;
 /// 32 bytes cannot be guessed.
@@ -98,7 +98,7 @@ pub(crate) struct TicketRequest<'w> {
     pub(crate) links: &'w [String],
     pub(crate) tenant: &'w Tenant,
     pub(crate) write: bool,
-    pub(crate) expires_ms: i64,
+    pub(crate) expires: WallMs,
     pub(crate) by: &'w str,
 }
 
@@ -181,7 +181,7 @@ impl Tickets {
             tenant: wanted.tenant.as_str().to_owned(),
             write: wanted.write,
             links,
-            expires_ms: wanted.expires_ms,
+            expires_ms: wanted.expires.0,
             by: wanted.by.to_owned(),
         };
         let json = serde_json::to_vec(&ticket).map_err(|error| error.to_string())?;
@@ -248,7 +248,8 @@ mod tests {
     fn sign(tickets: &Tickets, links: &[&str]) -> String {
         let links: Vec<String> = links.iter().map(ToString::to_string).collect();
         let tenant = Tenant::new("a").unwrap();
-        let wanted = TicketRequest { links: &links, tenant: &tenant, write: false, expires_ms: NOW + 1_000, by: "amy" };
+        let wanted =
+            TicketRequest { links: &links, tenant: &tenant, write: false, expires: WallMs(NOW + 1_000), by: "amy" };
         tickets.sign("id1".into(), &wanted).unwrap().1
     }
 
@@ -321,7 +322,8 @@ mod tests {
         let tenant = Tenant::default();
         let error = |links: &[&str]| {
             let links: Vec<String> = links.iter().map(ToString::to_string).collect();
-            let wanted = TicketRequest { links: &links, tenant: &tenant, write: false, expires_ms: NOW, by: "amy" };
+            let wanted =
+                TicketRequest { links: &links, tenant: &tenant, write: false, expires: WallMs(NOW), by: "amy" };
             tickets.sign("id".into(), &wanted).unwrap_err()
         };
         assert!(error(&[]).contains("1 to 8"));
