@@ -123,7 +123,7 @@ pub async fn store(door: &Door, entry: &Entry, time: WallNs, number: BatchId) ->
 async fn stored(door: &Door, entry: &Entry, time: WallNs, number: BatchId) -> bool {
     let BatchId { source, sequence } = number;
     let Some(series) = entry.series() else { return false };
-    let value = Measured { series, time_ns: time.0, value: Value::Text(entry.bounded_text()) };
+    let value = Measured { series, time, value: Value::Text(entry.bounded_text()) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
     let way = door.meters.ingest.begin_made();
     let (sender, receiver) = oneshot::channel();

@@ -210,7 +210,7 @@ impl Ingest {
 #[cfg(test)]
 mod tests {
     use ogive_export::{CellEnd, Cells, Measured};
-    use ogive_model::Value;
+    use ogive_model::{Value, WallNs};
     use ogive_probe::SlowTrace;
 
     use super::*;
@@ -240,7 +240,7 @@ mod tests {
     fn taken(ingest: &Ingest) -> Vec<Measured> {
         let cells = Cells::new(ingest.clock, &[], 1_000);
         cells.traces_named(METRIC, &[], ingest.recorder()).unwrap();
-        cells.take(CellEnd { time_ns: 1_000_000_000, is_last: false })
+        cells.take(CellEnd { time: WallNs(1_000_000_000), is_last: false })
     }
 
     fn slow(values: &[Measured]) -> Vec<SlowTrace> {

@@ -213,7 +213,7 @@ fn measured(metric: &str, entry: &Entry, time: WallNs) -> Measured {
     let series = SeriesDef::new([(METRIC_NAME, SERIES), ("metric", metric)], meta).expect("its length was checked");
     let Entry { kind, help, unit } = entry;
     let text = serde_json::json!({"type": kind.as_str(), "help": help, "unit": unit}).to_string();
-    Measured { series, time_ns: time.0, value: Value::Text(text) }
+    Measured { series, time, value: Value::Text(text) }
 }
 
 /// The entry in a stored text.

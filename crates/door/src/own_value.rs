@@ -47,7 +47,7 @@ impl OwnValue {
 
     /// As it is stored, with the time `time`.
     pub fn at(self, time: WallNs) -> Measured {
-        Measured { series: self.series, time_ns: time.0, value: Value::Float(self.value) }
+        Measured { series: self.series, time, value: Value::Float(self.value) }
     }
 
     /// The value of the label `name`.

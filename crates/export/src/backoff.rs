@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use ogive_model::Ns;
+
 /// 100 ms: a server that restarts is found at once.
-const FIRST_NS: u64 = 100_000_000;
+const FIRST: Ns = Ns(100_000_000);
 
 /// 10 s: after a long outage, waiting batches are sent within that time.
-const LONGEST_NS: u64 = 10_000_000_000;
+const LONGEST: Ns = Ns::from_secs(10);
 
 /// The waits.
 #[derive(Debug)]
@@ -26,11 +28,12 @@ impl Backoff {
     }
 
     /// The wait after another failure: between half of the step and all of it, and at least `after`.
-    pub(crate) fn next_ns(&mut self, after: Option<Duration>) -> u64 {
-        let step = FIRST_NS.checked_shl(self.failures).map_or(LONGEST_NS, |step| step.min(LONGEST_NS));
+    pub(crate) fn next_wait(&mut self, after: Option<Duration>) -> Ns {
+        let step = FIRST.0.checked_shl(self.failures).map_or(LONGEST, |step| Ns(step).min(LONGEST));
         self.failures = (self.failures + 1).min(32);
-        let wait = step / 2 + self.random.u64(..step / 2);
-        after.map_or(wait, |after| wait.max(after.as_nanos() as u64 + wait / 4))
+        let half = step / 2;
+        let wait = half + Ns(self.random.i64(0..half.0));
+        after.map_or(wait, |after| wait.max(Ns::from(after).saturating_add(wait / 4)))
     }
 }
 
@@ -42,14 +45,14 @@ mod tests {
     fn waits_grow_to_the_longest_and_differ() {
         let mut one = Backoff::new(1);
         for failure in 0..100 {
-            let step = (FIRST_NS << failure.min(20)).min(LONGEST_NS);
-            let wait = one.next_ns(None);
+            let step = FIRST.saturating_mul(1_i64 << failure.min(20)).min(LONGEST);
+            let wait = one.next_wait(None);
             assert!((step / 2..=step).contains(&wait), "{failure}: {wait}");
         }
         one.reset();
-        assert!(one.next_ns(None) <= FIRST_NS);
-        assert!(one.next_ns(Some(Duration::from_secs(5))) >= 5_000_000_000);
+        assert!(one.next_wait(None) <= FIRST);
+        assert!(one.next_wait(Some(Duration::from_secs(5))) >= Ns::from_secs(5));
         let (mut two, mut three) = (Backoff::new(2), Backoff::new(4));
-        assert_ne!(two.next_ns(None), three.next_ns(None));
+        assert_ne!(two.next_wait(None), three.next_wait(None));
     }
 }

@@ -297,7 +297,7 @@ impl Cells {
         });
         let (series, recorders): (Vec<_>, Vec<_>) = recorders.unzip();
         for (series, cell) in series.into_iter().zip(snapshot_all(recorders)) {
-            push_cell(&mut out, series, turn.time_ns, cell);
+            push_cell(&mut out, series, turn.time, cell);
         }
         for entry in &entries {
             self.take_other(entry, turn, &mut out);
@@ -307,7 +307,7 @@ impl Cells {
 
     fn take_other(&self, entry: &Entry, turn: CellEnd, out: &mut Vec<Measured>) {
         let mut float = |value| {
-            out.push(Measured { series: entry.series.clone(), time_ns: turn.time_ns, value: Value::Float(value) });
+            out.push(Measured { series: entry.series.clone(), time: turn.time, value: Value::Float(value) });
         };
         match &entry.what {
             Instrument::Recorder(_) => {}
@@ -332,7 +332,7 @@ impl Cells {
             Instrument::Traces(traces) => lock(traces).take(turn, out),
             Instrument::Histogram(read) => {
                 if let Some(cell) = self.ask(&mut lock(read)) {
-                    push_cell(out, &entry.series, turn.time_ns, cell);
+                    push_cell(out, &entry.series, turn.time, cell);
                 }
             }
             Instrument::Texts(read) => {
@@ -340,7 +340,7 @@ impl Cells {
                     let labels: Vec<(&str, &str)> =
                         labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                     if let Ok(series) = self.series(&name, &labels, Kind::Text, Temporality::Gauge, "") {
-                        out.push(Measured { series, time_ns: turn.time_ns, value: Value::Text(text) });
+                        out.push(Measured { series, time: turn.time, value: Value::Text(text) });
                     }
                 }
             }

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Kind, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Kind, MonoNs, Ms, Ns, SourceId, Temporality, Tenant, Value, WallNs};
 use ogive_probe::Clock;
 
 use crate::backoff::Backoff;
@@ -39,13 +39,13 @@ const REPORT_CELLS: i64 = 10;
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// While the process is ending there is no time for long pauses.
-const LAST_PAUSE_NS: u64 = 100_000_000;
+const LAST_PAUSE: Ns = Ns(100_000_000);
 
 /// 1 s past the deadline: a thread that gets no CPU for that long collects no last cell.
-const LAST_CELL_NS: u64 = 1_000_000_000;
+const LAST_CELL: Ns = Ns::from_secs(1);
 
 /// The same kind of trouble is reported once a minute.
-const LOG_PAUSE_NS: u64 = 60_000_000_000;
+const LOG_PAUSE: Ns = Ns::from_secs(60);
 
 /// What was dropped.
 const DROPPED_TOTAL: &str = "ogive_export_dropped_total";
@@ -147,8 +147,8 @@ struct Shared {
 #[derive(Debug)]
 struct Inner {
     outbox: Outbox,
-    /// The clock's time at which the sender gives up; set once.
-    deadline_ns: Option<u64>,
+    /// When the sender gives up; set once.
+    deadline: Option<MonoNs>,
     /// The last cell is in the outbox.
     is_last_taken: bool,
     has_sender_ended: bool,
@@ -163,7 +163,7 @@ impl Inner {
     fn new(outbox: Outbox) -> Self {
         Self {
             outbox,
-            deadline_ns: None,
+            deadline: None,
             is_last_taken: false,
             has_sender_ended: false,
             attempts: 0,
@@ -281,8 +281,8 @@ impl Builder {
         spawn("ogive-send", move || sender.run())?;
         // Dropping it, should the second thread not start, stops the first.
         let exporter = Exporter { shared: shared.clone(), cells: cells.clone() };
-        let interval_ns = interval_ms as i64 * 1_000_000;
-        spawn("ogive-cells", move || Taker { shared, cells, interval_ns }.run())?;
+        let interval = Ms(interval_ms as i64).to_ns();
+        spawn("ogive-cells", move || Taker { shared, cells, interval }.run())?;
         Ok(exporter)
     }
 }
@@ -332,7 +332,7 @@ impl Exporter {
         let inner = self.shared.lock();
         let (waiting, in_doubt) = inner.outbox.waiting();
         Status {
-            state: if inner.deadline_ns.is_some() || inner.has_sender_ended { State::Stopped } else { State::Running },
+            state: if inner.deadline.is_some() || inner.has_sender_ended { State::Stopped } else { State::Running },
             source,
             sequence: inner.outbox.sequence(),
             taken: inner.outbox.taken,
@@ -360,25 +360,24 @@ impl Exporter {
         if self.shared.is_forked() {
             return;
         }
-        let clock = self.shared.clock;
         let mut inner = self.shared.lock();
-        if inner.deadline_ns.is_some() {
+        if inner.deadline.is_some() {
             return;
         }
-        let deadline_ns = clock.now().saturating_add(nanoseconds(timeout));
-        inner.deadline_ns = Some(deadline_ns);
+        let deadline = self.shared.now().saturating_add(Ns::from(timeout));
+        inner.deadline = Some(deadline);
         self.shared.stop.notify_all();
         self.shared.work.notify_all();
         loop {
-            let left_ns = deadline_ns.saturating_sub(clock.now());
-            if inner.is_last_taken && (inner.has_sender_ended || left_ns == 0) {
+            let left = deadline.since(self.shared.now());
+            if inner.is_last_taken && (inner.has_sender_ended || left == Ns::ZERO) {
                 break;
             }
             // The last cell takes microseconds, and is waited for even past the deadline.
-            if clock.now() >= deadline_ns.saturating_add(LAST_CELL_NS) {
+            if self.shared.now() >= deadline.saturating_add(LAST_CELL) {
                 break;
             }
-            let wait = Duration::from_nanos(left_ns.clamp(1_000_000, 100_000_000));
+            let wait = left.clamp(Ns(1_000_000), Ns(100_000_000)).to_duration();
             inner = wait_on(&self.shared.ended, inner, wait);
         }
         inner.outbox.close();
@@ -389,10 +388,6 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         self.stop(DROP_WAIT);
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn wait_on<'a>(on: &Condvar, inner: MutexGuard<'a, Inner>, time: Duration) -> MutexGuard<'a, Inner> {
@@ -407,58 +402,64 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
+
+    fn now(&self) -> MonoNs {
+        MonoNs(self.clock.now())
+    }
+
+    fn wall(&self) -> WallNs {
+        WallNs(self.clock.wall())
+    }
 }
 
 /// The thread that collects the cells.
 struct Taker {
     shared: Arc<Shared>,
     cells: Cells,
-    interval_ns: i64,
+    interval: Ns,
 }
 
 impl Taker {
     fn run(self) {
         self.announce();
         loop {
-            let end_ns = self.boundary_after(self.shared.clock.wall());
-            if self.wait_until(end_ns) {
+            let end = self.boundary_after(self.shared.wall());
+            if self.wait_until(end) {
                 // What was measured in the current interval belongs to the cell at its end.
-                let end_ns = self.boundary_after(self.shared.clock.wall());
-                self.turn(CellEnd { time_ns: end_ns, is_last: true });
+                self.turn(CellEnd { time: self.boundary_after(self.shared.wall()), is_last: true });
                 return;
             }
-            let time_ns = self.boundary_near(self.shared.clock.wall());
-            if time_ns > end_ns {
+            let time = self.boundary_near(self.shared.wall());
+            if time > end {
                 self.shared.lock().late += 1;
             }
-            self.turn(CellEnd { time_ns, is_last: false });
+            self.turn(CellEnd { time, is_last: false });
         }
     }
 
-    fn boundary_after(&self, wall_ns: i64) -> i64 {
-        (wall_ns.div_euclid(self.interval_ns) + 1) * self.interval_ns
+    fn boundary_after(&self, now: WallNs) -> WallNs {
+        now.align_down(self.interval) + self.interval
     }
 
     /// The last boundary. A sleep may end a moment early where the wall clock is slewed.
-    fn boundary_near(&self, wall_ns: i64) -> i64 {
-        (wall_ns + self.interval_ns / 10).div_euclid(self.interval_ns) * self.interval_ns
+    fn boundary_near(&self, now: WallNs) -> WallNs {
+        (now + self.interval / 10).align_down(self.interval)
     }
 
     /// Returns true when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back makes no
     /// cell longer.
-    fn wait_until(&self, end_ns: i64) -> bool {
-        let clock = self.shared.clock;
-        let until_ns = clock.now().saturating_add((end_ns - clock.wall()).max(0) as u64);
+    fn wait_until(&self, end: WallNs) -> bool {
+        let until = self.shared.now().saturating_add((end - self.shared.wall()).max(Ns::ZERO));
         let mut inner = self.shared.lock();
         loop {
-            if inner.deadline_ns.is_some() {
+            if inner.deadline.is_some() {
                 return true;
             }
-            let left_ns = until_ns.saturating_sub(clock.now());
-            if left_ns == 0 {
+            let left = until.since(self.shared.now());
+            if left == Ns::ZERO {
                 return false;
             }
-            inner = wait_on(&self.shared.stop, inner, Duration::from_nanos(left_ns));
+            inner = wait_on(&self.shared.stop, inner, left.to_duration());
         }
     }
 
@@ -466,9 +467,9 @@ impl Taker {
         let values = self.cells.take(turn);
         let mut inner = self.shared.lock();
         inner.outbox.push(values);
-        if turn.is_last || (turn.time_ns / self.interval_ns) % REPORT_CELLS == 0 {
+        if turn.is_last || turn.time.0 / self.interval.0 % REPORT_CELLS == 0 {
             let report = inner.outbox.unreported();
-            let values = self.report(turn.time_ns, &report);
+            let values = self.report(turn.time, &report);
             inner.outbox.push_report(values, report);
         }
         inner.is_last_taken |= turn.is_last;
@@ -478,17 +479,17 @@ impl Taker {
 
     /// Creates the counter of drops before there are any.
     fn announce(&self) {
-        let time_ns = self.boundary_after(self.shared.clock.wall());
-        let values = self.report(time_ns, &[(DROPPED_BOUND.into(), Amount::default())]);
+        let time = self.boundary_after(self.shared.wall());
+        let values = self.report(time, &[(DROPPED_BOUND.into(), Amount::default())]);
         self.shared.lock().outbox.push_report(values, Vec::new());
     }
 
-    fn report(&self, time_ns: i64, dropped: &[(String, Amount)]) -> Vec<Measured> {
+    fn report(&self, time: WallNs, dropped: &[(String, Amount)]) -> Vec<Measured> {
         let of = |(reason, amount): &(String, Amount)| {
             amount.figures().map(|(what, figure)| {
                 let labels = [("reason", reason.as_str()), ("what", what)];
                 let series = self.cells.series(DROPPED_TOTAL, &labels, Kind::Float, Temporality::Delta, "").ok()?;
-                Some(Measured { series, time_ns, value: Value::Float(figure as f64) })
+                Some(Measured { series, time, value: Value::Float(figure as f64) })
             })
         };
         dropped.iter().flat_map(of).flatten().collect()
@@ -501,15 +502,15 @@ struct Sender<L> {
     link: L,
     log: Log,
     /// When each kind of problem was last reported.
-    reported: BTreeMap<&'static str, u64>,
+    reported: BTreeMap<&'static str, MonoNs>,
     pause: Pause,
 }
 
 /// When the next attempt may be.
 #[derive(Clone, Copy, Default)]
 struct Pause {
-    attempted_ns: u64,
-    not_before_ns: u64,
+    attempted: MonoNs,
+    not_before: MonoNs,
 }
 
 /// Reports that the sender has ended, in whichever way.
@@ -531,8 +532,8 @@ impl<L: Link> Sender<L> {
             let outcome = catch_unwind(AssertUnwindSafe(|| self.link.send(&frame, timeout)));
             let panicked = |_| Outcome::Later { after: None, in_doubt: true, detail: "the link panicked".into() };
             let outcome = outcome.unwrap_or_else(panicked);
-            let now_ns = shared.clock.now();
-            self.pause = Pause { attempted_ns: now_ns, not_before_ns: now_ns };
+            let now = shared.now();
+            self.pause = Pause { attempted: now, not_before: now };
             let mut inner = shared.lock();
             inner.attempts += 1;
             match inner.outbox.end(outcome) {
@@ -542,13 +543,13 @@ impl<L: Link> Sender<L> {
                     inner.last_error = Some(detail.clone());
                     let dropped = inner.outbox.dropped.get(DROPPED_BOUND).map(|dropped| dropped.amount.records);
                     drop(inner);
-                    self.pause.not_before_ns = now_ns.saturating_add(backoff.next_ns(after));
+                    self.pause.not_before = now.saturating_add(backoff.next_wait(after));
                     let dropped =
                         dropped.map(|records| format!("; {records} measurements were dropped, as the buffer is full"));
                     let dropped = dropped.unwrap_or_default();
-                    self.tell(
+                    self.report(
                         "again",
-                        now_ns,
+                        now,
                         &format!("{detail}; the measurements are kept and will be sent again{dropped}"),
                     );
                 }
@@ -556,9 +557,9 @@ impl<L: Link> Sender<L> {
                     backoff.reset();
                     inner.last_error = Some(detail.clone());
                     drop(inner);
-                    self.tell(
+                    self.report(
                         "dropped",
-                        now_ns,
+                        now,
                         &format!("{detail}; sending it again would not help, so it is dropped"),
                     );
                 }
@@ -568,37 +569,36 @@ impl<L: Link> Sender<L> {
 
     /// Waits for the next frame; None when it is time to end.
     fn next(&self) -> Option<(Arc<[u8]>, Duration)> {
-        let clock = self.shared.clock;
         let mut inner = self.shared.lock();
         loop {
-            let now_ns = clock.now();
-            let mut start_ns = self.pause.not_before_ns;
+            let now = self.shared.now();
+            let mut start = self.pause.not_before;
             let mut timeout = ATTEMPT;
-            if let Some(deadline_ns) = inner.deadline_ns {
-                if now_ns >= deadline_ns || (inner.is_last_taken && inner.outbox.is_empty()) {
+            if let Some(deadline) = inner.deadline {
+                if now >= deadline || (inner.is_last_taken && inner.outbox.is_empty()) {
                     return None;
                 }
                 // The process is waiting to end: no long pauses now.
-                start_ns = start_ns.min(self.pause.attempted_ns + LAST_PAUSE_NS);
-                timeout = timeout.min(Duration::from_nanos(deadline_ns - now_ns));
+                start = start.min(self.pause.attempted.saturating_add(LAST_PAUSE));
+                timeout = timeout.min(deadline.since(now).to_duration());
             }
-            if !inner.outbox.is_empty() && now_ns >= start_ns {
+            if !inner.outbox.is_empty() && now >= start {
                 return inner.outbox.begin().map(|frame| (frame, timeout));
             }
-            let wait_ns = match inner.outbox.is_empty() {
+            let wait = match inner.outbox.is_empty() {
                 // A notification will come.
-                true => 1_000_000_000,
-                false => start_ns - now_ns,
+                true => Ns::from_secs(1),
+                false => start.since(now),
             };
-            let until_end_ns = inner.deadline_ns.map_or(u64::MAX, |deadline_ns| deadline_ns - now_ns);
-            inner = wait_on(&self.shared.work, inner, Duration::from_nanos(wait_ns.min(until_end_ns)));
+            let until_end = inner.deadline.map_or(Ns::MAX, |deadline| deadline.since(now));
+            inner = wait_on(&self.shared.work, inner, wait.min(until_end).to_duration());
         }
     }
 
-    fn tell(&mut self, kind: &'static str, now_ns: u64, line: &str) {
+    fn report(&mut self, kind: &'static str, now: MonoNs, line: &str) {
         let reported = self.reported.get(kind);
-        if reported.is_none_or(|reported| now_ns.saturating_sub(*reported) >= LOG_PAUSE_NS) {
-            self.reported.insert(kind, now_ns);
+        if reported.is_none_or(|reported| now.since(*reported) >= LOG_PAUSE) {
+            self.reported.insert(kind, now);
             // Whatever the log does, measurements go on.
             let _ = catch_unwind(AssertUnwindSafe(|| (self.log)(line)));
         }

@@ -5,15 +5,15 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
+use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value, WallNs};
 
 /// One value that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Its series.
     pub series: SeriesDef,
-    /// End of the interval that it covers, nanoseconds since the Unix epoch.
-    pub time_ns: i64,
+    /// End of the interval that it covers.
+    pub time: WallNs,
     /// The value.
     pub value: Value,
 }
@@ -21,8 +21,8 @@ pub struct Measured {
 /// The end of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct CellEnd {
-    /// The time at which it ends, nanoseconds since the Unix epoch.
-    pub time_ns: i64,
+    /// The time at which it ends.
+    pub time: WallNs,
     /// It is the last one.
     pub is_last: bool,
 }
@@ -33,22 +33,23 @@ impl Measured {
     pub fn batch(source: SourceId, sequence: u64, tenant: Tenant, values: Vec<Self>) -> Batch {
         let samples = Vec::with_capacity(values.len());
         let mut out = Batch { source, sequence, tenant, samples, ..Batch::default() };
-        for Self { series, time_ns, value } in values {
+        for Self { series, time, value } in values {
             if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
                 out.series.push(Ok(series));
             }
-            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, start_ns: None, value }));
+            let series = out.series.len() as u32 - 1;
+            out.samples.push(Ok(Sample { series, time_ns: time.0, start_ns: None, value }));
         }
         out
     }
 
-    pub(crate) fn of_batch(batch: Batch) -> Vec<Self> {
+    pub(crate) fn from_batch(batch: Batch) -> Vec<Self> {
         let Batch { series, samples, .. } = batch;
-        let of = |sample: Sample| {
+        let measured = |sample: Sample| {
             let series = series.get(sample.series as usize)?.as_ref().ok()?.clone();
-            Some(Self { series, time_ns: sample.time_ns, value: sample.value })
+            Some(Self { series, time: WallNs(sample.time_ns), value: sample.value })
         };
-        samples.into_iter().flatten().filter_map(of).collect()
+        samples.into_iter().flatten().filter_map(measured).collect()
     }
 }
 
@@ -60,8 +61,8 @@ pub fn random_source() -> SourceId {
 }
 
 /// Adds a cell if it is not empty.
-pub(crate) fn push_cell(out: &mut Vec<Measured>, series: &SeriesDef, time_ns: i64, cell: Histogram) {
+pub(crate) fn push_cell(out: &mut Vec<Measured>, series: &SeriesDef, time: WallNs, cell: Histogram) {
     if cell.count > 0 {
-        out.push(Measured { series: series.clone(), time_ns, value: Value::Histogram(Box::new(cell)) });
+        out.push(Measured { series: series.clone(), time, value: Value::Histogram(Box::new(cell)) });
     }
 }

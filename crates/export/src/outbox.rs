@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::{Batch, Reason, SourceId, Tenant, WallMs, WallNs};
+use ogive_model::{Batch, Reason, SourceId, Tenant, WallMs};
 
 use crate::{Amount, Measured, Outcome};
 
@@ -183,7 +183,7 @@ impl Outbox {
 
     fn push_batch(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
         let Some(first) = values.first() else { return };
-        let span_of = |value: &Measured| SampleSpan::at(WallNs(value.time_ns).to_ms());
+        let span_of = |value: &Measured| SampleSpan::at(value.time.to_ms());
         let span = values.iter().map(span_of).fold(span_of(first), SampleSpan::and);
         let sequence = self.next + self.waiting.len() as u64;
         let batch = Measured::batch(self.source, sequence, self.tenant.clone(), values);
@@ -197,7 +197,7 @@ impl Outbox {
                 self.waiting.push_back(waiting);
             }
             Err(_) if batch.samples.len() > 1 => {
-                let mut values = Measured::of_batch(batch);
+                let mut values = Measured::from_batch(batch);
                 let rest = values.split_off(values.len() / 2);
                 self.push_batch(values, report);
                 self.push_batch(rest, Vec::new());

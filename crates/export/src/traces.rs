@@ -6,7 +6,7 @@
 //! *Invariants*: a slow message is at the time of the cell that counted it.
 //! *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest stay.
 
-use ogive_model::{Kind, SeriesDef, Temporality, Value};
+use ogive_model::{Kind, SeriesDef, Temporality, Value, WallNs};
 use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
 
 use crate::Error;
@@ -106,20 +106,20 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
         slow
     }
 
-    fn cells(&self, cell: TraceCell, time_ns: i64, out: &mut Vec<Measured>) {
-        push_cell(out, &self.total, time_ns, cell.total);
+    fn cells(&self, cell: TraceCell, time: WallNs, out: &mut Vec<Measured>) {
+        push_cell(out, &self.total, time, cell.total);
         for (series, stage) in self.stages.iter().zip(cell.stages) {
-            push_cell(out, series, time_ns, stage.times);
+            push_cell(out, series, time, stage.times);
         }
-        push_cell(out, &self.infrastructure, time_ns, cell.infrastructure);
-        push_cell(out, &self.logic, time_ns, cell.logic);
+        push_cell(out, &self.infrastructure, time, cell.infrastructure);
+        push_cell(out, &self.logic, time, cell.logic);
         for publisher in cell.publishers.into_iter().filter(|publisher| publisher.gaps.count > 0) {
             let labels = self.gap.labels.with(PUBLISHER, &publisher.name);
-            push_cell(out, &SeriesDef { labels, ..self.gap.clone() }, time_ns, publisher.gaps);
+            push_cell(out, &SeriesDef { labels, ..self.gap.clone() }, time, publisher.gaps);
         }
         for mark in cell.marks.into_iter().filter(|mark| mark.between.count > 0) {
             let labels = self.between.labels.with(MARK, &mark.name);
-            push_cell(out, &SeriesDef { labels, ..self.between.clone() }, time_ns, mark.between);
+            push_cell(out, &SeriesDef { labels, ..self.between.clone() }, time, mark.between);
         }
     }
 }
@@ -128,10 +128,10 @@ impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
     fn take(&mut self, turn: CellEnd, out: &mut Vec<Measured>) {
         let cell = self.recorder.snapshot();
         let counts = cell.counts;
-        self.cells(cell, turn.time_ns, out);
+        self.cells(cell, turn.time, out);
         for trace in self.slow(counts.slow, turn.is_last) {
             let value = Value::Text(trace.to_string());
-            out.push(Measured { series: self.slow.clone(), time_ns: turn.time_ns, value });
+            out.push(Measured { series: self.slow.clone(), time: turn.time, value });
         }
         let more = [counts.incomplete, counts.straddled, counts.listed_lost, counts.listed_straddled, counts.repeated];
         self.unmeasured.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
@@ -143,7 +143,7 @@ impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
             // Counters that only lists have do not exist until they are above zero.
             if more > 0 || before.is_none() && at < ALWAYS {
                 let value = Value::Float(more as f64);
-                out.push(Measured { series: series.clone(), time_ns: turn.time_ns, value });
+                out.push(Measured { series: series.clone(), time: turn.time, value });
             }
             *before = Some(now);
         }

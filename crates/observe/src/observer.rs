@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_export::{CellEnd, Measured, random_source};
-use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value, WallNs};
+use ogive_model::{Batch, Ns, SeriesDef, SourceId, Tenant, Value, WallNs};
 use ogive_probe::{Clock, HiccupMeter};
 
 use crate::clock::AskKernel;
@@ -27,7 +27,7 @@ use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::own_value::{OwnValue, WIDTH_SECONDS};
 
-const SECOND_NS: i64 = 1_000_000_000;
+const SECOND: Ns = Ns::from_secs(1);
 
 /// A minute of cells waits while the disk is full or the store is busy.
 const WAITING_MAX: usize = 60;
@@ -83,17 +83,17 @@ impl Observer {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             loop {
-                let now = work.clock.wall();
-                let next = (now.div_euclid(SECOND_NS) + 1) * SECOND_NS;
-                let ended = stopped.recv_timeout(Duration::from_nanos((next - now) as u64));
+                let now = WallNs(work.clock.wall());
+                let next = now.align_down(SECOND) + SECOND;
+                let ended = stopped.recv_timeout((next - now).to_duration());
                 if ended != Err(RecvTimeoutError::Timeout) {
                     work.hiccups.stop();
                     // What was measured in the second that has begun belongs to the cell at its end.
-                    let now = work.clock.wall();
-                    work.second(CellEnd { time_ns: (now.div_euclid(SECOND_NS) + 1) * SECOND_NS, is_last: true });
+                    let now = WallNs(work.clock.wall());
+                    work.second(CellEnd { time: now.align_down(SECOND) + SECOND, is_last: true });
                     return;
                 }
-                work.second(CellEnd { time_ns: next, is_last: false });
+                work.second(CellEnd { time: next, is_last: false });
             }
         };
         let thread = std::thread::Builder::new().name("observe".into()).spawn(run).context("cannot start a thread")?;
@@ -115,7 +115,7 @@ impl Work {
         let batch = self.batch(turn);
         way.decoded();
         let mut way = Some(way);
-        for (tenant, values) in self.metadata.take_due(WallNs(turn.time_ns)) {
+        for (tenant, values) in self.metadata.take_due(turn.time) {
             self.sequence += 1;
             self.waiting.push_back(Measured::batch(self.source, self.sequence, tenant, values));
         }
@@ -150,7 +150,7 @@ impl Work {
         let mut values = self.meters.cells.take(turn);
         self.counters.own_slow_dropped.add(slow_dropped(&values));
         let mut figures = Vec::new();
-        let due = turn.time_ns / SECOND_NS % WIDTH_SECONDS == 0;
+        let due = turn.time.0 / SECOND.0 % WIDTH_SECONDS == 0;
         if due {
             figures.extend(counter_values(&self.counters));
             figures.extend(crate::facts::facts(&*self.backend).iter().filter_map(kept_value));
@@ -164,12 +164,8 @@ impl Work {
         }
         figures.extend(clock);
         let events = self.clock_series.take_events().into_iter();
-        values.extend(events.map(|(series, text)| Measured {
-            series,
-            time_ns: turn.time_ns,
-            value: Value::Text(text),
-        }));
-        values.extend(figures.into_iter().map(|figure| figure.at(WallNs(turn.time_ns))));
+        values.extend(events.map(|(series, text)| Measured { series, time: turn.time, value: Value::Text(text) }));
+        values.extend(figures.into_iter().map(|figure| figure.at(turn.time)));
         if let Some((name, value)) = self.backend.own_label() {
             values.iter_mut().for_each(|measured| label(&mut measured.series, name, &value));
         }
@@ -356,7 +352,7 @@ mod tests {
             for at in 0..100 {
                 work.meters.http_request("/v1/batch", if at % 2 == 0 { 200 } else { 400 }, 1_000 * at);
             }
-            work.second(CellEnd { time_ns: second * SECOND_NS, is_last: false });
+            work.second(CellEnd { time: WallNs(0) + SECOND * second, is_last: false });
         }
         let batches = sink.batches.lock().unwrap();
         assert_eq!(counted(&batches, "ogive_http_request_seconds"), 2_000);
@@ -370,10 +366,10 @@ mod tests {
         let sink = Arc::new(Sink { full: Mutex::new(true), ..Sink::default() });
         let mut work = work(&sink);
         // The first samples of counters.
-        let _ = work.meters.cells.take(CellEnd { time_ns: 0, is_last: false });
+        let _ = work.meters.cells.take(CellEnd { time: WallNs(0), is_last: false });
         for second in 1..=WAITING_MAX as i64 + 5 {
             work.meters.query(1);
-            work.second(CellEnd { time_ns: second * SECOND_NS + 1, is_last: false });
+            work.second(CellEnd { time: WallNs(1) + SECOND * second, is_last: false });
         }
         assert_eq!(work.counters.own_lost.get() as usize, 5);
         assert_eq!(work.waiting.len(), WAITING_MAX);
@@ -418,7 +414,7 @@ mod tests {
         let scrape = Recorder::default();
         work.meters.scrape(&[("job", "x")], &scrape);
         scrape.record_ns(1);
-        let batch = work.batch(CellEnd { time_ns: 10 * SECOND_NS, is_last: false });
+        let batch = work.batch(CellEnd { time: WallNs(0) + SECOND * 10, is_last: false });
         let names: BTreeSet<String> =
             batch.series.into_iter().map(|series| series.unwrap().labels.metric_name().to_owned()).collect();
         assert!(names.iter().all(|name| !help(name).is_empty()), "{names:?}");

@@ -1,5 +1,6 @@
 use std::sync::atomic::AtomicU64;
 
+use ogive_model::WallNs;
 use ogive_probe::{Threshold, trace_path};
 
 use super::*;
@@ -7,7 +8,7 @@ use super::*;
 const SECOND_NS: i64 = 1_000_000_000;
 
 fn turn(second: i64) -> CellEnd {
-    CellEnd { time_ns: second * SECOND_NS, is_last: false }
+    CellEnd { time: WallNs(second * SECOND_NS), is_last: false }
 }
 
 fn cells() -> Cells {
@@ -23,7 +24,7 @@ fn reported(values: &[Measured]) -> Vec<String> {
     };
     let mut reported: Vec<String> = values
         .iter()
-        .map(|value| format!("{} at {} = {}", value.series.labels, value.time_ns / SECOND_NS, what(&value.value)))
+        .map(|value| format!("{} at {} = {}", value.series.labels, value.time.0 / SECOND_NS, what(&value.value)))
         .collect();
     reported.sort();
     reported

@@ -1,5 +1,5 @@
 use ogive_hist::Histogram;
-use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value, WallNs};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +13,7 @@ fn cell(time_s: i64, records: u64) -> Measured {
     (0..records).for_each(|_| histogram.record(0.001));
     Measured {
         series: SeriesDef::new([("__name__", "x_seconds")], meta).unwrap(),
-        time_ns: time_s * 1_000_000_000,
+        time: WallNs(time_s * 1_000_000_000),
         value: Value::Histogram(Box::new(histogram)),
     }
 }
@@ -213,7 +213,7 @@ fn many_samples_travel_in_several_batches_and_large_ones_too() {
     assert_eq!((outbox.waiting().0.batches, outbox.waiting().0.samples), (2, BATCH_SAMPLES_MAX as u64 + 1));
     let text = |bytes: usize| Measured {
         series: SeriesDef { meta: SeriesMeta { kind: Kind::Text, ..cell(1, 1).series.meta }, ..cell(1, 1).series },
-        time_ns: 0,
+        time: WallNs(0),
         value: Value::Text("x".repeat(bytes)),
     };
     let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);

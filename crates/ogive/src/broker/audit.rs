@@ -40,13 +40,13 @@ fn changed(door: &Door, broker: &Broker, path: &Path, by: &str, config: &Config)
     let now = shown(&config.flat);
     let Some(differences) = differences(&before, &now) else { return Ok(()) };
     let text = format!("{by}; {}\n{differences}", (FILES.owner)(path));
-    let time_ms = broker.context.now_ms();
+    let time = broker.context.wall().to_ns();
     let file = path.display().to_string();
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let labels = [(METRIC_NAME, METRIC), ("broker", &config.name), ("file", &file)];
     let series = SeriesDef::new(labels, meta).context("the file's name is no label")?;
     let BatchId { source, sequence } = door.numbers.next();
-    let value = Measured { series, time_ns: time_ms * 1_000_000, value: Value::Text(text) };
+    let value = Measured { series, time, value: Value::Text(text) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
     let way = door.meters.ingest.begin_made();
     let (sender, receiver) = std::sync::mpsc::channel();

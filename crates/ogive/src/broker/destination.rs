@@ -18,7 +18,7 @@ use ogive_broker::{
 };
 use ogive_export::{Outcome, random_source};
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::{MonoNs, Ns, Reason, WallMs};
+use ogive_model::{MonoNs, Ms, Ns, Reason, WallMs, WallNs};
 use ogive_probe::Clock;
 
 use super::config;
@@ -29,6 +29,8 @@ use super::way::Route;
 const SLEEP: Duration = Duration::from_secs(1);
 /// The rate is computed over 10 s of acknowledgements.
 const RATE_SECONDS: usize = 10;
+/// The same problem is reported once a minute.
+const AGAIN: Ms = Ms::from_secs(60);
 /// 16 gaps that were reported are shown; the destination itself has them all.
 const REPORTED_MAX: usize = 16;
 
@@ -67,9 +69,9 @@ pub(super) struct Figures {
     pub(super) body_bytes: u64,
     pub(super) failures: u64,
     pub(super) busy: u64,
-    /// The last error of an endpoint, and its time in milliseconds.
-    pub(super) problem: Option<(i64, String)>,
-    pub(super) acknowledged_ms: Option<i64>,
+    /// The last error of an endpoint, and its time.
+    pub(super) problem: Option<(WallMs, String)>,
+    pub(super) acknowledged_at: Option<WallMs>,
     /// The last gaps that the destination has, the newest first.
     pub(super) reported: VecDeque<Arc<Gap>>,
     /// Batches and bytes acknowledged in each of the last seconds, by the second's number.
@@ -84,11 +86,11 @@ pub(super) struct Rate {
 }
 
 impl Figures {
-    fn acknowledged(&mut self, now_ms: i64, bytes: usize) {
+    fn acknowledged(&mut self, now: WallMs, bytes: usize) {
         self.batches += 1;
         self.frame_bytes += bytes as u64;
-        self.acknowledged_ms = Some(now_ms);
-        let second = now_ms / 1_000;
+        self.acknowledged_at = Some(now);
+        let second = second_of(now);
         let place = &mut self.seconds[second.rem_euclid(RATE_SECONDS as i64) as usize];
         if place.0 != second {
             *place = (second, 0, 0);
@@ -97,8 +99,8 @@ impl Figures {
     }
 
     /// The mean of the last seconds.
-    pub(super) fn rate(&self, now_ms: i64) -> Rate {
-        let recent = self.seconds.iter().filter(|(second, ..)| *second > now_ms / 1_000 - RATE_SECONDS as i64);
+    pub(super) fn rate(&self, now: WallMs) -> Rate {
+        let recent = self.seconds.iter().filter(|(second, ..)| *second > second_of(now) - RATE_SECONDS as i64);
         let (batches, bytes) = recent.fold((0, 0), |sum, (_, batches, bytes)| (sum.0 + batches, sum.1 + bytes));
         Rate { batches: batches as f64 / RATE_SECONDS as f64, bytes: bytes as f64 / RATE_SECONDS as f64 }
     }
@@ -107,6 +109,11 @@ impl Figures {
         self.reported.truncate(REPORTED_MAX - 1);
         self.reported.push_front(Arc::new(gap));
     }
+}
+
+/// The number of the second in which `time` is.
+const fn second_of(time: WallMs) -> i64 {
+    time.0.div_euclid(1_000)
 }
 
 /// The state under the lock.
@@ -138,8 +145,12 @@ pub(super) struct DestinationContext {
 }
 
 impl DestinationContext {
-    pub(super) fn now_ms(&self) -> i64 {
-        self.clock.wall().div_euclid(1_000_000)
+    pub(super) fn now(&self) -> MonoNs {
+        MonoNs(self.clock.now())
+    }
+
+    pub(super) fn wall(&self) -> WallMs {
+        WallNs(self.clock.wall()).to_ms()
     }
 }
 
@@ -197,7 +208,7 @@ impl Destination {
 
     /// How old the oldest batch is that it lacks, seconds.
     pub(super) fn lag_seconds(&self, lag: &Lag) -> f64 {
-        lag.oldest.map_or(0.0, |oldest| WallMs(self.context.now_ms()).since(oldest).0.max(0) as f64 / 1e3)
+        lag.oldest.map_or(0.0, |oldest| self.context.wall().since(oldest).0.max(0) as f64 / 1e3)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -268,12 +279,12 @@ impl Destination {
     /// What to send where, or how long to wait.
     fn next(&self) -> Result<(Vec<Job>, u64, Target), Duration> {
         let mut state = self.state();
-        let now = MonoNs(self.context.clock.now());
+        let now = self.context.now();
         let (id, target) = state
             .endpoints
             .choose(now)
             .map_err(|until| until.since(now).to_duration().max(Duration::from_millis(1)))?;
-        let turn = Turn { now: WallMs(self.context.now_ms()), connections: self.config.connections() };
+        let turn = Turn { now: self.context.wall(), connections: self.config.connections() };
         let most = self.way.most(state.request_batches, self.config.request_batches);
         let problem = match state.delivery.next_request(&self.context.board, &RealDisk, turn, most) {
             Ok(jobs) if jobs.is_empty() => None,
@@ -291,18 +302,18 @@ impl Destination {
     }
 
     fn send(&self, jobs: Vec<Job>, id: u64, target: &Target) {
-        let from = MonoNs(self.context.clock.now());
+        let from = self.context.now();
         let frames: Result<Vec<Arc<[u8]>>, _> = jobs.iter().map(frame).collect();
         let (outcomes, bytes) = match &frames {
             Ok(frames) => {
                 let tell = |word: &str| self.tell(&mut self.state(), format!("{}: {word}", target.url));
-                self.way.send(target, frames, from.0, &tell)
+                self.way.send(target, frames, from, &tell)
             }
             // It is a gap, sent alone; its limits are far below those of a frame.
             Err(error) => (vec![Outcome::Refused { reason: "malformed".into(), detail: error.to_string() }], 0),
         };
         let frames = frames.unwrap_or_default();
-        let now = MonoNs(self.context.clock.now());
+        let now = self.context.now();
         let mut state = self.state();
         state.figures.body_bytes += bytes as u64;
         let mut result = EndpointResult::Answered;
@@ -338,7 +349,7 @@ impl Destination {
             Outcome::Refused { detail, .. } => {
                 state.figures.batches_refused += 1;
                 self.tell(state, detail);
-                state.delivery.refused(&job, WallMs(self.context.now_ms()));
+                state.delivery.refused(&job, self.context.wall());
                 EndpointResult::Answered
             }
             Outcome::Busy { after, detail } => {
@@ -361,8 +372,8 @@ impl Destination {
 
     /// The endpoint has the batch but for the samples that it `rejected`.
     fn answered(&self, state: &mut State, job: &Job, rejected: &[(u32, String)], length: usize) {
-        let now_ms = self.context.now_ms();
-        state.figures.acknowledged(now_ms, length);
+        let now = self.context.wall();
+        state.figures.acknowledged(now, length);
         if let Some((_, first)) = rejected.first() {
             for (_, reason) in rejected {
                 *state.figures.samples_refused.entry(Reason::known_name(reason)).or_default() += 1;
@@ -371,7 +382,7 @@ impl Destination {
             self.tell(state, format!("{} samples were refused; the first: {first}", rejected.len()));
             if let Job::Record(entry, _) = job {
                 let samples: Vec<u32> = rejected.iter().map(|(sample, _)| *sample).collect();
-                state.delivery.samples_refused(&samples, entry, WallMs(now_ms));
+                state.delivery.samples_refused(&samples, entry, now);
             }
         }
         if let Some(gap) = state.delivery.acknowledged(job) {
@@ -380,17 +391,14 @@ impl Destination {
     }
 
     fn note(&self, state: &mut State, problem: String) {
-        state.figures.problem = Some((self.context.now_ms(), problem));
+        state.figures.problem = Some((self.context.wall(), problem));
     }
 
     /// Reports a problem once, until there is another or a minute has passed.
     fn tell(&self, state: &mut State, problem: String) {
-        let now_ms = self.context.now_ms();
-        let is_known = state
-            .figures
-            .problem
-            .as_ref()
-            .is_some_and(|(told_ms, reported)| *reported == problem && now_ms - told_ms < 60_000);
+        let now = self.context.wall();
+        let is_known =
+            state.figures.problem.as_ref().is_some_and(|(at, reported)| *reported == problem && now.since(*at) < AGAIN);
         if !is_known {
             tracing::warn!("{}: {problem}", self.config.name);
             self.note(state, problem);
@@ -418,7 +426,7 @@ impl Destination {
     /// Drops what is left of a segment.
     pub(super) fn give_up(&self, segment: &SegmentState, why: GapReason) {
         let mut state = self.state();
-        let now = WallMs(self.context.now_ms());
+        let now = self.context.wall();
         let records = state.delivery.give_up(&self.context.board, &RealDisk, segment, why, now);
         if records > 0 {
             let reason = why.as_str();

@@ -13,13 +13,14 @@ use std::time::Duration;
 use anyhow::Context;
 use ogive_broker::Target;
 use ogive_export::{Body, Client, ClientOptions, FRAME, FRAMES, Outcome, Reply};
+use ogive_model::{MonoNs, Ns};
 
 use super::config::{Destination, Packing};
 
 /// 16 MiB: a verdict on each of 100,000 samples.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// 10 minutes: by then, an endpoint that was upgraded gets several batches in a request.
-const AGAIN: Duration = Duration::from_secs(600);
+const AGAIN: Ns = Ns::from_secs(600);
 /// Smaller bodies are not compressed: there is nothing to gain.
 const PACK_BYTES_MIN: usize = 512;
 /// A server refuses a body that decompresses to 400 times its size or more; one with a high ratio is sent compressed only up to a quarter of
@@ -35,8 +36,8 @@ pub(super) struct Link {
     to: Mutex<HashMap<SocketAddr, Arc<Client>>>,
     packing: Packing,
     timeout: Duration,
-    /// Endpoints that accept only one batch in a request, and until when that is assumed, nanoseconds of the clock.
-    single: Mutex<HashMap<String, u64>>,
+    /// Endpoints that accept only one batch in a request, and until when that is assumed.
+    single: Mutex<HashMap<String, MonoNs>>,
 }
 
 /// True when a body of `count` batches was refused because of its form.
@@ -91,16 +92,16 @@ impl Link {
     }
 
     /// Sends frames to an endpoint; returns its answer for each, and the bytes of the bodies.
-    pub(super) fn send(&self, target: &Target, frames: &[Arc<[u8]>], now_ns: u64) -> (Vec<Outcome>, usize) {
+    pub(super) fn send(&self, target: &Target, frames: &[Arc<[u8]>], now: MonoNs) -> (Vec<Outcome>, usize) {
         let url = format!("{}/v1/batch", target.url.trim_end_matches('/'));
         let to = Target { url: url.clone(), ..*target };
-        if frames.len() > 1 && self.takes_several(&url, now_ns) {
+        if frames.len() > 1 && self.takes_several(&url, now) {
             let (reply, bytes) = self.post(&to, FRAMES, &frames.concat());
             match reply {
                 // The error is about the body, not about a batch in it: an earlier version, or a proxy with a lower limit.
                 Ok(reply) if is_about_the_body(&reply, frames.len()) => {
-                    let until_ns = now_ns + AGAIN.as_nanos() as u64;
-                    self.single.lock().unwrap_or_else(PoisonError::into_inner).insert(url.clone(), until_ns);
+                    let until = now.saturating_add(AGAIN);
+                    self.single.lock().unwrap_or_else(PoisonError::into_inner).insert(url.clone(), until);
                     let (outcomes, more) = self.one_by_one(&to, frames);
                     return (outcomes, bytes + more);
                 }
@@ -128,9 +129,9 @@ impl Link {
         (outcomes, sum)
     }
 
-    fn takes_several(&self, url: &str, now_ns: u64) -> bool {
+    fn takes_several(&self, url: &str, now: MonoNs) -> bool {
         let mut single = self.single.lock().unwrap_or_else(PoisonError::into_inner);
-        single.retain(|_, until_ns| *until_ns > now_ns);
+        single.retain(|_, until| *until > now);
         !single.contains_key(url)
     }
 

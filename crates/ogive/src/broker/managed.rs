@@ -16,6 +16,7 @@ use ogive_fleet::{
     Broker as Above, BrokerStore, Connect, Destination as DestinationReport, Home, Link, Order, Package, Report,
 };
 use ogive_journal::RealDisk;
+use ogive_model::{MonoNs, WallMs};
 use ogive_probe::{ProcessMemory, process_cpu_ns};
 use ogive_scrape::FedJobs;
 
@@ -44,10 +45,10 @@ pub(super) struct Managed {
     reach: Arc<Reach>,
     watches: Arc<Watches>,
     runtime: tokio::runtime::Handle,
-    started_ms: i64,
+    started: WallMs,
     checks: Mutex<GroupChecks>,
-    /// When the use of processors was last read, nanoseconds of the clock, and how much it was.
-    cpu: Mutex<(u64, f64)>,
+    /// When the use of processors was last read, and how many seconds it was.
+    cpu: Mutex<(MonoNs, f64)>,
 }
 
 /// Checks of the group.
@@ -96,8 +97,8 @@ pub(super) fn start(config: &Config, parts: Parts<'_>, ready: &Ready, ended: &Ar
     let is_allowed = fleet.allow.contains(&Permission::Watch);
     let watches = Watches::new(&broker, path, is_allowed, counters.clone(), runtime.clone());
     let managed = Managed {
-        started_ms: broker.context.now_ms(),
-        cpu: Mutex::new((clock.now(), used_seconds())),
+        started: broker.context.wall(),
+        cpu: Mutex::new((broker.context.now(), used_seconds())),
         broker,
         feeds,
         filters,
@@ -177,10 +178,10 @@ impl Managed {
 
     /// Processors used since the last report.
     fn cpu(&self) -> f64 {
-        let (now_ns, used) = (self.broker.context.clock.now(), used_seconds());
+        let (now, used) = (self.broker.context.now(), used_seconds());
         let mut last = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
-        let (passed, spent) = (now_ns.saturating_sub(last.0) as f64 / 1e9, used - last.1);
-        *last = (now_ns, used);
+        let (passed, spent) = (now.since(last.0).0 as f64 / 1e9, used - last.1);
+        *last = (now, used);
         if passed > 0.0 { (spent / passed).max(0.0) } else { 0.0 }
     }
 
@@ -240,8 +241,8 @@ impl Above for Managed {
         }
         Report {
             ogive: env!("CARGO_PKG_VERSION").into(),
-            started_ms: self.started_ms,
-            now_ms: self.broker.context.now_ms(),
+            started_ms: self.started.0,
+            now_ms: self.broker.context.wall().0,
             lag_seconds,
             spool_bytes: board.bytes(),
             spool_bytes_max: self.broker.limits().bytes_max,

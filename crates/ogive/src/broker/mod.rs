@@ -34,7 +34,7 @@ use anyhow::Context;
 use ogive_broker::{Cursor, Limits, Options, Spool};
 use ogive_export::random_source;
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::Ms;
+use ogive_model::{Ms, Ns};
 use ogive_probe::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -227,15 +227,13 @@ impl Running {
         self.spooling.end();
         let destinations = self.broker.destinations();
         destinations.iter().for_each(|one| one.stop());
-        let until = self.broker.context.clock.now() + DRAIN.as_nanos() as u64;
+        let until = self.broker.context.now().saturating_add(Ns::from(DRAIN));
         let is_busy = |one: &Arc<Destination>| one.state().delivery.in_flight() > 0;
-        while (destinations.iter().any(is_busy) || !self.writer.is_finished())
-            && self.broker.context.clock.now() < until
-        {
+        while (destinations.iter().any(is_busy) || !self.writer.is_finished()) && self.broker.context.now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.end();
-        while !self.keeper.is_finished() && self.broker.context.clock.now() < until {
+        while !self.keeper.is_finished() && self.broker.context.now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.save();

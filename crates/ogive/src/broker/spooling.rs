@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use ogive_broker::{Appended, GapReason, Prepared, Refusal as SpoolRefusal, Spool};
 use ogive_journal::{Disk, RealDisk};
-use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, WallMs};
+use ogive_model::{
+    Batch, Matcher, MonoNs, Ms, Ns, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, WallMs,
+};
 
 use super::shared::Broker;
 use super::view;
@@ -144,37 +146,37 @@ impl Reader for NoData<'_> {
 /// The clock of `age-max`: the wall clock, but on its own it advances no faster than twice the time that passes. A clock that is set
 /// forward by mistake therefore drops an extra hour for each hour that it goes unnoticed, not the whole spool, and a downtime is caught up with.
 struct AgeClock {
-    at_ms: i64,
-    looked_ns: u64,
-    is_told: bool,
+    at: WallMs,
+    looked: MonoNs,
+    is_reported: bool,
 }
 
 /// 10 minutes ahead are worth reporting.
-const NOTABLE_MS: i64 = 600_000;
+const NOTABLE: Ms = Ms::from_secs(600);
 
 impl AgeClock {
     /// From the newest batch of the spool on, which is not ahead of the wall clock.
-    fn new(newest_ms: Option<i64>, now_ns: u64, wall_ms: i64) -> Self {
-        Self { at_ms: newest_ms.unwrap_or(wall_ms).min(wall_ms), looked_ns: now_ns, is_told: false }
+    fn new(newest: Option<WallMs>, now: MonoNs, wall: WallMs) -> Self {
+        Self { at: newest.unwrap_or(wall).min(wall), looked: now, is_reported: false }
     }
 
-    /// Milliseconds since 1970; and whether it was not reported yet that the wall clock is far ahead.
-    fn look(&mut self, now_ns: u64, wall_ms: i64) -> (i64, bool) {
-        let passed_ms = now_ns.saturating_sub(self.looked_ns) / 1_000_000;
-        if passed_ms > 0 {
-            let alone_ms = self.at_ms.saturating_add(i64::try_from(passed_ms * 2).unwrap_or(i64::MAX));
-            (self.at_ms, self.looked_ns) = (alone_ms.min(wall_ms).max(self.at_ms), now_ns);
+    /// Its instant; and whether it was not reported yet that the wall clock is far ahead.
+    fn look(&mut self, now: MonoNs, wall: WallMs) -> (WallMs, bool) {
+        let passed = now.since(self.looked).to_ms();
+        if passed > Ms::ZERO {
+            let alone = self.at.saturating_add(passed.saturating_mul(2));
+            (self.at, self.looked) = (alone.min(wall).max(self.at), now);
         }
-        let is_far = wall_ms.saturating_sub(self.at_ms) >= NOTABLE_MS;
-        let tell = is_far && !self.is_told;
-        self.is_told = is_far;
-        (self.at_ms.min(wall_ms), tell)
+        let is_far = wall.since(self.at) >= NOTABLE;
+        let is_new = is_far && !self.is_reported;
+        self.is_reported = is_far;
+        (self.at.min(wall), is_new)
     }
 }
 
 fn age_clock(broker: &Broker) -> AgeClock {
     let newest = broker.context.board.segments().iter().filter_map(|segment| segment.arrival_last).max();
-    AgeClock::new(newest.map(|newest| newest.0), broker.context.clock.now(), broker.context.now_ms())
+    AgeClock::new(newest, broker.context.now(), broker.context.wall())
 }
 
 /// The work of the group commit for a broker's spool.
@@ -189,7 +191,7 @@ struct Owner {
 impl ogive_spooling::Owner for Owner {
     fn append(&mut self, spool: &mut Spool, batch: Prepared) -> Result<Appended, SpoolRefusal> {
         let reserved = self.broker.reserved();
-        let now = WallMs(self.broker.context.now_ms());
+        let now = self.broker.context.wall();
         if *reserved { spool.append(now, batch) } else { Err(SpoolRefusal::DiskFull) }
     }
 
@@ -222,20 +224,20 @@ impl Owner {
     fn truncate(&self, spool: &mut Spool) -> anyhow::Result<()> {
         // ORDERING: Relaxed; see `save`.
         ogive_spooling::truncate(spool, self.broker.floor.load(Ordering::Relaxed))?;
-        Ok(spool.rotate_by_age(WallMs(self.broker.context.now_ms()), self.broker.limits())?)
+        Ok(spool.rotate_by_age(self.broker.context.wall(), self.broker.limits())?)
     }
 
     fn limit(&mut self, spool: &mut Spool) -> anyhow::Result<()> {
-        let now_ns = self.broker.context.clock.now();
-        let until = now_ns + TURN.as_nanos() as u64;
-        let (now_ms, tell) = self.age_clock.look(now_ns, self.broker.context.now_ms());
-        if tell && self.broker.limits().age_max.is_some() {
+        let context = &self.broker.context;
+        let until = context.now().saturating_add(Ns::from(TURN));
+        let (now, is_new) = self.age_clock.look(context.now(), context.wall());
+        if is_new && self.broker.limits().age_max.is_some() {
             tracing::warn!(
                 "spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
                  that passes, until it is caught up with"
             );
         }
-        while let Some((segment, is_age)) = spool.excess(WallMs(now_ms), self.broker.limits()) {
+        while let Some((segment, is_age)) = spool.excess(now, self.broker.limits()) {
             if segment.positions().end >= self.broker.context.board.end() {
                 spool.rotate()?;
             }
@@ -250,7 +252,7 @@ impl Owner {
             }
             spool.truncate_before(floor)?;
             // Submitters are not blocked for long.
-            if self.broker.context.board.first() < segment.positions().end || self.broker.context.clock.now() > until {
+            if self.broker.context.board.first() < segment.positions().end || self.broker.context.now() > until {
                 break;
             }
         }
@@ -262,20 +264,19 @@ impl Owner {
 mod tests {
     use super::*;
 
-    const HOUR: i64 = 3_600_000;
-    const HOUR_NS: u64 = 3_600_000_000_000;
-
     /// The wall clock jumped thirty days ahead, and the whole spool was older than `age-max`.
     #[test]
     fn a_clock_that_jumps_ages_the_spool_no_faster_than_time_passes() {
-        let mut clock = AgeClock::new(Some(10 * HOUR), 0, 10 * HOUR);
-        assert_eq!(clock.look(HOUR_NS, 11 * HOUR), (11 * HOUR, false));
-        assert_eq!(clock.look(HOUR_NS, 700 * HOUR), (11 * HOUR, true));
-        assert_eq!(clock.look(2 * HOUR_NS, 701 * HOUR), (13 * HOUR, false), "told once");
-        assert_eq!(clock.look(2 * HOUR_NS, 12 * HOUR), (12 * HOUR, false), "never ahead of the wall clock");
+        let mono = |hours: i64| MonoNs(0).saturating_add(Ns::from_secs(3_600 * hours));
+        let wall = |hours: i64| WallMs(0) + Ms::from_secs(3_600 * hours);
+        let mut clock = AgeClock::new(Some(wall(10)), mono(0), wall(10));
+        assert_eq!(clock.look(mono(1), wall(11)), (wall(11), false));
+        assert_eq!(clock.look(mono(1), wall(700)), (wall(11), true));
+        assert_eq!(clock.look(mono(2), wall(701)), (wall(13), false), "reported once");
+        assert_eq!(clock.look(mono(2), wall(12)), (wall(12), false), "never ahead of the wall clock");
         // A broker that was down for a day goes on where its spool ends.
-        let mut late = AgeClock::new(Some(10 * HOUR), 0, 34 * HOUR);
-        assert_eq!(late.look(12 * HOUR_NS, 46 * HOUR), (34 * HOUR, true));
-        assert_eq!(late.look(24 * HOUR_NS, 58 * HOUR), (58 * HOUR, false));
+        let mut late = AgeClock::new(Some(wall(10)), mono(0), wall(34));
+        assert_eq!(late.look(mono(12), wall(46)), (wall(34), true));
+        assert_eq!(late.look(mono(24), wall(58)), (wall(58), false));
     }
 }

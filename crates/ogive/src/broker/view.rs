@@ -1,7 +1,7 @@
 //! The broker for people and scripts: `/v1/broker`, and its own series.
 
 use ogive_broker::{Gap, Order};
-use ogive_model::{MonoNs, Ms, Tenant};
+use ogive_model::{Ms, Tenant};
 use serde_json::{Value, json};
 
 use super::destination::Destination;
@@ -72,7 +72,7 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
         .collect();
     let destinations: Vec<Value> = all.iter().map(|one| destination(broker, one, tenant)).collect();
     json!({
-        "name": broker.context.name, "now_ms": broker.context.now_ms(),
+        "name": broker.context.name, "now_ms": broker.context.wall(),
         "spool": {
             "bytes": board.bytes(), "bytes_max": limits.bytes_max,
             "age_max_seconds": limits.age_max.map(|age| age / Ms::from_secs(1)),
@@ -84,10 +84,10 @@ pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
 
 fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> Value {
     let state = one.state();
-    let (now_ms, now) = (broker.context.now_ms(), MonoNs(broker.context.clock.now()));
+    let now = broker.context.now();
     let lag = state.delivery.lag(&broker.context.board);
     let figures = &state.figures;
-    let rate = figures.rate(now_ms);
+    let rate = figures.rate(broker.context.wall());
     let totals = state.delivery.totals();
     let is_shown = |gap: &&Gap| tenant.is_none_or(|tenant| gap.tenant == *tenant);
     let endpoint = |endpoint: &ogive_broker::Endpoint| {
@@ -107,8 +107,8 @@ fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> V
         "acknowledged_batches_total": figures.batches, "acknowledged_bytes_total": figures.frame_bytes,
         "sent_bytes_total": figures.body_bytes, "failures_total": figures.failures, "busy_total": figures.busy,
         "refused_batches_total": figures.batches_refused, "refused_samples": figures.samples_refused,
-        "acknowledged_ms": figures.acknowledged_ms,
-        "problem": figures.problem.as_ref().map(|(ms, text)| json!({"time_ms": ms, "text": text})),
+        "acknowledged_ms": figures.acknowledged_at,
+        "problem": figures.problem.as_ref().map(|(time, text)| json!({"time_ms": time, "text": text})),
         "gaps": {
             "made_total": totals.gaps, "batches_total": totals.records, "samples_total": totals.samples,
             "waiting": state.delivery.gaps().filter(is_shown).map(gap).collect::<Vec<_>>(),

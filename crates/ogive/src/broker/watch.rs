@@ -17,7 +17,7 @@ use std::time::Duration;
 use ogive_broker::Board;
 use ogive_door::counters::Counters;
 use ogive_fleet::{BROKER_WATCHES_MAX, Connect, Home, Watch, send_line};
-use ogive_model::{Batch, Matcher, Tenant};
+use ogive_model::{Batch, Matcher, MonoNs, Ns, Tenant};
 use ogive_probe::Clock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, split};
 use tokio::runtime::Handle;
@@ -28,7 +28,7 @@ use super::shared::Broker;
 use super::watch_cells::Cells;
 
 /// A column each second.
-const COLUMN_NS: u64 = 1_000_000_000;
+const COLUMN: Ns = Ns::from_secs(1);
 /// 200 ms: a fifth of what comes in a second fits into the memory of any spool that keeps up at all.
 const TURN: Duration = Duration::from_millis(200);
 /// 80 ms: a watch takes two fifths of a processor at most.
@@ -149,23 +149,23 @@ async fn heard(mut from: impl AsyncRead + Unpin) -> String {
 
 /// Sends columns; returns why it cannot any more. What cannot be sent in a second is in the next column.
 async fn send(mut to: impl AsyncWrite + Unpin, mut reader: Reader, clock: Clock) -> String {
-    let mut due_ns = clock.now() + COLUMN_NS;
+    let mut due = MonoNs(clock.now()).saturating_add(COLUMN);
     loop {
         tokio::time::sleep(TURN).await;
-        let until_ns = clock.now() + WORK.as_nanos() as u64;
+        let until = MonoNs(clock.now()).saturating_add(Ns::from(WORK));
         let read = tokio::task::spawn_blocking(move || {
-            reader.read(clock, until_ns);
+            reader.read(clock, until);
             reader
         });
         reader = match read.await {
             Ok(reader) => reader,
             Err(error) => return format!("the reading failed: {error}"),
         };
-        let now_ns = clock.now();
-        if now_ns < due_ns {
+        let now = MonoNs(clock.now());
+        if now < due {
             continue;
         }
-        due_ns = (due_ns + COLUMN_NS).max(now_ns);
+        due = due.saturating_add(COLUMN).max(now);
         let line = reader.cells.line(clock.wall().div_euclid(1_000_000_000));
         match tokio::time::timeout(SILENCE, send_line(&mut to, &line)).await {
             Err(_) => return format!("the server has taken nothing for {} s", SILENCE.as_secs()),
@@ -185,9 +185,9 @@ struct Reader {
 
 impl Reader {
     /// Reads what became durable, until an instant of the clock.
-    fn read(&mut self, clock: Clock, until_ns: u64) {
+    fn read(&mut self, clock: Clock, until: MonoNs) {
         let end = self.board.end();
-        while self.next < end && clock.now() < until_ns {
+        while self.next < end && MonoNs(clock.now()) < until {
             match self.board.recent(self.next) {
                 Some(entry) => {
                     match Batch::decode(&entry.frame) {
@@ -231,7 +231,7 @@ mod tests {
 
     fn column(reader: &mut Reader) -> serde_json::Value {
         let clock = Clock::global();
-        reader.read(clock, clock.now() + 60_000_000_000);
+        reader.read(clock, MonoNs(clock.now()).saturating_add(Ns::from_secs(60)));
         serde_json::from_slice(&reader.cells.line(1)).unwrap()
     }
 

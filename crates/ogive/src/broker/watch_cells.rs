@@ -12,7 +12,7 @@ use ogive_fleet::{
     WatchDistribution,
 };
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Matcher, Sample, SeriesDef, SeriesId, Temporality, Tenant, Value, float};
+use ogive_model::{Batch, Matcher, Ms, Sample, SeriesDef, SeriesId, Temporality, Tenant, Value, WallMs, WallNs, float};
 
 /// 200,000 bins of cells, 12 bytes each: 2.4 MB; 400 in each of 500 cells.
 const HELD_BINS_MAX: usize = 200_000;
@@ -21,8 +21,8 @@ const HELD_BINS_MAX: usize = 200_000;
 const HELD_LABEL_BYTES_MAX: usize = WATCH_BYTES_MAX;
 /// 60 columns without a sample: then a series gives its place to another one.
 const SILENT_MAX: u64 = 60;
-/// Milliseconds of a cell.
-const SECOND_MS: i64 = 1_000;
+/// The width of a cell.
+const SECOND: Ms = Ms::from_secs(1);
 
 /// See the module.
 pub(super) struct Cells {
@@ -54,7 +54,7 @@ struct ShownSeries {
 struct Cell {
     content: Content,
     /// Of the newest sample.
-    time_ns: i64,
+    time: WallNs,
     samples: u64,
 }
 
@@ -84,16 +84,16 @@ impl Content {
 
 impl Cell {
     /// Adds a sample of the same series and second; false when distributions do not merge.
-    fn add(&mut self, content: Content, time_ns: i64, is_delta: bool) -> bool {
+    fn add(&mut self, content: Content, time: WallNs, is_delta: bool) -> bool {
         match (&mut self.content, content) {
             (Content::Number(sum), Content::Number(more)) if is_delta => *sum += more,
             (Content::Distribution(sum), Content::Distribution(more)) if is_delta => {
                 let Ok(()) = sum.merge(&more) else { return false };
             }
-            (known, newest) if time_ns >= self.time_ns => *known = newest,
+            (known, newest) if time >= self.time => *known = newest,
             _ => {}
         }
-        self.time_ns = self.time_ns.max(time_ns);
+        self.time = self.time.max(time);
         self.samples += 1;
         true
     }
@@ -156,7 +156,7 @@ impl Cells {
 
     fn take(&mut self, id: SeriesId, def: &SeriesDef, sample: Sample) {
         let is_delta = def.meta.temporality == Temporality::Delta;
-        let (second, time_ns) = (end_of_second(sample.time_ms()), sample.time_ns);
+        let (second, time) = (end_of_second(WallMs(sample.time_ms())), WallNs(sample.time_ns));
         let Some(content) = Content::from_value(sample.value) else {
             self.left_out.texts += 1;
             return;
@@ -173,14 +173,14 @@ impl Cells {
         match self.cells.get_mut(&(id, second)) {
             Some(cell) => {
                 let before = cell.content.bins();
-                self.left_out.schemes += u64::from(!cell.add(content, time_ns, is_delta));
+                self.left_out.schemes += u64::from(!cell.add(content, time, is_delta));
                 self.bins = self.bins - before + cell.content.bins();
             }
             None if is_full => self.left_out.samples += 1,
             None => {
                 self.bins += content.bins();
                 self.label_bytes += label_bytes;
-                self.cells.insert((id, second), Cell { content, time_ns, samples: 1 });
+                self.cells.insert((id, second), Cell { content, time, samples: 1 });
             }
         }
     }
@@ -271,8 +271,8 @@ fn bins_of(value: &Histogram<f64>) -> usize {
 }
 
 /// The end of an instant's second, seconds since 1970.
-const fn end_of_second(time_ms: i64) -> i64 {
-    (time_ms - 1).div_euclid(SECOND_MS) + 1
+const fn end_of_second(time: WallMs) -> i64 {
+    time.align_up(SECOND).0 / SECOND.0
 }
 
 fn shown(value: &Histogram<f64>, quantiles: &[f64]) -> WatchDistribution {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ogive_broker::{Most, Target};
 use ogive_export::Outcome;
+use ogive_model::MonoNs;
 
 use super::config::Destination;
 use super::link::Link;
@@ -67,13 +68,13 @@ impl Route {
         &self,
         target: &Target,
         frames: &[Arc<[u8]>],
-        now_ns: u64,
+        now: MonoNs,
         tell: &(dyn Fn(&str) + Sync),
     ) -> (Vec<Outcome>, usize) {
         match self {
             Self::Http(link) => {
                 let _ = tell;
-                link.send(target, frames, now_ns)
+                link.send(target, frames, now)
             }
             #[cfg(feature = "amqp")]
             Self::Amqp(sender) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_door::audit::{CONFIG_METRIC, METRIC};
-use ogive_model::{METRIC_NAME, MatchOp, Matcher, Select as _, Selection, Tenant, TimeRange};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Ms, Select as _, Selection, Tenant, TimeRange, WallMs};
 use ogive_probe::Clock;
 use ogive_store::offline_audit::OfflineAudit;
 use ogive_store::{Options, Store};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::client::{Failure, Server};
 use super::format::duration;
+use super::times;
 use crate::offline_audit::lines;
 use ogive_storage::Time;
 use ogive_storage::upkeep::open_mirror;
@@ -51,7 +52,7 @@ pub(crate) struct Audit {
 /// One entry of the audit.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    time_ms: i64,
+    time: WallMs,
     action: String,
     /// The configuration that changed, where one did.
     file: String,
@@ -60,15 +61,14 @@ struct Entry {
 
 /// Runs the command.
 pub(crate) fn run(options: &Audit) -> anyhow::Result<ExitCode> {
-    let now_ms = Clock::global().wall().div_euclid(1_000_000);
-    let since_ms = i64::try_from(options.since.as_millis()).map_or(i64::MIN, |since| now_ms.saturating_sub(since));
+    let since = times::now().saturating_sub(Ms::from(options.since));
     let entries = if options.data.is_empty() {
-        match running(&options.server, since_ms) {
+        match running(&options.server, since) {
             Ok(answer) => entries_from(&serde_json::from_str(&answer).context("the server's answer is not JSON")?),
             Err(failure) => return Ok(failure.report()),
         }
     } else {
-        stopped(&options.data, since_ms)?
+        stopped(&options.data, since)?
     };
     let mut entries: Vec<Entry> = entries;
     entries.retain(|entry| options.action.as_ref().is_none_or(|word| entry.action.contains(word)));
@@ -82,9 +82,9 @@ pub(crate) fn run(options: &Audit) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn running(server: &Server, since_ms: i64) -> Result<String, Failure> {
+fn running(server: &Server, since: WallMs) -> Result<String, Failure> {
     let selector = format!("{{__name__=~\"{METRIC}|{CONFIG_METRIC}\"}}");
-    let start = (since_ms.max(0) / 1000).to_string();
+    let start = (since.0.max(0) / 1000).to_string();
     server.get("/v1/cells", &[("match[]", &selector), ("start", &start)])
 }
 
@@ -96,7 +96,7 @@ fn entries_from(answer: &Value) -> Vec<Entry> {
         let index = usize::try_from(sample["series"].as_u64()?).ok()?;
         let labels = &answer["data"]["series"][index]["labels"];
         Some(Entry {
-            time_ms: sample["time_ms"].as_i64()?,
+            time: WallMs(sample["time_ms"].as_i64()?),
             action: text(&labels["action"]),
             file: text(&labels["file"]),
             text: text(&sample["text"]),
@@ -106,7 +106,7 @@ fn entries_from(answer: &Value) -> Vec<Entry> {
 }
 
 /// The entries in a store that is not open, and those of commands since its last server.
-fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>> {
+fn stopped(directories: &[PathBuf], since: WallMs) -> anyhow::Result<Vec<Entry>> {
     let (mirror, _) = open_mirror(directories, false)?;
     let pending = OfflineAudit::read(&mirror, mirror.root())?;
     // It is read: nothing is rolled up or merged.
@@ -118,7 +118,7 @@ fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>>
     ];
     let selection = Selection {
         matchers,
-        range: TimeRange::from_ms(since_ms, i64::MAX),
+        range: TimeRange { start: since, end: WallMs::MAX },
         samples_max: ENTRIES_MAX,
         labels_only: false,
         resolution: Default::default(),
@@ -129,13 +129,18 @@ fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>>
     for series in found {
         let label = |name: &str| series.labels.get(name).to_owned();
         for (time, text) in series.texts.times.iter().zip(&series.texts.values) {
-            out.push(Entry { time_ms: *time, action: label("action"), file: label("file"), text: text.to_string() });
+            out.push(Entry {
+                time: WallMs(*time),
+                action: label("action"),
+                file: label("file"),
+                text: text.to_string(),
+            });
         }
     }
     for entry in pending.iter().flat_map(|pending| &pending.entries) {
-        let time_ms = entry.time.to_ms().0;
-        if time_ms > since_ms {
-            out.push(Entry { time_ms, action: entry.action.clone(), file: String::new(), text: lines(entry) });
+        let time = entry.time.to_ms();
+        if time > since {
+            out.push(Entry { time, action: entry.action.clone(), file: String::new(), text: lines(entry) });
         }
     }
     Ok(out)
@@ -144,7 +149,7 @@ fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>>
 impl Entry {
     fn json(&self) -> Value {
         let (who, what) = self.text.split_once('\n').unwrap_or((&self.text, ""));
-        let mut out = json!({"time_ms": self.time_ms, "action": self.action, "who": who, "what": what});
+        let mut out = json!({"time_ms": self.time, "action": self.action, "who": who, "what": what});
         if !self.file.is_empty() {
             out["file"] = self.file.as_str().into();
         }
@@ -154,7 +159,7 @@ impl Entry {
     fn text(&self) -> String {
         let (who, what) = self.text.split_once('\n').unwrap_or((&self.text, ""));
         let file = if self.file.is_empty() { String::new() } else { format!(" {}", self.file) };
-        let mut out = format!("{} {}{file}: {who}", rfc3339(self.time_ms), self.action);
+        let mut out = format!("{} {}{file}: {who}", rfc3339(self.time.0), self.action);
         what.lines().for_each(|line| out.push_str(&format!("\n    {line}")));
         out
     }

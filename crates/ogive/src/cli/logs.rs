@@ -6,20 +6,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use ogive_model::{Ms, WallMs};
 use ogive_text::calendar::utc;
 use serde::{Deserialize, Serialize};
 
 use super::client::{Failure, Server};
 use super::format::duration;
 use super::terminal::Terminal;
-use super::times::{self, now_ms, seconds};
+use super::times::{self, now, seconds};
 use crate::cli::standard_output::StandardOutput;
 
 /// 5,000 lines a request: as many as the server returns at once.
 const PAGE: usize = 5_000;
 
 /// 10 s: a line that arrives later than this after a newer one is not shown by --follow.
-const LATE_MS: i64 = 10_000;
+const LATE: Ms = Ms::from_secs(10);
 
 /// How often --follow queries the server.
 const POLL: Duration = Duration::from_secs(1);
@@ -88,8 +89,8 @@ struct Line {
 }
 
 impl Line {
-    fn time_ms(&self) -> i64 {
-        (self.t * 1e3).round() as i64
+    fn time(&self) -> WallMs {
+        WallMs((self.t * 1e3).round() as i64)
     }
 }
 
@@ -128,10 +129,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
-    let since_ms = now_ms() - i64::try_from(options.since.as_millis()).unwrap_or(i64::MAX).min(now_ms());
-    let start = options.start.clone().unwrap_or_else(|| seconds(since_ms));
+    let since = now().saturating_sub(Ms::from(options.since)).max(WallMs(0));
+    let start = options.start.clone().unwrap_or_else(|| seconds(since));
     // What is stored now may belong to the next second: cells end there.
-    let end = options.end.clone().unwrap_or_else(|| seconds(now_ms() + 1_000));
+    let end = options.end.clone().unwrap_or_else(|| seconds(now() + Ms::from_secs(1)));
     let (mut lines, is_cut, series) = options.newest(&start, &end)?;
     lines.reverse();
     for line in &lines {
@@ -142,9 +143,9 @@ fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
         return Ok(());
     }
     // A relative start is resolved by the server: everything up to now has then been shown.
-    let shown_from_ms = if is_cut { lines.first().map(Line::time_ms) } else { None };
-    let start_ms = if options.start.is_some() { now_ms() - LATE_MS } else { since_ms };
-    let mut tail = Tail { shown: HashMap::new(), from_ms: shown_from_ms.unwrap_or(start_ms) };
+    let first = if is_cut { lines.first().map(Line::time) } else { None };
+    let start = if options.start.is_some() { now() - LATE } else { since };
+    let mut tail = Tail { shown: HashMap::new(), from: first.unwrap_or(start) };
     lines.iter().for_each(|line| tail.add(line));
     options.follow(output, &mut tail)
 }
@@ -215,8 +216,7 @@ impl Logs {
     }
 
     fn poll(&self, output: &Output, tail: &mut Tail) -> Result<(), SearchEnd> {
-        let end_ms = ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 60_000;
-        let (start, end, mut cursor) = (seconds(tail.from_ms), seconds(end_ms), None);
+        let (start, end, mut cursor) = (seconds(tail.from), seconds(now() + Ms::from_secs(60)), None);
         let mut seen = HashMap::new();
         loop {
             let page = self.page(&start, &end, "forward", PAGE, cursor.as_deref())?;
@@ -240,12 +240,12 @@ impl Logs {
 
 /// What was shown of the last seconds, so that nothing is shown twice.
 struct Tail {
-    shown: HashMap<(i64, String), u64>,
-    from_ms: i64,
+    shown: HashMap<(WallMs, String), u64>,
+    from: WallMs,
 }
 
-fn key(line: &Line) -> (i64, String) {
-    (line.time_ms(), format!("{:?}{}", line.labels, line.line))
+fn key(line: &Line) -> (WallMs, String) {
+    (line.time(), format!("{:?}{}", line.labels, line.line))
 }
 
 impl Tail {
@@ -256,9 +256,9 @@ impl Tail {
 
     /// Forgets what is too old to be queried again.
     fn forget(&mut self) {
-        if let Some(newest_ms) = self.shown.keys().map(|key| key.0).max() {
-            self.from_ms = self.from_ms.max(newest_ms - LATE_MS);
-            self.shown.retain(|key, _| key.0 > self.from_ms);
+        if let Some(newest) = self.shown.keys().map(|key| key.0).max() {
+            self.from = self.from.max(newest.saturating_sub(LATE));
+            self.shown.retain(|key, _| key.0 > self.from);
         }
     }
 }
@@ -276,7 +276,7 @@ impl Output {
         } else {
             let color = if self.color { color(&line.severity) } else { "" };
             let (dim, plain) = if self.color { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
-            let (time, series) = (utc((line.time_ms()).saturating_mul(1_000_000)), name(&line.labels));
+            let (time, series) = (utc(line.time().to_ns().0), name(&line.labels));
             format!("{dim}{time}  {series}{plain}  {color}{}{plain}", shown(&line.line))
         };
         Ok(writeln!(StandardOutput, "{text}")?)
@@ -333,12 +333,12 @@ mod tests {
 
     #[test]
     fn equal_lines_of_an_instant_are_each_counted_and_old_ones_let_go() {
-        let mut tail = Tail { shown: HashMap::new(), from_ms: 0 };
+        let mut tail = Tail { shown: HashMap::new(), from: WallMs(0) };
         for line in [line(1.0, "x"), line(1.0, "x"), line(20.5, "x")] {
             tail.add(&line);
         }
         assert_eq!(tail.shown[&key(&line(1.0, "x"))], 2);
         tail.forget();
-        assert_eq!((tail.from_ms, tail.shown.len()), (10_500, 1));
+        assert_eq!((tail.from, tail.shown.len()), (WallMs(10_500), 1));
     }
 }

@@ -19,6 +19,8 @@ use ogive_storage::upkeep::open_mirror;
 use ogive_store::{Options, Store};
 use serde_json::Value;
 
+use super::times;
+
 /// A minute, as `--alerting-interval` is when nobody sets it.
 const INTERVAL: Ms = Ms::from_secs(60);
 
@@ -40,20 +42,20 @@ pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &BacktestReq
         let lines: Vec<String> = errors.iter().map(|error| format!("{}:{error}", wanted.file)).collect();
         anyhow::anyhow!("{}", lines.join("\n"))
     })?;
-    let now_ms = Clock::global().wall().div_euclid(1_000_000);
+    let now = times::now();
     let span = |text: &&str| parse_ms(text).map(Ms).map_err(|error| anyhow::anyhow!("for: {error}"));
     let holds = wanted.holds.iter().map(span).collect::<Result<Vec<Ms>, _>>()?;
     let interval = wanted.interval.map_or(Ok(INTERVAL), |text| span(&text))?;
     if interval <= Ms::ZERO {
         bail!("the interval must be above zero");
     }
-    let end_ms = wanted.end.map_or(Ok(now_ms), |end| time_ms(end, now_ms))?.min(now_ms);
+    let end = wanted.end.map_or(Ok(now), |end| time(end, now))?.min(now);
     let test = Backtest {
         path: wanted.file,
         file: &file,
         defaults: GroupDefaults { interval, query_offset: Ms::ZERO },
-        start: WallMs(time_ms(wanted.start, now_ms)?),
-        end: WallMs(end_ms),
+        start: time(wanted.start, now)?,
+        end,
         holds: &holds,
     };
     if let Some(missing) = directories.iter().find(|directory| !directory.is_dir()) {
@@ -78,8 +80,8 @@ pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &BacktestReq
 }
 
 /// A time such as -30d, Unix seconds or RFC 3339.
-fn time_ms(text: &str, now_ms: i64) -> anyhow::Result<i64> {
-    let found = ogive_text::instant::parse_ms(text, now_ms);
+fn time(text: &str, now: WallMs) -> anyhow::Result<WallMs> {
+    let found = ogive_text::instant::parse_ms(text, now.0).map(WallMs);
     found.with_context(|| format!("{text:?} is no time; give such as -30d, Unix seconds or RFC 3339"))
 }
 
@@ -89,11 +91,11 @@ mod tests {
 
     #[test]
     fn times_are_ago_seconds_or_written_out() {
-        let now_ms = 1_700_000_000_000;
-        let found = |text: &str| time_ms(text, now_ms).ok();
-        assert_eq!(found("-1h"), Some(now_ms - 3_600_000));
-        assert_eq!(found("1699999999.5"), Some(now_ms - 500));
-        assert_eq!(found("2023-11-14T22:13:20Z"), Some(now_ms));
+        let now = WallMs(1_700_000_000_000);
+        let found = |text: &str| time(text, now).ok();
+        assert_eq!(found("-1h"), Some(now - Ms::from_secs(3_600)));
+        assert_eq!(found("1699999999.5"), Some(now - Ms(500)));
+        assert_eq!(found("2023-11-14T22:13:20Z"), Some(now));
         assert_eq!((found("soon"), found(""), found("1e300"), found("nan")), (None, None, None, None));
     }
 }

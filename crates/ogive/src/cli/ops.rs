@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use ogive_model::{Ms, WallMs};
 use ogive_query::ast::{ExprKind, VectorSelector};
 use serde_json::{Value, json};
 
@@ -147,12 +148,14 @@ pub(crate) fn run(options: &Ops) -> anyhow::Result<ExitCode> {
         }
         None => own(&range),
     };
-    let before_ms = i64::try_from(options.before.as_millis()).unwrap_or(i64::MAX);
-    let end_ms = match &options.end {
-        None => times::now_ms(),
-        Some(end) => ogive_text::calendar::instant_ms(end).with_context(|| format!("--end {end:?} is no time"))?,
+    let end = match &options.end {
+        None => times::now(),
+        Some(end) => {
+            let end_ms = ogive_text::calendar::instant_ms(end);
+            end_ms.map(WallMs).with_context(|| format!("--end {end:?} is no time"))?
+        }
     };
-    let times = [end_ms, end_ms.saturating_sub(before_ms)].map(times::seconds);
+    let times = [end, end.saturating_sub(Ms::from(options.before))].map(times::seconds);
     let rows = match measured(&per, &of, &times, &options.server) {
         Ok(rows) => rows?,
         Err(failure) => return Ok(failure.report()),

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use ogive_journal::MirrorDisk;
-use ogive_model::WallMs;
 use ogive_probe::Clock;
 use ogive_store::{Deletions, Options, SnapshotInfo, Store, snapshot};
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use super::client::{Failure, Server};
 use super::format::human;
 use super::offline;
+use super::times;
 use ogive_http::snapshot_document as document;
 use ogive_storage::Time;
 use ogive_storage::upkeep::{absolute, clone_snapshot, open_mirror};
@@ -152,10 +152,6 @@ pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn now_ms() -> i64 {
-    Clock::global().wall() / 1_000_000
-}
-
 type ServerAnswer = Result<Value, Failure>;
 
 fn answer(body: Result<String, Failure>) -> ServerAnswer {
@@ -168,7 +164,7 @@ fn create(name: &str, place: &StoreLocation) -> anyhow::Result<ServerAnswer> {
         return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
     };
     let made = offline::noted(&mirror, "snapshot create", name, || {
-        Ok(snapshot::create_stopped(&mirror, mirror.root(), name, WallMs(now_ms()))?)
+        Ok(snapshot::create_stopped(&mirror, mirror.root(), name, times::now())?)
     });
     Ok(Ok(document(&made?)))
 }
@@ -209,7 +205,7 @@ fn rollback(name: &str, data: &[PathBuf], keep_deletions: bool, yes: bool, json:
         return Ok(ExitCode::from(2));
     }
     let (mirror, _) = open_mirror(data, false).context("a rollback needs the server stopped")?;
-    let kept = format!("before-rollback-{}", now_ms());
+    let kept = format!("before-rollback-{}", times::now().0);
     let deletions = snapshot::deletions(&mirror, mirror.root(), name)?;
     announce(name, &deletions, keep_deletions);
     if !yes && !agreed(name, &kept)? {
@@ -217,7 +213,7 @@ fn rollback(name: &str, data: &[PathBuf], keep_deletions: bool, yes: bool, json:
     }
     let what = format!("{name}{}", if keep_deletions { ", keeping deletions" } else { "" });
     offline::noted(&mirror, "snapshot rollback", &format!("{what}; what was there before is {kept}"), || {
-        snapshot::rollback(&mirror, mirror.root(), name, &kept, WallMs(now_ms()), keep_deletions)?;
+        snapshot::rollback(&mirror, mirror.root(), name, &kept, times::now(), keep_deletions)?;
         if keep_deletions { delete_again(&mirror) } else { Ok(()) }
     })?;
     let undone = if keep_deletions { 0 } else { deletions.count };

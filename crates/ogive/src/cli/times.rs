@@ -1,18 +1,17 @@
 //! Times of the command line as a server takes them.
 
-use std::time::Duration;
-
+use ogive_model::{WallMs, WallNs};
 use ogive_probe::Clock;
 use ogive_text::instant::relative_ms;
 
-/// Milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
-    Clock::global().wall().div_euclid(1_000_000)
+/// The millisecond that it is.
+pub(super) fn now() -> WallMs {
+    WallNs(Clock::global().wall()).to_ms()
 }
 
 /// `now-7d` and `-1h` as Unix seconds; a text that is not relative unchanged, for the server to judge.
 pub(super) fn absolute(text: &str) -> String {
-    relative_ms(text, now_ms()).map_or_else(|| text.to_owned(), seconds)
+    relative_ms(text, now().0).map(WallMs).map_or_else(|| text.to_owned(), seconds)
 }
 
 /// The value parser of `--start` and its like: [`absolute`] of the moment at which the command began.
@@ -26,13 +25,13 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
 
 /// Unix seconds, to the millisecond.
 #[allow(clippy::cast_precision_loss, reason = "milliseconds of this millennium are exact")]
-pub(super) fn seconds(ms: i64) -> String {
-    format!("{:.3}", ms as f64 / 1e3)
+pub(super) fn seconds(time: WallMs) -> String {
+    format!("{:.3}", time.0 as f64 / 1e3)
 }
 
-/// How long ago `ms` is, in the largest unit that fits: `3h`, `45s`.
-pub(super) fn ago(ms: i64) -> String {
-    let passed = Duration::from_millis(u64::try_from(now_ms().saturating_sub(ms)).unwrap_or(0)).as_secs();
+/// How long ago `time` was, in the largest unit that fits: `3h`, `45s`.
+pub(super) fn ago(time: WallMs) -> String {
+    let passed = now().since(time).to_duration().as_secs();
     let (width, unit) = match passed {
         0..60 => (1, "s"),
         60..3_600 => (60, "m"),
@@ -44,13 +43,15 @@ pub(super) fn ago(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::Ms;
+
     use super::*;
 
     #[test]
     fn times_are_relative_or_for_the_server() {
         let near = |text: &str, ago_s: f64| {
             let found: f64 = parse(text).unwrap().parse().unwrap();
-            let expected = now_ms() as f64 / 1e3 - ago_s;
+            let expected = now().0 as f64 / 1e3 - ago_s;
             assert!((found - expected).abs() < 60.0, "{text}: {found}, not {expected}");
         };
         near("-1h", 3_600.0);
@@ -66,10 +67,10 @@ mod tests {
 
     #[test]
     fn passed_time_is_in_its_largest_unit() {
-        for (passed_ms, expected) in
-            [(0, "0s ago"), (59_000, "59s ago"), (61_000, "1m ago"), (7_300_000, "2h ago"), (200_000_000, "2d ago")]
+        for (passed, expected) in
+            [(0, "0s ago"), (59, "59s ago"), (61, "1m ago"), (7_300, "2h ago"), (200_000, "2d ago")]
         {
-            assert_eq!(ago(now_ms() - passed_ms), expected, "{passed_ms}");
+            assert_eq!(ago(now() - Ms::from_secs(passed)), expected, "{passed}");
         }
     }
 }

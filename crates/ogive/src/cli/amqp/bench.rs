@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ogive_export::{Measured, random_source};
-use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{Kind, METRIC_NAME, MonoNs, Ms, SeriesDef, SeriesMeta, Temporality, Tenant, Value, WallNs};
 use ogive_probe::Clock;
 use serde_json::json;
 
@@ -73,11 +73,11 @@ impl Bench {
                 return Ok(ExitCode::from(EXIT_UNREACHABLE));
             }
         };
-        let (from, wall_ns) = (clock.now(), clock.wall());
-        let seconds = || clock.now().saturating_sub(from) as f64 / 1e9;
+        let (from, wall) = (MonoNs(clock.now()), WallNs(clock.wall()));
+        let seconds = || MonoNs(clock.now()).since(from).0 as f64 / 1e9;
         let mut tasks = tokio::task::JoinSet::new();
         for (number, mut publisher) in publishers.drain(..).enumerate() {
-            let frames = self.frames(number as u64, wall_ns);
+            let frames = self.frames(number as u64, wall);
             tasks.spawn(async move { publisher.publish(frames, &|sentence| eprintln!("ogive: {sentence}")).await });
         }
         let (mut confirmed, mut failed) = (0, None);
@@ -140,12 +140,12 @@ impl Bench {
     }
 
     /// The messages of one publisher; if they do not divide evenly, the first publishers have one more.
-    fn frames(&self, publisher: u64, wall_ns: i64) -> impl Iterator<Item = Vec<u8>> + Send + use<> {
+    fn frames(&self, publisher: u64, first: WallNs) -> impl Iterator<Item = Vec<u8>> + Send + use<> {
         let (publishers, samples, source) = (self.publishers(), self.samples, random_source());
         let count = self.messages / publishers + u64::from(publisher < self.messages % publishers);
         (0..count).map(move |sequence| {
             let of = |at: u64| (sequence * samples + at) * publishers + publisher;
-            let values = (0..samples).map(|at| measured(of(at), wall_ns)).collect();
+            let values = (0..samples).map(|at| measured(of(at), first)).collect();
             Measured::batch(source, sequence, Tenant::default(), values)
                 .encode()
                 .expect("it is below the largest batch")
@@ -178,10 +178,10 @@ fn accepted(server: &Server) -> Result<u64, ExitCode> {
 }
 
 /// A sample; each series has one in a millisecond.
-fn measured(number: u64, wall_ns: i64) -> Measured {
+fn measured(number: u64, first: WallNs) -> Measured {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Delta, unit: String::new(), width_ms: 0 };
     let of = (number % SERIES).to_string();
     let series = SeriesDef::new([(METRIC_NAME, "ogive_amqp_bench"), ("series", &of)], meta).expect("these are labels");
-    let time_ns = wall_ns + (number / SERIES) as i64 * 1_000_000;
-    Measured { series, time_ns, value: Value::Float(1.0) }
+    let time = first + Ms((number / SERIES) as i64).to_ns();
+    Measured { series, time, value: Value::Float(1.0) }
 }

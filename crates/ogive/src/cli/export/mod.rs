@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use ogive_interchange::openmetrics_writer::Writer;
+use ogive_model::{Ms, WallMs};
 use ogive_text::calendar::instant_ms;
 
 use self::reading::{Parts, Reading};
@@ -43,10 +44,10 @@ pub(crate) struct Export {
     output: Option<PathBuf>,
     /// Start of the range: -1h, now-7d, Unix seconds or RFC 3339; default: the first sample.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
-    start: Option<i64>,
+    start: Option<WallMs>,
     /// End of the range; default: now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = instant)]
-    end: Option<i64>,
+    end: Option<WallMs>,
     #[command(flatten)]
     server: Server,
 }
@@ -58,8 +59,11 @@ enum Format {
     Arrow,
 }
 
-fn instant(text: &str) -> Result<i64, String> {
-    instant_ms(&times::parse(text)?).ok_or_else(|| "neither -1h, now-7d, Unix seconds nor RFC 3339".into())
+/// An hour: samples may come from clocks that are ahead, of which a server accepts 10 minutes.
+const AHEAD: Ms = Ms::from_secs(3_600);
+
+fn instant(text: &str) -> Result<WallMs, String> {
+    instant_ms(&times::parse(text)?).map(WallMs).ok_or_else(|| "neither -1h, now-7d, Unix seconds nor RFC 3339".into())
 }
 
 /// Runs the command.
@@ -68,11 +72,9 @@ pub(crate) fn run(options: &Export) -> anyhow::Result<ExitCode> {
         eprintln!("ogive: name the file: -o FILE");
         return Ok(ExitCode::from(EXIT_USAGE));
     }
-    // Samples may come from clocks that are ahead: the server accepts 10 minutes.
-    let end_ms = options.end.unwrap_or_else(|| ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 3_600_000);
+    let (start, end) = (options.start.unwrap_or_default(), options.end.unwrap_or_else(|| times::now() + AHEAD));
     let parts = if options.format == Format::Openmetrics { Parts::Series } else { Parts::Time };
-    let mut reading = match Reading::new(&options.server, &options.selector, options.start.unwrap_or(0), end_ms, parts)
-    {
+    let mut reading = match Reading::new(&options.server, &options.selector, start, end, parts) {
         Ok(reading) => reading,
         Err(failure) => return Ok(failure.report()),
     };

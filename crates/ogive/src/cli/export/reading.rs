@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ogive_model::{Batch, Labels, METRIC_NAME, MatchOp, Matcher};
+use ogive_model::{Batch, Labels, METRIC_NAME, MatchOp, Matcher, Ms, WallMs};
 use serde_json::Value;
 
 use crate::cli::client::{Failure, Server, Session};
 
 /// A second: shorter parts are not tried.
-const PART_MS_MIN: i64 = 1_000;
+const PART_MIN: Ms = Ms::from_secs(1);
 
 const FRAME: &str = "application/x-ogive-batch-flatbuffer";
 
@@ -25,8 +25,8 @@ pub(super) enum Parts {
 pub(super) struct Reading<'s> {
     session: Session<'s>,
     matchers: Vec<Matcher>,
-    start_ms: i64,
-    end_ms: i64,
+    start: WallMs,
+    end: WallMs,
     parts: Parts,
     metrics: Vec<String>,
     seen: BTreeSet<Labels>,
@@ -55,17 +55,17 @@ impl<'s> Reading<'s> {
     pub(super) fn new(
         server: &'s Server,
         selector: &str,
-        start_ms: i64,
-        end_ms: i64,
+        start: WallMs,
+        end: WallMs,
         parts: Parts,
     ) -> Result<Self, Failure> {
         let matchers = ogive_query::parse_plain_selector(selector)
             .map_err(|error| Failure::Usage(format!("{selector}: {error}")))?;
         let session = server.session()?;
         let (seen, series, failure) = (BTreeSet::new(), 0, None);
-        let mut out = Self { session, matchers, start_ms, end_ms, parts, metrics: Vec::new(), seen, series, failure };
+        let mut out = Self { session, matchers, start, end, parts, metrics: Vec::new(), seen, series, failure };
         let matched = written(out.matchers.iter());
-        let [start, end] = [start_ms, end_ms].map(seconds);
+        let [start, end] = [start, end].map(seconds);
         let params = [("match[]", &*matched), ("start", &*start), ("end", &*end), ("classic_views", "false")];
         let found = out.list("/api/v1/label/__name__/values", &params)?;
         out.metrics = found.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -115,12 +115,12 @@ impl<'s> Reading<'s> {
         let others = self.matchers.iter().filter(|matcher| matcher.name != METRIC_NAME);
         let selector = written(std::iter::once(&name).chain(others));
         if self.parts == Parts::Time {
-            return self.range(&selector, self.start_ms, self.end_ms, None, take);
+            return self.range(&selector, self.start, self.end, None, take);
         }
-        match self.cells(&selector, self.start_ms, self.end_ms) {
+        match self.cells(&selector, self.start, self.end) {
             Ok(batch) => self.give(batch, None, take),
             Err(failure) if is_too_much(&failure) => {
-                let [start, end] = [self.start_ms, self.end_ms].map(seconds);
+                let [start, end] = [self.start, self.end].map(seconds);
                 let params = [("match[]", &*selector), ("start", &*start), ("end", &*end), ("classic_views", "false")];
                 for found in self.list("/api/v1/series", &params)? {
                     let pairs = found.as_object().into_iter().flatten();
@@ -131,7 +131,7 @@ impl<'s> Reading<'s> {
                         .map(|(name, value)| Matcher::new(name, MatchOp::Equal, value).expect("no pattern"))
                         .collect();
                     let selector = written(matchers.iter());
-                    self.range(&selector, self.start_ms, self.end_ms, Some(&labels), take)?;
+                    self.range(&selector, self.start, self.end, Some(&labels), take)?;
                 }
                 Ok(())
             }
@@ -143,17 +143,17 @@ impl<'s> Reading<'s> {
     fn range(
         &mut self,
         selector: &str,
-        start_ms: i64,
-        end_ms: i64,
+        start: WallMs,
+        end: WallMs,
         only: Option<&Labels>,
         take: &mut Take<'_>,
     ) -> Result<(), End> {
-        match self.cells(selector, start_ms, end_ms) {
+        match self.cells(selector, start, end) {
             Ok(batch) => self.give(batch, only, take),
-            Err(failure) if is_too_much(&failure) && end_ms - start_ms > PART_MS_MIN => {
-                let middle = start_ms + (end_ms - start_ms) / 2;
-                self.range(selector, start_ms, middle, only, take)?;
-                self.range(selector, middle + 1, end_ms, only, take)
+            Err(failure) if is_too_much(&failure) && end - start > PART_MIN => {
+                let middle = start + (end - start) / 2;
+                self.range(selector, start, middle, only, take)?;
+                self.range(selector, middle + Ms(1), end, only, take)
             }
             Err(failure) => Err(failure.into()),
         }
@@ -175,8 +175,8 @@ impl<'s> Reading<'s> {
         take(&batch).map_err(End::Writer)
     }
 
-    fn cells(&self, selector: &str, start_ms: i64, end_ms: i64) -> Result<Batch, Failure> {
-        let [start, end] = [start_ms, end_ms].map(seconds);
+    fn cells(&self, selector: &str, start: WallMs, end: WallMs) -> Result<Batch, Failure> {
+        let [start, end] = [start, end].map(seconds);
         let params = [("match[]", selector), ("start", &*start), ("end", &*end)];
         let frame = self.session.get("/v1/cells", &params, FRAME)?;
         Batch::decode_wide(&frame).map_err(|error| Failure::Unreachable(format!("the answer of the server: {error}")))
@@ -187,8 +187,8 @@ fn is_too_much(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { status: 413 | 422, .. })
 }
 
-fn seconds(ms: i64) -> String {
-    format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
+fn seconds(time: WallMs) -> String {
+    format!("{}.{:03}", time.0.div_euclid(1000), time.0.rem_euclid(1000))
 }
 
 /// Matchers as a selector.
@@ -215,6 +215,6 @@ mod tests {
             let all = matchers(text);
             assert_eq!(matchers(&written(all.iter())), all, "{text}");
         }
-        assert_eq!([seconds(1_700_000_000_007), seconds(-1)], ["1700000000.007", "-1.999"]);
+        assert_eq!([seconds(WallMs(1_700_000_000_007)), seconds(WallMs(-1))], ["1700000000.007", "-1.999"]);
     }
 }

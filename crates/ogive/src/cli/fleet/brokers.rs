@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_fleet::check_name;
+use ogive_model::{MonoNs, Ms};
 use ogive_probe::Clock;
 use ogive_text::calendar::rfc3339;
 use serde_json::{Value, json};
@@ -91,11 +92,11 @@ fn spread_checks(row: &Value) -> String {
 pub(super) fn ticket(
     group: &str,
     broker: Option<&str>,
-    expires_ms: i64,
-    lifetime_ms: i64,
+    expires: Ms,
+    lifetime: Ms,
     server: &Server,
 ) -> anyhow::Result<ExitCode> {
-    let body = json!({"group": group, "broker": broker, "expires_ms": expires_ms, "lifetime_ms": lifetime_ms});
+    let body = json!({"group": group, "broker": broker, "expires_ms": expires, "lifetime_ms": lifetime});
     let body = match server.post("/v1/fleet/tickets", &body) {
         Ok(body) => body,
         Err(failure) => return Ok(failure.report()),
@@ -129,7 +130,7 @@ pub(super) fn revoke(broker: &str, server: &Server) -> anyhow::Result<ExitCode> 
 }
 
 /// `ogive fleet ask`.
-pub(super) fn ask(broker: &str, order: &Order, wait_ms: i64) -> anyhow::Result<ExitCode> {
+pub(super) fn ask(broker: &str, order: &Order, wait: Ms) -> anyhow::Result<ExitCode> {
     if let Some(code) = no_name(broker) {
         return Ok(code);
     }
@@ -146,7 +147,7 @@ pub(super) fn ask(broker: &str, order: &Order, wait_ms: i64) -> anyhow::Result<E
     };
     let answer: Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
     let id = answer["data"]["id"].clone();
-    let until_ns = Clock::global().now() + u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1_000_000);
+    let until = MonoNs(Clock::global().now()).saturating_add(wait.to_ns());
     loop {
         let requests = match requests(&path, server) {
             Ok(requests) => requests?,
@@ -157,7 +158,7 @@ pub(super) fn ask(broker: &str, order: &Order, wait_ms: i64) -> anyhow::Result<E
             println!("{}", outcome["text"].as_str().unwrap_or_default());
             return Ok(if outcome["ok"] == true { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) });
         }
-        if Clock::global().now() >= until_ns {
+        if MonoNs(Clock::global().now()) >= until {
             eprintln!(
                 "ogive: {broker} has not answered yet; the request waits, see `ogive fleet ask {broker} history`"
             );

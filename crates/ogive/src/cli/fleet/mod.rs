@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ogive_model::Ms;
+
 use super::client::Server;
 use order::Order;
 
@@ -93,10 +95,10 @@ pub(crate) enum FleetCommand {
         broker: Option<String>,
         /// How long the ticket is good, up to 31d.
         #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
-        expires: i64,
+        expires: Ms,
         /// How long each token of the broker is good, 10s to 366d; it is replaced after a third of that.
         #[arg(long, value_name = "TIME", default_value = "90d", value_parser = time)]
-        lifetime: i64,
+        lifetime: Ms,
         #[command(flatten)]
         server: Server,
     },
@@ -116,7 +118,7 @@ pub(crate) enum FleetCommand {
         order: Order,
         /// How long to wait for the outcome.
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, global = true)]
-        wait: i64,
+        wait: Ms,
     },
     /// Listens on this machine, and passes each connection on through a broker to a target that only the broker reaches.
     /// The broker's own file lists what it may connect to ([fleet] connect).
@@ -153,9 +155,9 @@ pub(crate) enum FleetCommand {
     },
 }
 
-fn time(text: &str) -> Result<i64, String> {
-    let ms = ogive_text::duration::seconds_or_units_ms(text).filter(|ms| *ms > 0);
-    ms.ok_or_else(|| "give a time such as 90d or 30s".into())
+fn time(text: &str) -> Result<Ms, String> {
+    let span = ogive_text::duration::seconds_or_units_ms(text).map(Ms).filter(|span| *span > Ms::ZERO);
+    span.ok_or_else(|| "give a time such as 90d or 30s".into())
 }
 
 /// Runs the command.

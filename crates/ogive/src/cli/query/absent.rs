@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use ogive_model::MatchOp;
+use ogive_model::{MatchOp, WallMs};
 use ogive_query::ast::{Expr, ExprKind, VectorSelector};
 use ogive_text::near::{did_you_mean, nearest, suggestion};
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn reason(selector: &VectorSelector, time: Option<&str>, server: &Server) -> Opt
         if let Some(seconds) = last {
             #[allow(clippy::cast_possible_truncation, reason = "an instant of the server")]
             let ms = (seconds * 1e3) as i64;
-            return Some(format!("{shown} had its last sample {}, at {}", times::ago(ms), rfc3339(ms)));
+            return Some(format!("{shown} had its last sample {}, at {}", times::ago(WallMs(ms)), rfc3339(ms)));
         }
     }
     let name = selector.name.as_deref()?;

@@ -8,6 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
+use ogive_model::MonoNs;
+
 /// Between two readings.
 pub(super) const INTERVAL: Duration = Duration::from_millis(25);
 /// Readings between two searches for new processes: each goes through all of /proc.
@@ -37,7 +39,7 @@ pub(super) struct Threads {
     threads: HashMap<u32, ThreadTimes>,
     workers: usize,
     readings: u32,
-    before_ns: u64,
+    read_at: MonoNs,
     /// Workers in futex, and threads beyond the workers, at the last reading.
     before: (usize, usize),
     /// Seconds of both.
@@ -52,7 +54,7 @@ impl Threads {
             threads: HashMap::new(),
             workers: workers as usize,
             readings: 0,
-            before_ns: 0,
+            read_at: MonoNs(0),
             before: (0, 0),
             lock_s: 0.0,
             surplus_s: 0.0,
@@ -64,13 +66,13 @@ impl Threads {
         &self.processes
     }
 
-    /// Reads everything once; `now_ns` must never go backwards.
-    pub(super) fn read(&mut self, now_ns: u64) {
+    /// Reads everything once; `now` must never go backwards.
+    pub(super) fn read(&mut self, now: MonoNs) {
         if self.readings.is_multiple_of(LOOK_EVERY) {
             add_descendants(&parents(), &mut self.processes);
         }
-        let since_s = if self.readings == 0 { 0.0 } else { now_ns.saturating_sub(self.before_ns) as f64 / 1e9 };
-        (self.readings, self.before_ns) = (self.readings + 1, now_ns);
+        let since_s = if self.readings == 0 { 0.0 } else { now.since(self.read_at).0 as f64 / 1e9 };
+        (self.readings, self.read_at) = (self.readings + 1, now);
         let (mut alive, mut in_futex) = (0_usize, 0_usize);
         for process in &self.processes {
             let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
@@ -83,11 +85,11 @@ impl Threads {
             }
         }
         let surplus = alive.saturating_sub(self.workers);
-        let now = (in_futex.saturating_sub(surplus), surplus.min(in_futex));
+        let waiting = (in_futex.saturating_sub(surplus), surplus.min(in_futex));
         // A state at one end of the interval counts for half of it.
-        self.lock_s += (self.before.0 + now.0) as f64 / 2.0 * since_s;
-        self.surplus_s += (self.before.1 + now.1) as f64 / 2.0 * since_s;
-        self.before = now;
+        self.lock_s += (self.before.0 + waiting.0) as f64 / 2.0 * since_s;
+        self.surplus_s += (self.before.1 + waiting.1) as f64 / 2.0 * since_s;
+        self.before = waiting;
     }
 
     /// Seconds in which threads beyond the workers were in futex.
@@ -182,13 +184,13 @@ mod tests {
             let mut threads = Threads::new([child.id()], workers);
             // Time stands in the argument; the first second counts once it is there.
             while threads.before == (0, 0) {
-                threads.read(0);
+                threads.read(MonoNs(0));
                 std::thread::sleep(Duration::from_millis(1));
             }
             threads.lock_s = 0.0;
             threads.surplus_s = 0.0;
             for second in 1..=4 {
-                threads.read(second * 1_000_000_000);
+                threads.read(MonoNs(second * 1_000_000_000));
             }
             assert_eq!((threads.waits().lock_s, threads.surplus_s()), (lock_s, surplus_s));
         }

@@ -9,6 +9,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::unistd::Pid;
 use ogive_kernel::growth::Run;
+use ogive_model::MonoNs;
 use ogive_probe::Clock;
 
 use super::measure::Measure;
@@ -153,7 +154,7 @@ fn watch(mut children: Vec<Child>, mut threads: Threads) -> anyhow::Result<(Vec<
         let sampler = scope.spawn(move || {
             let clock = Clock::global();
             loop {
-                threads.read(clock.now());
+                threads.read(MonoNs(clock.now()));
                 match wait.recv_timeout(INTERVAL) {
                     Err(RecvTimeoutError::Timeout) => {}
                     _ => return threads,

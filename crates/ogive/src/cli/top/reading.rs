@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Context;
+use ogive_model::MonoNs;
 use ogive_probe::Clock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -12,8 +13,8 @@ use crate::cli::client::{Failure, Server};
 /// Figures, expressions and disks, read one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
-    /// When, in nanoseconds of this process's clock.
-    pub(super) at_ns: u64,
+    /// When, by this process's clock.
+    pub(super) at: MonoNs,
     pub(super) figures: Map<String, Value>,
     /// By route and expression.
     pub(super) queries: HashMap<(String, String), QueryCost>,
@@ -61,14 +62,14 @@ impl Reading {
     /// Queries `server`; a response of another form is a separate error.
     pub(super) fn take(server: &Server) -> Result<anyhow::Result<Self>, Failure> {
         let status = server.get("/v1/status", &[])?;
-        let at_ns = Clock::global().now();
+        let at = MonoNs(Clock::global().now());
         // A broker has neither of these: it has its figures.
         let queries = server.get("/v1/queries", &[]).ok();
         let disks = server.get("/v1/disks", &[]).ok();
-        Ok(Self::from_answers(at_ns, &status, queries.as_deref(), disks.as_deref()))
+        Ok(Self::from_answers(at, &status, queries.as_deref(), disks.as_deref()))
     }
 
-    fn from_answers(at_ns: u64, status: &str, queries: Option<&str>, disks: Option<&str>) -> anyhow::Result<Self> {
+    fn from_answers(at: MonoNs, status: &str, queries: Option<&str>, disks: Option<&str>) -> anyhow::Result<Self> {
         let wrong = "the server's answer is not as documented";
         let figures = serde_json::from_str(status).context(wrong)?;
         let queries = match queries {
@@ -80,7 +81,7 @@ impl Reading {
             None => Vec::new(),
         };
         let queries = queries.into_iter().map(|cost| ((cost.route.clone(), cost.query.clone()), cost)).collect();
-        Ok(Self { at_ns, figures, queries, disks })
+        Ok(Self { at, figures, queries, disks })
     }
 
     /// A figure; zero where the server has none with this name.
@@ -102,14 +103,15 @@ mod tests {
         let queries = r#"{"data":{"queries":[{"query":"up","route":"/api/v1/query","times":2,"seconds":0.5,"longest":0.4,"refused":0}]}}"#;
         let disks =
             r#"{"data":{"disks":[{"path":"/d","state":"live","why":"","free_bytes":1,"size_bytes":2,"failures":0}]}}"#;
-        let reading = Reading::from_answers(7, r#"{"version":"1","blocks":3}"#, Some(queries), Some(disks)).unwrap();
+        let reading =
+            Reading::from_answers(MonoNs(7), r#"{"version":"1","blocks":3}"#, Some(queries), Some(disks)).unwrap();
         assert_eq!((reading.figure("blocks"), reading.word("version"), reading.figure("none")), (3.0, "1", 0.0));
         assert_eq!(reading.queries[&("/api/v1/query".to_owned(), "up".to_owned())].times, 2);
         assert_eq!(reading.disks[0].path, "/d");
-        assert!(Reading::from_answers(7, "{}", None, None).unwrap().queries.is_empty());
+        assert!(Reading::from_answers(MonoNs(7), "{}", None, None).unwrap().queries.is_empty());
         assert!(
-            Reading::from_answers(7, "[]", None, None).is_err()
-                && Reading::from_answers(7, "{}", Some("{}"), None).is_err()
+            Reading::from_answers(MonoNs(7), "[]", None, None).is_err()
+                && Reading::from_answers(MonoNs(7), "{}", Some("{}"), None).is_err()
         );
     }
 }

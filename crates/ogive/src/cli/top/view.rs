@@ -52,7 +52,7 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(before: &Reading, now: &Reading, sort: Sort) -> Self {
-        let span = std::time::Duration::from_nanos(now.at_ns.saturating_sub(before.at_ns)).as_secs_f64();
+        let span = now.at.since(before.at).to_duration().as_secs_f64();
         let rate = |name: &str| {
             let grown = now.figure(name) - before.figure(name);
             // A restarted server counts from zero.
@@ -174,6 +174,7 @@ fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::MonoNs;
     use serde_json::json;
 
     use super::*;
@@ -193,7 +194,7 @@ mod tests {
         };
         let queries = queries.iter().map(cost).map(|cost| ((cost.route.clone(), cost.query.clone()), cost)).collect();
         let disks = vec![Disk { path: "/d".into(), state: "out".into(), why: "no power".into(), ..Disk::default() }];
-        Reading { at_ns: at_s * 1_000_000_000, figures, queries, disks }
+        Reading { at: MonoNs(at_s * 1_000_000_000), figures, queries, disks }
     }
 
     fn texts(view: &View, width: usize, height: usize) -> Vec<String> {

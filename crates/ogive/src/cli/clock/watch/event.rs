@@ -1,5 +1,6 @@
 //! What a watch prints: a line for people, or a flat JSON object.
 
+use ogive_model::WallNs;
 use ogive_probe::Mode;
 use serde_json::{Map, Value, json};
 
@@ -54,7 +55,7 @@ impl Event {
     }
 
     /// One line.
-    pub(super) fn text(&self, wall_ns: i64) -> String {
+    pub(super) fn text(&self, time: WallNs) -> String {
         let what = match self {
             Self::Start { kernel, mode, figures } => {
                 format!("start: clock source {kernel}, mode {}; {}", mode.name(), figures_text(figures))
@@ -81,14 +82,14 @@ impl Event {
             Self::Backstep { total } => format!("a publication was late: time may have gone back ({total} so far)"),
             Self::Figures(figures) => format!("figures: {}", figures_text(figures)),
         };
-        format!("{} {what}", iso(wall_ns))
+        format!("{} {what}", iso(time.0))
     }
 
     /// One flat object.
-    pub(super) fn json(&self, wall_ns: i64) -> String {
+    pub(super) fn json(&self, time: WallNs) -> String {
         let mut out = Map::new();
-        out.insert("time".into(), json!(iso(wall_ns)));
-        out.insert("time_seconds".into(), json!(wall_ns as f64 / 1e9));
+        out.insert("time".into(), json!(iso(time.0)));
+        out.insert("time_seconds".into(), json!(time.0 as f64 / 1e9));
         out.insert("event".into(), json!(self.name()));
         for (key, value) in self.fields() {
             out.insert(key.into(), value);
@@ -181,10 +182,10 @@ mod tests {
             costs: (costs(20.0, 25.0), costs(1_200.0, 1_150.0)),
         };
         assert_eq!(
-            event.text(0),
+            event.text(WallNs(0)),
             "1970-01-01T00:00:00.000Z clock source tsc -> hpet: CLOCK_MONOTONIC 25 ns -> 1.15 us a read (46.00 x), now() 20 ns -> 1.2 us a read (60.00 x); against the counter, CLOCK_MONOTONIC stepped -475 ns and now() +1 ns; mode counter -> os, epoch 0 -> 0"
         );
-        let json: Value = serde_json::from_str(&event.json(1_500_000_000)).unwrap();
+        let json: Value = serde_json::from_str(&event.json(WallNs(1_500_000_000))).unwrap();
         assert_eq!(json["event"], "clock_source");
         assert_eq!(json["time_seconds"], 1.5);
         assert_eq!(json["os_clocksource"], "hpet");

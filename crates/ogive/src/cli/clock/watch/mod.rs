@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ogive_model::WallNs;
 use ogive_probe::{Clock, Mode, SystemClock};
 
 use super::kernel::Directory;
@@ -59,7 +60,8 @@ pub(crate) fn run(options: &Watch) -> anyhow::Result<ExitCode> {
     loop {
         for event in events.drain(..) {
             changes += u64::from(event.is_change());
-            let line = if options.json { event.json(clock.wall()) } else { event.text(clock.wall()) };
+            let now = WallNs(clock.wall());
+            let line = if options.json { event.json(now) } else { event.text(now) };
             if writeln!(out, "{line}").is_err() {
                 return Ok(ExitCode::SUCCESS);
             }

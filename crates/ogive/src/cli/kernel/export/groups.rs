@@ -15,12 +15,13 @@ use ogive_kernel::proc::Scheduling;
 use ogive_kernel::sched::Group;
 use ogive_kernel::wait_kind::WaitKind;
 use ogive_kernel::{CAUSES, Grouping};
+use ogive_model::{MonoNs, Ns};
 
 use super::process_files;
 use super::sent::{Family, Sent, Source};
 
 /// 10 s, where all tasks are observed: commands of a shell have no series of their own.
-pub(super) const SETTLE_NS: u64 = 10_000_000_000;
+pub(super) const SETTLE: Ns = Ns::from_secs(10);
 
 /// 10,000 directories are looked at for the name of a cgroup.
 const CGROUPS_MAX: usize = 10_000;
@@ -50,8 +51,8 @@ fn label(grouping: Grouping) -> &'static str {
 }
 
 impl Groups {
-    /// At most `places` groups, each once it has existed for `settle_ns`.
-    pub(super) fn new(sent: &Sent, grouping: Grouping, places: u32, settle_ns: u64) -> Self {
+    /// At most `places` groups, each once it has existed for `settle`.
+    pub(super) fn new(sent: &Sent, grouping: Grouping, places: u32, settle: Ns) -> Self {
         let mut labels = vec![(label(grouping), "other".to_owned())];
         if grouping != Grouping::Cgroup {
             labels.push(("comm", "other".to_owned()));
@@ -59,7 +60,7 @@ impl Groups {
         Self {
             grouping,
             sent: sent.clone(),
-            places: Places::new(places, settle_ns),
+            places: Places::new(places, settle.0.unsigned_abs()),
             own: HashMap::new(),
             other: Family::new(sent, labels),
             all: Family::new(sent, Vec::new()),
@@ -68,8 +69,8 @@ impl Groups {
     }
 
     /// Begins a turn.
-    pub(super) fn begin(&mut self, now_ns: u64) {
-        self.places.begin(now_ns);
+    pub(super) fn begin(&mut self, now: MonoNs) {
+        self.places.begin(now.0);
     }
 
     /// Ends a turn: series of groups that are gone are forgotten.

@@ -15,10 +15,11 @@ use ogive_export::Cells;
 use ogive_kernel::Filter;
 use ogive_kernel::budget::{Budget, Change};
 use ogive_kernel::run_time::{Measuring, RunTime};
+use ogive_model::{MonoNs, Ns, WallNs};
 use ogive_probe::Clock;
 
 use super::super::tasks::online_cpus;
-use super::groups::{Groups, SETTLE_NS};
+use super::groups::{Groups, SETTLE};
 use super::machine::Machine;
 use super::parts::{Loaded, SHED_ORDER, Settings};
 use super::processes::Processes;
@@ -70,7 +71,7 @@ pub(super) fn start(settings: Settings, cells: Cells) -> std::io::Result<Running
 /// The programs' run times when the kernel began to measure them.
 struct Window {
     _measuring: Measuring,
-    since_ns: u64,
+    since: MonoNs,
     before: Vec<(&'static str, RunTime)>,
 }
 
@@ -90,20 +91,20 @@ struct Observation {
     shares: Vec<(&'static str, f64)>,
     misses: HashMap<&'static str, u64>,
     /// Time, and CPU time of this thread, at the end of the last turn, and when the budget judged last.
-    own: (u64, u64),
-    judged: Option<(u64, u64)>,
+    own: (MonoNs, Ns),
+    judged: Option<(MonoNs, Ns)>,
     turn: u64,
     is_measured: bool,
 }
 
 impl Observation {
     fn new(settings: Settings, sent: &Sent) -> Self {
-        let settle_ns = if settings.filter == Filter::Everything { SETTLE_NS } else { 0 };
+        let settle = if settings.filter == Filter::Everything { SETTLE } else { Ns::ZERO };
         let clock = Clock::global();
         let wanted: Vec<_> = SHED_ORDER.into_iter().filter(|(part, _)| settings.wants(part)).collect();
         Self {
             budget: Budget::new(settings.core_share_max, &wanted),
-            groups: Groups::new(sent, settings.grouping, settings.groups, settle_ns),
+            groups: Groups::new(sent, settings.grouping, settings.groups, settle),
             machine: Machine::new(sent),
             processes: Processes::default(),
             loaded: Loaded::default(),
@@ -113,7 +114,7 @@ impl Observation {
             window: None,
             shares: Vec::new(),
             misses: HashMap::new(),
-            own: (clock.now(), thread_cpu_ns()),
+            own: (MonoNs(clock.now()), thread_cpu()),
             judged: None,
             turn: 0,
             is_measured: false,
@@ -166,7 +167,7 @@ impl Observation {
 
     /// Collects what was measured.
     fn drain(&mut self) {
-        self.groups.begin(self.clock.now());
+        self.groups.begin(MonoNs(self.clock.now()));
         if let Some(scheduler) = &mut self.loaded.scheduler {
             match scheduler.drain(|id| self.groups.lives(id)) {
                 Ok(drained) => {
@@ -244,8 +245,8 @@ impl Observation {
     }
 
     /// Time, and CPU time of this thread.
-    fn own_time(&self) -> (u64, u64) {
-        (self.clock.now(), thread_cpu_ns())
+    fn own_time(&self) -> (MonoNs, Ns) {
+        (MonoNs(self.clock.now()), thread_cpu())
     }
 
     /// The cost of each part's programs so far.
@@ -256,12 +257,12 @@ impl Observation {
         all
     }
 
-    fn open_window(&mut self, now: u64) {
+    fn open_window(&mut self, now: MonoNs) {
         self.window = None;
         match Measuring::start() {
             Ok(measuring) => {
                 self.is_measured = true;
-                self.window = Some(Window { _measuring: measuring, since_ns: now, before: self.run_times() });
+                self.window = Some(Window { _measuring: measuring, since: now, before: self.run_times() });
             }
             Err(error) => {
                 if std::mem::take(&mut self.is_measured) || self.turn <= 1 {
@@ -271,14 +272,15 @@ impl Observation {
         }
     }
 
-    fn close(&mut self, window: &Window, now: u64) {
+    fn close(&mut self, window: &Window, now: MonoNs) {
         let after = self.run_times();
-        let took_ns = now.saturating_sub(window.since_ns);
+        let took = now.since(window.since);
         self.shares.retain(|(part, _)| *part == "drain");
         for (part, after) in after {
             let before =
                 window.before.iter().find(|(name, _)| *name == part).map(|(_, time)| *time).unwrap_or_default();
-            self.shares.push((part, share(after.ran_ns.saturating_sub(before.ran_ns), took_ns)));
+            let ran = Ns(after.ran_ns.saturating_sub(before.ran_ns).cast_signed());
+            self.shares.push((part, share(ran, took)));
             self.count_missed(part, after.missed);
         }
         self.count_missed("tasks", self.loaded.missed());
@@ -321,30 +323,29 @@ impl Observation {
     }
 }
 
-/// `ns` of CPU in `of_ns` of time.
+/// `cpu` of CPU in `time`.
 #[allow(clippy::cast_precision_loss, reason = "a share for people")]
-fn share(ns: u64, of_ns: u64) -> f64 {
-    ns as f64 / of_ns.max(1) as f64
+fn share(cpu: Ns, time: Ns) -> f64 {
+    cpu.0 as f64 / time.0.max(1) as f64
 }
 
 /// The share of a core between two moments, each with the CPU time until then.
-fn share_between(before: (u64, u64), now: (u64, u64)) -> f64 {
-    share(now.1.saturating_sub(before.1), now.0.saturating_sub(before.0))
+fn share_between(before: (MonoNs, Ns), now: (MonoNs, Ns)) -> f64 {
+    share(now.1.saturating_sub(before.1).max(Ns::ZERO), now.0.since(before.0))
 }
 
 /// CPU time of this thread; 0 where the kernel does not report it.
-fn thread_cpu_ns() -> u64 {
+fn thread_cpu() -> Ns {
     let text = config_file::text(Path::new("/proc/thread-self/schedstat")).unwrap_or_default();
-    text.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    text.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).map_or(Ns::ZERO, Ns)
 }
 
 /// Until [`LEAD`] before the end of the second, or of the next.
 fn until_turn(clock: Clock) -> Duration {
-    const SECOND_NS: u64 = 1_000_000_000;
-    let lead_ns = LEAD.as_nanos() as u64;
-    let into_second = u64::try_from(clock.wall().rem_euclid(SECOND_NS as i64)).expect("below a second");
-    let to_end = SECOND_NS - into_second;
+    const SECOND: Ns = Ns::from_secs(1);
+    let (lead, now) = (Ns::from(LEAD), WallNs(clock.wall()));
+    let to_end = now.align_down(SECOND) + SECOND - now;
     // Close to the end of a second its turn has already run: wait for the next one.
-    let wait = if to_end > lead_ns + lead_ns { to_end - lead_ns } else { to_end + SECOND_NS - lead_ns };
-    Duration::from_nanos(wait)
+    let wait = if to_end > lead + lead { to_end - lead } else { to_end + SECOND - lead };
+    wait.to_duration()
 }
