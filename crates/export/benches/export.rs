@@ -21,7 +21,7 @@ const RECORDS: u64 = 200;
 const SECONDS: usize = 6;
 
 fn samples(frame: &[u8]) -> u64 {
-    Amount::of_batch(&Batch::decode(frame).expect("a frame of ours")).samples
+    Amount::from_batch(&Batch::decode(frame).expect("a frame of ours")).samples
 }
 
 /// Answers as a server does.

@@ -18,7 +18,7 @@ pub struct Amount {
 impl Amount {
     /// Of one sample.
     #[must_use]
-    pub fn of(sample: &Sample) -> Self {
+    pub fn from_sample(sample: &Sample) -> Self {
         let (cells, records) = match &sample.value {
             Value::Histogram(cell) => (1, cell.count),
             Value::FloatHistogram(_) => (1, 0),
@@ -29,9 +29,9 @@ impl Amount {
 
     /// Of a batch.
     #[must_use]
-    pub fn of_batch(batch: &Batch) -> Self {
+    pub fn from_batch(batch: &Batch) -> Self {
         let mut sum = Self { batches: 1, ..Self::default() };
-        batch.samples.iter().flatten().for_each(|sample| sum += Self::of(sample));
+        batch.samples.iter().flatten().for_each(|sample| sum += Self::from_sample(sample));
         sum
     }
 

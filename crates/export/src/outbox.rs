@@ -187,7 +187,7 @@ impl Outbox {
         let span = values.iter().map(span_of).fold(span_of(first), SampleSpan::and);
         let sequence = self.next + self.waiting.len() as u64;
         let batch = Measured::batch(self.source, sequence, self.tenant.clone(), values);
-        let amount = Amount::of_batch(&batch);
+        let amount = Amount::from_batch(&batch);
         match batch.encode() {
             Ok(frame) => {
                 let frame = frame.into();
@@ -312,7 +312,7 @@ impl Outbox {
             if !seen.insert(*index) {
                 continue;
             }
-            let (reason, amount) = (Reason::known_name(reason), Amount::of(sample));
+            let (reason, amount) = (Reason::known_name(reason), Amount::from_sample(sample));
             first_reason.get_or_insert(reason);
             taken -= amount;
             self.count_dropped(reason, amount, SampleSpan::at(WallMs(sample.time_ms())));

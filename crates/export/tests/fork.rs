@@ -13,7 +13,7 @@ use ogive_probe::Recorder;
 fn link(records: &Arc<AtomicU64>) -> impl Link {
     let records = records.clone();
     move |frame: &[u8], _: Duration| {
-        let amount = Amount::of_batch(&Batch::decode(frame).expect("a frame"));
+        let amount = Amount::from_batch(&Batch::decode(frame).expect("a frame"));
         records.fetch_add(amount.records, Ordering::SeqCst);
         Outcome::Answered(Answer { accepted: Some(amount.samples), duplicate: Some(0), ..Answer::default() })
     }

@@ -50,7 +50,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             ApiError::bad_data(lines.join("\n"))
         })?;
-        let store = Views::of(app, &params);
+        let store = Views::new(app, &params);
         let reported = StoreAtResolution { store: &store, resolution: None, cancel };
         let engine = cancel.engine(app);
         let test = Backtest {

@@ -60,7 +60,7 @@ async fn all(app: &App, request: Request, way: &mut OnTheWay) -> Result<Vec<Answ
     let held = body::read(app, Protocol::Batch, request).await?;
     way.read();
     let shared = app.clone();
-    let mut frames = reading(app, "reading the batches", move || Frames::of(shared, held, tenant)).await?;
+    let mut frames = reading(app, "reading the batches", move || Frames::new(shared, held, tenant)).await?;
     let mut answers = Vec::new();
     while !frames.left.is_empty() {
         let window;
@@ -84,7 +84,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn of(app: App, mut held: ChargedBody, tenant: Option<Tenant>) -> Result<Self, ApiError> {
+    fn new(app: App, mut held: ChargedBody, tenant: Option<Tenant>) -> Result<Self, ApiError> {
         held.unpack()?;
         let left = wire::frames(&held.bytes).map_err(batch::no_batch)?.iter().map(|frame| frame.len()).collect();
         Ok(Self { app, held, at: 0, left, tenant })

@@ -78,7 +78,7 @@ enum Packing {
 }
 
 impl Packing {
-    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Self::None) };
         match value.as_bytes() {
             b"" | b"identity" => Ok(Self::None),
@@ -95,7 +95,7 @@ impl Packing {
 
 /// Reads the body of `request`, which arrived by `protocol`.
 pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<ChargedBody, ApiError> {
-    let packing = Packing::of(request.headers())?;
+    let packing = Packing::from_headers(request.headers())?;
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
     let arriving = app.limits.ingest_kib.begin(client(&request));

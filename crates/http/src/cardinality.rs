@@ -61,7 +61,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
             now: now.len() as u64,
             before: before.len() as u64,
         });
-        let [is, was] = [Counts::of(&now, cancel)?, Counts::of(&before, cancel)?];
+        let [is, was] = [Counts::new(&now, cancel)?, Counts::new(&before, cancel)?];
         let lists = [
             ("metrics", changes(is.metrics(), was.metrics())),
             ("labels", changes(is.values(), was.values())),
@@ -146,7 +146,7 @@ const NAME_BYTES: usize = 48;
 
 impl<'a> Counts<'a> {
     /// Of the series in `all`.
-    pub(super) fn of(all: &'a BTreeSet<Labels>, cancel: &Cancel) -> Result<Self, ApiError> {
+    pub(super) fn new(all: &'a BTreeSet<Labels>, cancel: &Cancel) -> Result<Self, ApiError> {
         let mut counts = Self::default();
         for labels in all {
             cancel.check()?;

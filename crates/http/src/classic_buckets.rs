@@ -43,7 +43,7 @@ impl Ord for Bound {
 
 impl Bound {
     /// The bound that a series' `le` names.
-    pub(super) fn of(labels: &Labels) -> Option<Self> {
+    pub(super) fn from_labels(labels: &Labels) -> Option<Self> {
         labels.get(BOUND).parse().ok().filter(|bound: &f64| !bound.is_nan()).map(Self)
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn read(
     let mut out = Sources { warnings: partial.warnings, ..Sources::default() };
     let mut processes: BTreeMap<Labels, Vec<(Bound, SeriesData)>> = BTreeMap::new();
     for series in partial.series {
-        if let Some(bound) = Bound::of(&series.labels)
+        if let Some(bound) = Bound::from_labels(&series.labels)
             && !series.floats.times.is_empty()
         {
             out.unit.clone_from(&series.meta.unit);

@@ -50,7 +50,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         quantiles: Vec::new(),
         tenant: params.tenant.clone(),
         resolution: resolution(&params)?,
-        choice: Choice::of(&params)?,
+        choice: Choice::from_params(&params)?,
         fit: false,
     };
     let other = match params.get("before_query").filter(|query| !query.is_empty()) {

@@ -44,7 +44,7 @@ pub(super) struct Groups {
 
 impl Choice {
     /// `group={route="/a"}`, or `merge=true`.
-    pub(super) fn of(params: &Params) -> Result<Self, ApiError> {
+    pub(super) fn from_params(params: &Params) -> Result<Self, ApiError> {
         let wrong = |text: &str| {
             ApiError::bad_data(format!(
                 "invalid parameter \"group\": {text:?} is not the labels of a group, such as {{route=\"/a\"}}"

@@ -37,7 +37,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: resolution(&params)?,
-        choice: Choice::of(&params)?,
+        choice: Choice::from_params(&params)?,
         fit: fit(&params)?,
     };
     let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {

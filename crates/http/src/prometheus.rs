@@ -58,7 +58,7 @@ async fn evaluated(
     let answer = ask(app, timeout, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
-        let store = Views::of(app, &params);
+        let store = Views::new(app, &params);
         let result = evaluate(&engine, &StoreAtResolution { store: &store, resolution, cancel }, cancel)?;
         let stats = stats.map(|stats| stats.end(app, &result, start, step));
         Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))

@@ -242,7 +242,7 @@ struct Written {
 
 impl Written {
     /// Of samples of these kinds without the rejected ones.
-    fn of(kinds: &[Kind], verdict: &Verdict) -> Self {
+    fn new(kinds: &[Kind], verdict: &Verdict) -> Self {
         let mut written = Self::default();
         kinds.iter().for_each(|kind| *written.place(*kind) += 1);
         verdict.rejected.iter().for_each(|(sample, _)| *written.place(kinds[*sample as usize]) -= 1);
@@ -288,7 +288,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(verdict: &Verdict, kinds: &[Kind], details: &[(u32, String)]) -> Self {
+    fn new(verdict: &Verdict, kinds: &[Kind], details: &[(u32, String)]) -> Self {
         let fails = |(sample, reason): &&(u32, Reason)| {
             kinds[*sample as usize] != Kind::Text || *reason == Reason::LabelsInvalid
         };
@@ -296,7 +296,7 @@ impl Outcome {
             let detail = details.iter().find(|(sample, _)| sample == first).map(|(_, text)| format!(" ({text})"));
             (u64::from(*first), format!("{}{}", reason.as_str(), detail.unwrap_or_default()))
         });
-        let written = Written::of(kinds, verdict);
+        let written = Written::new(kinds, verdict);
         Self { written, samples: kinds.len() as u64, rejected: verdict.rejected.len() as u64, first }
     }
 
@@ -343,7 +343,7 @@ async fn store(
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
-    Ok(Some(Outcome::of(&verdict, &read.kinds, &read.details)))
+    Ok(Some(Outcome::new(&verdict, &read.kinds, &read.details)))
 }
 
 #[cfg(test)]
@@ -426,7 +426,7 @@ mod tests {
         let reported = |version, rejected: &[(u32, Reason)]| {
             let accepted = kinds.len() as u64 - rejected.len() as u64;
             let verdict = Verdict { accepted, rejected: rejected.into(), ..Verdict::default() };
-            let response = Outcome::of(&verdict, &kinds, &[]).answer(version);
+            let response = Outcome::new(&verdict, &kinds, &[]).answer(version);
             let count = |kind: &str| {
                 let value = response.headers().get(format!("x-prometheus-remote-write-{kind}-written"))?;
                 value.to_str().ok()?.parse::<u32>().ok()

@@ -36,7 +36,7 @@ fn row(series: Series) -> Row {
 fn of_buckets(matrix: Vec<Series>) -> Vec<Row> {
     let mut rows: BTreeMap<Labels, BTreeMap<i64, BTreeMap<Bound, f64>>> = BTreeMap::new();
     for series in matrix {
-        let Some(bound) = Bound::of(&series.labels) else { continue };
+        let Some(bound) = Bound::from_labels(&series.labels) else { continue };
         let times = rows.entry(series.labels.with(BOUND, "")).or_default();
         for (time, value) in series.floats.into_iter().filter(|point| point.1.is_finite()) {
             times.entry(time).or_default().insert(bound, value);

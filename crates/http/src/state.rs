@@ -53,7 +53,7 @@ pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Re
     let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
         let series = cancel.opening(|opening| store.label_sets(&[], range, usize::MAX, opening))?;
-        Ok(Counts::of(&series, cancel)?.answer(top, range, fact(app, "samples_head") as u64))
+        Ok(Counts::new(&series, cancel)?.answer(top, range, fact(app, "samples_head") as u64))
     });
     Ok(success(&data.await?))
 }

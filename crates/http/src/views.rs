@@ -21,7 +21,7 @@ pub(super) struct Views<'a> {
 
 impl<'a> Views<'a> {
     /// The store for the request of `params`.
-    pub(super) fn of(app: &'a App, params: &'a Params) -> Self {
+    pub(super) fn new(app: &'a App, params: &'a Params) -> Self {
         Self { reader: app.backend.of(&params.tenant), shown: shown(params) }
     }
 

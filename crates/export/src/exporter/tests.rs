@@ -36,7 +36,7 @@ impl Server {
     }
 
     fn records(&self) -> u64 {
-        lock(&self.batches).values().map(|batch| Amount::of_batch(batch).records).sum()
+        lock(&self.batches).values().map(|batch| Amount::from_batch(batch).records).sum()
     }
 
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {

@@ -79,7 +79,7 @@ impl Server {
         let batch = Batch::decode(frame).unwrap();
         let next = self.seen.last_key_value().map_or(1, |(last, _)| last + 1);
         prop_assert!(batch.sequence <= next, "numbers that a server sees rise by one: {} after {next}", batch.sequence);
-        let records = Amount::of_batch(&batch).records;
+        let records = Amount::from_batch(&batch).records;
         let (bytes, _) = self.seen.entry(batch.sequence).or_insert_with(|| (frame.to_vec(), records));
         prop_assert_eq!(&bytes[..], frame, "one number is one batch");
         Ok(())

@@ -105,7 +105,7 @@ fn found(
     cancel: &Cancel,
 ) -> Result<(Vec<LastSample>, usize), ApiError> {
     // With views, so that `M_bucket` can be selected by its name.
-    let store = Views::of(app, params);
+    let store = Views::new(app, params);
     let mut all: BTreeMap<Labels, LastSample> = BTreeMap::new();
     let mut cells = 0;
     for matchers in selectors {

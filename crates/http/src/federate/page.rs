@@ -40,7 +40,7 @@ pub(super) fn text(found: &[LastSample], cells: usize) -> String {
         writeln!(out, "# {cells} series of delta cells are left out: a scraper would miss those between its scrapes; read them with remote read")
             .expect("writes to memory");
     }
-    let stored = Stored::of(found);
+    let stored = Stored::new(found);
     // A name has one type in a text: that of its first series.
     for same in found.chunk_by(|a, b| a.labels.metric_name() == b.labels.metric_name()) {
         put_type(&mut out, same[0].labels.metric_name(), same[0].kind);
@@ -77,7 +77,7 @@ const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 struct Stored(HashSet<(&'static str, Labels)>);
 
 impl Stored {
-    fn of(found: &[LastSample]) -> Self {
+    fn new(found: &[LastSample]) -> Self {
         let part = |last: &LastSample| {
             let name = last.labels.metric_name();
             let (ending, base) = PARTS.iter().find_map(|ending| Some((*ending, name.strip_suffix(ending)?)))?;

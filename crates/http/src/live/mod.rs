@@ -67,7 +67,7 @@ pub(super) async fn get(
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: None,
-        choice: Choice::of(&params)?,
+        choice: Choice::from_params(&params)?,
         fit: false,
     };
     let guard = Guard::new(&app, asker, &headers, &wanted.tenant);
@@ -314,7 +314,7 @@ impl ColumnStream {
         match answer {
             Answer::Column(sum) => {
                 counts.iter().for_each(|counts| counts.cells.add(1));
-                Some(Second::of(sum.map(|sum| Merged::Integer(*sum))))
+                Some(Second::new(sum.map(|sum| Merged::Integer(*sum))))
             }
             Answer::Open | Answer::Ask(_) => {
                 counts.iter().for_each(|counts| counts.requested.add(1));

@@ -58,7 +58,7 @@ pub(super) struct Seconds {
 }
 
 impl Second {
-    pub(super) fn of(merged: Option<Merged>) -> Self {
+    pub(super) fn new(merged: Option<Merged>) -> Self {
         Self { merged, values: BTreeMap::new() }
     }
 

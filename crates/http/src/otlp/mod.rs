@@ -96,7 +96,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let kind = headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
         let kind = kind.as_deref().unwrap_or("application/x-protobuf");
         match kind.split(';').next().unwrap_or_default().trim() {
@@ -130,7 +130,7 @@ pub(super) fn unknown_call(headers: &HeaderMap, message: &str) -> Option<Respons
 
 async fn post(app: App, signal: Signal, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
-    let form = Form::of(request.headers());
+    let form = Form::from_headers(request.headers());
     // A body of unknown form gets a response in the form that most senders read.
     let reported = *form.as_ref().unwrap_or(&Form::Protobuf);
     let arrived = match form {

@@ -220,7 +220,7 @@ fn tenant(name: Option<&str>) -> anyhow::Result<Option<Tenant>> {
 }
 
 fn allow(words: &[String]) -> anyhow::Result<Allow> {
-    Allow::of(words.iter().map(String::as_str)).map_err(|error| anyhow::anyhow!("allow: {error}"))
+    Allow::parse(words.iter().map(String::as_str)).map_err(|error| anyhow::anyhow!("allow: {error}"))
 }
 
 fn users(hashes: BTreeMap<String, String>, mut grants: BTreeMap<String, GrantEntry>) -> anyhow::Result<Vec<User>> {

@@ -63,7 +63,7 @@ impl Allow {
     pub const ALL: Self = Self { read: true, write: true, admin: true, vend: true };
 
     /// `read,write` as words.
-    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut out = Self { read: false, write: false, admin: false, vend: false };
         for word in words {
             match word.trim() {

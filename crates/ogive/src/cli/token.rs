@@ -47,7 +47,7 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 }
 
 fn allow(text: &str) -> Result<Allow, String> {
-    Allow::of(text.split(','))
+    Allow::parse(text.split(','))
 }
 
 fn age(text: &str) -> Result<i64, String> {
