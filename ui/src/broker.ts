@@ -1,7 +1,7 @@
 /**
  * The page of a broker: what it holds, and how far each destination is behind.
  *
- * Invariants: what is shown is the last answer of the broker; one question is under way at a time.
+ * Invariants: what is shown is the last answer of the broker; one request is in flight at a time.
  * Failure: that a broker does not answer is shown above the last picture, and the request is retried.
  */
 
@@ -122,7 +122,7 @@ function gapTable({ name, gaps }: Destination): HTMLElement {
     const names = largest.map((one) => one.series).join(", ");
     return largest.length < series ? `${names} and ${formatCount(series - largest.length)} more` : names;
   };
-  const row = (told: string) => (gap: Gap): string[] => [gap.reason, formatCount(gap.samples), formatCount(gap.batches), time(gap), series(gap), told];
+  const row = (known: string) => (gap: Gap): string[] => [gap.reason, formatCount(gap.samples), formatCount(gap.batches), time(gap), series(gap), known];
   const rows = [...gaps.waiting.map(row("not yet")), ...gaps.told.map(row("yes"))];
   return table("Gaps", ["reason", "samples", "batches", "of the time", "series", `${name} knows`], rows);
 }
@@ -138,7 +138,7 @@ function endpointTable(one: Destination): HTMLElement {
     formatCompact(endpoint.busy_total),
     endpoint.failures === 0 ? "answers" : `${formatCount(endpoint.failures)} failures in a row, ${endpoint.pause_seconds > 0 ? `next try in ${formatDuration(Math.ceil(endpoint.pause_seconds))}` : "tried now"}`,
   ]);
-  return table("Endpoints", ["address", "share of the load", "under way", "takes", "sent", "busy (429)", "state"], rows);
+  return table("Endpoints", ["address", "share of the load", "in flight", "takes", "sent", "busy (429)", "state"], rows);
 }
 
 function foot(status: Record<string, unknown>): HTMLElement[] {

@@ -69,7 +69,7 @@ const READY: readonly Ready[] = [
       panel("Requests a second by route", "lines", 'sum by (http_route) (histogram_count(rate(http_server_request_duration_seconds{job=~"$job"}[1m])))', ["http_server_request_duration_seconds"]),
       panel("Requests a second by status", "lines", 'sum by (http_response_status_code) (histogram_count(rate(http_server_request_duration_seconds{job=~"$job"}[1m])))', ["http_server_request_duration_seconds"]),
       panel("Duration of calls to others", "heatmap", 'sum(rate(http_client_request_duration_seconds{job=~"$job"}[1m]))', ["http_client_request_duration_seconds"]),
-      panel("Requests under way", "lines", 'sum by (job) (http_server_active_requests{job=~"$job"})', ["http_server_active_requests"]),
+      panel("Requests in flight", "lines", 'sum by (job) (http_server_active_requests{job=~"$job"})', ["http_server_active_requests"]),
       panel("Duration", "heatmap", 'sum(rate(http_request_duration_seconds{job=~"$job"}[1m]))', ["http_request_duration_seconds", "http_request_duration_seconds_bucket"]),
       panel("Requests a second", "lines", 'sum by (job) (rate(http_requests_total{job=~"$job"}[1m]))', ["http_requests_total"]),
       panel("Failed requests a second", "lines", 'sum by (job) (rate(http_requests_total{job=~"$job", code=~"5.."}[1m]))', ["http_requests_total"]),

@@ -312,7 +312,7 @@ impl Delivery {
     fn landed(&mut self, position: u64) -> u32 {
         let Some(Flight { request, failures }) = self.in_flight.remove(&position) else { return 0 };
         if let Some(left) = self.live_requests.get_mut(&request) {
-            assert!(*left > 0, "request {request} has {position} under way");
+            assert!(*left > 0, "request {request} has {position} in flight");
             *left -= 1;
             if *left == 0 {
                 self.live_requests.remove(&request);

@@ -221,7 +221,7 @@ impl Cluster {
         nodes.into_iter().map(of).collect()
     }
 
-    /// Copies of each row in each data centre, if the cluster has told.
+    /// Copies of each row in each data centre, if the cluster has reported them.
     pub(crate) fn replication(&self) -> Option<BTreeMap<String, usize>> {
         let state = self.session.get_cluster_state();
         match &state.get_keyspace(&self.keyspace)?.strategy {

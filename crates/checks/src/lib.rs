@@ -404,12 +404,12 @@ impl Work {
             let is_first = running.insert(name.clone());
             drop(running);
             if !is_first {
-                self.skip(run, &check, Reason::Overrun, "the last run is still under way");
+                self.skip(run, &check, Reason::Overrun, "the last run is still in progress");
                 continue;
             }
             let guard = RunningCheck { shared: self.shared.clone(), name };
             let Ok(place) = self.places.clone().try_acquire_owned() else {
-                self.skip(run, &check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
+                self.skip(run, &check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are running"));
                 continue;
             };
             tokio::spawn(async move {

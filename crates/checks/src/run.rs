@@ -577,9 +577,9 @@ mod tests {
     fn a_run_that_was_skipped_says_nothing_of_its_target() {
         let expected = [
             "ogive_check_runs_total{result=\"overrun\"} 1",
-            "ogive_check_no_answer overrun: the last run is still under way",
+            "ogive_check_no_answer overrun: the last run is still in progress",
         ];
-        tells(&expected, |_, _, _| Err(Failure::new(Reason::Overrun, "the last run is still under way")));
+        tells(&expected, |_, _, _| Err(Failure::new(Reason::Overrun, "the last run is still in progress")));
     }
 
     #[test]

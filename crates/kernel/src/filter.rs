@@ -41,7 +41,7 @@ pub const CAUSES: [&str; 8] = ["lock", "disk", "network", "sleep", "pipe", "chil
 #[cfg(any(feature = "bpf", test))]
 pub(crate) const CONFIG_BYTES: usize = 64;
 
-/// Everything that the programs are told.
+/// The settings that the programs read.
 #[cfg(any(feature = "bpf", test))]
 pub(crate) struct Config<'a> {
     pub(crate) filter: &'a Filter,

@@ -157,7 +157,7 @@ impl Loaded {
     /// Attaches a program to the end of each page fault of user code on a CPU; [`Loaded::detach`] knows it as `key`.
     pub(crate) fn attach_fault_ends(&self, key: &str, name: &str, cpu: usize) -> Result<(), Error> {
         for kind in [Software::PAGE_FAULTS_MIN, Software::PAGE_FAULTS_MAJ] {
-            // A builder leaves out what happens in the kernel's own code unless it is told otherwise.
+            // A builder leaves out what happens in the kernel's own code unless it is configured otherwise.
             self.attach_event(key, name, Builder::new(kind).sample_period(1), cpu)?;
         }
         Ok(())

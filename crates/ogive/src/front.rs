@@ -3,7 +3,7 @@
 //! Invariants: the ports are taken before a role looks at its data; what has arrived is handed over before the role closes it.
 //! Threads: the async runtime has one thread a processor unless configured; the observer has its own.
 //! Failure: what keeps a role from starting is an error of one sentence. SIGINT and SIGTERM end it in order: the listener
-//! closes, requests under way are answered (up to [`DRAIN`]), then lines that have arrived and the last cells are handed over.
+//! closes, requests in flight are answered (up to [`DRAIN`]), then lines that have arrived and the last cells are handed over.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

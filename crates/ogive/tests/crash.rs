@@ -47,7 +47,7 @@ fn a_server_that_crashed_says_so_when_it_starts_again() {
     };
     assert_eq!(report["traces"].as_array().unwrap().iter().filter(is_waiting).count(), 1, "{report}");
     let shown = text(&crash(&["show", "1"], &directory).stdout);
-    assert!(shown.contains("under way\n") && shown.contains("received 0.000000"), "{shown}");
+    assert!(shown.contains("in progress\n") && shown.contains("received 0.000000"), "{shown}");
     assert!(report["frames"].as_array().unwrap().len() > 2, "{report}");
     let events = report["events"].as_array().unwrap();
     assert!(events.iter().any(|event| event.as_str().unwrap().contains("serving http://")), "{report}");

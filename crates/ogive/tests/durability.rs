@@ -140,9 +140,9 @@ fn kill_while_sending(directory: &Path, kills: u64) {
         }
         let stop = StopAtEnd(&stop);
         let mut random = 0x2545_f491_4f6c_dd1d_u64;
-        // On a slow machine it takes more of them until a flush was under way.
+        // On a slow machine it takes more of them until a flush was in progress.
         while kill < kills || flushes == 0 {
-            assert!(kill < kills + 100, "no flush was under way");
+            assert!(kill < kills + 100, "no flush was in progress");
             kill += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 300));

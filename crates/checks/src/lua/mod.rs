@@ -81,7 +81,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     run.phase("script");
     let Ok(_place) = PLACES.try_acquire() else {
-        return Err(Failure::new(Reason::Crowded, format!("{SCRIPTS_MAX} other scripts are under way")));
+        return Err(Failure::new(Reason::Crowded, format!("{SCRIPTS_MAX} other scripts are running")));
     };
     let source = files.read(&script.path).await.map_err(|sentence| Failure::new(Reason::Local, sentence))?;
     if source.len() > SOURCE_BYTES_MAX {

@@ -13,7 +13,7 @@ pub(super) const REGISTERS: u8 = 16;
 /// A text is in so many registers: 31 bytes and the zero at their end.
 pub(super) const TEXT_REGISTERS: u8 = 4;
 
-/// Longest text that is told from others.
+/// Longest text that is distinguished from others.
 pub(super) const TEXT_BYTES: usize = 31;
 
 /// Arguments that a tracepoint has, at most.

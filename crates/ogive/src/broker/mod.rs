@@ -73,7 +73,8 @@ struct Running {
     broker: Arc<Broker>,
     spooling: Arc<Spooling>,
     writer: JoinHandle<()>,
-    keeper: JoinHandle<()>,
+    /// The background thread that saves the cursors.
+    saver: JoinHandle<()>,
     senders: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// Held until the broker ends.
     _lock: ogive_journal::DirectoryLock,
@@ -176,9 +177,9 @@ impl Running {
         broker.lay_by();
         let running = broker.clone();
         let (spooling, writer) = Spooling::start(spool, broker.clone(), meters.clone())?;
-        let keeper = std::thread::Builder::new().name("cursors".into()).spawn(move || running.keep())?;
+        let saver = std::thread::Builder::new().name("cursors".into()).spawn(move || running.keep())?;
         let this =
-            Self { broker, spooling: Arc::new(spooling), writer, keeper, senders: Default::default(), _lock: lock };
+            Self { broker, spooling: Arc::new(spooling), writer, saver, senders: Default::default(), _lock: lock };
         this.apply(config)?;
         Ok(this)
     }
@@ -233,7 +234,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.end();
-        while !self.keeper.is_finished() && self.broker.context.now() < until {
+        while !self.saver.is_finished() && self.broker.context.now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.broker.save();

@@ -217,8 +217,8 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
     tell.send(vec!["127.0.0.2"]).unwrap();
     destination.look_again();
     eventually("one has left", || has(1));
-    // What was under way there has ended.
-    eventually("nothing is under way", || destination.state().delivery.in_flight() == 0);
+    // What was in flight there has ended.
+    eventually("nothing is in flight", || destination.state().delivery.in_flight() == 0);
     let before = [requested[0].count(), requested[1].count()];
     held.append(100);
     eventually("the other has all", || requested[1].count() == before[1] + 100);

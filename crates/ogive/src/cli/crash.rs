@@ -179,7 +179,7 @@ fn picture(report: &Report, names: &[Option<Named>]) -> String {
     if names.iter().all(Option::is_none) && !report.frames.is_empty() {
         out += "  no debug information of this build is here: name it with --debug-file\n";
     }
-    section(&mut out, "under way", report.traces.iter().map(trace));
+    section(&mut out, "in progress", report.traces.iter().map(trace));
     section(&mut out, "configuration", report.configuration.iter().map(|(name, value)| format!("{name} = {value}")));
     section(&mut out, "log before it", report.events.iter().cloned());
     out

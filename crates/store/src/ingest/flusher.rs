@@ -126,7 +126,7 @@ impl Flusher {
         let Mark { position, windows, epoch, frozen } = mark;
         let frozen: Vec<Arc<Frozen>> = frozen.iter().collect();
         assert_eq!(frozen.len(), self.shards.len(), "every shard freezes");
-        assert!(self.pending.is_none(), "a flush is under way");
+        assert!(self.pending.is_none(), "a flush is in progress");
         self.pending = Some(Pending { first: None, position, windows, epoch, frozen });
     }
 
