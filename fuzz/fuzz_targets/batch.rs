@@ -23,11 +23,29 @@ fn several(payload: &[u8]) {
     }
 }
 
+/// Any bytes as the declared series of an empty batch, and as such with any message behind.
+fn declared(payload: &[u8]) {
+    let empty = Batch::default().encode().expect("an empty batch fits");
+    let message = &empty[ogive_model::wire::HEADER_BYTES..];
+    let middle = payload.len() / 2;
+    for (declared, message) in [(payload, message), (&payload[..middle], &payload[middle..])] {
+        let Ok(frame) = ogive_model::wire::frame_declaring(&Default::default(), declared, message) else { return };
+        let view = ogive_model::wire::View::read(&frame).and_then(|view| view.each_label(|_, _| {}));
+        if let Ok(batch) = Batch::decode(&frame) {
+            view.expect("a view shows what the batch holds");
+            let again = Batch::decode(&batch.encode().expect("what fitted a frame fits one again"));
+            let again = again.expect("what was written is readable");
+            assert!(again.series.iter().flatten().eq(batch.series.iter().flatten()));
+        }
+    }
+}
+
 fuzz_target!(|payload: &[u8]| {
     if let Ok(frames) = ogive_model::wire::frames(payload) {
         assert_eq!(frames.concat(), payload, "the frames are the body");
     }
     several(payload);
+    declared(payload);
     let _ = ogive_model::wire::decode_definitions(payload);
     let Ok(frame) = ogive_model::wire::frame(&Default::default(), payload) else { return };
     if let Ok(view) = ogive_model::wire::View::read(&frame) {

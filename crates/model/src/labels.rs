@@ -79,27 +79,9 @@ impl Labels {
 
     /// The set of pairs, which already satisfy the invariants.
     fn pack<N: AsRef<str>, V: AsRef<str>>(pairs: &[(N, V)]) -> Self {
-        let bytes = |text: &str| text.len() + if text.len() < LONG { 1 } else { 3 };
-        let all: usize = pairs.iter().map(|pair| bytes(pair.0.as_ref()) + bytes(pair.1.as_ref())).sum();
-        let mut out = String::with_capacity(HEADER + all);
-        put_bits(&mut out, pairs.len() >> 7);
-        put_bits(&mut out, pairs.len());
-        assert!(pairs.len() < 1 << 14, "{} labels", pairs.len());
-        for (name, value) in pairs {
-            for text in [name.as_ref(), value.as_ref()] {
-                assert!(text.len() < TEXT_BYTES_END, "a label text of {} bytes", text.len());
-                match text.len() {
-                    short if short < LONG => put_bits(&mut out, short),
-                    long => {
-                        put_bits(&mut out, LONG | long >> 14);
-                        put_bits(&mut out, long >> 7);
-                        put_bits(&mut out, long);
-                    }
-                }
-                out.push_str(text);
-            }
-        }
-        Self(out.into())
+        let pairs = pairs.iter().map(|pair| (pair.0.as_ref(), pair.1.as_ref()));
+        let bytes = HEADER + pairs.clone().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
+        Packer { text: String::with_capacity(bytes) }.pack(pairs)
     }
 
     /// Value of label `name`; the empty string when it is not there, as PromQL has it.
@@ -193,6 +175,40 @@ impl Labels {
             out.extend_from_slice(text.as_bytes());
         }
         out
+    }
+}
+
+/// Makes sets from pairs that already satisfy the invariants, in memory that it uses again.
+#[derive(Default)]
+pub(crate) struct Packer {
+    text: String,
+}
+
+impl Packer {
+    /// The set of `pairs`.
+    pub(crate) fn pack<'a>(&mut self, pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> Labels {
+        let out = &mut self.text;
+        out.clear();
+        assert!(pairs.len() < 1 << 14, "{} labels", pairs.len());
+        put_bits(out, pairs.len() >> 7);
+        put_bits(out, pairs.len());
+        for (name, value) in pairs {
+            // Room for both at once, so that what is appended below needs none.
+            out.reserve(name.len() + value.len() + 6);
+            for text in [name, value] {
+                assert!(text.len() < TEXT_BYTES_END, "a label text of {} bytes", text.len());
+                match text.len() {
+                    short if short < LONG => put_bits(out, short),
+                    long => {
+                        put_bits(out, LONG | long >> 14);
+                        put_bits(out, long >> 7);
+                        put_bits(out, long);
+                    }
+                }
+                out.push_str(text);
+            }
+        }
+        Labels(out.as_str().into())
     }
 }
 

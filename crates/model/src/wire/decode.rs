@@ -3,20 +3,22 @@
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use planus::ReadAsRoot;
 
+use super::dictionary::Dictionary;
 use super::frame::{
-    BINS_MAX, BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN,
-    VERSION_STARTED, malformed,
+    BINS_MAX, BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, Parts, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX,
+    VERSION_DICTIONARY, VERSION_PLAIN, VERSION_STARTED, malformed,
 };
 use super::generated::ogive::wire as fb;
 use super::varint;
 use crate::error::within;
+use crate::labels::Packer;
 use crate::{
-    Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
+    Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value,
 };
 
-/// The batch of `tenant` in `payload`.
-pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Result<Batch, Error> {
-    Ok(read(version, tenant, payload, series_max)?)
+/// The batch of a frame.
+pub(super) fn batch(parts: Parts<'_>, series_max: usize) -> Result<Batch, Error> {
+    Ok(read(parts, series_max)?)
 }
 
 /// Why decoding stops: an error of FlatBuffers, or a rule of ours.
@@ -46,11 +48,13 @@ impl From<Error> for Fault {
     }
 }
 
-fn read(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Result<Batch, Fault> {
-    let message = fb::BatchRef::read_as_root(payload)?;
+fn read(Parts { version, tenant, declared, message, .. }: Parts<'_>, series_max: usize) -> Result<Batch, Fault> {
+    let message = fb::BatchRef::read_as_root(message)?;
     let mut budget = TextBudget { left: TEXT_BYTES_MAX };
     let mut series = Vec::new();
-    if let Some(declared) = message.series()? {
+    if let Some(dictionary) = dictionary(version, declared, &message, series_max)? {
+        defs_of(&dictionary, &mut budget, &mut series)?;
+    } else if let Some(declared) = message.series()? {
         within("the number of series in a batch", declared.len(), series_max)?;
         for def in declared.iter() {
             series.push(series_def(&def?, &mut budget)?);
@@ -74,6 +78,38 @@ fn read(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Resu
     }
     let source = SourceId(u128::from(message.source_high()?) << 64 | u128::from(message.source_low()?));
     Ok(Batch { source, sequence: message.sequence()?, tenant, series, known, samples })
+}
+
+/// The dictionary of a frame of a version that has one; the message then declares nothing.
+pub(super) fn dictionary<'a>(
+    version: u16,
+    declared: &'a [u8],
+    message: &fb::BatchRef<'_>,
+    series_max: usize,
+) -> Result<Option<Dictionary<'a>>, Fault> {
+    if version < VERSION_DICTIONARY {
+        return Ok(None);
+    }
+    if message.series()?.is_some_and(|series| !series.is_empty()) {
+        return Err(malformed("the frame declares series in its dictionary and in its message").into());
+    }
+    Ok(Some(Dictionary::read(declared, series_max)?))
+}
+
+fn defs_of(
+    dictionary: &Dictionary<'_>,
+    budget: &mut TextBudget,
+    out: &mut Vec<Result<SeriesDef, Error>>,
+) -> Result<(), Error> {
+    let mut packer = Packer::default();
+    // A byte at least stands for each, so this is bounded by the frame.
+    out.reserve(dictionary.len().min(dictionary.series_bytes()));
+    dictionary.each(|_, class, values| {
+        let strings = class.bytes + values.iter().map(|value| value.len()).sum::<usize>();
+        budget.take(strings + values.len() * PAIR_BYTES)?;
+        out.push(class.series(values, &mut packer));
+        Ok(())
+    })
 }
 
 /// Bytes of labels and texts that may still be copied out of the message.
@@ -463,10 +499,13 @@ fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
     if claimed > bytes.len() / 2 {
         return None;
     }
-    let (mut indexes, mut counts) = (Vec::with_capacity(claimed), Vec::with_capacity(claimed));
+    // Filled in place: an append would ask for room at each bin.
+    let (mut indexes, mut counts) = (vec![0; claimed], vec![0; claimed]);
+    let mut slots = indexes.iter_mut().zip(&mut counts);
     each_integer_bin(bytes, |index, count| {
-        indexes.push(index);
-        counts.push(count);
+        if let Some(slot) = slots.next() {
+            (*slot.0, *slot.1) = (index, count);
+        }
     })?;
     Some(Bins::from_columns(indexes, counts))
 }
@@ -477,29 +516,33 @@ fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
 #[inline]
 pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64)) -> Option<()> {
     let mut left = claimed_bins(bytes)?;
-    let (mut rest, mut before) = (*bytes, None);
-    let mut put = |distance: u64, count: u64| {
-        let found = index_behind(before, distance)?;
-        visit(i32::try_from(found).ok()?, count);
-        before = Some(found);
-        Some(())
-    };
+    let mut rest = *bytes;
+    let mut index = 0_i32;
+    if left > 0 {
+        index = i32::try_from(varint::unzigzag(varint::take(&mut rest)?)).ok()?;
+        visit(index, varint::take(&mut rest)?);
+        left -= 1;
+    }
     while left > 0 {
         if let Some(next) = rest.first_chunk().map(|next| u64::from_le_bytes(*next))
             && left > 1
         {
             let one = ShortBin::from_word(next);
             let other = ShortBin::from_word(one.behind);
-            if one.is_whole && other.is_whole {
-                put(one.distance, one.count)?;
-                put(other.distance, other.count)?;
+            // Steps of at most 64: a sum that wraps is below what it was added to.
+            let middle = index.wrapping_add(one.step);
+            let last = middle.wrapping_add(other.step);
+            if one.is_whole & other.is_whole & (index < middle) & (middle < last) {
+                visit(middle, one.count);
+                visit(last, other.count);
                 rest = &rest[one.bytes + other.bytes..];
-                left -= 2;
+                (index, left) = (last, left - 2);
                 continue;
             }
         }
-        let distance = varint::take(&mut rest)?;
-        put(distance, varint::take(&mut rest)?)?;
+        let found = index_behind(Some(i64::from(index)), varint::take(&mut rest)?)?;
+        index = i32::try_from(found).ok()?;
+        visit(index, varint::take(&mut rest)?);
         left -= 1;
     }
     *bytes = rest;
@@ -508,7 +551,8 @@ pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64
 
 /// A bin with a distance of one byte and a count of one or two, in the lower bytes of a number.
 struct ShortBin {
-    distance: u64,
+    /// Distance from the bin before.
+    step: i32,
     count: u64,
     bytes: usize,
     /// What follows.
@@ -522,7 +566,7 @@ impl ShortBin {
     const fn from_word(next: u64) -> Self {
         let has_two = next >> 15 & 1;
         Self {
-            distance: next & 0x7f,
+            step: varint::unzigzag(next & 0x7f) as i32,
             count: next >> 8 & 0x7f | (next >> 16 & 0x7f) << 7 & has_two.wrapping_neg(),
             bytes: 2 + has_two as usize,
             behind: next >> (16 + 8 * has_two),

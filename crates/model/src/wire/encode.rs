@@ -8,14 +8,18 @@ use super::varint;
 use crate::error::within;
 use crate::{Batch, Error, Kind, Sample, SeriesDef, SeriesId, Temporality, Value};
 
-/// The message of the good series and samples of `batch`.
-pub(super) fn message(batch: &Batch) -> fb::Batch {
+/// The message of the good series and samples of `batch`; its series are left out unless it is to declare them.
+pub(super) fn message(batch: &Batch, declares: bool) -> fb::Batch {
     let mut out = Columns::default();
     let mut index_of = Vec::with_capacity(batch.series.len());
+    let mut first = 0_u32;
     for series in &batch.series {
-        index_of.push(series.as_ref().ok().map(|def| out.declare(def)));
+        index_of.push(series.as_ref().ok().map(|_| first));
+        first += u32::from(series.is_ok());
     }
-    let first = out.series.len() as u32;
+    if declares {
+        batch.series.iter().flatten().for_each(|def| out.declare(def));
+    }
     index_of.extend((first..).take(batch.known.len()).map(Some));
     for sample in batch.samples.iter().flatten() {
         if let Some(Some(series)) = index_of.get(sample.series as usize) {
@@ -52,8 +56,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn declare(&mut self, def: &SeriesDef) -> u32 {
-        let index = u32::try_from(self.series.len()).expect("a batch in memory has fewer than 2^32 series");
+    fn declare(&mut self, def: &SeriesDef) {
         self.series.push(fb::Series {
             labels: def.labels.iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]).collect(),
             kind: match def.meta.kind {
@@ -69,7 +72,6 @@ impl Columns {
             unit: Some(def.meta.unit.clone()).filter(|unit| !unit.is_empty()),
             width_ms: def.meta.width_ms,
         });
-        index
     }
 
     fn push(&mut self, series: u32, sample: &Sample) {
@@ -159,15 +161,14 @@ pub(super) fn arrival(time_ns: u64) -> fb::Batch {
     Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
 }
 
-/// Checks that readers accept the decoded size of the message: one string may be referenced many times, so the size is not visible from
+/// Checks that readers accept the decoded size of `message` and the `series` that it or its dictionary declares: one string may be referenced many times, so the size is not visible from
 /// the length of the frame. A message that no reader accepts must not be written: a journal would hold it in vain.
-pub(super) fn check_limits(message: &fb::Batch, series_max: usize) -> Result<(), Error> {
-    let series = message.series.as_deref().unwrap_or_default();
+pub(super) fn check_limits(message: &fb::Batch, series: &[&SeriesDef], series_max: usize) -> Result<(), Error> {
     let known = message.known.as_ref().map_or(0, Vec::len);
     within("the number of series in a batch", series.len() + known, series_max)?;
     let labels = series.iter().map(|def| {
-        let strings: usize = def.labels.iter().map(String::len).sum();
-        strings + def.labels.len() / 2 * PAIR_BYTES + def.unit.as_ref().map_or(0, String::len)
+        let strings: usize = def.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        strings + def.labels.len() * PAIR_BYTES + def.meta.unit.len()
     });
     let texts = message.texts.iter().flat_map(|column| &column.value).map(String::len);
     let texts = texts.filter(|bytes| *bytes <= TEXT_SAMPLE_BYTES_MAX);
@@ -183,11 +184,9 @@ pub(super) fn check_limits(message: &fb::Batch, series_max: usize) -> Result<(),
 }
 
 /// A message of series alone.
-pub(super) fn definitions<'a>(series: impl IntoIterator<Item = &'a SeriesDef>) -> fb::Batch {
+pub(super) fn definitions(series: &[&SeriesDef]) -> fb::Batch {
     let mut out = Columns::default();
-    for def in series {
-        out.declare(def);
-    }
+    series.iter().for_each(|def| out.declare(def));
     out.finish(&Batch::default())
 }
 

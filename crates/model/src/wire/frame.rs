@@ -13,7 +13,10 @@ pub(super) const VERSION_NAMED: u16 = 2;
 /// Version of frames that may contain starts: a reader that does not support them would count a point
 /// twice that was received twice.
 pub(super) const VERSION_STARTED: u16 = 3;
-/// Flag of a frame that only defines series; only in version 2 and in a journal.
+/// Version of frames that declare their series in a dictionary before the message: a reader that does not support it
+/// would find none of them.
+pub(super) const VERSION_DICTIONARY: u16 = 4;
+/// Flag of a frame that only defines series; only from version 2 on and in a journal.
 pub(super) const FLAG_DEFINITIONS: u16 = 1;
 /// Frame header: magic, version, flags (0), length of the rest, CRC32C of the 12 bytes before it and of the rest.
 pub const HEADER_BYTES: usize = 16;
@@ -52,8 +55,23 @@ pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The errors of [`Batch::decode`](crate::Batch::decode) for the frame, or [`Error::TooLarge`] when it would exceed [`FRAME_BYTES_MAX`].
 pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
-    let Parts { version, flags, message, .. } = parts(framed)?;
-    put_frame(version.max(VERSION_NAMED), flags, tenant, message)
+    let Parts { version, flags, body, .. } = parts(framed)?;
+    put_frame(version.max(VERSION_NAMED), flags, tenant, body)
+}
+
+/// A frame of the version with a dictionary around `declared` series and `message`, whatever they contain.
+///
+/// # Errors
+/// [`Error::TooLarge`] when the frame would exceed [`FRAME_BYTES_MAX`].
+pub fn frame_declaring(tenant: &Tenant, declared: &[u8], message: &[u8]) -> Result<Vec<u8>, Error> {
+    put_declaring(0, tenant, declared, message)
+}
+
+/// As [`frame_declaring`], with flags.
+pub(super) fn put_declaring(flags: u16, tenant: &Tenant, declared: &[u8], message: &[u8]) -> Result<Vec<u8>, Error> {
+    within("a batch's bytes", declared.len(), FRAME_BYTES_MAX)?;
+    let length = u32::try_from(declared.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
+    put_frame(VERSION_DICTIONARY, flags, tenant, &[&length.to_le_bytes(), declared, message].concat())
 }
 
 /// A frame of `version`, or of the second one at least when the tenant must be named.
@@ -106,6 +124,10 @@ pub(super) struct Parts<'a> {
     pub(super) version: u16,
     pub(super) flags: u16,
     pub(super) tenant: Tenant,
+    /// Everything behind the tenant.
+    pub(super) body: &'a [u8],
+    /// The dictionary with the declared series; empty before that version.
+    pub(super) declared: &'a [u8],
     pub(super) message: &'a [u8],
 }
 
@@ -130,9 +152,9 @@ fn read_parts(frame: &[u8], verifies: bool) -> Result<Parts<'_>, Error> {
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let (version, flags, declared) = (short(4), short(6), word(8) as usize);
-    if !(VERSION_PLAIN..=VERSION_STARTED).contains(&version) {
+    if !(VERSION_PLAIN..=VERSION_DICTIONARY).contains(&version) {
         return Err(malformed(format!(
-            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_STARTED}"
+            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_DICTIONARY}"
         )));
     }
     if declared != payload.len() {
@@ -145,16 +167,27 @@ fn read_parts(frame: &[u8], verifies: bool) -> Result<Parts<'_>, Error> {
         }
     }
     if version == VERSION_PLAIN {
-        return Ok(Parts { version, flags: 0, tenant: Tenant::default(), message: payload });
+        let tenant = Tenant::default();
+        return Ok(Parts { version, flags: 0, tenant, body: payload, declared: &[], message: payload });
     }
     if flags & !FLAG_DEFINITIONS != 0 {
         return Err(malformed(format!("the frame has flags {flags:#06x} that this side does not know")));
     }
     let named = payload.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)));
-    let Some((name, message)) = named else { return Err(malformed("the frame ends inside its tenant's name")) };
+    let Some((name, body)) = named else { return Err(malformed("the frame ends inside its tenant's name")) };
     let name = std::str::from_utf8(name).map_err(|_| malformed("the tenant's name is not UTF-8"))?;
     let tenant = if name.is_empty() { Tenant::default() } else { Tenant::new(name)? };
-    Ok(Parts { version, flags, tenant, message })
+    let (declared, message) = if version < VERSION_DICTIONARY { (&[][..], body) } else { split_declared(body)? };
+    Ok(Parts { version, flags, tenant, body, declared, message })
+}
+
+/// The dictionary, behind its length, and the message.
+fn split_declared(body: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+    let split = body.split_first_chunk().and_then(|(length, rest)| {
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        rest.split_at_checked(length)
+    });
+    split.ok_or_else(|| malformed("the frame ends inside its declared series"))
 }
 
 pub(super) fn malformed(what: impl Into<String>) -> Error {

@@ -1,6 +1,7 @@
 //! The native batch as bytes: a checksummed frame around a columnar FlatBuffers message.
 //!
 //! Format: `docs/formats/batch.md`; the message's schema is `schema/batch.fbs`.
+//! A batch that declares many series has them in a dictionary before the message.
 //! Invariants: `decode(encode(batch))` gives the good series and samples of `batch`, floats first, then
 //! integer histograms, float histograms and texts.
 //! Limits: the constants of `frame.rs`, each checked before what it bounds is allocated.
@@ -8,6 +9,7 @@
 //! frame spoils only itself.
 
 mod decode;
+mod dictionary;
 mod encode;
 mod frame;
 #[rustfmt::skip]
@@ -20,9 +22,11 @@ use crate::{Batch, Error, SeriesDef, Tenant};
 
 pub use frame::{
     BINS_MAX, FRAME_BYTES_MAX, FRAMES_MAX, HEADER_BYTES, HISTOGRAMS_MAX, SERIES_MAX, SERIES_WIDE_MAX, TEXT_BYTES_MAX,
-    TEXT_SAMPLE_BYTES_MAX, frame, frames, with_tenant,
+    TEXT_SAMPLE_BYTES_MAX, frame, frame_declaring, frames, with_tenant,
 };
-use frame::{FLAG_DEFINITIONS, Parts, VERSION_NAMED, VERSION_PLAIN, VERSION_STARTED, malformed, parts, put_frame};
+use frame::{
+    FLAG_DEFINITIONS, VERSION_NAMED, VERSION_PLAIN, VERSION_STARTED, malformed, parts, put_declaring, put_frame,
+};
 pub use view::{Floats, HistogramRow, Histograms, View};
 
 impl Batch {
@@ -46,8 +50,13 @@ impl Batch {
 
     fn encode_within(&self, series_max: usize) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
-        let message = encode::message(self);
-        encode::check_limits(&message, series_max)?;
+        let defs: Vec<&SeriesDef> = self.series.iter().flatten().collect();
+        let declared = dictionary::written(&defs);
+        let message = encode::message(self, declared.is_none());
+        encode::check_limits(&message, &defs, series_max)?;
+        if let Some(declared) = declared {
+            return put_declaring(0, &self.tenant, &declared, builder.finish(message, None));
+        }
         let version = match () {
             () if encode::has_starts(&message) => VERSION_STARTED,
             () if !self.known.is_empty() => VERSION_NAMED,
@@ -73,11 +82,11 @@ impl Batch {
     }
 
     fn decode_within(frame: &[u8], series_max: usize) -> Result<Self, Error> {
-        let Parts { version, flags, tenant, message } = parts(frame)?;
-        if flags & FLAG_DEFINITIONS != 0 {
+        let parts = parts(frame)?;
+        if parts.flags & FLAG_DEFINITIONS != 0 {
             return Err(malformed("the frame defines series and is no batch"));
         }
-        decode::batch(version, tenant, message, series_max)
+        decode::batch(parts, series_max)
     }
 }
 
@@ -90,8 +99,13 @@ pub fn encode_definitions<'a>(
     series: impl IntoIterator<Item = &'a SeriesDef>,
 ) -> Result<Vec<u8>, Error> {
     let mut builder = planus::Builder::new();
-    let message = encode::definitions(series);
-    encode::check_limits(&message, SERIES_MAX)?;
+    let defs: Vec<&SeriesDef> = series.into_iter().collect();
+    let declared = dictionary::written(&defs);
+    let message = encode::definitions(if declared.is_none() { &defs } else { &[] });
+    encode::check_limits(&message, &defs, SERIES_MAX)?;
+    if let Some(declared) = declared {
+        return put_declaring(FLAG_DEFINITIONS, tenant, &declared, builder.finish(message, None));
+    }
     put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(message, None))
 }
 
@@ -100,11 +114,11 @@ pub fn encode_definitions<'a>(
 /// # Errors
 /// As [`Batch::decode`].
 pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>)>, Error> {
-    let Parts { version, flags, tenant, message } = parts(frame)?;
-    if flags & FLAG_DEFINITIONS == 0 {
+    let parts = parts(frame)?;
+    if parts.flags & FLAG_DEFINITIONS == 0 {
         return Ok(None);
     }
-    let batch = decode::batch(version, tenant, message, SERIES_MAX)?;
+    let batch = decode::batch(parts, SERIES_MAX)?;
     Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
@@ -126,14 +140,16 @@ pub fn encode_arrival(time_ns: i64) -> Vec<u8> {
 /// # Errors
 /// As [`Batch::decode`].
 pub fn decode_arrival(frame: &[u8]) -> Result<Option<i64>, Error> {
-    let Parts { version, flags, tenant, message } = parts(frame)?;
-    if flags & FLAG_DEFINITIONS == 0 {
+    let parts = parts(frame)?;
+    if parts.flags & FLAG_DEFINITIONS == 0 {
         return Ok(None);
     }
-    let batch = decode::batch(version, tenant, message, SERIES_MAX)?;
+    let batch = decode::batch(parts, SERIES_MAX)?;
     let is_arrival = batch.series.is_empty() && batch.sequence > 0;
     Ok(i64::try_from(batch.sequence).ok().filter(|_| is_arrival))
 }
 
+#[cfg(test)]
+mod dictionary_tests;
 #[cfg(test)]
 mod tests;

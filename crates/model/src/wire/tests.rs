@@ -15,7 +15,7 @@ fn series(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
 }
 
 /// One sample of each kind.
-fn example() -> Batch {
+pub(super) fn example() -> Batch {
     let mut cell = Histogram::<u64>::new(Scheme::LogLinear10);
     cell.positive = [(11_252, 4), (11_385, 1)].into_iter().collect();
     cell.negative = [(11_530, 1)].into_iter().collect();
@@ -45,7 +45,7 @@ fn example() -> Batch {
     }
 }
 
-fn written(batch: &Batch) -> String {
+pub(super) fn written(batch: &Batch) -> String {
     format!("{batch:?}")
 }
 
@@ -208,7 +208,7 @@ fn starts_travel_in_a_frame_of_the_third_version() {
     let (none, one, each) = (of_all([None; 3]), of_all([Some(7); 3]), of_all([Some(7), Some(8), Some(7)]));
     assert!(none < one && one + 16 <= each && each <= none + 48, "{none} {one} {each}");
     // Columns of another length, and a column of floats that lost an entry.
-    let mut message = encode::message(&started());
+    let mut message = encode::message(&started(), true);
     message.floats.as_mut().unwrap().start_ns = Some(vec![1, 2]);
     let mut builder = planus::Builder::new();
     let cut = put_frame(VERSION_STARTED, 0, &Tenant::default(), builder.finish(message, None)).unwrap();
@@ -222,7 +222,7 @@ fn the_documented_examples_hold() {
     check_vector(&started(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/batch/started.hex"));
 }
 
-fn check_vector(batch: &Batch, path: &str) {
+pub(super) fn check_vector(batch: &Batch, path: &str) {
     let mut hex = String::new();
     for line in batch.encode().unwrap().chunks(32) {
         line.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());

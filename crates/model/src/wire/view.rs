@@ -1,13 +1,14 @@
 //! A frame read where it lies: identities and floats of a batch without making one.
 //!
 //! Invariants: [`View::read`] checks what [`Batch::decode`](crate::Batch::decode) checks of a frame; each column is checked to be of one length before the first
-//! row of it is given out. Nothing is allocated.
+//! row of it is given out. Nothing is allocated but the references of a dictionary.
 //! Failure: as [`Batch::decode`](crate::Batch::decode); a string that is not UTF-8 is an error where it is met.
 
 use planus::ReadAsRoot;
 
 use super::decode::SeriesCounts;
-use super::frame::{FLAG_DEFINITIONS, Parts, SERIES_MAX, malformed, parts, parts_unverified};
+use super::dictionary::Dictionary;
+use super::frame::{FLAG_DEFINITIONS, Parts, SERIES_MAX, SERIES_WIDE_MAX, malformed, parts, parts_unverified};
 use super::generated::ogive::wire as fb;
 use super::{decode, varint};
 use crate::{Error, SeriesId, SourceId, Tenant};
@@ -16,6 +17,7 @@ use crate::{Error, SeriesId, SourceId, Tenant};
 pub struct View<'a> {
     version: u16,
     tenant: Tenant,
+    dictionary: Option<Dictionary<'a>>,
     message: fb::BatchRef<'a>,
 }
 
@@ -45,12 +47,13 @@ impl<'a> View<'a> {
         Self::from_parts(parts_unverified(frame)?)
     }
 
-    fn from_parts(Parts { version, flags, tenant, message }: Parts<'a>) -> Result<Self, Error> {
+    fn from_parts(Parts { version, flags, tenant, declared, message, .. }: Parts<'a>) -> Result<Self, Error> {
         if flags & FLAG_DEFINITIONS != 0 {
             return Err(malformed("the frame defines series and is no batch"));
         }
         let message = fb::BatchRef::read_as_root(message).map_err(wire)?;
-        Ok(Self { version, tenant, message })
+        let dictionary = decode::dictionary(version, declared, &message, SERIES_WIDE_MAX)?;
+        Ok(Self { version, tenant, dictionary, message })
     }
 
     /// Whose series these are.
@@ -73,6 +76,9 @@ impl<'a> View<'a> {
     /// # Errors
     /// When the message is invalid.
     pub fn declared(&self) -> Result<usize, Error> {
+        if let Some(dictionary) = &self.dictionary {
+            return Ok(dictionary.len());
+        }
         Ok(self.message.series().map_err(wire)?.map_or(0, |series| series.len()))
     }
 
@@ -81,6 +87,15 @@ impl<'a> View<'a> {
     /// # Errors
     /// When the message is invalid; a string may still be.
     pub fn each_label(&self, mut visit: impl FnMut(usize, &'a str)) -> Result<(), Error> {
+        if let Some(dictionary) = &self.dictionary {
+            return dictionary.each(|at, class, values| {
+                class.names.iter().zip(values).for_each(|(name, value)| {
+                    visit(at, name);
+                    visit(at, value);
+                });
+                Ok(())
+            });
+        }
         let Some(series) = self.message.series().map_err(wire)? else { return Ok(()) };
         for (at, def) in series.iter().enumerate() {
             for text in def.and_then(|def| def.labels()).map_err(wire)?.iter() {
