@@ -102,8 +102,7 @@ fn defs_of(
     out: &mut Vec<Result<SeriesDef, Error>>,
 ) -> Result<(), Error> {
     let mut packer = Packer::default();
-    // A byte at least stands for each, so this is bounded by the frame.
-    out.reserve(dictionary.len().min(dictionary.series_bytes()));
+    out.reserve(dictionary.len());
     dictionary.each(|_, class, values| {
         let strings = class.bytes + values.iter().map(|value| value.len()).sum::<usize>();
         budget.take(strings + values.len() * PAIR_BYTES)?;

@@ -1,9 +1,10 @@
 //! The series that a frame of version 4 declares: a dictionary of strings, classes of series, and their values.
 //!
-//! Format: `docs/formats/batch.md`. A series of a class has its label names and everything else but its values, so that nine labels take
-//! some ten bytes and the strings that occur once, where a table of references takes 150.
+//! Format: `docs/formats/batch.md`. A series of a class has its label names and everything else but its values, so that
+//! nine labels take some ten bytes and the strings that occur once, where a table of references takes 150.
 //! Invariants: the text is checked to be UTF-8 once; each part of it is used in order and all of it is used.
-//! Limits: [`STRINGS_MAX`], [`CLASSES_MAX`] and [`Labels::COUNT_MAX`] bound what is allocated; a writer that exceeds one writes tables instead.
+//! Limits: [`STRINGS_MAX`], [`CLASSES_MAX`], [`Labels::COUNT_MAX`] and [`SeriesDef::UNIT_BYTES_MAX`] bound what is
+//! allocated; a writer that exceeds one writes tables instead.
 //! Failure: bytes that break the format are an [`Error`]; a series that breaks a rule of series spoils only itself.
 
 use std::collections::HashMap;
@@ -72,18 +73,17 @@ impl<'a> Dictionary<'a> {
             names_left -= count;
             out.classes.push(class);
         }
+        // A byte at least stands for each, so what is allocated for them is bounded by the frame.
+        if count > rest.len() {
+            return Err(broken());
+        }
         out.series = rest;
         Ok(out)
     }
 
-    /// How many series there are.
+    /// How many series there are, if their bytes are good; as many bytes at least are there.
     pub(super) const fn len(&self) -> usize {
         self.count
-    }
-
-    /// As many bytes name the classes and values of all series.
-    pub(super) const fn series_bytes(&self) -> usize {
-        self.series.len()
     }
 
     fn take_class(&self, bytes: &mut &[u8]) -> Result<Class<'a>, Error> {
@@ -105,8 +105,9 @@ impl<'a> Dictionary<'a> {
             unit: unit.to_owned(),
             width_ms: u32::try_from(width_ms).map_err(|_| broken())?,
         };
-        let is_valid = names.is_sorted_by(|name, next| name < next)
-            && names.iter().all(|name| (1..=Labels::NAME_BYTES_MAX).contains(&name.len()))
+        // Lengths first: classes may repeat one string of 32 MiB, and comparing it in each takes minutes.
+        let is_valid = names.iter().all(|name| (1..=Labels::NAME_BYTES_MAX).contains(&name.len()))
+            && names.is_sorted_by(|name, next| name < next)
             && names.contains(&METRIC_NAME);
         let bytes = names.iter().map(|name| name.len()).sum::<usize>() + unit.len();
         Ok(Class { names, meta, bytes, is_valid })
@@ -203,8 +204,11 @@ impl<'a> Writer<'a> {
         slot
     }
 
-    /// Takes a series; false when it is one class too many.
+    /// Takes a series; false when it is one class too many, or when a reader would refuse all series for this one.
     fn declare(&mut self, def: &'a SeriesDef) -> bool {
+        if def.labels.len() > Labels::COUNT_MAX || def.meta.unit.len() > SeriesDef::UNIT_BYTES_MAX {
+            return false;
+        }
         let names = def.labels.iter().map(|(name, _)| self.slot(name, 0)).collect::<Vec<_>>();
         let key = (names, &def.meta);
         let class = match self.classes.get(&key) {

@@ -68,6 +68,30 @@ fn too_many_classes_are_written_as_tables() {
     }
 }
 
+/// A class of 129 labels or of a long unit is no class, and a frame with one was refused as a whole: one series that came
+/// from [`Labels::with`] would have spoilt all others of a journal's record. In a table it spoils only itself.
+#[test]
+fn a_series_above_the_limits_of_a_class_is_written_in_a_table() {
+    let one = pods(1).series.remove(0).unwrap();
+    let labels = (0..Labels::COUNT_MAX).fold(one.labels.clone(), |labels, at| labels.with(&format!("l{at:03}"), "v"));
+    let unit = "u".repeat(SeriesDef::UNIT_BYTES_MAX + 1);
+    for bad in [SeriesDef { labels, ..one.clone() }, SeriesDef { meta: SeriesMeta { unit, ..META }, ..one }] {
+        let mut batch = pods(SERIES_MIN);
+        batch.series.push(Ok(bad));
+        let frame = batch.encode().unwrap();
+        let series = Batch::decode(&frame).unwrap().series;
+        assert_eq!((frame[4], &series[..SERIES_MIN]), (1, &batch.series[..SERIES_MIN]));
+        assert!(matches!(series[SERIES_MIN..], [Err(Error::TooLarge { .. })]), "{series:?}");
+    }
+    let most = (3..Labels::COUNT_MAX).map(|at| (format!("l{at:03}"), "v".to_owned()));
+    let most = most.chain(["__name__", "job", "pod"].map(|name| (name.to_owned(), "v".to_owned())));
+    let meta = SeriesMeta { unit: "u".repeat(SeriesDef::UNIT_BYTES_MAX), ..META };
+    let mut batch = pods(SERIES_MIN);
+    batch.series.push(SeriesDef::new(most, meta));
+    let frame = batch.encode().unwrap();
+    assert_eq!((frame[4], Batch::decode(&frame).unwrap().series), (4, batch.series));
+}
+
 /// Parts of a dictionary by hand: `numbers` are all below 128.
 fn by_hand(head: [usize; 4], text: &str, numbers: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -119,6 +143,21 @@ fn a_dictionary_cannot_unfold_without_bound() {
     }
     let empty = by_hand([0, 0, 0, SERIES_MAX], "", &[]);
     assert!(matches!(Batch::decode(&empty), Err(Error::Malformed(_))));
+    assert!(matches!(View::read(&empty), Err(Error::Malformed(_))));
+}
+
+/// Each of 65,536 classes has one string of 30 MiB as its name twice. Compared before their lengths were looked at, the
+/// names took minutes of every reader of the frame.
+#[test]
+fn names_above_the_limit_are_not_compared() {
+    let text = "n".repeat(30 << 20);
+    let mut numbers = Vec::new();
+    varint::put(&mut numbers, text.len() as u64);
+    numbers.extend([0, 0, 0, 0, 2, 0, 0].repeat(CLASSES_MAX));
+    numbers.extend([0, 1, 1]);
+    let frame = by_hand([text.len(), 1, CLASSES_MAX, 1], &text, &numbers);
+    let series = Batch::decode(&frame).unwrap().series;
+    assert!(matches!(series[..], [Err(Error::TooLarge { limit: Labels::NAME_BYTES_MAX, .. })]));
 }
 
 #[test]
