@@ -1,7 +1,9 @@
-//! What does reading a native batch cost beside the same records as compact JSON read by serde_json into typed structs with borrowed strings; and
-//! how many bytes do both take? 10,000 numbers, and 1,000 histograms of 40 bins, each of a series of its own with nine labels.
+//! What does reading a native batch cost beside the same records as compact JSON read by serde_json into typed structs
+//! with borrowed strings; and how many bytes do both take? 10,000 numbers, and 1,000 histograms of 40 bins, each of a
+//! series of its own with nine labels.
 //!
-//! All variants in turn, in one process, CPU time of the thread; every field is touched. `cargo bench -p ogive-model --bench decode`.
+//! All variants in turn, in one process, CPU time of the thread; every field is touched.
+//! `cargo bench -p ogive-model --bench decode`.
 
 use std::hint::black_box;
 

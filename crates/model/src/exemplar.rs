@@ -1,7 +1,8 @@
-//! Exemplars: single measurements, with labels of their own that lead to the operation they were taken from (a trace id).
+//! Exemplars: single measurements, with labels of their own that lead to the operation they were taken from (a trace
+//! id).
 //!
-//! Format: docs/formats/exemplar.md. An exemplar of a series is a text sample, at the exemplar's time, of the text series
-//! with that series' labels and [`SUFFIX`] behind its name.
+//! Format: docs/formats/exemplar.md. An exemplar of a series is a text sample, at the exemplar's time, of the text
+//! series with that series' labels and [`SUFFIX`] behind its name.
 //! Invariants: what [`Exemplar::to_text`] writes, [`Exemplar::from_text`] reads as the same, bit for bit but for the
 //! payload of a NaN; equal exemplars have equal texts. Texts that come twice are one exemplar to whoever reads them.
 //! Limits: those of [`Labels`]; [`Exemplar::TEXT_BYTES_MAX`].
@@ -40,7 +41,8 @@ impl Exemplar {
         SeriesDef { labels: Self::series_labels(labels), meta }
     }
 
-    /// The labels of the series whose exemplars are in the series with `labels`; None when that is not an exemplar series.
+    /// The labels of the series whose exemplars are in the series with `labels`; None when that is not an exemplar
+    /// series.
     #[must_use]
     pub fn explained(labels: &Labels) -> Option<Labels> {
         let name = labels.metric_name().strip_suffix(SUFFIX).filter(|name| !name.is_empty())?;

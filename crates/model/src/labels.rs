@@ -154,7 +154,8 @@ impl Labels {
     /// The set with `name` set to `value`, or removed if `value` is empty.
     ///
     /// # Panics
-    /// When a text is longer than the in-memory form can represent, half a megabyte: for input from outside use [`Labels::try_with`].
+    /// When a text is longer than the in-memory form can represent, half a megabyte: for input from outside use
+    /// [`Labels::try_with`].
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut pairs: Vec<(&str, &str)> = self.iter().filter(|pair| pair.0 != name).collect();
@@ -251,7 +252,8 @@ impl ExactSizeIterator for Pairs<'_> {}
 impl Ord for Labels {
     /// By the pairs in turn, as lists of pairs compare.
     fn cmp(&self, other: &Self) -> Ordering {
-        // Equal sets occur most often where the series of several blocks are joined, and need no comparison of each label.
+        // Equal sets occur most often where the series of several blocks are joined, and need no comparison of each
+        // label.
         if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
             return Ordering::Equal;
         }

@@ -42,8 +42,8 @@ impl MatchOp {
 
 /// One condition; a missing label has the empty value.
 ///
-/// The regular expression is parsed once, when the matcher is made: a list of texts becomes a set, any other is compiled by a linear-time
-/// engine.
+/// The regular expression is parsed once, when the matcher is made: a list of texts becomes a set, any other is
+/// compiled by a linear-time engine.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     /// The label's name.
@@ -84,7 +84,8 @@ impl Matcher {
         Ok(Self { name, op, value, pattern })
     }
 
-    /// A matcher from stored data: also with a pattern that [`Matcher::new`] accepted once but refuses today; its meaning is unchanged.
+    /// A matcher from stored data: also with a pattern that [`Matcher::new`] accepted once but refuses today; its
+    /// meaning is unchanged.
     ///
     /// # Errors
     /// As [`Matcher::new`], when the pattern was never valid.

@@ -1,7 +1,8 @@
 //! Budgets of bytes: what a piece of work may hold in memory, within what all such work may hold together.
 //!
-//! Invariants: bytes are charged before they are allocated, to a budget and to those around it, or to none of them; a [`Charge`] that is
-//! dropped gives its bytes back to all of them, and a budget that is dropped gives back what was kept in it.
+//! Invariants: bytes are charged before they are allocated, to a budget and to those around it, or to none of them; a
+//! [`Charge`] that is dropped gives its bytes back to all of them, and a budget that is dropped gives back what was
+//! kept in it.
 //! Threads: any number charge at once.
 
 use std::sync::Arc;

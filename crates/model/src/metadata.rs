@@ -55,8 +55,8 @@ impl MetricKind {
         if name == "untyped" { Some(Self::Unknown) } else { Self::ALL.into_iter().find(|kind| kind.as_str() == name) }
     }
 
-    /// The metric that a float series called `name` belongs to: the parts of a classic histogram or summary are series of
-    /// their own names.
+    /// The metric that a float series called `name` belongs to: the parts of a classic histogram or summary are series
+    /// of their own names.
     #[must_use]
     pub fn family(self, name: &str) -> &str {
         let parts: &[&str] = match self {

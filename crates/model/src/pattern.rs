@@ -1,6 +1,7 @@
 //! Regular expressions as Prometheus users write them: RE2's syntax, as Go's `regexp` reads it.
 //!
-//! A pattern that lists texts becomes a set of them (`literals`); any other is translated for the engine that runs it here (`re2`).
+//! A pattern that lists texts becomes a set of them (`literals`); any other is translated for the engine that runs it
+//! here (`re2`).
 //! What Go refuses is refused with Go's message, whichever it would become.
 //! Limits: the compiled program, [`program_bytes_max`]; lists are not compiled and have none of their own.
 

@@ -22,8 +22,9 @@ pub struct Sample {
     pub series: u32,
     /// End of the interval that the sample covers, nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// Start of the interval that the sample covers, nanoseconds since the Unix epoch; `None` (or 0) when it is not known. A text has
-    /// none. For a cumulative value it is when counting began. A delta with a start is a whole point and not a fragment:
+    /// Start of the interval that the sample covers, nanoseconds since the Unix epoch; `None` (or 0) when it is not
+    /// known. A text has none. For a cumulative value it is when counting began. A delta with a start is a whole point
+    /// and not a fragment:
     /// with the same start, time and value it counts once. A start that is not before the time is refused, so a decoder
     /// whose protocol expresses "not known" by a start equal to the time sets `None`.
     pub start_ns: Option<i64>,
@@ -38,8 +39,8 @@ impl Sample {
         round_up(self.time_ns)
     }
 
-    /// The stored start: milliseconds, rounded like times, so that consecutive intervals remain consecutive; 0 when it is not
-    /// known, or when it is in the same millisecond as the time.
+    /// The stored start: milliseconds, rounded like times, so that consecutive intervals remain consecutive; 0 when it
+    /// is not known, or when it is in the same millisecond as the time.
     #[must_use]
     pub fn start_ms(&self) -> i64 {
         let start_ms = self.start_ns.map_or(0, round_up);

@@ -68,8 +68,8 @@ pub enum Resolution {
     /// For each part of the range the finest that still exists.
     #[default]
     Finest,
-    /// Coarser where the result is the same for the caller: cells that lie completely inside the range and whose width divides
-    /// `step`. Only of series for which `use_as` is valid.
+    /// Coarser where the result is the same for the caller: cells that lie completely inside the range and whose width
+    /// divides `step`. Only of series for which `use_as` is valid.
     Aligned {
         /// Divides every time inside the range at which the caller separates samples; 0 when there is none.
         step: Ms,
@@ -168,7 +168,8 @@ pub trait SeriesSet: Send + Sync {
     /// See [`SelectError`].
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError>;
 
-    /// As [`SeriesSet::take`], with the bins as columns. None where the label set does not have them as such: then it is not taken yet.
+    /// As [`SeriesSet::take`], with the bins as columns. None where the label set does not have them as such: then it
+    /// is not taken yet.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -212,8 +213,8 @@ pub struct Opening<'c> {
     pub series_max: usize,
     /// Called occasionally; true causes [`SelectError::Cancelled`].
     pub cancelled: &'c (dyn Fn() -> bool + Sync),
-    /// Called with the approximate number of series in a part of the store, before they are gathered. It may block, to wait for a slot for large
-    /// queries.
+    /// Called with the approximate number of series in a part of the store, before they are gathered. It may block, to
+    /// wait for a slot for large queries.
     pub counted: &'c (dyn Fn(usize) + Sync),
     /// The budget to which memory held for the caller is charged.
     pub memory: Option<&'c Arc<Memory>>,
@@ -360,7 +361,8 @@ pub trait Select: Send + Sync {
         Ok(Partial { series: self.select(selection)?, warnings: Vec::new() })
     }
 
-    /// As [`Select::select_partial`], one label set at a time: a caller that needs each series once need not hold all of them.
+    /// As [`Select::select_partial`], one label set at a time: a caller that needs each series once need not hold all
+    /// of them.
     ///
     /// # Errors
     /// See [`SelectError`]; of the samples, [`SeriesSet::take`] decides.
@@ -374,8 +376,8 @@ pub trait Select: Send + Sync {
         Ok(Box::new(read))
     }
 
-    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range. Their
-    /// memory stays charged to the opening's budget for as long as that lives.
+    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the
+    /// range. Their memory stays charged to the opening's budget for as long as that lives.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -394,8 +396,8 @@ pub trait Select: Send + Sync {
         Ok(all.into_iter().take(limit).collect())
     }
 
-    /// The names of the metrics that have histograms in the range. Stores that keep a list of names may include one whose histograms
-    /// are just outside.
+    /// The names of the metrics that have histograms in the range. Stores that keep a list of names may include one
+    /// whose histograms are just outside.
     ///
     /// # Errors
     /// See [`SelectError`].

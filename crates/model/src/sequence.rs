@@ -1,12 +1,12 @@
 //! Which batches of a source are here already: the receiver's half of exactly-once.
 //!
 //! Invariants: while its source is remembered, a marked number is never called new again, and a number is
-//! called new or duplicate only when that is known. Numbers need not be contiguous (a sender may count by its clock); gaps stay open until
-//! [`Sequences::RUNS_MAX`] of them are, then the oldest gap is given up: what arrives in it later is
-//! [`SequenceState::TooOld`], an honest "not known".
+//! called new or duplicate only when that is known. Numbers need not be contiguous (a sender may count by its clock);
+//! gaps stay open until [`Sequences::RUNS_MAX`] of them are, then the oldest gap is given up: what arrives in it later
+//! is [`SequenceState::TooOld`], an honest "not known".
 //! A source is one of its tenant: whoever knows the source of another tenant's sender marks nothing of it.
-//! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; of the tenant that has most of them those that were
-//! silent longest make room.
+//! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; of the tenant that has most of
+//! them those that were silent longest make room.
 //! Format: [`SourceTable::to_bytes`] is versioned; docs/formats/manifest.md shows it.
 
 use std::collections::HashMap;
@@ -169,8 +169,9 @@ impl SourceTable {
         self.sources.is_empty()
     }
 
-    /// Forgets the half that was silent longest of the tenant with the most sources, at most a tenth of all: one pass over the table
-    /// makes room for many new sources, and a tenant that keeps creating new ones displaces its own first.
+    /// Forgets the half that was silent longest of the tenant with the most sources, at most a tenth of all: one pass
+    /// over the table makes room for many new sources, and a tenant that keeps creating new ones displaces its own
+    /// first.
     fn forget_silent(&mut self) {
         let mut counts: HashMap<&Option<Tenant>, usize> = HashMap::new();
         self.sources.keys().for_each(|key| *counts.entry(&key.tenant).or_default() += 1);
@@ -187,9 +188,9 @@ impl SourceTable {
         self.sources.retain(|key, source| !gives(key) || source.last_mark > threshold);
     }
 
-    /// The table as bytes, little-endian: u32 version, u32 sources, then for each u8 length of its tenant's name and the name (empty: it
-    /// counts for every tenant), its id (u128), forgotten below (u64), u32 runs and the runs (u64 first, u64 last). Sources are
-    /// in the order of their last mark.
+    /// The table as bytes, little-endian: u32 version, u32 sources, then for each u8 length of its tenant's name and
+    /// the name (empty: it counts for every tenant), its id (u128), forgotten below (u64), u32 runs and the runs (u64
+    /// first, u64 last). Sources are in the order of their last mark.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut order: Vec<(&Key, &Source)> = self.sources.iter().collect();
@@ -213,7 +214,8 @@ impl SourceTable {
         out
     }
 
-    /// Decodes [`SourceTable::to_bytes`], including the version before tenants were distinguished; `None` when the bytes are anything else.
+    /// Decodes [`SourceTable::to_bytes`], including the version before tenants were distinguished; `None` when the
+    /// bytes are anything else.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut out = Self::default();
@@ -360,8 +362,8 @@ mod tests {
         assert!(table.len() <= SourceTable::SOURCES_MAX);
     }
 
-    /// What was marked before tenants were distinguished is known to each of them, so that what is sent again behind an update counts
-    /// once; what is marked now is not.
+    /// What was marked before tenants were distinguished is known to each of them, so that what is sent again behind an
+    /// update counts once; what is marked now is not.
     #[test]
     fn a_table_of_before_counts_for_every_tenant() {
         let mut bytes = vec![1, 0, 0, 0, 1, 0, 0, 0];

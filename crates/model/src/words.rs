@@ -1,10 +1,11 @@
-//! The words of texts, and which of them a text must have to be wanted: by this a store skips what a search cannot find.
+//! The words of texts, and which of them a text must have to be wanted: by this a store skips what a search cannot
+//! find.
 //!
-//! A word is a longest run of letters, digits and `_` in the text after [`fold`]. A text with backslashes also has the words that it
-//! has without its escapes, so that a value of a JSON string is found by the words that it means.
+//! A word is a longest run of letters, digits and `_` in the text after [`fold`]. A text with backslashes also has the
+//! words that it has without its escapes, so that a value of a JSON string is found by the words that it means.
 //!
-//! Invariants: [`each_word`] hands on every word of a text at least once; [`Words::may_match`] is false only when a text without the
-//! words that are missing cannot match.
+//! Invariants: [`each_word`] hands on every word of a text at least once; [`Words::may_match`] is false only when a
+//! text without the words that are missing cannot match.
 
 use std::borrow::Cow;
 

@@ -32,7 +32,8 @@ pub(super) fn bracket(rest: &str) -> Result<(usize, String), String> {
     Ok((at + 1, out))
 }
 
-/// Writes the character or the range at the start of `tail`; returns its length. `whole` is the bracket expression from its start.
+/// Writes the character or the range at the start of `tail`; returns its length. `whole` is the bracket expression from
+/// its start.
 fn range(tail: &str, whole: &str, out: &mut String) -> Result<usize, String> {
     let one = |text: &str| match text.chars().next() {
         None => Err(wrong("missing closing ]", whole)),
@@ -82,7 +83,8 @@ fn posix(tail: &str) -> Result<Option<(usize, &str)>, String> {
     Ok(Some((class.len(), class)))
 }
 
-/// The class that the escape at the start of `tail` is, when it is one: its length, and the inside of a bracket expression.
+/// The class that the escape at the start of `tail` is, when it is one: its length, and the inside of a bracket
+/// expression.
 pub(super) fn escaped(tail: &str) -> Result<Option<(usize, String)>, String> {
     let Some(letter) = tail.strip_prefix('\\').and_then(|behind| behind.chars().next()) else { return Ok(None) };
     let ascii = match letter {
@@ -132,8 +134,8 @@ fn property(name: &str) -> Option<String> {
     }
 }
 
-/// Whether `name` is a script's full name in Unicode's spelling. The engine knows which exist; it also accepts short names, which Go
-/// does not.
+/// Whether `name` is a script's full name in Unicode's spelling. The engine knows which exist; it also accepts short
+/// names, which Go does not.
 fn is_script(name: &str) -> bool {
     const OF_FOUR: [&str; 8] = ["Ahom", "Cham", "Kawi", "Lisu", "Modi", "Newa", "Thai", "Toto"];
     let mut parts = name.split('_');

@@ -1,15 +1,16 @@
 //! Patterns that list texts: `a|b|c`, as dashboards write the values that were chosen.
 //!
-//! Such a list is a set to look up in, whatever its length, where a compiled program would take fifty times its bytes. What stands
-//! before and behind the texts of an alternative may be `.*` or `.+`, and lists may stand inside lists: `.*(pod-(1|2)|db\.x).*`.
+//! Such a list is a set to look up in, whatever its length, where a compiled program would take fifty times its bytes.
+//! What stands before and behind the texts of an alternative may be `.*` or `.+`, and lists may stand inside lists:
+//! `.*(pod-(1|2)|db\.x).*`.
 //! Everything else is no list, and is compiled.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{class, escape};
 
-/// 16 bytes of texts for each byte of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow without bound, and a query may have
-/// many.
+/// 16 bytes of texts for each byte of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow without
+/// bound, and a query may have many.
 const TEXT_BYTES_A_BYTE: usize = 16;
 const TEXT_BYTES_MIN: usize = 1024;
 

@@ -241,7 +241,8 @@ impl<'p> Translator<'p> {
     }
 }
 
-/// `{n}`, `{n,}` or `{n,m}` at the start of `rest`: its length, the least and the most. Numbers that are too large are just that.
+/// `{n}`, `{n,}` or `{n,m}` at the start of `rest`: its length, the least and the most. Numbers that are too large are
+/// just that.
 fn counts(rest: &str) -> Option<(usize, u32, Option<u32>)> {
     // No further than it could be one: a pattern of braces is read in linear time.
     let end = rest.bytes().skip(1).position(|byte| !byte.is_ascii_digit() && byte != b',')? + 1;

@@ -509,9 +509,9 @@ fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
     Some(Bins::from_columns(indexes, counts))
 }
 
-/// Passes the bins of one sign to `visit`, ascending; `None` when the bytes are invalid, even if some were passed. Nearly all bins have a
-/// distance of one byte and a count of one or two, which is decided for two bins at a time by looking at eight bytes, without a
-/// branch that could be mispredicted.
+/// Passes the bins of one sign to `visit`, ascending; `None` when the bytes are invalid, even if some were passed.
+/// Nearly all bins have a distance of one byte and a count of one or two, which is decided for two bins at a time by
+/// looking at eight bytes, without a branch that could be mispredicted.
 #[inline]
 pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64)) -> Option<()> {
     let mut left = claimed_bins(bytes)?;

@@ -68,8 +68,8 @@ fn too_many_classes_are_written_as_tables() {
     }
 }
 
-/// A class of 129 labels or of a long unit is no class, and a frame with one was refused as a whole: one series that came
-/// from [`Labels::with`] would have spoilt all others of a journal's record. In a table it spoils only itself.
+/// A class of 129 labels or of a long unit is no class, and a frame with one was refused as a whole: one series that
+/// came from [`Labels::with`] would have spoilt all others of a journal's record. In a table it spoils only itself.
 #[test]
 fn a_series_above_the_limits_of_a_class_is_written_in_a_table() {
     let one = pods(1).series.remove(0).unwrap();
@@ -130,7 +130,8 @@ fn a_bad_series_spoils_only_itself_and_a_bad_class_its_series() {
     assert!(matches!(Batch::decode(&both.unwrap()), Err(Error::Malformed(what)) if what.contains("message")));
 }
 
-/// A string of 16 KiB to which 100,000 series refer would unfold to 1.6 GB, and counts that nothing stands behind to more.
+/// A string of 16 KiB to which 100,000 series refer would unfold to 1.6 GB, and counts that nothing stands behind to
+/// more.
 #[test]
 fn a_dictionary_cannot_unfold_without_bound() {
     let text = format!("__name__{}", "v".repeat(Labels::VALUE_BYTES_MAX));

@@ -161,8 +161,9 @@ pub(super) fn arrival(time_ns: u64) -> fb::Batch {
     Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
 }
 
-/// Checks that readers accept the decoded size of `message` and the `series` that it or its dictionary declares: one string may be referenced many times, so the size is not visible from
-/// the length of the frame. A message that no reader accepts must not be written: a journal would hold it in vain.
+/// Checks that readers accept the decoded size of `message` and the `series` that it or its dictionary declares: one
+/// string may be referenced many times, so the size is not visible from the length of the frame. A message that no
+/// reader accepts must not be written: a journal would hold it in vain.
 pub(super) fn check_limits(message: &fb::Batch, series: &[&SeriesDef], series_max: usize) -> Result<(), Error> {
     let known = message.known.as_ref().map_or(0, Vec::len);
     within("the number of series in a batch", series.len() + known, series_max)?;

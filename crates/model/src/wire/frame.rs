@@ -1,4 +1,5 @@
-//! The frame around a message: magic, version, flags, length, checksum and tenant; and the limits of what it unfolds to.
+//! The frame around a message: magic, version, flags, length, checksum and tenant; and the limits of what it unfolds
+//! to.
 
 use crate::error::within;
 use crate::{Error, Tenant};
@@ -26,7 +27,8 @@ pub const FRAME_BYTES_MAX: usize = 32 << 20;
 pub const FRAMES_MAX: usize = 256;
 /// 100,000 series in one batch: all series of a host in one message.
 pub const SERIES_MAX: usize = 100_000;
-/// 400,000 series in one frame that is stored in parts, as many as in JSON: with a few labels each, this reaches [`TEXT_BYTES_MAX`].
+/// 400,000 series in one frame that is stored in parts, as many as in JSON: with a few labels each, this reaches
+/// [`TEXT_BYTES_MAX`].
 pub const SERIES_WIDE_MAX: usize = 4 * SERIES_MAX;
 /// 64 MiB of decoded labels and texts: a FlatBuffers message may reference one string many times, so its
 /// decoded size is limited separately from its own length.
@@ -53,7 +55,8 @@ pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
 /// The valid frame `framed` as one of `tenant`.
 ///
 /// # Errors
-/// The errors of [`Batch::decode`](crate::Batch::decode) for the frame, or [`Error::TooLarge`] when it would exceed [`FRAME_BYTES_MAX`].
+/// The errors of [`Batch::decode`](crate::Batch::decode) for the frame, or [`Error::TooLarge`] when it would exceed
+/// [`FRAME_BYTES_MAX`].
 pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
     let Parts { version, flags, body, .. } = parts(framed)?;
     put_frame(version.max(VERSION_NAMED), flags, tenant, body)
@@ -100,7 +103,8 @@ pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8
 /// The consecutive frames in `body`, each with its header. Their contents are not checked.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than [`FRAMES_MAX`], [`Error::Malformed`] when there is none, or something other than a frame.
+/// [`Error::TooLarge`] for more than [`FRAMES_MAX`], [`Error::Malformed`] when there is none, or something other than a
+/// frame.
 pub fn frames(body: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let (mut out, mut rest) = (Vec::new(), body);
     while !rest.is_empty() || out.is_empty() {

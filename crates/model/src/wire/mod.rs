@@ -34,8 +34,8 @@ impl Batch {
     /// series are left out too.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when no reader would accept the frame: it would exceed [`FRAME_BYTES_MAX`], or its decoded form
-    /// [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
+    /// [`Error::TooLarge`] when no reader would accept the frame: it would exceed [`FRAME_BYTES_MAX`], or its decoded
+    /// form [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         self.encode_within(SERIES_MAX)
     }
@@ -122,8 +122,8 @@ pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>
     Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
-/// A frame of a journal with the arrival time of the following frames, nanoseconds since 1970: a definition of no series, which readers that do not
-/// know it skip.
+/// A frame of a journal with the arrival time of the following frames, nanoseconds since 1970: a definition of no
+/// series, which readers that do not know it skip.
 ///
 /// # Panics
 /// Never: it is far below the limit of a frame.

@@ -469,8 +469,8 @@ fn an_arrival_is_a_definition_of_nothing() {
     assert!(decode_arrival(&encode_arrival(7)[..20]).is_err());
 }
 
-/// A string that many labels share stands in a frame once, so a batch could be written that no reader took: the journal held
-/// samples that were acknowledged and that no replay gave back. Now the writer keeps to what the reader takes.
+/// A string that many labels share stands in a frame once, so a batch could be written that no reader took: the journal
+/// held samples that were acknowledged and that no replay gave back. Now the writer keeps to what the reader takes.
 #[test]
 fn what_no_reader_takes_is_not_written() {
     let meta = || SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };

@@ -1,8 +1,11 @@
 //! A frame read where it lies: identities and floats of a batch without making one.
 //!
-//! Invariants: [`View::read`] checks what [`Batch::decode`](crate::Batch::decode) checks of a frame; each column is checked to be of one length before the first
-//! row of it is given out. Nothing is allocated but the references of a dictionary.
-//! Failure: as [`Batch::decode`](crate::Batch::decode); a string that is not UTF-8 is an error where it is met.
+//! Invariants: [`View::read`] checks what [`Batch::decode_wide`](crate::Batch::decode_wide) checks of a frame, and of a
+//! dictionary all but its series; each column is checked to be of one length before the first row of it is given out.
+//! Nothing is allocated but the strings' references and the classes of a dictionary.
+//! Limits: none on what the labels unfold to, which a caller that copies them has to count.
+//! Failure: as [`Batch::decode`](crate::Batch::decode); a string that is not UTF-8 or a series that breaks the format of
+//! a dictionary is an error where it is met.
 
 use planus::ReadAsRoot;
 
@@ -38,8 +41,8 @@ impl<'a> View<'a> {
         Self::from_parts(parts(frame)?)
     }
 
-    /// As [`View::read`], for a frame whose bytes are already protected, as by the checksum of a journal's record: the frame's own checksum
-    /// is not computed again. Everything else is still checked.
+    /// As [`View::read`], for a frame whose bytes are already protected, as by the checksum of a journal's record: the
+    /// frame's own checksum is not computed again. Everything else is still checked.
     ///
     /// # Errors
     /// As [`View::read`].
@@ -239,9 +242,9 @@ impl Histograms<'_> {
 }
 
 impl HistogramRow<'_> {
-    /// Passes each bin to `visit`, those below zero first, ascending by distance from zero, and then returns the counts of the zero bin and
-    /// of NaN. `None` when the bytes are invalid, even if some were passed. Whether the scheme has such a
-    /// bin is not checked.
+    /// Passes each bin to `visit`, those below zero first, ascending by distance from zero, and then returns the counts
+    /// of the zero bin and of NaN. `None` when the bytes are invalid, even if some were passed. Whether the scheme has
+    /// such a bin is not checked.
     #[inline]
     pub fn each_bin(&self, mut visit: impl FnMut(bool, i32, u64)) -> Option<(u64, u64)> {
         let mut bytes = self.bytes;
@@ -317,7 +320,8 @@ mod tests {
         assert!(expected.next().is_none());
     }
 
-    /// Counts and distances of every length, in odd and even numbers of bins, also where fewer than eight bytes are left.
+    /// Counts and distances of every length, in odd and even numbers of bins, also where fewer than eight bytes are
+    /// left.
     #[test]
     fn a_view_shows_histograms_as_the_batch_holds_them() {
         let mut rng = fastrand::Rng::with_seed(7);
@@ -382,7 +386,8 @@ mod tests {
         );
     }
 
-    /// A frame of which a checksum is not looked at may hold anything: what is read of it is an error or a value, never a panic.
+    /// A frame of which a checksum is not looked at may hold anything: what is read of it is an error or a value, never
+    /// a panic.
     #[test]
     fn damaged_frames_are_errors_or_what_the_batch_holds() {
         let mut rng = fastrand::Rng::with_seed(1);
