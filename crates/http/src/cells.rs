@@ -57,7 +57,7 @@ fn frame(app: &App, cancel: &Cancel, tenant: &Tenant, selection: &Selection) -> 
         Ok(())
     })?;
     whole(warnings)?;
-    out.encode().map_err(|error| ApiError::execution(format!("{error}; narrow the time range")))
+    out.encode_in_tables().map_err(|error| ApiError::execution(format!("{error}; narrow the time range")))
 }
 
 /// Writes the samples as they are read, and then the series to which they belong.

@@ -22,9 +22,9 @@ fn pods(count: usize) -> Batch {
 
 /// The frame as it was before there were dictionaries.
 fn in_tables(batch: &Batch) -> Vec<u8> {
-    let mut builder = planus::Builder::new();
-    let message = encode::message(batch, true);
-    put_frame(VERSION_STARTED, 0, &batch.tenant, builder.finish(message, None)).unwrap()
+    let frame = batch.encode_in_tables().unwrap();
+    assert!(frame[4] < VERSION_DICTIONARY as u8);
+    frame
 }
 
 fn labels_of(frame: &[u8]) -> Vec<(usize, String)> {

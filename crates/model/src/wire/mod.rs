@@ -37,7 +37,16 @@ impl Batch {
     /// [`Error::TooLarge`] when no reader would accept the frame: it would exceed [`FRAME_BYTES_MAX`], or its decoded
     /// form [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
-        self.encode_within(SERIES_MAX)
+        self.encode_within(SERIES_MAX, dictionary::written)
+    }
+
+    /// As [`Batch::encode`], with all that it declares in the FlatBuffers message: in one of the first three versions,
+    /// which readers generated from `schema/batch.fbs` understand.
+    ///
+    /// # Errors
+    /// As [`Batch::encode`].
+    pub fn encode_in_tables(&self) -> Result<Vec<u8>, Error> {
+        self.encode_within(SERIES_MAX, |_| None)
     }
 
     /// As [`Batch::encode`], for up to [`SERIES_WIDE_MAX`] series: for [`Batch::decode_wide`], not for a journal.
@@ -45,13 +54,18 @@ impl Batch {
     /// # Errors
     /// As [`Batch::encode`].
     pub fn encode_wide(&self) -> Result<Vec<u8>, Error> {
-        self.encode_within(SERIES_WIDE_MAX)
+        self.encode_within(SERIES_WIDE_MAX, dictionary::written)
     }
 
-    fn encode_within(&self, series_max: usize) -> Result<Vec<u8>, Error> {
+    /// `dictionary` has the series, unless it is none: then the message declares them.
+    fn encode_within(
+        &self,
+        series_max: usize,
+        dictionary: impl FnOnce(&[&SeriesDef]) -> Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
         let defs: Vec<&SeriesDef> = self.series.iter().flatten().collect();
-        let declared = dictionary::written(&defs);
+        let declared = dictionary(&defs);
         let message = encode::message(self, declared.is_none());
         encode::check_limits(&message, &defs, series_max)?;
         if let Some(declared) = declared {
