@@ -210,6 +210,7 @@ pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Par
         let taken: Vec<Vec<SeriesData>> = (0..set.count()).rev().map(|number| set.take(number).unwrap()).collect();
         let taken: Vec<SeriesData> = taken.into_iter().rev().flatten().collect();
         assert!((0..set.count()).all(|number| set.take(number).unwrap().is_empty()), "each is given once");
+        let (runs, columns) = (taken_as_runs(store, selection), taken_as_columns(store, selection));
         // What writers and the maintenance thread did meanwhile may be in one of them and not in the other.
         let before = std::mem::replace(&mut whole, store.select_partial(selection).unwrap());
         if bits(&before.series) != bits(&whole.series) || before.warnings != whole.warnings {
@@ -221,8 +222,8 @@ pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Par
             gaps
         };
         assert_eq!(sorted(set.warnings()), sorted(whole.warnings.clone()));
-        assert_eq!(bits(&taken_as_runs(store, selection)), bits(&taken));
-        assert_eq!(bits(&compact(taken_as_columns(store, selection))), bits(&compact(taken)));
+        assert_eq!(bits(&runs), bits(&taken));
+        assert_eq!(bits(&compact(columns)), bits(&compact(taken)));
         let coarsest = whole.series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
         assert!(set.rollup_ms() >= coarsest, "{} of {coarsest}", set.rollup_ms());
         return whole;
