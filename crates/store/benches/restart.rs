@@ -5,6 +5,10 @@
 //! had beside that of the process that wrote. Then with 980,000 series in a block and nothing in the journal: until it is ready,
 //! until the first batch that names a tenth of them by identity is acknowledged, and until one with a new series is
 //! (OGIVE_BENCH_SERIES for another number).
+//!
+//! `-- journal` writes 10 million samples of counters, gauges and latencies by identity into the journal alone, in batches of
+//! 20,000, 1,000 and 20 series, and then a million new series with seven samples each: bytes of the disk for each sample, CPU for each
+//! until it is acknowledged, and what a restart costs as above. OGIVE_BENCH_SAMPLES for another number of millions.
 
 mod common;
 
@@ -18,7 +22,7 @@ use ogive_journal::RealDisk;
 use ogive_model::{
     Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
 };
-use ogive_store::{Clock, Options, Refusal, Store};
+use ogive_store::{Clock, Options, Refusal, Store, TenantLimits};
 
 const SERIES: u32 = 20_000;
 const SAMPLES_EACH: u64 = 120;
@@ -183,7 +187,127 @@ fn run(name: &str, by_identity: bool) {
     }
 }
 
+/// Says that the new process is to open a journal with everything in it.
+const JOURNAL_ONLY: &str = "OGIVE_BENCH_JOURNAL";
+
+/// Options by which nothing is flushed.
+fn unflushed() -> Options {
+    let tenant_limits = TenantLimits { series: usize::MAX, ..TenantLimits::default() };
+    Options { head_bytes_max: 8 << 30, replay_bytes_max: 8 << 30, tenant_limits, ..Options::default() }
+}
+
+fn open_unflushed(directory: &Path) -> Store {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock(Instant::now()));
+    Store::open(Arc::new(RealDisk), directory, unflushed(), clock).expect("the store opens")
+}
+
+const fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// Half of the series are counters, three tenths gauges of two places, the rest latencies in microseconds.
+fn value(index: u32, step: u64) -> f64 {
+    let noise = mix(mix(u64::from(index)) ^ step);
+    match index % 10 {
+        0..5 => (step * (16 + u64::from(index % 64)) + noise % 16) as f64,
+        5..8 => {
+            let slow = 50.0 + 20.0 * (step as f64 / 40.0 + f64::from(index)).sin();
+            (slow * 100.0 + (noise % 200) as f64).round() / 100.0
+        }
+        _ => {
+            let sum: u64 = (0..4_u32).map(|at| (noise >> (16 * at)) & 0xffff).sum();
+            (((sum as f64 / 65_536.0 - 2.0) * 1.04 - 6.0).exp() * 1e6).round() / 1e6
+        }
+    }
+}
+
+/// Sends `steps` samples of each of `count` series, `width` a batch, and opens the journal in new processes.
+fn run_journal(name: &str, count: u32, steps: u64, width: usize) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open_unflushed(directory.path());
+    let begun = WallClock(Instant::now()).wall().0 - steps as i64 * 15_000_000_000;
+    let tenant = Tenant::default();
+    let ids: Vec<SeriesId> = (0..count).map(|number| series(number).id(&tenant)).collect();
+    let (mut cpu, mut declared, mut sequence) = (0.0, 0.0, 0);
+    let (reply, answers) = mpsc::channel();
+    for step in 0..steps {
+        let time_ns = begun + step as i64 * 15_000_000_000;
+        // A new series comes with its labels.
+        let width = if step == 0 { width.max(1_000) } else { width };
+        for first in (0..count).step_by(width) {
+            let numbers = first..count.min(first + width as u32);
+            let sample = |(at, number)| {
+                Ok(Sample { series: at, time_ns, start_ns: None, value: Value::Float(value(number, step)) })
+            };
+            let mut batch = Batch { source: SourceId(1), sequence, ..Batch::default() };
+            batch.samples = (0..).zip(numbers.clone()).map(sample).collect();
+            match step {
+                0 => batch.series = numbers.map(|number| Ok(series(number))).collect(),
+                _ => batch.known = ids[first as usize..numbers.end as usize].to_vec(),
+            }
+            let frame = batch.encode().expect("it fits");
+            let batch_cpu = cpu_seconds();
+            let reply = reply.clone();
+            let done = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
+            store.submit_framed(batch, frame, done).expect("there is room");
+            sequence += 1;
+            // Some hundred in flight, as from many senders.
+            if sequence % 100 == 0 || width > 1_000 {
+                let rest = if width > 1_000 { 1 } else { 100 };
+                answers.iter().take(rest).for_each(|answer| drop(answer.expect("the disk works")));
+            }
+            *(if step == 0 { &mut declared } else { &mut cpu }) += cpu_seconds() - batch_cpu;
+        }
+    }
+    drop(reply);
+    let before_end = cpu_seconds();
+    let journal_bytes = store.status().journal_bytes;
+    drop(store);
+    answers.iter().for_each(|answer| drop(answer.expect("the disk works")));
+    cpu += cpu_seconds() - before_end;
+    let (samples, known) = (u64::from(count) * steps, u64::from(count) * (steps - 1));
+    println!(
+        "{name}: {:.2} bytes of journal a sample, labels included; {:.3} CPU us a sample by identity, {:.2} a new series",
+        journal_bytes as f64 / samples as f64,
+        cpu * 1e6 / known as f64,
+        declared * 1e6 / f64::from(count),
+    );
+    for _ in 0..3 {
+        let program = std::env::current_exe().expect("a program has a path");
+        let mut command = Command::new(program);
+        command.env(DIRECTORY, directory.path()).env(JOURNAL_ONLY, samples.to_string());
+        assert!(command.status().expect("it runs").success());
+    }
+}
+
+/// In the new process.
+fn restart_journal(directory: &Path, samples: &str) {
+    let (cpu, wall) = (cpu_seconds(), Instant::now());
+    let store = open_unflushed(directory);
+    let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    assert_eq!(store.status().recovered.samples.to_string(), samples);
+    println!("  ready after {cpu:.3} CPU-seconds ({wall:.2} s); at most {:.0} MiB", memory_peak_mib());
+}
+
+fn run_journals() {
+    let millions = std::env::var("OGIVE_BENCH_SAMPLES").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let steps = |count: u32| (millions * 1_000_000_u64 / u64::from(count)).max(2);
+    run_journal("20,000 series a batch", 20_000, steps(20_000), 20_000);
+    run_journal("1,000 series a batch", 20_000, steps(20_000), 1_000);
+    run_journal("20 series a batch", 20_000, steps(20_000) / 10 + 2, 20);
+    run_journal("new series with seven samples each", (millions * 100_000) as u32, 7, 1_000);
+}
+
 fn main() {
+    if let (Some(directory), Ok(samples)) = (std::env::var_os(DIRECTORY), std::env::var(JOURNAL_ONLY)) {
+        return restart_journal(Path::new(&directory), &samples);
+    }
+    if std::env::args().any(|argument| argument == "journal") {
+        return run_journals();
+    }
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         let restart = if std::env::var_os(STORED_SERIES).is_some() { restart_stored } else { restart };
         return restart(Path::new(&directory));

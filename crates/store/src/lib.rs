@@ -50,6 +50,7 @@ pub mod manifest;
 mod manifest_files;
 pub mod merge;
 pub mod offline_audit;
+pub mod record;
 mod reserve;
 pub mod retention;
 pub mod rolled;

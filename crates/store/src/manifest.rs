@@ -22,7 +22,9 @@ use crate::{Error, block};
 use crate::layout::MANIFEST_FILE;
 
 const MAGIC: [u8; 8] = *b"OGIVEMAN";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// The version of a manifest without [`Manifest::read_before`], which earlier builds read.
+const VERSION_PLAIN: u32 = 2;
 /// Magic, version, length of the body, checksum of the body.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 4;
 const _: () = assert!(HEADER_BYTES == 20);
@@ -60,6 +62,9 @@ pub struct Manifest {
     pub next_block: u64,
     /// Where in the journal the replay begins: everything before it is in the blocks.
     pub replay_from: Position,
+    /// How many records before `replay_from` a replay reads too: their samples are in the blocks, but they bind numbers of
+    /// series that records behind it use.
+    pub read_before: u64,
     /// What ingest remembers of each source's sequence numbers at `replay_from`, in its own coding.
     pub windows: Vec<u8>,
 }
@@ -69,6 +74,16 @@ impl Manifest {
     #[must_use]
     pub fn block_path(directory: &Path, id: BlockId) -> PathBuf {
         directory.join(block::file_name(id))
+    }
+
+    /// The first record of the journal that a start reads.
+    #[must_use]
+    pub const fn read_from(&self) -> Position {
+        Position(self.replay_from.0.saturating_sub(self.read_before))
+    }
+
+    const fn version(&self) -> u32 {
+        if self.read_before > 0 { VERSION } else { VERSION_PLAIN }
     }
 
     /// The bytes of the file, which were decoded again: what no reader would take is never written.
@@ -92,7 +107,7 @@ impl Manifest {
         if body.len() > BODY_BYTES_MAX {
             return too_long(body.len());
         }
-        let bytes = seal(&body);
+        let bytes = seal(&body, self.version());
         match Self::decode(&bytes, Path::new(MANIFEST_FILE)) {
             Ok(back) if back == *self => Ok(bytes),
             Ok(_) => Err(refused("it comes back as another one".into())),
@@ -104,7 +119,7 @@ impl Manifest {
     /// The bytes of the file, unchecked.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        seal(&self.encode_body())
+        seal(&self.encode_body(), self.version())
     }
 
     fn encode_body(&self) -> Vec<u8> {
@@ -136,6 +151,9 @@ impl Manifest {
             put_tenant(&mut body, &horizon.tenant);
             put_varint(&mut body, u64::from(horizon.resolution_ms));
             put_signed(&mut body, horizon.until.0);
+        }
+        if self.read_before > 0 {
+            put_varint(&mut body, self.read_before);
         }
         body
     }
@@ -191,6 +209,12 @@ impl Manifest {
                 manifest.horizons.push(Horizon { tenant, resolution_ms, until: WallMs(cursor.signed()?) });
             }
         }
+        if version >= 3 {
+            manifest.read_before = cursor.varint()?;
+            if manifest.read_before == 0 || manifest.read_before > replay_from.0 {
+                return Err(cursor.broken(format!("{} records before {}", manifest.read_before, replay_from.0)));
+            }
+        }
         if !cursor.is_empty() {
             return Err(cursor.broken("bytes follow the last entry"));
         }
@@ -199,11 +223,11 @@ impl Manifest {
 }
 
 /// The file of a body.
-fn seal(body: &[u8]) -> Vec<u8> {
+fn seal(body: &[u8], version: u32) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
     out.extend_from_slice(body);
@@ -276,6 +300,7 @@ pub(crate) mod tests {
             horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(7_200_000) }],
             next_block: blocks * 3 + 1,
             replay_from: Position(77),
+            read_before: 0,
             windows: vec![1, 2, 3],
         }
     }
@@ -294,6 +319,20 @@ pub(crate) mod tests {
             let found = Manifest::decode(&flipped, path);
             assert!(matches!(found, Err(Error::Corrupt { .. } | Error::TooNew { .. })), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn records_before_the_replay_are_in_a_version_of_their_own() {
+        let path = Path::new("/store/MANIFEST");
+        assert_eq!(sample(1).encode()[8], 2, "earlier builds read it");
+        for (read_before, first) in [(1, 76), (77, 0)] {
+            let manifest = Manifest { read_before, ..sample(1) };
+            let bytes = manifest.encode();
+            assert_eq!((bytes[8], manifest.read_from()), (3, Position(first)));
+            assert_eq!(Manifest::decode(&bytes, path).unwrap(), manifest);
+        }
+        let before_all = Manifest { read_before: 78, ..sample(1) };
+        assert!(matches!(Manifest::decode(&before_all.encode(), path), Err(Error::Corrupt { .. })));
     }
 
     #[test]
@@ -401,6 +440,7 @@ pub(crate) mod tests {
             horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(7_200_000) }],
             next_block: 10,
             replay_from: Position(4711),
+            read_before: 0,
             windows: vec![1, 2, 3],
         };
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -40,6 +40,7 @@ use crate::layout::JOURNAL_DIRECTORY;
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
 use crate::opened::Opened;
+use crate::record::RecordEncoder;
 use crate::retention::Oldest;
 use crate::retention_clock::RetentionClock;
 use crate::scrub::{self, Scrubbed, Scrubber};
@@ -89,7 +90,7 @@ impl Store {
         let size = Arc::new(HeadSize::default());
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
-        let from = manifest.replay_from;
+        let (first, from) = (manifest.read_from(), manifest.replay_from);
         let ledger = Ledger::new(disk, directory, manifest, blocks)
             .with_float_cell_cost(options.float_cell_cost)
             .with_reserve(options.reserve_bytes);
@@ -107,6 +108,7 @@ impl Store {
             journal,
             queue: Arc::clone(&queue),
             synced: clock.now(),
+            encoder: RecordEncoder::default(),
             clock,
             observer: options.observer.clone(),
             group: options.group_interval.into(),
@@ -118,7 +120,7 @@ impl Store {
             want_flush: Box::new(move || ring.ring(None)),
             reserve: Arc::clone(ledger.reserve()),
         };
-        let Replayed { mut recovered, mut lost, spans } = writer.replay(from, |mark| flusher.relieve(mark))?;
+        let Replayed { mut recovered, mut lost, spans } = writer.replay(first, from, |mark| flusher.relieve(mark))?;
         let end = writer.journal.next().0;
         lost.extend(met.lost(&ledger.view().blocks, spans.around(end..end)));
         met.add_to(&mut recovered);

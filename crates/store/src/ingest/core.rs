@@ -16,6 +16,7 @@ use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::{Batch, Error as Bad, Kind, MonoNs, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
 use ogive_model::{Value, Verdict, WallMs, WallNs, wire};
 
+use crate::bytes::Broken;
 use crate::class::Class;
 use crate::ingest::check::check;
 use crate::ingest::head::{FloatRow, Frozen, Owned, Placed, Placement};
@@ -24,11 +25,14 @@ use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
 use crate::ingest::{Limits, Registry, Reply};
+use crate::record::FloatRecord;
 use crate::retention::Oldest;
 
 /// A journal position at which the heads were parted.
 pub(crate) struct Mark {
     pub(crate) position: Position,
+    /// From where on records say what those behind `position` only name: before it in the middle of a replay.
+    pub(crate) read_from: Position,
     /// The source table at that position, as bytes.
     pub(crate) windows: Vec<u8>,
     pub(crate) epoch: u64,
@@ -47,6 +51,30 @@ struct BatchKey {
 impl BatchKey {
     fn of(batch: &Batch) -> Self {
         Self { tenant: batch.tenant.clone(), source: batch.source, sequence: batch.sequence }
+    }
+}
+
+/// What the numbers in the journal's records are here.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    /// The part of the journal.
+    part: Option<u32>,
+    /// By number there, the number here; [`UNBOUND`] where no record says what it is.
+    here: Vec<u32>,
+}
+
+const UNBOUND: u32 = u32::MAX;
+
+/// Rows of a group of a replay and of one record more: 16 MiB.
+const ROWS_ABOUT: usize = (16 << 20) / size_of::<FloatRow>();
+
+impl Numbers {
+    fn set(&mut self, there: u32, here: u32) {
+        let at = there as usize;
+        if at >= self.here.len() {
+            self.here.resize(at + 1, UNBOUND);
+        }
+        self.here[at] = here;
     }
 }
 
@@ -84,6 +112,15 @@ enum SampleTarget {
     No(Reason),
 }
 
+impl SampleTarget {
+    const fn number(&self) -> Option<u32> {
+        match self {
+            Self::At { number, .. } => Some(*number),
+            Self::Open | Self::No(_) => None,
+        }
+    }
+}
+
 /// What was decided about a batch.
 pub(crate) struct Judged {
     places: Vec<SampleTarget>,
@@ -98,9 +135,22 @@ impl Judged {
 
     /// The numbers of the series that got samples.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
-        let number =
-            |place: &SampleTarget| if let SampleTarget::At { number, .. } = place { Some(*number) } else { None };
-        self.places.iter().filter_map(number)
+        self.places.iter().filter_map(SampleTarget::number)
+    }
+
+    /// As [`Judged::numbers`], ascending and each once: a batch may name a series twice, and one series may stand for many.
+    pub(crate) fn distinct(&self) -> Vec<u32> {
+        ascending(self.numbers())
+    }
+
+    /// Those of the series that the batch declares.
+    fn declared(&self, batch: &Batch) -> Vec<u32> {
+        ascending(self.places.iter().take(batch.series.len()).filter_map(SampleTarget::number))
+    }
+
+    /// The number of the series of a sample that was accepted.
+    pub(crate) fn number_of(&self, sample: &Sample) -> Option<u32> {
+        self.places.get(sample.series as usize).and_then(SampleTarget::number)
     }
 }
 
@@ -148,9 +198,13 @@ impl Core {
 
     /// What the number of a batch is to its tenant.
     pub(crate) fn seen(&self, batch: &Batch) -> SequenceState {
-        match self.open.pending.contains(&BatchKey::of(batch)) {
+        self.seen_key(&BatchKey::of(batch))
+    }
+
+    fn seen_key(&self, key: &BatchKey) -> SequenceState {
+        match self.open.pending.contains(key) {
             true => SequenceState::Duplicate,
-            false => self.sources.seen(&batch.tenant, batch.source, batch.sequence),
+            false => self.sources.seen(&key.tenant, key.source, key.sequence),
         }
     }
 
@@ -296,14 +350,14 @@ impl Core {
         Ok((number, true))
     }
 
+    /// Takes note of what a frame in the journal declares.
+    pub(crate) fn define(&mut self, batch: &Batch, judged: &Judged) {
+        judged.declared(batch).into_iter().for_each(|number| self.registry.defined(number));
+    }
+
     /// Takes the accepted samples of a batch, whose record is in the journal, into the open group.
     pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
-        let key = BatchKey::of(&batch);
-        self.open.marks.push(key.clone());
-        let is_new = self.open.pending.insert(key.clone());
-        assert!(is_new, "a batch is in the open group already: {key:?}");
-        self.open.bytes += bytes;
-        judged.numbers().for_each(|number| self.registry.defined(number));
+        self.open_with(BatchKey::of(&batch), bytes);
         // Its answer is the next one.
         let number = self.open.replies.len() as u32;
         // As a replay has them: a frame holds the histograms with float counts behind the others.
@@ -326,6 +380,13 @@ impl Core {
         for (shard, placed) in last {
             self.open.placed[shard].others.push(placed);
         }
+    }
+
+    fn open_with(&mut self, key: BatchKey, bytes: usize) {
+        let is_new = self.open.pending.insert(key.clone());
+        assert!(is_new, "a batch is in the open group already: {key:?}");
+        self.open.marks.push(key);
+        self.open.bytes += bytes;
     }
 
     /// Hands the open group, which is durable now, to the shards.
@@ -356,6 +417,20 @@ impl Core {
 
     /// Parts the heads at `position`, behind everything that was handed on.
     pub(crate) fn mark(&mut self, position: Position) -> Mark {
+        self.mark_within(position, position)
+    }
+
+    /// As [`Core::mark`], in the middle of a replay from `read_from` on. The records behind `position` were written when
+    /// nothing ended there: they may name what any record before them defines or binds, and another replay must read those.
+    pub(crate) fn mark_replayed(&mut self, position: Position, read_from: Position, numbers: &Numbers) -> Mark {
+        let mark = self.mark_within(position, read_from);
+        // They get samples in the new heads too.
+        let here = numbers.here.iter().filter(|number| **number != UNBOUND);
+        here.for_each(|number| self.registry.touch(*number));
+        mark
+    }
+
+    fn mark_within(&mut self, position: Position, read_from: Position) -> Mark {
         assert!(self.open.marks.is_empty(), "heads are parted between groups: {} batches wait", self.open.marks.len());
         self.epoch += 1;
         let retired = self.registry.mark();
@@ -365,7 +440,7 @@ impl Core {
         }
         self.tell_size();
         self.count_recall_failures();
-        Mark { position, windows: self.sources.to_bytes(), epoch: self.epoch, frozen }
+        Mark { position, read_from, windows: self.sources.to_bytes(), epoch: self.epoch, frozen }
     }
 
     /// Gives the open group up: its records are void.
@@ -386,8 +461,31 @@ impl Core {
         }
     }
 
-    /// Takes a record of the journal.
-    pub(crate) fn restore_record(&mut self, frame: &[u8]) -> Result<Restored, Bad> {
+    /// Takes what a record whose samples are in blocks says of series and their numbers.
+    pub(crate) fn restore_names(&mut self, frame: &[u8], numbers: &mut Numbers) -> Result<(), Bad> {
+        let malformed = |broken: Broken| Bad::Malformed(broken.problem);
+        if let Some(record) = FloatRecord::read(frame).map_err(malformed)? {
+            self.bind(&record, numbers);
+        } else if let Some((tenant, series)) = wire::decode_definitions(frame)? {
+            self.restore_series(&tenant, &series);
+        } else {
+            let mut batch = Batch::decode(frame)?;
+            let ids = ids_of(&batch);
+            if let Ok(known) = self.known(&batch) {
+                let judged = self.judge(&mut batch, &ids, &known, WallNs::MAX);
+                self.define(&batch, &judged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a record of the journal; `numbers` are those of the records before it.
+    pub(crate) fn restore_record(&mut self, frame: &[u8], numbers: &mut Numbers) -> Result<Restored, Bad> {
+        let malformed = |broken: Broken| Bad::Malformed(broken.problem);
+        if let Some(record) = FloatRecord::read(frame).map_err(malformed)? {
+            self.bind(&record, numbers);
+            return Ok(self.restore_floats(&record, numbers));
+        }
         if let Some((tenant, series)) = wire::decode_definitions(frame)? {
             self.restore_series(&tenant, &series);
             self.open.bytes += frame.len();
@@ -400,6 +498,58 @@ impl Core {
         });
         let (samples, lost) = self.restore(batch, frame.len());
         Ok(Restored { samples, lost, span })
+    }
+
+    /// Takes note of what a record says of numbers.
+    fn bind(&mut self, record: &FloatRecord<'_>, numbers: &mut Numbers) {
+        if numbers.part != Some(record.part) {
+            *numbers = Numbers { part: Some(record.part), here: Vec::new() };
+        }
+        let mut missing = Vec::new();
+        let mut guess = 0;
+        for (there, id) in &record.bindings {
+            match self.registry.find_float(&record.tenant, *id, guess) {
+                Some(number) => {
+                    numbers.set(*there, number);
+                    guess = number.wrapping_add(1);
+                }
+                None => missing.push((*there, *id)),
+            }
+        }
+        if missing.is_empty() {
+            return;
+        }
+        // Their definitions were in a record that cannot be read.
+        self.registry.recall(missing.iter().map(|binding| binding.1));
+        self.count_recall_failures();
+        for (there, id) in missing {
+            numbers.set(there, self.registry.find_float(&record.tenant, id, UNBOUND).unwrap_or(UNBOUND));
+        }
+    }
+
+    /// Takes floats from the journal into the open group, as [`Core::restore`] does.
+    fn restore_floats(&mut self, record: &FloatRecord<'_>, numbers: &Numbers) -> Restored {
+        let FloatRecord { tenant, source, sequence, .. } = record;
+        let key = BatchKey { tenant: tenant.clone(), source: *source, sequence: *sequence };
+        if self.seen_key(&key) == SequenceState::Duplicate {
+            return Restored::default();
+        }
+        let (registry, placed) = (&self.registry, &mut self.open.placed);
+        let mut lost = 0;
+        for of in placed.iter_mut().filter(|of| of.floats.capacity() == 0) {
+            of.floats.reserve(ROWS_ABOUT / self.shards.len());
+        }
+        record.each(|number, time_ns, value| match numbers.here.get(number as usize) {
+            None | Some(&UNBOUND) => lost += 1,
+            Some(number) => {
+                let Slot { shard, index } = registry.slot(*number);
+                placed[shard].floats.push(FloatRow { index, time_ms: time_ms(time_ns), value });
+            }
+        });
+        // As many bytes as they take there.
+        self.open_with(key, record.len() * size_of::<FloatRow>());
+        let span = record.span_ns().map(|(first, last)| (WallMs(time_ms(first)), WallMs(time_ms(last))));
+        Restored { samples: record.len() as u64 - lost, lost, span }
     }
 
     /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its
@@ -416,21 +566,36 @@ impl Core {
         };
         // The clock may stand elsewhere now; what was accepted stays.
         let judged = self.judge(&mut batch, &ids, &known, WallNs::MAX);
+        self.define(&batch, &judged);
         self.place(batch, &judged, bytes);
         (judged.verdict.accepted, judged.verdict.rejected.len() as u64)
     }
 
-    /// Hands the open group on and waits until it is applied.
-    pub(crate) fn apply_and_wait(&mut self) {
+    /// Hands the open group on; what it gives hears when it is applied.
+    pub(crate) fn apply(&mut self) -> Receiver<()> {
         let (applied, wait) = std::sync::mpsc::channel();
         let reply: Reply = Box::new(move |_| {
             let _ = applied.send(());
         });
         self.open.replies.push((reply, Verdict::default()));
         self.hand_on();
-        // An error means that a shard is gone; nothing more comes of it then.
-        let _ = wait.recv();
+        wait
     }
+}
+
+/// Each number once.
+fn ascending(numbers: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut numbers: Vec<u32> = numbers.collect();
+    if !numbers.is_sorted_by(|one, next| one < next) {
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+    numbers
+}
+
+/// The stored time of a sample.
+const fn time_ms(time_ns: i64) -> i64 {
+    time_ns.div_euclid(1_000_000) + (time_ns.rem_euclid(1_000_000) > 0) as i64
 }
 
 const fn scheme_of(value: &Value) -> Option<&Scheme> {

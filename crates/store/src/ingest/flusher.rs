@@ -32,6 +32,8 @@ pub(crate) struct Pending {
     /// The ids of the blocks that they become begin here, once that was tried.
     first: Option<BlockId>,
     position: Position,
+    /// Where what binds the numbers in the records behind `position` begins.
+    read_from: Position,
     windows: Vec<u8>,
     epoch: u64,
     frozen: Vec<Arc<Frozen>>,
@@ -123,11 +125,12 @@ impl Flusher {
     }
 
     fn take(&mut self, mark: Mark) {
-        let Mark { position, windows, epoch, frozen } = mark;
+        let Mark { position, read_from, windows, epoch, frozen } = mark;
         let frozen: Vec<Arc<Frozen>> = frozen.iter().collect();
         assert_eq!(frozen.len(), self.shards.len(), "every shard freezes");
+        assert!(read_from <= position, "records from {} on are read before {}", read_from.0, position.0);
         assert!(self.pending.is_none(), "a flush is in progress");
-        self.pending = Some(Pending { first: None, position, windows, epoch, frozen });
+        self.pending = Some(Pending { first: None, position, read_from, windows, epoch, frozen });
     }
 
     fn write(&mut self) -> Flushed {
@@ -170,7 +173,9 @@ impl Flusher {
             pending.frozen.iter().map(|frozen| frozen.samples).sum::<u64>(),
             "each frozen sample is in one block"
         );
-        if !made.is_empty() || ledger.view().manifest.replay_from != pending.position {
+        let read_before = pending.position.0 - pending.read_from.0;
+        let held = Arc::clone(&ledger.view().manifest);
+        if !made.is_empty() || (held.replay_from, held.read_before) != (pending.position, read_before) {
             ledger.commit(Some(pending.epoch), |manifest| {
                 for meta in &mut made {
                     (meta.arrived, meta.cleaned) = (manifest.generation, manifest.generation);
@@ -178,7 +183,7 @@ impl Flusher {
                 manifest.blocks.extend_from_slice(&made);
                 let (from, to) = (manifest.replay_from.0, pending.position.0);
                 assert!(from <= to, "a replay would begin at {to}, before {from}");
-                manifest.replay_from = pending.position;
+                (manifest.replay_from, manifest.read_before) = (pending.position, read_before);
                 manifest.windows.clone_from(&pending.windows);
             })?;
         } else {
@@ -191,7 +196,7 @@ impl Flusher {
             let _ = shard.send(ToShard::Release { epoch: pending.epoch });
         }
         sway();
-        let _ = self.queue.push_always(Command::Truncate(pending.position));
+        let _ = self.queue.push_always(Command::Truncate(pending.read_from));
         self.pending = None;
         Ok(made)
     }

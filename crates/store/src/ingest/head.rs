@@ -199,6 +199,11 @@ impl Head {
         std::hint::black_box(rows.iter().filter_map(newest).fold(0, |all, time| all ^ time));
     }
 
+    /// One above the highest slot that ever had a series.
+    pub(crate) const fn slots(&self) -> usize {
+        self.series.len()
+    }
+
     /// Puts a number into its series.
     pub(crate) fn apply_float(&mut self, row: FloatRow) {
         let FloatRow { index, time_ms, value } = row;

@@ -142,7 +142,8 @@ pub struct Options {
     pub window: Ms,
     /// How long after its end a window gets no more data but late data.
     pub lateness: Duration,
-    /// Bytes of journal records after which a flush begins, so that a start after a crash replays no more than about that.
+    /// Bytes of batches, as they came, after which a flush begins, so that a start after a crash replays no more than about
+    /// that. The journal has a sixth of them where they are floats by identity.
     pub replay_bytes_max: u64,
     /// Widths of the rollups that are made, milliseconds, ascending; each divides the next one and the shortest window, or
     /// is a multiple of it.

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use ogive_hist::Scheme;
@@ -19,6 +20,7 @@ use crate::ingest::head::Owned;
 use crate::ingest::recall::{IDLE, Recall, RecalledSeries};
 use crate::ingest::table::{Table, halves};
 use crate::order;
+use crate::record::{DEFINITIONS, definitions_due, is_binding, next_record};
 
 const SECOND: Ns = Ns::from_secs(1);
 /// 10 minutes between looks at all series: 20 ms of a million.
@@ -64,8 +66,8 @@ struct RegisteredSeries {
     seen_s: u32,
     /// After how many marks that was: its samples are in blocks once there was another.
     seen_epoch: u32,
-    /// Its definition is in the journal when this is the current number of [`Registry::definitions`].
-    defined: u32,
+    /// What the journal has of it.
+    journaled: Journaled,
     /// The number of its tenant.
     tenant: u16,
     kind: Kind,
@@ -74,12 +76,38 @@ struct RegisteredSeries {
 
 const _: () = assert!(size_of::<Option<RegisteredSeries>>() == 48);
 
+/// What a part of the journal has of a series.
+#[derive(Clone, Copy)]
+struct Journaled {
+    /// The number of the part.
+    part: u16,
+    /// Records that define it; all that there need be for one that blocks have.
+    definitions: u8,
+    /// Records that have its samples as those of a number; see [`next_record`].
+    records: u8,
+}
+
+impl Journaled {
+    /// Of a series that no part had.
+    const NEVER: Self = Self { part: 0, definitions: 0, records: 0 };
+    /// Of a series that an earlier part had, so that blocks have it.
+    const STORED: Self = Self { part: u16::MAX, ..Self::NEVER };
+
+    const fn is_well_defined(self) -> bool {
+        self.definitions >= definitions_due(self.records)
+    }
+}
+
 /// What is here of a tenant.
 struct TenantSeries {
     /// Its number while it has series.
     number: u16,
     /// How many.
     count: usize,
+}
+
+const fn id_of(halves: [u64; 2]) -> SeriesId {
+    SeriesId((halves[1] as u128) << 64 | halves[0] as u128)
 }
 
 /// How many series may be here.
@@ -95,6 +123,12 @@ impl Limits {
     /// For a replay: what it brings was accepted.
     pub(crate) const NONE: Self =
         Self { series_max: usize::MAX, series_bytes_max: u64::MAX, tenant: TenantLimits::NONE };
+}
+
+/// A name that the part of the journal before does not have; the hasher's keys are the standard library's source of
+/// random numbers.
+fn random_name() -> u32 {
+    RandomState::new().hash_one(0_u8) as u32
 }
 
 /// All series that have samples in the head or had them since the store was opened.
@@ -117,7 +151,9 @@ pub(crate) struct Registry {
     bytes: u64,
     now_s: u32,
     epoch: u32,
-    definitions: u32,
+    /// The number of the journal's current part, and its name there.
+    part: u16,
+    part_name: u32,
     retired_s: u32,
     /// Registered since the last [`Registry::keep`].
     fresh: Vec<u32>,
@@ -140,7 +176,8 @@ impl Registry {
             bytes: 0,
             now_s: 0,
             epoch: 0,
-            definitions: 1,
+            part: 1,
+            part_name: random_name(),
             retired_s: 0,
             fresh: Vec::new(),
         }
@@ -155,8 +192,10 @@ impl Registry {
     /// Registers those of `ids` that blocks know, as far as the limits allow.
     pub(crate) fn recall(&mut self, ids: impl Iterator<Item = SeriesId>) {
         for RecalledSeries { id, tenant, def } in self.recall.series(ids) {
-            if self.resolve(id, &tenant, &def).is_err() {
-                break;
+            let Ok(number) = self.resolve(id, &tenant, &def) else { break };
+            let known = self.known[number as usize].as_mut().expect("a number of a series");
+            if known.journaled.part == Journaled::NEVER.part {
+                known.journaled = Journaled::STORED;
             }
         }
     }
@@ -293,7 +332,7 @@ impl Registry {
             classes: None,
             seen_s: self.now_s,
             seen_epoch: self.epoch,
-            defined: 0,
+            journaled: Journaled::NEVER,
             tenant: tenant_number,
             kind: def.meta.kind,
             temporality: def.meta.temporality,
@@ -361,20 +400,73 @@ impl Registry {
         Ok(())
     }
 
-    /// The definition of a series, when no record of the journal's current part has it.
+    /// What the journal's current part has of a series.
+    fn journaled(&self, number: u32) -> Journaled {
+        let of = self.known(number).journaled;
+        if of.part == self.part { of } else { Journaled { part: self.part, ..Journaled::NEVER } }
+    }
+
+    /// The definition of a series, when too few records of the journal's current part have it.
     pub(crate) fn undefined(&self, number: u32) -> Option<&SeriesDef> {
-        let known = self.known(number);
-        (known.defined != self.definitions).then_some(&known.owned.def)
+        (!self.is_well_defined(number)).then(|| &self.known(number).owned.def)
     }
 
-    /// The journal's current part has the definition of a series.
+    /// Whether so many records of the journal's current part define a series that one of them may be damaged.
+    pub(crate) fn is_well_defined(&self, number: u32) -> bool {
+        self.journaled(number).is_well_defined()
+    }
+
+    /// A record of the journal's current part defines a series. One is enough for a series of an earlier part, which
+    /// blocks have; after a failed fsync it may be that they do not yet, and one record it is all the same.
     pub(crate) fn defined(&mut self, number: u32) {
-        self.known[number as usize].as_mut().expect("a number of a series").defined = self.definitions;
+        let before = self.journaled(number);
+        let held = self.known(number).journaled.part;
+        let is_stored = held != self.part && held != Journaled::NEVER.part;
+        let definitions = if is_stored { DEFINITIONS } else { before.definitions.saturating_add(1) };
+        self.known[number as usize].as_mut().expect("a number of a series").journaled =
+            Journaled { definitions, ..before };
     }
 
-    /// What the journal has of definitions may be void, or goes with what is in blocks.
-    pub(crate) const fn forget_definitions(&mut self) {
-        self.definitions = self.definitions.wrapping_add(1);
+    /// The identity of a series, when the next record of the journal is to bind its number.
+    pub(crate) fn unbound(&self, number: u32) -> Option<SeriesId> {
+        is_binding(self.journaled(number).records).then(|| id_of(self.known(number).id))
+    }
+
+    /// A record of the journal's current part has samples of a series as those of its number.
+    pub(crate) fn count_record(&mut self, number: u32) {
+        let before = self.journaled(number);
+        debug_assert!(before.definitions > 0, "series {number} is defined before its samples");
+        self.known[number as usize].as_mut().expect("a number of a series").journaled =
+            Journaled { records: next_record(before.records), ..before };
+    }
+
+    /// What the journal's current part is called where numbers are bound.
+    pub(crate) const fn part_name(&self) -> u32 {
+        self.part_name
+    }
+
+    /// What the journal has of definitions may be void, or goes with what is in blocks: a new part begins.
+    pub(crate) fn forget_definitions(&mut self) {
+        self.part = self.part.wrapping_add(1);
+        self.part_name = random_name();
+        // A series that stayed as it was for as many parts as there are numbers must not be taken for one of this part.
+        if self.part == 0 {
+            self.known.iter_mut().flatten().for_each(|known| known.journaled = Journaled::STORED);
+        }
+    }
+
+    /// The number of a series of floats of `tenant` that is here, when it may well be `guess`.
+    pub(crate) fn find_float(&mut self, tenant: &Tenant, id: SeriesId, guess: u32) -> Option<u32> {
+        let number = self.find_near(id, guess)?;
+        let known = self.known(number);
+        let is_its = self.tenants.get(tenant).is_some_and(|of| of.number == known.tenant);
+        (is_its && known.kind == Kind::Float).then_some(number)
+    }
+
+    /// A series gets samples now.
+    pub(crate) fn touch(&mut self, number: u32) {
+        let known = self.known[number as usize].as_mut().expect("a number of a series");
+        (known.seen_s, known.seen_epoch) = (self.now_s, self.epoch);
     }
 
     /// How many series are fresh; an argument for [`Registry::forget_fresh`].
@@ -418,8 +510,7 @@ impl Registry {
         let numbers: Vec<u32> = numbers.map(|(_, number)| number).collect();
         for number in numbers {
             let known = self.remove(number);
-            let id = SeriesId(u128::from(known.id[1]) << 64 | u128::from(known.id[0]));
-            self.retired.insert(id, known.temporality);
+            self.retired.insert(id_of(known.id), known.temporality);
             let slot = self.slot(number);
             retired[slot.shard].push(slot.index);
         }
@@ -535,14 +626,39 @@ mod tests {
         let series = def("a", Temporality::Delta);
         resolve(&mut registry, &series).unwrap();
         registry.keep().count();
-        assert!(registry.undefined(0).is_some());
-        registry.defined(0);
+        for _ in 0..2 {
+            assert!(registry.undefined(0).is_some());
+            registry.defined(0);
+        }
         assert!(registry.undefined(0).is_none());
         registry.mark();
         assert!(registry.undefined(0).is_some());
         registry.defined(0);
+        assert!(registry.undefined(0).is_none(), "a block has it too");
         registry.forget_definitions();
         assert_eq!(registry.undefined(0), Some(&series));
+    }
+
+    #[test]
+    fn numbers_are_bound_and_series_defined_again_and_again() {
+        let mut registry = registry(1, 10);
+        resolve(&mut registry, &def("a", Temporality::Gauge)).unwrap();
+        let (mut bound, mut defined) = (Vec::new(), Vec::new());
+        for record in 0..600 {
+            if registry.undefined(0).is_some() {
+                defined.push(record);
+                registry.defined(0);
+            }
+            if registry.unbound(0).is_some() {
+                bound.push(record);
+            }
+            registry.count_record(0);
+        }
+        assert_eq!(bound, [0, 1, 4, 16, 64, 128, 256, 384, 512]);
+        assert_eq!(defined, [0, 1, 16, 64]);
+        registry.keep().count();
+        registry.mark();
+        assert!(registry.unbound(0).is_some(), "another part");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The journal writer: the one thread that asks [`Core`] to decide about samples, appends them, and makes them durable.
 //!
 //! Invariants: records reach the shards in journal order, and only durable ones do. A record that names a series by
-//! identity comes after one that defines it, both at or after the position of the last mark.
+//! identity or number comes after those that say what it is, all at or after the position of the last mark.
 //! Threads: one.
 //! Limits: [`GROUP_BYTES_MAX`], and the group interval of the options.
 //! Failure: a failed fsync answers the whole group with its error, forgets the series that it introduced, and continues
@@ -9,21 +9,22 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position};
+use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position, Replay};
 use ogive_model::sequence::SequenceState;
-use ogive_model::{Batch, MonoNs, Ns, Reason, SeriesDef, SeriesId, Stamps, Step, Verdict, WallMs, wire};
+use ogive_model::{Batch, MonoNs, Ns, Reason, Sample, SeriesDef, SeriesId, Stamps, Step, Value, Verdict, WallMs, wire};
 
 use crate::findings::NewFinding;
 pub(crate) use crate::ingest::core::{Core, Mark, ids_of};
-use crate::ingest::core::{Judged, Restored};
+use crate::ingest::core::{Judged, Numbers, Restored};
 use crate::ingest::registry::Limits;
 use crate::ingest::shard::HeadSize;
 use crate::ingest::spans::Spans;
 use crate::ingest::stats::Recovered;
 use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Reply};
+use crate::record::{NUMBER_MAX, RecordEncoder, RecordHead};
 use crate::reserve::Reserve;
 use crate::sway::sway;
 
@@ -31,6 +32,9 @@ use crate::sway::sway;
 const DEFINITIONS_BYTES_MAX: usize = 8 << 20;
 /// 8 MiB: some hundred thousand samples become durable with one fsync; more would only wait longer.
 pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// 16 MiB: of the series of a host each has some tens of rows in a group, which are applied behind each other.
+const REPLAY_GROUP_BYTES: usize = 16 << 20;
 
 /// A batch on its way, with what its submitter worked out in advance.
 pub(crate) struct Submission {
@@ -97,6 +101,8 @@ pub(crate) struct Writer {
     /// Asks for a flush.
     pub(crate) want_flush: Box<dyn Fn() + Send>,
     pub(crate) synced: MonoNs,
+    /// Makes records.
+    pub(crate) encoder: RecordEncoder,
     /// Its space is not for batches.
     pub(crate) reserve: Arc<Reserve>,
 }
@@ -146,6 +152,8 @@ impl Writer {
                 // The heads hold what was replayed; while it is not durable there is no position to part them at.
                 let synced = if self.journal.is_poisoned() { Ok(()) } else { self.journal.sync().map(|_| ()) };
                 let _ = answer.send(synced.map(|()| self.core.mark(self.journal.durable())));
+                // Records that nobody waits for may be void now: definitions before a batch that was refused.
+                self.mend();
             }
             Command::Rotate => {
                 self.commit();
@@ -158,6 +166,7 @@ impl Writer {
             Command::Cut(target, answer) => {
                 self.commit();
                 let _ = answer.send(self.journal.cut(&target));
+                self.mend();
                 self.core.stats.journal_bytes.set(self.journal.bytes());
             }
             Command::Truncate(position) => {
@@ -216,7 +225,8 @@ impl Writer {
             // It is journalled empty: its number was answered for and is not judged again.
             (batch.series, batch.known, batch.samples) = Default::default();
         }
-        if judged.is_changed() {
+        let is_columnar = self.is_columnar(&batch, judged);
+        if judged.is_changed() && !is_columnar {
             // It may be larger than what came: a sender's frame can name one string many times.
             match batch.encode() {
                 Ok(accepted) => frame = accepted,
@@ -227,16 +237,52 @@ impl Writer {
             return Err((reply, Refusal::DiskFull));
         }
         let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, judged));
-        if let Err(error) = appended.and_then(|()| self.journal.append(&frame).map(|_| ())) {
+        let appended = appended.and_then(|()| match is_columnar {
+            true => self.append_floats(&batch, judged),
+            false => self.journal.append(&frame).map(drop),
+        });
+        if let Err(error) = appended {
             self.core.stats.journal_failures.add(1);
             self.arrived = self.arrived.map(|_| WallMs::MIN);
             return Err((reply, refusal(&error)));
         }
         assert!(!self.journal.is_poisoned(), "nobody is promised what a poisoned journal took");
         assert!(self.journal.durable() < self.journal.next(), "it is durable once its group is");
+        if !is_columnar {
+            self.core.define(&batch, judged);
+        }
         self.unflushed_bytes += frame.len() as u64;
         self.core.place(batch, judged, frame.len());
         Ok(reply)
+    }
+
+    /// Whether a batch is journalled as columns: floats of series that the journal defines, or is going to.
+    fn is_columnar(&self, batch: &Batch, judged: &Judged) -> bool {
+        let registry = &self.core.registry;
+        let is_plain = |sample: &Sample| matches!(sample.value, Value::Float(_)) && sample.start_ns.unwrap_or(0) == 0;
+        let is_known = |number| number < NUMBER_MAX && (batch.series.is_empty() || registry.is_well_defined(number));
+        judged.verdict.accepted > 0 && batch.samples.iter().flatten().all(is_plain) && judged.numbers().all(is_known)
+    }
+
+    /// Appends the floats of a batch as columns.
+    fn append_floats(&mut self, batch: &Batch, judged: &Judged) -> Result<(), DiskError> {
+        let (registry, encoder) = (&mut self.core.registry, &mut self.encoder);
+        encoder.clear();
+        let numbers = judged.distinct();
+        for number in &numbers {
+            if let Some(id) = registry.unbound(*number) {
+                encoder.bind(*number, id);
+            }
+        }
+        for sample in batch.samples.iter().flatten() {
+            let (Some(number), Value::Float(value)) = (judged.number_of(sample), &sample.value) else { continue };
+            encoder.push(number, sample.time_ns, *value);
+        }
+        let part = registry.part_name();
+        let head = RecordHead { tenant: &batch.tenant, source: batch.source, sequence: batch.sequence, part };
+        self.journal.append(encoder.finish(&head))?;
+        numbers.into_iter().for_each(|number| registry.count_record(number));
+        Ok(())
     }
 
     /// Says when what follows arrived, once a millisecond.
@@ -253,14 +299,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the definitions of the series that a batch only names, where the journal's current part has none.
+    /// Appends the definitions of the series that a batch only names, where the journal's current part has too few.
     fn define(&mut self, batch: &Batch, judged: &Judged) -> Result<(), DiskError> {
         if batch.known.is_empty() {
             return Ok(());
         }
         let (core, journal) = (&mut self.core, &mut self.journal);
-        let undefined: Vec<u32> =
-            judged.numbers().filter(|number| core.registry.undefined(*number).is_some()).collect();
+        let mut undefined = judged.distinct();
+        undefined.retain(|number| core.registry.undefined(*number).is_some());
         let mut rest = &undefined[..];
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -279,6 +325,7 @@ impl Writer {
             let frame = wire::encode_definitions(&batch.tenant, defs).expect("a quarter of what a frame may have");
             journal.append(&frame)?;
             core.open.bytes += frame.len();
+            part.iter().for_each(|number| core.registry.defined(*number));
             rest = others;
         }
         Ok(())
@@ -350,10 +397,12 @@ impl Writer {
         }
     }
 
-    /// Applies what the journal holds from `from` on. `relieve` is called with each mark when the heads are full,
-    /// and must have made them durable as a block when it returns.
+    /// Applies what the journal holds from `from` on; the records before it, from `read_from` on, are read for the series
+    /// that they define and the numbers that they bind. `relieve` is called with each mark when the heads are full, and
+    /// must have made them durable as a block when it returns.
     pub(crate) fn replay(
         &mut self,
+        read_from: Position,
         from: Position,
         mut relieve: impl FnMut(Mark) -> Result<(), crate::Error>,
     ) -> Result<Replayed, crate::Error> {
@@ -361,12 +410,26 @@ impl Writer {
         // Records that are not lost and say nothing, by position.
         let mut useless = Vec::new();
         let core = &mut self.core;
+        // One group is applied while the next one is read, as long as the heads have room for both.
+        let of_heads = usize::try_from(self.head_bytes_max / 8).unwrap_or(usize::MAX);
+        let group_bytes = REPLAY_GROUP_BYTES.min(of_heads).max(GROUP_BYTES_MAX);
+        let (mut numbers, mut applied) = (Numbers::default(), None);
+        // Records, and their bytes, whose samples are in blocks.
+        let mut before = (0, 0);
         core.registry.tick(self.clock.now());
         let limits = core.registry.limit(Limits::NONE);
         core.registry.replay(true);
-        let replay = self.journal.replay::<crate::Error>(from, |position, frame| {
-            debug_assert!(from <= position, "record {} is replayed from {} on", position.0, from.0);
-            match core.restore_record(frame) {
+        let replay = self.journal.replay::<crate::Error>(read_from, |position, frame| {
+            debug_assert!(read_from <= position, "record {} is read from {} on", position.0, read_from.0);
+            if position < from {
+                before = (before.0 + 1, before.1 + frame.len() as u64);
+                if let Err(error) = core.restore_names(frame, &mut numbers) {
+                    useless.push((position.0, format!("journal record {}: {error}", position.0)));
+                    useless.truncate(CORRUPTIONS_MAX);
+                }
+                return Ok(());
+            }
+            match core.restore_record(frame, &mut numbers) {
                 Ok(Restored { samples, lost, span }) => {
                     recovered.samples += samples;
                     span.into_iter().for_each(|(first, last)| spans.add(position, first, last));
@@ -377,28 +440,26 @@ impl Writer {
                 Err(error) => useless.push((position.0, format!("journal record {}: {error}", position.0))),
             }
             useless.truncate(CORRUPTIONS_MAX);
-            if core.open.bytes >= GROUP_BYTES_MAX {
-                core.apply_and_wait();
+            if core.open.bytes >= group_bytes {
+                wait_for(applied.replace(core.apply()));
+                // This group, and the next one, which is read before this is looked at again.
+                if self.size.is_half_full_with(2 * group_bytes as u64, self.head_bytes_max) {
+                    wait_for(applied.take());
+                }
                 if self.size.is_half_full(self.head_bytes_max) {
-                    relieve(core.mark(Position(position.0 + 1)))?;
+                    relieve(core.mark_replayed(Position(position.0 + 1), read_from, &numbers))?;
                 }
             }
             Ok(())
         })?;
-        core.apply_and_wait();
+        wait_for(applied);
+        wait_for(Some(core.apply()));
         assert!(core.open.replies.is_empty(), "nobody waits for what is replayed");
         core.registry.limit(limits);
         core.registry.replay(false);
-        (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);
-        let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
-        let lost: Vec<_> = useless.into_iter().map(|(at, reported)| ((at, at + 1), reported)).chain(bad).collect();
-        let finding = |(lost, reported): &((u64, u64), String)| NewFinding {
-            // A bad header of a segment costs no record.
-            silent: lost.0 < lost.1,
-            ..NewFinding::silent(reported.clone(), spans.around(lost.0..lost.1))
-        };
-        let found: Vec<NewFinding> = lost.iter().map(finding).collect();
-        recovered.findings.extend(lost.into_iter().map(|(_, reported)| reported));
+        (recovered.batches, recovered.bytes) = (replay.records - before.0, replay.bytes - before.1);
+        let found = findings_of(useless, &replay, &spans);
+        recovered.findings.extend(found.iter().map(|finding| finding.problem.clone()));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
         if let Some(observer) = &self.observer {
@@ -406,6 +467,24 @@ impl Writer {
         }
         Ok(Replayed { recovered, lost: found, spans })
     }
+}
+
+/// What was bad in the journal, and what could not be applied: by position, with a sentence.
+fn findings_of(useless: Vec<(u64, String)>, replay: &Replay, spans: &Spans) -> Vec<NewFinding> {
+    let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
+    let lost = useless.into_iter().map(|(at, reported)| ((at, at + 1), reported)).chain(bad);
+    let finding = |(lost, reported): ((u64, u64), String)| NewFinding {
+        // A bad header of a segment costs no record.
+        silent: lost.0 < lost.1,
+        ..NewFinding::silent(reported, spans.around(lost.0..lost.1))
+    };
+    lost.map(finding).collect()
+}
+
+/// Waits until a group is applied.
+fn wait_for(applied: Option<Receiver<()>>) {
+    // An error means that a shard is gone; nothing more comes of it then.
+    applied.into_iter().for_each(|applied| _ = applied.recv());
 }
 
 fn refusal(error: &DiskError) -> Refusal {

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use ogive_journal::{Disk, RealDisk, read_journal};
 use ogive_model::wire::{self, View};
 use ogive_model::{Batch, SeriesDef, SeriesId, SourceId, Temporality, Tenant, Value};
+use ogive_store::record::RecordReader;
 use ogive_stream::cells::{Item, ItemValue};
 
 /// 2 GiB of frames: the journal of a server with the default limits is a sixteenth of that.
@@ -58,16 +59,27 @@ impl Recorded {
         let disk: &dyn Disk = &RealDisk;
         let (mut frames, mut known, mut bytes, mut findings) = (Vec::new(), HashMap::new(), 0, Vec::new());
         let (mut arrivals, mut arrived) = (Vec::new(), None);
-        let replay = read_journal::<anyhow::Error>(disk, &journal, |position, frame| {
-            match wire::decode_definitions(frame) {
-                Ok(Some((_, series))) if series.is_empty() => arrived = wire::decode_arrival(frame)?.or(arrived),
+        let mut reader = RecordReader::new();
+        let replay = read_journal::<anyhow::Error>(disk, &journal, |position, record| {
+            let frame = match reader.frame(record) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    findings.push(format!("record {}: {error}", position.0));
+                    return Ok(());
+                }
+            };
+            match wire::decode_definitions(&frame) {
+                Ok(Some((_, series))) if series.is_empty() => arrived = wire::decode_arrival(&frame)?.or(arrived),
                 Ok(Some((tenant, series))) => known.extend(series.into_iter().map(|def| (def.id(&tenant), def))),
                 Ok(None) => {
                     bytes += frame.len() as u64;
                     if bytes > BYTES_MAX {
-                        bail!("the journal has more than {} GiB; replay a part of its segments", BYTES_MAX >> 30);
+                        bail!(
+                            "the journal has more than {} GiB of frames; replay a part of its segments",
+                            BYTES_MAX >> 30
+                        );
                     }
-                    frames.push(frame.to_vec());
+                    frames.push(frame.into_owned());
                     arrivals.push(arrived);
                 }
                 Err(error) => findings.push(format!("record {}: {error}", position.0)),
@@ -75,6 +87,12 @@ impl Recorded {
             Ok(())
         });
         let replay = replay.with_context(|| format!("cannot read the journal in {}", journal.display()))?;
+        let lost = reader.take_lost();
+        if lost > 0 {
+            findings.push(format!(
+                "{lost} samples are of series that no record here names: a flush removed those, or they are damaged"
+            ));
+        }
         findings.extend(replay.corruptions.iter().map(ToString::to_string));
         let arrivals = filled(arrivals);
         let (first_ns, last_ns) = (i64::MAX, i64::MIN);
