@@ -4,8 +4,8 @@
 //! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes
 //! it smaller. A part changed by a late sample is uncompressed until [`Column::pack_late`]: the head, which is notified
 //! of it ([`LateRows`]), bounds how much that is ([`super::late_parts`]). Texts are in [`super::text_runs`].
-//! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
-//! allocation; spare room in an allocation is counted.
+//! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones; the first ones of a series are shorter
+//! ([`Pack::FIRST_SAMPLES`]). A series of few samples takes one allocation; spare room in an allocation is counted.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,6 +18,9 @@ use crate::ingest::packed::{COUNT_MAX, Packed};
 /// 4 KiB: an open part grows by as much at most, so that of a kind with large rows no more than a few are room only.
 /// Once a part of cells is sealed, the next one has its room.
 const ROOM_BYTES_MAX: usize = 4096;
+
+/// Parts of each length below [`Pack::PART_SAMPLES`].
+const SHORT_PARTS: usize = 4;
 
 /// How a value that is there stands to another one of the same time.
 pub(crate) type Ties<'a, V> = &'a dyn Fn(&V, &V) -> Ordering;
@@ -53,6 +56,9 @@ pub(crate) enum Part<V> {
 pub(crate) trait Pack: Clone {
     /// 128 samples: copying an open part of floats for a reader costs a microsecond, and 32 parts are one block's chunk.
     const PART_SAMPLES: usize = 128;
+    /// The first [`SHORT_PARTS`] parts have so many, the next ones twice as many, up to [`Pack::PART_SAMPLES`]: what is open,
+    /// and not packed, is a small part of all.
+    const FIRST_SAMPLES: usize = Self::PART_SAMPLES;
     /// So many of the newest samples stay open when a part is sealed, for the fragments that are a little late.
     const OPEN_SAMPLES: usize = 0;
 
@@ -179,6 +185,12 @@ impl<V> Default for Column<V> {
 }
 
 impl<V: Pack> Column<V> {
+    /// Samples of the next part that is sealed.
+    fn part_samples(&self) -> usize {
+        let doublings = (self.sealed.len() / SHORT_PARTS).min(V::PART_SAMPLES.ilog2() as usize);
+        (V::FIRST_SAMPLES << doublings).min(V::PART_SAMPLES)
+    }
+
     /// Time of the newest sample.
     pub(crate) fn last(&self) -> Option<i64> {
         let sealed = || self.sealed.last().map(|part| part.last());
@@ -194,11 +206,11 @@ impl<V: Pack> Column<V> {
         ties: Option<Ties<'_, V>>,
         join: impl FnMut(&mut V, V),
     ) -> Inserted {
-        const { assert!(2 * V::PART_SAMPLES <= COUNT_MAX) };
+        const { assert!(2 * V::PART_SAMPLES <= COUNT_MAX && V::FIRST_SAMPLES <= V::PART_SAMPLES) };
         // Nearly all samples are newer than the last one, which is all that is looked at then.
         if self.open.last().is_some_and(|last| last.0 < time) {
             // A full part stays open for what joins its last sample: the fragments of the current cell.
-            let sealed = self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES;
+            let sealed = self.open.len() >= self.part_samples() + V::OPEN_SAMPLES;
             let grown = if sealed { self.seal() } else { 0 } + push(&mut self.open, time, value);
             return Inserted { grown, sealed, late_rows: None };
         }
@@ -208,7 +220,7 @@ impl<V: Pack> Column<V> {
         let is_late = self.open.first().is_none_or(|first| place(first).is_gt());
         if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, &value, ties).is_lt()) {
             inserted.grown += insert_row(&mut self.open, time, value, order, join);
-            if self.open.len() > V::PART_SAMPLES + V::OPEN_SAMPLES {
+            if self.open.len() > self.part_samples() + V::OPEN_SAMPLES {
                 inserted.grown += self.seal();
                 inserted.sealed = true;
             }
@@ -292,7 +304,7 @@ impl<V: Pack> Column<V> {
     /// Seals the open part, packed. Gives by how many bytes the column's allocations grew.
     fn seal(&mut self) -> i64 {
         let before = bytes_of(&self.open);
-        let count = V::PART_SAMPLES.min(self.open.len());
+        let count = self.part_samples().min(self.open.len());
         let part = match packed_of(&self.open[..count]) {
             Some(packed) => {
                 if V::OPEN_SAMPLES > 0 {
@@ -301,6 +313,10 @@ impl<V: Pack> Column<V> {
                     self.open.drain(..count);
                 } else {
                     self.open = self.open.split_off(count);
+                    if V::FIRST_SAMPLES < V::PART_SAMPLES {
+                        // Short parts follow each other often, and as many samples will come: fewer steps.
+                        self.open.reserve_exact(V::FIRST_SAMPLES / 2);
+                    }
                 }
                 Part::Packed(packed)
             }
@@ -321,6 +337,7 @@ impl<V: Pack> Column<V> {
         let before = self.sealed.last().map(|before| before.last());
         debug_assert!(before <= Some(part.first()), "a part from {} on follows {before:?}", part.first());
         let mut parts = std::mem::take(&mut self.sealed).into_vec();
+        parts.reserve_exact(1);
         parts.push(Arc::new(part));
         self.sealed = parts.into();
     }
