@@ -79,7 +79,15 @@ impl Labels {
 
     /// The set of pairs, which already satisfy the invariants.
     fn pack<N: AsRef<str>, V: AsRef<str>>(pairs: &[(N, V)]) -> Self {
-        let pairs = pairs.iter().map(|pair| (pair.0.as_ref(), pair.1.as_ref()));
+        Self::from_ascending(pairs.iter().map(|pair| (pair.0.as_ref(), pair.1.as_ref())))
+    }
+
+    /// The set of pairs that ascend and are within the limits, as those of a set are: they are not checked again.
+    ///
+    /// # Panics
+    /// When a text is longer than the in-memory form can represent, half a megabyte, or there are 16,384 pairs.
+    #[must_use]
+    pub fn from_ascending<'a>(pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone) -> Self {
         let bytes = HEADER + pairs.clone().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
         Packer { text: String::with_capacity(bytes) }.pack(pairs)
     }

@@ -24,7 +24,12 @@ impl Class {
     /// The class of the samples of a series.
     #[must_use]
     pub fn of(labels: &Labels, kind: Kind) -> Self {
-        match (kind, labels.metric_name()) {
+        Self::of_metric(labels.metric_name(), kind)
+    }
+
+    /// The same by the metric's name.
+    pub(crate) fn of_metric(metric: &str, kind: Kind) -> Self {
+        match (kind, metric) {
             (Kind::Float | Kind::Histogram, _) => Self::Numbers,
             (Kind::Text, GAP_METRIC) => Self::Gaps,
             (Kind::Text, AUDIT_METRIC) => Self::Audit,

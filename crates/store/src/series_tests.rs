@@ -294,14 +294,14 @@ fn what_is_beyond_a_tenants_limits_folds_and_totals_stay_complete() {
 
 #[test]
 fn series_that_fill_the_memory_fold() {
-    let store = open_with(&SimulatedDisk::new(1), Options { head_bytes_max: 20_000, ..options() });
+    let store = open_with(&SimulatedDisk::new(1), Options { head_bytes_max: 12_000, ..options() });
     let mut folded = 0;
     for n in 0..60 {
         folded += submit(&store, batch(n, &[gauge(&format!("m{n}"))], &[], 1.0)).unwrap().folded;
     }
     let status = store.status();
     assert!((20..50).contains(&folded), "{folded}");
-    assert!(status.series_bytes <= 12_000 && status.head_bytes_max == 20_000, "{status:?}");
+    assert!(status.series_bytes <= 8_000 && status.head_bytes_max == 12_000, "{status:?}");
     assert_eq!(submit(&store, batch(99, &[], &[id("m0")], 1.0)), accepted(1), "known ones go on");
 }
 

@@ -19,8 +19,9 @@ use ogive_model::{Value, Verdict, WallMs, WallNs, wire};
 use crate::bytes::Broken;
 use crate::class::Class;
 use crate::ingest::check::check;
-use crate::ingest::head::{FloatRow, Frozen, Owned, Placed, Placement};
+use crate::ingest::head::{FloatRow, Frozen, Placed, Placement};
 use crate::ingest::overflow::{self, Beyond};
+use crate::ingest::owned::Owned;
 use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
@@ -281,11 +282,11 @@ impl Core {
             return Class::Numbers;
         }
         let index = sample.series as usize;
-        let labels = match series.get(index) {
-            Some(def) => def.as_ref().ok().map(|def| &def.labels),
-            None => known.get(index - series.len()).map(|number| self.registry.labels(*number)),
+        let metric = match series.get(index) {
+            Some(def) => def.as_ref().ok().map(|def| def.labels.metric_name()),
+            None => known.get(index - series.len()).map(|number| self.registry.metric_name(*number)),
         };
-        labels.map_or(Class::Logs, |labels| Class::of(labels, Kind::Text))
+        metric.map_or(Class::Logs, |metric| Class::of_metric(metric, Kind::Text))
     }
 
     fn place_at(&self, number: u32, folded: bool) -> SampleTarget {

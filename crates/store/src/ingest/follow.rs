@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value, WallMs, WallNs};
 
-use crate::ingest::head::{FloatRow, Head, Owned, Placed};
+use crate::ingest::head::{FloatRow, Head, Placed};
+use crate::ingest::owned::Owned;
 
 /// Which followers are meant: each audience has its own, one for each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,8 +243,8 @@ impl AudienceFollower {
     /// Whether the follower wants the series.
     fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied: WallMs) -> bool {
         debug_assert!(accepts(watch, owned), "watch {} does not ask for the series in slot {slot}", watch.id);
-        let Owned { tenant, def } = owned;
-        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def, applied };
+        let (tenant, def) = (owned.tenant(), owned.def());
+        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def: &def, applied };
         let is_wanted = self.follower.begin(followed);
         if is_wanted {
             self.slots.insert(slot);
@@ -253,7 +254,7 @@ impl AudienceFollower {
 }
 
 fn accepts(watch: &Watch, owned: &Owned) -> bool {
-    watch.tenant.as_ref().is_none_or(|tenant| *tenant == owned.tenant) && owned.def.labels.match_all(&watch.matchers)
+    watch.tenant.as_ref().is_none_or(|tenant| tenant == owned.tenant()) && owned.matches(&watch.matchers)
 }
 
 #[cfg(test)]

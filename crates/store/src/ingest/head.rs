@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ogive_model::{
     HistogramValue, Kind, METRIC_NAME, Matcher, SeriesData, SeriesDef, Temporality, Tenant, TimeRange, Value, WallMs,
@@ -23,18 +23,13 @@ use crate::ingest::apply::{Applied, Started, apply, apply_started};
 use crate::ingest::column::{Column, Inserted, LateRows, Pack, Part, difference, holds, within};
 use crate::ingest::index::LabelIndex;
 use crate::ingest::late_parts::{LOOKS_MAX, LateParts};
+use crate::ingest::owned::Owned;
 use crate::ingest::request::{PAGE_SERIES, ReadRequest};
+use crate::ingest::room::reserve_for_one;
 use crate::ingest::text_runs::{TextRuns, among};
 use crate::order;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, tombstone};
-
-/// A series and whose it is.
-#[derive(Debug)]
-pub(crate) struct Owned {
-    pub(crate) tenant: Tenant,
-    pub(crate) def: SeriesDef,
-}
 
 /// A sample on its way to its series.
 pub(crate) struct Placed {
@@ -155,6 +150,8 @@ pub(crate) struct Page {
 /// One series of an answer: parts in the order of their arrival.
 pub(crate) struct HeadAnswer {
     owned: Arc<Owned>,
+    /// What it is, once it was asked for: put together by the reader, not by the shard.
+    def: OnceLock<SeriesDef>,
     sources: Vec<Parts>,
 }
 
@@ -162,16 +159,17 @@ impl Head {
     /// Takes a new series into a slot that is blank.
     pub(crate) fn add_series(&mut self, index: u32, owned: Arc<Owned>) {
         let at = index as usize;
-        if at >= self.series.len() {
-            self.series.resize_with(at + 1, || None);
+        while at >= self.series.len() {
+            reserve_for_one(&mut self.series);
+            self.series.push(None);
         }
         assert!(self.series[at].is_none(), "slot {index} is taken");
-        self.index.add(index, owned.def.labels.iter());
-        if owned.def.meta.kind == Kind::Histogram {
+        self.index.add(index, owned.pairs());
+        if owned.meta().kind == Kind::Histogram {
             self.histograms.add(index, names(&owned));
         }
-        let samples = Samples::of(owned.def.meta.kind);
-        let delta = owned.def.meta.temporality == Temporality::Delta;
+        let samples = Samples::of(owned.meta().kind);
+        let delta = owned.meta().temporality == Temporality::Delta;
         self.series[at] = Some(Series { delta, owned, followed: false, late: 0, samples });
     }
 
@@ -184,8 +182,8 @@ impl Head {
             gone.push(series.owned);
         }
         let is_here = |index: u32| self.series[index as usize].is_some();
-        self.index.retain(gone.iter().flat_map(|owned| owned.def.labels.iter()), is_here);
-        let histograms = gone.iter().filter(|owned| owned.def.meta.kind == Kind::Histogram);
+        self.index.retain(gone.iter().flat_map(|owned| owned.pairs()), is_here);
+        let histograms = gone.iter().filter(|owned| owned.meta().kind == Kind::Histogram);
         self.histograms.retain(histograms.flat_map(|owned| names(owned)), is_here);
     }
 
@@ -314,7 +312,7 @@ impl Head {
                 continue;
             }
             let series = self.at(*index);
-            page.kinds[series.owned.def.meta.kind as usize] += 1;
+            page.kinds[series.owned.meta().kind as usize] += 1;
             let sources = match give {
                 Give::Nothing => continue,
                 Give::Definitions => Vec::new(),
@@ -324,7 +322,7 @@ impl Head {
                 give != Give::Samples || !sources.is_empty(),
                 "a series that has samples in the range gives them"
             );
-            page.found.push(HeadAnswer { owned: Arc::clone(&series.owned), sources });
+            page.found.push(HeadAnswer { owned: Arc::clone(&series.owned), def: OnceLock::new(), sources });
         }
         page.next = (end < candidates.len()).then_some(Cursor { candidates: Some(candidates), at: end });
         page
@@ -336,7 +334,7 @@ impl Head {
 
     fn is_match(&self, index: u32, tenant: Option<&Tenant>, matchers: &[Matcher]) -> bool {
         let Some(Series { owned, .. }) = &self.series[index as usize] else { return false };
-        tenant.is_none_or(|tenant| owned.tenant == *tenant) && owned.def.labels.match_all(matchers)
+        tenant.is_none_or(|tenant| owned.tenant() == tenant) && owned.matches(matchers)
     }
 
     /// The frozen heads that are not in the blocks that a reader knows.
@@ -579,7 +577,7 @@ impl Head {
 
 /// The label that is its metric's name.
 fn names(owned: &Owned) -> impl Iterator<Item = (&str, &str)> {
-    owned.def.labels.iter().filter(|(name, _)| *name == METRIC_NAME)
+    owned.pairs().filter(|(name, _)| *name == METRIC_NAME)
 }
 
 /// The same for the parts of every kind.
@@ -764,19 +762,19 @@ fn blank(def: &SeriesDef) -> SeriesData {
 impl HeadAnswer {
     /// The series without samples.
     pub(crate) fn blank(&self) -> SeriesData {
-        blank(&self.owned.def)
+        blank(self.def())
     }
 
     /// What it is.
     pub(crate) fn def(&self) -> &SeriesDef {
-        &self.owned.def
+        self.def.get_or_init(|| self.owned.def())
     }
 
-    /// What an answer holds of it: its labels lie in the head, and so do its samples, except for a copy of its
-    /// open part. Of that texts are counted, which may be long.
+    /// What an answer holds of it: its labels, put together, and of its samples a copy of the open part; the others lie in
+    /// the head. Of that copy texts are counted, which may be long.
     pub(crate) fn memory_bytes(&self) -> usize {
         let copied: usize = self.sources.iter().map(Parts::copied_bytes).sum();
-        size_of::<Self>() + self.sources.capacity() * size_of::<Parts>() + copied
+        size_of::<Self>() + self.owned.labels_bytes() + self.sources.capacity() * size_of::<Parts>() + copied
     }
 
     /// A time at or before its first sample and one at or behind its last.
@@ -792,12 +790,12 @@ impl HeadAnswer {
 
     /// Whether a number or a histogram of it is inside `range`.
     pub(crate) fn holds(&self, range: TimeRange) -> bool {
-        self.owned.def.meta.kind != Kind::Text && self.sources.iter().any(|parts| parts.holds(range))
+        self.owned.meta().kind != Kind::Text && self.sources.iter().any(|parts| parts.holds(range))
     }
 
     /// The series' samples inside `range`, or only what it is.
     pub(crate) fn data(&self, range: TimeRange, labels_only: bool, budget: &mut Budget) -> Result<SeriesData, Error> {
-        let def = &self.owned.def;
+        let def = self.def();
         let mut sources = self.sources.iter().filter(|_| !labels_only).map(|parts| parts.data(def, range, budget));
         let mut data = sources.next().unwrap_or_else(|| Ok(blank(def)))?;
         for source in sources {
@@ -828,14 +826,14 @@ impl Frozen {
 pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> {
     let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
     all.sort_by(|a, b| {
-        let (a, b) = (&a.owned.def, &b.owned.def);
-        (&a.labels, a.meta.kind).cmp(&(&b.labels, b.meta.kind))
+        let (a, b) = (&a.owned, &b.owned);
+        a.cmp_labels(b).then_with(|| a.meta().kind.cmp(&b.meta().kind))
     });
     let newest = all.iter().filter_map(|series| series.parts.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
         for window in series.parts.windows(|time| ladder.of_flush(WallMs(time), WallMs(newest))) {
-            windows.entry((&series.owned.tenant, window)).or_default().push(series);
+            windows.entry((series.owned.tenant(), window)).or_default().push(series);
         }
     }
     windows
@@ -845,7 +843,7 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
 pub(crate) fn data_of(series: &FrozenSeries, range: TimeRange) -> SeriesData {
     let mut unbounded = Budget::new(usize::MAX);
     let data =
-        series.parts.within(range).data(&series.owned.def, range, &mut unbounded).expect("the budget has no end");
+        series.parts.within(range).data(&series.owned.def(), range, &mut unbounded).expect("the budget has no end");
     debug_assert!(!tombstone::is_empty(&data), "a series that is under a window has samples in it: {range:?}");
     data
 }

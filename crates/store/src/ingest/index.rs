@@ -8,6 +8,8 @@ use std::ops::Bound;
 
 use ogive_model::{MatchOp, Matcher};
 
+use crate::ingest::room::reserve_for_one;
+
 /// Series that carry one label. Most values of a large head are of one series, which needs no allocation.
 #[derive(Debug)]
 enum List {
@@ -20,7 +22,10 @@ impl List {
         debug_assert!(self.as_slice().last() != Some(&series), "series {series} carries a label once");
         match self {
             Self::One(first) => *self = Self::Many(vec![*first, series]),
-            Self::Many(all) => all.push(series),
+            Self::Many(all) => {
+                reserve_for_one(all);
+                all.push(series);
+            }
         }
     }
 

@@ -9,7 +9,8 @@ use ogive_model::{Kind, Labels, Ms, SeriesData, SeriesDef, SeriesMeta, Temporali
 use proptest::prelude::*;
 
 use crate::block::Budget;
-use crate::ingest::head::{Cursor, FloatRow, Give, Head, Owned, Placed, by_window, data_of};
+use crate::ingest::head::{Cursor, FloatRow, Give, Head, Placed, by_window, data_of};
+use crate::ingest::owned::{Family, Owned};
 use crate::ingest::request::{PAGE_SERIES, ReadRequest};
 use crate::window::Ladder;
 
@@ -26,7 +27,8 @@ fn head(bytes_max: usize, series: u32, kind: Kind, temporality: Temporality) -> 
     for index in 0..series {
         let labels = Labels::new([("__name__", format!("s{index:03}"))]).unwrap();
         let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };
-        let owned = Owned { tenant: Tenant::default(), def: SeriesDef { labels, meta } };
+        let family = Family::new(&Tenant::default(), &SeriesDef { labels: labels.clone(), meta });
+        let owned = Owned::new(&family, &labels);
         head.add_series(index, Arc::new(owned));
     }
     head

@@ -13,7 +13,8 @@ use ogive_model::Verdict;
 
 use crate::ingest::Reply;
 use crate::ingest::follow::{Audience, Follow, Following};
-use crate::ingest::head::{Cursor, FloatRow, Frozen, Give, Head, Listed, Listing, Owned, Page, Placement};
+use crate::ingest::head::{Cursor, FloatRow, Frozen, Give, Head, Listed, Listing, Page, Placement};
+use crate::ingest::owned::Owned;
 use crate::ingest::request::ReadRequest;
 use crate::ingest::stats::Stats;
 use crate::sway::sway;
@@ -253,6 +254,7 @@ mod tests {
     use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange};
 
     use super::*;
+    use crate::ingest::owned::Family;
 
     #[test]
     fn rows_of_a_series_follow_each_other_in_their_order() {
@@ -272,7 +274,7 @@ mod tests {
         let labels = Labels::new([("__name__", "g")]).unwrap();
         let (kind, temporality) = (Kind::Float, Temporality::Gauge);
         let def = SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } };
-        let owned = Arc::new(Owned { tenant: Tenant::default(), def });
+        let owned = Arc::new(Owned::new(&Family::new(&Tenant::default(), &def), &def.labels));
         let row = FloatRow { index: 0, time_ms: 1, value: 1.0 };
         let (series, samples, group) = (
             vec![(0, owned)],

@@ -19,6 +19,7 @@ use ogive_model::{Batch, MonoNs, Ns, Reason, Sample, SeriesDef, SeriesId, Stamps
 use crate::findings::NewFinding;
 pub(crate) use crate::ingest::core::{Core, Mark, ids_of};
 use crate::ingest::core::{Judged, Numbers, Restored};
+use crate::ingest::owned::Owned;
 use crate::ingest::registry::Limits;
 use crate::ingest::shard::HeadSize;
 use crate::ingest::spans::Spans;
@@ -311,18 +312,18 @@ impl Writer {
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |number: &&u32| {
-                let def = core.registry.undefined(**number);
+                let owned = core.registry.undefined(**number);
                 // 32: what the reader counts for a label beside its bytes.
-                let of =
-                    |def: &SeriesDef| def.labels.memory_bytes() + 32 * def.labels.iter().count() + def.meta.unit.len();
-                bytes += def.map_or(0, of);
+                let of = |owned: &Owned| owned.labels_bytes() + 32 * owned.pairs().len() + owned.meta().unit.len();
+                bytes += owned.map_or(0, of);
                 bytes <= DEFINITIONS_BYTES_MAX
             };
             // At least one: the largest that there can be has some 2 MiB.
             let count = rest.iter().take_while(fits).count().max(1);
             let (part, others) = rest.split_at(count);
-            let defs = part.iter().filter_map(|number| core.registry.undefined(*number));
-            let frame = wire::encode_definitions(&batch.tenant, defs).expect("a quarter of what a frame may have");
+            let defs: Vec<SeriesDef> =
+                part.iter().filter_map(|number| core.registry.undefined(*number)).map(Owned::def).collect();
+            let frame = wire::encode_definitions(&batch.tenant, &defs).expect("a quarter of what a frame may have");
             journal.append(&frame)?;
             core.open.bytes += frame.len();
             part.iter().for_each(|number| core.registry.defined(*number));
