@@ -57,7 +57,7 @@ export interface Broker {
   readonly destinations: readonly Destination[];
 }
 
-/** Below it a destination counts as up to date: what is under way is a second old at most. */
+/** Below it a destination counts as up to date: what is in flight is a second old at most. */
 const CURRENT_SECONDS = 2;
 /** As `ogive broker status`: a destination that restarts is not yet worth a word. */
 const BEHIND_SECONDS = 60;

@@ -59,12 +59,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The wall clock's instant.
+    /// The current instant of the wall clock.
     pub(crate) fn wall(&self) -> WallNs {
         WallNs(self.clock.wall())
     }
 
-    /// The millisecond that it is.
+    /// The current millisecond of the wall clock.
     pub(crate) fn now(&self) -> WallMs {
         self.wall().to_ms()
     }

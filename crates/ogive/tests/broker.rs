@@ -381,7 +381,7 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     let in_doubt: u64 = gaps.iter().map(|gap| number(gap, "in_doubt=")).sum();
     let lines = gaps.iter().flat_map(|gap| gap.lines()).filter(|line| line.ends_with(" lines"));
     let reported: u64 = lines.map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).sum();
-    // The last lines may still be under way.
+    // The last lines may still be in flight.
     let missing = eventually("some of those in doubt had arrived", || {
         Some(300 - texts(&server, "lines").len() as u64).filter(|missing| *missing < reported)
     });

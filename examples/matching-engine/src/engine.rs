@@ -59,7 +59,7 @@ pub(crate) enum Fault {
     Logic,
     /// The clock takes twenty times as long to read.
     Clock,
-    /// Now and then the gateway sends nothing for 120 ms: no message is under way.
+    /// Now and then the gateway sends nothing for 120 ms: no message is in flight.
     Pause,
 }
 

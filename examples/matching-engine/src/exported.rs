@@ -5,7 +5,7 @@ use crate::engine::{self, Fault};
 use ogive_export::{Error, Exporter};
 use std::time::Duration;
 
-/// What is under way when the run ends is waited for this long.
+/// What is in flight when the run ends is waited for this long.
 const LAST: Duration = Duration::from_secs(10);
 
 /// Runs the engine; gives what was sent.

@@ -27,7 +27,7 @@ const SAMPLES_MAX: usize = 5_000_000;
 /// A day: the longest cell that anybody writes as a histogram of a period.
 const CELL: Ms = Ms::from_secs(86_400);
 
-/// All that anybody measured.
+/// From 1970 on, without an end.
 pub(super) const EVER: Range<WallMs> = WallMs(0)..WallMs(i64::MAX / 2);
 
 /// One stream in a range of time, each list ascending.

@@ -35,7 +35,7 @@ pub(crate) const fn second_number(time: WallMs) -> i64 {
     time.0.div_euclid(SECOND.0)
 }
 
-/// Where the second called `number` ends.
+/// When the second called `number` ends.
 pub(crate) const fn second_end(number: i64) -> WallMs {
     WallMs(number * SECOND.0)
 }

@@ -4,7 +4,7 @@ use ogive_model::{WallMs, WallNs};
 use ogive_probe::Clock;
 use ogive_text::instant::relative_ms;
 
-/// The millisecond that it is.
+/// The current millisecond of the wall clock.
 pub(super) fn now() -> WallMs {
     WallNs(Clock::global().wall()).to_ms()
 }

@@ -323,7 +323,7 @@ impl Observation {
     }
 }
 
-/// `cpu` of CPU in `time`.
+/// The share of a core: `cpu` is the CPU time used within `time`.
 #[allow(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(cpu: Ns, time: Ns) -> f64 {
     cpu.0 as f64 / time.0.max(1) as f64

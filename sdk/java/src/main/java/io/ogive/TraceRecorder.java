@@ -8,7 +8,7 @@ import java.util.List;
 /**
  * Traces of messages, measuring every one: the stamps travel inside the message ({@link Trace}), and the thread that finishes it counts each
  * stage ({@link TraceWriter}). Each has a histogram, and so have the total, the classes and the gaps between a publisher's messages: a
- * stall shows there even when no message was under way. Only a message slower than the {@link Threshold} is kept whole.
+ * stall shows there even when no message was in flight. Only a message slower than the {@link Threshold} is kept whole.
  *
  * <pre>{@code
  * TraceRecorder orders = new TraceRecorder(ORDER, Clock.system(), Threshold.fixed(Duration.ofMillis(1)));
