@@ -1,9 +1,10 @@
 //! To which family a new series belongs: senders declare series after each other that differ in a few labels.
 //!
 //! Invariants: a series is of a family that it fits.
-//! Limits: [`FAMILIES_MAX`] sets of names are remembered, with the newest family of each; then all are forgotten, and series
-//! found new ones. A series of more than [`LABELS_BYTES_MAX`] is alone in its family. Families are counted with the series
-//! that are registered ([`Owned::join_family`]); what is remembered beyond them is within these limits.
+//! Limits: [`FAMILIES_MAX`] sets of names are remembered, with the newest family of each; then all are forgotten, and
+//! series found new ones. A series of more than [`LABELS_BYTES_MAX`], or of more labels than a sender may declare, is
+//! alone in its family. Families are counted with the series that are registered ([`Owned::join_family`]); what is
+//! remembered beyond them is within these limits.
 //! Threads: the journal writer only.
 
 use std::collections::HashMap;
@@ -21,8 +22,8 @@ const LABELS_BYTES_MAX: usize = 2048;
 /// A family takes some 100 bytes beside its labels, which are to be saved in a few series.
 const FOUNDING_BYTES: usize = 16;
 
-/// A series that is no further from its family than usual is compared with the one before it at every sixteenth: that costs
-/// as much as comparing it with its family.
+/// A series that is no further from its family than usual is compared with the one before it at every sixteenth: that
+/// costs as much as comparing it with its family.
 const LOOK_INTERVAL: u8 = 16;
 
 /// A family, and what helps to see when another one begins.
@@ -49,10 +50,12 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// A new series. It founds a family when it is much more like the one before it than like their family: the next ones
-    /// are of another host.
+    /// A new series. It founds a family when it is much more like the one before it than like their family: the next
+    /// ones are of another host.
     pub(super) fn owned(&mut self, tenant: &Tenant, def: &SeriesDef) -> Owned {
-        if def.labels.memory_bytes() > LABELS_BYTES_MAX {
+        // The server's own rules add labels to those of a series: the places of more have no room in the differences.
+        let has_places = def.labels.len() <= Labels::COUNT_MAX;
+        if !has_places || def.labels.memory_bytes() > LABELS_BYTES_MAX {
             return Owned::new(&Family::new(tenant, def), &def.labels);
         }
         if !self.is_of(self.newest, tenant, def) {
@@ -157,6 +160,20 @@ mod tests {
             let def = SeriesDef { labels: Labels::new([("a", "x".repeat(length))]).unwrap(), ..def(1, 1) };
             assert_eq!(families.owned(&tenant, &def).def(), def);
             assert_eq!(families.recent.len(), remembered, "{length}");
+        }
+    }
+
+    /// The place of a label behind those that a sender may declare has no room in the differences: the second such
+    /// series would end the journal writer.
+    #[test]
+    fn a_series_of_more_labels_than_may_be_declared_is_alone() {
+        let (mut families, tenant) = (Families::default(), Tenant::default());
+        let most = Labels::new((0..Labels::COUNT_MAX).map(|at| (format!("l{at:03}"), "v"))).unwrap();
+        for value in ["1", "2"] {
+            let def = SeriesDef { labels: most.with("z", value), ..def(1, 1) };
+            assert!(def.labels.memory_bytes() <= LABELS_BYTES_MAX);
+            assert_eq!(families.owned(&tenant, &def).def(), def);
+            assert_eq!(families.recent.len(), 0);
         }
     }
 
