@@ -138,7 +138,7 @@ impl<'a> Opened<'a> {
             }
         }
         for head in heads {
-            // Its labels are those of the head.
+            // Its labels are charged with what was found of the heads.
             finding.held.grow(PART_BYTES).map_err(SelectError::from)?;
             finding.find(head.def().labels.clone(), head.def().meta.kind, Part::Head(head))?;
         }

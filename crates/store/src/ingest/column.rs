@@ -173,7 +173,7 @@ const fn room_of<V>(rows: &Vec<(i64, V)>) -> usize {
 /// The parts of one series.
 #[derive(Clone, Debug)]
 pub(crate) struct Column<V> {
-    /// A slice and not a vector, since a million series have one each and it grows each 128 samples.
+    /// A slice and not a vector, since a million series have one each and it grows with each part.
     sealed: Box<[Arc<Part<V>>]>,
     open: Vec<(i64, V)>,
 }

@@ -1,7 +1,7 @@
 //! What a series of the head is, and whose: the values by which it differs from another one of its family.
 //!
-//! Invariants: the series of a family have its tenant, its properties, and the names of its labels; the labels of a series
-//! come back as they were declared. A family does not change, and lives as long as one of its series.
+//! Invariants: the series of a family have its tenant, its properties, and the names of its labels; the labels of a
+//! series come back as they were declared. A family does not change, and lives as long as one of its series.
 //! Format, in memory alone: for each label whose value differs, ascending, its place among the labels and the value behind
 //! its length. A place is one character; a length is one below [`LONG`], or three. All of these are ASCII, so that the whole
 //! is UTF-8 and its values need no check.
