@@ -23,7 +23,7 @@ pub const TURNED_AWAY: &str = "ogive_turned_away_total";
 /// Own series and what they mean.
 pub(crate) const HELP: [(&str, &str); 19] = [
     (CRASHES, "Crash reports of this role, earlier starts included."),
-    ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
+    ("ogive_hiccup_seconds", "How much longer a sleep of 10 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
     ("ogive_query_seconds", "Evaluating a query and writing its answer."),
