@@ -144,9 +144,16 @@ impl Judged {
         ascending(self.numbers())
     }
 
-    /// Those of the series that the batch declares.
+    /// Those of the series that the batch declares that got samples: a replay registers no others.
     fn declared(&self, batch: &Batch) -> Vec<u32> {
-        ascending(self.places.iter().take(batch.series.len()).filter_map(SampleTarget::number))
+        let mut has_samples = vec![false; batch.series.len()];
+        for sample in batch.samples.iter().flatten() {
+            if let Some(has) = has_samples.get_mut(sample.series as usize) {
+                *has = true;
+            }
+        }
+        let sampled = self.places.iter().zip(has_samples).filter(|(_, has)| *has);
+        ascending(sampled.filter_map(|(place, _)| place.number()))
     }
 
     /// The number of the series of a sample that was accepted.

@@ -154,6 +154,30 @@ fn a_bad_sector_costs_little_more_than_its_records() {
     }
 }
 
+/// A frame that declares a series of which it has no accepted sample does not define it for a start, which registers a
+/// series by its first sample: what named the series by its identity next was acknowledged, and a start lost it.
+#[test]
+fn a_series_whose_samples_are_rejected_is_defined_by_a_later_record() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    // Its block is too old for a start to look for the series there.
+    let long_ago = WALL_NS - 30 * 86_400 * SECOND;
+    let hist = def("h", Kind::Histogram, Temporality::Delta);
+    let of =
+        |bound: f64, seconds: i64| at(0, long_ago + seconds * SECOND, cell(0.5, Scheme::custom(vec![bound]).unwrap()));
+    assert_eq!(submit(&store, batch(0, vec![hist.clone()], vec![of(1.0, 0)])), accepted(1));
+    assert_eq!(submit(&store, one(1, "new", 1.0)), accepted(1));
+    assert_eq!(store.flush().unwrap().len(), 2);
+    let mixed = batch(2, vec![hist.clone(), gauge("g")], vec![of(2.0, 0), at(1, WALL_NS, Value::Float(1.0))]);
+    let rejected = Verdict { accepted: 1, rejected: vec![(0, Reason::SchemeConflict)], ..Verdict::default() };
+    assert_eq!(submit(&store, mixed), Ok(rejected));
+    let named = Batch { known: vec![hist.id(&Tenant::default())], ..batch(3, Vec::new(), vec![of(1.0, 1)]) };
+    assert_eq!(submit(&store, named), accepted(1));
+    drop(store);
+    let recovered = open(&disk).status().recovered;
+    assert_eq!((recovered.samples, recovered.findings), (2, Vec::new()));
+}
+
 /// The journal of a build that had no records in columns: frames and definitions.
 #[test]
 fn a_journal_of_frames_is_read_and_goes_on() {
