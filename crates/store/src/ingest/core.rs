@@ -554,10 +554,14 @@ impl Core {
                 placed[shard].floats.push(FloatRow { index, time_ms: time_ms(time_ns), value });
             }
         });
-        // As many bytes as they take there.
-        self.open_with(key, record.len() * size_of::<FloatRow>());
+        let samples = record.len() as u64 - lost;
+        // One of which nothing is left is taken when it comes again, as a frame is.
+        if samples > 0 || lost == 0 {
+            // As many bytes as they take there.
+            self.open_with(key, record.len() * size_of::<FloatRow>());
+        }
         let span = record.span_ns().map(|(first, last)| (WallMs(time_ms(first)), WallMs(time_ms(last))));
-        Restored { samples: record.len() as u64 - lost, lost, span }
+        Restored { samples, lost, span }
     }
 
     /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its

@@ -459,7 +459,7 @@ impl Writer {
         core.registry.limit(limits);
         core.registry.replay(false);
         (recovered.batches, recovered.bytes) = (replay.records - before.0, replay.bytes - before.1);
-        let found = findings_of(useless, &replay, &spans);
+        let found = findings_of(useless, &replay, &spans, from);
         recovered.findings.extend(found.iter().map(|finding| finding.problem.clone()));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
@@ -470,13 +470,14 @@ impl Writer {
     }
 }
 
-/// What was bad in the journal, and what could not be applied: by position, with a sentence.
-fn findings_of(useless: Vec<(u64, String)>, replay: &Replay, spans: &Spans) -> Vec<NewFinding> {
+/// What was bad in the journal, and what could not be applied: by position, with a sentence. Of the records before `from`
+/// blocks have the samples.
+fn findings_of(useless: Vec<(u64, String)>, replay: &Replay, spans: &Spans, from: Position) -> Vec<NewFinding> {
     let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
     let lost = useless.into_iter().map(|(at, reported)| ((at, at + 1), reported)).chain(bad);
     let finding = |(lost, reported): ((u64, u64), String)| NewFinding {
         // A bad header of a segment costs no record.
-        silent: lost.0 < lost.1,
+        silent: lost.0.max(from.0) < lost.1,
         ..NewFinding::silent(reported, spans.around(lost.0..lost.1))
     };
     lost.map(finding).collect()

@@ -1,6 +1,7 @@
 //! What the journal's records say of series and numbers, and what damage to them costs.
 
 use super::*;
+use crate::record::{RecordEncoder, RecordHead};
 
 /// Submits sixty texts, and behind each a float: the first of them declares its series, the others name it.
 fn submit_texts_and_floats(disk: &SimulatedDisk, mut text: impl FnMut() -> String) {
@@ -70,6 +71,28 @@ fn definitions_outlive_a_start_that_relieved_the_head() {
         assert_eq!(status.recovered.findings, Vec::<String>::new(), "start {start}");
         assert_eq!(read(&store, "g").unwrap().floats.values, expected, "start {start}");
     }
+}
+
+/// Records that a start reads for names alone have their samples in blocks: one that is damaged there is reported, and
+/// no answer lacks anything for it.
+#[test]
+fn damage_to_what_is_read_for_names_costs_no_samples() {
+    let disk = SimulatedDisk::new(1);
+    let mut random = fastrand::Rng::with_seed(1);
+    submit_texts_and_floats(&disk, || std::iter::repeat_with(|| random.alphanumeric()).take(1 << 20).collect());
+    let small = || Options { head_bytes_max: 32 << 20, segment_bytes: 4 << 20, ..options() };
+    drop(open_with(&disk, small()).unwrap());
+    // A text, the float that declares its series, and the second text.
+    let (segment, records) = records_of(&disk);
+    assert!(records[2].len() > 1 << 20, "{records:?}");
+    disk.flip_bit(&segment, (records[2].start + 50) * 8);
+    let store = open_with(&disk, small()).unwrap();
+    let reported = store.status().recovered.findings;
+    assert!(reported.len() == 1 && reported[0].contains("journal"), "{reported:?}");
+    let kept = store.findings();
+    assert!(kept.len() == 1 && !kept[0].silent, "{kept:?}");
+    assert_eq!(read(&store, "g").unwrap().floats.values, (0..60).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(read(&store, "t").unwrap().texts.values.len(), 60);
 }
 
 /// Where the records of the journal's one segment are.
@@ -152,6 +175,27 @@ fn a_bad_sector_costs_little_more_than_its_records() {
             assert!(300 - kept <= 3 * hit + 8, "{} of 300 are lost with the {hit} at {bad:?}", 300 - kept);
         }
     }
+}
+
+/// Floats that cannot be applied because what defines their series cannot be read are taken when they come again.
+#[test]
+fn a_record_of_which_nothing_is_left_does_not_count_as_received() {
+    let disk = SimulatedDisk::new(1);
+    let options = ogive_journal::Options { mark: 7, ..Default::default() };
+    let path = Path::new("data/journal");
+    let (mut journal, _) = ogive_journal::Journal::open(Arc::new(disk.clone()), path, options).unwrap();
+    let sent = by_identity(0, &["g"], WALL_NS);
+    let mut encoder = RecordEncoder::default();
+    encoder.bind(0, gauge("g").id(&sent.tenant));
+    encoder.push(0, WALL_NS, 0.0);
+    let head = RecordHead { tenant: &sent.tenant, source: sent.source, sequence: sent.sequence, part: 1 };
+    journal.append(encoder.finish(&head)).unwrap();
+    journal.sync().unwrap();
+    drop(journal);
+    let store = open(&disk);
+    assert_eq!(store.status().recovered.findings.len(), 1);
+    assert_eq!(submit(&store, sent), accepted(1));
+    assert_eq!(read(&store, "g").unwrap().floats.values, [0.0]);
 }
 
 /// A frame that declares a series of which it has no accepted sample does not define it for a start, which registers a
