@@ -42,7 +42,8 @@ struct scheduled {
 	/* What the scheduler had noted of its waits when it was seen last. */
 	u64 run_delay;
 	u32 slot, is_woken, cause, cpu, has_slot, is_known;
-	u32 by_tid, reserved;
+	/* `is_midway`: `running_at` is later than when it came. */
+	u32 by_tid, is_midway;
 	char by_comm[16];
 };
 
@@ -155,16 +156,30 @@ INLINE void came_unseen(struct task_struct *task, struct scheduled *thread, stru
 	count_time(thread->slot, group, thread->is_woken ? WOKEN : PREEMPTED, waited);
 }
 
+/* A task that runs has just got the name by which it is observed: its slice counts from now on. */
+INLINE void begins_midway(struct task_struct *task, struct scheduled *thread, u64 now)
+{
+	if (thread->is_known || thread->running_at)
+		return;
+	thread->running_at = now;
+	thread->is_midway = 1;
+	thread->is_known = 1;
+	thread->cpu = this_cpu() + 1;
+	if (HAS_FIELD(task->sched_info))
+		thread->run_delay = task->sched_info.run_delay;
+}
+
 INLINE void leaves(struct task_struct *task, struct scheduled *thread, struct task_struct *next, u32 state, bool preempt,
 		   s64 call, u64 now)
 {
 	struct group *group = group_of(task, thread);
 	if (!group)
 		return;
-	if (thread->running_at)
-		guess_difference(task, thread->running_at);
-	else
+	if (!thread->running_at)
 		came_unseen(task, thread, group, now);
+	else if (!thread->is_midway)
+		guess_difference(task, thread->running_at);
+	thread->is_midway = 0;
 	if (thread->running_at)
 		count_time(thread->slot, group, SLICE, between(thread->running_at, now));
 	thread->running_at = 0;

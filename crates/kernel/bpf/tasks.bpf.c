@@ -338,8 +338,11 @@ int on_exec(u64 *ctx)
 	if (micro)
 		describe(task, micro);
 	struct task *known = IS_ON(SCHED, sched) && is_watched(task) ? storage_get(&tasks, task, 0, STORAGE_CREATE) : 0;
-	if (known && group_of(task, &known->scheduled) && known->scheduled.has_slot)
+	if (!known)
+		return 0;
+	if (group_of(task, &known->scheduled) && known->scheduled.has_slot)
 		name_slot(task, group_id(task), known->scheduled.slot);
+	begins_midway(task, &known->scheduled, queue_clock(task));
 	return 0;
 }
 
