@@ -3,9 +3,9 @@
 //! Invariants: names strictly ascend by bytes; no name and no value is empty (an empty value is the same
 //! as no label); at most [`Labels::COUNT_MAX`] labels.
 //! Format, in memory alone: one shared text. First the number of labels in two characters, then for each its name and
-//! its value, each behind its length. A length is one character below [`LONG`], or three. All of these characters are
-//! ASCII, so that the whole is UTF-8 and needs no second allocation for where the texts begin: a label set
-//! is made with one, and its nine labels take 200 bytes where two strings for each took 900.
+//! its value, each behind its length ([`crate::text_run`]). All that precedes them is ASCII, so that the whole is UTF-8 and
+//! needs no second allocation for where the texts begin: a label set is made with one, and its nine labels take 200 bytes
+//! where two strings for each took 900.
 //! Limits: the constants of [`Labels`], checked when a set is made.
 
 use std::cmp::Ordering;
@@ -14,17 +14,14 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::error::within;
+use crate::text_run::{TEXT_BYTES_END, length_at, put_bits, put_text, take_text};
 
 /// The label with the metric's name.
 pub const METRIC_NAME: &str = "__name__";
 
-/// Lengths from here on take three characters: the first has the bits above the 14 of the other two.
-const LONG: usize = 0x60;
 /// Characters of the number of labels.
 const HEADER: usize = 2;
 const _: () = assert!(Labels::COUNT_MAX < 1 << 14);
-/// Texts are shorter than this: the largest length that three characters can represent.
-const TEXT_BYTES_END: usize = 0x20 << 14;
 const _: () = assert!(Labels::VALUE_BYTES_MAX < TEXT_BYTES_END && Labels::NAME_BYTES_MAX < TEXT_BYTES_END);
 
 /// A sorted label set; cloning shares it.
@@ -204,26 +201,11 @@ impl Packer {
         for (name, value) in pairs {
             // Room for both at once, so that what is appended below needs none.
             out.reserve(name.len() + value.len() + 6);
-            for text in [name, value] {
-                assert!(text.len() < TEXT_BYTES_END, "a label text of {} bytes", text.len());
-                match text.len() {
-                    short if short < LONG => put_bits(out, short),
-                    long => {
-                        put_bits(out, LONG | long >> 14);
-                        put_bits(out, long >> 7);
-                        put_bits(out, long);
-                    }
-                }
-                out.push_str(text);
-            }
+            put_text(out, name);
+            put_text(out, value);
         }
         Labels(out.as_str().into())
     }
-}
-
-/// Appends the lower seven bits as a character.
-fn put_bits(out: &mut String, bits: usize) {
-    out.push(char::from((bits & 0x7f) as u8));
 }
 
 /// The rest of a set's labels.
@@ -235,10 +217,7 @@ struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     fn text(&mut self) -> &'a str {
-        let (header, length) = length_at(self.rest.as_bytes());
-        let (text, rest) = self.rest[header..].split_at(length);
-        self.rest = rest;
-        text
+        take_text(&mut self.rest)
     }
 }
 
@@ -296,14 +275,6 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     let equal = a.chunks_exact(BYTES).zip(b.chunks_exact(BYTES)).take_while(|(a, b)| a == b).count() * BYTES;
     let found = a[equal..].iter().zip(&b[equal..]).position(|(a, b)| a != b);
     found.map(|at| equal + at)
-}
-
-/// Characters of the length at the beginning of `bytes`, and the length.
-fn length_at(bytes: &[u8]) -> (usize, usize) {
-    match usize::from(bytes[0]) {
-        short if short < LONG => (1, short),
-        long => (3, (long - LONG) << 14 | usize::from(bytes[1]) << 7 | usize::from(bytes[2])),
-    }
 }
 
 impl PartialOrd for Labels {

@@ -23,6 +23,7 @@ pub mod batch;
 pub mod float;
 pub mod pattern;
 pub mod sequence;
+pub mod text_run;
 pub mod verdict;
 pub mod wire;
 pub mod words;

@@ -2,23 +2,20 @@
 //!
 //! Invariants: the series of a family have its tenant, its properties, and the names of its labels; the labels of a
 //! series come back as they were declared. A family does not change, and lives as long as one of its series.
-//! Format, in memory alone: for each label whose value differs, ascending, its place among the labels and the value behind
-//! its length. A place is one character; a length is one below [`LONG`], or three. All of these are ASCII, so that the whole
-//! is UTF-8 and its values need no check.
+//! Format, in memory alone: for each label whose value differs, ascending, its place among the labels, which is one
+//! character, and the value behind its length ([`ogive_model::text_run`]).
 //! Threads: read by any; made by [`super::families`].
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU32};
 
+use ogive_model::text_run::{put_bits, put_text, take_text};
 use ogive_model::{Labels, Matcher, SeriesDef, SeriesMeta, Tenant};
 
-/// Lengths from here on take three characters: the first has the bits above the 14 of the other two.
-const LONG: usize = 0x60;
 /// Two counters precede what is shared.
 const COUNTERS_BYTES: usize = 2 * size_of::<usize>();
 const _: () = assert!(Labels::COUNT_MAX <= 1 << 7);
-const _: () = assert!(Labels::VALUE_BYTES_MAX < 0x20 << 14);
 
 /// What many series have in common.
 #[derive(Debug)]
@@ -172,25 +169,12 @@ pub(crate) fn put_differences(out: &mut String, of: &Labels, labels: &Labels) ->
             return false;
         }
         if of.1 != own.1 {
-            put(out, place);
-            match own.1.len() {
-                short if short < LONG => put(out, short),
-                long => {
-                    put(out, LONG | long >> 14);
-                    put(out, long >> 7 & 0x7f);
-                    put(out, long & 0x7f);
-                }
-            }
-            out.push_str(own.1);
+            assert!(place < 1 << 7, "{place} is not of seven bits");
+            put_bits(out, place);
+            put_text(out, own.1);
         }
     }
     true
-}
-
-/// Appends a number of seven bits.
-fn put(out: &mut String, number: usize) {
-    assert!(number < 1 << 7, "{number} is not of seven bits");
-    out.push(char::from(number as u8));
 }
 
 /// Values that differ, with their places.
@@ -203,20 +187,15 @@ impl<'a> Iterator for Differences<'a> {
     type Item = (usize, &'a str);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let bytes = self.rest.as_bytes();
-        let place = usize::from(*bytes.first()?);
-        let (header, length) = match usize::from(bytes[1]) {
-            short if short < LONG => (2, short),
-            long => (4, (long - LONG) << 14 | usize::from(bytes[2]) << 7 | usize::from(bytes[3])),
-        };
-        let (value, rest) = self.rest[header..].split_at(length);
-        self.rest = rest;
-        Some((place, value))
+        let place = usize::from(*self.rest.as_bytes().first()?);
+        self.rest = &self.rest[1..];
+        Some((place, take_text(&mut self.rest)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::text_run::LONG;
     use ogive_model::{Kind, MatchOp, Temporality};
     use proptest::prelude::*;
 
