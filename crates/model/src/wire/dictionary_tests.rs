@@ -172,7 +172,7 @@ fn a_dictionary_that_is_cut_or_changed_is_an_error_or_a_batch() {
         assert!(matches!(Batch::decode(&cut), Err(Error::Malformed(_) | Error::TooLarge { .. })));
     }
     for cut in 0..body.len() {
-        let cut = put_frame(VERSION_DICTIONARY, 0, &Tenant::default(), &body[..cut]).unwrap();
+        let cut = put_frame(VERSION_DICTIONARY, 0, &Tenant::default(), &[&body[..cut]]).unwrap();
         let _ = Batch::decode(&cut);
         let _ = View::read(&cut).map(|view| view.each_label(|_, _| {}));
     }

@@ -49,7 +49,7 @@ pub const TEXT_SAMPLE_BYTES_MAX: usize = 1 << 20;
 /// # Errors
 /// [`Error::TooLarge`] when the frame would exceed [`FRAME_BYTES_MAX`].
 pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
-    put_frame(VERSION_PLAIN, 0, tenant, message)
+    put_frame(VERSION_PLAIN, 0, tenant, &[message])
 }
 
 /// The valid frame `framed` as one of `tenant`.
@@ -59,7 +59,7 @@ pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
 /// [`FRAME_BYTES_MAX`].
 pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
     let Parts { version, flags, body, .. } = parts(framed)?;
-    put_frame(version.max(VERSION_NAMED), flags, tenant, body)
+    put_frame(version.max(VERSION_NAMED), flags, tenant, &[body])
 }
 
 /// A frame of the version with a dictionary around `declared` series and `message`, whatever they contain.
@@ -74,17 +74,19 @@ pub fn frame_declaring(tenant: &Tenant, declared: &[u8], message: &[u8]) -> Resu
 pub(super) fn put_declaring(flags: u16, tenant: &Tenant, declared: &[u8], message: &[u8]) -> Result<Vec<u8>, Error> {
     within("a batch's bytes", declared.len(), FRAME_BYTES_MAX)?;
     let length = u32::try_from(declared.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
-    put_frame(VERSION_DICTIONARY, flags, tenant, &[&length.to_le_bytes(), declared, message].concat())
+    put_frame(VERSION_DICTIONARY, flags, tenant, &[&length.to_le_bytes(), declared, message])
 }
 
-/// A frame of `version`, or of the second one at least when the tenant must be named.
-pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
+/// A frame of `version`, or of the second one at least when the tenant must be named, with the parts of its body behind
+/// each other.
+pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, body: &[&[u8]]) -> Result<Vec<u8>, Error> {
     let version = if tenant.is_default() { version } else { version.max(VERSION_NAMED) };
     let name = if tenant.is_default() { "" } else { tenant.as_str() };
     let named = if version == VERSION_PLAIN { 0 } else { 1 + name.len() };
-    within("a batch's bytes", HEADER_BYTES + named + message.len(), FRAME_BYTES_MAX)?;
-    let length = u32::try_from(named + message.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
-    let mut frame = Vec::with_capacity(HEADER_BYTES + named + message.len());
+    let bytes = named + body.iter().map(|part| part.len()).sum::<usize>();
+    within("a batch's bytes", HEADER_BYTES + bytes, FRAME_BYTES_MAX)?;
+    let length = u32::try_from(bytes).expect("FRAME_BYTES_MAX is below 4 GiB");
+    let mut frame = Vec::with_capacity(HEADER_BYTES + bytes);
     frame.extend_from_slice(&MAGIC);
     frame.extend_from_slice(&version.to_le_bytes());
     frame.extend_from_slice(&flags.to_le_bytes());
@@ -94,7 +96,7 @@ pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8
         frame.push(u8::try_from(name.len()).expect("a tenant's name is below 256 bytes"));
         frame.extend_from_slice(name.as_bytes());
     }
-    frame.extend_from_slice(message);
+    body.iter().for_each(|part| frame.extend_from_slice(part));
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame[..12]), &frame[HEADER_BYTES..]);
     frame[12..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     Ok(frame)

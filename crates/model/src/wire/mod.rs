@@ -76,7 +76,7 @@ impl Batch {
             () if !self.known.is_empty() => VERSION_NAMED,
             () => VERSION_PLAIN,
         };
-        put_frame(version, 0, &self.tenant, builder.finish(message, None))
+        put_frame(version, 0, &self.tenant, &[builder.finish(message, None)])
     }
 
     /// Decodes a frame.
@@ -120,7 +120,7 @@ pub fn encode_definitions<'a>(
     if let Some(declared) = declared {
         return put_declaring(FLAG_DEFINITIONS, tenant, &declared, builder.finish(message, None));
     }
-    put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(message, None))
+    put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, &[builder.finish(message, None)])
 }
 
 /// The tenant and the series that a frame of a journal defines; nothing when it is a batch.
@@ -145,7 +145,7 @@ pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>
 pub fn encode_arrival(time_ns: i64) -> Vec<u8> {
     let mut builder = planus::Builder::new();
     let message = encode::arrival(time_ns.max(1).unsigned_abs());
-    let frame = put_frame(VERSION_NAMED, FLAG_DEFINITIONS, &Tenant::default(), builder.finish(message, None));
+    let frame = put_frame(VERSION_NAMED, FLAG_DEFINITIONS, &Tenant::default(), &[builder.finish(message, None)]);
     frame.expect("a hundred bytes")
 }
 

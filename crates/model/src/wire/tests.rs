@@ -191,7 +191,7 @@ fn starts_travel_in_a_frame_of_the_third_version() {
     // What an older side would read without them, and count twice, says so.
     for version in [1, 2] {
         let message = &frame[HEADER_BYTES + 1..];
-        let older = put_frame(version, 0, &Tenant::default(), message).unwrap();
+        let older = put_frame(version, 0, &Tenant::default(), &[message]).unwrap();
         assert!(matches!(Batch::decode(&older), Err(Error::Malformed(what)) if what.contains("version 3")));
     }
     let other = Tenant::new("team-7").unwrap();
@@ -211,7 +211,7 @@ fn starts_travel_in_a_frame_of_the_third_version() {
     let mut message = encode::message(&started(), true);
     message.floats.as_mut().unwrap().start_ns = Some(vec![1, 2]);
     let mut builder = planus::Builder::new();
-    let cut = put_frame(VERSION_STARTED, 0, &Tenant::default(), builder.finish(message, None)).unwrap();
+    let cut = put_frame(VERSION_STARTED, 0, &Tenant::default(), &[builder.finish(message, None)]).unwrap();
     assert!(matches!(Batch::decode(&cut), Err(Error::Malformed(_))));
 }
 
@@ -271,7 +271,7 @@ fn changed_messages_behind_a_right_checksum_do_not_panic() {
             changed[at] = random(256) as u8;
         }
         changed.truncate(if random(8) == 0 { random(changed.len()) } else { changed.len() });
-        match Batch::decode(&put_frame(VERSION_STARTED, 0, &Tenant::default(), &changed).unwrap()) {
+        match Batch::decode(&put_frame(VERSION_STARTED, 0, &Tenant::default(), &[&changed]).unwrap()) {
             Ok(batch) => {
                 good += 1;
                 for sample in batch.samples.iter().flatten() {
