@@ -11,24 +11,10 @@ mod common;
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime};
 
-use common::{cell, cpu_seconds};
+use common::{WallClock, cell, cpu_seconds};
 use ogive_journal::RealDisk;
-use ogive_model::{
-    Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value, WallNs,
-};
+use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
-
-struct WallClock(Instant);
-
-impl Clock for WallClock {
-    fn now(&self) -> MonoNs {
-        MonoNs(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn wall(&self) -> WallNs {
-        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
-    }
-}
 
 fn series(number: u32, kind: Kind, temporality: Temporality) -> SeriesDef {
     let labels = Labels::new([

@@ -9,13 +9,11 @@ mod common;
 
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use common::cpu_seconds;
+use common::{WallClock, cpu_seconds};
 use ogive_journal::RealDisk;
-use ogive_model::{
-    Batch, Kind, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
-};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
 use tikv_jemallocator::Jemalloc;
 
@@ -47,18 +45,6 @@ impl Held {
             active: tikv_jemalloc_ctl::stats::active::read().expect("jemalloc has statistics") as f64,
             resident: kib * 1024.0,
         }
-    }
-}
-
-struct WallClock(Instant);
-
-impl Clock for WallClock {
-    fn now(&self) -> MonoNs {
-        MonoNs(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn wall(&self) -> WallNs {
-        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
     }
 }
 

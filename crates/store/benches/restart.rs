@@ -15,13 +15,11 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
-use common::cpu_seconds;
+use common::{WallClock, cpu_seconds};
 use ogive_journal::RealDisk;
-use ogive_model::{
-    Batch, Kind, Labels, MonoNs, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value, WallNs,
-};
+use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_store::{Clock, Options, Refusal, Store, TenantLimits};
 
 const SERIES: u32 = 20_000;
@@ -32,18 +30,6 @@ const STORED: u32 = 980_000;
 const STORED_SERIES: &str = "OGIVE_BENCH_SERIES";
 /// The variable that gives the new process its directory.
 const DIRECTORY: &str = "OGIVE_BENCH_RESTART";
-
-struct WallClock(Instant);
-
-impl Clock for WallClock {
-    fn now(&self) -> MonoNs {
-        MonoNs(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn wall(&self) -> WallNs {
-        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
-    }
-}
 
 fn memory_peak_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");

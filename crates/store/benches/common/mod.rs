@@ -3,8 +3,24 @@
 // Each bench uses a part of it.
 #![allow(dead_code)]
 
+use std::time::{Instant, SystemTime};
+
 use ogive_hist::Histogram;
-use ogive_model::Value;
+use ogive_model::{MonoNs, Value, WallNs};
+use ogive_store::Clock;
+
+/// The system's clocks; elapsed time is that since the instant.
+pub(crate) struct WallClock(pub(crate) Instant);
+
+impl Clock for WallClock {
+    fn now(&self) -> MonoNs {
+        MonoNs(self.0.elapsed().as_nanos() as u64)
+    }
+
+    fn wall(&self) -> WallNs {
+        WallNs(SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64))
+    }
+}
 
 /// CPU time of the whole process.
 pub(crate) fn cpu_seconds() -> f64 {
