@@ -36,18 +36,20 @@ impl Sample {
     /// The stored time: milliseconds, rounded up, so that an event stays inside the cell that ends at it.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
-        round_up(self.time_ns)
+        Self::stored_ms(self.time_ns)
+    }
+
+    /// The stored form of a time in nanoseconds, as [`Sample::time_ms`] has it.
+    #[must_use]
+    pub const fn stored_ms(ns: i64) -> i64 {
+        ns.div_euclid(1_000_000) + (ns.rem_euclid(1_000_000) > 0) as i64
     }
 
     /// The stored start: milliseconds, rounded like times, so that consecutive intervals remain consecutive; 0 when it
     /// is not known, or when it is in the same millisecond as the time.
     #[must_use]
     pub fn start_ms(&self) -> i64 {
-        let start_ms = self.start_ns.map_or(0, round_up);
+        let start_ms = self.start_ns.map_or(0, Self::stored_ms);
         if start_ms < self.time_ms() { start_ms } else { 0 }
     }
-}
-
-const fn round_up(ns: i64) -> i64 {
-    ns.div_euclid(1_000_000) + (ns.rem_euclid(1_000_000) > 0) as i64
 }

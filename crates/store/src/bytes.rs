@@ -3,7 +3,7 @@
 //! Invariants: a [`Cursor`] never reads past its slice and never panics, whatever the bytes are.
 //! Format: a varint is LEB128, at most 10 bytes, not necessarily the shortest form; a signed varint is zigzag.
 
-use ogive_model::Tenant;
+use ogive_model::{Error, Tenant};
 
 /// What is wrong with encoded bytes, and at which byte of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,13 @@ pub(crate) struct Broken {
     pub(crate) offset: usize,
     /// A sentence without its subject.
     pub(crate) problem: String,
+}
+
+/// Of a record of the journal, which a reader takes for a batch.
+impl From<Broken> for Error {
+    fn from(broken: Broken) -> Self {
+        Self::Malformed(broken.problem)
+    }
 }
 
 /// Appends `value` as a varint.

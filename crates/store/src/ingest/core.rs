@@ -16,7 +16,6 @@ use ogive_model::sequence::{SequenceState, SourceTable};
 use ogive_model::{Batch, Error as Bad, Kind, MonoNs, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
 use ogive_model::{Value, Verdict, WallMs, WallNs, wire};
 
-use crate::bytes::Broken;
 use crate::class::Class;
 use crate::ingest::check::check;
 use crate::ingest::head::{FloatRow, Frozen, Placed, Placement};
@@ -471,8 +470,7 @@ impl Core {
 
     /// Takes what a record whose samples are in blocks says of series and their numbers.
     pub(crate) fn restore_names(&mut self, frame: &[u8], numbers: &mut Numbers) -> Result<(), Bad> {
-        let malformed = |broken: Broken| Bad::Malformed(broken.problem);
-        if let Some(record) = FloatRecord::read(frame).map_err(malformed)? {
+        if let Some(record) = FloatRecord::read(frame)? {
             self.bind(&record, numbers);
         } else if let Some((tenant, series)) = wire::decode_definitions(frame)? {
             self.restore_series(&tenant, &series);
@@ -489,8 +487,7 @@ impl Core {
 
     /// Takes a record of the journal; `numbers` are those of the records before it.
     pub(crate) fn restore_record(&mut self, frame: &[u8], numbers: &mut Numbers) -> Result<Restored, Bad> {
-        let malformed = |broken: Broken| Bad::Malformed(broken.problem);
-        if let Some(record) = FloatRecord::read(frame).map_err(malformed)? {
+        if let Some(record) = FloatRecord::read(frame)? {
             self.bind(&record, numbers);
             return Ok(self.restore_floats(&record, numbers));
         }
@@ -551,7 +548,7 @@ impl Core {
             None | Some(&UNBOUND) => lost += 1,
             Some(number) => {
                 let Slot { shard, index } = registry.slot(*number);
-                placed[shard].floats.push(FloatRow { index, time_ms: time_ms(time_ns), value });
+                placed[shard].floats.push(FloatRow { index, time_ms: Sample::stored_ms(time_ns), value });
             }
         });
         let samples = record.len() as u64 - lost;
@@ -560,7 +557,8 @@ impl Core {
             // As many bytes as they take there.
             self.open_with(key, record.len() * size_of::<FloatRow>());
         }
-        let span = record.span_ns().map(|(first, last)| (WallMs(time_ms(first)), WallMs(time_ms(last))));
+        let span =
+            record.span_ns().map(|(first, last)| (WallMs(Sample::stored_ms(first)), WallMs(Sample::stored_ms(last))));
         Restored { samples, lost, span }
     }
 
@@ -603,11 +601,6 @@ fn ascending(numbers: impl Iterator<Item = u32>) -> Vec<u32> {
         numbers.dedup();
     }
     numbers
-}
-
-/// The stored time of a sample.
-const fn time_ms(time_ns: i64) -> i64 {
-    time_ns.div_euclid(1_000_000) + (time_ns.rem_euclid(1_000_000) > 0) as i64
 }
 
 const fn scheme_of(value: &Value) -> Option<&Scheme> {

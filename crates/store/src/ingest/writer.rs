@@ -237,9 +237,10 @@ impl Writer {
         if self.reserve.is_lent() {
             return Err((reply, Refusal::DiskFull));
         }
-        let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, judged));
+        let numbers = judged.distinct();
+        let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, &numbers));
         let appended = appended.and_then(|()| match is_columnar {
-            true => self.append_floats(&batch, judged),
+            true => self.append_floats(&batch, judged, &numbers),
             false => self.journal.append(&frame).map(drop),
         });
         if let Err(error) = appended {
@@ -265,12 +266,11 @@ impl Writer {
         judged.verdict.accepted > 0 && batch.samples.iter().flatten().all(is_plain) && judged.numbers().all(is_known)
     }
 
-    /// Appends the floats of a batch as columns.
-    fn append_floats(&mut self, batch: &Batch, judged: &Judged) -> Result<(), DiskError> {
+    /// Appends the floats of a batch as columns; `numbers` are those of its series, ascending.
+    fn append_floats(&mut self, batch: &Batch, judged: &Judged, numbers: &[u32]) -> Result<(), DiskError> {
         let (registry, encoder) = (&mut self.core.registry, &mut self.encoder);
         encoder.clear();
-        let numbers = judged.distinct();
-        for number in &numbers {
+        for number in numbers {
             if let Some(id) = registry.unbound(*number) {
                 encoder.bind(*number, id);
             }
@@ -282,7 +282,7 @@ impl Writer {
         let part = registry.part_name();
         let head = RecordHead { tenant: &batch.tenant, source: batch.source, sequence: batch.sequence, part };
         self.journal.append(encoder.finish(&head))?;
-        numbers.into_iter().for_each(|number| registry.count_record(number));
+        numbers.iter().for_each(|number| registry.count_record(*number));
         Ok(())
     }
 
@@ -300,14 +300,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the definitions of the series that a batch only names, where the journal's current part has too few.
-    fn define(&mut self, batch: &Batch, judged: &Judged) -> Result<(), DiskError> {
+    /// Appends the definitions of the series that a batch only names, where the journal's current part has too few;
+    /// `numbers` are those of its series.
+    fn define(&mut self, batch: &Batch, numbers: &[u32]) -> Result<(), DiskError> {
         if batch.known.is_empty() {
             return Ok(());
         }
         let (core, journal) = (&mut self.core, &mut self.journal);
-        let mut undefined = judged.distinct();
-        undefined.retain(|number| core.registry.undefined(*number).is_some());
+        let is_undefined = |number: &u32| core.registry.undefined(*number).is_some();
+        let undefined: Vec<u32> = numbers.iter().copied().filter(is_undefined).collect();
         let mut rest = &undefined[..];
         while !rest.is_empty() {
             let mut bytes = 0;

@@ -4,10 +4,9 @@
 
 use ogive_model::{SeriesId, SourceId, Tenant};
 
-use super::{MAGIC, NUMBER_MAX, TIMES_EQUAL, TIMES_MS, TIMES_NS, VERSION, values};
+use super::{MAGIC, MS_NS, NUMBER_MAX, TIMES_EQUAL, TIMES_MS, TIMES_NS, VERSION, values};
 use crate::bytes::{Broken, Cursor, get_tenant};
 
-const MS_NS: i64 = 1_000_000;
 /// A number and an identity.
 const BINDING_BYTES_MIN: usize = 17;
 

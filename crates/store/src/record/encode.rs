@@ -2,10 +2,9 @@
 
 use ogive_model::{SeriesId, SourceId, Tenant};
 
-use super::{MAGIC, TIMES_EQUAL, TIMES_MS, TIMES_NS, VERSION, values};
+use super::{MAGIC, MS_NS, TIMES_EQUAL, TIMES_MS, TIMES_NS, VERSION, values};
 use crate::bytes::{put_signed, put_tenant, put_varint};
 
-const MS_NS: i64 = 1_000_000;
 /// Samples for which there is room between records, some 8 MiB: enough for usual batches, little to keep.
 const SAMPLES_KEPT: usize = 1 << 17;
 

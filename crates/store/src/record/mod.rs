@@ -20,6 +20,8 @@ pub(crate) use encode::{RecordEncoder, RecordHead};
 
 const MAGIC: [u8; 4] = *b"OGVR";
 const VERSION: u8 = 1;
+/// Nanoseconds of a millisecond.
+const MS_NS: i64 = 1_000_000;
 /// One time for all samples.
 const TIMES_EQUAL: u8 = 0;
 /// Milliseconds from the time before.
@@ -76,8 +78,7 @@ impl RecordReader {
     /// # Errors
     /// When the record is neither; what [`Batch::encode`] says.
     pub fn frame<'a>(&mut self, record: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
-        let malformed = |broken: crate::bytes::Broken| Error::Malformed(broken.problem);
-        let Some(found) = FloatRecord::read(record).map_err(malformed)? else { return Ok(Cow::Borrowed(record)) };
+        let Some(found) = FloatRecord::read(record)? else { return Ok(Cow::Borrowed(record)) };
         if self.part != Some(found.part) {
             (self.part, self.ids) = (Some(found.part), HashMap::new());
         }
