@@ -36,7 +36,7 @@ impl Table {
 
     /// Where the samples of a series are as they came.
     pub(crate) fn from_series(def: &SeriesDef) -> Self {
-        match Class::of(&def.labels, def.meta.kind) {
+        match Class::from_labels(&def.labels, def.meta.kind) {
             Class::Numbers => Self::Numbers,
             Class::Logs => Self::Logs,
             Class::Gaps | Class::Audit | Class::Boards => Self::Records,

@@ -401,32 +401,32 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn of(status: u16, body: &str) -> Outcome {
+    fn outcome(status: u16, body: &str) -> Outcome {
         Reply { status, after: Some(Duration::from_secs(7)), body: body.into() }.outcome()
     }
 
     #[test]
     fn a_status_says_what_to_do_with_the_batch() {
         let verdict = r#"{"accepted":0,"duplicate":0,"rejected":[{"sample":0,"reason":"time_too_new"}]}"#;
-        assert!(matches!(of(200, verdict), Outcome::Answered(_)));
-        assert!(matches!(of(400, verdict), Outcome::Answered(_)), "each sample has its reason");
-        let Outcome::Refused { reason, detail } = of(400, r#"{"error":"cut"}"#) else { panic!("it is wrong") };
+        assert!(matches!(outcome(200, verdict), Outcome::Answered(_)));
+        assert!(matches!(outcome(400, verdict), Outcome::Answered(_)), "each sample has its reason");
+        let Outcome::Refused { reason, detail } = outcome(400, r#"{"error":"cut"}"#) else { panic!("it is wrong") };
         assert_eq!((reason.as_str(), detail.as_str()), ("status_400", "status 400: cut"));
         for status in [415, 422] {
-            assert!(matches!(of(status, r#"{"error":"x"}"#), Outcome::Refused { .. }), "{status}");
+            assert!(matches!(outcome(status, r#"{"error":"x"}"#), Outcome::Refused { .. }), "{status}");
         }
         for body in ["{}", "<html>", ""] {
-            assert!(matches!(of(413, body), Outcome::Refused { .. }), "{body}");
+            assert!(matches!(outcome(413, body), Outcome::Refused { .. }), "{body}");
         }
-        let doubt = |status, body| match of(status, body) {
+        let doubt = |status, body| match outcome(status, body) {
             Outcome::Later { in_doubt, .. } => in_doubt,
             other => panic!("{status}: {other:?}"),
         };
         assert!(doubt(200, "welcome") && doubt(200, "{}") && doubt(503, "{}") && doubt(502, ""));
         assert!(!doubt(507, "{}") && !doubt(404, "") && !doubt(302, ""));
         let seven = Some(Duration::from_secs(7));
-        assert!(matches!(of(429, ""), Outcome::Busy { after, .. } if after == seven));
-        assert!(matches!(of(507, ""), Outcome::Later { after, .. } if after == seven));
+        assert!(matches!(outcome(429, ""), Outcome::Busy { after, .. } if after == seven));
+        assert!(matches!(outcome(507, ""), Outcome::Later { after, .. } if after == seven));
     }
 
     /// A broker was given the plain port's scheme for a port that speaks TLS: what stands there answers 400 with a page of its own, and
@@ -435,7 +435,7 @@ mod tests {
     fn a_page_of_somebody_else_is_no_word_on_the_batch() {
         for status in [400, 415, 422] {
             for body in ["<html>The plain HTTP request was sent to HTTPS port", "", "{}", r#"{"message":"no"}"#] {
-                assert!(matches!(of(status, body), Outcome::Later { in_doubt: false, .. }), "{status} {body}");
+                assert!(matches!(outcome(status, body), Outcome::Later { in_doubt: false, .. }), "{status} {body}");
             }
         }
     }
@@ -444,7 +444,7 @@ mod tests {
     fn what_a_server_says_is_one_short_line() {
         let long = "\u{e4}".repeat(SENTENCE_BYTES_MAX);
         for body in [format!(r#"{{"error":"\u001b[2J\n{long}"}}"#), format!("\u{1b}[2J\n{long}")] {
-            let Outcome::Later { detail, .. } = of(500, &body) else { panic!("{body}") };
+            let Outcome::Later { detail, .. } = outcome(500, &body) else { panic!("{body}") };
             assert!(detail.len() < SENTENCE_BYTES_MAX + 20 && !detail.contains(char::is_control), "{detail:?}");
         }
     }

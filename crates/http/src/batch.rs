@@ -124,12 +124,12 @@ fn decode(app: &App, form: Form, mut held: ChargedBody, tenant: Option<Tenant>) 
             }
             in_pieces(app, &batch, details, unfolded)
         }
-        Form::FlatBuffer => of_frame(app, held.bytes, tenant, unfolded),
+        Form::FlatBuffer => from_frame(app, held.bytes, tenant, unfolded),
     }
 }
 
 /// The batch of a frame, with the memory for its decoded form: in pieces if it has more than this server accepts at once.
-pub(super) fn of_frame(
+pub(super) fn from_frame(
     app: &App,
     frame: Vec<u8>,
     tenant: Option<Tenant>,

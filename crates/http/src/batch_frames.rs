@@ -100,7 +100,7 @@ impl Frames {
             let room = Unfolded::new(&self.app.limits.unfolded_kib, length);
             let mut decoded = room
                 .map_err(ApiError::from)
-                .and_then(|room| batch::of_frame(&self.app, frame, self.tenant.clone(), room));
+                .and_then(|room| batch::from_frame(&self.app, frame, self.tenant.clone(), room));
             match &mut decoded {
                 Ok(Body::One(Decoded { batch, frame, unfolded: room, .. })) => {
                     let bytes = ogive_protocol::batch_bytes(batch) + frame.len();

@@ -240,7 +240,7 @@ fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Re
     let Value::Matrix(series) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };
-    let rows = rows::of(series).ok_or_else(|| ApiError::execution(NUMBERS))?;
+    let rows = rows::from_matrix(series).ok_or_else(|| ApiError::execution(NUMBERS))?;
     let unit = spy.units.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).common();
     Ok(Evaluation { rows, unit, warnings: [result.warnings, result.infos].concat() })
 }

@@ -89,7 +89,7 @@ mod tests {
         (header(header::CONTENT_ENCODING), header(header::VARY), Body::new(body))
     }
 
-    fn of(kind: &'static str, body: impl Into<Body>) -> Response {
+    fn response(kind: &'static str, body: impl Into<Body>) -> Response {
         ([(header::CONTENT_TYPE, kind)], body.into()).into_response()
     }
 
@@ -103,7 +103,7 @@ mod tests {
             ("identity", None),
             ("", None),
         ] {
-            let (encoding, vary, body) = answered(of("application/json", whole.clone()), accepts).await;
+            let (encoding, vary, body) = answered(response("application/json", whole.clone()), accepts).await;
             assert_eq!((encoding.as_deref(), vary.as_deref()), (expected, Some("accept-encoding")), "{accepts}");
             let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
             let plain = match expected {
@@ -131,10 +131,10 @@ mod tests {
             ("image/png", 10_000),
             ("application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse", 10_000),
         ] {
-            let (encoding, ..) = answered(of(kind, "x".repeat(bytes)), "gzip, zstd").await;
+            let (encoding, ..) = answered(response(kind, "x".repeat(bytes)), "gzip, zstd").await;
             assert_eq!(encoding, None, "{kind}");
         }
-        let mut packed = of("application/x-protobuf", "x".repeat(10_000));
+        let mut packed = response("application/x-protobuf", "x".repeat(10_000));
         packed.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("snappy"));
         assert_eq!(answered(packed, "gzip").await.0.as_deref(), Some("snappy"));
     }
@@ -143,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_is_not_held_back() {
         let (sender, receiver) = mpsc::channel(1);
-        let (encoding, _, mut body) = answered(of("application/json", Body::new(Pieces(receiver))), "gzip").await;
+        let (encoding, _, mut body) = answered(response("application/json", Body::new(Pieces(receiver))), "gzip").await;
         assert_eq!(encoding.as_deref(), Some("gzip"));
         let mut decoder = flate2::write::GzDecoder::new(Vec::new());
         for round in 1..=2 {

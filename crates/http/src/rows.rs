@@ -17,7 +17,7 @@ pub(super) struct Row {
 }
 
 /// The rows of a matrix; None when it contains numbers that are not buckets.
-pub(super) fn of(matrix: Vec<Series>) -> Option<Vec<Row>> {
+pub(super) fn from_matrix(matrix: Vec<Series>) -> Option<Vec<Row>> {
     let empty = matrix.is_empty();
     let (with, without): (Vec<Series>, Vec<Series>) = matrix.into_iter().partition(|row| !row.histograms.is_empty());
     if !with.is_empty() || empty {

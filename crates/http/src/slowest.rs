@@ -97,7 +97,7 @@ pub(super) async fn observed<T>(work: impl Future<Output = T>) -> (T, Option<Str
 mod tests {
     use super::*;
 
-    fn of(tenant: &str, text: &str) -> Expression {
+    fn expression(tenant: &str, text: &str) -> Expression {
         Expression { tenant: tenant.into(), route: "/api/v1/query", text: text.into() }
     }
 
@@ -105,12 +105,12 @@ mod tests {
     fn what_took_most_stays() {
         let slowest = Slowest::default();
         for at in 0..ENTRIES_MAX as i64 {
-            slowest.note(of("a", &format!("q{at}")), Ns(100 + at), at == 7, WallNs(1));
+            slowest.note(expression("a", &format!("q{at}")), Ns(100 + at), at == 7, WallNs(1));
         }
-        slowest.note(of("a", "cheap"), Ns(1), false, WallNs(2));
-        slowest.note(of("a", "dear"), Ns(10_000), false, WallNs(3));
-        slowest.note(of("a", "q1"), Ns(20_000), true, WallNs(4));
-        slowest.note(of("b", "other"), Ns(50_000), false, WallNs(5));
+        slowest.note(expression("a", "cheap"), Ns(1), false, WallNs(2));
+        slowest.note(expression("a", "dear"), Ns(10_000), false, WallNs(3));
+        slowest.note(expression("a", "q1"), Ns(20_000), true, WallNs(4));
+        slowest.note(expression("b", "other"), Ns(50_000), false, WallNs(5));
         let found = slowest.of("a");
         let texts: Vec<&str> = found.iter().take(2).map(|(of, _)| &*of.text).collect();
         assert_eq!(texts, ["q1", "dear"]);

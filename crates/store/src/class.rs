@@ -23,12 +23,12 @@ impl Class {
 
     /// The class of the samples of a series.
     #[must_use]
-    pub fn of(labels: &Labels, kind: Kind) -> Self {
-        Self::of_metric(labels.metric_name(), kind)
+    pub fn from_labels(labels: &Labels, kind: Kind) -> Self {
+        Self::from_metric(labels.metric_name(), kind)
     }
 
     /// The same by the metric's name.
-    pub(crate) fn of_metric(metric: &str, kind: Kind) -> Self {
+    pub(crate) fn from_metric(metric: &str, kind: Kind) -> Self {
         match (kind, metric) {
             (Kind::Float | Kind::Histogram, _) => Self::Numbers,
             (Kind::Text, GAP_METRIC) => Self::Gaps,

@@ -285,7 +285,7 @@ pub(crate) mod tests {
             bytes: 900,
             tenant: if id == 1 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             resolution_ms: 60_000,
-            window: Window::of(WallMs(9_000_000), Ms(7_200_000)),
+            window: Window::containing(WallMs(9_000_000), Ms(7_200_000)),
             arrived: 4,
             cleaned: 5,
             rolled: 6,

@@ -205,7 +205,7 @@ impl<'a> Opened<'a> {
     fn budget(&self) -> Budget {
         // ORDERING: Relaxed; a sum that guards no other memory.
         let left = self.left.load(Ordering::Relaxed);
-        Budget::partial_rest(self.samples_max, left).of_words(self.words.clone()).of_memory(self.memory.as_ref())
+        Budget::partial_rest(self.samples_max, left).with_words(self.words.clone()).with_memory(self.memory.as_ref())
     }
 
     /// Counts samples that were taken.

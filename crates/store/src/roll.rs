@@ -39,7 +39,7 @@ pub(crate) fn roll(mut data: SeriesData, width_ms: u32, clash: &dyn Fn(Clash)) -
 }
 
 fn end_of(time: i64, width: i64) -> i64 {
-    Window::of(WallMs(time), Ms(width)).end().0
+    Window::containing(WallMs(time), Ms(width)).end().0
 }
 
 fn cells(column: HistogramColumn, width: i64, clash: &dyn Fn(Clash)) -> HistogramColumn {

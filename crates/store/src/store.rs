@@ -855,7 +855,7 @@ fn open_journal(
 /// What decides about samples, knowing the series of the newest blocks.
 fn core_of(mut core: Core, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Core {
     core.registry.tick(clock.now());
-    core.registry.remember(Recall::of(&ledger.view().blocks));
+    core.registry.remember(Recall::from_blocks(&ledger.view().blocks));
     core
 }
 

@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_rollup_saves_when_its_cells_cost_less_than_the_samples_of_its_window() {
-        let window = Window::of(WallMs(120_000), Ms(120_000));
+        let window = Window::containing(WallMs(120_000), Ms(120_000));
         let rollup = BlockMeta { resolution_ms: 10_000, window, samples: 10, ..meta(0) };
         let raw = |samples, window| BlockMeta { samples, window, ..meta(1) };
         let manifest = |blocks: &[BlockMeta]| Manifest {
@@ -354,7 +354,8 @@ mod tests {
         assert!(manifest(&[half(40), half(40)]).saves(&rollup, 8));
         assert!(!manifest(&[half(40), half(39)]).saves(&rollup, 8));
         assert!(manifest(&[half(40), half(39)]).saves(&rollup, 1), "histograms");
-        let (next, longer) = (Window::of(WallMs(240_000), Ms(120_000)), Window::of(WallMs(120_000), Ms(480_000)));
+        let (next, longer) =
+            (Window::containing(WallMs(240_000), Ms(120_000)), Window::containing(WallMs(120_000), Ms(480_000)));
         assert!(!manifest(&[half(40), raw(40, next)]).saves(&rollup, 8), "another window");
         assert!(manifest(&[raw(320, longer)]).saves(&rollup, 8), "a quarter of it is in the window");
         assert!(!manifest(&[raw(319, longer)]).saves(&rollup, 8));
@@ -365,14 +366,14 @@ mod tests {
 
     #[test]
     fn a_rollup_is_fresh_when_nothing_finer_of_its_window_arrived_later() {
-        let window = Window::of(WallMs(120_000), Ms(120_000));
+        let window = Window::containing(WallMs(120_000), Ms(120_000));
         let rollup = BlockMeta { resolution_ms: 10_000, window, rolled: 5, ..meta(0) };
         let raw = |arrived, window| BlockMeta { arrived, window, ..meta(1) };
         let manifest = |other: BlockMeta| Manifest { blocks: vec![rollup.clone(), other], ..Manifest::default() };
         assert!(manifest(raw(5, window)).is_fresh(&rollup));
         assert!(!manifest(raw(6, window)).is_fresh(&rollup));
         assert!(!manifest(raw(6, Window::NONE)).is_fresh(&rollup), "it may hold any time");
-        assert!(manifest(raw(6, Window::of(WallMs(240_000), Ms(120_000)))).is_fresh(&rollup), "another window");
+        assert!(manifest(raw(6, Window::containing(WallMs(240_000), Ms(120_000)))).is_fresh(&rollup), "another window");
         let other = BlockMeta { tenant: Tenant::new("other").unwrap(), ..raw(6, window) };
         assert!(manifest(other).is_fresh(&rollup));
         let coarser = BlockMeta { resolution_ms: 60_000, ..raw(6, window) };

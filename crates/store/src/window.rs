@@ -22,7 +22,7 @@ impl Window {
 
     /// The window of `length` that holds `time`.
     #[must_use]
-    pub fn of(time: WallMs, length: Ms) -> Self {
+    pub fn containing(time: WallMs, length: Ms) -> Self {
         assert!(length > Ms::ZERO, "a window of {length}");
         let window = Self { start: time.saturating_sub(Ms(1)).align_down(length), length };
         // Every window excludes its start, so none holds the first instant of all.
@@ -130,11 +130,11 @@ impl Ladder {
     /// third length goes into windows of that length: else data of a year that comes at once would make thousands of
     /// blocks, where now it makes one a day.
     #[must_use]
-    pub fn of_flush(&self, time: WallMs, newest: WallMs) -> Window {
+    pub fn for_flush(&self, time: WallMs, newest: WallMs) -> Window {
         let long = self.base * STEPS[CLIMB];
-        let newest = Window::of(newest, long);
+        let newest = Window::containing(newest, long);
         let is_old = time <= newest.start.saturating_sub(long);
-        Window::of(time, if is_old { long } else { self.base })
+        Window::containing(time, if is_old { long } else { self.base })
     }
 }
 
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn a_window_holds_its_end_and_not_its_start() {
-        let window = |time| Window::of(time, Ms(2 * HOUR)).start.0 / HOUR;
+        let window = |time| Window::containing(time, Ms(2 * HOUR)).start.0 / HOUR;
         assert_eq!(
             [window(WallMs(1)), window(WallMs(2 * HOUR)), window(WallMs(2 * HOUR + 1)), window(WallMs(0))],
             [0, 0, 2, -2]
         );
         assert!(
-            Window::of(WallMs(i64::MIN), Ms(HOUR)).start < WallMs(0)
-                && Window::of(WallMs(i64::MAX), Ms(HOUR)).end() > WallMs(0)
+            Window::containing(WallMs(i64::MIN), Ms(HOUR)).start < WallMs(0)
+                && Window::containing(WallMs(i64::MAX), Ms(HOUR)).end() > WallMs(0)
         );
     }
 
@@ -172,24 +172,24 @@ mod tests {
         #[test]
         fn longer_windows_hold_shorter_ones_whole(time in -1_000_000_000_000..2_000_000_000_000_i64, newest in 0..2_000_000_000_000_i64) {
             let ladder = Ladder::new(Ms(2 * HOUR));
-            let windows: Vec<Window> = STEPS.iter().map(|step| Window::of(WallMs(time), Ms(step * 2 * HOUR))).collect();
+            let windows: Vec<Window> = STEPS.iter().map(|step| Window::containing(WallMs(time), Ms(step * 2 * HOUR))).collect();
             for pair in windows.windows(2) {
                 prop_assert!(pair[1].holds(&pair[0]) && pair[1].meets(&pair[0]) && pair[0].range().contains(WallMs(time)));
                 prop_assert!(!pair[0].holds(&pair[1]));
             }
-            prop_assert!(ladder.of_flush(WallMs(time), WallMs(newest.max(time))).range().contains(WallMs(time)));
+            prop_assert!(ladder.for_flush(WallMs(time), WallMs(newest.max(time))).range().contains(WallMs(time)));
         }
     }
 
     #[test]
     fn old_samples_of_a_flush_go_by_the_day() {
         let (ladder, now) = (Ladder::new(Ms(2 * HOUR)), 20_000 * 24 * HOUR + HOUR);
-        assert_eq!(ladder.of_flush(WallMs(now), WallMs(now)).length, Ms(2 * HOUR));
-        assert_eq!(ladder.of_flush(WallMs(now - 24 * HOUR), WallMs(now)).length, Ms(2 * HOUR));
-        assert_eq!(ladder.of_flush(WallMs(now - 26 * HOUR), WallMs(now)).length, Ms(24 * HOUR));
+        assert_eq!(ladder.for_flush(WallMs(now), WallMs(now)).length, Ms(2 * HOUR));
+        assert_eq!(ladder.for_flush(WallMs(now - 24 * HOUR), WallMs(now)).length, Ms(2 * HOUR));
+        assert_eq!(ladder.for_flush(WallMs(now - 26 * HOUR), WallMs(now)).length, Ms(24 * HOUR));
         assert!(
-            !Window::NONE.holds(&ladder.of_flush(WallMs(now), WallMs(now)))
-                && Window::NONE.meets(&ladder.of_flush(WallMs(now), WallMs(now)))
+            !Window::NONE.holds(&ladder.for_flush(WallMs(now), WallMs(now)))
+                && Window::NONE.meets(&ladder.for_flush(WallMs(now), WallMs(now)))
         );
     }
 }

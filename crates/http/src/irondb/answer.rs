@@ -26,7 +26,7 @@ fn with_members(error: &ApiError, mut body: Json) -> Response {
 }
 
 /// JSON, or the refusal.
-pub(super) fn of(answer: Result<Json, ApiError>) -> Response {
+pub(super) fn from_result(answer: Result<Json, ApiError>) -> Response {
     match answer {
         Ok(body) => json_answer(StatusCode::OK, body.to_string()),
         Err(error) => refusal(&error),

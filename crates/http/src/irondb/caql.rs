@@ -68,7 +68,7 @@ impl Query {
     }
 
     /// What a request asks for, in its body or in its parameters.
-    pub(super) async fn of_request(app: &App, request: Request, params: &Params) -> Result<Self, ApiError> {
+    pub(super) async fn from_request(app: &App, request: Request, params: &Params) -> Result<Self, ApiError> {
         let now_s = app.clock.wall().div_euclid(1_000_000_000);
         if request.method() != Method::POST {
             return Self::new(|name| params.get(name).map(str::to_owned), now_s);
@@ -124,7 +124,7 @@ pub(super) fn refused(error: &ApiError, text: &str) -> Response {
 
 async fn answered(app: &App, request: Request, text: &mut String) -> Result<Response, ApiError> {
     let asked = AccountRequest::new(&request)?;
-    let query = Query::of_request(app, request, &asked.params).await?;
+    let query = Query::from_request(app, request, &asked.params).await?;
     text.clone_from(&query.text);
     if let Some(expression) = query.promql() {
         return promql(app, &asked, &query, expression).await;
@@ -201,7 +201,7 @@ impl Source for Streams<'_> {
 /// Lists the extensions.
 pub(super) async fn list() -> Response {
     let param = |kind: &str, description: &str| json!({"type": kind, "description": description, "optional": true});
-    answer::of(Ok(json!({"public/caql_v1": {
+    answer::from_result(Ok(json!({"public/caql_v1": {
         "method": "POST", "PARSE_JSON_PAYLOAD": true,
         "description": "Evaluates CAQL, and PromQL behind #lang=\"promql\".",
         "documentation": "docs/irondb.md lists the functions.",

@@ -56,7 +56,7 @@ async fn begun(
     let (asked, headers) = (AccountRequest::new(&request)?, request.headers().clone());
     let after = last_event(&headers)?;
     let lateness = lateness(app, &asked.params)?;
-    let query = Query::of_request(app, request, &asked.params).await?;
+    let query = Query::from_request(app, request, &asked.params).await?;
     text.clone_from(&query.text);
     if query.promql().is_some() {
         return Err(ApiError::bad_data("stream PromQL from /v1/stream of the main port"));

@@ -73,7 +73,7 @@ pub(super) async fn get(State(app): State<App>, Path(check): Path<String>, reque
         let mut tags = ask(&app, None, move |app, cancel| read(app, cancel, &tenant, Some(&wanted))).await?;
         Ok(json!({check.clone(): tags.remove(&check).unwrap_or_default()}))
     };
-    answer::of(tags.await)
+    answer::from_result(tags.await)
 }
 
 #[derive(Deserialize)]
@@ -103,7 +103,7 @@ pub(super) async fn post(State(app): State<App>, Path(check): Path<String>, requ
         })
         .await
     };
-    answer::of(changed.await)
+    answer::from_result(changed.await)
 }
 
 pub(super) async fn delete(State(app): State<App>, Path(check): Path<String>, request: Request) -> Response {
@@ -111,7 +111,7 @@ pub(super) async fn delete(State(app): State<App>, Path(check): Path<String>, re
         let (check, tenant) = (paths::check(&check)?, params::tenant(request.headers())?.unwrap_or_default());
         change_to(&app, check, tenant, BTreeSet::clear).await
     };
-    answer::of(changed.await)
+    answer::from_result(changed.await)
 }
 
 async fn change_to(

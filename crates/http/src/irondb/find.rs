@@ -196,7 +196,7 @@ async fn answered(
     };
     match made.await {
         Ok((body, count, is_limited)) => {
-            let mut response = answer::of(Ok(body));
+            let mut response = answer::from_result(Ok(body));
             let headers = response.headers_mut();
             headers.insert("x-snowth-search-result-count", HeaderValue::from(count));
             headers.insert("x-snowth-search-result-count-is-estimate", HeaderValue::from_static("false"));

@@ -84,7 +84,7 @@ async fn listed(
     };
     match made.await {
         Ok((list, count)) => {
-            let mut response = answer::of(Ok(Json::Array(list)));
+            let mut response = answer::from_result(Ok(Json::Array(list)));
             response.headers_mut().insert("x-snowth-search-result-count", HeaderValue::from(count));
             response
         }
@@ -222,7 +222,7 @@ async fn drawn(app: &App, scope: &Scope, read: Result<(AccountRequest, Lookup), 
         let account = account(&scope.account)?;
         ask(app, asked.timeout, move |app, cancel| points(app, cancel, &asked, account, &lookup)).await
     };
-    answer::of(answered.await)
+    answer::from_result(answered.await)
 }
 
 /// The finest step with no more than [`POINTS_GOAL`] points.

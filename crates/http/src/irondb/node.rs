@@ -39,7 +39,7 @@ pub(super) async fn state(State(app): State<App>, peer: FromPeer) -> Response {
     for period in PERIODS {
         kind[format!("rollup_{period}")] = json!({});
     }
-    answer::of(Ok(json!({
+    answer::from_result(Ok(json!({
         "identity": node.id, "current": hash(&node), "next": "-", "base_rollup": PERIODS[0], "rollups": PERIODS,
         "nnt": kind.clone(), "nntbs": kind.clone(), "histogram": kind.clone(), "text": kind,
         "max_peer_lag": 0.0, "avg_peer_lag": 0.0,
@@ -53,7 +53,7 @@ pub(super) async fn state(State(app): State<App>, peer: FromPeer) -> Response {
 pub(super) async fn stats(State(app): State<App>, peer: FromPeer) -> Response {
     let node = node(&app, peer);
     let text = |value: String| json!({"_type": "s", "_value": value});
-    answer::of(Ok(json!({
+    answer::from_result(Ok(json!({
         "identity": text(node.id.clone()),
         "application": text("ogive".into()),
         "version": text(env!("CARGO_PKG_VERSION").into()),
@@ -68,7 +68,7 @@ const SEMVER: &str = "0.19.23";
 pub(super) async fn gossip(State(app): State<App>, peer: FromPeer) -> Response {
     let node = node(&app, peer);
     let now = app.clock.wall() as f64 / 1e9;
-    answer::of(Ok(json!([{
+    answer::from_result(Ok(json!([{
         "id": node.id, "gossip_time": format!("{now:.6}"), "gossip_age": "0.000000", "topo_current": hash(&node),
         "topo_next": "-", "topo_state": "n/a", "latency": {},
     }])))
@@ -98,11 +98,11 @@ fn is_current(node: &Node, asked: &str) -> Result<(), ApiError> {
 
 /// A topology with other nodes cannot be loaded; the current one is loaded already.
 pub(super) async fn load_topology(State(app): State<App>, Path(asked): Path<String>, peer: FromPeer) -> Response {
-    answer::of(is_current(&node(&app, peer), &asked).map(|()| Json::Object(Default::default())))
+    answer::from_result(is_current(&node(&app, peer), &asked).map(|()| Json::Object(Default::default())))
 }
 
 pub(super) async fn activate(State(app): State<App>, Path(asked): Path<String>, peer: FromPeer) -> Response {
-    answer::of(is_current(&node(&app, peer), &asked).map(|()| Json::Object(Default::default())))
+    answer::from_result(is_current(&node(&app, peer), &asked).map(|()| Json::Object(Default::default())))
 }
 
 pub(super) async fn locate(State(app): State<App>, peer: FromPeer, request: Request) -> Response {
@@ -124,5 +124,5 @@ pub(super) async fn rebuild_activity(State(app): State<App>, request: Request) -
             .map_err(|error| ApiError::bad_data(format!("the body is not a JSON list of streams: {error}")))?;
         Ok(json!({"records": list.len(), "updated": list.len(), "misdirected": 0, "errors": 0}))
     };
-    answer::of(read.await)
+    answer::from_result(read.await)
 }

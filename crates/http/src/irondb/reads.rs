@@ -33,7 +33,7 @@ async fn answered(
         Err(error) => return answer::refusal(&error),
     };
     let timeout = asked.timeout;
-    answer::of(ask(&app, timeout, move |app, cancel| work(app, cancel, &asked)).await)
+    answer::from_result(ask(&app, timeout, move |app, cancel| work(app, cancel, &asked)).await)
 }
 
 pub(super) async fn raw(State(app): State<App>, request: Request) -> Response {

@@ -80,7 +80,7 @@ impl Source {
         let mut failed = None;
         for directory in directories {
             let directory = absolute(directory)?;
-            match Inventory::of(&RealDisk, &directory, name, &mut |_| Ok(())) {
+            match Inventory::from_snapshot(&RealDisk, &directory, name, &mut |_| Ok(())) {
                 Ok(inventory) => return Ok(Self { directory, inventory }),
                 Err(error) => {
                     failed = failed.or(Some(anyhow::Error::new(error).context(directory.display().to_string())))

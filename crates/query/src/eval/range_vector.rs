@@ -94,7 +94,7 @@ impl Evaluator<'_> {
             end: WallMs(shift.apply(grid.end())).saturating_add(after),
         };
         let resolution = match edges {
-            Edges::Plain => rollups::of_windows(function, shift, grid, range),
+            Edges::Plain => rollups::for_windows(function, shift, grid, range),
             Edges::Anchored | Edges::Smoothed => Resolution::Finest,
         };
         Ok((Windows { range, shift, edges, before, after, resolution }, read))

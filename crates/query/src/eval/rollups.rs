@@ -26,7 +26,7 @@ fn use_of(function: &str) -> Option<RollupUse> {
 }
 
 /// The resolution for the windows of `range` that end at the instants of `grid`.
-pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range: Ms) -> Resolution {
+pub(crate) fn for_windows(function: &str, shift: Shift, grid: Grid, range: Ms) -> Resolution {
     let Some(use_as) = use_of(function) else { return Resolution::Finest };
     // One window, or the same at every instant: only the ends of what is read matter.
     let is_one = grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end());
@@ -35,7 +35,7 @@ pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range: Ms) ->
 }
 
 /// The resolution for the newest samples at the instants of `grid`.
-pub(crate) fn of_instants(shift: Shift, grid: Grid) -> Resolution {
+pub(crate) fn for_instants(shift: Shift, grid: Grid) -> Resolution {
     if grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end()) {
         // Only a few minutes are read.
         return Resolution::Finest;

@@ -216,7 +216,7 @@ impl<'a> Evaluator<'a> {
     ) -> Result<(), Error> {
         let lookback = self.options.lookback.0;
         let window = TimeRange::from_ms(shift.apply(grid.start).saturating_sub(lookback), shift.apply(grid.end()));
-        let resolution = rollups::of_instants(shift, grid);
+        let resolution = rollups::for_instants(shift, grid);
         let wider = |coarsest: i64| {
             // The newest cell may end longer ago than the lookback for samples.
             let start = window.start.saturating_sub(Ms(coarsest - lookback));

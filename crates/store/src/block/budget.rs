@@ -58,14 +58,14 @@ impl Budget {
 
     /// Of texts only those are wanted that may have `words`.
     #[must_use]
-    pub fn of_words(self, words: Option<Arc<Words>>) -> Self {
+    pub fn with_words(self, words: Option<Arc<Words>>) -> Self {
         Self { words, ..self }
     }
 
     /// The bytes of texts and of columns that are read are charged to `memory` for as long as the budget lives: a text
     /// counts as one sample however long it is, and a zero in a column as none.
     #[must_use]
-    pub(crate) fn of_memory(self, memory: Option<&Arc<Memory>>) -> Self {
+    pub(crate) fn with_memory(self, memory: Option<&Arc<Memory>>) -> Self {
         Self { held: memory.map(Memory::empty), ..self }
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let texts = ["a".repeat(100), String::new(), "b".repeat(1_000)];
         let bytes = 1_100 + 3 * size_of::<String>();
         let memory = Memory::new(MemoryScope::Query, bytes);
-        let mut budget = Budget::new(3).of_memory(Some(&memory));
+        let mut budget = Budget::new(3).with_memory(Some(&memory));
         budget.hold(&texts).unwrap();
         assert_eq!(memory.used(), bytes);
         let refused = budget.hold(&texts[1..2]);
@@ -199,7 +199,7 @@ mod tests {
         let stretch = BinStretch { rows: 16, negative: BinColumns::default(), positive };
         let bytes = 2 * size_of::<i32>() + 32 * size_of::<u64>();
         let memory = Memory::new(MemoryScope::Query, bytes);
-        let mut budget = Budget::new(3).of_memory(Some(&memory));
+        let mut budget = Budget::new(3).with_memory(Some(&memory));
         budget.hold_columns(&stretch).unwrap();
         assert_eq!(memory.used(), bytes);
         assert!(matches!(budget.hold_columns(&stretch), Err(Error::Selection(SelectError::TooMuchMemory(_)))));

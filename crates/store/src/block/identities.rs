@@ -19,7 +19,7 @@ struct LabelBytes {
 }
 
 impl LabelBytes {
-    fn of(index: &Index) -> Result<Self, Broken> {
+    fn from_index(index: &Index) -> Result<Self, Broken> {
         let mut all = Self { bytes: Vec::new(), ends: Vec::new() };
         index.each_label(|name, value| {
             for text in [name, value] {
@@ -53,7 +53,8 @@ impl Block {
         mut each: impl FnMut(u32, SeriesId, Temporality),
     ) -> Result<(), Error> {
         let index = self.index()?;
-        let labels = LabelBytes::of(&index).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))?;
+        let labels =
+            LabelBytes::from_index(&index).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))?;
         // The bytes of the labels of a series, and where each of them ends.
         let (mut canonical, mut ends) = (Vec::new(), Vec::new());
         self.each_described(&index, |number, own, shared, (kind, temporality)| {

@@ -146,7 +146,7 @@ fn a_search_skips_chunks_without_its_words() {
             labels_only: false,
             resolution: Default::default(),
         };
-        let mut budget = Budget::new(usize::MAX).of_words(Some(Arc::new(words)));
+        let mut budget = Budget::new(usize::MAX).with_words(Some(Arc::new(words)));
         let found = block.select(&selection, &mut budget).unwrap();
         found.first().map_or((0, false), |data| (data.texts.times.len(), data.texts.times.contains(&31_234)))
     };
@@ -184,7 +184,7 @@ fn a_chunk_that_is_ruled_out_is_not_read_and_scrubbed_still() {
             labels_only: false,
             resolution: Default::default(),
         };
-        let mut budget = Budget::new(usize::MAX).of_words(Some(Arc::new(Words::Word(word.to_owned()))));
+        let mut budget = Budget::new(usize::MAX).with_words(Some(Arc::new(Words::Word(word.to_owned()))));
         block.select(&selection, &mut budget).map(|found| found.first().map_or(0, |data| data.texts.times.len()))
     };
     // A filter is wrong about one of some twenty words.

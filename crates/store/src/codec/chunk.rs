@@ -135,7 +135,7 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, pa
         Kind::Histogram => {
             put_starts(out, &series.histograms.times, &series.histograms.starts, rows.clone());
             let values = &series.histograms.values[rows];
-            histograms::put(out, &histograms::Shape::of(&values[0]), values);
+            histograms::put(out, &histograms::Shape::from_value(&values[0]), values);
         }
         Kind::Text => texts::put(out, &series.texts.values[rows], packer),
     }

@@ -21,7 +21,7 @@ pub(super) const BYTES_MAX: usize = 64 << 10;
 const TEXT_BYTES_MIN: usize = 16 << 10;
 
 /// The filter of `values`; `None` where reading them is as quick, or where it would be larger than it may be.
-pub(crate) fn of(values: &[String]) -> Option<Vec<u8>> {
+pub(crate) fn build(values: &[String]) -> Option<Vec<u8>> {
     if values.iter().map(String::len).sum::<usize>() < TEXT_BYTES_MIN {
         return None;
     }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn every_word_is_found_and_few_others() {
         let lines: Vec<String> = (0..2_000).map(|at| format!("GET /orders/{} took {at} ms", at * 7919)).collect();
-        let filter = of(&lines).unwrap();
+        let filter = build(&lines).unwrap();
         let mut words = HashSet::new();
         lines.iter().for_each(|line| each_word(line, |word| words.extend([word.to_owned()])));
         assert!(words.iter().all(|word| may_have(&filter, word)));
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn few_texts_and_texts_without_words_have_none() {
-        assert_eq!(of(&["a word".to_owned()]), None);
-        assert_eq!(of(&vec!["--- !!!".to_owned(); 10_000]), None);
+        assert_eq!(build(&["a word".to_owned()]), None);
+        assert_eq!(build(&vec!["--- !!!".to_owned(); 10_000]), None);
         let many: Vec<String> = (0..100_000).map(|at| format!("w{at}")).collect();
-        assert_eq!(of(&many), None, "it would be larger than it may be");
+        assert_eq!(build(&many), None, "it would be larger than it may be");
     }
 
     /// The places of words are on disks: they stay where they are.

@@ -28,7 +28,7 @@ const PCO_COUNT_MIN: usize = 32;
 /// Appends `values` in the first form that holds them exactly.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
     let Some((first, rest)) = values.split_first() else { return };
-    if let Some(decimal) = Decimal::of(values) {
+    if let Some(decimal) = Decimal::from_values(values) {
         decimal.put(out, values);
     } else if rest.iter().all(|value| value.to_bits() == first.to_bits()) {
         out.push(CONSTANT);
@@ -84,7 +84,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn from_values(values: &[f64]) -> Option<Self> {
         let exceptions_max = values.len() >> EXCEPTIONS_SHIFT;
         let mut exponent = 0;
         let mut misses = 0;

@@ -33,7 +33,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(value: &HistogramValue) -> Self {
+    pub(crate) fn from_value(value: &HistogramValue) -> Self {
         match value {
             HistogramValue::Integer(histogram) => Self { float: false, scheme: histogram.scheme.clone() },
             HistogramValue::Float(histogram) => Self { float: true, scheme: histogram.scheme.clone() },
@@ -528,7 +528,7 @@ fn rows_of<C: Count>(union: &[i32], matrix: &Matrix<C>, rows: usize) -> Vec<Bins
 /// How many of the first of `values` go into one chunk: as many as share the first one's shape, up to the
 /// limits, and at least one.
 pub(crate) fn fitting(values: &[HistogramValue]) -> usize {
-    let shape = Shape::of(&values[0]);
+    let shape = Shape::from_value(&values[0]);
     let cells = values.iter().take(CHUNK_CELLS_MAX).take_while(|value| shape.fits(value)).count();
     // An upper bound that needs no set: the indexes between the least and the greatest.
     let mut spans = [(i32::MAX, i32::MIN); 2];

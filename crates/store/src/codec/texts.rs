@@ -41,7 +41,7 @@ const DICTIONARY_BYTES_MIN: usize = 12;
 
 /// Appends `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[String], packer: &mut Packer) {
-    if let Some(filter) = filter::of(values) {
+    if let Some(filter) = filter::build(values) {
         assert!(filter.len() <= filter::BYTES_MAX, "a reader takes no filter of {} bytes", filter.len());
         out.push(FILTER_CHECKED);
         put_bytes(out, &filter);

@@ -487,7 +487,7 @@ mod tests {
 
         fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
             let (times, values) = rows.iter().map(|row| (row.0, f64::from_bits(row.1 as u64))).unzip();
-            Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
+            Some(Packed::from_columns(&Columns { times, values, starts: Vec::new() }))
         }
 
         fn unpack(packed: &Packed) -> Vec<(i64, Self)> {

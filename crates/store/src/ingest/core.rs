@@ -49,7 +49,7 @@ struct BatchKey {
 }
 
 impl BatchKey {
-    fn of(batch: &Batch) -> Self {
+    fn from_batch(batch: &Batch) -> Self {
         Self { tenant: batch.tenant.clone(), source: batch.source, sequence: batch.sequence }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn of(shards: usize) -> Self {
+    pub(crate) fn with_shards(shards: usize) -> Self {
         Self { placed: (0..shards).map(|_| Placement::default()).collect(), ..Self::default() }
     }
 }
@@ -194,7 +194,7 @@ impl Core {
     ) -> Self {
         let registry = Registry::new(shards.len(), limits);
         let (stats, size, oldest) = (Arc::clone(stats), Arc::clone(size), Arc::clone(oldest));
-        let (shards, open) = (shards.to_vec(), Open::of(shards.len()));
+        let (shards, open) = (shards.to_vec(), Open::with_shards(shards.len()));
         Self { sources, registry, shards, open, epoch: 0, stats, size, oldest }
     }
 
@@ -205,7 +205,7 @@ impl Core {
 
     /// What the number of a batch is to its tenant.
     pub(crate) fn seen(&self, batch: &Batch) -> SequenceState {
-        self.seen_key(&BatchKey::of(batch))
+        self.seen_key(&BatchKey::from_batch(batch))
     }
 
     fn seen_key(&self, key: &BatchKey) -> SequenceState {
@@ -292,7 +292,7 @@ impl Core {
             Some(def) => def.as_ref().ok().map(|def| def.labels.metric_name()),
             None => known.get(index - series.len()).map(|number| self.registry.metric_name(*number)),
         };
-        metric.map_or(Class::Logs, |metric| Class::of_metric(metric, Kind::Text))
+        metric.map_or(Class::Logs, |metric| Class::from_metric(metric, Kind::Text))
     }
 
     fn place_at(&self, number: u32, folded: bool) -> SampleTarget {
@@ -364,7 +364,7 @@ impl Core {
 
     /// Takes the accepted samples of a batch, whose record is in the journal, into the open group.
     pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
-        self.open_with(BatchKey::of(&batch), bytes);
+        self.open_with(BatchKey::from_batch(&batch), bytes);
         // Its answer is the next one.
         let number = self.open.replies.len() as u32;
         // As a replay has them: a frame holds the histograms with float counts behind the others.
@@ -398,7 +398,7 @@ impl Core {
 
     /// Hands the open group, which is durable now, to the shards.
     pub(crate) fn hand_on(&mut self) {
-        let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
+        let open = std::mem::replace(&mut self.open, Open::with_shards(self.shards.len()));
         assert_eq!(open.marks.len(), open.pending.len(), "each batch of a group is marked once");
         for BatchKey { tenant, source, sequence } in open.marks {
             self.sources.mark(&tenant, source, sequence);
@@ -452,7 +452,7 @@ impl Core {
 
     /// Gives the open group up: its records are void.
     pub(crate) fn abandon(&mut self) -> Vec<(Reply, Verdict)> {
-        let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
+        let open = std::mem::replace(&mut self.open, Open::with_shards(self.shards.len()));
         self.registry.forget_fresh(0);
         self.registry.forget_definitions();
         open.replies

@@ -168,7 +168,7 @@ impl Head {
         if owned.meta().kind == Kind::Histogram {
             self.histograms.add(index, names(&owned));
         }
-        let samples = Samples::of(owned.meta().kind);
+        let samples = Samples::new(owned.meta().kind);
         let delta = owned.meta().temporality == Temporality::Delta;
         self.series[at] = Some(Series { delta, owned, followed: false, late: 0, samples });
     }
@@ -444,7 +444,7 @@ impl Head {
 
 impl Samples {
     /// None yet.
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         match kind {
             Kind::Float => Self::Floats(Column::default()),
             Kind::Histogram => Self::Histograms(Column::default()),
@@ -509,7 +509,7 @@ impl Samples {
             Self::StartedHistograms(column) => (Kind::Histogram, Parts::StartedHistograms(column.take())),
             Self::Texts(column) => (Kind::Text, Parts::Texts(column.take())),
         };
-        *self = Self::of(kind);
+        *self = Self::new(kind);
         parts
     }
 }
@@ -832,7 +832,7 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
     let newest = all.iter().filter_map(|series| series.parts.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
-        for window in series.parts.windows(|time| ladder.of_flush(WallMs(time), WallMs(newest))) {
+        for window in series.parts.windows(|time| ladder.for_flush(WallMs(time), WallMs(newest))) {
             windows.entry((series.owned.tenant(), window)).or_default().push(series);
         }
     }

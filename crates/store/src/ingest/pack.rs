@@ -24,7 +24,7 @@ impl Pack for f64 {
 
     fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
         let (times, values) = rows.iter().copied().unzip();
-        Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
+        Some(Packed::from_columns(&Columns { times, values, starts: Vec::new() }))
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
@@ -49,7 +49,7 @@ impl Pack for Started<f64> {
             columns.starts.push(row.start);
         }
         debug_assert!(columns.times.is_sorted(), "a full part is in the order of its times");
-        Some(Packed::of(&columns))
+        Some(Packed::from_columns(&columns))
     }
 
     fn unpack(packed: &Packed) -> Vec<(i64, Self)> {

@@ -53,7 +53,7 @@ pub(crate) struct PackedRows<'a> {
 
 impl Packed {
     /// Packs rows of floats of which there is one at least.
-    pub(crate) fn of(columns: &Columns) -> Self {
+    pub(crate) fn from_columns(columns: &Columns) -> Self {
         let Columns { times, values, starts } = columns;
         assert!(times.len() == values.len(), "{} times of {} values", times.len(), values.len());
         Self::new(times, starts, |out| put_values(out, values))
@@ -307,7 +307,7 @@ mod tests {
     use crate::testing::any_float;
 
     fn check(columns: &Columns) -> usize {
-        let packed = Packed::of(columns);
+        let packed = Packed::from_columns(columns);
         let back = packed.columns();
         let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&back.values), bits(&columns.values));

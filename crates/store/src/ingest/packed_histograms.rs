@@ -36,7 +36,7 @@ trait Coded: Count {
     /// Whether all of the counts can be written as `integers`, not as their bits.
     fn are_integers(all: impl Iterator<Item = Self>) -> bool;
     fn code(self, integers: bool) -> u64;
-    fn of_code(code: u64, integers: bool) -> Self;
+    fn from_code(code: u64, integers: bool) -> Self;
 }
 
 impl Coded for u64 {
@@ -46,7 +46,7 @@ impl Coded for u64 {
     fn code(self, _: bool) -> u64 {
         self
     }
-    fn of_code(code: u64, _: bool) -> Self {
+    fn from_code(code: u64, _: bool) -> Self {
         code
     }
 }
@@ -58,7 +58,7 @@ impl Coded for f64 {
     fn code(self, integers: bool) -> u64 {
         if integers { self as u64 } else { self.to_bits() }
     }
-    fn of_code(code: u64, integers: bool) -> Self {
+    fn from_code(code: u64, integers: bool) -> Self {
         if integers { code as Self } else { Self::from_bits(code) }
     }
 }
@@ -67,7 +67,7 @@ impl Coded for f64 {
 pub(crate) fn put(out: &mut Vec<u8>, values: &[&HistogramValue]) {
     let mut left = values;
     while let Some(first) = left.first() {
-        let shape = Shape::of(first);
+        let shape = Shape::from_value(first);
         let (run, rest) = left.split_at(left.iter().take_while(|value| shape.fits(value)).count());
         assert!(!run.is_empty(), "a histogram has its own shape");
         put_varint(out, run.len() as u64);
@@ -131,7 +131,7 @@ fn put_run<C: Coded>(out: &mut Vec<u8>, rows: &[&Histogram<C>]) {
 
 fn get_run<C: Coded>(cursor: &mut Cursor<'_>, shape: &Shape, count: usize) -> Result<Vec<Histogram<C>>, Broken> {
     let integers = cursor.byte()? == 1;
-    let of_code = |code: i64| C::of_code(code.cast_unsigned(), integers);
+    let of_code = |code: i64| C::from_code(code.cast_unsigned(), integers);
     let resets = get_integers(cursor, count)?;
     let thresholds = get_values(cursor, count)?;
     let (zeros, nans) = (get_integers(cursor, count)?, get_integers(cursor, count)?);
@@ -188,7 +188,7 @@ struct Turned {
 }
 
 impl Turned {
-    fn of<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
+    fn new<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
         assert!(rows.len() <= COUNT_MAX, "numbers of {} rows have a byte each", rows.len());
         let mut ends = vec![0; indexes.len()];
         for bins in rows {
@@ -238,7 +238,7 @@ struct Full {
 }
 
 impl Full {
-    fn of<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
+    fn new<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
         let height = rows.len();
         assert!(height <= COUNT_MAX, "numbers of {height} rows have a byte each");
         let mut full =
@@ -348,9 +348,9 @@ fn put_bins<C: Coded>(out: &mut Vec<u8>, rows: &[&Bins<C>], integers: bool) {
     let mut packed = Vec::with_capacity(2 * total);
     let mut bits = BitWriter::new(&mut packed);
     if indexes.len() * rows.len() <= FULL_RATIO * total {
-        Full::of(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
+        Full::new(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
     } else {
-        Turned::of(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
+        Turned::new(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
     }
     bits.finish();
     put_bytes(out, &packed);
@@ -431,7 +431,7 @@ fn get_bins<C: Coded>(cursor: &mut Cursor<'_>, height: usize, integers: bool) ->
         for (row, count) in rows[begin..end].iter().zip(&counts[begin..end]) {
             let (indexes, counts) = &mut turned[usize::from(*row)];
             indexes.push(*index);
-            counts.push(C::of_code(*count, integers));
+            counts.push(C::from_code(*count, integers));
         }
         begin = end;
     }
@@ -565,7 +565,7 @@ mod tests {
             let pick = |row: &(i16, prop::sample::Index)| row.1.get(&values).clone();
             let mut rows: Vec<_> = times.into_iter().zip(rows.iter().map(pick)).collect();
             if alike {
-                let shape = Shape::of(&rows[0].1);
+                let shape = Shape::from_value(&rows[0].1);
                 rows.retain(|row| shape.fits(&row.1));
             }
             check(&rows);
@@ -594,8 +594,8 @@ mod tests {
                 bits.finish();
                 (out, packed)
             };
-            let full = Full::of(&rows, &indexes, &column_of, true);
-            let turned = Turned::of(&rows, &indexes, &column_of, true);
+            let full = Full::new(&rows, &indexes, &column_of, true);
+            let turned = Turned::new(&rows, &indexes, &column_of, true);
             prop_assert_eq!(
                 written(&|out, bits| full.put(out, bits, &indexes)),
                 written(&|out, bits| turned.put(out, bits, &indexes))

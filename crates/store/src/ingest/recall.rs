@@ -74,7 +74,7 @@ pub(crate) struct Recall {
 
 impl Recall {
     /// The series of those of `blocks` that have recent samples.
-    pub(crate) fn of(blocks: &Blocks) -> Self {
+    pub(crate) fn from_blocks(blocks: &Blocks) -> Self {
         Self { blocks: blocks.recent(RECENT), known: None, failures: 0 }
     }
 

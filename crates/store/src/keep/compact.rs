@@ -67,7 +67,7 @@ fn plan_step(
 ) -> Option<Job> {
     let mut windows: BTreeMap<Window, Vec<&BlockMeta>> = BTreeMap::new();
     for meta in group.iter().filter(|meta| meta.window.length <= length) {
-        let window = Window::of(meta.window.end(), length);
+        let window = Window::containing(meta.window.end(), length);
         // One that was cut by other windows, before they were configured anew, may begin in the window before.
         if meta.window.start >= window.start {
             windows.entry(window).or_default().push(meta);
@@ -211,7 +211,7 @@ impl<'a> Pieces<'a> {
                 continue;
             };
             debug_assert!(!having.is_empty(), "a series is one of a source");
-            let piece = Window::of(next, self.piece).range();
+            let piece = Window::containing(next, self.piece).range();
             let mut whole: Option<SeriesData> = None;
             for at in having {
                 if let Some(part) = self.sources[*at].read(piece)? {
@@ -267,8 +267,8 @@ mod tests {
     }
 
     /// A block of `bytes` in the window of `hours` that ends at `end`.
-    fn of(id: u64, bytes: u64, end: i64, hours: i64) -> BlockMeta {
-        BlockMeta { window: Window::of(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, ..meta(id) }
+    fn block(id: u64, bytes: u64, end: i64, hours: i64) -> BlockMeta {
+        BlockMeta { window: Window::containing(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, ..meta(id) }
     }
 
     fn planned(blocks: &[BlockMeta], rules: &Rules) -> Option<(Vec<u64>, i64, i64)> {
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn blocks_of_like_size_in_one_window_are_planned() {
         let check = |sizes: &[u64], fan, closed| {
-            let blocks: Vec<_> = sizes.iter().zip(0..).map(|(bytes, id)| of(id, *bytes, 2, 2)).collect();
+            let blocks: Vec<_> = sizes.iter().zip(0..).map(|(bytes, id)| block(id, *bytes, 2, 2)).collect();
             planned(&blocks, &rules(fan, closed)).map(|job| job.0)
         };
         assert_eq!(check(&[5, 5], 3, 0), None, "the window is open");
@@ -298,34 +298,37 @@ mod tests {
     #[test]
     fn blocks_that_were_cut_by_other_windows_stay_as_they_are() {
         // Three hours a block before, two now: the first begins in one window of eight hours and ends in the next.
-        let blocks = [of(0, 5, 9, 3), of(1, 5, 12, 2), of(2, 5, 14, 2)];
+        let blocks = [block(0, 5, 9, 3), block(1, 5, 12, 2), block(2, 5, 14, 2)];
         assert_eq!(planned(&blocks, &rules(3, 16)), Some((vec![1, 2], 8, 8)));
         assert_eq!(planned(&blocks[..2], &rules(3, 16)), None);
     }
 
     #[test]
     fn neighbouring_windows_become_a_longer_one_when_it_is_closed() {
-        let blocks = [of(0, 5, 2, 2), of(1, 5, 4, 2), of(2, 5, 6, 2), of(3, 5, 8, 2), of(4, 5, 10, 2)];
+        let blocks = [block(0, 5, 2, 2), block(1, 5, 4, 2), block(2, 5, 6, 2), block(3, 5, 8, 2), block(4, 5, 10, 2)];
         assert_eq!(planned(&blocks, &rules(3, 7)), None);
         assert_eq!(planned(&blocks, &rules(3, 8)), Some((vec![0, 1, 2, 3], 0, 8)));
-        let eights = [of(0, 5, 8, 8), of(1, 5, 16, 8), of(2, 6, 24, 8), of(3, 1, 26, 2)];
+        let eights = [block(0, 5, 8, 8), block(1, 5, 16, 8), block(2, 6, 24, 8), block(3, 1, 26, 2)];
         assert_eq!(planned(&eights, &rules(3, 24)), Some((vec![0, 1, 2], 0, 24)));
         // A day is as long as it gets.
-        assert_eq!(planned(&[of(0, 5, 24, 24), of(1, 5, 48, 24)], &rules(3, 900)), None);
+        assert_eq!(planned(&[block(0, 5, 24, 24), block(1, 5, 48, 24)], &rules(3, 900)), None);
         // Others' blocks, and other resolutions, stay apart.
-        let mut apart = [of(0, 5, 2, 2), of(1, 5, 2, 2), of(2, 5, 2, 2)];
+        let mut apart = [block(0, 5, 2, 2), block(1, 5, 2, 2), block(2, 5, 2, 2)];
         apart[1].tenant = Tenant::new("other").unwrap();
         apart[2].resolution_ms = 60_000;
         assert_eq!(planned(&apart, &rules(2, 900)), None);
-        assert_eq!(planned(&[of(0, 5, 2, 2), BlockMeta { window: Window::NONE, ..meta(1) }], &rules(2, 900)), None);
+        assert_eq!(planned(&[block(0, 5, 2, 2), BlockMeta { window: Window::NONE, ..meta(1) }], &rules(2, 900)), None);
     }
 
     #[test]
     fn a_late_block_does_not_rewrite_the_day() {
-        let day = of(0, 1_000_000, 24, 24);
-        assert_eq!(planned(&[day.clone(), of(1, 10, 2, 2)], &rules(6, 900)), None);
-        assert_eq!(planned(&[day.clone(), of(1, 10, 2, 2), of(2, 10, 2, 2)], &rules(6, 900)), Some((vec![1, 2], 0, 2)));
-        assert_eq!(planned(&[day, of(1, 10, 2, 2), of(2, 10, 20, 2)], &rules(6, 900)), Some((vec![1, 2], 0, 24)));
+        let day = block(0, 1_000_000, 24, 24);
+        assert_eq!(planned(&[day.clone(), block(1, 10, 2, 2)], &rules(6, 900)), None);
+        assert_eq!(
+            planned(&[day.clone(), block(1, 10, 2, 2), block(2, 10, 2, 2)], &rules(6, 900)),
+            Some((vec![1, 2], 0, 2))
+        );
+        assert_eq!(planned(&[day, block(1, 10, 2, 2), block(2, 10, 20, 2)], &rules(6, 900)), Some((vec![1, 2], 0, 24)));
     }
 
     #[test]
@@ -334,7 +337,7 @@ mod tests {
         let (mut next, mut written, mut flushed) = (0, 0, 0);
         for flush in 0..7 * 144_i64 {
             let end = (flush + 1) * 600_000;
-            blocks.push(BlockMeta { window: Window::of(WallMs(end), Ms(2 * HOUR)), bytes: 1000, ..meta(next) });
+            blocks.push(BlockMeta { window: Window::containing(WallMs(end), Ms(2 * HOUR)), bytes: 1000, ..meta(next) });
             (next, flushed) = (next + 1, flushed + 1000);
             let rules = Rules { ladder: Ladder::new(Ms(2 * HOUR)), fan: 6, closed: WallMs(end) };
             while let Some(job) = plan(&blocks, &rules, |_| false, |_, _| true) {

@@ -153,7 +153,7 @@ fn texts_by_age(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
 }
 
 /// What goes for its size: gaps and audit are small and stay.
-fn of_size(resolution_ms: u32) -> Classes {
+fn dropped_for_size(resolution_ms: u32) -> Classes {
     if resolution_ms > 0 { NUMBERS } else { [Class::Numbers, Class::Logs].into_iter().collect() }
 }
 
@@ -168,7 +168,7 @@ fn by_size(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
             return None;
         }
         let ((_, resolution_ms), group) = own().max_by_key(|(_, group)| bytes(group))?;
-        let classes = of_size(*resolution_ms);
+        let classes = dropped_for_size(*resolution_ms);
         let has_some = |meta: &&&BlockMeta| meta.window.has_length() && !classes.without(meta.dropped()).is_empty();
         let ends = group.iter().filter(has_some).map(|meta| meta.window.end());
         // Up to the next place where a horizon may stand.
@@ -190,8 +190,8 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn of(id: u64, bytes: u64, end: i64, hours: i64, resolution_ms: u32) -> BlockMeta {
-        BlockMeta { window: Window::of(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, resolution_ms, ..meta(id) }
+    fn block(id: u64, bytes: u64, end: i64, hours: i64, resolution_ms: u32) -> BlockMeta {
+        BlockMeta { window: Window::containing(WallMs(end * HOUR), Ms(hours * HOUR)), bytes, resolution_ms, ..meta(id) }
     }
 
     fn planned(blocks: &[BlockMeta], keep: Keep, now: i64) -> Option<(u32, i64, Vec<u64>)> {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_older_than_is_kept_goes_by_whole_blocks() {
         let keep = |hours: u64| Keep { age: Some(Duration::from_secs(hours * 3600)), ..Keep::default() };
-        let blocks = [of(0, 1, 2, 2, 0), of(1, 1, 4, 2, 0), of(2, 1, 24, 24, 0), of(3, 1, 2, 2, 60_000)];
+        let blocks = [block(0, 1, 2, 2, 0), block(1, 1, 4, 2, 0), block(2, 1, 24, 24, 0), block(3, 1, 2, 2, 60_000)];
         assert_eq!(planned(&blocks, Keep::default(), 1000), None);
         assert_eq!(planned(&blocks, keep(10), 11), None);
         assert_eq!(planned(&blocks, keep(10), 12), Some((0, 2, vec![0])));
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_more_than_is_kept_goes_from_the_earliest_window_of_the_largest_resolution() {
         let keep = |bytes| Keep { bytes: Some(bytes), ..Keep::default() };
-        let blocks = [of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0), of(2, 5, 2, 2, 60_000), of(3, 10, 100, 2, 0)];
+        let blocks = [block(0, 10, 2, 2, 0), block(1, 10, 4, 2, 0), block(2, 5, 2, 2, 60_000), block(3, 10, 100, 2, 0)];
         assert_eq!(planned(&blocks, keep(35), 101), None);
         assert_eq!(planned(&blocks, keep(34), 101), Some((0, 2, vec![0])));
         assert_eq!(planned(&blocks[2..], keep(1), 101), Some((0, 100, vec![3])));
@@ -234,15 +234,16 @@ mod tests {
     #[test]
     fn a_block_that_waits_for_its_rollup_keeps_what_is_later_and_not_what_is_before_it() {
         let keep = || Keep { ages: BTreeMap::from([(0, Duration::from_secs(3600))]), ..Keep::default() };
-        let waiting = of(90, 1, 8, 2, 0);
-        let blocks = [of(0, 1, 2, 2, 0), of(1, 1, 6, 2, 0), waiting.clone(), of(2, 1, 10, 2, 0)];
+        let waiting = block(90, 1, 8, 2, 0);
+        let blocks = [block(0, 1, 2, 2, 0), block(1, 1, 6, 2, 0), waiting.clone(), block(2, 1, 10, 2, 0)];
         assert_eq!(planned(&blocks, keep(), 100), Some((0, 6, vec![0, 1])));
-        assert_eq!(planned(&[waiting, of(2, 1, 10, 2, 0)], keep(), 100), None);
+        assert_eq!(planned(&[waiting, block(2, 1, 10, 2, 0)], keep(), 100), None);
     }
 
     #[test]
     fn a_horizon_only_rises() {
-        let mut manifest = Manifest { blocks: vec![of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0)], ..Manifest::default() };
+        let mut manifest =
+            Manifest { blocks: vec![block(0, 10, 2, 2, 0), block(1, 10, 4, 2, 0)], ..Manifest::default() };
         let job =
             |until| Job { tenant: Tenant::default(), resolution_ms: 0, until: WallMs(until * HOUR), classes: NUMBERS };
         assert_eq!(job(2).apply(&mut manifest, &[(BlockId(0), None)]), (1, 10));

@@ -233,7 +233,7 @@ impl Maintainer {
             return Some(Job::Forget);
         }
         let bounds = self.bounds();
-        let made = ManifestRollups::of(manifest, &self.rollups, self.ladder, bounds);
+        let made = ManifestRollups::new(manifest, &self.rollups, self.ladder, bounds);
         if let Some(due) = made.due(&self.rollups, wall, closed, &self.known) {
             return Some(Job::RollUp(due));
         }
@@ -269,7 +269,7 @@ impl Maintainer {
     /// written anew it has none.
     fn is_to_be_packed(&self, view: &View, meta: &BlockMeta, closed: WallMs) -> bool {
         meta.resolution_ms == 0
-            && Window::of(meta.window.end(), self.longest()).end() <= closed
+            && Window::containing(meta.window.end(), self.longest()).end() <= closed
             && view.blocks.readable(meta.id).is_ok_and(|block| {
                 let texts = block.quick_text_bytes();
                 texts > 0 && texts >= meta.bytes / PACK_SHARE
@@ -308,7 +308,7 @@ impl Maintainer {
         let mut made = Vec::new();
         let mut after = meta.time_min.saturating_sub(Ms(1));
         while after < meta.time_max {
-            let window = self.ladder.of_flush(after.saturating_add(Ms(1)), meta.time_max);
+            let window = self.ladder.for_flush(after.saturating_add(Ms(1)), meta.time_max);
             assert!(window.end() > after, "{window:?} begins behind {after}");
             let written = self.rewrite(view, &[meta], window.range(), self.effort(window))?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
@@ -368,7 +368,7 @@ impl Maintainer {
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
             view = self.ledger.view();
-            let made = ManifestRollups::of(&view.manifest, &self.rollups, self.ladder, self.bounds());
+            let made = ManifestRollups::new(&view.manifest, &self.rollups, self.ladder, self.bounds());
             let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
             if job.classes.holds(Class::Numbers) && !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());
@@ -405,7 +405,7 @@ impl Maintainer {
         if meta.resolution_ms > 0 || gone == Classes::ALL {
             return Ok(None);
         }
-        let without = |labels: &Labels, kind| gone.holds(Class::of(labels, kind));
+        let without = |labels: &Labels, kind| gone.holds(Class::from_labels(labels, kind));
         let written = self.write_anew(view, &[meta], meta.window.range(), self.effort(meta.window), &without)?;
         Ok(written.map(|made| BlockMeta { window: meta.window, rolled: gone.to_stored(), ..made }))
     }

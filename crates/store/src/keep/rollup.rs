@@ -103,7 +103,7 @@ fn made(blocks: &[BlockMeta], resolution_ms: u32, length: Ms) -> ByWindow<'_> {
 /// The windows of `length` that a window has a part of.
 fn parts(window: Window, length: Ms) -> impl Iterator<Item = Window> {
     debug_assert!(length > Ms::ZERO, "windows of {length}");
-    let first = Window::of(window.start.saturating_add(Ms(1)), length);
+    let first = Window::containing(window.start.saturating_add(Ms(1)), length);
     let count = if window.has_length() { (window.end() - first.start + length - Ms(1)) / length } else { 0 };
     debug_assert!(count >= 0, "{window:?} has {count} windows of {length}");
     (0..count).map(move |at| Window { start: first.start + length * at, length })
@@ -127,7 +127,7 @@ struct Coarser<'a> {
 
 impl<'a> ManifestRollups<'a> {
     /// `bounds` are what retention keeps now.
-    pub(crate) fn of(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder, bounds: Bounds<'a>) -> Self {
+    pub(crate) fn new(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder, bounds: Bounds<'a>) -> Self {
         let of = rollups.iter().map(|coarser| {
             let length = ladder.lengths(*coarser)[0];
             let made = made(&manifest.blocks, *coarser, length);

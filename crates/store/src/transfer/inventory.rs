@@ -88,7 +88,7 @@ impl Inventory {
     ///
     /// # Errors
     /// [`Error::Refused`] when there is none; [`Error::Corrupt`] when a block is bad in every copy; the disk's.
-    pub fn of(
+    pub fn from_snapshot(
         disk: &dyn Disk,
         directory: &Path,
         name: &str,

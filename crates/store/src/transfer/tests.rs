@@ -34,7 +34,7 @@ fn sender() -> SimulatedDisk {
 }
 
 fn inventory(disk: &SimulatedDisk, name: &str) -> Inventory {
-    Inventory::of(disk, Path::new(FROM), name, &mut quiet).unwrap()
+    Inventory::from_snapshot(disk, Path::new(FROM), name, &mut quiet).unwrap()
 }
 
 fn bytes_of(disk: &SimulatedDisk, inventory: &Inventory, file: &FileEntry) -> Vec<u8> {
@@ -87,7 +87,7 @@ fn a_snapshot_arrives_whole_and_the_next_costs_what_changed() {
     snapshot::delete(&to, Path::new(TO), "one").unwrap();
     assert_eq!(received(&to, "two", "/c3"), (0..60).collect());
     // A received one is sent on as any other.
-    assert_eq!(Inventory::of(&to, Path::new(TO), "two", &mut quiet).unwrap(), two);
+    assert_eq!(Inventory::from_snapshot(&to, Path::new(TO), "two", &mut quiet).unwrap(), two);
 }
 
 /// Whatever change of the receiver's disk is the last before its power goes: the next start goes on, and all arrives.
@@ -153,7 +153,7 @@ fn a_flipped_bit_on_the_way_is_found_and_sent_again() {
     for at in (0..block.bytes as usize).step_by(97) {
         let path = files.path_in(Path::new(FROM), block);
         from.flip_bit(&path, 8 * at);
-        match Inventory::of(&from, Path::new(FROM), "one", &mut quiet) {
+        match Inventory::from_snapshot(&from, Path::new(FROM), "one", &mut quiet) {
             Ok(healed) if healed == files => {}
             // A byte between two sections, which holds nothing.
             Ok(_) => from.flip_bit(&path, 8 * at),
