@@ -247,7 +247,8 @@ proptest! {
             rig.send(batch.to_vec());
             rig.flush();
         }
-        // What was made again between the flushes rests.
+        // What was made again between the flushes rests; what is being made now would rest from the later time on.
+        rig.settle();
         rig.clock.advance(Ns(3600 * SECOND));
         rig.settle();
         prop_assert!(samples.iter().all(|(def, ..)| def.meta.kind == Kind::Text) || rig.blocks(width) > 0);
