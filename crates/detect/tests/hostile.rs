@@ -154,3 +154,25 @@ fn a_rule_has_a_bounded_number_of_alerts() {
     assert!(matches!(&rules[1].health, Health::Bad(error) if error.contains("50001 alerts")), "{:?}", rules[1].health);
     assert_eq!((rules[1].alerts().count(), &rules[2].health), (0, &Health::Good));
 }
+
+/// `ALERTS` of an alert has two labels more than the alert: a series with more than the limit could not be stored.
+#[test]
+fn an_alert_whose_labels_leave_no_room_for_its_state_fails_its_rule() {
+    let store = MemoryStore::default();
+    let wide = |metric: &str, count: usize| Sample {
+        labels: Labels::new(
+            (1..count).map(|at| (format!("l{at}"), "x".to_owned())).chain([("__name__".into(), metric.into())]),
+        )
+        .unwrap(),
+        time: WallMs(1_700_000_000_000),
+        value: Point::Float(0.0),
+    };
+    // The alert has `alertname` where its series has a name; `ALERTS` has a name and the state besides.
+    store.append(vec![wide("fits", Labels::COUNT_MAX - 2), wide("full", Labels::COUNT_MAX - 1)]).unwrap();
+    let mut both =
+        groups("groups:\n- name: g\n  rules:\n  - {alert: A, expr: fits == 0}\n  - {alert: B, expr: full == 0}\n");
+    evaluate(&mut both, &store, EngineOptions::default());
+    let rules = &both[0].rules;
+    assert_eq!((rules[0].alerts().count(), &rules[0].health), (1, &Health::Good));
+    assert!(matches!(&rules[1].health, Health::Bad(error) if error.contains("ALERTS")), "{:?}", rules[1].health);
+}

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use super::App;
 use super::ask::{Cancel, ask, blocking};
 use super::error::ApiError;
-use super::live::{Events, SECOND, event, last_event, second_end, second_number};
+use super::live::{Events, SECOND, event, last_event, second_end};
 use super::params::Params;
 use super::peer::Asker;
 use super::pieces::Written;
@@ -259,7 +259,7 @@ impl Continuous {
                 self.values(&[next]).await?.into_iter().next().map(|(_, data, hash)| (data, hash))
             {
                 self.sent.insert(next, hash);
-                self.send(event("value", Some(second_number(next)), &data)).await?;
+                self.send(event("value", Some(next.to_secs()), &data)).await?;
             }
             last_sent = self.app.now();
             self.corrections(next).await?;
@@ -280,7 +280,7 @@ impl Continuous {
     /// Skips what is too far back, and reports that.
     async fn skip(&mut self, from: WallMs, closed: WallMs) -> Result<WallMs, Over> {
         let to = (closed - self.behind_max()).align_down(self.plan.step);
-        let (first, last) = (second_number(from), second_number(to));
+        let (first, last) = (from.to_secs(), to.to_secs());
         let gap = serde_json::json!({"from": first, "to": last, "read": self.plan.read});
         self.send(event("gap", None, gap.to_string().as_bytes())).await?;
         Ok(to)
@@ -291,7 +291,7 @@ impl Continuous {
         let times = self.times(next - self.plan.step);
         for (time, data, hash) in self.values(&times).await? {
             self.sent.insert(time, hash);
-            self.send(event("correction", Some(second_number(time)), &data)).await?;
+            self.send(event("correction", Some(time.to_secs()), &data)).await?;
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Continuous {
         }
         for (time, data, hash) in values {
             if self.sent.insert(time, hash) != Some(hash) {
-                self.send(event("correction", Some(second_number(time)), &data)).await?;
+                self.send(event("correction", Some(time.to_secs()), &data)).await?;
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ use super::ask::ask;
 use super::catalog::selector;
 use super::cells;
 use super::error::ApiError;
-use super::live::{Events, SECOND, event, last_event, second_end, second_number};
+use super::live::{Events, SECOND, event, last_event, second_end};
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
@@ -148,7 +148,7 @@ impl Subscription {
 
     async fn watermark(&mut self, until: WallMs) -> Result<(), Over> {
         self.sent = self.sent.split_off(&(until - SECOND * (SECONDS + 1), 0));
-        self.send("watermark", Some(second_number(until)), &json!({"t": second_number(until)})).await
+        self.send("watermark", Some(until.to_secs()), &json!({"t": until.to_secs()})).await
     }
 
     /// Sends the cells of (from, to] that are new or have changed. Those from before the stream are only recorded.
@@ -242,5 +242,5 @@ fn events(series: SeriesData) -> Vec<(WallMs, u64, Value)> {
 
 /// Cells of this time were left out.
 fn gap(from: WallMs, to: WallMs) -> Value {
-    json!({"from": second_number(from), "to": second_number(to), "read": "/v1/cells"})
+    json!({"from": from.to_secs(), "to": to.to_secs(), "read": "/v1/cells"})
 }

@@ -331,6 +331,12 @@ impl WallMs {
     pub const fn to_ns(self) -> WallNs {
         WallNs(self.0.saturating_mul(NS_PER_MS))
     }
+
+    /// The second of the epoch that it is in.
+    #[must_use]
+    pub const fn to_secs(self) -> i64 {
+        self.0.div_euclid(1_000)
+    }
 }
 
 impl WallNs {

@@ -135,6 +135,10 @@ impl Store {
         ];
         // What came to an end while no store was open.
         maintenance.ring(None);
+        if ledger.view().manifest.read_before > 0 {
+            // A replay that wrote blocks left segments of which the next start needs the definitions: they go with a flush.
+            bell.ring(None);
+        }
         Ok(Self {
             queue,
             shards,

@@ -95,7 +95,7 @@ fn verdict(outcome: &Outcome) -> String {
     if gap > GAP_SECONDS_MAX {
         let ms = gap * 1e3;
         return format!(
-            "nothing was published for {ms:.0} ms, again and again, while no order was under way: look upstream"
+            "nothing was published for {ms:.0} ms, again and again, while no order was in flight: look upstream"
         );
     }
     "nothing is slow".into()

@@ -275,9 +275,11 @@ impl Rule {
         }
         let annotations =
             self.annotation_templates.iter().map(|(name, template)| (name.clone(), expand(template))).collect();
+        let labels = with(&labels, "alertname", &self.spec.name)?;
+        can_have_state(&labels)?;
         Ok(Alert {
             state: AlertState::Pending,
-            labels: with(&labels, "alertname", &self.spec.name)?,
+            labels,
             annotations,
             value: number,
             active_at: site.time,
@@ -365,11 +367,18 @@ fn absent(alert: &mut Alert, time: WallMs, keep_firing_for: Ms) -> bool {
     false
 }
 
+/// Whether an alert's labels leave room for those that `ALERTS` adds.
+fn can_have_state(labels: &Labels) -> Result<(), String> {
+    let whole = labels.try_with(METRIC_NAME, "ALERTS_FOR_STATE");
+    let whole = whole.and_then(|all| all.try_with("alertstate", AlertState::Firing.as_str()));
+    whole.map(drop).map_err(|error| format!("the alert's labels with those of ALERTS: {error}"))
+}
+
 /// `ALERTS` and `ALERTS_FOR_STATE` of an alert.
 fn state_samples(alert: &Alert, time: WallMs) -> [Sample; 2] {
     let named = |name: &str| alert.labels.with(METRIC_NAME, name);
     let state = named("ALERTS").with("alertstate", alert.state.as_str());
-    let since = alert.active_at.0.div_euclid(1000) as f64;
+    let since = alert.active_at.to_secs() as f64;
     [
         Sample { labels: state, time, value: Point::Float(1.0) },
         Sample { labels: named("ALERTS_FOR_STATE"), time, value: Point::Float(since) },

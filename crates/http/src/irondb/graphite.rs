@@ -24,7 +24,7 @@ use super::{streams, writes};
 use crate::App;
 use crate::ask::{Cancel, ask};
 use crate::error::ApiError;
-use crate::live::{SECOND, second_end, second_number};
+use crate::live::{SECOND, second_end};
 
 /// 1 MiB: thousands of names with the metadata of `metrics/find`.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -251,7 +251,7 @@ fn points(app: &App, cancel: &Cancel, asked: &AccountRequest, account: i64, look
         let column = column(app, cancel, asked, account, leaf, slots)?;
         all.insert(leaf.label.clone(), column);
     }
-    let (from, to) = (second_number(start), second_number(end));
+    let (from, to) = (start.to_secs(), end.to_secs());
     Ok(json!({"from": from, "to": to, "step": step / SECOND, "series": all}))
 }
 

@@ -37,7 +37,7 @@ use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
 use ogive_storage::live::{Answer, LATENESS_MS, Reading, SECONDS, SecondState, StreamSeries};
-pub(super) use seconds::{SECOND, second_end, second_number};
+pub(super) use seconds::{SECOND, second_end};
 use seconds::{Second, Seconds};
 
 /// 100 ms: a worker of the cells that has not finished by then is starved of CPU, and the store is queried.
@@ -171,7 +171,7 @@ impl ColumnStream {
                 }
                 Err(error) => return refuse(&error, sender).await,
             }
-            let is_due = second_number(second) % KEEP_ALIVE_SECONDS == 0;
+            let is_due = second.to_secs() % KEEP_ALIVE_SECONDS == 0;
             if is_due && sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
                 return;
             }
@@ -204,16 +204,16 @@ impl ColumnStream {
 
     fn note(&mut self, found: &Seconds, now: WallMs) {
         for (series, newest, is_wide) in &found.heard {
-            self.heard.note(*series, *newest, second_number(now), *is_wide);
+            self.heard.note(*series, *newest, now.to_secs(), *is_wide);
         }
-        self.heard.forget(second_number(now));
+        self.heard.forget(now.to_secs());
     }
 
     fn known(&self, time: WallMs, now: WallMs, second: &Second, is_selector: bool) -> SecondState {
         let has_samples = second.has_samples();
         match &self.reading {
-            Some(reading) => reading.known(second_number(time), has_samples),
-            None if is_selector => self.heard.known(second_number(time), second_number(now), has_samples),
+            Some(reading) => reading.known(time.to_secs(), has_samples),
+            None if is_selector => self.heard.known(time.to_secs(), now.to_secs(), has_samples),
             None if has_samples => SecondState::Whole,
             None => SecondState::Unknown,
         }
@@ -242,7 +242,7 @@ impl ColumnStream {
         let data = second.json(time, known, &self.wanted.quantiles);
         self.remember(time, &second, known);
         self.sent = self.sent.split_off(&(time - SECOND * SECONDS));
-        let sent = sender.send(event("column", Some(second_number(time)), &data)).await;
+        let sent = sender.send(event("column", Some(time.to_secs()), &data)).await;
         Ok(if sent.is_ok() { Next::Goes } else { Next::Ends })
     }
 
@@ -295,7 +295,7 @@ impl ColumnStream {
         }
         let (changed, seen) = reading.changes(self.seen);
         let moved = |(time, (_, known, has_samples)): (&WallMs, &(u64, SecondState, bool))| {
-            (reading.known(second_number(*time), *has_samples) != *known).then_some(*time)
+            (reading.known(time.to_secs(), *has_samples) != *known).then_some(*time)
         };
         let moved = self.sent.iter().filter_map(moved);
         let changed = changed.into_iter().flat_map(|(first, last)| [second_end(first), second_end(last)]);
@@ -307,7 +307,7 @@ impl ColumnStream {
     /// A second from closed cells, if they are certain. A watch that never is certain ends.
     async fn of_cells(&mut self, time: WallMs) -> Option<Second> {
         let answer = match &self.reading {
-            Some(reading) => reading.second(second_number(time), CLOSING).await,
+            Some(reading) => reading.second(time.to_secs(), CLOSING).await,
             None => Answer::Ask(None),
         };
         let counts = self.app.live.as_ref().map(|live| live.counts().clone());

@@ -30,11 +30,6 @@ const SAMPLES_MAX: usize = 2_000_000;
 
 pub(crate) const SECOND: Ms = Ms::from_secs(1);
 
-/// The number of the second that ends at `time`, as events and live cells name it.
-pub(crate) const fn second_number(time: WallMs) -> i64 {
-    time.0.div_euclid(SECOND.0)
-}
-
 /// When the second called `number` ends.
 pub(crate) const fn second_end(number: i64) -> WallMs {
     WallMs(number * SECOND.0)
@@ -128,7 +123,7 @@ fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &C
         let mut hasher = DefaultHasher::new();
         (&series.labels, series.meta.kind).hash(&mut hasher);
         let is_wide = !(1..=1_000).contains(&series.meta.width_ms);
-        out.heard.push((hasher.finish(), second_number(WallMs(*newest).align_up(SECOND)), is_wide));
+        out.heard.push((hasher.finish(), WallMs(*newest).align_up(SECOND).to_secs(), is_wide));
         has_histograms |= series.meta.kind == Kind::Histogram;
         if series.meta.kind == Kind::Float {
             add_numbers(&mut out, &series);

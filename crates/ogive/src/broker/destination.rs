@@ -90,7 +90,7 @@ impl Figures {
         self.batches += 1;
         self.frame_bytes += bytes as u64;
         self.acknowledged_at = Some(now);
-        let second = second_of(now);
+        let second = now.to_secs();
         let place = &mut self.seconds[second.rem_euclid(RATE_SECONDS as i64) as usize];
         if place.0 != second {
             *place = (second, 0, 0);
@@ -100,7 +100,7 @@ impl Figures {
 
     /// The mean of the last seconds.
     pub(super) fn rate(&self, now: WallMs) -> Rate {
-        let recent = self.seconds.iter().filter(|(second, ..)| *second > second_of(now) - RATE_SECONDS as i64);
+        let recent = self.seconds.iter().filter(|(second, ..)| *second > now.to_secs() - RATE_SECONDS as i64);
         let (batches, bytes) = recent.fold((0, 0), |sum, (_, batches, bytes)| (sum.0 + batches, sum.1 + bytes));
         Rate { batches: batches as f64 / RATE_SECONDS as f64, bytes: bytes as f64 / RATE_SECONDS as f64 }
     }
@@ -109,11 +109,6 @@ impl Figures {
         self.reported.truncate(REPORTED_MAX - 1);
         self.reported.push_front(Arc::new(gap));
     }
-}
-
-/// The number of the second in which `time` is.
-const fn second_of(time: WallMs) -> i64 {
-    time.0.div_euclid(1_000)
 }
 
 /// The state under the lock.

@@ -196,7 +196,7 @@ impl Live {
 
     /// The last second that is complete, with the lateness allowed.
     fn closed_second(&self) -> i64 {
-        (WallNs(self.clock.wall()).to_ms() - self.lateness()).0.div_euclid(1_000)
+        (WallNs(self.clock.wall()).to_ms() - self.lateness()).to_secs()
     }
 
     /// Notifies the shards of each second that has passed, until `board` has no readers.
