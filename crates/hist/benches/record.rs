@@ -41,7 +41,7 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
     let seconds: Vec<f64> = values.iter().map(|nanoseconds| *nanoseconds as f64 / 1e9).collect();
     let mut flat = FlatRecorder::new();
     let mut timed = FlatRecorder::new();
-    let mut narrow = [[0_u32; PLACE]; 4];
+    let mut counts: Box<[u64; FLAT_BINS]> = vec![0; FLAT_BINS].into_boxed_slice().try_into().expect("that length");
     let (mut batch, mut small) = (FlatRecorder::new(), FlatRecorder::new());
     let mut h2 = h2_histogram();
     let mut float = FlatFloatRecorder::new();
@@ -60,10 +60,6 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
         contender("FlatRecorder::record_batch, by 256", values.len(), || {
             values.chunks(256).for_each(|part| small.record_batch(part));
             black_box(&mut small);
-        }),
-        contender("the same without AVX-512", values.len(), || {
-            one_by_one(values, &mut narrow);
-            black_box(&mut narrow);
         }),
         contender("FlatFloatRecorder::record (f64 s)", values.len(), || {
             seconds.iter().for_each(|value| float.record(*value));
@@ -86,6 +82,10 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
                 black_box(NanosecondIndex::bin(*nanoseconds));
             }
         }),
+        contender("bin and count, no sum, min or max", values.len(), || {
+            values.iter().for_each(|nanoseconds| counts[NanosecondIndex::bin(*nanoseconds)] += 1);
+            black_box(&mut counts);
+        }),
         contender("rdtsc alone", values.len(), || {
             for _ in 0..values.len() {
                 black_box(ticks());
@@ -106,17 +106,6 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
 
 /// Words of a place that is counted in: not a multiple of 4 KiB, so that one place's stores do not delay another's loads.
 const PLACE: usize = FLAT_BINS + 272;
-
-/// What `record_batch` of a long batch does on a CPU that looks up one value at a time.
-fn one_by_one(values: &[u64], places: &mut [[u32; PLACE]; 4]) {
-    let mut bins = [0; 512];
-    for part in values.chunks(bins.len()) {
-        black_box(NanosecondIndex::bins_one_by_one(part, &mut bins));
-        for four in bins[..part.len()].as_chunks::<4>().0 {
-            (0..4).for_each(|at| places[at][four[at] as usize & (FLAT_BINS - 1)] += 1);
-        }
-    }
-}
 
 /// What a batch is made of: finding the bins, and counting them. Equal bins in a row wait for each other's count to come back from the store,
 /// unless they are counted in several places in turn.

@@ -3,13 +3,15 @@
 //!
 //! Format: flat bin 0 is the zero bin; flat bin `1 + (exp + 9) * 90 + (val - 10)` is the `LogLinear10` bin
 //! `val/10 * 10^exp` seconds, for exp -9..=10: 1,801 bins. The zero bin and that of 1 ns are neighbours, as the
-//! one comparison needs.
+//! one addition needs.
 //!
 //! Why a table: the leading bits of a binary number (its exponent and seven more) name a cell of at most 1/128 of its
-//! value, and a decimal bin is at least 1/99 of its value wide, so that at most one decimal edge lies in a cell. The entry
-//! of a cell holds that edge and the bin below it; one comparison decides. Conversion to a double brings the leading bits
-//! to their place: on a CPU of which nothing but x86-64 is known, it is cheaper than to count leading zeros and to shift by
-//! them (two thirds of the time). 64 * 128 entries of 8 bytes are 64 KiB, of which a service's latencies touch a few KiB.
+//! value, and a decimal bin is at least 1/99 of its value wide, so that at most one decimal edge lies in a cell. The
+//! entry of a cell is the bin above that edge, in its top bits, less the edge. Added to the number, it leaves that
+//! bin in the top bits, or borrows one from it if the number is below the edge: no comparison, no mask. Conversion to
+//! a double brings the leading bits to their place: on a CPU of which nothing but x86-64 is known, it is cheaper than
+//! to count leading zeros and to shift by them. 64 * 128 entries of 8 bytes are 64 KiB, of which a service's
+//! latencies touch a few KiB.
 //!
 //! Invariants: [`NanosecondIndex::bin`] gives the bin of [`DecimalBin::from_integer`] for every `u64` (checked for
 //! every edge and by random values).
@@ -27,20 +29,24 @@ pub(crate) const FLAT_EXPONENT_MAX: i32 = 10;
 
 const _: () = assert!((FLAT_EXPONENT_MAX - FLAT_EXPONENT_MIN + 1) * 90 < FLAT_BINS as i32);
 
-/// Bits of an entry that hold the flat bin below the edge.
-const BIN_BITS: u32 = FLAT_BINS.trailing_zeros();
-
-/// Mask of those bits.
-const BIN_MASK: u64 = FLAT_BINS as u64 - 1;
+/// Where the flat bin begins in the sum of an entry and the bits of a double: it has the topmost bits.
+pub(crate) const BIN_SHIFT: u32 = u64::BITS - FLAT_BINS.trailing_zeros();
 
 /// Cells per power of two, as bits.
-const CELL_BITS: u32 = 7;
+pub(crate) const CELL_BITS: u32 = 7;
 
-/// Bits of a double's mantissa.
-const MANTISSA_BITS: u32 = 52;
+/// Bits of a double below those that name its cell.
+pub(crate) const CELL_SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - CELL_BITS;
 
-/// Integers from here on are not all doubles.
-const EXACT_END: u64 = 1 << 53;
+const _: () = assert!(CELL_SHIFT < BIN_SHIFT, "within a cell, less than a bin is borrowed");
+
+/// One and more above here, integers are not all doubles. 104 days.
+pub(crate) const NEAR_END: u64 = (1 << f64::MANTISSA_DIGITS) - 1;
+
+/// What far numbers are divided by, six decades: all are near then.
+const FAR_UNIT: u64 = 1_000_000;
+
+const _: () = assert!(u64::MAX / FAR_UNIT < NEAR_END);
 
 /// Finds the flat bin of a number of nanoseconds. Stateless: any recorder can use it, also with atomic counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,23 +57,26 @@ impl NanosecondIndex {
     #[must_use]
     #[inline(always)]
     pub fn bin(nanoseconds: u64) -> usize {
-        if nanoseconds >= EXACT_END {
-            return far_bin(nanoseconds);
-        }
+        if nanoseconds < NEAR_END { Self::near_bin(nanoseconds) } else { far_bin(nanoseconds) }
+    }
+
+    /// The flat bin of a number of nanoseconds below [`NEAR_END`]; below [`FLAT_BINS`] for any.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn near_bin(nanoseconds: u64) -> usize {
+        debug_assert!(nanoseconds < NEAR_END, "{nanoseconds} ns are far");
         // One more: a double has no exponent for zero that would name a cell.
         let bits = ((nanoseconds + 1) as i64 as f64).to_bits();
-        let entry = TABLE[(bits >> (MANTISSA_BITS - CELL_BITS)) as usize & (TABLE.len() - 1)];
-        // With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin the entry contains.
-        let mantissa = bits << (64 - MANTISSA_BITS) | BIN_MASK;
-        (entry as usize).wrapping_add(usize::from(mantissa >= entry)) & (FLAT_BINS - 1)
+        let entry = TABLE[(bits >> CELL_SHIFT) as usize & (TABLE.len() - 1)];
+        (bits.wrapping_add(entry) >> BIN_SHIFT) as usize
     }
 }
 
-/// The flat bin of a number that a double does not represent exactly, durations above 104 days: that of a millionth of it, six decades up.
-/// Both have the same leading digits, truncated at the same position.
-#[inline(never)]
+/// The flat bin of a number from [`NEAR_END`] on: that of a millionth of it, six decades up. Both have the same leading
+/// digits, truncated at the same position. Inlined, because a caller without calls saves no registers.
+#[inline(always)]
 fn far_bin(nanoseconds: u64) -> usize {
-    (NanosecondIndex::bin(nanoseconds / 1_000_000) + 6 * 90) & (FLAT_BINS - 1)
+    (NanosecondIndex::near_bin(nanoseconds / FAR_UNIT) + 6 * 90) & (FLAT_BINS - 1)
 }
 
 /// The scheme's index of a flat bin above the zero bin.
@@ -121,15 +130,13 @@ pub fn seconds_of_nanoseconds(nanoseconds: u128) -> f64 {
     }
 }
 
-/// One entry for each cell, by the low bits of exponent and mantissa of a number plus one: the edge within the cell as the bits of
-/// its mantissa, shifted to the top, and below it the flat bin with which the cell begins. A cell without an edge has edge 0
-/// (always reached) and the previous bin.
+/// One entry for each cell, by the low bits of exponent and mantissa of a number plus one.
 static TABLE: [u64; 64 << CELL_BITS] = build();
 
 const fn build() -> [u64; 64 << CELL_BITS] {
     let mut table = [0; 64 << CELL_BITS];
     let mut exponent = 0;
-    while exponent <= 53 {
+    while exponent < f64::MANTISSA_DIGITS {
         let mut part = 0;
         while part < 1 << CELL_BITS {
             let cell = ((exponent as usize + 1023) << CELL_BITS) + part as usize;
@@ -142,7 +149,7 @@ const fn build() -> [u64; 64 << CELL_BITS] {
 }
 
 /// The entry of the cell of numbers with highest bit `exponent`, followed by the bits of `part`; one more than what is
-/// counted.
+/// counted. A cell without an edge begins with one.
 const fn entry(exponent: u32, part: u64) -> u64 {
     let leading = (1 << CELL_BITS) | part;
     let (first, last) = match exponent {
@@ -153,18 +160,15 @@ const fn entry(exponent: u32, part: u64) -> u64 {
             (first, first + ((1 << (exponent - CELL_BITS)) - 1))
         }
     };
-    let (below, (bin, edge)) = (flat_of_integer(first - 1).0, flat_of_integer(last - 1));
-    if bin == 0 {
-        // No bin is before that of 0, which has its own cell: an edge that its mantissa, 0, does not reach.
-        return FLAT_BINS as u64;
-    }
-    if below == bin {
-        return bin - 1;
-    }
-    assert!(below + 1 == bin, "a cell holds two edges");
-    let mantissa = (edge + 1) << (63 - exponent) << 1;
-    assert!(mantissa & BIN_MASK == 0, "an edge needs the bits of the bin");
-    mantissa | below
+    let (below, (bin, least)) = (flat_of_integer(first - 1).0, flat_of_integer(last - 1));
+    assert!(bin - below <= 1, "a cell holds two edges");
+    let edge = if below < bin { least + 1 } else { first };
+    entry_of(bin, edge as f64)
+}
+
+/// The entry of a cell whose numbers from `edge` on are in `bin`, and those below in the bin before.
+pub(crate) const fn entry_of(bin: u64, edge: f64) -> u64 {
+    (bin << BIN_SHIFT).wrapping_sub(edge.to_bits())
 }
 
 /// The flat bin of a number of nanoseconds, and the least number in it.
@@ -185,8 +189,6 @@ const fn flat_of_integer(nanoseconds: u64) -> (u64, u64) {
     let decades = exponent - 9 - FLAT_EXPONENT_MIN as i64;
     (1 + decades as u64 * 90 + digits - 10, least)
 }
-
-const _: () = assert!(BIN_BITS == 11, "edges above 2^53 are multiples of 2^14, so 11 bits are free in every entry");
 
 #[cfg(test)]
 mod tests {
@@ -216,7 +218,8 @@ mod tests {
             unit = next;
         }
         assert!(checked > 7000, "{checked}");
-        for value in [0, 1, u64::MAX, u64::MAX - 1, i64::MAX as u64, i64::MAX as u64 + 1] {
+        let near_ends = [NEAR_END - 2, NEAR_END - 1, NEAR_END, NEAR_END + 1];
+        for value in near_ends.into_iter().chain([0, 1, u64::MAX, u64::MAX - 1, i64::MAX as u64, i64::MAX as u64 + 1]) {
             assert_eq!(NanosecondIndex::bin(value), expected(value), "{value}");
         }
     }
@@ -235,7 +238,7 @@ mod tests {
         for exponent in 7..64_u32 {
             for part in 0..128_u64 {
                 let first = (128 | part) << (exponent - 7);
-                for value in [first, first - 1, first | ((1 << (exponent - 7)) - 1)] {
+                for value in [first, first - 1, first - 2, first | ((1 << (exponent - 7)) - 1)] {
                     assert_eq!(NanosecondIndex::bin(value), expected(value), "{value}");
                 }
             }

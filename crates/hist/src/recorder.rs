@@ -11,25 +11,22 @@
 use std::sync::LazyLock;
 
 use crate::Digest;
-use crate::flat::{FLAT_BINS, flat_bin};
+use crate::flat::{BIN_SHIFT, CELL_BITS, CELL_SHIFT, FLAT_BINS, NEAR_END, entry_of, flat_bin};
 use crate::{DecimalBin, Histogram, NanosecondIndex, histogram_of_flat_bins, seconds_of_nanoseconds};
-
-/// Parts of a sum: as many as additions may go on at a time.
-const SUMS: usize = 4;
 
 /// Counts durations given in nanoseconds; its histograms are in seconds.
 #[derive(Clone, Debug)]
 pub struct FlatRecorder {
     counts: Box<[u64; FLAT_BINS]>,
-    /// Partial sums, by the last bits of the bin: an addition waits for the store of the previous one, so that with
-    /// four parts four may be in flight.
-    sums: [u64; SUMS],
+    /// Nanoseconds in all.
+    sum: u128,
     /// Least duration; `u64::MAX` before the first.
     min: u64,
-    /// Greatest duration less the least: whether a duration is within both is one comparison.
-    span: u64,
-    /// The carries of the parts, times 2^64 ns, which are 585 years: it hardly ever changes.
-    sum_high: u64,
+    /// Greatest duration; 0 before the first.
+    max: u64,
+    /// How many numbers from `min` up to `max` are below [`NEAR_END`]: whether a duration is one of them, so that
+    /// neither changes and the bin is found by [`NanosecondIndex::near_bin`], is a single comparison.
+    usual: u64,
 }
 
 impl Default for FlatRecorder {
@@ -42,38 +39,36 @@ impl FlatRecorder {
     /// An empty recorder.
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: zeroed(), sums: [0; SUMS], min: u64::MAX, span: 0, sum_high: 0 }
+        Self { counts: zeroed(), sum: 0, min: u64::MAX, max: 0, usual: 0 }
     }
 
     /// Counts one duration.
+    ///
+    /// In a loop, everything but the counts stays in registers. It would not, and take 1.2 times as long, if the rare
+    /// branch passed the recorder to a function: so all of it is inlined.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        self.reach(nanoseconds);
-        let bin = NanosecondIndex::bin(nanoseconds);
+        let bin = if nanoseconds.wrapping_sub(self.min) < self.usual {
+            NanosecondIndex::near_bin(nanoseconds)
+        } else {
+            self.reach(nanoseconds);
+            NanosecondIndex::bin(nanoseconds)
+        };
         let count = &mut self.counts[bin];
         // 2^64 records take 500 years at one a nanosecond: overflow is impossible in practice.
         *count = count.wrapping_add(1);
-        let sum = &mut self.sums[bin & (SUMS - 1)];
-        let carry;
-        (*sum, carry) = sum.overflowing_add(nanoseconds);
-        if carry {
-            self.carry();
-        }
+        self.sum = self.sum.wrapping_add(u128::from(nanoseconds));
     }
 
-    #[cold]
-    fn carry(&mut self) {
-        self.sum_high = self.sum_high.wrapping_add(1);
-    }
-
-    /// Counts many durations; equivalent to `record` for each of them, but faster: where the CPU has AVX-512, a value of a long batch takes
-    /// 0.9 ns, 0.4 of the time of `record`, on a core of its own. It keeps the whole core busy, so it gains less (0.6 to 0.8)
-    /// where another thread shares the core; elsewhere it takes 0.8 to 0.95. From 4,096 values on, consecutive equal ones do
+    /// Counts many durations; equivalent to `record` for each of them, which it calls on a CPU without AVX-512. With
+    /// it, a value of a long batch takes 0.6 of the time of `record`, on a core of its own. It keeps the whole core
+    /// busy, so it gains less where another thread shares the core. From 4,096 values on, consecutive equal ones do
     /// not wait for each other (`cargo bench -p ogive-hist`).
     pub fn record_batch(&mut self, nanoseconds: &[u64]) {
+        if !NanosecondIndex::is_wide() {
+            return nanoseconds.iter().for_each(|nanoseconds| self.record(*nanoseconds));
+        }
         for part in nanoseconds.chunks(BATCH_PART) {
-            let Some(first) = part.first() else { return };
-            self.reach(*first);
             let digest = if part.len() >= BATCH_SPLIT { self.count_split(part) } else { self.count_part(part) };
             self.take_digest(digest);
         }
@@ -110,13 +105,11 @@ impl FlatRecorder {
         digest
     }
 
-    /// Merges everything except the counts. `reach` was already called for one of the durations.
+    /// Merges everything except the counts.
     fn take_digest(&mut self, digest: Digest) {
         self.reach(digest.min);
         self.reach(digest.max);
-        let sum = self.sum().wrapping_add(digest.sum);
-        (self.sums, self.sum_high) = ([0; SUMS], (sum >> 64) as u64);
-        self.sums[0] = sum as u64;
+        self.sum = self.sum.wrapping_add(digest.sum);
     }
 
     /// Counts one duration `count` times.
@@ -128,36 +121,15 @@ impl FlatRecorder {
         self.reach(nanoseconds);
         let held = &mut self.counts[NanosecondIndex::bin(nanoseconds)];
         *held = held.saturating_add(count);
-        let sum = self.sum().saturating_add(u128::from(nanoseconds) * u128::from(count));
-        (self.sums, self.sum_high) = ([0; SUMS], (sum >> 64) as u64);
-        self.sums[0] = sum as u64;
+        self.sum = self.sum.saturating_add(u128::from(nanoseconds) * u128::from(count));
     }
 
-    fn sum(&self) -> u128 {
-        let parts: u128 = self.sums.iter().copied().map(u128::from).sum();
-        (u128::from(self.sum_high) << 64).saturating_add(parts)
-    }
-
-    /// Extends minimum and maximum to a duration, before it is counted. A comparison that hardly ever branches is cheaper than
-    /// two values stored with every record.
-    #[inline]
-    fn reach(&mut self, nanoseconds: u64) {
-        if nanoseconds.wrapping_sub(self.min) > self.span {
-            self.widen(nanoseconds);
-        }
-    }
-
+    /// Extends minimum and maximum to a duration.
     #[cold]
-    fn widen(&mut self, nanoseconds: u64) {
-        // Before the first record, minimum and maximum look as if the longest possible duration had been counted.
-        let longest_only = self.min == u64::MAX && self.span == 0;
-        if longest_only && self.counts[NanosecondIndex::bin(u64::MAX)] == 0 {
-            self.min = nanoseconds;
-            return;
-        }
-        let max = (self.min + self.span).max(nanoseconds);
-        self.min = self.min.min(nanoseconds);
-        self.span = max - self.min;
+    #[inline(always)]
+    fn reach(&mut self, nanoseconds: u64) {
+        (self.min, self.max) = (self.min.min(nanoseconds), self.max.max(nanoseconds));
+        self.usual = (self.max.min(NEAR_END - 1) + 1).saturating_sub(self.min);
     }
 
     /// The recorded values, in seconds.
@@ -165,9 +137,9 @@ impl FlatRecorder {
     pub fn snapshot(&self) -> Histogram {
         let mut histogram = histogram_of_flat_bins(self.counts.iter().copied());
         if histogram.count > 0 {
-            histogram.sum = Some(seconds_of_nanoseconds(self.sum()));
+            histogram.sum = Some(seconds_of_nanoseconds(self.sum));
             histogram.min = Some(seconds_of_nanoseconds(u128::from(self.min)));
-            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.min + self.span)));
+            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.max)));
         }
         histogram
     }
@@ -177,7 +149,7 @@ impl FlatRecorder {
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
         self.counts.fill(0);
-        (self.sums, self.sum_high, self.min, self.span) = ([0; SUMS], 0, u64::MAX, 0);
+        (self.sum, self.min, self.max, self.usual) = (0, u64::MAX, 0, 0);
         histogram
     }
 }
@@ -219,11 +191,10 @@ const FLOAT_EXPONENT_MIN: u64 = 1023 - 29;
 const FLOAT_EXPONENT_END: u64 = 1023 + 36;
 
 /// Exponent and seven bits of the mantissa name a cell, as in the index of nanoseconds.
-const FLOAT_CELL_SHIFT: u32 = 52 - 7;
-const FLOAT_CELLS: usize = ((FLOAT_EXPONENT_END - FLOAT_EXPONENT_MIN) as usize) << 7;
-const FLOAT_CELL_FIRST: u64 = FLOAT_EXPONENT_MIN << 7;
+const FLOAT_CELLS: usize = ((FLOAT_EXPONENT_END - FLOAT_EXPONENT_MIN) as usize) << CELL_BITS;
+const FLOAT_CELL_FIRST: u64 = FLOAT_EXPONENT_MIN << CELL_BITS;
 
-/// An entry per cell: the edge within it as the low 45 bits of a double, times 2^11, and the flat bin below that edge.
+/// An entry per cell, as in the index of nanoseconds.
 static FLOAT_TABLE: LazyLock<Box<[u64; FLOAT_CELLS]>> = LazyLock::new(|| {
     let entries: Vec<u64> = (0..FLOAT_CELLS as u64).map(float_entry).collect();
     entries.into_boxed_slice().try_into().expect("one entry per cell")
@@ -248,16 +219,14 @@ impl FlatFloatRecorder {
     pub fn record(&mut self, value: f64) {
         let bits = value.to_bits();
         // A sign, a NaN or an infinity makes this number large as well.
-        let cell = (bits >> FLOAT_CELL_SHIFT).wrapping_sub(FLOAT_CELL_FIRST) as usize;
+        let cell = (bits >> CELL_SHIFT).wrapping_sub(FLOAT_CELL_FIRST) as usize;
         let Some(entry) = self.table.get(cell) else {
             return self.record_other(value);
         };
-        let within = (bits & ((1 << FLOAT_CELL_SHIFT) - 1)) << 11;
-        // The lowest bits are set for the comparison, as in the index of nanoseconds.
-        let flat = entry.wrapping_add(u64::from(within | 2047 >= *entry));
-        let count = &mut self.counts[flat as usize & (FLAT_BINS - 1)];
+        let flat = (bits.wrapping_add(*entry) >> BIN_SHIFT) as usize;
+        let count = &mut self.counts[flat];
         *count = count.wrapping_add(1);
-        self.sums[flat as usize & 3] += value;
+        self.sums[flat & 3] += value;
         if value < self.min || value > self.max {
             self.widen(value);
         }
@@ -300,15 +269,15 @@ impl FlatFloatRecorder {
 
 /// The entry of a cell of doubles: the edge is searched with the binning rule itself, so that its slack is in it.
 fn float_entry(cell: u64) -> u64 {
-    let first = (cell + FLOAT_CELL_FIRST) << FLOAT_CELL_SHIFT;
+    let first = (cell + FLOAT_CELL_FIRST) << CELL_SHIFT;
     let flat = |bits: u64| {
         let bin = DecimalBin::from_value(f64::from_bits(bits));
         flat_bin(bin).unwrap_or_else(|| panic!("{:e} has no flat bin", f64::from_bits(bits))) as u64
     };
-    let (mut low, mut high) = (0, (1_u64 << FLOAT_CELL_SHIFT) - 1);
+    let (mut low, mut high) = (0, (1_u64 << CELL_SHIFT) - 1);
     let (below, above) = (flat(first), flat(first | high));
     if below == above {
-        return below - 1;
+        return entry_of(above, f64::from_bits(first));
     }
     assert_eq!(below + 1, above, "cell {cell} holds two edges");
     // The smallest offset in the upper bin is in (low, high].
@@ -320,7 +289,7 @@ fn float_entry(cell: u64) -> u64 {
             low = middle;
         }
     }
-    high << 11 | below
+    entry_of(above, f64::from_bits(first | high))
 }
 
 /// Counts at zero, without passing 16 KiB through the stack.
@@ -428,11 +397,42 @@ mod tests {
             &[u64::MAX - 1, u64::MAX],
             &[u64::MAX, u64::MAX, 1],
             &[0, 0, 1],
+            &[NEAR_END, NEAR_END - 1],
         ] {
             values.iter().for_each(|value| recorder.record(*value));
             let histogram = recorder.take();
             let exact = |value: Option<&u64>| value.map(|value| seconds_of_nanoseconds(u128::from(*value)));
             assert_eq!((histogram.min, histogram.max), (exact(values.iter().min()), exact(values.iter().max())));
+        }
+    }
+
+    #[test]
+    fn near_and_far_durations_are_counted_in_any_order() {
+        let ends = [0, 1, 99, 100, NEAR_END - 2, NEAR_END - 1, NEAR_END, NEAR_END + 1, u64::MAX - 1, u64::MAX];
+        let (mut recorder, mut batches, mut counted) = (FlatRecorder::new(), FlatRecorder::new(), FlatRecorder::new());
+        for [a, b, c] in ends.map(|a| ends.map(|b| ends.map(|c| [a, b, c]))).into_iter().flatten().flatten() {
+            let mut model = Histogram::log_linear();
+            let mut sum = 0;
+            for value in [a, b, c] {
+                recorder.record(value);
+                batches.record_batch(&[value]);
+                counted.record_n(value, 1);
+                sum += u128::from(value);
+                // A number above i64 has the bin of a tenth of it, one decade up.
+                let far = value > i64::MAX as u64;
+                let (digits, exponent) = if far { (value / 10, -8) } else { (value, -9) };
+                model.record_bin(DecimalBin::from_integer(digits as i64, exponent), 1);
+                let exact = |value: Option<u64>| value.map(|value| seconds_of_nanoseconds(u128::from(value)));
+                let found = recorder.snapshot();
+                let so_far = &[a, b, c][..found.count as usize];
+                model.min = exact(so_far.iter().min().copied());
+                model.max = exact(so_far.iter().max().copied());
+                model.sum = Some(seconds_of_nanoseconds(sum));
+                assert_eq!(found, model, "{so_far:?}");
+            }
+            assert_eq!(recorder.take(), model);
+            assert_eq!(batches.take(), model);
+            assert_eq!(counted.take(), model);
         }
     }
 

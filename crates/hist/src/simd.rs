@@ -61,14 +61,6 @@ impl NanosecondIndex {
         one_by_one(nanoseconds, bins)
     }
 
-    /// As [`NanosecondIndex::bins`] on a CPU that looks up one at a time: for comparison.
-    ///
-    /// # Panics
-    /// When `bins` has fewer elements than `nanoseconds`.
-    pub fn bins_one_by_one(nanoseconds: &[u64], bins: &mut [u16]) -> Digest {
-        one_by_one(nanoseconds, &mut bins[..nanoseconds.len()])
-    }
-
     /// True when many durations are looked up eight at a time on this CPU.
     #[must_use]
     #[inline]

@@ -10,7 +10,7 @@
 //! *Limits*: a writer takes 14.7 KB; a recorder that was used without a writer, or lost one since its last snapshot, 14.5 KB
 //! more. A sparse writer takes 0.6 KB and 0.26 KB for each page of 64 bins that it used of late, on each of its two sides:
 //! 100,000 recorders with one each take 85 MB idle and 170 MB when all values of each lie within a factor of five. A
-//! record costs two or three nanoseconds (1.5 times the plain `FlatRecorder` of `ogive-hist`) and touches five cache lines,
+//! record costs two or three nanoseconds (1.7 times the plain `FlatRecorder` of `ogive-hist`) and touches five cache lines,
 //! six in a sparse writer. A snapshot costs one barrier across the process's running threads and 2 us for each writer that recorded
 //! (4 us with one, 14 us with eight, on a Xeon VM: `cargo bench -p ogive-probe`), and 0.1 us when nothing was recorded.
 //! Making and dropping a writer takes the recorder's lock. After fork, the child must not use recorders that other
