@@ -63,6 +63,11 @@ fn bins_reset(current: &Hist, previous: &Hist, zero_fell: bool) -> bool {
 
 /// Whether any bin counts less than before.
 fn fell(current: &Bins<f64>, previous: &Bins<f64>) -> bool {
+    // Those whose bins are elsewhere have none here. To compare nothing with nothing takes 80 ns where `memcmp` uses
+    // masked loads, because the address of an empty vector is none that can be read.
+    if previous.indexes().is_empty() {
+        return false;
+    }
     if current.indexes() == previous.indexes() {
         return current.counts().iter().zip(previous.counts()).any(|(now, before)| now < before);
     }
