@@ -23,6 +23,9 @@ pub struct QueryLimits {
     /// Memory for all queries together, in MiB; a query that does not fit is answered 429.
     #[arg(long, value_name = "MIB", default_value_t = Limits::QUERIES_MEMORY_MIB, env = "OGIVE_QUERIES_MEMORY_MIB")]
     queries_memory_mib: usize,
+    /// Memory for what queries decoded of blocks, in MiB, so that a repeated query does not decode it again; 0 for none.
+    #[arg(long, value_name = "MIB", default_value_t = 64, env = "OGIVE_QUERY_CACHE_MIB")]
+    query_cache_mib: u64,
     /// Series that one selector may read.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, env = "OGIVE_QUERY_SERIES")]
     query_series: usize,
@@ -41,6 +44,11 @@ impl QueryLimits {
         let samples_read_max = usual.samples_read_max.min(samples_max);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(QUERY_THREADS_MAX);
         EngineOptions { samples_max, samples_read_max, memory, series_max: self.query_series, threads, ..usual }
+    }
+
+    /// Memory for what was decoded of blocks.
+    pub fn query_cache_bytes(&self) -> u64 {
+        self.query_cache_mib.saturating_mul(MIB as u64)
     }
 
     /// The memory limit of one query: no more than that of all together.

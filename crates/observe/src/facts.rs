@@ -5,7 +5,8 @@ use ogive_door::backend::{Backend, Fact};
 use crate::memory;
 
 /// Figures of a store that are bytes of memory.
-const MEMORY_PARTS: [&str; 4] = ["head_bytes", "series_bytes", "block_index_bytes", "sequence_bytes"];
+const MEMORY_PARTS: [&str; 5] =
+    ["head_bytes", "series_bytes", "block_index_bytes", "query_cache_bytes", "sequence_bytes"];
 
 /// The figures of a store, and how much memory the process holds.
 pub fn facts(backend: &dyn Backend) -> Vec<Fact> {

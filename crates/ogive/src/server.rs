@@ -101,7 +101,12 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     start_crash_reports(options);
     let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
-    let settings = Settings { limits: &options.limits, keeping: &options.keeping, live: options.live };
+    let settings = Settings {
+        limits: &options.limits,
+        keeping: &options.keeping,
+        live: options.live,
+        query_cache_bytes: options.queries.query_cache_bytes(),
+    };
     let marks = Marks::new(&options.quantize)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), settings, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;

@@ -47,6 +47,8 @@ pub struct Settings<'a> {
     pub keeping: &'a Keeping,
     /// Live cells.
     pub live: live::Options,
+    /// Bytes for what queries decoded of blocks.
+    pub query_cache_bytes: u64,
 }
 
 impl Embedded {
@@ -58,7 +60,7 @@ impl Embedded {
         clock: Clock,
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
-        let Settings { limits, keeping, live } = settings;
+        let Settings { limits, keeping, live, query_cache_bytes } = settings;
         let Keeping { retention, rollups, replay_bytes_max, arrivals } = keeping.clone();
         let heard = Arc::new(StoreMeters {
             meters: meters.clone(),
@@ -79,6 +81,7 @@ impl Embedded {
             retention,
             rollups,
             replay_bytes_max,
+            query_cache_bytes,
             journal_arrivals: arrivals,
             reserve_bytes: RESERVE_BYTES,
             ..Options::default()
@@ -326,6 +329,9 @@ impl Backend for Embedded {
             ("head_bytes", status.head_bytes),
             ("series_bytes", status.series_bytes),
             ("block_index_bytes", status.block_index_bytes),
+            ("query_cache_bytes", status.query_cache_bytes),
+            ("query_cache_hits_total", status.query_cache_hits),
+            ("query_cache_misses_total", status.query_cache_misses),
             ("sequence_bytes", status.sequence_bytes),
             ("ingest_memory_bytes_max", status.head_bytes_max),
             ("blocks", status.blocks),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use ogive_journal::Disk;
 use ogive_model::{Labels, Matcher, Ms, Opening, SelectError, Selection, SeriesData, Tenant, TimeRange};
 
+use crate::block::BlockCache;
 use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
@@ -38,10 +39,15 @@ struct Live {
 pub struct Blocks(Vec<Arc<Live>>);
 
 impl Blocks {
-    /// Opens the blocks that `manifest` names. Those that cannot be opened stay named: see [`Blocks::failures`].
-    #[must_use]
-    pub fn open(disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> Self {
-        let open = |meta: &BlockMeta| Arc::new(Live::open(disk, directory, meta));
+    /// Opens the blocks that `manifest` names, with a `cache` for queries. Those that cannot be opened stay named: see
+    /// [`Blocks::failures`].
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        manifest: &Manifest,
+        cache: Option<&Arc<BlockCache>>,
+    ) -> Self {
+        let open = |meta: &BlockMeta| Arc::new(Live::open(disk, directory, meta, cache));
         Self(manifest.blocks.iter().map(open).collect())
     }
 
@@ -49,7 +55,13 @@ impl Blocks {
     ///
     /// # Errors
     /// When a block that is new cannot be opened.
-    pub(crate) fn follow(&self, disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
+    pub(crate) fn follow(
+        &self,
+        disk: &dyn Disk,
+        directory: &Path,
+        manifest: &Manifest,
+        cache: Option<&Arc<BlockCache>>,
+    ) -> Result<Self, Error> {
         let known: HashMap<BlockId, &Arc<Live>> = self.0.iter().map(|live| (live.meta.id, live)).collect();
         let mut blocks = Vec::with_capacity(manifest.blocks.len());
         for meta in &manifest.blocks {
@@ -58,7 +70,7 @@ impl Blocks {
                 // What is known of a block may change while its bytes do not.
                 Some(live) => Arc::new(Live { meta: meta.clone(), block: live.block.clone() }),
                 None => {
-                    let live = Live::open(disk, directory, meta);
+                    let live = Live::open(disk, directory, meta, cache);
                     live.readable()?;
                     Arc::new(live)
                 }
@@ -293,14 +305,14 @@ impl Blocks {
 }
 
 impl Live {
-    fn open(disk: &dyn Disk, directory: &Path, meta: &BlockMeta) -> Self {
+    fn open(disk: &dyn Disk, directory: &Path, meta: &BlockMeta, cache: Option<&Arc<BlockCache>>) -> Self {
         let path = Manifest::block_path(directory, meta.id);
         let block = Block::open(disk, &path).and_then(|block| {
             let (first, last) = block.time_bounds();
             let found = ((first.0, last.0), block.series_count(), block.sample_count());
             let named = ((meta.time_min.0, meta.time_max.0), meta.series, meta.samples);
             if found == named {
-                return Ok(block);
+                return Ok(block.with_cache(cache));
             }
             let problem = format!("it holds {found:?} where the manifest names {named:?}");
             Err(Error::Corrupt { path, offset: 0, problem })
@@ -372,7 +384,7 @@ mod tests {
         ) {
             let disk = SimulatedDisk::new(0);
             let manifest = write(&disk, &sources);
-            let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+            let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest, None);
             for range in [TimeRange::ALL, TimeRange::from_ms(start_ms, start_ms + 30_000)] {
                 let selection = everything(range);
                 let cut: Vec<_> = sources.iter().map(|source| model_select(source, &selection)).collect();
@@ -411,7 +423,7 @@ mod tests {
         let path = |id| Manifest::block_path(Path::new(DIRECTORY), BlockId(id));
         disk.put(&path(0), vec![0; 300]);
         disk.remove(&path(1)).unwrap();
-        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest, None);
         assert_eq!((blocks.len(), blocks.failures().count()), (3, 2));
         let ask = |start_ms, end_ms| {
             let selection = everything(TimeRange::from_ms(start_ms, end_ms));
@@ -423,7 +435,7 @@ mod tests {
         assert_eq!((blocks.recent(Ms::MAX).len(), blocks.recent(Ms::ZERO).len()), (1, 0));
         // A file that is good but not the one that the manifest names.
         disk.put(&path(1), disk.read(&path(2)).unwrap());
-        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest, None);
         assert_eq!(blocks.failures().count(), 2);
     }
 }

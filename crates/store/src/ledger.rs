@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
 
+use crate::block::{BlockCache, CacheFigures};
 use crate::reserve::Reserve;
 use crate::sway::sway;
 use crate::view::View;
@@ -26,6 +27,8 @@ pub(crate) struct Ledger {
     reserve: Arc<Reserve>,
     manifest: Mutex<Manifest>,
     view: Mutex<Arc<View>>,
+    /// Of what queries decode.
+    cache: Option<Arc<BlockCache>>,
 }
 
 impl Ledger {
@@ -34,7 +37,17 @@ impl Ledger {
         assert_eq!(view.blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
         let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
-        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view }
+        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view, cache: None }
+    }
+
+    /// With the cache that its blocks have.
+    pub(crate) fn with_cache(self, cache: Option<Arc<BlockCache>>) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// How the cache of its blocks is used.
+    pub(crate) fn cache_figures(&self) -> CacheFigures {
+        self.cache.as_ref().map_or_else(CacheFigures::default, |cache| cache.figures())
     }
 
     /// With readers to whom a cell of a rollup of floats costs as much as `float_cell_cost` samples.
@@ -82,7 +95,7 @@ impl Ledger {
         let before = self.view();
         assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         if before.blocks.failures().next().is_some() {
-            let blocks = Blocks::open(&*self.disk, &self.directory, &held);
+            let blocks = Blocks::open(&*self.disk, &self.directory, &held, self.cache.as_ref());
             assert_eq!(blocks.len(), before.blocks.len(), "the same blocks are live");
             let view = View { blocks, ..View::clone(&before) };
             *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
@@ -129,7 +142,7 @@ impl Ledger {
             next.horizons
         );
         sway();
-        let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
+        let blocks = before.blocks.follow(&*self.disk, &self.directory, &next, self.cache.as_ref())?;
         self.reserve.spend(|| next.replace(&*self.disk, &self.directory))?;
         sway();
         let flushed = flushed.unwrap_or(before.flushed);

@@ -21,6 +21,7 @@ use ogive_model::{
 };
 
 use crate::bell::Bell;
+use crate::block::BlockCache;
 use crate::class::Class;
 use crate::deletions;
 use crate::findings::{Findings, NewFinding};
@@ -84,7 +85,8 @@ impl Store {
 
     /// Opens it without what a rollback has left to be deleted.
     fn begin(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let OpenedDirectory { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
+        let OpenedDirectory { lock, manifest, blocks, cache, sources, journal, met } =
+            find(&disk, directory, &options)?;
         let now = clock.wall().to_ms();
         let findings = Findings::open(Arc::clone(&disk), directory, now);
         let size = Arc::new(HeadSize::default());
@@ -92,6 +94,7 @@ impl Store {
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let (first, from) = (manifest.read_from(), manifest.replay_from);
         let ledger = Ledger::new(disk, directory, manifest, blocks)
+            .with_cache(cache)
             .with_float_cell_cost(options.float_cell_cost)
             .with_reserve(options.reserve_bytes);
         let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
@@ -482,6 +485,7 @@ impl Store {
     #[must_use]
     pub fn status(&self) -> Status {
         let view = self.ledger.view();
+        let cache = self.ledger.cache_figures();
         Status {
             series: self.stats.series.get(),
             // ORDERING: Relaxed; numbers to look at.
@@ -489,6 +493,9 @@ impl Store {
             head_bytes: self.size.bytes.load(Ordering::Relaxed),
             series_bytes: self.size.series_bytes(),
             block_index_bytes: view.blocks.index_bytes() as u64,
+            query_cache_hits: cache.hits,
+            query_cache_misses: cache.misses,
+            query_cache_bytes: cache.bytes,
             sequence_bytes: self.stats.sequence_bytes.get(),
             head_bytes_max: self.head_bytes_max,
             blocks: view.blocks.len() as u64,
@@ -747,6 +754,7 @@ struct OpenedDirectory {
     lock: DirectoryLock,
     manifest: Manifest,
     blocks: Blocks,
+    cache: Option<Arc<BlockCache>>,
     sources: SourceTable,
     journal: Journal,
     met: OpeningProblems,
@@ -791,7 +799,8 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let lock = disk.lock(directory)?;
     snapshot::finish_rollback(&**disk, directory)?;
     let (manifest, reported) = Manifest::open(&**disk, directory)?;
-    let blocks = Blocks::open(&**disk, directory, &manifest);
+    let cache = BlockCache::new(options.query_cache_bytes);
+    let blocks = Blocks::open(&**disk, directory, &manifest, cache.as_ref());
     let sources = read_windows(&manifest, directory)?;
     let OpenedJournal { journal, problems, last } = open_journal(disk, directory, options, &manifest)?;
     assert_eq!(blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
@@ -800,7 +809,7 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let is_lost = reported.len() > 1;
     let met =
         OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: problems, last };
-    Ok(OpenedDirectory { lock, manifest, blocks, sources, journal, met })
+    Ok(OpenedDirectory { lock, manifest, blocks, cache, sources, journal, met })
 }
 
 fn block_failures(blocks: &Blocks) -> Vec<String> {

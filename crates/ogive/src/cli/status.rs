@@ -68,7 +68,7 @@ const GROUPS: [Group; 8] = [
     Group {
         title: "Memory",
         main: &["memory_anonymous_bytes", "memory_peak_bytes", "series_bytes", "head_bytes", "query_memory_bytes"],
-        prefixes: &["memory_", "block_index_", "sequence_bytes", "detect_bytes", "ingest_memory"],
+        prefixes: &["memory_", "block_index_", "query_cache_", "sequence_bytes", "detect_bytes", "ingest_memory"],
     },
     Group {
         title: "Store",

@@ -71,7 +71,8 @@ impl Rig {
         let marks = Marks::new(&Options { quantize }).unwrap().unwrap();
         let upkeep = Upkeep::open(&[directory.path().to_owned()], false, clock).unwrap();
         let keeping = Keeping { replay_bytes_max: 128 << 20, ..Keeping::default() };
-        let settings = Settings { limits: &LIMITS, keeping: &keeping, live: crate::live::Options::default() };
+        let live = crate::live::Options::default();
+        let settings = Settings { limits: &LIMITS, keeping: &keeping, live, query_cache_bytes: 0 };
         let store = Embedded::open(upkeep, settings, Some(Arc::clone(&marks)), clock, &Arc::default()).unwrap();
         let (door, end) = door(Arc::new(store), clock);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

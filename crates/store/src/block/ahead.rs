@@ -4,13 +4,16 @@
 //! whichever copy is good when it differs.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ogive_model::TimeRange;
 
 use crate::Error;
 use crate::block::Block;
+use crate::block::cache::Part;
 use crate::block::series::ChunkEntry;
 use crate::codec::float_run::{self, Found, RunScratch};
+use crate::codec::kept_floats::KeptFloats;
 
 /// See the module.
 #[derive(Default)]
@@ -43,18 +46,24 @@ impl Block {
         }
     }
 
-    /// The floats of a chunk inside `range`, as a run.
+    /// The floats of a chunk inside `range`, as a run; all of them are kept when the chunk is `wanted`.
     pub(crate) fn float_run<'s>(
         &self,
         chunk: &ChunkEntry,
         ahead: &Ahead,
         range: TimeRange,
         scratch: &'s mut RunScratch,
+        wanted: bool,
     ) -> Result<Found<'s>, Error> {
         let corrupt = |broken| self.corrupt(chunk.offset, broken);
-        match ahead.bytes_of(chunk).filter(|bytes| crc32c::crc32c(bytes) == chunk.checksum) {
-            Some(bytes) => float_run::read(bytes, range, scratch).map_err(corrupt),
-            None => float_run::read(&self.chunk_bytes(chunk)?, range, scratch).map_err(corrupt),
+        let run = match ahead.bytes_of(chunk).filter(|bytes| crc32c::crc32c(bytes) == chunk.checksum) {
+            Some(bytes) => float_run::read_whole(bytes, scratch).map_err(corrupt)?,
+            None => float_run::read_whole(&self.chunk_bytes(chunk)?, scratch).map_err(corrupt)?,
+        };
+        let Some(run) = run else { return Ok(Found::Unfit) };
+        if wanted {
+            self.keep(chunk, Part::Floats(Arc::new(KeptFloats::new(&run))));
         }
+        Ok(float_run::inside(run, range))
     }
 }

@@ -8,6 +8,9 @@
 
 mod ahead;
 mod budget;
+mod cache;
+#[cfg(test)]
+mod cache_tests;
 mod format;
 mod identities;
 mod index;
@@ -25,6 +28,7 @@ mod writer;
 pub use crate::codec::dictionary::Effort;
 pub(crate) use ahead::Ahead;
 pub use budget::Budget;
+pub(crate) use cache::{BlockCache, CacheFigures, Lookup};
 #[cfg(test)]
 pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
 pub use reader::Block;

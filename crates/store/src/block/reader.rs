@@ -20,12 +20,16 @@ use roaring::RoaringBitmap;
 
 use crate::Error;
 use crate::block::budget::Budget;
+use crate::block::cache::{BlockCache, CacheView, KeptPage, Lookup, Part};
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes, SeriesPage};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
+use crate::codec::float_run::{self, RunScratch};
+use crate::codec::kept_floats::KeptFloats;
+use crate::codec::kept_histograms::KeptHistograms;
 use crate::codec::texts::Beginning;
 use crate::first::First;
 
@@ -41,6 +45,8 @@ pub struct Block {
     dictionary: Mutex<Option<Arc<Dictionary>>>,
     /// Names of metrics that have histograms; known once somebody asked.
     histograms: Mutex<Option<Vec<String>>>,
+    /// Where queries keep what they decode.
+    pub(super) cache: Option<CacheView>,
 }
 
 impl Block {
@@ -59,6 +65,7 @@ impl Block {
             index: Mutex::default(),
             dictionary: Mutex::default(),
             histograms: Mutex::default(),
+            cache: None,
         };
         let twin = block.lengths().into_iter().find_map(format::header_twin);
         let version = block.verified(0..format::HEADER_BYTES, twin, format::check_header)?.value;
@@ -72,6 +79,11 @@ impl Block {
         block.summary = Summary::decode(&block.checked(summary)?, version)
             .map_err(|broken| block.corrupt(summary.offset, broken))?;
         Ok(block)
+    }
+
+    /// The block, of which queries keep in `cache` what they decode.
+    pub(crate) fn with_cache(self, cache: Option<&Arc<BlockCache>>) -> Self {
+        Self { cache: cache.map(CacheView::new), ..self }
     }
 
     /// The lengths that its copies have.
@@ -209,7 +221,7 @@ impl Block {
         let mut reader = SeriesReader::new(self, index);
         for series in matching {
             let read = reader.seek(series).and_then(|at| {
-                let entry = &reader.entries[at];
+                let entry = &reader.page.entries[at];
                 if wanted(entry.kind, entry.temporality) { reader.read(series, selection, budget) } else { Ok(None) }
             });
             match read {
@@ -291,10 +303,10 @@ impl Block {
             return Err(error);
         }
         (opening.counted)(matching.len() as usize);
-        let mut reader = SeriesReader::new(self, index);
+        let mut reader = SeriesReader::new(self, index).with_cache();
         for series in matching {
             let found = reader.seek(series).and_then(|at| {
-                let entry = &reader.entries[at];
+                let entry = &reader.page.entries[at];
                 let chunks: Vec<ChunkEntry> =
                     entry.chunks.iter().filter(|chunk| chunk.touches(range)).copied().collect();
                 if chunks.is_empty() || !wanted(entry.kind, entry.temporality) {
@@ -310,6 +322,7 @@ impl Block {
                 Err(error) => budget.miss(error, || format!("a series of block {}", self.path.display()))?,
             }
         }
+        reader.keep_page();
         Ok(())
     }
 
@@ -320,7 +333,7 @@ impl Block {
         selection: &Selection,
         budget: &mut Budget,
     ) -> Result<Option<SeriesData>, Error> {
-        self.read_series(entry, selection, budget)
+        self.read_series(entry, selection, budget, true)
             .or_else(|error| budget.miss(error, || format!("a series of block {}", self.path.display())).map(|()| None))
     }
 
@@ -333,7 +346,7 @@ impl Block {
         data: &mut SeriesData,
     ) -> Result<(), Error> {
         let held = chunk::sample_times(data).len();
-        self.append_series(entry, selection, budget, data).map(drop).or_else(|error| {
+        self.append_series(entry, selection, budget, data, true).map(drop).or_else(|error| {
             chunk::truncate(data, held);
             budget.miss(error, || format!("a series of block {}", self.path.display()))
         })
@@ -349,21 +362,60 @@ impl Block {
         columns: &mut SeriesColumns,
     ) -> Result<bool, Error> {
         for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
-            let corrupt = |broken| self.corrupt(chunk.offset, broken);
-            let bytes = self.chunk_bytes(chunk)?;
-            let opened = Chunk::open(&bytes).map_err(corrupt)?;
-            let (rows, before) = (opened.rows(range), columns.bins);
-            let length = rows.len();
+            let before = columns.bins;
+            let Some(length) = self.append_chunk_columns(chunk, range, columns)? else { return Ok(false) };
             if length == 0 {
                 continue;
-            }
-            if !opened.columns(rows, columns).map_err(corrupt)? {
-                return Ok(false);
             }
             columns.stretches.last().map_or(Ok(()), |stretch| budget.hold_columns(stretch))?;
             budget.take((columns.bins - before).max(length))?;
         }
         Ok(true)
+    }
+
+    /// Appends the histograms of a chunk inside `range`, and returns how many; None when they are no columns.
+    fn append_chunk_columns(
+        &self,
+        chunk: &ChunkEntry,
+        range: TimeRange,
+        columns: &mut SeriesColumns,
+    ) -> Result<Option<usize>, Error> {
+        let lookup = self.look_up(chunk, Part::into_histograms);
+        if let Lookup::Kept(kept) = &lookup {
+            return Ok(Some(kept.append(range, columns)));
+        }
+        let bytes = self.chunk_bytes(chunk)?;
+        // Where this fails, what is asked for may still be had.
+        if matches!(lookup, Lookup::Wanted)
+            && let Ok(Some(read)) = KeptHistograms::read(&bytes)
+        {
+            let kept = Arc::new(read);
+            self.keep(chunk, Part::Histograms(Arc::clone(&kept)));
+            return Ok(Some(kept.append(range, columns)));
+        }
+        let corrupt = |broken| self.corrupt(chunk.offset, broken);
+        let opened = Chunk::open(&bytes).map_err(corrupt)?;
+        let rows = opened.rows(range);
+        let length = rows.len();
+        let whole = length == 0 || opened.columns(rows, columns).map_err(corrupt)?;
+        Ok(whole.then_some(length))
+    }
+
+    /// What the cache has of a chunk.
+    fn look_up<T>(&self, chunk: &ChunkEntry, of: impl Fn(Part) -> Option<Arc<T>>) -> Lookup<T> {
+        self.cache.as_ref().map_or(Lookup::Nothing, |cache| cache.look_up(chunk.offset, chunk.length, of))
+    }
+
+    /// What the cache has of a chunk of floats, which are not those of a rollup.
+    pub(crate) fn look_up_floats(&self, chunk: &ChunkEntry) -> Lookup<KeptFloats> {
+        self.look_up(chunk, Part::into_floats)
+    }
+
+    /// Keeps what a chunk is.
+    pub(super) fn keep(&self, chunk: &ChunkEntry, part: Part) {
+        if let Some(cache) = &self.cache {
+            cache.keep(chunk.offset, part);
+        }
     }
 
     /// Calls `each` with every series, ascending by (labels, kind).
@@ -555,15 +607,17 @@ impl Block {
         Ok(index)
     }
 
-    /// The samples of one series inside the selection, without its labels; None when there are none.
+    /// The samples of one series inside the selection, without its labels; None when there are none. Through the cache
+    /// when it is `cached`.
     fn read_series(
         &self,
         entry: &Entry,
         selection: &Selection,
         budget: &mut Budget,
+        cached: bool,
     ) -> Result<Option<SeriesData>, Error> {
         let mut data = self.blank(entry)?;
-        let any = self.append_series(entry, selection, budget, &mut data)?;
+        let any = self.append_series(entry, selection, budget, &mut data, cached)?;
         Ok(any.then_some(data))
     }
 
@@ -587,11 +641,20 @@ impl Block {
         selection: &Selection,
         budget: &mut Budget,
         data: &mut SeriesData,
+        cached: bool,
     ) -> Result<bool, Error> {
         let range = selection.range;
+        let cached = cached && entry.kind == Kind::Float && !entry.aggregates;
         let mut any = false;
         for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
             if !selection.labels_only {
+                if cached && let Some(kept) = self.kept_floats(chunk) {
+                    let count = kept.count_inside(range);
+                    budget.take(count)?;
+                    kept.append(range, &mut data.floats);
+                    any |= count > 0;
+                    continue;
+                }
                 if data.meta.kind == Kind::Text && self.is_ruled_out(chunk, budget) {
                     continue;
                 }
@@ -617,6 +680,21 @@ impl Block {
             }
         }
         Ok(any)
+    }
+
+    /// What is kept of a chunk of floats, or is from now on; None when it is to be read.
+    fn kept_floats(&self, chunk: &ChunkEntry) -> Option<Arc<KeptFloats>> {
+        match self.look_up_floats(chunk) {
+            Lookup::Kept(kept) => Some(kept),
+            Lookup::Nothing => None,
+            Lookup::Wanted => {
+                // Whoever reads it then reports what is wrong with it.
+                let (bytes, mut scratch) = (self.chunk_bytes(chunk).ok()?, RunScratch::default());
+                let kept = Arc::new(KeptFloats::new(&float_run::read_whole(&bytes, &mut scratch).ok()??));
+                self.keep(chunk, Part::Floats(Arc::clone(&kept)));
+                Some(kept)
+            }
+        }
     }
 
     /// Whether the filter of a chunk of texts says that it has nothing that is looked for. Only its first bytes are read.
@@ -793,53 +871,112 @@ const LABELS_KNOWN_MAX: usize = 1 << 16;
 pub(super) struct SeriesReader<'a> {
     block: &'a Block,
     index: Arc<Index>,
-    /// Number and first series of the page that was read last.
-    page: Option<(usize, u32)>,
-    entries: Vec<Entry>,
+    /// Number and place of the page that was read last.
+    place: Option<(usize, Section)>,
+    page: Arc<KeptPage>,
     known: HashMap<u32, (String, String)>,
+    page_state: PageState,
+    /// Whether pages are kept for others.
+    is_cached: bool,
+}
+
+/// What the cache has of a page.
+enum PageState {
+    /// Nothing.
+    Own,
+    Kept,
+    /// Less than it is to have.
+    Wanted,
 }
 
 impl<'a> SeriesReader<'a> {
     pub(super) fn new(block: &'a Block, index: Arc<Index>) -> Self {
-        Self { block, index, page: None, entries: Vec::new(), known: HashMap::new() }
+        let page = Arc::new(KeptPage::new(Vec::new()));
+        let page_state = PageState::Own;
+        Self { block, index, place: None, page, page_state, known: HashMap::new(), is_cached: false }
+    }
+
+    /// Through the cache of the block, if it has one.
+    fn with_cache(self) -> Self {
+        Self { is_cached: self.block.cache.is_some(), ..self }
     }
 
     /// Makes `series` one of the entries and returns which.
     fn seek(&mut self, series: u32) -> Result<usize, Error> {
         let SeriesPage { number, place, series: described } = self.index.page_of(series);
-        if self.page.is_none_or(|(held, _)| held != number) {
-            self.page = None;
-            let bytes = self.block.checked(place)?;
-            let entries = series::get_page(&bytes, described.len());
-            self.entries = entries.map_err(|broken| self.block.corrupt(place.offset, broken))?;
-            self.page = Some((number, described.start));
+        if self.place.is_none_or(|(held, _)| held != number) {
+            self.keep_page();
+            self.page = self.page_at(place, described.len())?;
+            self.place = Some((number, place));
         }
-        debug_assert_eq!(self.entries.len(), described.len(), "page {number} describes the series {described:?}");
+        let entries = self.page.entries.len();
+        debug_assert_eq!(entries, described.len(), "page {number} describes the series {described:?}");
         Ok((series - described.start) as usize)
+    }
+
+    /// The page at `place`, of `count` series.
+    fn page_at(&mut self, place: Section, count: usize) -> Result<Arc<KeptPage>, Error> {
+        let cache = self.block.cache.as_ref().filter(|_| self.is_cached);
+        let length = u32::try_from(place.length).unwrap_or(u32::MAX);
+        match cache.map_or(Lookup::Nothing, |cache| cache.look_up(place.offset, length, Part::into_page)) {
+            Lookup::Kept(page) => {
+                self.page_state = PageState::Kept;
+                return Ok(page);
+            }
+            Lookup::Wanted => self.page_state = PageState::Wanted,
+            Lookup::Nothing => {}
+        }
+        let entries = series::get_page(&self.block.checked(place)?, count);
+        let entries = entries.map_err(|broken| self.block.corrupt(place.offset, broken))?;
+        Ok(Arc::new(KeptPage::new(entries)))
+    }
+
+    /// Keeps the page if it is to be: it is read to the end.
+    fn keep_page(&mut self) {
+        let state = std::mem::replace(&mut self.page_state, PageState::Own);
+        if let (Some(cache), Some((_, place)), PageState::Wanted) = (&self.block.cache, self.place.take(), state) {
+            cache.keep(place.offset, Part::Page(Arc::clone(&self.page)));
+        }
     }
 
     /// What a series is.
     pub(super) fn def(&mut self, series: u32) -> Result<SeriesDef, Error> {
         let at = self.seek(series)?;
-        Ok(SeriesDef { labels: self.labels(at)?, meta: self.block.meta(&self.entries[at])? })
+        Ok(SeriesDef { labels: self.labels(at)?, meta: self.block.meta(&self.page.entries[at])? })
     }
 
     /// What the selection holds of a series.
     fn read(&mut self, series: u32, selection: &Selection, budget: &mut Budget) -> Result<Option<SeriesData>, Error> {
         let at = self.seek(series)?;
-        let mut data = self.block.read_series(&self.entries[at], selection, budget)?;
+        let mut data = self.block.read_series(&self.page.entries[at], selection, budget, false)?;
         if let Some(data) = &mut data {
             data.labels = self.labels(at)?;
         }
         Ok(data)
     }
 
+    /// The labels of an entry.
     fn labels(&mut self, at: usize) -> Result<Labels, Error> {
+        if let Some(labels) = &self.page.labels[at] {
+            return Ok(labels.clone());
+        }
+        let labels = self.make_labels(at)?;
+        if self.is_cached {
+            if matches!(self.page_state, PageState::Kept) {
+                self.page_state = PageState::Wanted;
+            }
+            // Of a page that others share, a copy gets them.
+            Arc::make_mut(&mut self.page).labels[at] = Some(labels.clone());
+        }
+        Ok(labels)
+    }
+
+    fn make_labels(&mut self, at: usize) -> Result<Labels, Error> {
         let corrupt = |problem: String| self.block.corrupt_section(SectionId::Labels, Broken { offset: 0, problem });
         if self.known.len() > LABELS_KNOWN_MAX {
             self.known.clear();
         }
-        let numbers = &self.entries[at].labels;
+        let numbers = &self.page.entries[at].labels;
         if let Some(pairs) = numbers.iter().map(|number| self.index.text(*number)).collect::<Option<Vec<_>>>() {
             return Labels::new(pairs).map_err(|error| corrupt(error.to_string()));
         }
@@ -884,7 +1021,7 @@ impl Walk<'_> {
     /// A time of the series after `after`, before which it has no sample after `after`.
     pub(crate) fn next_time(&mut self, WallMs(after): WallMs) -> Result<Option<WallMs>, Error> {
         let at = self.reader.seek(self.next)?;
-        let chunk = self.reader.entries[at].chunks.iter().find(|chunk| chunk.time_max > after);
+        let chunk = self.reader.page.entries[at].chunks.iter().find(|chunk| chunk.time_max > after);
         Ok(chunk.map(|chunk| WallMs(chunk.time_min.max(after.saturating_add(1)))))
     }
 

@@ -12,6 +12,7 @@ use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesColumns, SeriesData,
 
 use crate::bytes::{Broken, Cursor, put_varint};
 use crate::codec::dictionary::{Dictionary, Packer};
+use crate::codec::histograms::HistogramColumns;
 use crate::codec::{aggregates, floats, histograms, integers, texts, times};
 
 /// 4,096 floats: `pco` is at its best and one chunk is 68 minutes of 1 s cells, 4 to 8 KiB.
@@ -188,9 +189,7 @@ impl<'a> Chunk<'a> {
 
     /// The samples inside `range`.
     pub(crate) fn rows(&self, range: TimeRange) -> Range<usize> {
-        let end = self.times.partition_point(|time| *time <= range.end.0);
-        let start = self.times.partition_point(|time| *time <= range.start.0);
-        start.min(end)..end
+        rows_inside(&self.times, range)
     }
 
     /// Appends the floats of `rows` to `column`; `rolled` ones have aggregates.
@@ -244,6 +243,14 @@ impl<'a> Chunk<'a> {
         Ok(true)
     }
 
+    /// All histograms of the chunk; None as of [`Chunk::columns`].
+    pub(super) fn all_columns(mut self) -> Result<Option<AllColumns>, Broken> {
+        let (starts, count) = (self.starts()?, self.times.len());
+        let Some(found) = histograms::get_columns(&mut self.cursor, count, 0..count)? else { return Ok(None) };
+        self.end()?;
+        Ok(Some(AllColumns { times: self.times, starts, found }))
+    }
+
     /// Whether texts of the chunk may match that are asked for `words`.
     pub(crate) fn may_match(&self, words: &Words) -> Result<bool, Broken> {
         texts::may_match(self.cursor.clone(), words)
@@ -277,8 +284,23 @@ impl<'a> Chunk<'a> {
     }
 }
 
+/// The rows of ascending times that are inside `range`.
+pub(super) fn rows_inside(times: &[i64], range: TimeRange) -> Range<usize> {
+    let end = times.partition_point(|time| *time <= range.end.0);
+    let start = times.partition_point(|time| *time <= range.start.0);
+    start.min(end)..end
+}
+
+/// All histograms of a chunk.
+pub(super) struct AllColumns {
+    pub(super) times: Vec<i64>,
+    /// One a time, or none.
+    pub(super) starts: Vec<i64>,
+    pub(super) found: HistogramColumns,
+}
+
 /// Keeps starts empty as long as none is known, and one a time from then on.
-fn extend_starts(column: &mut Vec<i64>, held: usize, starts: &[i64], rows: Range<usize>) {
+pub(super) fn extend_starts(column: &mut Vec<i64>, held: usize, starts: &[i64], rows: Range<usize>) {
     if column.is_empty() && starts.is_empty() {
         return;
     }

@@ -3,6 +3,8 @@
 //! Invariant: the run has the times and, bit for bit, the values that
 //! [`Chunk::floats`](super::chunk::Chunk::floats) gives.
 
+use std::ops::Range;
+
 use ogive_model::{FloatRun, RunTimes, RunValues, TimeRange};
 
 use crate::bytes::{Broken, Cursor};
@@ -23,16 +25,16 @@ pub(crate) enum Found<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct RunScratch {
     times: Vec<i64>,
-    values: Scratch,
+    pub(super) values: Scratch,
 }
 
-/// Reads the samples of a chunk of floats, which are not those of a rollup, inside `range`.
-pub(crate) fn read<'s>(bytes: &[u8], range: TimeRange, scratch: &'s mut RunScratch) -> Result<Found<'s>, Broken> {
+/// Reads all samples of a chunk of floats, which are not those of a rollup; None when they are no run.
+pub(crate) fn read_whole<'s>(bytes: &[u8], scratch: &'s mut RunScratch) -> Result<Option<FloatRun<'s>>, Broken> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.count(SAMPLES_MAX, "samples")?;
     let read = times::read(&mut cursor, count)?;
     if cursor.byte()? != NO_STARTS {
-        return Ok(Found::Unfit);
+        return Ok(None);
     }
     let form = floats::read(&mut cursor, count, &mut scratch.values)?;
     if !cursor.is_empty() {
@@ -46,21 +48,39 @@ pub(crate) fn read<'s>(bytes: &[u8], range: TimeRange, scratch: &'s mut RunScrat
         }
         // One time is evenly spaced however far from itself.
         Times::Regular(first, _) if count == 1 => RunTimes::Regular { first, step: 1, count },
-        Times::Regular(..) | Times::Each(_) => return Ok(Found::Unfit),
-    };
-    let (start, end) = (times.count_until(range.start.0), times.count_until(range.end.0));
-    if start >= end {
-        return Ok(Found::Nothing);
-    }
-    let times = match times {
-        RunTimes::Regular { step, .. } => RunTimes::Regular { first: times.at(start), step, count: end - start },
-        RunTimes::Each(times) => RunTimes::Each(&times[start..end]),
+        Times::Regular(..) | Times::Each(_) => return Ok(None),
     };
     let values = match form {
-        Form::Floats => RunValues::Floats(&scratch.values.floats[start..end]),
-        Form::Decimals(power) => RunValues::Decimals { integers: &scratch.values.integers[start..end], power },
+        Form::Floats => RunValues::Floats(&scratch.values.floats),
+        Form::Decimals(power) => RunValues::Decimals { integers: &scratch.values.integers, power },
     };
-    Ok(Found::Run(FloatRun { times, values }))
+    Ok(Some(FloatRun { times, values }))
+}
+
+/// What a run has inside `range`.
+pub(crate) fn inside<'s>(FloatRun { times, values }: FloatRun<'s>, range: TimeRange) -> Found<'s> {
+    let rows = rows_of(&times, range);
+    if rows.is_empty() {
+        return Found::Nothing;
+    }
+    let values = match values {
+        RunValues::Floats(floats) => RunValues::Floats(&floats[rows.clone()]),
+        RunValues::Decimals { integers, power } => RunValues::Decimals { integers: &integers[rows.clone()], power },
+    };
+    Found::Run(FloatRun { times: part(times, rows), values })
+}
+
+/// The rows of times that are inside `range`.
+pub(super) fn rows_of(times: &RunTimes<'_>, range: TimeRange) -> Range<usize> {
+    times.count_until(range.start.0)..times.count_until(range.end.0)
+}
+
+/// The times of some rows, at least one.
+pub(super) fn part(times: RunTimes<'_>, rows: Range<usize>) -> RunTimes<'_> {
+    match times {
+        RunTimes::Regular { step, .. } => RunTimes::Regular { first: times.at(rows.start), step, count: rows.len() },
+        RunTimes::Each(times) => RunTimes::Each(&times[rows]),
+    }
 }
 
 #[cfg(test)]
@@ -86,8 +106,8 @@ mod tests {
     fn column(bytes: &[u8], range: TimeRange) -> Option<FloatColumn> {
         let mut scratch = RunScratch::default();
         let mut column = FloatColumn::default();
-        match read(bytes, range, &mut scratch).unwrap() {
-            Found::Unfit => return None,
+        match inside(read_whole(bytes, &mut scratch).unwrap()?, range) {
+            Found::Unfit => unreachable!("it is a run"),
             Found::Nothing => {}
             Found::Run(run) => {
                 column.times.extend((0..run.times.count()).map(|at| run.times.at(at)));
@@ -129,7 +149,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_run_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if !bytes.contains(&3) && !bytes.contains(&2) {
-                let _ = read(&bytes, TimeRange::ALL, &mut RunScratch::default());
+                let _ = read_whole(&bytes, &mut RunScratch::default());
             }
         }
     }

@@ -205,7 +205,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, count: usize, scratch: &mut Scratch)
 ///
 /// Processors of the oldest kind that is built for convert integers one at a time. Those below 2^51 become the low bits of a float near
 /// 2^52 instead, two or four at once, which is exact.
-fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64) {
+pub(super) fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64) {
     const LIFT: i64 = 1 << 51;
     const BASE: f64 = 4_503_599_627_370_496.0;
     let lifted = |integer: i64| integer.wrapping_add(LIFT).cast_unsigned();

@@ -154,6 +154,8 @@ pub struct Options {
     /// Reading a cell of a rollup of floats takes as long as reading so many samples: where a rollup does not save more than
     /// that, queries read the samples. 0 for rollups wherever they serve.
     pub float_cell_cost: u64,
+    /// Bytes for what queries decoded of blocks, to be used again; 0 for none.
+    pub query_cache_bytes: u64,
     /// What is kept.
     pub retention: Retention,
     /// This many blocks of like size in a window that still gets data become one; below 2 none ever do.
@@ -200,6 +202,8 @@ impl Default for Options {
             rollups: vec![60_000, 3_600_000],
             // Eight: ten columns where samples have two. 1,440 cells of each of 1,000 series take 120 ms, 2,880 samples 31 ms.
             float_cell_cost: 8,
+            // 64 MiB: a day of eight thousand series each 30 s, or 40 minutes of a thousand histograms each 10 s.
+            query_cache_bytes: 64 << 20,
             retention: Retention::default(),
             // Six: flushes of ten minutes become an hour, and a window when it is over.
             compact_blocks: 6,

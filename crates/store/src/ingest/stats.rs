@@ -106,6 +106,12 @@ pub struct Status {
     pub series_bytes: u64,
     /// Bytes of the label indexes of blocks that are in memory.
     pub block_index_bytes: u64,
+    /// Chunks and series pages that queries found decoded since the start.
+    pub query_cache_hits: u64,
+    /// Those that they did not find so, but for small ones and those of texts.
+    pub query_cache_misses: u64,
+    /// Bytes of what is kept decoded.
+    pub query_cache_bytes: u64,
     /// Bytes of the table of sequences, about.
     pub sequence_bytes: u64,
     /// What heads and series may have together.

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use ogive_model::{FloatHead, FloatRun, Kind, Labels, Temporality, TimeRange};
+use ogive_model::{FloatHead, FloatRun, Kind, Labels, Temporality};
 
 use super::scratch::FloatScratch;
 use super::{BlockPart, Lineup, Opened, Part, Set};
-use crate::block::{Ahead, Block, ChunkEntry};
-use crate::codec::float_run::{Found, RunScratch};
+use crate::block::{ChunkEntry, Lookup};
+use crate::codec::float_run::Found;
 use crate::ingest::head::HeadAnswer;
 use crate::{Budget, Error, tombstone};
 
@@ -91,12 +91,18 @@ impl Opened<'_> {
         let FloatScratch { run, ahead } = scratch;
         let ahead = ahead.entry(part.number).or_default();
         for chunk in part.entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
+            let lookup = block.look_up_floats(chunk);
+            if let Lookup::Kept(kept) = &lookup {
+                let samples = passed_on(kept.run(range, run), each);
+                budget.take(samples.unwrap_or(0))?;
+                continue;
+            }
             // A longer one is read alone: its bytes would be kept until the selection ends.
             if u64::from(chunk.length) <= self.ahead_bytes() && !ahead.holds(chunk) {
                 block.read_ahead(self.neighbours(number, part, chunk), ahead);
             }
-            let found = run_of(block, chunk, ahead, range, run, each)?;
-            let Some(samples) = found else { return Ok(false) };
+            let found = block.float_run(chunk, ahead, range, run, matches!(lookup, Lookup::Wanted))?;
+            let Some(samples) = passed_on(found, each) else { return Ok(false) };
             budget.take(samples)?;
         }
         Ok(true)
@@ -154,20 +160,13 @@ impl Part {
 }
 
 /// Passes on the run of a chunk, and returns how many samples it has; None when it is none.
-fn run_of(
-    block: &Block,
-    chunk: &ChunkEntry,
-    ahead: &Ahead,
-    range: TimeRange,
-    scratch: &mut RunScratch,
-    each: &mut dyn FnMut(FloatRun<'_>),
-) -> Result<Option<usize>, Error> {
-    match block.float_run(chunk, ahead, range, scratch)? {
+fn passed_on(found: Found<'_>, each: &mut dyn FnMut(FloatRun<'_>)) -> Option<usize> {
+    match found {
         Found::Run(run) => {
             each(run);
-            Ok(Some(run.times.count()))
+            Some(run.times.count())
         }
-        Found::Nothing => Ok(Some(0)),
-        Found::Unfit => Ok(None),
+        Found::Nothing => Some(0),
+        Found::Unfit => None,
     }
 }
