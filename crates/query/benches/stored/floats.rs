@@ -40,7 +40,8 @@ pub(crate) fn ask(wanted: &Wanted) {
     fill(&store);
     let blocks = store.status().blocks;
     println!("{SERIES} gauges and as many counters x {STEPS} of {STEP_MS} ms, {blocks:?}");
-    wanted.ask(&store, &questions);
+    drop(store);
+    wanted.ask_stored(directory.path(), &questions);
 }
 
 /// Random numbers by xorshift64*, as those of bench/peers.

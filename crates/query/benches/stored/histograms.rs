@@ -33,7 +33,8 @@ pub(crate) fn ask(wanted: &Wanted) {
     let store = open(directory.path());
     fill(&store);
     println!("{SERIES} histograms x {STEPS} of {STEP_MS} ms, {LATENCIES} measurements each");
-    wanted.ask(&store, &questions);
+    drop(store);
+    wanted.ask_stored(directory.path(), &questions);
 }
 
 /// Reproducible pseudo-random numbers.

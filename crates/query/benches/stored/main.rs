@@ -1,8 +1,13 @@
 //! What does a query cost from a store on disk to its value, without a server?
 //!
-//! Each store is made once, with its blocks flushed and compacted. Its queries then run some times in turn with each
-//! other; printed are CPU milliseconds (least and median) of the thread that asks, and a value of the last instant.
-//! Arguments select the queries whose name contains one of them; OGIVE_BENCH_ROUNDS says how often each is asked.
+//! Each store is made once, with its blocks flushed and compacted. Each round opens it again for each of its queries,
+//! once without the cache of decoded blocks and once with it, reads the label indexes, and asks the query some times.
+//! Printed are CPU milliseconds of the thread that asks, medians of the rounds: without the cache the first time
+//! (`off 1`) and later ones (`off`); with it the first time (`on 1`, when it has nothing), the second (`on 2`, when it
+//! is filled) and later ones (`warm`, the repeated query); the least of `off` and `warm`; and the ratios of the medians.
+//! Then a value of the last instant, and how the cache was used. What is in memory is asked in one store, and has no
+//! columns of the cache.
+//! Arguments select the queries whose name contains one of them; OGIVE_BENCH_ROUNDS says how many rounds there are.
 //!
 //! `cargo bench -p ogive-query --bench stored`
 
@@ -15,13 +20,17 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Memory, MonoNs, Ms, WallMs, WallNs};
+use ogive_model::{Batch, Memory, MonoNs, Ms, Opening, Tenant, TimeRange, WallMs, WallNs};
 use ogive_query::value::Point;
 use ogive_query::{Engine, EngineOptions, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
 
 /// How often each query is asked.
 const ROUNDS: usize = 9;
+/// How often it is asked in a store that was just opened.
+const TURNS: usize = 5;
+/// Figures of a query.
+const COLUMNS: usize = 5;
 
 /// 2025-06-15, 17:30 UTC, when each store is made: windows of blocks are then cut alike in each run.
 pub(crate) const NOW_MS: i64 = 1_750_008_600_000;
@@ -41,8 +50,13 @@ impl Clock for FixedClock {
 
 /// A store in `directory` that is flushed when a bench says so.
 pub(crate) fn open(directory: &Path) -> Store {
+    open_with(directory, Options::default().query_cache_bytes)
+}
+
+/// As [`open`], with so many bytes for the cache of decoded blocks.
+fn open_with(directory: &Path, query_cache_bytes: u64) -> Store {
     let clock: Arc<dyn Clock> = Arc::new(FixedClock(Instant::now()));
-    let options = Options { flush_interval: Duration::from_secs(3600), ..Options::default() };
+    let options = Options { flush_interval: Duration::from_secs(3600), query_cache_bytes, ..Options::default() };
     Store::open(Arc::new(RealDisk), directory, options, clock).expect("the store opens")
 }
 
@@ -54,10 +68,10 @@ pub(crate) fn submit(store: &Store, batch: Batch) {
     answer.recv().expect("a reply comes").expect("the disk works");
 }
 
-/// CPU nanoseconds that this thread has run, as the scheduler accounts for them.
+/// CPU nanoseconds that this thread has run. What the scheduler accounts for in `/proc` is as of its last tick.
 fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// A query.
@@ -88,6 +102,11 @@ impl Question {
     }
 }
 
+/// An engine for which a million series are not too much.
+fn unbounded() -> Engine {
+    Engine::new(EngineOptions { memory: Memory::unbounded(), ..EngineOptions::default() })
+}
+
 /// The questions that were asked for.
 pub(crate) struct Wanted {
     names: Vec<String>,
@@ -108,10 +127,52 @@ impl Wanted {
         all.iter().filter(is_wanted).collect()
     }
 
-    /// Asks in turn, and prints.
+    /// Asks a store on disk that nobody has open, and prints.
+    pub(crate) fn ask_stored(&self, directory: &Path, questions: &[&Question]) {
+        let engine = unbounded();
+        let mut times = vec![[const { Vec::new() }; COLUMNS]; questions.len()];
+        let (mut values, mut figures) = (vec![f64::NAN; questions.len()], vec![String::new(); questions.len()]);
+        for round in 0..self.rounds {
+            for (at, question) in questions.iter().enumerate() {
+                let mut in_turn = [0, Options::default().query_cache_bytes];
+                // What the one leaves of the allocator is not always the other's.
+                in_turn.rotate_left(round % 2);
+                for cache_bytes in in_turn {
+                    let store = open_with(directory, cache_bytes);
+                    let tenant = Tenant::default();
+                    let names = store.tenant(&tenant).label_names(&[], TimeRange::ALL, &Opening::UNBOUNDED);
+                    assert!(!names.expect("the indexes are good").is_empty(), "there are series");
+                    for turn in 0..TURNS {
+                        let before = cpu_ns();
+                        values[at] = question.ask(&engine, &store);
+                        let column = if cache_bytes == 0 { turn.min(1) } else { 2 + turn.min(2) };
+                        times[at][column].push((cpu_ns() - before) as f64 / 1e6);
+                    }
+                    let status = store.status();
+                    let (hits, misses) = (status.query_cache_hits, status.query_cache_misses);
+                    if cache_bytes == 0 {
+                        continue;
+                    }
+                    figures[at] = format!("{hits} hits, {misses} misses, {} KiB", status.query_cache_bytes >> 10);
+                }
+            }
+        }
+        let titles = ["off 1", "off", "on 1", "on 2", "warm", "least off", "and warm", "on/off 1", "warm/off"];
+        println!("{}  query ({} rounds)", titles.map(|title| format!("{title:>10}")).join(""), self.rounds);
+        for (((question, times), value), figures) in questions.iter().zip(&mut times).zip(values).zip(figures) {
+            times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+            let [off_first, off, first, second, warm] = times.each_ref().map(|times| times[times.len() / 2]);
+            let (least_off, least_warm) = (times[1][0], times[4][0]);
+            let ratios = [first / off_first, warm / off];
+            let row = [off_first, off, first, second, warm, least_off, least_warm].into_iter().chain(ratios);
+            let row: String = row.map(|figure| format!("{figure:10.2}")).collect();
+            println!("{row}  {} = {value} ({figures})", question.name);
+        }
+    }
+
+    /// Asks in turn, and prints least and median.
     pub(crate) fn ask(&self, store: &Store, questions: &[&Question]) {
-        // A million series take more than a server's default.
-        let engine = Engine::new(EngineOptions { memory: Memory::unbounded(), ..EngineOptions::default() });
+        let engine = unbounded();
         let mut times = vec![Vec::new(); questions.len()];
         let mut values = vec![f64::NAN; questions.len()];
         for _ in 0..self.rounds {
@@ -133,7 +194,6 @@ fn main() {
         return;
     }
     let wanted = Wanted::from_arguments();
-    println!("{:>9} {:>9}  query ({} rounds)", "least ms", "median", wanted.rounds);
     floats::ask(&wanted);
     histograms::ask(&wanted);
     many::ask(&wanted);
