@@ -14,7 +14,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub const HELP: [(&str, &str); 5] = [
     ("ogive_memory_anonymous_bytes", "Memory of the process that the system counts and no file backs."),
     ("ogive_memory_start_bytes", "What an empty server needs of it."),
-    ("ogive_memory_other_bytes", "What neither the start nor heads, series, indexes and sequences account for."),
+    (
+        "ogive_memory_other_bytes",
+        "What neither the start nor heads, series, indexes, the query cache and sequences account for.",
+    ),
     ("ogive_memory_allocated_bytes", "What the program has allocated and not freed."),
     ("ogive_memory_peak_bytes", "The most memory that the process ever had resident."),
 ];

@@ -15,10 +15,11 @@ use crate::front::Role;
 use crate::server::{self, Options};
 
 /// Prefixes of options that only the embedded store implements. Accepting them silently would promise something that does not happen.
-const EMBEDDED: [&str; 13] = [
+const EMBEDDED: [&str; 14] = [
     "retention",
     "rollups",
     "replay-max",
+    "query-cache",
     "journal-arrivals",
     "degraded",
     "scrub-rate",

@@ -297,8 +297,15 @@ fn memory_is_given_back_after_a_load() {
         }
     });
     let loaded = status_bytes(&server, "memory_peak_bytes");
-    let parts =
-        ["memory_start_bytes", "head_bytes", "series_bytes", "block_index_bytes", "sequence_bytes", "detect_bytes"];
+    let parts = [
+        "memory_start_bytes",
+        "head_bytes",
+        "series_bytes",
+        "block_index_bytes",
+        "query_cache_bytes",
+        "sequence_bytes",
+        "detect_bytes",
+    ];
     let began = Instant::now();
     loop {
         let held = status_bytes(&server, "memory_anonymous_bytes");

@@ -51,6 +51,15 @@ impl Blocks {
         Self(manifest.blocks.iter().map(open).collect())
     }
 
+    /// These blocks, those that could not be opened opened again.
+    pub(crate) fn reopened(&self, disk: &dyn Disk, directory: &Path, cache: Option<&Arc<BlockCache>>) -> Self {
+        let again = |live: &Arc<Live>| match &*live.block {
+            Ok(_) => Arc::clone(live),
+            Err(_) => Arc::new(Live::open(disk, directory, &live.meta, cache)),
+        };
+        Self(self.0.iter().map(again).collect())
+    }
+
     /// The blocks that `manifest` names: those of this set, and the others opened.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ impl Ledger {
         let before = self.view();
         assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         if before.blocks.failures().next().is_some() {
-            let blocks = Blocks::open(&*self.disk, &self.directory, &held, self.cache.as_ref());
+            let blocks = before.blocks.reopened(&*self.disk, &self.directory, self.cache.as_ref());
             assert_eq!(blocks.len(), before.blocks.len(), "the same blocks are live");
             let view = View { blocks, ..View::clone(&before) };
             *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);

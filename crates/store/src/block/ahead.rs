@@ -10,7 +10,7 @@ use ogive_model::TimeRange;
 
 use crate::Error;
 use crate::block::Block;
-use crate::block::cache::Part;
+use crate::block::cache::{Lookup, Part};
 use crate::block::series::ChunkEntry;
 use crate::codec::float_run::{self, Found, RunScratch};
 use crate::codec::kept_floats::KeptFloats;
@@ -46,24 +46,34 @@ impl Block {
         }
     }
 
-    /// The floats of a chunk inside `range`, as a run; all of them are kept when the chunk is `wanted`.
+    /// The floats of a chunk inside `range`, as a run; `lookup` is what the cache has of it, which is not all.
     pub(crate) fn float_run<'s>(
         &self,
         chunk: &ChunkEntry,
         ahead: &Ahead,
         range: TimeRange,
         scratch: &'s mut RunScratch,
-        wanted: bool,
+        lookup: &Lookup<KeptFloats>,
     ) -> Result<Found<'s>, Error> {
         let corrupt = |broken| self.corrupt(chunk.offset, broken);
         let run = match ahead.bytes_of(chunk).filter(|bytes| crc32c::crc32c(bytes) == chunk.checksum) {
             Some(bytes) => float_run::read_whole(bytes, scratch).map_err(corrupt)?,
             None => float_run::read_whole(&self.chunk_bytes(chunk)?, scratch).map_err(corrupt)?,
         };
-        let Some(run) = run else { return Ok(Found::Unfit) };
-        if wanted {
-            self.keep(chunk, Part::Floats(Arc::new(KeptFloats::new(&run))));
+        let Some(run) = run else {
+            if matches!(lookup, Lookup::New | Lookup::Wanted) {
+                self.keep_unfit(chunk);
+            }
+            return Ok(Found::Unfit);
+        };
+        if matches!(lookup, Lookup::Wanted) {
+            self.keep::<KeptFloats>(chunk, Part::Floats(Arc::new(KeptFloats::new(&run))));
         }
-        Ok(float_run::inside(run, range))
+        let found = float_run::inside(run, range);
+        // Where nothing is found, what is not a run is asked next, and that is one use.
+        if matches!(found, Found::Run(_)) {
+            self.note(chunk, lookup);
+        }
+        Ok(found)
     }
 }

@@ -14,16 +14,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::float_run::{Found, RunScratch};
+use crate::codec::kept_floats::KeptFloats;
 use crate::testing::{bits, empty};
 use crate::{Error, block};
 
 /// Series of each shape.
-const SHAPES: usize = 10;
+const SHAPES: usize = 11;
+/// Of the shape that has its own.
+const BOUNDS: usize = 500;
 /// The times of most are within so many milliseconds.
 const SPAN_MS: i64 = 400_000;
 
 fn series(shape: usize, number: usize, rng: &mut Rng) -> SeriesData {
-    let labels = Labels::new([("__name__", format!("m{shape}")), ("n", number.to_string())]).unwrap();
+    let labels = Labels::new([("__name__", format!("m{shape:x}")), ("n", number.to_string())]).unwrap();
     let kind = [Kind::Float, Kind::Histogram][usize::from(shape >= 6)];
     let temporality = if matches!(shape, 3 | 6) { Temporality::Cumulative } else { Temporality::Gauge };
     let mut data = empty(labels, kind, temporality);
@@ -54,6 +57,12 @@ fn series(shape: usize, number: usize, rng: &mut Rng) -> SeriesData {
     data.histograms.values = times
         .iter()
         .map(|_| {
+            if shape == 10 {
+                let bounds = (0..BOUNDS).map(|bound| bound as f64).collect();
+                let mut one = Histogram::new(Scheme::Custom { bounds });
+                one.positive = [(rng.i32(0..9), rng.u64(1..9)), (BOUNDS as i32, 1)].into_iter().collect();
+                return HistogramValue::Integer(one);
+            }
             let mut one = if shape == 6 { total.clone() } else { Histogram::log_linear() };
             (0..rng.usize(0..20)).for_each(|_| one.record((rng.f64() - 0.2) * 1e3));
             total = if shape == 6 { one.clone() } else { total.clone() };
@@ -112,11 +121,10 @@ fn read_entry(block: &Block, entry: &Entry, selection: &Selection, budget: &mut 
         out.push(format!("{has_columns} {columns:?}"));
     } else if !entry.aggregates {
         for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
-            let (lookup, mut scratch) = (block.look_up_floats(chunk), RunScratch::default());
+            let (lookup, mut scratch) = (block.look_up(chunk), RunScratch::default());
             let found = match &lookup {
-                Lookup::Kept(kept) => kept.run(range, &mut scratch),
-                Lookup::Wanted => block.float_run(chunk, &Ahead::default(), range, &mut scratch, true)?,
-                Lookup::Nothing => block.float_run(chunk, &Ahead::default(), range, &mut scratch, false)?,
+                Lookup::Kept(kept) => KeptFloats::run(kept, range, &mut scratch),
+                lookup => block.float_run(chunk, &Ahead::default(), range, &mut scratch, lookup)?,
             };
             out.push(match found {
                 Found::Run(run) => {
@@ -138,7 +146,7 @@ fn selection(name: &str, range: TimeRange, samples_max: usize) -> Selection {
 
 /// A selection and the bytes that it may charge.
 fn any_question() -> impl Strategy<Value = (Selection, usize)> {
-    let name = prop_oneof![Just(".*".to_owned()), (0..SHAPES).prop_map(|shape| format!("m{shape}"))];
+    let name = prop_oneof![Just(".*".to_owned()), (0..SHAPES).prop_map(|shape| format!("m{shape:x}"))];
     let range = prop_oneof![
         Just(TimeRange::ALL),
         (0..SPAN_MS, 0..SPAN_MS).prop_map(|(start, length)| TimeRange::from_ms(start, start + length)),
@@ -217,6 +225,18 @@ fn what_is_used_once_is_not_kept_and_what_is_used_again_is_read_once_more() {
 }
 
 #[test]
+fn the_bounds_of_a_scheme_count() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, 11);
+    let cache = BlockCache::new(64 << 20).unwrap();
+    let block = open(&disk, &path, Some(&cache));
+    let custom = selection("ma", TimeRange::ALL, usize::MAX);
+    (0..3).for_each(|_| drop(read(&block, &custom, usize::MAX).unwrap()));
+    let CacheFigures { hits, bytes, .. } = cache.figures();
+    assert!(hits >= 7 && bytes >= 7 * (BOUNDS * size_of::<f64>()) as u64, "{hits} hits, {bytes} bytes");
+}
+
+#[test]
 fn a_damaged_chunk_is_never_kept() {
     let disk = SimulatedDisk::new(0);
     let path = write(&disk, 3);
@@ -247,7 +267,7 @@ fn two_threads_share_a_cache() {
     let path = write(&disk, 5);
     let plain = open(&disk, &path, None);
     let questions: Vec<Selection> = (0..SHAPES as i64)
-        .map(|at| selection(&format!("m{at}|m0"), TimeRange::from_ms(at * 9000, at * 9000 + 150_000), usize::MAX))
+        .map(|at| selection(&format!("m{at:x}|m0"), TimeRange::from_ms(at * 9000, at * 9000 + 150_000), usize::MAX))
         .collect();
     let answers: Vec<_> = questions.iter().map(|question| read(&plain, question, usize::MAX)).collect();
     // One that holds some of it, and one that holds all.

@@ -20,7 +20,7 @@ use roaring::RoaringBitmap;
 
 use crate::Error;
 use crate::block::budget::Budget;
-use crate::block::cache::{BlockCache, CacheView, KeptPage, Lookup, Part};
+use crate::block::cache::{BlockCache, CacheView, KeptPage, KeptPart, Lookup, Part};
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes, SeriesPage};
 use crate::block::series::{self, ChunkEntry, Entry};
@@ -380,41 +380,54 @@ impl Block {
         range: TimeRange,
         columns: &mut SeriesColumns,
     ) -> Result<Option<usize>, Error> {
-        let lookup = self.look_up(chunk, Part::into_histograms);
+        let lookup = self.look_up(chunk);
         if let Lookup::Kept(kept) = &lookup {
-            return Ok(Some(kept.append(range, columns)));
+            return Ok(Some(KeptHistograms::append(kept, range, columns)));
         }
         let bytes = self.chunk_bytes(chunk)?;
-        // Where this fails, what is asked for may still be had.
-        if matches!(lookup, Lookup::Wanted)
-            && let Ok(Some(read)) = KeptHistograms::read(&bytes)
-        {
-            let kept = Arc::new(read);
-            self.keep(chunk, Part::Histograms(Arc::clone(&kept)));
-            return Ok(Some(kept.append(range, columns)));
+        if matches!(lookup, Lookup::Wanted) {
+            // Where this fails, what is asked for may still be had.
+            if let Ok(Some(read)) = KeptHistograms::read(&bytes) {
+                let kept = Arc::new(read);
+                self.keep::<KeptHistograms>(chunk, Part::Histograms(Arc::clone(&kept)));
+                return Ok(Some(kept.append(range, columns)));
+            }
+            self.keep_unfit(chunk);
         }
         let corrupt = |broken| self.corrupt(chunk.offset, broken);
         let opened = Chunk::open(&bytes).map_err(corrupt)?;
         let rows = opened.rows(range);
         let length = rows.len();
-        let whole = length == 0 || opened.columns(rows, columns).map_err(corrupt)?;
-        Ok(whole.then_some(length))
+        let has_columns = length == 0 || opened.columns(rows, columns).map_err(corrupt)?;
+        if has_columns {
+            self.note(chunk, &lookup);
+        }
+        Ok(has_columns.then_some(length))
     }
 
-    /// What the cache has of a chunk.
-    fn look_up<T>(&self, chunk: &ChunkEntry, of: impl Fn(Part) -> Option<Arc<T>>) -> Lookup<T> {
-        self.cache.as_ref().map_or(Lookup::Nothing, |cache| cache.look_up(chunk.offset, chunk.length, of))
+    /// What the cache has of a chunk; of one of floats, which are not those of a rollup.
+    pub(crate) fn look_up<T: KeptPart>(&self, chunk: &ChunkEntry) -> Lookup<T> {
+        self.cache.as_ref().map_or(Lookup::Nothing, |cache| cache.look_up(chunk.offset, chunk.length))
     }
 
-    /// What the cache has of a chunk of floats, which are not those of a rollup.
-    pub(crate) fn look_up_floats(&self, chunk: &ChunkEntry) -> Lookup<KeptFloats> {
-        self.look_up(chunk, Part::into_floats)
+    /// Notes that a chunk was used, of which the cache had so much.
+    pub(crate) fn note<T: KeptPart>(&self, chunk: &ChunkEntry, lookup: &Lookup<T>) {
+        if let (Some(cache), Lookup::New) = (&self.cache, lookup) {
+            cache.note::<T>(chunk.offset, chunk.length);
+        }
     }
 
     /// Keeps what a chunk is.
-    pub(super) fn keep(&self, chunk: &ChunkEntry, part: Part) {
+    pub(super) fn keep<T: KeptPart>(&self, chunk: &ChunkEntry, part: Part) {
         if let Some(cache) = &self.cache {
-            cache.keep(chunk.offset, part);
+            cache.keep::<T>(chunk.offset, chunk.length, part);
+        }
+    }
+
+    /// Remembers that a chunk cannot be kept.
+    pub(super) fn keep_unfit(&self, chunk: &ChunkEntry) {
+        if let Some(cache) = &self.cache {
+            cache.keep_unfit(chunk.offset);
         }
     }
 
@@ -684,14 +697,22 @@ impl Block {
 
     /// What is kept of a chunk of floats, or is from now on; None when it is to be read.
     fn kept_floats(&self, chunk: &ChunkEntry) -> Option<Arc<KeptFloats>> {
-        match self.look_up_floats(chunk) {
+        let lookup = self.look_up(chunk);
+        match lookup {
             Lookup::Kept(kept) => Some(kept),
-            Lookup::Nothing => None,
+            Lookup::New | Lookup::Nothing => {
+                self.note(chunk, &lookup);
+                None
+            }
             Lookup::Wanted => {
                 // Whoever reads it then reports what is wrong with it.
                 let (bytes, mut scratch) = (self.chunk_bytes(chunk).ok()?, RunScratch::default());
-                let kept = Arc::new(KeptFloats::new(&float_run::read_whole(&bytes, &mut scratch).ok()??));
-                self.keep(chunk, Part::Floats(Arc::clone(&kept)));
+                let Some(run) = float_run::read_whole(&bytes, &mut scratch).ok()? else {
+                    self.keep_unfit(chunk);
+                    return None;
+                };
+                let kept = Arc::new(KeptFloats::new(&run));
+                self.keep::<KeptFloats>(chunk, Part::Floats(Arc::clone(&kept)));
                 Some(kept)
             }
         }
@@ -918,12 +939,13 @@ impl<'a> SeriesReader<'a> {
     fn page_at(&mut self, place: Section, count: usize) -> Result<Arc<KeptPage>, Error> {
         let cache = self.block.cache.as_ref().filter(|_| self.is_cached);
         let length = u32::try_from(place.length).unwrap_or(u32::MAX);
-        match cache.map_or(Lookup::Nothing, |cache| cache.look_up(place.offset, length, Part::into_page)) {
+        match cache.map_or(Lookup::Nothing, |cache| cache.look_up(place.offset, length)) {
             Lookup::Kept(page) => {
                 self.page_state = PageState::Kept;
                 return Ok(page);
             }
             Lookup::Wanted => self.page_state = PageState::Wanted,
+            Lookup::New => cache.expect("a lookup has its cache").note::<KeptPage>(place.offset, length),
             Lookup::Nothing => {}
         }
         let entries = series::get_page(&self.block.checked(place)?, count);
@@ -935,7 +957,8 @@ impl<'a> SeriesReader<'a> {
     fn keep_page(&mut self) {
         let state = std::mem::replace(&mut self.page_state, PageState::Own);
         if let (Some(cache), Some((_, place)), PageState::Wanted) = (&self.block.cache, self.place.take(), state) {
-            cache.keep(place.offset, Part::Page(Arc::clone(&self.page)));
+            let length = u32::try_from(place.length).unwrap_or(u32::MAX);
+            cache.keep::<KeptPage>(place.offset, length, Part::Page(Arc::clone(&self.page)));
         }
     }
 

@@ -102,7 +102,8 @@ impl KeptHistograms {
     pub(crate) fn heap_bytes(&self) -> usize {
         let times = size_of_val(&*self.times) + size_of_val(&*self.starts);
         let rows = size_of_val(&*self.heads) + size_of_val(&*self.filled);
-        times + rows + self.negative.heap_bytes() + self.positive.heap_bytes()
+        let bounds = if let Scheme::Custom { bounds } = &self.scheme { size_of_val(&**bounds) } else { 0 };
+        times + rows + bounds + self.negative.heap_bytes() + self.positive.heap_bytes()
     }
 }
 

@@ -11,6 +11,7 @@ use super::scratch::FloatScratch;
 use super::{BlockPart, Lineup, Opened, Part, Set};
 use crate::block::{ChunkEntry, Lookup};
 use crate::codec::float_run::Found;
+use crate::codec::kept_floats::KeptFloats;
 use crate::ingest::head::HeadAnswer;
 use crate::{Budget, Error, tombstone};
 
@@ -91,7 +92,7 @@ impl Opened<'_> {
         let FloatScratch { run, ahead } = scratch;
         let ahead = ahead.entry(part.number).or_default();
         for chunk in part.entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
-            let lookup = block.look_up_floats(chunk);
+            let lookup = block.look_up::<KeptFloats>(chunk);
             if let Lookup::Kept(kept) = &lookup {
                 let samples = passed_on(kept.run(range, run), each);
                 budget.take(samples.unwrap_or(0))?;
@@ -101,7 +102,7 @@ impl Opened<'_> {
             if u64::from(chunk.length) <= self.ahead_bytes() && !ahead.holds(chunk) {
                 block.read_ahead(self.neighbours(number, part, chunk), ahead);
             }
-            let found = block.float_run(chunk, ahead, range, run, matches!(lookup, Lookup::Wanted))?;
+            let found = block.float_run(chunk, ahead, range, run, &lookup)?;
             let Some(samples) = passed_on(found, each) else { return Ok(false) };
             budget.take(samples)?;
         }
