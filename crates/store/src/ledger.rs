@@ -32,17 +32,19 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
+    /// `cache` is the one that `blocks` have.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        manifest: Manifest,
+        blocks: Blocks,
+        cache: Option<Arc<BlockCache>>,
+    ) -> Self {
         let view = View { manifest: Arc::new(manifest.clone()), blocks, ..View::default() };
         assert_eq!(view.blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
         let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
-        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view, cache: None }
-    }
-
-    /// With the cache that its blocks have.
-    pub(crate) fn with_cache(self, cache: Option<Arc<BlockCache>>) -> Self {
-        Self { cache, ..self }
+        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view, cache }
     }
 
     /// How the cache of its blocks is used.
@@ -177,7 +179,7 @@ mod tests {
         let disk = SimulatedDisk::new(1);
         let directory = Path::new("data");
         disk.create_dir_all(directory).unwrap();
-        let ledger = Ledger::new(Arc::new(disk), directory, Manifest::default(), Blocks::default());
+        let ledger = Ledger::new(Arc::new(disk), directory, Manifest::default(), Blocks::default(), None);
         std::thread::scope(|scope| {
             let changed = ledger.commit(None, |_| {
                 let flush = scope.spawn(|| ledger.nothing_was_left(7));

@@ -93,8 +93,7 @@ impl Store {
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let (first, from) = (manifest.read_from(), manifest.replay_from);
-        let ledger = Ledger::new(disk, directory, manifest, blocks)
-            .with_cache(cache)
+        let ledger = Ledger::new(disk, directory, manifest, blocks, cache)
             .with_float_cell_cost(options.float_cell_cost)
             .with_reserve(options.reserve_bytes);
         let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
@@ -136,12 +135,7 @@ impl Store {
             start("flush", move || flusher.run(&ring, interval, retry)),
             start("keep", move || keeping.run()),
         ];
-        // What came to an end while no store was open.
-        maintenance.ring(None);
-        if ledger.view().manifest.read_before > 0 {
-            // A replay that wrote blocks left segments of which the next start needs the definitions: they go with a flush.
-            bell.ring(None);
-        }
+        ring_for_earlier_work(&ledger, &maintenance, &bell);
         Ok(Self {
             queue,
             shards,
@@ -884,6 +878,16 @@ fn retention_of(options: &Options, ledger: &Ledger, clock: &Arc<dyn Clock>) -> O
     let (opened, finding) = RetentionClock::open(ledger.disk(), ledger.directory(), &ledger.view().manifest, clock);
     let clock = Arc::new(opened);
     OpenedRetention { oldest: oldest_of(options, ledger, &clock), clock, finding }
+}
+
+/// Rings for what an earlier time left to be done.
+fn ring_for_earlier_work(ledger: &Ledger, maintenance: &Bell<keep::Wish>, flusher: &Bell<FlushWish>) {
+    // What came to an end while no store was open.
+    maintenance.ring(None);
+    if ledger.view().manifest.read_before > 0 {
+        // A replay that wrote blocks left segments of which the next start needs the definitions: they go with a flush.
+        flusher.ring(None);
+    }
 }
 
 /// The oldest samples that are taken: what was dropped does not come back.

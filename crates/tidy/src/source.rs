@@ -44,6 +44,7 @@ const PREDICTABLE: &[&str] = &[
     "crates/journal/src/disk/simulated.rs",
     "crates/journal/src/journal_tests.rs",
     "crates/protocol/src/mutations.rs",
+    "crates/store/src/block/cache_tests.rs",
     "crates/store/src/crash_tests/",
     "crates/store/src/reserve.rs",
     "crates/store/src/upkeep_tests.rs",

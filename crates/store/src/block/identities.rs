@@ -8,7 +8,8 @@ use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 use crate::Error;
 use crate::block::format::SectionId;
 use crate::block::index::Index;
-use crate::block::reader::{Block, SeriesReader};
+use crate::block::reader::Block;
+use crate::block::series_reader::SeriesReader;
 use crate::bytes::Broken;
 
 /// All labels of a block by number, each as the canonical bytes of a label set have it.

@@ -19,6 +19,7 @@ mod reader;
 pub(crate) mod scrub;
 mod sealed;
 mod series;
+mod series_reader;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -32,10 +33,10 @@ pub(crate) use cache::{BlockCache, CacheFigures, Lookup};
 #[cfg(test)]
 pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
 pub use reader::Block;
-pub(crate) use reader::Walk;
 #[doc(hidden)]
 pub use sealed::sealed;
 pub(crate) use series::{ChunkEntry, Entry};
+pub(crate) use series_reader::Walk;
 pub use writer::{write, write_as};
 
 use ogive_model::{Ms, Tenant, TimeRange, WallMs};
